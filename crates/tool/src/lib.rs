@@ -1,1 +1,31 @@
-//! Being built.
+//! The vocabulary of Handfast: what a tool is, what it says it will do, and what comes back.
+//!
+//! Every tool family, the policy, the engine and the doors speak in these types.
+//! This crate does no input or output, reads no clock and no environment, and knows no async runtime: it only names things.
+//!
+//! A tool is a type that implements [`Tool`].
+//! It never asks for permission, audits, times itself out, redacts or truncates: the layers of the engine do that around it.
+
+mod context;
+mod effect;
+mod error;
+mod id;
+mod level;
+mod place;
+mod result;
+mod schema;
+mod spec;
+mod stop;
+mod tool;
+
+pub use context::{Catalogue, CatalogueEntry, Clock, Context, Outputs, Progress, Services, Whole};
+pub use effect::{Access, CommandLine, Effect};
+pub use error::{Code, EffectState, Retry, ToolError};
+pub use id::{CallId, SessionId};
+pub use level::Level;
+pub use place::Place;
+pub use result::{CallResult, KeptOutput, Meta, Outcome};
+pub use schema::{schema_of_input, schema_of_output, subset_violations};
+pub use spec::{Class, Example, Lane, Presentation, Spec, TextCap, Timeout};
+pub use stop::{Stop, StopReason};
+pub use tool::{AnyTool, BoxFuture, Erased, Plan, Prepared, Tool};

@@ -1,0 +1,155 @@
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::fs::File;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::{CallId, Code, Level, Place, SessionId, Stop, ToolError};
+
+/// What the runtime hands to a tool for one call.
+pub struct Context {
+    /// The call.
+    pub call: CallId,
+    /// Who called.
+    pub session: SessionId,
+    /// Where it happens.
+    pub place: Place,
+    /// The signal that ends the call early.
+    pub stop: Stop,
+    /// How long the call may take in all.
+    pub timeout: Duration,
+    /// The wall clock.
+    pub clock: Arc<dyn Clock>,
+    /// Where progress goes.
+    pub progress: Arc<dyn Progress>,
+    /// The mechanisms of the runtime, by type: the roots, the cell, the catalogue, ...
+    pub services: Services,
+    wholes: Mutex<Vec<Whole>>,
+}
+
+/// A text that did not fit into memory, whole, in a file.
+#[derive(Debug)]
+pub struct Whole {
+    /// The field of the output that holds the shortened text.
+    pub field: &'static str,
+    /// The whole text, positioned at its start.
+    pub file: File,
+    /// Bytes that were produced, more than the file holds where the disk limit was reached.
+    pub bytes: u64,
+}
+
+impl Context {
+    /// A context without progress; the engine and tests fill in the rest.
+    pub fn new(
+        call: CallId,
+        session: SessionId,
+        place: Place,
+        timeout: Duration,
+        clock: Arc<dyn Clock>,
+        services: Services,
+    ) -> Self {
+        Self {
+            call,
+            session,
+            place,
+            stop: Stop::default(),
+            timeout,
+            clock,
+            progress: Arc::new(Unreported),
+            services,
+            wholes: Mutex::default(),
+        }
+    }
+
+    /// A mechanism of the runtime.
+    ///
+    /// # Errors
+    /// `EUNAVAILABLE` where this runtime was composed without it.
+    pub fn service<T: Any + Send + Sync>(&self) -> Result<Arc<T>, ToolError> {
+        self.services.get::<T>()
+    }
+
+    /// Keeps the whole of a text whose shortened form stands in `field` of the output.
+    pub fn keep_whole(&self, whole: Whole) {
+        self.wholes.lock().unwrap_or_else(PoisonError::into_inner).push(whole);
+    }
+
+    /// What was kept, for the layer that stores it.
+    pub fn take_wholes(&self) -> Vec<Whole> {
+        std::mem::take(&mut self.wholes.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The mechanisms of the runtime, by type.
+#[derive(Clone, Default)]
+pub struct Services(HashMap<TypeId, Arc<dyn Any + Send + Sync>>);
+
+impl Services {
+    /// Adds a mechanism; one of the same type is replaced.
+    pub fn insert<T: Any + Send + Sync>(&mut self, service: Arc<T>) {
+        self.0.insert(TypeId::of::<T>(), service);
+    }
+
+    /// The mechanism of this type.
+    ///
+    /// # Errors
+    /// `EUNAVAILABLE` where there is none.
+    pub fn get<T: Any + Send + Sync>(&self) -> Result<Arc<T>, ToolError> {
+        self.0.get(&TypeId::of::<T>()).and_then(|service| service.clone().downcast::<T>().ok()).ok_or_else(
+            || {
+                let name = std::any::type_name::<T>();
+                ToolError::new(Code::Unavailable, format!("this runtime was composed without {name}"))
+            },
+        )
+    }
+}
+
+/// The wall clock. A trait, so that tests can set it.
+pub trait Clock: Send + Sync {
+    /// The time now.
+    fn now(&self) -> Timestamp;
+}
+
+/// Where a long call reports how far it is.
+pub trait Progress: Send + Sync {
+    /// Something happened. `done` only grows; `total` is there when known.
+    fn report(&self, done: u64, total: Option<u64>, message: &str);
+}
+
+struct Unreported;
+
+impl Progress for Unreported {
+    fn report(&self, _done: u64, _total: Option<u64>, _message: &str) {}
+}
+
+/// Everything this runtime can do, for `self_list_capabilities`.
+#[derive(Debug, Clone, Default)]
+pub struct Catalogue(pub Vec<CatalogueEntry>);
+
+/// One tool of the [`Catalogue`].
+#[derive(Debug, Clone)]
+pub struct CatalogueEntry {
+    /// The tool's name.
+    pub name: String,
+    /// `built_in` or `plugin`.
+    pub kind: &'static str,
+    /// What it does.
+    pub description: String,
+    /// Its level, unless arguments change it.
+    pub level: Level,
+    /// `ready`, or why it cannot be used.
+    pub status: String,
+    /// When it became part of this runtime.
+    pub created_at: Timestamp,
+}
+
+/// The kept outputs of earlier calls.
+pub trait Outputs: Send + Sync {
+    /// Opens a kept output by its reference.
+    ///
+    /// # Errors
+    /// `ENOTFOUND` where there is none (any more), `EVALIDATION` where this is no reference.
+    fn open(&self, reference: &str) -> Result<File, ToolError>;
+}

@@ -1,0 +1,253 @@
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The stable error codes, the same through every door.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Code {
+    /// The arguments, or the message that carried them, are wrong.
+    #[serde(rename = "EVALIDATION")]
+    Validation,
+    /// The tool, file or reference is not there.
+    #[serde(rename = "ENOTFOUND")]
+    NotFound,
+    /// The policy or the operating system denies it.
+    #[serde(rename = "EPERMISSION")]
+    Permission,
+    /// It needs an approval that nobody could give now.
+    #[serde(rename = "EAPPROVAL")]
+    Approval,
+    /// The deadline passed.
+    #[serde(rename = "ETIMEOUT")]
+    Timeout,
+    /// A lane is full or a limit is reached.
+    #[serde(rename = "EQUOTA")]
+    Quota,
+    /// The tool tried and failed: the disk is full, a file cannot be read.
+    #[serde(rename = "ERUNTIME")]
+    Runtime,
+    /// The world is not what the caller thought: changed since read, exists already, ambiguous.
+    #[serde(rename = "ECONFLICT")]
+    Conflict,
+    /// Something the tool needs is not there: namespaces, a server, a browser.
+    #[serde(rename = "EUNAVAILABLE")]
+    Unavailable,
+    /// The caller cancelled.
+    #[serde(rename = "ECANCELLED")]
+    Cancelled,
+    /// A defect in Handfast.
+    #[serde(rename = "EINTERNAL")]
+    Internal,
+}
+
+impl Code {
+    /// The code as it stands on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Code::Validation => "EVALIDATION",
+            Code::NotFound => "ENOTFOUND",
+            Code::Permission => "EPERMISSION",
+            Code::Approval => "EAPPROVAL",
+            Code::Timeout => "ETIMEOUT",
+            Code::Quota => "EQUOTA",
+            Code::Runtime => "ERUNTIME",
+            Code::Conflict => "ECONFLICT",
+            Code::Unavailable => "EUNAVAILABLE",
+            Code::Cancelled => "ECANCELLED",
+            Code::Internal => "EINTERNAL",
+        }
+    }
+}
+
+impl std::fmt::Display for Code {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(self.as_str())
+    }
+}
+
+/// Whether the world changed although the call failed. Without it no caller can retry safely.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EffectState {
+    /// Nothing changed.
+    #[default]
+    None,
+    /// Something may have changed.
+    Maybe,
+    /// The change was made.
+    Done,
+}
+
+impl EffectState {
+    /// The state's name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            EffectState::None => "none",
+            EffectState::Maybe => "maybe",
+            EffectState::Done => "done",
+        }
+    }
+}
+
+/// Whether the same call may be tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Retry {
+    /// The same call will fail in the same way.
+    #[default]
+    Never,
+    /// The same call may succeed at once.
+    Now,
+    /// The same call may succeed after this many milliseconds.
+    AfterMs(u64),
+}
+
+/// Why a call failed, in the one shape that callers see.
+///
+/// `Display` gives the message alone, never the source; [`ToolError::source`](std::error::Error::source) carries it for
+/// whoever prints a chain.
+#[derive(Debug)]
+pub struct ToolError {
+    /// The stable code.
+    pub code: Code,
+    /// What happened; names the field, path or limit.
+    pub message: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+    /// Whether the world changed.
+    pub effect: EffectState,
+    /// Whether to try again.
+    pub retry: Retry,
+    /// What there is in spite of the failure, such as partial output.
+    pub data: Option<Value>,
+    /// The approval that would let the call pass, with [`Code::Approval`].
+    pub approval_id: Option<String>,
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl ToolError {
+    /// An error without effect, not to be retried.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            hint: None,
+            effect: EffectState::None,
+            retry: Retry::Never,
+            data: None,
+            approval_id: None,
+            source: None,
+        }
+    }
+
+    /// `EVALIDATION` that names the argument at fault.
+    pub fn validation(field: &str, problem: impl std::fmt::Display) -> Self {
+        Self::new(Code::Validation, format!("`{field}`: {problem}"))
+    }
+
+    /// `EINTERNAL`: a defect in Handfast.
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new(Code::Internal, message)
+    }
+
+    /// The error that an input or output operation on `path` becomes.
+    ///
+    /// `doing` is the verb for the message, such as `read`.
+    pub fn io(doing: &str, path: &std::path::Path, error: std::io::Error) -> Self {
+        use std::io::ErrorKind;
+        let shown = path.display();
+        let (code, message, hint) = match error.kind() {
+            ErrorKind::NotFound => {
+                (Code::NotFound, format!("cannot {doing} {shown}: it does not exist"), None)
+            }
+            ErrorKind::PermissionDenied => (
+                Code::Permission,
+                format!("cannot {doing} {shown}: the operating system denies it"),
+                Some("the user that Handfast runs as has no right to it"),
+            ),
+            ErrorKind::IsADirectory => {
+                (Code::Validation, format!("cannot {doing} {shown}: it is a folder"), None)
+            }
+            ErrorKind::NotADirectory => (
+                Code::Validation,
+                format!("cannot {doing} {shown}: a part of the path is not a folder"),
+                None,
+            ),
+            ErrorKind::AlreadyExists => {
+                (Code::Conflict, format!("cannot {doing} {shown}: it exists already"), None)
+            }
+            ErrorKind::DirectoryNotEmpty => {
+                (Code::Conflict, format!("cannot {doing} {shown}: the folder is not empty"), None)
+            }
+            ErrorKind::StorageFull => (
+                Code::Runtime,
+                format!("cannot {doing} {shown}: no space left on the device"),
+                Some("free some space, then try again"),
+            ),
+            ErrorKind::QuotaExceeded => (
+                Code::Runtime,
+                format!("cannot {doing} {shown}: the disk quota is used up"),
+                Some("free some space, then try again"),
+            ),
+            ErrorKind::ReadOnlyFilesystem => {
+                (Code::Runtime, format!("cannot {doing} {shown}: the file system is read-only"), None)
+            }
+            ErrorKind::InvalidFilename => (
+                Code::Validation,
+                format!("cannot {doing} {shown}: the name is too long or not allowed"),
+                None,
+            ),
+            _ => (Code::Runtime, format!("cannot {doing} {shown}: {error}"), None),
+        };
+        let mut made = Self::new(code, message);
+        made.hint = hint.map(str::to_owned);
+        made.source = Some(Box::new(error));
+        made
+    }
+
+    /// Adds what to do about it.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Says whether the world changed.
+    #[must_use]
+    pub fn effect(mut self, effect: EffectState) -> Self {
+        self.effect = effect;
+        self
+    }
+
+    /// Says whether to try again.
+    #[must_use]
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.retry = retry;
+        self
+    }
+
+    /// Adds what there is in spite of the failure.
+    #[must_use]
+    pub fn data(mut self, data: Value) -> Self {
+        self.data = Some(data);
+        self
+    }
+
+    /// Keeps the cause for whoever prints a chain.
+    #[must_use]
+    pub fn because(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+}
+
+impl std::fmt::Display for ToolError {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for ToolError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}

@@ -1,0 +1,35 @@
+use serde::{Deserialize, Serialize};
+
+/// How much a call can cost, from the four permission levels of the EloPhanto source.
+///
+/// The order is meaningful: a later variant is stricter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    /// Reads, without side effects.
+    Safe,
+    /// Writes data, creates files.
+    Moderate,
+    /// Deletes data, sends something, runs programs, changes the system.
+    Destructive,
+    /// Cannot be taken back, or changes Handfast itself.
+    Critical,
+}
+
+impl Level {
+    /// The level's name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Level::Safe => "safe",
+            Level::Moderate => "moderate",
+            Level::Destructive => "destructive",
+            Level::Critical => "critical",
+        }
+    }
+}
+
+impl std::fmt::Display for Level {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(self.as_str())
+    }
+}

@@ -1,0 +1,142 @@
+use jiff::Timestamp;
+use serde::{Serialize, Serializer, ser::SerializeMap};
+use serde_json::Value;
+
+use crate::{CallId, ToolError};
+
+/// What comes back from a call, the same through every door (design section 4).
+#[derive(Debug)]
+pub struct CallResult {
+    /// What the tool gave, or why it failed.
+    pub outcome: Outcome,
+    /// What the layers have to say about the call.
+    pub meta: Meta,
+}
+
+/// The tool's own part of a [`CallResult`].
+#[derive(Debug)]
+pub enum Outcome {
+    /// The tool worked.
+    Ok(Value),
+    /// It did not; the error may carry data.
+    Err(ToolError),
+}
+
+/// What the layers have to say about a call.
+#[derive(Debug, Clone, Serialize)]
+pub struct Meta {
+    /// The call, as the audit names it.
+    pub call_id: CallId,
+    /// When the call arrived, RFC 3339.
+    pub started_at: Timestamp,
+    /// When it was answered, RFC 3339.
+    pub ended_at: Timestamp,
+    /// Between the two, in milliseconds.
+    pub duration_ms: u64,
+    /// `pass`, `check` or `deny`; absent where the call was refused before the policy was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decision: Option<String>,
+    /// The rule that decided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<String>,
+    /// Who said yes to a `check`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approved_by: Option<String>,
+    /// What the cell really enforced, where one was used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<Vec<String>>,
+    /// What undoes the call, where something changed that can be undone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<String>,
+    /// Whether text in the answer was shortened.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
+    /// The whole of the longest shortened text, for `output_read`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_ref: Option<String>,
+    /// Every shortened text.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub outputs: Vec<KeptOutput>,
+    /// Whether the answer came from the cache.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub cached: bool,
+}
+
+/// The whole of one shortened text.
+#[derive(Debug, Clone, Serialize)]
+pub struct KeptOutput {
+    /// The field of `data` that was shortened.
+    pub field: String,
+    /// What `output_read` takes.
+    pub output_ref: String,
+    /// Bytes that were produced.
+    pub bytes: u64,
+    /// Bytes that were kept; fewer than `bytes` only where the disk limit was reached.
+    pub kept_bytes: u64,
+}
+
+impl CallResult {
+    /// Whether the tool worked.
+    pub fn ok(&self) -> bool {
+        matches!(self.outcome, Outcome::Ok(_))
+    }
+
+    /// The error, if there is one.
+    pub fn error(&self) -> Option<&ToolError> {
+        match &self.outcome {
+            Outcome::Ok(_) => None,
+            Outcome::Err(error) => Some(error),
+        }
+    }
+
+    /// The data: the tool's output, or what a failed call could still give.
+    pub fn data(&self) -> Option<&Value> {
+        match &self.outcome {
+            Outcome::Ok(data) => Some(data),
+            Outcome::Err(error) => error.data.as_ref(),
+        }
+    }
+}
+
+impl Serialize for CallResult {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("ok", &self.ok())?;
+        if let Some(error) = self.error() {
+            map.serialize_entry("error", &WireError(error))?;
+        }
+        if let Some(data) = self.data() {
+            map.serialize_entry("data", data)?;
+        }
+        map.serialize_entry("meta", &self.meta)?;
+        map.end()
+    }
+}
+
+/// The `error` object of section 4 of the design.
+struct WireError<'a>(&'a ToolError);
+
+impl Serialize for WireError<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let error = self.0;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("code", &error.code)?;
+        map.serialize_entry("message", &error.message)?;
+        if let Some(hint) = &error.hint {
+            map.serialize_entry("hint", hint)?;
+        }
+        map.serialize_entry("effect", &error.effect)?;
+        map.serialize_entry("retry", &error.retry)?;
+        if let Some(approval) = &error.approval_id {
+            map.serialize_entry("approval_id", approval)?;
+        }
+        map.end()
+    }
+}
+
+impl ToolError {
+    /// The `error` object that every door shows.
+    pub fn to_wire(&self) -> Value {
+        serde_json::to_value(WireError(self)).unwrap_or_default()
+    }
+}

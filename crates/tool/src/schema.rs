@@ -1,0 +1,168 @@
+//! JSON Schemas in the subset that every model provider accepts, and the check that they are.
+
+use schemars::generate::SchemaSettings;
+use schemars::transform::{Transform, transform_subschemas};
+use schemars::{JsonSchema, Schema};
+use serde_json::{Map, Value};
+
+/// The schema of a tool's arguments.
+pub fn schema_of_input<T: JsonSchema>() -> Value {
+    finished(settings().for_deserialize().into_generator().into_root_schema_for::<T>())
+}
+
+/// The schema of a tool's output.
+pub fn schema_of_output<T: JsonSchema>() -> Value {
+    finished(settings().for_serialize().into_generator().into_root_schema_for::<T>())
+}
+
+fn settings() -> SchemaSettings {
+    SchemaSettings::draft2020_12().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+    })
+}
+
+fn finished(mut schema: Schema) -> Value {
+    ToSubset.transform(&mut schema);
+    let mut value = Value::from(schema);
+    if let Some(root) = value.as_object_mut() {
+        // The description of the tool says it already.
+        root.remove("description");
+        root.entry("properties").or_insert_with(|| Value::Object(Map::new()));
+    }
+    value
+}
+
+/// Brings what schemars writes for plain Rust types into the subset: no titles, no formats, no null unions.
+#[derive(Clone)]
+struct ToSubset;
+
+impl Transform for ToSubset {
+    fn transform(&mut self, schema: &mut Schema) {
+        if let Some(object) = schema.as_object_mut() {
+            object.remove("title");
+            object.remove("format");
+            if object.get("default").is_some_and(Value::is_null) {
+                object.remove("default");
+            }
+            // An optional field is one that may be left out; a null union says the same in a way that half of the
+            // providers refuse.
+            if let Some(Value::Array(types)) = object.get_mut("type") {
+                types.retain(|name| name != "null");
+                if let [only] = types.as_slice() {
+                    let only = only.clone();
+                    object.insert("type".to_owned(), only);
+                }
+            }
+            if let Some(Value::Array(values)) = object.get_mut("enum") {
+                values.retain(|value| !value.is_null());
+            }
+        }
+        transform_subschemas(self, schema);
+    }
+}
+
+/// What in a schema lies outside the portable subset (design section 3), as readable sentences.
+pub fn subset_violations(schema: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    if schema.get("type").and_then(Value::as_str) != Some("object") {
+        found.push("the root is not of type object".to_owned());
+    }
+    walk(schema, "", &mut found);
+    found
+}
+
+const FORBIDDEN: [&str; 8] = ["oneOf", "anyOf", "allOf", "not", "$ref", "$defs", "const", "if"];
+
+fn walk(schema: &Value, at: &str, found: &mut Vec<String>) {
+    let Some(object) = schema.as_object() else {
+        found.push(format!("{at}: a boolean schema"));
+        return;
+    };
+    for key in FORBIDDEN.iter().filter(|key| object.contains_key(**key)) {
+        found.push(format!("{at}: uses {key}"));
+    }
+    match object.get("type") {
+        Some(Value::String(kind)) if kind == "array" => match object.get("items") {
+            Some(items) => walk(items, &format!("{at}/items"), found),
+            None => found.push(format!("{at}: an array without items")),
+        },
+        Some(Value::String(_)) => {}
+        Some(Value::Array(_)) => found.push(format!("{at}: a type array")),
+        _ => found.push(format!("{at}: no type")),
+    }
+    if let Some(properties) = object.get("properties").and_then(Value::as_object) {
+        for (name, property) in properties {
+            walk(property, &format!("{at}/{name}"), found);
+            if property.get("description").is_none() {
+                found.push(format!("{at}/{name}: no description"));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::{Deserialize, Serialize};
+
+    use super::*;
+
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    #[allow(dead_code, reason = "only its schema is looked at")]
+    struct Args {
+        /// Where.
+        path: String,
+        /// How many, 10 unless said.
+        limit: Option<u32>,
+        /// Which lines.
+        lines: Option<Lines>,
+        /// What kind.
+        #[serde(default)]
+        kind: Kind,
+    }
+
+    #[derive(Serialize, Deserialize, JsonSchema)]
+    struct Lines {
+        /// First line.
+        start: u64,
+    }
+
+    #[derive(Serialize, Deserialize, JsonSchema, Default)]
+    #[serde(rename_all = "snake_case")]
+    enum Kind {
+        #[default]
+        All,
+        Some,
+    }
+
+    #[test]
+    fn plain_rust_types_land_in_the_subset() {
+        let schema = schema_of_input::<Args>();
+        assert_eq!(subset_violations(&schema), Vec::<String>::new(), "{schema:#}");
+        assert_eq!(schema["additionalProperties"], false);
+        assert_eq!(schema["properties"]["limit"]["type"], "integer");
+        assert_eq!(schema["properties"]["lines"]["type"], "object");
+        assert_eq!(schema["required"], serde_json::json!(["path"]));
+        assert_eq!(schema["properties"]["kind"]["enum"], serde_json::json!(["all", "some"]));
+    }
+
+    #[test]
+    fn what_lies_outside_the_subset_is_named() {
+        let schema = serde_json::json!({
+            "type": "object",
+            "properties": {
+                "a": {"anyOf": [], "description": "x"},
+                "b": {"type": ["string", "null"], "description": "x"},
+                "c": {"type": "array", "description": "x"},
+                "d": {"type": "string"},
+            },
+        });
+        let found = subset_violations(&schema).join("\n");
+        for expected in
+            ["/a: uses anyOf", "/b: a type array", "/c: an array without items", "/d: no description"]
+        {
+            assert!(found.contains(expected), "{found}");
+        }
+    }
+}

@@ -1,0 +1,146 @@
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::{Context, Effect, Level, Place, Spec, ToolError, schema_of_input, schema_of_output};
+
+/// One tool: what it is, what a call of it would do, and doing it.
+///
+/// The engine calls [`plan`](Tool::plan), has the policy decide on the effects, and only then [`run`](Tool::run).
+pub trait Tool: Send + Sync + 'static {
+    /// The arguments. A doc comment per field becomes the schema's text. Must deny unknown fields.
+    type Args: DeserializeOwned + JsonSchema + Send + Sync + 'static;
+    /// The result's `data`.
+    type Output: Serialize + JsonSchema;
+    /// All that is fixed about the tool.
+    const SPEC: Spec;
+
+    /// What a call with these arguments would do. Looks nothing up and changes nothing.
+    ///
+    /// # Errors
+    /// `EVALIDATION` where the arguments contradict each other in a way that the schema cannot say.
+    fn plan(&self, args: &Self::Args, place: &Place) -> Result<Plan, ToolError>;
+
+    /// The timeout that the arguments ask for, in place of the default one; the engine bounds it.
+    fn timeout(&self, _args: &Self::Args) -> Option<Duration> {
+        None
+    }
+
+    /// Does it. Runs on a thread of its own, so it may block; it must end soon after the context's stop was requested.
+    fn run(
+        &self,
+        context: &Context,
+        args: Self::Args,
+    ) -> impl Future<Output = Result<Self::Output, ToolError>> + Send;
+}
+
+/// What a call would do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// Every effect, in the order in which they would happen.
+    pub effects: Vec<Effect>,
+    /// The level, where the arguments change it.
+    pub level: Option<Level>,
+}
+
+impl Plan {
+    /// A plan at the tool's own level.
+    pub fn of(effects: Vec<Effect>) -> Self {
+        Self { effects, level: None }
+    }
+}
+
+/// A boxed future that can move between threads.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// A call whose arguments were read and whose effects are known, ready to be run once.
+pub struct Prepared {
+    /// What it would do.
+    pub plan: Plan,
+    /// The timeout that its arguments ask for.
+    pub timeout: Option<Duration>,
+    run: RunOnce,
+}
+
+type RunOnce = Box<dyn for<'a> FnOnce(&'a Context) -> BoxFuture<'a, Result<Value, ToolError>> + Send + Sync>;
+
+impl Prepared {
+    /// Does it.
+    pub fn run(self, context: &Context) -> BoxFuture<'_, Result<Value, ToolError>> {
+        (self.run)(context)
+    }
+}
+
+/// A tool of any type, as the registry holds it. Made from a [`Tool`] with [`Erased::tool`].
+pub trait AnyTool: Send + Sync {
+    /// All that is fixed about the tool.
+    fn spec(&self) -> &Spec;
+    /// The JSON Schema of its arguments.
+    fn input_schema(&self) -> &Value;
+    /// The JSON Schema of its output.
+    fn output_schema(&self) -> &Value;
+    /// Reads the arguments and plans the call.
+    ///
+    /// # Errors
+    /// `EVALIDATION` naming the field at fault.
+    fn prepare(&self, arguments: Value, place: &Place) -> Result<Prepared, ToolError>;
+}
+
+/// A [`Tool`] behind the [`AnyTool`] interface, its schemas made once.
+pub struct Erased<T> {
+    tool: Arc<T>,
+    spec: Spec,
+    input_schema: Value,
+    output_schema: Value,
+}
+
+impl<T: Tool> Erased<T> {
+    /// Erases the tool's type.
+    pub fn tool(tool: T) -> Arc<dyn AnyTool> {
+        Arc::new(Self {
+            tool: Arc::new(tool),
+            spec: T::SPEC,
+            input_schema: schema_of_input::<T::Args>(),
+            output_schema: schema_of_output::<T::Output>(),
+        })
+    }
+}
+
+impl<T: Tool> AnyTool for Erased<T> {
+    fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    fn input_schema(&self) -> &Value {
+        &self.input_schema
+    }
+
+    fn output_schema(&self) -> &Value {
+        &self.output_schema
+    }
+
+    fn prepare(&self, arguments: Value, place: &Place) -> Result<Prepared, ToolError> {
+        let args: T::Args = serde_path_to_error::deserialize(arguments).map_err(|error| {
+            let path = error.path().to_string();
+            let field = if path == "." { "arguments" } else { &path };
+            ToolError::validation(field, error.inner())
+        })?;
+        let plan = self.tool.plan(&args, place)?;
+        let timeout = self.tool.timeout(&args);
+        let tool = self.tool.clone();
+        let run: RunOnce = Box::new(move |context| {
+            Box::pin(async move {
+                let output = tool.run(context, args).await?;
+                serde_json::to_value(output)
+                    .map_err(|error| ToolError::internal("the tool's output is no JSON").because(error))
+            })
+        });
+        Ok(Prepared { plan, timeout, run })
+    }
+}
