@@ -11,6 +11,19 @@ pub struct CallResult {
     pub outcome: Outcome,
     /// What the layers have to say about the call.
     pub meta: Meta,
+    /// The answer's place among the bytes in flight; given back when this is dropped, so a door keeps it until it has
+    /// written the answer.
+    pub held: Held,
+}
+
+/// What an answer occupies until it was delivered.
+#[derive(Default)]
+pub struct Held(pub Option<Box<dyn std::any::Any + Send + Sync>>);
+
+impl std::fmt::Debug for Held {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_tuple("Held").field(&self.0.is_some()).finish()
+    }
 }
 
 /// The tool's own part of a [`CallResult`].

@@ -32,6 +32,11 @@ pub trait Tool: Send + Sync + 'static {
         None
     }
 
+    /// The most bytes that the answer may hold, by which it is admitted. The default is that of a bounded text.
+    fn answer_bytes(&self, _args: &Self::Args) -> u64 {
+        128 * 1024
+    }
+
     /// Does it. Runs on a thread of its own, so it may block; it must end soon after the context's stop was requested.
     fn run(
         &self,
@@ -65,6 +70,8 @@ pub struct Prepared {
     pub plan: Plan,
     /// The timeout that its arguments ask for.
     pub timeout: Option<Duration>,
+    /// The most bytes that its answer may hold.
+    pub answer_bytes: u64,
     run: RunOnce,
 }
 
@@ -133,6 +140,7 @@ impl<T: Tool> AnyTool for Erased<T> {
         })?;
         let plan = self.tool.plan(&args, place)?;
         let timeout = self.tool.timeout(&args);
+        let answer_bytes = self.tool.answer_bytes(&args);
         let tool = self.tool.clone();
         let run: RunOnce = Box::new(move |context| {
             Box::pin(async move {
@@ -141,6 +149,6 @@ impl<T: Tool> AnyTool for Erased<T> {
                     .map_err(|error| ToolError::internal("the tool's output is no JSON").because(error))
             })
         });
-        Ok(Prepared { plan, timeout, run })
+        Ok(Prepared { plan, timeout, answer_bytes, run })
     }
 }

@@ -1,0 +1,124 @@
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+use tool::{AnyTool, Code, ToolError};
+
+/// The tools of this runtime, by name, each with the validator of its arguments.
+pub struct Registry {
+    ordered: Vec<Arc<dyn AnyTool>>,
+    by_name: HashMap<&'static str, Registered>,
+}
+
+struct Registered {
+    tool: Arc<dyn AnyTool>,
+    validator: std::sync::OnceLock<Result<jsonschema::Validator, String>>,
+}
+
+/// Two tools have the same name: `{0}`.
+#[derive(Debug)]
+pub struct DuplicateTool(pub &'static str);
+
+impl std::fmt::Display for DuplicateTool {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "two tools have the same name: {}", self.0)
+    }
+}
+
+impl std::error::Error for DuplicateTool {}
+
+impl Registry {
+    /// Registers tools in the order in which they are listed.
+    ///
+    /// # Errors
+    /// Where two have the same name.
+    pub fn new(tools: impl IntoIterator<Item = Arc<dyn AnyTool>>) -> Result<Self, DuplicateTool> {
+        let ordered: Vec<_> = tools.into_iter().collect();
+        let mut by_name = HashMap::new();
+        for tool in &ordered {
+            let registered = Registered { tool: tool.clone(), validator: std::sync::OnceLock::new() };
+            if by_name.insert(tool.spec().name, registered).is_some() {
+                return Err(DuplicateTool(tool.spec().name));
+            }
+        }
+        Ok(Self { ordered, by_name })
+    }
+
+    /// All tools, in order.
+    pub fn tools(&self) -> &[Arc<dyn AnyTool>] {
+        &self.ordered
+    }
+
+    /// The tool of this name, after its schema has accepted the arguments.
+    ///
+    /// # Errors
+    /// `ENOTFOUND` for an unknown tool, with the nearest name; `EVALIDATION` naming each field at fault.
+    pub fn find(&self, name: &str, arguments: &Value) -> Result<&Arc<dyn AnyTool>, ToolError> {
+        let registered = self.by_name.get(name).ok_or_else(|| self.unknown(name))?;
+        let validator = registered
+            .validator
+            .get_or_init(|| {
+                jsonschema::validator_for(registered.tool.input_schema()).map_err(|error| error.to_string())
+            })
+            .as_ref()
+            .map_err(|error| ToolError::internal(format!("the schema of {name} is broken: {error}")))?;
+        if validator.is_valid(arguments) {
+            return Ok(&registered.tool);
+        }
+        Err(faults(name, validator, arguments))
+    }
+
+    fn unknown(&self, name: &str) -> ToolError {
+        let shown: String = name.chars().take(100).collect();
+        let error = ToolError::new(Code::NotFound, format!("there is no tool named `{shown}`"));
+        let nearest = self.ordered.iter().map(|tool| tool.spec().name).min_by_key(|known| distance(known, &shown));
+        match nearest.filter(|known| distance(known, &shown) <= 4) {
+            Some(known) => error.hint(format!("did you mean `{known}`?")),
+            None => error.hint("`handfast tools` lists the tools"),
+        }
+    }
+}
+
+/// At most this many faults are named in one message.
+const FAULTS_NAMED: usize = 5;
+
+fn faults(name: &str, validator: &jsonschema::Validator, arguments: &Value) -> ToolError {
+    let mut named = Vec::new();
+    for error in validator.iter_errors(arguments).take(FAULTS_NAMED) {
+        let path = error.instance_path().to_string();
+        let field = path.trim_start_matches('/').replace('/', ".");
+        // The value at fault is not repeated: it may be large, or a secret.
+        let problem = error.masked_with("the value").to_string();
+        named.push(if field.is_empty() { problem } else { format!("`{field}`: {problem}") });
+    }
+    ToolError::new(Code::Validation, format!("the arguments of {name} are wrong: {}", named.join("; ")))
+        .hint(format!("`handfast tools --json` has the schema of {name}"))
+}
+
+/// Levenshtein's distance, for the nearest name.
+fn distance(left: &str, right: &str) -> usize {
+    let right: Vec<char> = right.chars().collect();
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (i, l) in left.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, r) in right.iter().enumerate() {
+            let substituted = diagonal + usize::from(l != *r);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[right.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::distance;
+
+    #[test]
+    fn the_nearest_name_is_the_one_with_the_fewest_edits() {
+        assert_eq!(distance("file_read", "file_reed"), 1);
+        assert_eq!(distance("file_read", "read_file"), 8 + 2 - 2);
+        assert_eq!(distance("", "abc"), 3);
+    }
+}

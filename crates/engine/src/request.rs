@@ -1,0 +1,55 @@
+use std::sync::Arc;
+
+use serde_json::Value;
+use tool::{Progress, SessionId, Stop};
+
+use crate::Asker;
+
+/// One call as a door hands it in.
+pub struct CallRequest {
+    /// The tool's name in the caller's dialect.
+    pub tool: String,
+    /// Its arguments: a JSON object.
+    pub arguments: Value,
+    /// Who calls.
+    pub caller: Caller,
+    /// Ends the call early. A door requests [`tool::StopReason::Cancelled`] when its client cancels or goes away.
+    pub stop: Stop,
+    /// Where progress goes.
+    pub progress: Arc<dyn Progress>,
+}
+
+/// Who calls, and who can be asked.
+#[derive(Clone)]
+pub struct Caller {
+    /// What belongs together: a connection, a run of the command line.
+    pub session: SessionId,
+    /// The way in.
+    pub door: Door,
+    /// The names and shapes that the caller speaks.
+    pub dialect: &'static str,
+    /// Who answers a `check`.
+    pub asker: Arc<dyn Asker>,
+}
+
+/// The ways in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Door {
+    /// `handfast call`.
+    CommandLine,
+    /// The Model Context Protocol.
+    Mcp,
+    /// The Rust library.
+    Library,
+}
+
+impl Door {
+    /// The door's name in the audit.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Door::CommandLine => "cli",
+            Door::Mcp => "mcp",
+            Door::Library => "library",
+        }
+    }
+}
