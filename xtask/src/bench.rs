@@ -1,0 +1,147 @@
+//! Speed and memory of the release binary, beside those of a peer that does the same work.
+//!
+//! Both servers are spoken to over stdio with the same raw messages, in turns within one run, so that a busy machine
+//! is busy for both; the ratios mean more than the figures.
+//! Policy and audit of Handfast are on, as they always are.
+//! It compares and prints: no figure makes it fail, because no machine but yours knows what else it is doing.
+
+mod measure;
+mod report;
+mod server;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::bench::server::Kind;
+use crate::command::{Failure, Result, remove_folder, run as run_command, write};
+use crate::repository::Repository;
+use crate::setup;
+
+/// Entries in the folder that is listed.
+const ENTRIES: usize = 10_000;
+const SMALL_FILE: usize = 1_024;
+const LARGE_FILE: usize = 10 * 1_024 * 1_024;
+
+/// The two servers, serving one workspace that holds `small.txt`, `large.txt` and `many/`.
+struct Bench {
+    handfast: Kind,
+    peer: Kind,
+}
+
+/// How often each thing is measured.
+#[derive(Clone, Copy)]
+struct Samples {
+    starts: usize,
+    small_reads: usize,
+    large_reads: usize,
+    listings: usize,
+}
+
+impl Samples {
+    const FULL: Self = Self { starts: 30, small_reads: 4_000, large_reads: 20, listings: 40 };
+    const QUICK: Self = Self { starts: 3, small_reads: 400, large_reads: 2, listings: 4 };
+}
+
+/// Measures both servers and prints the table.
+pub(crate) fn run(repository: &Repository, binary: Option<&Path>, quick: bool) -> Result<()> {
+    setup::run_all(repository)?;
+    let binary = match binary {
+        Some(path) => path.to_owned(),
+        None => build(repository)?,
+    };
+    let folder = repository.root.join("target/bench");
+    remove_folder(&folder)?;
+    let bench = Bench::prepare(repository, &folder, &binary)?;
+    let samples = if quick { Samples::QUICK } else { Samples::FULL };
+    let [handfast, peer] = measure::all(&bench, samples)?;
+    report::print(&handfast, &peer)
+}
+
+fn build(repository: &Repository) -> Result<PathBuf> {
+    run_command(&mut repository.cargo(&[
+        "build",
+        "--release",
+        "--package",
+        "handfast",
+        "--bin",
+        "handfast",
+    ]))?;
+    Ok(repository.build_folder()?.join("release/handfast"))
+}
+
+impl Bench {
+    /// Lays out the workspace and states how each server is started and asked.
+    fn prepare(repository: &Repository, folder: &Path, binary: &Path) -> Result<Self> {
+        let workspace = folder.join("workspace");
+        write(&workspace.join("small.txt"), &text_of(SMALL_FILE))?;
+        write(&workspace.join("large.txt"), &text_of(LARGE_FILE))?;
+        for entry in 0..ENTRIES {
+            write(&workspace.join(format!("many/entry-{entry:05}.txt")), "x")?;
+        }
+        let workspace = workspace
+            .canonicalize()
+            .map_err(|error| Failure(format!("cannot find {}: {error}", workspace.display())))?;
+        let peer = repository
+            .test_tools()
+            .join("node/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js");
+        Ok(Self { handfast: handfast(folder, &workspace, binary), peer: peer_of(folder, &workspace, &peer) })
+    }
+}
+
+fn handfast(folder: &Path, workspace: &Path, binary: &Path) -> Kind {
+    let (binary, workspace) = (binary.to_owned(), workspace.to_owned());
+    let state = folder.join("state");
+    let configuration = folder.join("config");
+    Kind {
+        name: "handfast",
+        log: folder.join("handfast.log"),
+        command: Box::new(move || {
+            let mut command = Command::new(&binary);
+            command.args(["mcp", "--workspace"]).arg(&workspace).arg("--state").arg(&state);
+            // The figures are of what is built in, not of what the person at this machine has configured.
+            command.env("XDG_CONFIG_HOME", &configuration);
+            command
+        }),
+        read: Box::new(|path| ("file_read", json!({"path": path, "max_bytes": LARGE_FILE * 2}))),
+        list: Box::new(|path| ("file_list", json!({"path": path, "recursive": false, "limit": ENTRIES}))),
+    }
+}
+
+fn peer_of(folder: &Path, workspace: &Path, script: &Path) -> Kind {
+    let (script, root) = (script.to_owned(), workspace.to_owned());
+    let absolute = {
+        let root = workspace.to_owned();
+        move |path: &str| -> Value { root.join(path).to_string_lossy().into() }
+    };
+    let absolute_too = absolute.clone();
+    Kind {
+        name: "server-filesystem",
+        log: folder.join("server-filesystem.log"),
+        command: Box::new(move || {
+            let mut command = Command::new("node");
+            command.arg(&script).arg(&root);
+            command
+        }),
+        read: Box::new(move |path| ("read_text_file", json!({"path": absolute(path)}))),
+        list: Box::new(move |path| ("list_directory", json!({"path": absolute_too(path)}))),
+    }
+}
+
+/// Lines of plain ASCII text, so that one byte is one character for both servers.
+fn text_of(bytes: usize) -> String {
+    let line = "The quick brown fox jumps over the lazy dog, and then it does so again.\n";
+    line.chars().cycle().take(bytes).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_has_exactly_its_length() {
+        assert_eq!(text_of(SMALL_FILE).len(), SMALL_FILE);
+        assert!(text_of(200).lines().count() > 2);
+    }
+}

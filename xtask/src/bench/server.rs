@@ -1,0 +1,273 @@
+//! One MCP server over its standard streams, spoken to in raw messages, without an SDK whose cost would be measured too.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::command::{Failure, Result};
+
+/// A server that hangs is ended after this long, so that the benchmark fails instead of hanging with it.
+const LIFETIME: Duration = Duration::from_mins(5);
+
+/// A tool's name and its arguments.
+pub(super) type Call = (&'static str, Value);
+
+/// How one server is started and asked.
+pub(super) struct Kind {
+    pub(super) name: &'static str,
+    /// Where its standard error goes.
+    pub(super) log: PathBuf,
+    pub(super) command: Box<dyn Fn() -> Command>,
+    /// Reads a whole file, named relative to the workspace.
+    pub(super) read: Box<dyn Fn(&str) -> Call>,
+    /// Lists a folder, named relative to the workspace.
+    pub(super) list: Box<dyn Fn(&str) -> Call>,
+}
+
+/// A running server.
+pub(super) struct Server {
+    name: &'static str,
+    log: PathBuf,
+    child: Arc<Mutex<Child>>,
+    process: u32,
+    requests: Option<ChildStdin>,
+    answers: BufReader<ChildStdout>,
+    next_id: u64,
+    /// Dropped with the server, which tells the thread that would end it.
+    _lifetime: Sender<()>,
+}
+
+/// What a request was answered with, and when.
+pub(super) struct Answer {
+    pub(super) took: Duration,
+    /// The message as it came.
+    pub(super) line: String,
+}
+
+impl Server {
+    /// Starts the server and greets it; it has not been asked anything yet.
+    pub(super) fn start(kind: &Kind) -> Result<Self> {
+        let failed =
+            |what: &str, error: &dyn std::fmt::Display| Failure(format!("{}: {what}: {error}", kind.name));
+        let log = File::create(&kind.log).map_err(|error| failed("cannot create its log", &error))?;
+        let mut child = (kind.command)()
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .map_err(|error| failed("cannot start it", &error))?;
+        let (Some(requests), Some(answers)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(Failure(format!("{}: it has no standard streams", kind.name)));
+        };
+        let process = child.id();
+        let child = Arc::new(Mutex::new(child));
+        let mut server = Self {
+            name: kind.name,
+            log: kind.log.clone(),
+            process,
+            requests: Some(requests),
+            answers: BufReader::with_capacity(1 << 16, answers),
+            next_id: 0,
+            _lifetime: end_after(LIFETIME, &child),
+            child,
+        };
+        server.request(
+            "initialize",
+            &json!({
+                "protocolVersion": "2025-11-25",
+                "capabilities": {},
+                "clientInfo": {"name": "handfast-bench", "version": env!("CARGO_PKG_VERSION")},
+            }),
+        )?;
+        server.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))?;
+        Ok(server)
+    }
+
+    /// Sends a request and waits for its answer, which must be no error.
+    pub(super) fn request(&mut self, method: &str, parameters: &Value) -> Result<Answer> {
+        let id = self.fresh_id();
+        let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": parameters});
+        let started = Instant::now();
+        self.send(&message)?;
+        self.answer(started)
+    }
+
+    /// Calls a tool and waits for its answer, which must be no error.
+    pub(super) fn call(&mut self, (tool, arguments): Call) -> Result<Answer> {
+        self.request("tools/call", &json!({"name": tool, "arguments": arguments}))
+    }
+
+    /// Sends the same call `count` times without reading a single answer.
+    pub(super) fn send_calls(&mut self, (tool, arguments): &Call, count: usize) -> Result<()> {
+        for _ in 0..count {
+            let id = self.fresh_id();
+            let parameters = json!({"name": tool, "arguments": arguments});
+            self.send(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": parameters}))?;
+        }
+        Ok(())
+    }
+
+    /// The next answer to whatever was sent; the clock runs from `started` until it is here whole.
+    pub(super) fn answer(&mut self, started: Instant) -> Result<Answer> {
+        loop {
+            let mut line = String::new();
+            let read = self.answers.read_line(&mut line);
+            let took = started.elapsed();
+            match read {
+                Ok(0) => return Err(self.fault("it ended without answering")),
+                Err(error) => return Err(self.fault(&format!("cannot read its answer: {error}"))),
+                Ok(_) => {}
+            }
+            // Looked at outside the measured time. A notification has a method and is no answer.
+            let message: Value = serde_json::from_str(&line)
+                .map_err(|error| self.fault(&format!("it answered no JSON: {error}")))?;
+            if message.get("method").is_some() {
+                continue;
+            }
+            let refused = message.pointer("/result/isError").and_then(Value::as_bool).unwrap_or_default();
+            if message.get("error").is_some() || refused {
+                let start: String = line.chars().take(500).collect();
+                return Err(self.fault(&format!("it answered with an error: {start}")));
+            }
+            return Ok(Answer { took, line });
+        }
+    }
+
+    /// A figure of `/proc/PID/status`, summed over the server and every process it has started.
+    pub(super) fn status(&self, field: &str) -> Result<u64> {
+        let mut sum = 0;
+        let mut waiting = vec![self.process];
+        while let Some(process) = waiting.pop() {
+            let read = |file: &str| std::fs::read_to_string(format!("/proc/{process}/{file}"));
+            let status =
+                read("status").map_err(|error| self.fault(&format!("cannot read its status: {error}")))?;
+            sum += figure(&status, field)
+                .ok_or_else(|| self.fault(&format!("/proc/{process}/status has no figure {field}")))?;
+            for thread in std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten() {
+                let children = std::fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+                waiting.extend(children.split_whitespace().filter_map(|id| id.parse::<u32>().ok()));
+            }
+        }
+        Ok(sum)
+    }
+
+    /// Closes its input and waits until it has ended by itself.
+    pub(super) fn stop(mut self) -> Result<()> {
+        drop(self.requests.take());
+        let mut rest = String::new();
+        while self.answers.read_line(&mut rest).is_ok_and(|read| read > 0) {
+            rest.clear();
+        }
+        let status = self.child.lock().unwrap_or_else(PoisonError::into_inner).wait();
+        status.map(|_| ()).map_err(|error| self.fault(&format!("cannot wait for its end: {error}")))
+    }
+
+    fn send(&mut self, message: &Value) -> Result<()> {
+        let sent = self.requests.as_mut().map_or(Ok(()), |requests| writeln!(requests, "{message}"));
+        sent.map_err(|error| self.fault(&format!("it takes no requests: {error}")))
+    }
+
+    fn fresh_id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id
+    }
+
+    fn fault(&self, what: &str) -> Failure {
+        Failure(format!("{}: {what} (its own words are in {})", self.name, self.log.display()))
+    }
+}
+
+/// A failed benchmark leaves no server behind; one that was stopped has ended already.
+impl Drop for Server {
+    fn drop(&mut self) {
+        let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(child.try_wait(), Ok(None)) && child.kill().is_ok() {
+            // The exit status of a server that was killed says nothing.
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Kills `child` after `limit`, unless the returned sender is dropped before.
+fn end_after(limit: Duration, child: &Arc<Mutex<Child>>) -> Sender<()> {
+    let (alive, ended) = mpsc::channel();
+    let child = Arc::clone(child);
+    thread::spawn(move || {
+        if ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+            // Fails only where it has ended already, which is what is wanted.
+            let _ = child.lock().unwrap_or_else(PoisonError::into_inner).kill();
+        }
+    });
+    alive
+}
+
+fn figure(status: &str, field: &str) -> Option<u64> {
+    let value = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))?;
+    value.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scripted(script: &'static str) -> (tempfile::TempDir, Kind) {
+        let folder = tempfile::tempdir().unwrap();
+        let kind = Kind {
+            name: "scripted",
+            log: folder.path().join("log"),
+            command: Box::new(move || {
+                let mut command = Command::new("sh");
+                command.args(["-c", script]);
+                command
+            }),
+            read: Box::new(|path| ("read", json!({"path": path}))),
+            list: Box::new(|path| ("list", json!({"path": path}))),
+        };
+        (folder, kind)
+    }
+
+    const GREETS: &str = r#"read line; echo '{"jsonrpc":"2.0","id":1,"result":{}}'; read line; "#;
+
+    #[test]
+    fn an_answer_is_told_from_a_notification() {
+        let script = r#"read a; echo '{"id":1,"result":{}}'; read b; read c
+            echo '{"method":"notifications/progress"}'; echo '{"id":2,"result":{"content":"here"}}'; read d"#;
+        let (_folder, kind) = scripted(script);
+        let mut server = Server::start(&kind).unwrap();
+        assert!(server.call((kind.read)("x")).unwrap().line.contains("here"));
+        server.stop().unwrap();
+    }
+
+    #[test]
+    fn an_error_for_an_answer_fails_the_benchmark() {
+        let script = r#"read a; echo '{"id":1,"result":{}}'; read b; read c
+            echo '{"id":2,"result":{"isError":true,"content":"EPERMISSION"}}'; read d"#;
+        let (_folder, kind) = scripted(script);
+        let mut server = Server::start(&kind).unwrap();
+        let failure = server.call((kind.read)("x")).err().unwrap();
+        assert!(failure.0.contains("EPERMISSION"), "{failure}");
+    }
+
+    #[test]
+    fn a_server_that_ends_early_is_told_with_its_log() {
+        let (_folder, kind) = scripted(GREETS);
+        let mut server = Server::start(&kind).unwrap();
+        let failure = server.answer(Instant::now()).err().unwrap();
+        assert!(failure.0.contains("it ended without answering (its own words are in "), "{failure}");
+    }
+
+    #[test]
+    fn figures_are_read_from_a_status() {
+        let status = "Name:\tx\nVmHWM:\t    2048 kB\nThreads:\t7\n";
+        assert_eq!(figure(status, "VmHWM"), Some(2048));
+        assert_eq!(figure(status, "Threads"), Some(7));
+        assert_eq!(figure(status, "Vm"), None);
+    }
+}

@@ -1,0 +1,116 @@
+//! `cargo xtask docs`: one page a tool under `docs/tools/`, and an index, from what the binary says about itself.
+//!
+//! The pages hold nothing that was not written beside the tool; whoever wants another word changes it there.
+
+mod page;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::command::{Failure, Result, capture, write};
+use crate::repository::Repository;
+
+const FOLDER: &str = "docs/tools";
+
+/// Pages by their file name.
+type Pages = BTreeMap<String, String>;
+
+/// Writes the pages, or with `check` only compares them.
+pub(crate) fn run(repository: &Repository, check: bool) -> Result<()> {
+    let wanted = pages(&described_tools(repository)?)?;
+    let folder = repository.root.join(FOLDER);
+    let there = pages_in(&folder)?;
+    let differing = differing(&wanted, &there);
+    if check {
+        if differing.is_empty() {
+            eprintln!("docs: {} pages are up to date", wanted.len());
+            return Ok(());
+        }
+        let names = differing.join(", ");
+        return Err(Failure(format!("in {FOLDER} these differ: {names}\nTo write them: cargo xtask docs")));
+    }
+    for name in &differing {
+        match wanted.get(*name) {
+            Some(page) => write(&folder.join(name), page)?,
+            None => std::fs::remove_file(folder.join(name))
+                .map_err(|error| Failure(format!("cannot remove {FOLDER}/{name}: {error}")))?,
+        }
+    }
+    eprintln!("docs: {} of {} pages written", differing.len(), wanted.len());
+    Ok(())
+}
+
+/// What the built binary prints, in surroundings that hold no configuration of the person who builds.
+fn described_tools(repository: &Repository) -> Result<Value> {
+    let arguments = ["build", "--quiet", "--package", "handfast", "--bin", "handfast"];
+    crate::command::run(&mut repository.cargo(&arguments))?;
+    let empty = repository.root.join("target/docs");
+    std::fs::create_dir_all(empty.join("workspace"))
+        .map_err(|error| Failure(format!("cannot create {}: {error}", empty.display())))?;
+    let text = capture(
+        Command::new(repository.build_folder()?.join("debug/handfast"))
+            .args(["tools", "--json", "--workspace"])
+            .arg(empty.join("workspace"))
+            .env("HOME", &empty)
+            .env("XDG_CONFIG_HOME", empty.join("config"))
+            .env("XDG_STATE_HOME", empty.join("state")),
+    )?;
+    serde_json::from_str(&text)
+        .map_err(|error| Failure(format!("`handfast tools --json` is not JSON: {error}")))
+}
+
+fn pages(tools: &Value) -> Result<Pages> {
+    let tools = tools.as_array().filter(|tools| !tools.is_empty());
+    let tools = tools.ok_or_else(|| Failure::new("`handfast tools --json` lists no tools"))?;
+    let mut pages = Pages::new();
+    pages.insert("README.md".to_owned(), page::index(tools)?);
+    for tool in tools {
+        pages.insert(format!("{}.md", page::field(tool, "name")?), page::page(tool)?);
+    }
+    Ok(pages)
+}
+
+fn pages_in(folder: &Path) -> Result<Pages> {
+    let failed = |error: std::io::Error| Failure(format!("cannot read {}: {error}", folder.display()));
+    let mut pages = Pages::new();
+    if !folder.exists() {
+        return Ok(pages);
+    }
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let text = std::fs::read_to_string(entry.path()).map_err(failed)?;
+        pages.insert(entry.file_name().to_string_lossy().into_owned(), text);
+    }
+    Ok(pages)
+}
+
+/// The names of pages that are missing, changed, or no longer wanted.
+fn differing<'a>(wanted: &'a Pages, there: &'a Pages) -> Vec<&'a str> {
+    let changed = wanted.iter().filter(|(name, page)| there.get(*name) != Some(page)).map(|(name, _)| name);
+    let stale = there.keys().filter(|name| !wanted.contains_key(*name));
+    changed.chain(stale).map(String::as_str).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_changed_and_stale_pages_differ() {
+        let pages =
+            |list: &[(&str, &str)]| list.iter().map(|(a, b)| ((*a).into(), (*b).into())).collect::<Pages>();
+        let wanted = pages(&[("a.md", "1"), ("b.md", "2"), ("c.md", "3")]);
+        let there = pages(&[("a.md", "1"), ("b.md", "old"), ("z.md", "gone")]);
+        assert_eq!(differing(&wanted, &there), ["b.md", "c.md", "z.md"]);
+        assert_eq!(differing(&wanted, &wanted), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn an_empty_catalogue_is_refused_rather_than_documented() {
+        assert!(pages(&serde_json::json!([])).is_err());
+        assert!(pages(&serde_json::json!({"tools": []})).is_err());
+    }
+}

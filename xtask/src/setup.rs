@@ -1,0 +1,228 @@
+//! Makes a machine ready for the tests: programs, the official MCP client, the benchmark's peer.
+//!
+//! Debian packages are installed only where that needs no password, and only those whose program is missing.
+//! Everything else goes under `target/test-tools`, pinned, and is left alone while its pins are unchanged:
+//!
+//! - `target/test-tools/venv/bin/python`: a Python with the official MCP SDK; the whole-binary tests run this one.
+//! - `target/test-tools/node/node_modules`: the TypeScript SDK and the benchmark's peer.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::command::{Failure, Result, capture, probe, read, remove_folder, run, write};
+use crate::repository::Repository;
+
+/// A program of the machine that the tests run.
+struct Requirement {
+    /// What is missing, in words.
+    what: &'static str,
+    /// Exits with 0 where the requirement is met.
+    probe: &'static [&'static str],
+    /// The Debian packages that meet it.
+    packages: &'static [&'static str],
+}
+
+const REQUIREMENTS: [Requirement; 7] = [
+    Requirement { what: "git", probe: &["git", "--version"], packages: &["git"] },
+    Requirement {
+        what: "Python 3.11 or newer",
+        probe: &["python3", "-c", "import sys; sys.exit(sys.version_info < (3, 11))"],
+        packages: &["python3"],
+    },
+    Requirement {
+        what: "Python's venv module",
+        probe: &["python3", "-c", "import ensurepip, venv"],
+        packages: &["python3-venv"],
+    },
+    Requirement { what: "Node.js", probe: &["node", "--version"], packages: &["nodejs"] },
+    Requirement { what: "npm", probe: &["npm", "--version"], packages: &["npm"] },
+    Requirement {
+        what: "gcc with the C library's headers",
+        probe: &["sh", "-c", "echo '#include <stdio.h>' | gcc -x c -E - "],
+        packages: &["gcc", "libc6-dev"],
+    },
+    Requirement { what: "make", probe: &["make", "--version"], packages: &["make"] },
+];
+
+/// A component of the Rust toolchain, by the cargo command it brings.
+const COMPONENTS: [(&str, &str); 2] = [("fmt", "rustfmt"), ("clippy", "clippy")];
+
+/// Installs what is missing, and fails with its names where it may not.
+pub(crate) fn run_all(repository: &Repository) -> Result<()> {
+    check_components(repository)?;
+    install_programs()?;
+    install_python_tools(repository)?;
+    install_node_tools(repository)
+}
+
+fn check_components(repository: &Repository) -> Result<()> {
+    let missing: Vec<_> = COMPONENTS
+        .iter()
+        .filter(|(command, _)| !probe(&mut repository.cargo(&[command, "--version"])))
+        .map(|(_, component)| *component)
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let names = missing.join(" ");
+    Err(Failure(format!("the Rust toolchain lacks {names}; install with: rustup component add {names}")))
+}
+
+fn install_programs() -> Result<()> {
+    let missing = missing_of(&REQUIREMENTS);
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let Some(prefix) = apt_prefix() else {
+        return Err(cannot_install(&missing));
+    };
+    eprintln!("installing {} (only what is missing)", packages_of(&missing).join(" "));
+    let apt = |arguments: &[&str]| {
+        let words: Vec<&str> =
+            prefix.iter().copied().chain(["env", "DEBIAN_FRONTEND=noninteractive", "apt-get"]).collect();
+        let (program, rest) = words.split_first().ok_or_else(|| Failure::new("an empty command"))?;
+        run(Command::new(program).args(rest).args(arguments))
+    };
+    apt(&["update", "--quiet"])?;
+    let mut install = vec!["install", "--yes", "--quiet", "--no-install-recommends"];
+    install.extend(packages_of(&missing));
+    apt(&install)?;
+    let still = missing_of(&REQUIREMENTS);
+    if still.is_empty() { Ok(()) } else { Err(cannot_install(&still)) }
+}
+
+fn missing_of(requirements: &[Requirement]) -> Vec<&Requirement> {
+    let met = |requirement: &&Requirement| {
+        requirement
+            .probe
+            .split_first()
+            .is_some_and(|(program, arguments)| probe(Command::new(program).args(arguments)))
+    };
+    requirements.iter().filter(|requirement| !met(requirement)).collect()
+}
+
+fn packages_of(requirements: &[&Requirement]) -> Vec<&'static str> {
+    requirements.iter().flat_map(|requirement| requirement.packages.iter().copied()).collect()
+}
+
+/// What stands before `apt-get` here, or nothing where it may not be run without a password.
+fn apt_prefix() -> Option<&'static [&'static str]> {
+    if !probe(Command::new("apt-get").arg("--version")) {
+        return None;
+    }
+    if probe(Command::new("sh").args(["-c", r#"test "$(id -u)" = 0"#])) {
+        return Some(&[]);
+    }
+    probe(Command::new("sudo").args(["-n", "true"])).then_some(&["sudo", "-n"])
+}
+
+fn cannot_install(missing: &[&Requirement]) -> Failure {
+    let what: Vec<_> = missing.iter().map(|requirement| requirement.what).collect();
+    Failure(format!(
+        "the tests need {}.\nOn Debian or Ubuntu: sudo apt-get install {}",
+        what.join(", "),
+        packages_of(missing).join(" ")
+    ))
+}
+
+fn install_python_tools(repository: &Repository) -> Result<()> {
+    let requirements = repository.root.join("xtask/test-tools/requirements.txt");
+    let venv = repository.test_tools().join("venv");
+    let python = venv.join("bin/python");
+    // The interpreter is part of the pin: a venv does not outlive the Python that it was made with.
+    let version =
+        capture(Command::new("python3").args(["-c", "import sys; print(sys.executable, sys.version)"]))?;
+    let pins = format!("{version}{}", read(&requirements)?);
+    install_once(&venv, &pins, probe(Command::new(&python).args(["-c", ""])), || {
+        run(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
+        let pip = ["-m", "pip", "--disable-pip-version-check"];
+        // Without `--no-deps` a dependency that the file forgot would come in whatever version is newest.
+        run(Command::new(&python)
+            .args(pip)
+            .args(["install", "--quiet", "--no-deps", "-r"])
+            .arg(&requirements))?;
+        run(Command::new(&python).args(pip).arg("check"))
+    })
+}
+
+fn install_node_tools(repository: &Repository) -> Result<()> {
+    let folder = repository.test_tools().join("node");
+    let package = repository.read("xtask/test-tools/package.json")?;
+    let lock = repository.read("xtask/test-tools/package-lock.json")?;
+    install_once(&folder, &format!("{package}{lock}"), true, || {
+        write(&folder.join("package.json"), &package)?;
+        write(&folder.join("package-lock.json"), &lock)?;
+        run(Command::new("npm").current_dir(&folder).args([
+            "ci",
+            "--ignore-scripts",
+            "--no-audit",
+            "--no-fund",
+        ]))
+    })
+}
+
+/// Runs `install` into an empty `folder`, unless it is already there with exactly these pins and `works`.
+///
+/// The stamp is written last, so an installation that was interrupted is never taken for a whole one.
+fn install_once(folder: &Path, pins: &str, works: bool, install: impl FnOnce() -> Result<()>) -> Result<()> {
+    let stamp: PathBuf = folder.join("installed-pins");
+    if works && std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == pins) {
+        return Ok(());
+    }
+    remove_folder(folder)?;
+    install()?;
+    write(&stamp, pins)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    const MET: Requirement = Requirement { what: "truth", probe: &["true"], packages: &["coreutils"] };
+    const UNMET: Requirement =
+        Requirement { what: "falsehood", probe: &["false"], packages: &["liar", "liar-data"] };
+
+    #[test]
+    fn only_what_is_missing_is_named() {
+        let failure = cannot_install(&missing_of(&[MET, UNMET]));
+        assert_eq!(
+            failure.0,
+            "the tests need falsehood.\nOn Debian or Ubuntu: sudo apt-get install liar liar-data"
+        );
+    }
+
+    #[test]
+    fn an_installation_is_repeated_when_its_pins_change_or_it_no_longer_works() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().join("tools");
+        let installed = Cell::new(0);
+        let install = |pins: &str, works: bool| {
+            install_once(&folder, pins, works, || {
+                installed.set(installed.get() + 1);
+                write(&folder.join("tool"), pins)
+            })
+            .unwrap();
+            installed.get()
+        };
+        assert_eq!(install("a==1", true), 1);
+        assert_eq!(install("a==1", true), 1, "unchanged pins are skipped");
+        assert_eq!(install("a==2", true), 2, "changed pins are installed");
+        assert_eq!(install("a==2", false), 3, "what no longer works is installed anew");
+    }
+
+    #[test]
+    fn an_interrupted_installation_is_done_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().join("tools");
+        let broken = install_once(&folder, "a==1", true, || {
+            write(&folder.join("half"), "")?;
+            Err(Failure::new("the line went down"))
+        });
+        assert_eq!(broken, Err(Failure::new("the line went down")));
+        install_once(&folder, "a==1", true, || write(&folder.join("whole"), "")).unwrap();
+        assert!(folder.join("whole").exists());
+        assert!(!folder.join("half").exists(), "nothing of the interrupted one is left");
+    }
+}

@@ -1,0 +1,123 @@
+//! Documents that must keep up with the code.
+
+use std::collections::BTreeSet;
+
+use crate::tidy::{Finding, Tree, has_extension};
+
+const CODE_MAP: &str = "docs/ARCHITECTURE.md";
+const DEPENDENCIES: &str = "docs/DEPENDENCIES.md";
+
+/// Every crate stands in the code map, as `` `crates/NAME` `` or `` `NAME` ``.
+pub(super) fn code_map(tree: &Tree) -> Vec<Finding> {
+    let Some(text) = tree.text(CODE_MAP) else {
+        return vec![Finding::file(CODE_MAP, "is missing")];
+    };
+    let named =
+        |name: &str| text.contains(&format!("`{name}`")) || text.contains(&format!("`crates/{name}`"));
+    let missing = tree.packages.iter().filter(|package| !named(&package.name));
+    missing
+        .map(|package| Finding::file(CODE_MAP, format!("does not name the crate `{}`", package.name)))
+        .collect()
+}
+
+/// Every direct dependency from outside has a row `` | `NAME` | … | ``, and every row has a dependency.
+pub(super) fn dependencies(tree: &Tree) -> Vec<Finding> {
+    let Some(text) = tree.text(DEPENDENCIES) else {
+        return vec![Finding::file(DEPENDENCIES, "is missing")];
+    };
+    let rows = text.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
+    let listed: BTreeSet<&str> = rows.map(|(name, _)| name).collect();
+    let all = tree.packages.iter().flat_map(|package| &package.dependencies);
+    let used: BTreeSet<&str> = all
+        .filter(|dependency| !dependency.in_workspace)
+        .map(|dependency| dependency.name.as_str())
+        .collect();
+    let missing = used.difference(&listed).map(|name| format!("has no row for `{name}`"));
+    let stale = listed.difference(&used).map(|name| format!("has a row for `{name}`, which nothing uses"));
+    missing.chain(stale).map(|message| Finding::file(DEPENDENCIES, message)).collect()
+}
+
+/// Links to files of this repository lead to a file or a folder that is there.
+pub(super) fn links(tree: &Tree) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for file in tree.files.iter().filter(|file| has_extension(&file.path, "md")) {
+        for (number, line) in file.text.lines().enumerate() {
+            for target in link_targets(line).filter(|target| !leads_somewhere(tree, &file.path, target)) {
+                found.push(Finding::line(
+                    &file.path,
+                    number,
+                    format!("links to {target}, which is not there"),
+                ));
+            }
+        }
+    }
+    found
+}
+
+fn link_targets(line: &str) -> impl Iterator<Item = &str> {
+    let targets = line.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target);
+    targets.filter(|target| !target.contains("://") && !target.starts_with(['#', '<']))
+}
+
+fn leads_somewhere(tree: &Tree, from: &str, target: &str) -> bool {
+    let target = target.split('#').next().unwrap_or_default();
+    let mut parts: Vec<&str> = from.split('/').collect();
+    parts.pop();
+    for part in target.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                if parts.pop().is_none() {
+                    return false;
+                }
+            }
+            name => parts.push(name),
+        }
+    }
+    let path = parts.join("/");
+    tree.files.iter().any(|file| {
+        file.path
+            .strip_prefix(&path)
+            .is_some_and(|rest| rest.is_empty() || path.is_empty() || rest.starts_with('/'))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tidy::fixture::{inside, outside, package, places, tree};
+
+    #[test]
+    fn a_crate_that_the_code_map_forgets_is_named() {
+        let mut tree = tree(&[(CODE_MAP, "`crates/tool` and `engine`, but roots only in passing")]);
+        tree.packages = vec![package("tool", &[]), package("engine", &[]), package("roots", &[])];
+        assert_eq!(code_map(&tree), [Finding::file(CODE_MAP, "does not name the crate `roots`")]);
+    }
+
+    #[test]
+    fn a_dependency_without_a_row_and_a_row_without_a_dependency_are_named() {
+        let mut tree = tree(&[(DEPENDENCIES, "| `serde` | reads |\n| `sqlx` | gone |\nThe `libc` crate.")]);
+        tree.packages = vec![package("tool", &[outside("serde"), outside("libc"), inside("roots")])];
+        assert_eq!(
+            dependencies(&tree),
+            [
+                Finding::file(DEPENDENCIES, "has no row for `libc`"),
+                Finding::file(DEPENDENCIES, "has a row for `sqlx`, which nothing uses"),
+            ]
+        );
+    }
+
+    #[test]
+    fn missing_documents_are_named() {
+        let tree = tree(&[]);
+        assert_eq!(places(&code_map(&tree)), [CODE_MAP]);
+        assert_eq!(places(&dependencies(&tree)), [DEPENDENCIES]);
+    }
+
+    #[test]
+    fn a_link_that_leads_nowhere_is_named() {
+        let text = "[a](../README.md), [b](tools/#x), [c](https://example.org/gone)\n[d](gone.md) [e](../../up.md)\n[f](#here)";
+        let tree = tree(&[("docs/a.md", text), ("README.md", ""), ("docs/tools/x.md", "")]);
+        assert_eq!(places(&links(&tree)), ["docs/a.md:2", "docs/a.md:2"]);
+    }
+}

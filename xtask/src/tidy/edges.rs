@@ -1,0 +1,215 @@
+//! Which crate may name which.
+//!
+//! The order of the layers is the architecture; an edge that is not allowed here needs a change of
+//! `docs/ARCHITECTURE.md` first.
+
+use crate::tidy::{Finding, Tree};
+
+/// What a crate is for, which decides what it may name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Layer {
+    /// The words that everyone speaks.
+    Vocabulary,
+    /// The pure decision.
+    Policy,
+    /// Everything durable.
+    Store,
+    /// Something that works on the machine and knows no tool.
+    Mechanism,
+    /// The life of a call.
+    Engine,
+    /// A family of tools.
+    Tools,
+    /// Outside names and shapes.
+    Dialects,
+    /// A wire.
+    Door,
+    /// What composes it all.
+    Product,
+    /// What tests are written with.
+    TestKit,
+    /// These commands.
+    Xtask,
+}
+
+use Layer::{Dialects, Door, Engine, Mechanism, Policy, Product, Store, TestKit, Tools, Vocabulary, Xtask};
+
+/// The layer of every crate by name; `tools-*` go by their prefix.
+const LAYERS: [(&str, Layer); 14] = [
+    ("tool", Vocabulary),
+    ("policy", Policy),
+    ("store", Store),
+    ("roots", Mechanism),
+    ("sandbox", Mechanism),
+    ("checkpoint", Mechanism),
+    ("engine", Engine),
+    ("dialects", Dialects),
+    ("mcp", Door),
+    ("http", Door),
+    ("csp", Door),
+    ("handfast", Product),
+    ("testkit", TestKit),
+    ("xtask", Xtask),
+];
+
+/// Outside crates that only some crates may name, and why.
+const OWNERS: [(&str, &[&str], &str); 8] = [
+    ("rusqlite", &["store"], "a second storage engine is split off behind the store"),
+    ("rmcp", &["mcp"], "the door owns every wire type"),
+    ("landlock", &["sandbox"], "one crate sets up what confines a command"),
+    ("seccompiler", &["sandbox"], "one crate sets up what confines a command"),
+    ("libc", &["sandbox"], "unsafe calls of the system stay in one crate; rustix has the safe ones"),
+    (
+        "tokio",
+        &["engine", "mcp", "http", "csp", "handfast"],
+        "tools, policy and mechanisms know no async runtime",
+    ),
+    ("clap", &["handfast", "xtask"], "a library reads no command line"),
+    ("schemars", &["tool", "tools-*"], "schemas come from the tools' own types"),
+];
+
+/// What code that ships may name.
+fn allowed(layer: Layer) -> &'static [Layer] {
+    match layer {
+        Vocabulary | Store | Mechanism | Xtask => &[],
+        Policy | Dialects => &[Vocabulary],
+        Engine => &[Vocabulary, Policy, Store, Mechanism],
+        Tools | TestKit => &[Vocabulary, Mechanism],
+        Door => &[Vocabulary, Engine, Dialects],
+        Product => &[Vocabulary, Policy, Store, Mechanism, Engine, Tools, Dialects, Door],
+    }
+}
+
+/// What tests may name besides: the test kit, and for the crates that only make sense together with others, those.
+fn allowed_in_tests(layer: Layer) -> &'static [Layer] {
+    match layer {
+        Xtask => &[],
+        // A door is tested in front of a real engine, and that needs what the engine is made of.
+        Door => &[TestKit, Policy, Store, Mechanism],
+        _ => &[TestKit],
+    }
+}
+
+fn layer_of(name: &str) -> Option<Layer> {
+    let listed = LAYERS.iter().find(|(listed, _)| *listed == name).map(|(_, layer)| *layer);
+    listed.or_else(|| name.starts_with("tools-").then_some(Tools))
+}
+
+/// The edges within the workspace.
+pub(super) fn inside(tree: &Tree) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for package in &tree.packages {
+        let place = format!("{}/Cargo.toml", package.name);
+        let Some(layer) = layer_of(&package.name) else {
+            found.push(Finding::file(&place, "its layer is unknown: name it in xtask/src/tidy/edges.rs"));
+            continue;
+        };
+        for dependency in package.dependencies.iter().filter(|dependency| dependency.in_workspace) {
+            let target = layer_of(&dependency.name);
+            let below = target.is_some_and(|target| {
+                allowed(layer).contains(&target)
+                    || dependency.for_tests && allowed_in_tests(layer).contains(&target)
+            });
+            if !below {
+                let (from, to) = (&package.name, &dependency.name);
+                let whose = if dependency.for_tests { "the tests of " } else { "" };
+                found.push(Finding::file(&place, format!("{whose}{from} may not name {to}")));
+            }
+        }
+    }
+    found
+}
+
+/// The edges to the outside that the architecture rests on. Tests may name what they like: they drive real peers.
+pub(super) fn outside(tree: &Tree) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for package in &tree.packages {
+        for dependency in package.dependencies.iter().filter(|dependency| !dependency.for_tests) {
+            let owner = OWNERS.iter().find(|(name, ..)| *name == dependency.name);
+            if let Some((name, owners, why)) = owner
+                && !owners.iter().any(|owner| owns(owner, &package.name))
+            {
+                let message = format!("{name} belongs to {} alone: {why}", owners.join(", "));
+                found.push(Finding::file(&format!("{}/Cargo.toml", package.name), message));
+            }
+        }
+    }
+    found
+}
+
+fn owns(owner: &str, package: &str) -> bool {
+    owner.strip_suffix('*').map_or(owner == package, |prefix| package.starts_with(prefix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::repository::{Dependency, Package};
+    use crate::tidy::fixture::{inside as edge, outside as outer, package, tree};
+
+    fn messages(check: fn(&Tree) -> Vec<Finding>, packages: Vec<Package>) -> Vec<String> {
+        let mut tree = tree(&[]);
+        tree.packages = packages;
+        check(&tree).into_iter().map(|finding| finding.message).collect()
+    }
+
+    #[test]
+    fn the_edges_of_the_architecture_are_allowed() {
+        let good = vec![
+            package("policy", &[edge("tool")]),
+            package("engine", &[edge("policy"), edge("store"), edge("tool"), edge("sandbox"), edge("roots")]),
+            package("tools-shell", &[edge("tool"), edge("sandbox")]),
+            package("mcp", &[edge("engine"), edge("tool"), Dependency { for_tests: true, ..edge("store") }]),
+            package("handfast", &[edge("mcp"), edge("engine"), edge("tools-shell"), edge("store")]),
+            package("roots", &[Dependency { for_tests: true, ..edge("testkit") }]),
+        ];
+        assert_eq!(messages(inside, good), Vec::<String>::new());
+    }
+
+    #[test]
+    fn every_other_edge_is_refused() {
+        for (from, to) in [
+            ("tools-files", "engine"),
+            ("tools-files", "tools-shell"),
+            ("mcp", "tools-files"),
+            ("sandbox", "tool"),
+            ("sandbox", "roots"),
+            ("tool", "policy"),
+            ("store", "tool"),
+            ("policy", "store"),
+            ("engine", "tools-files"),
+            ("engine", "handfast"),
+            ("engine", "testkit"),
+            ("xtask", "handfast"),
+        ] {
+            let found = messages(inside, vec![package(from, &[edge(to)])]);
+            assert_eq!(found, [format!("{from} may not name {to}")]);
+        }
+    }
+
+    #[test]
+    fn tests_do_not_turn_the_layers_round() {
+        let edge = Dependency { for_tests: true, ..edge("engine") };
+        let found = messages(inside, vec![package("tools-files", &[edge])]);
+        assert_eq!(found, ["the tests of tools-files may not name engine"]);
+    }
+
+    #[test]
+    fn a_crate_of_unknown_layer_is_refused() {
+        let found = messages(inside, vec![package("misc", &[])]);
+        assert_eq!(found, ["its layer is unknown: name it in xtask/src/tidy/edges.rs"]);
+    }
+
+    #[test]
+    fn an_outside_crate_stays_with_its_owner() {
+        let packages = vec![
+            package("store", &[outer("rusqlite")]),
+            package("engine", &[outer("rusqlite")]),
+            package("tools-files", &[outer("schemars"), outer("tokio")]),
+        ];
+        let found = messages(outside, packages);
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].starts_with("rusqlite belongs to store alone"), "{found:?}");
+        assert!(found[1].starts_with("tokio belongs to engine, mcp"), "{found:?}");
+    }
+}

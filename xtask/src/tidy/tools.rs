@@ -1,0 +1,106 @@
+//! A tool is one file: its example, its code and the proof that what must be denied is denied.
+
+use crate::tidy::source::Source;
+use crate::tidy::{Finding, Tree};
+
+/// Files of the families that hold no tool, each with what it holds.
+const SHARED: [(&str, &str); 0] = [];
+
+/// What the name of a denial test may hold.
+const DENIALS: [&str; 3] = ["denied", "denies", "refuse"];
+
+pub(super) fn check(tree: &Tree) -> Vec<Finding> {
+    check_with(tree, &SHARED)
+}
+
+fn check_with(tree: &Tree, shared: &[(&str, &str)]) -> Vec<Finding> {
+    let family = |path: &str| {
+        path.starts_with("crates/tools-") && path.contains("/src/") && !path.ends_with("/lib.rs")
+    };
+    let mut found = Vec::new();
+    for (path, source) in tree.sources.iter().filter(|(path, _)| family(path)) {
+        let listed = shared.iter().any(|(listed, _)| listed == path);
+        let tools = source.lines().filter(|(_, line, test)| !test && is_tool(line)).count();
+        let mut faults = Vec::new();
+        match tools {
+            0 if !listed => {
+                faults.push("holds no tool: merge it into one, or list it in xtask/src/tidy/tools.rs");
+            }
+            0 => {}
+            1 if listed => faults.push("holds a tool and stands in the list of files that hold none"),
+            1 => faults.extend(faults_of_tool(source)),
+            _ => faults.push("holds several tools: one file a tool"),
+        }
+        found.extend(faults.into_iter().map(|fault| Finding::file(path, fault)));
+    }
+    let gone = shared.iter().filter(|(path, _)| tree.text(path).is_none());
+    found
+        .extend(gone.map(|(path, _)| Finding::file(path, "stands in tools.rs and is gone: remove its line")));
+    found
+}
+
+fn is_tool(line: &str) -> bool {
+    line.contains("impl Tool for") || line.contains("impl tool::Tool for")
+}
+
+fn faults_of_tool(source: &Source) -> Vec<&'static str> {
+    let shipped = || source.lines().filter(|(_, _, test)| !test);
+    let denied = source.lines().any(|(_, line, test)| {
+        test && line.contains("fn ") && DENIALS.iter().any(|denial| line.contains(denial))
+    });
+    let mut faults = Vec::new();
+    if !shipped().any(|(_, line, _)| line.contains("Example {")) {
+        faults.push("its tool has no worked example");
+    }
+    if !denied {
+        faults.push("has no test of what it must not do: its name says `refuses` or `denied`");
+    }
+    faults
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tidy::fixture::tree;
+
+    const GOOD: &str = "impl Tool for Read {\n    const SPEC: Spec = Spec { example: Example { files: &[] } };\n}\n\
+                        #[cfg(test)]\nmod tests {\n    #[test]\n    fn read_refuses_a_fifo() {}\n}\n";
+
+    fn faults(text: &str) -> Vec<String> {
+        let found = check_with(&tree(&[("crates/tools-x/src/a.rs", text)]), &[]);
+        found.into_iter().map(|finding| finding.message).collect()
+    }
+
+    #[test]
+    fn a_whole_tool_passes() {
+        assert_eq!(faults(GOOD), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_tool_without_an_example_is_refused() {
+        assert_eq!(faults(&GOOD.replace("Example {", "{")), ["its tool has no worked example"]);
+    }
+
+    #[test]
+    fn a_tool_without_a_denial_test_is_refused() {
+        let found = faults(&GOOD.replace("refuses", "reads"));
+        assert_eq!(found, ["has no test of what it must not do: its name says `refuses` or `denied`"]);
+        let shipped = faults(&GOOD.replace("#[cfg(test)]", ""));
+        assert_eq!(shipped.len(), 1, "a function that ships is no test: {shipped:?}");
+    }
+
+    #[test]
+    fn two_tools_in_a_file_are_refused() {
+        assert_eq!(faults(&format!("{GOOD}{GOOD}")), ["holds several tools: one file a tool"]);
+    }
+
+    #[test]
+    fn a_file_without_a_tool_must_be_listed_and_a_listed_one_must_be_there() {
+        let tree = tree(&[("crates/tools-x/src/walk.rs", "fn walk() {}"), ("crates/tools-x/src/lib.rs", "")]);
+        assert_eq!(check_with(&tree, &[]).len(), 1);
+        assert_eq!(check_with(&tree, &[("crates/tools-x/src/walk.rs", "walks")]), []);
+        let gone =
+            check_with(&tree, &[("crates/tools-x/src/walk.rs", "walks"), ("crates/tools-x/src/b.rs", "b")]);
+        assert_eq!(gone.len(), 1);
+    }
+}
