@@ -38,35 +38,25 @@ struct Rule {
     check: fn(&Tree) -> Vec<Finding>,
 }
 
-const RULES: [Rule; 11] = [
-    Rule { name: "edges", what: "a crate names only the crates below it", check: edges::inside },
-    Rule { name: "owners", what: "some outside crates belong to one crate alone", check: edges::outside },
-    Rule {
-        name: "sizes",
-        what: "a file stays under 800 lines, above 500 with a reason",
-        check: sizes::check,
-    },
-    Rule {
-        name: "tools",
-        what: "a tool is one file, with an example and a denial test",
-        check: tools::check,
-    },
-    Rule { name: "names", what: "no Manager, Helper, Util, Common, _v2", check: names::check },
-    Rule {
-        name: "machine-paths",
-        what: "no path of the machine it was written on",
-        check: names::machine_paths,
-    },
-    Rule { name: "waivers", what: "an allow or expect of a lint says why", check: waivers::check },
-    Rule { name: "honest-tests", what: "no ignored test, no sleep in a test", check: tests_that_lie::check },
-    Rule { name: "code-map", what: "docs/ARCHITECTURE.md lists every crate", check: documents::code_map },
-    Rule {
-        name: "dependencies",
-        what: "docs/DEPENDENCIES.md has a line for every outside crate, and no stale one",
-        check: documents::dependencies,
-    },
-    Rule { name: "links", what: "a relative link in a document leads somewhere", check: documents::links },
+const RULES: [Rule; 13] = [
+    rule("edges", "a crate names only the crates below it", edges::inside),
+    rule("owners", "some outside crates belong to one crate alone", edges::outside),
+    rule("unused", "a version stated for the workspace is used in it", edges::unused),
+    rule("sizes", "a file stays under 800 lines, above 500 with a reason", sizes::check),
+    rule("tools", "a tool is one file, with an example and a denial test", tools::check),
+    rule("names", "no Manager, Helper, Util, Common, _v2", names::check),
+    rule("machine-paths", "no path of the machine it was written on", names::machine_paths),
+    rule("waivers", "an allow or expect of a lint says why", waivers::check),
+    rule("honest-tests", "no ignored test, no sleep in a test", tests_that_lie::check),
+    rule("code-map", "docs/ARCHITECTURE.md names every crate", documents::code_map),
+    rule("dependencies", "docs/DEPENDENCIES.md has a row for every outside crate", documents::dependencies),
+    rule("promises", "a test that a page of promises names is there", documents::promises),
+    rule("links", "a link or a path in a document leads somewhere", documents::links),
 ];
+
+const fn rule(name: &'static str, what: &'static str, check: fn(&Tree) -> Vec<Finding>) -> Rule {
+    Rule { name, what, check }
+}
 
 /// Holds every rule, and fails with all that is wrong.
 pub(crate) fn run(repository: &Repository) -> Result<()> {

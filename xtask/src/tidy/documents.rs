@@ -6,6 +6,8 @@ use crate::tidy::{Finding, Tree, has_extension};
 
 const CODE_MAP: &str = "docs/ARCHITECTURE.md";
 const DEPENDENCIES: &str = "docs/DEPENDENCIES.md";
+/// The pages whose lines rest on tests.
+const PROMISES: [&str; 2] = ["docs/GUARANTEES.md", "docs/THREAT_MODEL.md"];
 
 /// Every crate stands in the code map, as `` `crates/NAME` `` or `` `NAME` ``.
 pub(super) fn code_map(tree: &Tree) -> Vec<Finding> {
@@ -37,18 +39,44 @@ pub(super) fn dependencies(tree: &Tree) -> Vec<Finding> {
     missing.chain(stale).map(|message| Finding::file(DEPENDENCIES, message)).collect()
 }
 
-/// Links to files of this repository lead to a file or a folder that is there.
+/// Tests that the pages of promises name are there.
+///
+/// A test's name is a sentence, so what stands in backticks with three underscores or more is one.
+pub(super) fn promises(tree: &Tree) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let declared = |name: &str| {
+        let declaration = format!("fn {name}(");
+        tree.sources.iter().flat_map(|(_, source)| &source.code).any(|line| line.contains(&declaration))
+    };
+    for file in tree.files.iter().filter(|file| PROMISES.contains(&file.path.as_str())) {
+        for (number, line) in file.text.lines().enumerate() {
+            let names = in_backticks(line).filter_map(|span| span.rsplit("::").next()).filter(|name| {
+                name.matches('_').count() >= 3 && name.chars().all(|c| c == '_' || c.is_ascii_alphanumeric())
+            });
+            let gone = names.filter(|name| !declared(name));
+            found.extend(gone.map(|name| {
+                Finding::line(&file.path, number, format!("names the test {name}, which is not there"))
+            }));
+        }
+    }
+    found
+}
+
+fn in_backticks(line: &str) -> impl Iterator<Item = &str> {
+    line.split('`').skip(1).step_by(2)
+}
+
+/// Links to files of this repository, and paths of it in backticks, lead to a file or a folder that is there.
 pub(super) fn links(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     for file in tree.files.iter().filter(|file| has_extension(&file.path, "md")) {
         for (number, line) in file.text.lines().enumerate() {
-            for target in link_targets(line).filter(|target| !leads_somewhere(tree, &file.path, target)) {
-                found.push(Finding::line(
-                    &file.path,
-                    number,
-                    format!("links to {target}, which is not there"),
-                ));
-            }
+            let linked = link_targets(line).map(|target| (file.path.as_str(), target));
+            let named = in_backticks(line).filter(|span| is_path(span)).map(|path| ("", path));
+            let gone = linked.chain(named).filter(|(from, target)| !leads_somewhere(tree, from, target));
+            found.extend(gone.map(|(_, target)| {
+                Finding::line(&file.path, number, format!("names {target}, which is not there"))
+            }));
         }
     }
     found
@@ -57,6 +85,13 @@ pub(super) fn links(tree: &Tree) -> Vec<Finding> {
 fn link_targets(line: &str) -> impl Iterator<Item = &str> {
     let targets = line.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(target, _)| target);
     targets.filter(|target| !target.contains("://") && !target.starts_with(['#', '<']))
+}
+
+/// Whether this is a path of the repository, rather than a pattern of such paths.
+fn is_path(span: &str) -> bool {
+    ["crates/", "docs/", "tests/", "xtask/"].iter().any(|folder| span.starts_with(folder))
+        && !span.contains(['*', '<', ' ', ':'])
+        && !span.contains("NAME")
 }
 
 fn leads_somewhere(tree: &Tree, from: &str, target: &str) -> bool {
@@ -112,6 +147,22 @@ mod tests {
         let tree = tree(&[]);
         assert_eq!(places(&code_map(&tree)), [CODE_MAP]);
         assert_eq!(places(&dependencies(&tree)), [DEPENDENCIES]);
+    }
+
+    #[test]
+    fn a_promise_whose_test_is_gone_is_named() {
+        let page = "| whole or old | `write_is_whole_or_old_after_a_kill` |\n| gone | `tools::tests::nobody_holds_this_now` |\n\
+                    `file_read` and `self_list_capabilities` are tools.";
+        let code = "#[test]\nfn write_is_whole_or_old_after_a_kill() {}\n// fn nobody_holds_this_now() {}";
+        let tree = tree(&[("docs/GUARANTEES.md", page), ("tests/durability/kill.rs", code)]);
+        assert_eq!(places(&promises(&tree)), ["docs/GUARANTEES.md:2"]);
+    }
+
+    #[test]
+    fn a_path_in_backticks_that_is_not_there_is_named() {
+        let text = "`crates/tool/src/spec.rs`, `crates/tools-*/src/x.rs`, `crates/NAME`, `docs/`\n`docs/GONE.md`\n`crates/gone`";
+        let tree = tree(&[("CONTRIBUTING.md", text), ("crates/tool/src/spec.rs", ""), ("docs/a.md", "")]);
+        assert_eq!(places(&links(&tree)), ["CONTRIBUTING.md:2", "CONTRIBUTING.md:3"]);
     }
 
     #[test]

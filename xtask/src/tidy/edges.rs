@@ -137,6 +137,22 @@ pub(super) fn outside(tree: &Tree) -> Vec<Finding> {
     found
 }
 
+/// What the workspace's `Cargo.toml` states a version of and nobody uses.
+pub(super) fn unused(tree: &Tree) -> Vec<Finding> {
+    let manifest = tree.text("Cargo.toml").unwrap_or_default();
+    let section = manifest.split("[workspace.dependencies]").nth(1).unwrap_or_default();
+    let section = section.split("\n[").next().unwrap_or_default();
+    let stated = section.lines().filter_map(|line| line.split_once(" = ")).map(|(name, _)| name.trim());
+    let used = |name: &str| {
+        let inside = tree.packages.iter().any(|package| package.name == name);
+        inside || tree.packages.iter().flat_map(|package| &package.dependencies).any(|used| used.name == name)
+    };
+    let unused = stated.filter(|name| !name.starts_with('#') && !used(name));
+    unused
+        .map(|name| Finding::file("Cargo.toml", format!("states a version of {name}, which nothing uses")))
+        .collect()
+}
+
 fn owns(owner: &str, package: &str) -> bool {
     owner.strip_suffix('*').map_or(owner == package, |prefix| package.starts_with(prefix))
 }
@@ -198,6 +214,18 @@ mod tests {
     fn a_crate_of_unknown_layer_is_refused() {
         let found = messages(inside, vec![package("misc", &[])]);
         assert_eq!(found, ["its layer is unknown: name it in xtask/src/tidy/edges.rs"]);
+    }
+
+    #[test]
+    fn a_stated_version_that_nothing_uses_is_refused() {
+        let manifest = "[workspace.dependencies]\ntool = { path = \"crates/tool\" }\n# a comment = here\n\
+                        serde = \"1\"\nsqlx = \"1\"\n\n[workspace.lints.rust]\nunsafe_code = \"deny\"\n";
+        let mut tree = tree(&[("Cargo.toml", manifest)]);
+        tree.packages = vec![package("tool", &[outer("serde")])];
+        assert_eq!(
+            unused(&tree),
+            [Finding::file("Cargo.toml", "states a version of sqlx, which nothing uses")]
+        );
     }
 
     #[test]
