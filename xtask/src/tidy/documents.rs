@@ -87,11 +87,16 @@ fn link_targets(line: &str) -> impl Iterator<Item = &str> {
     targets.filter(|target| !target.contains("://") && !target.starts_with(['#', '<']))
 }
 
-/// Whether this is a path of the repository, rather than a pattern of such paths.
+/// Whether this is a path of the repository, rather than a pattern of such paths such as `crates/NAME/*.rs`.
 fn is_path(span: &str) -> bool {
+    let placeholder = |part: &str| !has_extension(part, "md") && part.split(['-', '.']).any(is_placeholder);
     ["crates/", "docs/", "tests/", "xtask/"].iter().any(|folder| span.starts_with(folder))
         && !span.contains(['*', '<', ' ', ':'])
-        && !span.contains("NAME")
+        && !span.split('/').any(placeholder)
+}
+
+fn is_placeholder(word: &str) -> bool {
+    word.len() > 1 && word.chars().all(|c| c.is_ascii_uppercase())
 }
 
 fn leads_somewhere(tree: &Tree, from: &str, target: &str) -> bool {
@@ -160,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_path_in_backticks_that_is_not_there_is_named() {
-        let text = "`crates/tool/src/spec.rs`, `crates/tools-*/src/x.rs`, `crates/NAME`, `docs/`\n`docs/GONE.md`\n`crates/gone`";
+        let text = "`crates/tool/src/spec.rs`, `crates/tools-*/src/x.rs`, `crates/tools-NAME/src/TOOL.rs`, `docs/`\n`docs/GONE.md`\n`crates/gone`";
         let tree = tree(&[("CONTRIBUTING.md", text), ("crates/tool/src/spec.rs", ""), ("docs/a.md", "")]);
         assert_eq!(places(&links(&tree)), ["CONTRIBUTING.md:2", "CONTRIBUTING.md:3"]);
     }
