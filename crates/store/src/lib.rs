@@ -1,1 +1,113 @@
-//! Being built.
+//! Everything durable of the runtime: the audit log, outputs kept by reference, blobs, trusted files.
+//!
+//! One SQLite file in WAL mode and a folder of blobs, shared safely by several processes at once:
+//!
+//! ```text
+//! handfast.db     the tables (with -wal and -shm beside it while it is in use)
+//! audit.head      how many audit rows there are, and the hash of the last one
+//! blobs/ab/ab12…  content by its hash
+//! ```
+//!
+//! It is the only crate that knows SQL and SQLite, and none of its types is in this interface. It reads no
+//! clock and makes no ids: both are handed in. It knows no other crate of the workspace and no async
+//! runtime; its functions block on the disk, except [`Audit::append`], whose receipt can be awaited.
+
+mod audit;
+mod blobs;
+mod database;
+mod error;
+mod hash;
+mod outputs;
+mod trust;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use database::Database;
+
+pub use audit::{
+    Audit, AuditRow, Durability, Fault, Filter, HeadFileState, Kind, ROW_BYTES_MAX, Receipt, Recorded,
+    Verification,
+};
+pub use blobs::{BlobRef, Blobs};
+pub use error::{Cause, StoreError};
+pub use hash::{Hash, HashSyntaxError};
+pub use outputs::{Output, Outputs, Pruned, Retention};
+pub use trust::Trust;
+
+/// An open state folder. Share it behind an `Arc`; it starts no thread before the first audit row.
+pub struct Store {
+    audit: Audit,
+    outputs: Outputs,
+    trust: Trust,
+    blobs: Arc<Blobs>,
+    database: Arc<Database>,
+}
+
+impl Store {
+    /// Opens the state folder, creating it with mode 0700 and its files with mode 0600, and brings an older
+    /// database up to date. A folder that is there keeps its mode.
+    ///
+    /// A database written by a newer Handfast, one that is damaged, a folder that cannot be written and a
+    /// full disk each have an error of their own that says what to do.
+    pub fn open(folder: &Path) -> Result<Self, StoreError> {
+        if !folder.is_dir() {
+            create_durably(folder)?;
+        }
+        let head = folder.join("audit.head");
+        let database = Arc::new(Database::open(folder, || Audit::create_head(&head))?);
+        let blobs = Arc::new(Blobs::new(folder.join("blobs")));
+        Ok(Self {
+            audit: Audit::new(Arc::clone(&database), head),
+            outputs: Outputs::new(Arc::clone(&database), Arc::clone(&blobs)),
+            trust: Trust::new(Arc::clone(&database)),
+            blobs,
+            database,
+        })
+    }
+
+    /// The audit log.
+    pub fn audit(&self) -> &Audit {
+        &self.audit
+    }
+
+    /// Content by its hash.
+    pub fn blobs(&self) -> &Blobs {
+        &self.blobs
+    }
+
+    /// Outputs kept by reference.
+    pub fn outputs(&self) -> &Outputs {
+        &self.outputs
+    }
+
+    /// Files that the user trusts.
+    pub fn trust(&self) -> &Trust {
+        &self.trust
+    }
+
+    /// Writes the audit rows that wait, makes them outlive a power loss, and ends the writer thread. Later
+    /// rows are refused; everything else still works. Dropping the store does the same without saying what
+    /// failed.
+    pub fn close(&self) -> Result<(), StoreError> {
+        let result = self.audit.close();
+        self.database.close_idle();
+        result
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        // There is nobody left to tell; who must know calls `close`.
+        let _ = self.close();
+    }
+}
+
+/// Creates the folder so that it outlives a power loss together with the first flushed row.
+fn create_durably(folder: &Path) -> Result<(), StoreError> {
+    blobs::create_folder(folder)?;
+    let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    std::fs::File::open(parent)
+        .and_then(|parent| parent.sync_all())
+        .map_err(|error| StoreError::from_io(parent, error))
+}

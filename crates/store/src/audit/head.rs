@@ -1,0 +1,332 @@
+//! `audit.head`: how many rows the log has and the hash of the last one, in a file outside the database,
+//! so that a log whose last rows were cut off does not look whole.
+//!
+//! The file names two points of the chain:
+//!
+//! - `flushed`, the last row that is known to outlive a power loss. It is moved after a flushed commit and
+//!   then flushed itself, so on any disk it is never ahead of the database.
+//! - `committed`, the last row that a process committed, with the boot of the kernel it did so under. It is
+//!   written after every commit but not flushed. Under the same boot no power was lost, so the database must
+//!   hold that row; after another boot it may legally have lost the rows since `flushed`.
+//!
+//! A process killed between a commit and the write of this file leaves it behind the database, which is
+//! legal and healed by the next commit. The file is created before the first row can be, so that its absence
+//! is a finding too.
+//!
+//! INVARIANT: the file is only ever moved forward, and only while the database still holds the points it
+//! names. Otherwise it stays as it is: the evidence of a cut log is not overwritten by the next row.
+//!
+//! The two lines of 512 bytes, each in a disk sector of its own, are written in turn and in place; each has
+//! a checksum and a generation, so whatever interrupts a write leaves the other line. It is no protection
+//! against who can write both files and knows this format: for that, a hash is kept elsewhere and given to
+//! `verify`.
+
+use std::fs::File;
+use std::io;
+use std::io::Write as _;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::FlockOperation;
+use serde::{Deserialize, Serialize};
+
+use crate::error::StoreError;
+use crate::hash::Hash;
+
+/// A line and its newline; the sector size of every disk is a multiple of it.
+const LINE: usize = 512;
+
+/// The digits of the checksum in front of a line.
+const CHECK: usize = 32;
+
+/// A point of the chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Point {
+    pub(crate) rows: i64,
+    pub(crate) hash: Hash,
+}
+
+impl Point {
+    pub(crate) const START: Self = Self { rows: 0, hash: Hash::GENESIS };
+}
+
+/// What the file says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Head {
+    generation: u64,
+    pub(crate) flushed: Point,
+    pub(crate) committed: Point,
+    boot: String,
+}
+
+impl Head {
+    /// Whether the database must hold the committed point: no power loss can lie in between.
+    pub(crate) fn same_boot(&self) -> bool {
+        boot().is_some_and(|boot| boot == self.boot)
+    }
+
+    fn line(&self) -> io::Result<[u8; LINE]> {
+        let json = serde_json::to_string(self)?;
+        let mut line = [b' '; LINE];
+        write!(&mut line[..LINE - 1], "{} {json}", check(&json))?;
+        line[LINE - 1] = b'\n';
+        Ok(line)
+    }
+
+    fn parse(line: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(line).ok()?.trim_end();
+        let (found, json) = text.split_once(' ')?;
+        if found != check(json) {
+            return None;
+        }
+        serde_json::from_str(json).ok()
+    }
+}
+
+fn check(json: &str) -> String {
+    let mut digits = Hash::of(json.as_bytes()).to_string();
+    digits.truncate(CHECK);
+    digits
+}
+
+/// What a look at the file finds.
+#[derive(Debug)]
+pub(crate) enum Found {
+    Head(Head),
+    /// No line has a right checksum.
+    Broken,
+    /// There is no file.
+    Missing,
+}
+
+/// The file, opened by whoever writes it.
+pub(crate) struct HeadFile {
+    path: PathBuf,
+    file: File,
+    boot: String,
+}
+
+impl HeadFile {
+    /// Creates the file for a log without rows and makes it outlive a power loss; leaves one that is there
+    /// as it is.
+    pub(crate) fn create(path: &Path) -> Result<(), StoreError> {
+        let at = |error| StoreError::from_io(path, error);
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let head = Head {
+            generation: 0,
+            flushed: Point::START,
+            committed: Point::START,
+            boot: boot().unwrap_or_default(),
+        };
+        let mut file = tempfile::NamedTempFile::new_in(folder).map_err(at)?;
+        let line = head.line().map_err(at)?;
+        file.write_all(&line).and_then(|()| file.write_all(&line)).map_err(at)?;
+        file.as_file().sync_all().map_err(at)?;
+        match file.persist_noclobber(path) {
+            Ok(_) => {}
+            Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(at(error.error)),
+        }
+        File::open(folder).and_then(|folder| folder.sync_all()).map_err(at)
+    }
+
+    /// Opens the file to be moved forward; none where there is no file, which `verify` reports.
+    pub(crate) fn open(path: &Path) -> Result<Option<Self>, StoreError> {
+        match File::options().read(true).write(true).open(path) {
+            Ok(file) => Ok(Some(Self { path: path.to_owned(), file, boot: boot().unwrap_or_default() })),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(StoreError::from_io(path, error)),
+        }
+    }
+
+    /// Reads the file at `path`.
+    pub(crate) fn look(path: &Path) -> Result<Found, StoreError> {
+        let file = match File::open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Missing),
+            Err(error) => return Err(StoreError::from_io(path, error)),
+        };
+        let head = locked(&file, FlockOperation::LockShared, || read(&file));
+        Ok(head.map_err(|error| StoreError::from_io(path, error))?.map_or(Found::Broken, Found::Head))
+    }
+
+    /// What the file says now; none where no line is right.
+    pub(crate) fn read(&self) -> Result<Option<Head>, StoreError> {
+        locked(&self.file, FlockOperation::LockShared, || read(&self.file))
+            .map_err(|error| StoreError::from_io(&self.path, error))
+    }
+
+    /// Moves the file forward to `point`, which is in the database and, where `flushed` says so, outlives a
+    /// power loss. `holds` says whether the database has a point; see the invariant above.
+    pub(crate) fn advance<E: From<StoreError>>(
+        &self,
+        point: Point,
+        flushed: Flushed,
+        mut holds: impl FnMut(Point) -> Result<bool, E>,
+    ) -> Result<(), E> {
+        let at = |error: io::Error| E::from(StoreError::from_io(&self.path, error));
+        let lock = Lock::take(&self.file, FlockOperation::LockExclusive).map_err(at)?;
+        let Some(mut head) = read(&self.file).map_err(at)? else { return Ok(()) };
+        if !holds(head.flushed)? || (head.boot == self.boot && !holds(head.committed)?) {
+            return Ok(());
+        }
+        let before = head.clone();
+        if point.rows > head.committed.rows || head.boot != self.boot {
+            head.committed = point;
+            head.boot.clone_from(&self.boot);
+        }
+        if flushed == Flushed::Yes && point.rows > head.flushed.rows {
+            head.flushed = point;
+        }
+        if head != before {
+            head.generation += 1;
+            let slot = head.generation % 2 * LINE as u64;
+            head.line().and_then(|line| self.file.write_all_at(&line, slot)).map_err(at)?;
+        }
+        drop(lock);
+        Ok(())
+    }
+
+    /// Makes what was written outlive a power loss.
+    pub(crate) fn flush(&self) -> Result<(), StoreError> {
+        self.file.sync_data().map_err(|error| StoreError::from_io(&self.path, error))
+    }
+}
+
+/// Whether a commit outlives a power loss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flushed {
+    Yes,
+    No,
+}
+
+fn read(file: &File) -> io::Result<Option<Head>> {
+    let mut bytes = [0; 2 * LINE];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match file.read_at(&mut bytes[filled..], filled as u64)? {
+            0 => break,
+            count => filled += count,
+        }
+    }
+    Ok(bytes.chunks(LINE).filter_map(Head::parse).max_by_key(|head| head.generation))
+}
+
+/// An advisory lock on the open file, given back when dropped.
+struct Lock<'f>(&'f File);
+
+impl<'f> Lock<'f> {
+    fn take(file: &'f File, operation: FlockOperation) -> io::Result<Self> {
+        rustix::fs::flock(file, operation)?;
+        Ok(Self(file))
+    }
+}
+
+impl Drop for Lock<'_> {
+    fn drop(&mut self) {
+        // Unlocking an open descriptor cannot fail; closing it would unlock too.
+        let _ = rustix::fs::flock(self.0, FlockOperation::Unlock);
+    }
+}
+
+fn locked<T>(file: &File, operation: FlockOperation, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    let _lock = Lock::take(file, operation)?;
+    work()
+}
+
+/// The kernel's name for the time since it started; none where it does not say.
+fn boot() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let text = text.trim();
+    (!text.is_empty() && text.len() <= 64).then(|| text.to_owned())
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Writes `flushed` and `committed` as a process under another boot would have left them.
+    pub(crate) fn write_as_another_boot(path: &Path, flushed: Point, committed: Point) {
+        let head = Head { generation: 1, flushed, committed, boot: "another".to_owned() };
+        let line = head.line().unwrap();
+        std::fs::write(path, [line, line].concat()).unwrap();
+    }
+
+    fn point(rows: i64) -> Point {
+        Point { rows, hash: Hash::of(&rows.to_le_bytes()) }
+    }
+
+    fn new() -> (tempfile::TempDir, PathBuf, HeadFile) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("audit.head");
+        HeadFile::create(&path).unwrap();
+        let file = HeadFile::open(&path).unwrap().unwrap();
+        (folder, path, file)
+    }
+
+    fn advance(file: &HeadFile, rows: i64, flushed: Flushed, holds: bool) {
+        file.advance::<StoreError>(point(rows), flushed, |_| Ok(holds)).unwrap();
+    }
+
+    fn points(file: &HeadFile) -> (i64, i64) {
+        let head = file.read().unwrap().unwrap();
+        (head.flushed.rows, head.committed.rows)
+    }
+
+    #[test]
+    fn a_flushed_point_moves_both_and_a_committed_one_only_its_own() {
+        let (_folder, _path, file) = new();
+        assert_eq!(points(&file), (0, 0));
+        advance(&file, 3, Flushed::No, true);
+        assert_eq!(points(&file), (0, 3));
+        advance(&file, 5, Flushed::Yes, true);
+        assert_eq!(points(&file), (5, 5));
+    }
+
+    #[test]
+    fn it_never_moves_backwards() {
+        let (_folder, _path, file) = new();
+        advance(&file, 5, Flushed::Yes, true);
+        advance(&file, 4, Flushed::Yes, true);
+        assert_eq!(points(&file), (5, 5));
+    }
+
+    #[test]
+    fn it_stays_when_the_database_no_longer_holds_what_it_names() {
+        let (_folder, _path, file) = new();
+        advance(&file, 5, Flushed::Yes, true);
+        advance(&file, 9, Flushed::Yes, false);
+        assert_eq!(points(&file), (5, 5));
+    }
+
+    #[test]
+    fn a_half_written_line_leaves_the_one_before() {
+        let (_folder, path, file) = new();
+        advance(&file, 1, Flushed::Yes, true);
+        advance(&file, 2, Flushed::Yes, true);
+        let mut bytes = std::fs::read(&path).unwrap();
+        // Generation 2 is in the first line; the positive control is that it was read from there.
+        assert_eq!(points(&file), (2, 2));
+        bytes[100..200].fill(b'x');
+        std::fs::write(&path, &bytes).unwrap();
+        assert_eq!(points(&file), (1, 1));
+        bytes[600..700].fill(b'x');
+        std::fs::write(&path, &bytes).unwrap();
+        assert!(matches!(HeadFile::look(&path).unwrap(), Found::Broken));
+    }
+
+    #[test]
+    fn creating_it_again_changes_nothing() {
+        let (_folder, path, file) = new();
+        advance(&file, 5, Flushed::Yes, true);
+        HeadFile::create(&path).unwrap();
+        assert_eq!(points(&file), (5, 5));
+    }
+
+    #[test]
+    fn the_longest_line_fits() {
+        let longest = Point { rows: i64::MAX, hash: Hash::of(b"x") };
+        let head = Head { generation: u64::MAX, flushed: longest, committed: longest, boot: "x".repeat(64) };
+        assert_eq!(Head::parse(&head.line().unwrap()), Some(head));
+    }
+}

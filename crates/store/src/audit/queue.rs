@@ -1,0 +1,235 @@
+//! Rows on their way to the writer thread: a bounded queue between any number of callers and one thread.
+//!
+//! The bound works through the receipts. Up to [`ROOM`] rows, a row written behind is answered at once;
+//! above it, or after a failed attempt, its receipt waits for the commit like any other. Callers that wait
+//! for their receipts therefore never have more rows here than `ROOM` and one each; for callers that do not,
+//! [`LIMIT`] refuses more.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::audit::Durability;
+use crate::audit::receipt::{Receipt, Sender};
+use crate::audit::row::AuditRow;
+use crate::error::StoreError;
+
+/// Rows, and bytes of their texts, up to which rows written behind are answered at once.
+const ROOM: Size = Size { rows: 1_024, bytes: 8 * 1024 * 1024 };
+
+/// Rows, and bytes of their texts, above which a row is refused.
+const LIMIT: Size = Size { rows: 16_384, bytes: 64 * 1024 * 1024 };
+
+/// The most rows of one commit, measured: larger ones gain nothing and hold the write lock longer.
+const BATCH: usize = 256;
+
+#[derive(Clone, Copy, Default)]
+struct Size {
+    rows: usize,
+    bytes: usize,
+}
+
+impl Size {
+    fn reaches(self, bound: Self) -> bool {
+        self.rows >= bound.rows || self.bytes >= bound.bytes
+    }
+}
+
+/// A row that waits.
+pub(crate) struct Entry {
+    pub(crate) row: AuditRow,
+    pub(crate) flush: bool,
+    bytes: usize,
+    /// Where its commit is told; none for a row that was answered when it was queued.
+    pub(crate) sender: Option<Sender>,
+}
+
+#[derive(Default)]
+pub(crate) struct Queue {
+    state: Mutex<State>,
+    arrived: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<Entry>,
+    bytes: usize,
+    /// The last attempt to write failed; rows written behind are told the result of the next one.
+    failing: bool,
+    /// The rows at the front were tried and failed: they wait for the next row or for the end.
+    stale: usize,
+    closed: bool,
+}
+
+impl State {
+    fn size(&self) -> Size {
+        Size { rows: self.waiting.len(), bytes: self.bytes }
+    }
+}
+
+/// What the writer does next.
+pub(crate) struct Batch {
+    pub(crate) entries: Vec<Entry>,
+    /// Nothing will follow that is not in the queue by now.
+    pub(crate) closing: bool,
+}
+
+impl Queue {
+    /// Adds a row for the writer.
+    pub(crate) fn push(&self, row: AuditRow, durability: Durability) -> Receipt {
+        let bytes = row.text_bytes();
+        let mut state = self.lock();
+        if state.closed {
+            return Receipt::ready(Err(StoreError::Closed));
+        }
+        if state.size().reaches(LIMIT) {
+            return Receipt::ready(Err(StoreError::QueueFull { rows: state.waiting.len() }));
+        }
+        let answered = durability == Durability::Behind && !state.failing && !state.size().reaches(ROOM);
+        let (receipt, sender) = if answered {
+            (Receipt::ready(Ok(())), None)
+        } else {
+            let (receipt, sender) = Receipt::pending();
+            (receipt, Some(sender))
+        };
+        state.bytes += bytes;
+        state.waiting.push_back(Entry { row, flush: durability == Durability::Flushed, bytes, sender });
+        self.arrived.notify_one();
+        receipt
+    }
+
+    /// Blocks until there is something new to write, or until the end. An empty batch is the end.
+    pub(crate) fn take(&self) -> Batch {
+        let mut state = self.lock();
+        while !state.closed && state.waiting.len() <= state.stale {
+            state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        let count = state.waiting.len().min(BATCH);
+        let entries: Vec<Entry> = state.waiting.drain(..count).collect();
+        state.bytes -= entries.iter().map(|entry| entry.bytes).sum::<usize>();
+        state.stale = state.stale.saturating_sub(count);
+        Batch { entries, closing: state.closed }
+    }
+
+    /// The batch is written.
+    pub(crate) fn succeeded(&self) {
+        self.lock().failing = false;
+    }
+
+    /// The batch is not written: who waits is told why, and the rows that nobody waits for stay at the
+    /// front, to be tried again with the next row and at the end.
+    pub(crate) fn failed(&self, entries: Vec<Entry>, error: &StoreError) {
+        let mut state = self.lock();
+        state.failing = true;
+        let mut kept = 0;
+        for mut entry in entries.into_iter().rev() {
+            if let Some(sender) = entry.sender.take() {
+                sender.send(Err(error.clone()));
+            } else {
+                state.bytes += entry.bytes;
+                state.waiting.push_front(entry);
+                kept += 1;
+            }
+        }
+        // Rows still behind the kept ones were never tried; they are taken with the next batch at once.
+        state.stale = if state.waiting.len() == kept { kept } else { 0 };
+    }
+
+    /// Accepts no more rows; the writer ends when it has taken those that wait.
+    pub(crate) fn close(&self) {
+        self.lock().closed = true;
+        self.arrived.notify_all();
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.lock().closed
+    }
+
+    /// Accepts no more rows and answers those that wait: the writer is gone. Gives how many rows are lost
+    /// whose callers were already answered.
+    pub(crate) fn abandon(&self) -> usize {
+        let mut state = self.lock();
+        state.closed = true;
+        let unanswered = state.waiting.iter().filter(|entry| entry.sender.is_none()).count();
+        state.waiting.clear();
+        state.bytes = 0;
+        unanswered
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::audit::row::Kind;
+
+    fn row(call: &str) -> AuditRow {
+        AuditRow::new(Kind::Call, Timestamp::UNIX_EPOCH, call, "cli", "handfast", "file_read")
+    }
+
+    #[test]
+    fn a_row_written_behind_is_answered_at_once_while_there_is_room() {
+        let queue = Queue::default();
+        assert!(queue.push(row("1"), Durability::Behind).is_answered());
+        assert!(!queue.push(row("2"), Durability::Committed).is_answered());
+    }
+
+    #[test]
+    fn without_room_a_row_written_behind_waits_for_its_commit() {
+        let queue = Queue::default();
+        for _ in 0..ROOM.rows {
+            assert!(queue.push(row("1"), Durability::Behind).is_answered());
+        }
+        assert!(!queue.push(row("2"), Durability::Behind).is_answered());
+    }
+
+    #[test]
+    fn room_is_also_counted_in_bytes() {
+        let queue = Queue::default();
+        let large = "x".repeat(ROOM.bytes);
+        assert!(queue.push(row(&large), Durability::Behind).is_answered());
+        assert!(!queue.push(row("2"), Durability::Behind).is_answered());
+    }
+
+    #[test]
+    fn above_the_limit_a_row_is_refused() {
+        let queue = Queue::default();
+        for _ in 0..LIMIT.rows {
+            drop(queue.push(row("1"), Durability::Committed));
+        }
+        let refused = queue.push(row("2"), Durability::Committed).wait();
+        assert!(matches!(refused, Err(StoreError::QueueFull { rows }) if rows == LIMIT.rows));
+    }
+
+    #[test]
+    fn after_a_failure_answered_rows_stay_first_and_the_others_are_told() {
+        let queue = Queue::default();
+        drop(queue.push(row("1"), Durability::Behind));
+        let told = queue.push(row("2"), Durability::Committed);
+        drop(queue.push(row("3"), Durability::Behind));
+        let batch = queue.take();
+        queue.failed(batch.entries, &StoreError::Closed);
+        assert!(matches!(told.wait(), Err(StoreError::Closed)));
+
+        let next = queue.push(row("4"), Durability::Behind);
+        assert!(!next.is_answered(), "a row after a failure is told the result of the next attempt");
+        let calls: Vec<String> = queue.take().entries.into_iter().map(|entry| entry.row.call).collect();
+        assert_eq!(calls, ["1", "3", "4"]);
+    }
+
+    #[test]
+    fn a_closed_queue_hands_out_what_waits_and_takes_no_more() {
+        let queue = Queue::default();
+        drop(queue.push(row("1"), Durability::Behind));
+        queue.close();
+        assert!(matches!(queue.push(row("2"), Durability::Behind).wait(), Err(StoreError::Closed)));
+        let batch = queue.take();
+        assert!(batch.closing);
+        assert_eq!(batch.entries.len(), 1);
+        assert!(queue.take().entries.is_empty());
+    }
+}

@@ -1,0 +1,101 @@
+//! Looking at the log: a page of it, one call, all of it as JSON Lines.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use rusqlite::{ToSql, params_from_iter};
+
+use crate::audit::row::{Recorded, select};
+use crate::database::Database;
+use crate::error::StoreError;
+
+/// Which rows a page has. All conditions must hold.
+#[derive(Clone, Debug)]
+pub struct Filter {
+    /// Of this session only.
+    pub session: Option<String>,
+    /// Of this canonical tool only.
+    pub tool: Option<String>,
+    /// Not older than this.
+    pub since: Option<Timestamp>,
+    /// Only rows with a smaller number, so that the next page starts at the last number of this one.
+    pub before: Option<i64>,
+    /// At most this many rows; 50 by default.
+    pub limit: u32,
+}
+
+impl Default for Filter {
+    fn default() -> Self {
+        Self { session: None, tool: None, since: None, before: None, limit: 50 }
+    }
+}
+
+/// The newest rows first.
+pub(crate) fn list(database: &Database, filter: &Filter) -> Result<Vec<Recorded>, StoreError> {
+    let since = filter.since.map(Timestamp::as_microsecond);
+    let conditions: [(&str, Option<&dyn ToSql>); 4] = [
+        ("session = ?", filter.session.as_ref().map(|value| value as _)),
+        ("tool = ?", filter.tool.as_ref().map(|value| value as _)),
+        ("time_us >= ?", since.as_ref().map(|value| value as _)),
+        ("sequence < ?", filter.before.as_ref().map(|value| value as _)),
+    ];
+    let mut sql = select();
+    let mut parameters: Vec<&dyn ToSql> = Vec::new();
+    for (condition, value) in conditions {
+        if let Some(value) = value {
+            sql.push_str(if parameters.is_empty() { " WHERE " } else { " AND " });
+            sql.push_str(condition);
+            parameters.push(value);
+        }
+    }
+    sql.push_str(" ORDER BY sequence DESC LIMIT ?");
+    parameters.push(&filter.limit);
+    let mut found = Vec::new();
+    each(database, &sql, &parameters, |recorded| {
+        found.push(recorded);
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+/// The rows of one call, in the order in which they were written; none where there is no such call.
+pub(crate) fn show(database: &Database, call: &str) -> Result<Vec<Recorded>, StoreError> {
+    let mut found = Vec::new();
+    each(database, &format!("{} WHERE call = ? ORDER BY sequence", select()), &[&call], |recorded| {
+        found.push(recorded);
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+/// Every row, oldest first, one JSON object a line; gives how many. One row is in memory at a time.
+pub(crate) fn export(database: &Database, target: &mut dyn Write) -> Result<u64, StoreError> {
+    let failed = |error: std::io::Error| StoreError::Export { source: Arc::new(error) };
+    let mut count = 0;
+    each(database, &format!("{} ORDER BY sequence", select()), &[], |recorded| {
+        serde_json::to_writer(&mut *target, &recorded).map_err(|error| failed(error.into()))?;
+        target.write_all(b"\n").map_err(failed)?;
+        count += 1;
+        Ok(())
+    })?;
+    target.flush().map_err(failed)?;
+    Ok(count)
+}
+
+fn each(
+    database: &Database,
+    sql: &str,
+    parameters: &[&dyn ToSql],
+    mut visit: impl FnMut(Recorded) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    database.with(|connection| {
+        let wrap = |error| database.error(error);
+        let mut statement = connection.prepare(sql).map_err(wrap)?;
+        let mut rows = statement.query(params_from_iter(parameters.iter())).map_err(wrap)?;
+        while let Some(row) = rows.next().map_err(wrap)? {
+            visit(Recorded::read(row)?)?;
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,226 @@
+//! Walks the chain from the first row to the last and says what is wrong with it first.
+//!
+//! Reads one row at a time in one read transaction, so the memory is that of one row and rows added
+//! meanwhile are not seen. It finds every change by someone who can write the database and does not also
+//! recompute every later hash; of someone who does, the head file shows it, and of someone who rewrites that
+//! too, a hash kept elsewhere. A row with a right hash that another program adds at the end is not found.
+
+use std::path::Path;
+
+use rusqlite::types::ValueRef;
+use serde::Serialize;
+
+use crate::audit::head::{Found, Head, HeadFile, Point};
+use crate::audit::row::{COLUMNS, digest, select};
+use crate::database::Database;
+use crate::error::StoreError;
+use crate::hash::Hash;
+
+/// What a walk over the log found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Verification {
+    /// The rows that are proved: all of them, or those before the fault.
+    pub rows: i64,
+    /// The hash of the last proved row; what to keep elsewhere for a later `expect`.
+    pub head: Hash,
+    /// How the head file stands to the log; none where a fault was found first.
+    pub head_file: Option<HeadFileState>,
+    /// The number of the row whose hash is the expected one.
+    pub expected_at: Option<i64>,
+    /// The first thing that is wrong.
+    pub fault: Option<Fault>,
+}
+
+/// How the head file stands to a log without fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum HeadFileState {
+    /// It names the last row.
+    Current,
+    /// The log has more rows than it names: a process was killed right after a commit, or is just between a
+    /// commit and the file.
+    Behind {
+        /// How many more.
+        rows: i64,
+    },
+    /// The machine was restarted, and rows that were committed but not flushed are not there. That is what a
+    /// power loss does; a cut of exactly those rows looks the same.
+    UnflushedLost {
+        /// How many rows the file named beyond those that are there.
+        rows: i64,
+    },
+}
+
+/// The first thing that is wrong with the log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Fault {
+    /// a row does not have the hash of its content
+    #[error("audit row {sequence} was changed: its hash is not that of its content")]
+    ChangedRow {
+        /// The row's number.
+        sequence: i64,
+    },
+    /// a row does not follow the row before it
+    #[error("audit row {sequence} does not follow row {}: one of them was replaced, moved or inserted", sequence - 1)]
+    BrokenLink {
+        /// The number of the later of the two.
+        sequence: i64,
+    },
+    /// a number is not there although later ones are
+    #[error("audit row {sequence} is missing although later rows are there")]
+    MissingRow {
+        /// The missing number.
+        sequence: i64,
+    },
+    /// fewer rows than the head file names
+    #[error(
+        "the log ends at row {rows} although audit.head names row {recorded}: the last rows were removed"
+    )]
+    CutTail {
+        /// The rows that are there.
+        rows: i64,
+        /// The row that the head file names.
+        recorded: i64,
+    },
+    /// as many rows as the head file names, but other ones
+    #[error("audit row {sequence} has another hash than audit.head names: the log was rewritten")]
+    Rewritten {
+        /// The row that the head file names.
+        sequence: i64,
+    },
+    /// no head file beside a log
+    #[error("the file audit.head is missing, which would show whether the last rows were removed")]
+    HeadFileMissing,
+    /// a head file that no interrupted write explains
+    #[error("the file audit.head is damaged, which would show whether the last rows were removed")]
+    HeadFileBroken,
+    /// no row has the expected hash
+    #[error("no audit row has the expected hash {hash}: the log was cut before it or rewritten")]
+    ExpectedAbsent {
+        /// The hash asked for.
+        hash: Hash,
+    },
+}
+
+/// A point that the walk looks for.
+struct Wanted {
+    point: Point,
+    found: Option<Hash>,
+}
+
+impl Wanted {
+    fn new(point: Point) -> Self {
+        Self { point, found: (point.rows == 0).then_some(Hash::GENESIS) }
+    }
+
+    fn see(&mut self, at: Point) {
+        if at.rows == self.point.rows {
+            self.found = Some(at.hash);
+        }
+    }
+
+    fn fault(&self, rows: i64) -> Option<Fault> {
+        match self.found {
+            None => Some(Fault::CutTail { rows, recorded: self.point.rows }),
+            Some(hash) if hash != self.point.hash => Some(Fault::Rewritten { sequence: self.point.rows }),
+            Some(_) => None,
+        }
+    }
+}
+
+pub(crate) fn verify(
+    database: &Database,
+    head: &Path,
+    expect: Option<Hash>,
+) -> Result<Verification, StoreError> {
+    // Read before the log is: a point written meanwhile could be ahead of what this walk sees.
+    let found = HeadFile::look(head)?;
+    let mut wanted: Vec<Wanted> = match &found {
+        Found::Head(head) => vec![Wanted::new(head.flushed), Wanted::new(head.committed)],
+        Found::Broken | Found::Missing => Vec::new(),
+    };
+    let mut expected_at = (expect == Some(Hash::GENESIS)).then_some(0);
+    let (end, fault) = walk(database, |point| {
+        for wanted in &mut wanted {
+            wanted.see(point);
+        }
+        if expect == Some(point.hash) {
+            expected_at = Some(point.rows);
+        }
+    })?;
+    let mut verification =
+        Verification { rows: end.rows, head: end.hash, head_file: None, expected_at, fault };
+    if verification.fault.is_none() {
+        match judge(&found, &wanted, end) {
+            Ok(state) => verification.head_file = Some(state),
+            Err(fault) => verification.fault = Some(fault),
+        }
+    }
+    if let (None, Some(hash), None) = (&verification.fault, expect, expected_at) {
+        verification.fault = Some(Fault::ExpectedAbsent { hash });
+    }
+    Ok(verification)
+}
+
+/// Compares the end of the log with the points that the head file names.
+fn judge(found: &Found, wanted: &[Wanted], end: Point) -> Result<HeadFileState, Fault> {
+    let head: &Head = match found {
+        Found::Head(head) => head,
+        Found::Broken => return Err(Fault::HeadFileBroken),
+        Found::Missing => return Err(Fault::HeadFileMissing),
+    };
+    let [flushed, committed] = wanted else { return Err(Fault::HeadFileBroken) };
+    if let Some(fault) = flushed.fault(end.rows) {
+        return Err(fault);
+    }
+    let last = match committed.fault(end.rows) {
+        None => head.committed.rows.max(head.flushed.rows),
+        Some(fault) if head.same_boot() => return Err(fault),
+        Some(_) => {
+            return Ok(HeadFileState::UnflushedLost { rows: (head.committed.rows - end.rows).max(1) });
+        }
+    };
+    match end.rows - last {
+        0 => Ok(HeadFileState::Current),
+        rows => Ok(HeadFileState::Behind { rows }),
+    }
+}
+
+/// Calls `see` for every row that is proved; gives the last of them and what ended the walk early.
+fn walk(database: &Database, mut see: impl FnMut(Point)) -> Result<(Point, Option<Fault>), StoreError> {
+    database.with(|connection| {
+        let wrap = |error| database.error(error);
+        let mut statement = connection.prepare(&format!("{} ORDER BY sequence", select())).map_err(wrap)?;
+        let mut rows = statement.query([]).map_err(wrap)?;
+        let mut last = Point::START;
+        while let Some(row) = rows.next().map_err(wrap)? {
+            let value = |index| row.get_ref(index).unwrap_or(ValueRef::Null);
+            let hash = |index| value(index).as_blob().ok().and_then(Hash::from_slice);
+            let expected = last.rows + 1;
+            let found = value(0).as_i64().unwrap_or(0);
+            if found != expected {
+                // A number below the expected one cannot follow it in this order, except before the first.
+                let sequence = if found > expected { expected } else { found };
+                let fault = if found > expected {
+                    Fault::MissingRow { sequence }
+                } else {
+                    Fault::BrokenLink { sequence }
+                };
+                return Ok((last, Some(fault)));
+            }
+            let content =
+                digest(&hash(COLUMNS.len()).unwrap_or(Hash::GENESIS), (0..COLUMNS.len()).map(value));
+            if hash(COLUMNS.len() + 1) != Some(content) {
+                return Ok((last, Some(Fault::ChangedRow { sequence: found })));
+            }
+            if hash(COLUMNS.len()) != Some(last.hash) {
+                return Ok((last, Some(Fault::BrokenLink { sequence: found })));
+            }
+            last = Point { rows: found, hash: content };
+            see(last);
+        }
+        Ok((last, None))
+    })
+}

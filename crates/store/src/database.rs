@@ -1,0 +1,179 @@
+//! Connections to the one SQLite file: how it is created, migrated, opened and locked.
+//!
+//! Knows no table of the schema. Every connection is in WAL mode with `synchronous=NORMAL`: a commit
+//! survives the end of the process by any signal, and after a power loss the file is whole but may lack
+//! the last commits. The audit writer raises `synchronous` to FULL for rows that must outlive power loss.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use rustix::fs::{FileType, FlockOperation, Mode};
+
+use crate::error::StoreError;
+
+/// Migrations in order; the one at index `n` brings the file to `user_version` `n + 1`. A migration that
+/// was released is never edited.
+const MIGRATIONS: &[&str] = &[include_str!("schema/0001.sql")];
+
+/// Connections that are kept open for the next reader.
+const IDLE_CONNECTIONS: usize = 4;
+
+/// The WAL is cut back to this many bytes when a checkpoint has emptied it.
+const WAL_BYTES_KEPT: u32 = 16 * 1024 * 1024;
+
+/// The database file and its idle connections.
+pub(crate) struct Database {
+    path: PathBuf,
+    idle: Mutex<Vec<Connection>>,
+}
+
+impl Database {
+    /// Opens `folder/handfast.db`, creating or migrating it where needed. `prepare` is called, with other
+    /// processes locked out, before a file without any format becomes one of format 1.
+    pub(crate) fn open(
+        folder: &Path,
+        prepare: impl FnOnce() -> Result<(), StoreError>,
+    ) -> Result<Self, StoreError> {
+        let path = folder.join("handfast.db");
+        create_private(&path)?;
+        let database = Self { path, idle: Mutex::default() };
+        let mut connection = database.connect()?;
+        let known = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
+        if database.format(&connection)? < known {
+            let lock = File::open(folder).map_err(|error| StoreError::from_io(folder, error))?;
+            rustix::fs::flock(&lock, FlockOperation::LockExclusive)
+                .map_err(|error| StoreError::from_io(folder, error.into()))?;
+            database.migrate(&mut connection, prepare)?;
+        }
+        let found = database.format(&connection)?;
+        if found > known {
+            return Err(StoreError::NewerDatabase { path: database.path, found, known });
+        }
+        database.idle().push(connection);
+        Ok(database)
+    }
+
+    /// Runs `work` on a connection of its own, blocking the calling thread.
+    pub(crate) fn with<T>(
+        &self,
+        work: impl FnOnce(&mut Connection) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let kept = self.idle().pop();
+        let mut connection = match kept {
+            Some(connection) => connection,
+            None => self.connect()?,
+        };
+        let result = work(&mut connection);
+        // A connection that saw an error may hold a half-finished statement or a broken file: it is not
+        // kept.
+        let mut idle = self.idle();
+        if result.is_ok() && idle.len() < IDLE_CONNECTIONS {
+            idle.push(connection);
+        }
+        result
+    }
+
+    /// Runs `work` in one immediate transaction, so that no other process writes in between.
+    pub(crate) fn write<T>(
+        &self,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        self.with(|connection| {
+            let transaction = connection
+                .transaction_with_behavior(TransactionBehavior::Immediate)
+                .map_err(|error| self.error(error))?;
+            let value = work(&transaction).map_err(|error| self.error(error))?;
+            transaction.commit().map_err(|error| self.error(error))?;
+            Ok(value)
+        })
+    }
+
+    /// A new connection, set up like every other.
+    pub(crate) fn connect(&self) -> Result<Connection, StoreError> {
+        let mut connection = Connection::open_with_flags(
+            &self.path,
+            OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+        )
+        .map_err(|error| self.error(error))?;
+        set_up(&mut connection).map_err(|error| self.error(error))?;
+        Ok(connection)
+    }
+
+    /// Sorts an error of the engine, naming this file.
+    pub(crate) fn error(&self, error: rusqlite::Error) -> StoreError {
+        StoreError::from_engine(&self.path, error)
+    }
+
+    /// Closes the idle connections.
+    pub(crate) fn close_idle(&self) {
+        self.idle().clear();
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn format(&self, connection: &Connection) -> Result<i64, StoreError> {
+        connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(|error| self.error(error))
+    }
+
+    fn migrate(
+        &self,
+        connection: &mut Connection,
+        prepare: impl FnOnce() -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        // Another process may have done it while this one waited for the lock.
+        let found = self.format(connection)?;
+        if found == 0 {
+            connection
+                .pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))
+                .map_err(|error| self.error(error))?;
+            prepare()?;
+        }
+        for (format, migration) in (1_i64..).zip(MIGRATIONS).filter(|(format, _)| *format > found) {
+            let apply = |connection: &mut Connection| {
+                let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+                transaction.execute_batch(migration)?;
+                transaction.pragma_update(None, "user_version", format)?;
+                transaction.commit()
+            };
+            apply(connection).map_err(|error| self.error(error))?;
+        }
+        Ok(())
+    }
+}
+
+fn set_up(connection: &mut Connection) -> rusqlite::Result<()> {
+    connection.busy_handler(Some(wait_for_lock))?;
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    connection.pragma_update_and_check(None, "journal_size_limit", WAL_BYTES_KEPT, |_| Ok(()))
+}
+
+/// Waits for another process's transaction: often at first, for such a transaction takes well under a
+/// millisecond, and for 10 seconds in all. The engine's own handler sleeps up to 100 ms at a time.
+fn wait_for_lock(attempts: i32) -> bool {
+    const QUICK: i32 = 100;
+    const SLOW: i32 = 1_990;
+    if attempts >= QUICK + SLOW {
+        return false;
+    }
+    thread::sleep(if attempts < QUICK { Duration::from_micros(500) } else { Duration::from_millis(5) });
+    true
+}
+
+/// Creates an empty file of mode 0600 where there is none; the engine gives its companions the same mode.
+///
+/// INVARIANT: the database is never opened except through the engine. Its locks belong to the process, and
+/// closing any other descriptor of the file would silently release them all.
+fn create_private(path: &Path) -> Result<(), StoreError> {
+    match rustix::fs::mknodat(rustix::fs::CWD, path, FileType::RegularFile, Mode::RUSR | Mode::WUSR, 0) {
+        Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
+        // A database that is there can still be opened in a folder that takes no new file.
+        Err(_) if path.exists() => Ok(()),
+        Err(error) => Err(StoreError::from_io(path, error.into())),
+    }
+}

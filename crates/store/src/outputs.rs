@@ -1,0 +1,310 @@
+//! Outputs kept by reference: an id leads to a blob, in every process that shares the state folder.
+//!
+//! Any caller of the same user can read any output whose id it knows; the session is kept so that a later
+//! rule can be stricter. Every table that refers to blobs is asked in [`Outputs::prune`].
+
+use std::fs::File;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use rusqlite::{OptionalExtension, Row};
+use serde::Serialize;
+
+use crate::blobs::{BlobRef, Blobs};
+use crate::database::Database;
+use crate::error::StoreError;
+use crate::hash::Hash;
+
+/// How long a blob stays that nothing refers to, so that it can be given an id after it was put.
+const UNREFERRED_FOR: SignedDuration = SignedDuration::from_hours(1);
+
+/// An output and what is known of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Output {
+    /// The id, as in an audit row's and an answer's `output_ref`.
+    pub id: String,
+    /// Where the content is.
+    pub blob: BlobRef,
+    /// Its media type.
+    pub media_type: String,
+    /// The session whose call made it.
+    pub session: Option<String>,
+    /// When, by the caller's clock; kept in whole microseconds.
+    pub created_at: Timestamp,
+}
+
+/// Which outputs are removed: those older than `max_age`, and the oldest until the others have no more than
+/// `max_bytes` in all, but never one of the newest `keep_newest`.
+#[derive(Clone, Copy, Debug)]
+pub struct Retention {
+    /// The bytes of all outputs together, each counted although several may share a blob.
+    pub max_bytes: u64,
+    /// The age from which an output is removed.
+    pub max_age: Duration,
+    /// How many of the newest are kept whatever their size and age.
+    pub keep_newest: u32,
+}
+
+/// What pruning removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Pruned {
+    /// Ids that lead nowhere now.
+    pub outputs: u64,
+    /// Blobs that nothing referred to.
+    pub blobs: u64,
+    /// The bytes that were freed.
+    pub bytes: u64,
+}
+
+/// The outputs of one store.
+pub struct Outputs {
+    database: Arc<Database>,
+    blobs: Arc<Blobs>,
+}
+
+impl Outputs {
+    /// Gives a blob that was just put an id. The id must be new.
+    pub fn keep(&self, output: &Output) -> Result<(), StoreError> {
+        let added = self.database.write(|transaction| {
+            transaction.execute(
+                "INSERT INTO outputs (id, blob, size, media_type, session, created_at_us)
+                 VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
+                (
+                    &output.id,
+                    output.blob.hash.as_bytes(),
+                    i64::try_from(output.blob.size).unwrap_or(i64::MAX),
+                    &output.media_type,
+                    &output.session,
+                    output.created_at.as_microsecond(),
+                ),
+            )
+        })?;
+        if added == 0 {
+            return Err(StoreError::OutputExists { id: output.id.clone() });
+        }
+        Ok(())
+    }
+
+    /// What is kept under an id.
+    pub fn find(&self, id: &str) -> Result<Output, StoreError> {
+        let found = self.database.with(|connection| {
+            connection
+                .query_row(
+                    "SELECT id, blob, size, media_type, session, created_at_us FROM outputs WHERE id = ?",
+                    [id],
+                    |row| Ok(read(row)),
+                )
+                .optional()
+                .map_err(|error| self.database.error(error))
+        })?;
+        found
+            .transpose()
+            .map_err(|error| self.database.error(error))?
+            .ok_or_else(|| StoreError::OutputUnknown { id: id.to_owned() })
+    }
+
+    /// What is kept under an id, and its content, from its start.
+    pub fn open(&self, id: &str) -> Result<(Output, File), StoreError> {
+        let output = self.find(id)?;
+        let file = self.blobs.open(&output.blob)?;
+        Ok((output, file))
+    }
+
+    /// Removes the outputs that `retention` does not keep, then every blob that nothing refers to and that
+    /// was put more than an hour before `now`, which must be of the same clock as the file system's.
+    pub fn prune(&self, retention: &Retention, now: Timestamp) -> Result<Pruned, StoreError> {
+        let oldest =
+            subtract(now, SignedDuration::try_from(retention.max_age).unwrap_or(SignedDuration::MAX));
+        let outputs = self.database.write(|transaction| {
+            transaction.execute(
+                "DELETE FROM outputs WHERE id IN (
+                    SELECT id FROM (
+                        SELECT id, created_at_us, row_number() OVER newest AS place, sum(size) OVER newest AS total
+                        FROM outputs
+                        WINDOW newest AS (
+                            ORDER BY created_at_us DESC, id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+                        )
+                    )
+                    WHERE place > ? AND (created_at_us < ? OR total > ?)
+                )",
+                (
+                    retention.keep_newest,
+                    oldest.as_microsecond(),
+                    i64::try_from(retention.max_bytes).unwrap_or(i64::MAX),
+                ),
+            )
+        })?;
+        let (blobs, bytes) = self.blobs.sweep(subtract(now, UNREFERRED_FOR), |hash| self.refers_to(hash))?;
+        Ok(Pruned { outputs: outputs as u64, blobs, bytes })
+    }
+
+    pub(crate) fn new(database: Arc<Database>, blobs: Arc<Blobs>) -> Self {
+        Self { database, blobs }
+    }
+
+    fn refers_to(&self, hash: &Hash) -> Result<bool, StoreError> {
+        self.database.with(|connection| {
+            connection
+                .query_row("SELECT EXISTS (SELECT 1 FROM outputs WHERE blob = ?)", [hash.as_bytes()], |row| {
+                    row.get(0)
+                })
+                .map_err(|error| self.database.error(error))
+        })
+    }
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<Output> {
+    let invalid = |index, name: &str| {
+        rusqlite::Error::InvalidColumnType(index, name.to_owned(), rusqlite::types::Type::Blob)
+    };
+    let hash = row.get_ref(1)?.as_blob().ok().and_then(Hash::from_slice);
+    let size = u64::try_from(row.get::<_, i64>(2)?).ok();
+    Ok(Output {
+        id: row.get(0)?,
+        blob: BlobRef {
+            hash: hash.ok_or_else(|| invalid(1, "blob"))?,
+            size: size.ok_or_else(|| invalid(2, "size"))?,
+        },
+        media_type: row.get(3)?,
+        session: row.get(4)?,
+        created_at: Timestamp::from_microsecond(row.get(5)?).map_err(|_| invalid(5, "created_at_us"))?,
+    })
+}
+
+fn subtract(now: Timestamp, duration: SignedDuration) -> Timestamp {
+    now.checked_sub(duration).unwrap_or(Timestamp::MIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use jiff::ToSpan;
+
+    use crate::Store;
+
+    use super::*;
+
+    const NEVER: Retention =
+        Retention { max_bytes: u64::MAX, max_age: Duration::from_secs(u64::MAX), keep_newest: 0 };
+
+    /// Far after every file of a test was written, by any clock that runs it.
+    fn later() -> Timestamp {
+        "2200-01-01T00:00:00Z".parse().unwrap()
+    }
+
+    fn store() -> (tempfile::TempDir, Store) {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        (folder, store)
+    }
+
+    fn keep(store: &Store, id: &str, content: &[u8], created_at: Timestamp) -> BlobRef {
+        let blob = store.blobs().put(&mut &content[..]).unwrap();
+        let output = Output {
+            id: id.to_owned(),
+            blob,
+            media_type: "text/plain".to_owned(),
+            session: Some("s1".to_owned()),
+            created_at,
+        };
+        store.outputs().keep(&output).unwrap();
+        blob
+    }
+
+    fn kept(store: &Store) -> String {
+        ["1", "2", "3", "4"].into_iter().filter(|id| store.outputs().open(id).is_ok()).collect()
+    }
+
+    #[test]
+    fn an_output_is_found_by_its_id_in_another_process_state() {
+        let (folder, store) = store();
+        keep(&store, "1", b"content", Timestamp::UNIX_EPOCH);
+        let other = Store::open(folder.path()).unwrap();
+        let (output, mut file) = other.outputs().open("1").unwrap();
+        let mut content = String::new();
+        file.read_to_string(&mut content).unwrap();
+        assert_eq!(content, "content");
+        assert_eq!((output.media_type.as_str(), output.session.as_deref()), ("text/plain", Some("s1")));
+    }
+
+    #[test]
+    fn an_unknown_id_is_named_and_a_known_one_is_not_given_twice() {
+        let (_folder, store) = store();
+        keep(&store, "1", b"content", Timestamp::UNIX_EPOCH);
+        let output = store.outputs().find("1").unwrap();
+        let twice = store.outputs().keep(&output);
+        assert!(matches!(twice, Err(StoreError::OutputExists { id }) if id == "1"));
+        let unknown = store.outputs().find("../1");
+        assert!(matches!(unknown, Err(StoreError::OutputUnknown { id }) if id == "../1"));
+    }
+
+    #[test]
+    fn pruning_by_age_keeps_the_newest_whatever_their_age() {
+        let (_folder, store) = store();
+        for (id, hours) in [("1", 40), ("2", 30), ("3", 20), ("4", 1)] {
+            keep(&store, id, id.as_bytes(), later() - hours.hours());
+        }
+        let day = Retention { max_age: Duration::from_hours(24), ..NEVER };
+        let pruned = store.outputs().prune(&Retention { keep_newest: 3, ..day }, later()).unwrap();
+        assert_eq!(pruned, Pruned { outputs: 1, blobs: 1, bytes: 1 });
+        assert_eq!(kept(&store), "234");
+        store.outputs().prune(&day, later()).unwrap();
+        assert_eq!(kept(&store), "34");
+    }
+
+    #[test]
+    fn pruning_by_size_removes_the_oldest_first() {
+        let (_folder, store) = store();
+        for (id, hours) in [("1", 4), ("2", 3), ("3", 2), ("4", 1)] {
+            keep(&store, id, id.repeat(100).as_bytes(), later() - hours.hours());
+        }
+        let pruned = store.outputs().prune(&Retention { max_bytes: 250, ..NEVER }, later()).unwrap();
+        assert_eq!(pruned, Pruned { outputs: 2, blobs: 2, bytes: 200 });
+        assert_eq!(kept(&store), "34");
+        store.outputs().prune(&Retention { max_bytes: 0, keep_newest: 1, ..NEVER }, later()).unwrap();
+        assert_eq!(kept(&store), "4");
+    }
+
+    #[test]
+    fn a_shared_blob_stays_until_its_last_output_goes() {
+        let (_folder, store) = store();
+        let blob = keep(&store, "1", b"shared", later() - 2.hours());
+        keep(&store, "2", b"shared", later());
+        let all_but_newest = Retention { max_bytes: 0, keep_newest: 1, ..NEVER };
+        let pruned = store.outputs().prune(&all_but_newest, later()).unwrap();
+        assert_eq!(pruned, Pruned { outputs: 1, blobs: 0, bytes: 0 });
+        assert!(store.blobs().open(&blob).is_ok());
+        store.outputs().prune(&Retention { max_bytes: 0, ..NEVER }, later()).unwrap();
+        assert!(matches!(store.blobs().open(&blob), Err(StoreError::BlobUnknown { .. })));
+    }
+
+    #[test]
+    fn a_blob_put_less_than_an_hour_ago_stays_without_an_output() {
+        let (folder, store) = store();
+        let blob = store.blobs().put(&mut &b"fresh"[..]).unwrap();
+        let path = folder.path().join("blobs").join(&blob.hash.to_string()[..2]).join(blob.hash.to_string());
+        let put_at = Timestamp::try_from(std::fs::metadata(path).unwrap().modified().unwrap()).unwrap();
+        let at_59 = store.outputs().prune(&NEVER, put_at + 59.minutes()).unwrap();
+        assert_eq!(at_59, Pruned::default());
+        assert!(store.blobs().open(&blob).is_ok());
+        let at_61 = store.outputs().prune(&NEVER, put_at + 61.minutes()).unwrap();
+        assert_eq!(at_61, Pruned { outputs: 0, blobs: 1, bytes: 5 });
+    }
+
+    #[test]
+    fn pruning_removes_what_a_killed_process_left_and_no_file_of_others() {
+        let (folder, store) = store();
+        keep(&store, "1", b"content", later());
+        let left = folder.path().join("blobs/incoming/.tmpleft");
+        let foreign = folder.path().join("blobs/README");
+        std::fs::write(&left, b"half").unwrap();
+        std::fs::write(&foreign, b"mine").unwrap();
+        let pruned = store.outputs().prune(&NEVER, later()).unwrap();
+        assert_eq!(pruned, Pruned { outputs: 0, blobs: 0, bytes: 4 });
+        assert!(!left.exists());
+        assert!(foreign.exists());
+        assert_eq!(kept(&store), "1");
+    }
+}
