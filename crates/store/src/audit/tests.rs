@@ -3,13 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use jiff::ToSpan;
+use jiff::{Timestamp, ToSpan};
 
 use super::head::tests::write_as_another_boot;
 use super::head::{Found, HeadFile, Point};
 use super::*;
 use crate::Store;
-use jiff::Timestamp;
 
 fn store() -> (tempfile::TempDir, Store) {
     let folder = tempfile::tempdir().unwrap();
@@ -120,9 +119,52 @@ fn a_store_that_only_reads_starts_no_thread_and_leaves_the_head_alone() {
     let (folder, store) = store();
     assert!(store.audit().list(&Filter::default()).unwrap().is_empty());
     assert_eq!(store.audit().verify(Some(Hash::GENESIS)).unwrap().expected_at, Some(0));
+    assert!(!store.audit().writer.is_running());
     store.close().unwrap();
     append_is_refused(&store);
     assert_eq!(head_of(folder.path()), (0, 0));
+
+    let control = Store::open(folder.path()).unwrap();
+    append(&control, 1..=1, Durability::Behind);
+    assert!(control.audit().writer.is_running());
+}
+
+/// Makes every attempt to write fail, or work again.
+fn hide_the_table(folder: &Path, hide: bool) {
+    let (from, to) = if hide { ("audit", "hidden") } else { ("hidden", "audit") };
+    let connection = rusqlite::Connection::open(folder.join("handfast.db")).unwrap();
+    connection.execute_batch(&format!("ALTER TABLE {from} RENAME TO {to}")).unwrap();
+}
+
+#[test]
+fn a_row_behind_that_could_not_be_written_is_told_at_the_next_and_written_later() {
+    let (folder, store) = store();
+    hide_the_table(folder.path(), true);
+    append(&store, 1..=1, Durability::Behind);
+    let told = store.audit().append(row("2"), Durability::Committed).wait();
+    assert!(matches!(told, Err(StoreError::Database { .. })));
+    let told = store.audit().append(row("3"), Durability::Behind).wait();
+    assert!(matches!(told, Err(StoreError::Database { .. })));
+
+    hide_the_table(folder.path(), false);
+    append(&store, 4..=4, Durability::Behind);
+    store.close().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    // Rows whose callers were told of the failure are theirs to repeat; the one that was answered is there.
+    assert_eq!(calls(&store), ["1", "4"]);
+    assert_eq!(store.audit().verify(None).unwrap().fault, None);
+}
+
+#[test]
+fn rows_behind_that_never_could_be_written_are_counted_at_the_end() {
+    let (folder, store) = store();
+    hide_the_table(folder.path(), true);
+    append(&store, 1..=1, Durability::Behind);
+    let error = store.close().unwrap_err();
+    assert!(
+        matches!(&error, StoreError::Unwritten { rows: 1, source } if matches!(**source, StoreError::Database { .. }))
+    );
+    assert!(store.close().is_ok(), "it is told once");
 }
 
 #[test]
@@ -148,7 +190,7 @@ fn a_page_is_filtered_and_continued() {
         let session = (number % 3 == 0).then(|| "third".to_owned());
         let tool = if number % 2 == 0 { "file_write" } else { "file_read" }.to_owned();
         let time = Timestamp::UNIX_EPOCH + number.hours();
-        let row = AuditRow { session, tool, time, ..row(&number.to_string()) };
+        let row = AuditRow { time, session, tool, ..row(&number.to_string()) };
         store.audit().append(row, Durability::Committed).wait().unwrap();
     }
     let page = |filter: Filter| -> Vec<i64> {

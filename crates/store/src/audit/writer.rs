@@ -46,6 +46,11 @@ impl Writer {
         thread.map_or(Ok(()), |thread| thread.join().unwrap_or(Err(StoreError::WriterStopped)))
     }
 
+    #[cfg(test)]
+    pub(crate) fn is_running(&self) -> bool {
+        self.thread.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
     fn start(&self) -> Result<(), StoreError> {
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if thread.is_none() && !self.queue.is_closed() {

@@ -1,10 +1,14 @@
-//! A process that appends audit rows, for the tests that need several processes or one that is killed:
-//! `store-appender FOLDER NAME ROWS DURABILITY` prints the call id of each row once its receipt is there, or
-//! the error, then closes the store.
+//! A process that uses a store, for the tests that need several processes, one that is killed, or one with
+//! another view of the file system. It opens the store in FOLDER and does one of these:
 //!
-//! Rows are appended in groups of four, so that a kill meets rows in every state.
+//! - `store-appender FOLDER append NAME ROWS DURABILITY` prints the call id of each row once its receipt is
+//!   there. Rows are appended in groups of four, so that a kill meets rows in every state.
+//! - `store-appender FOLDER put BYTES` prints the hash of a blob of so many bytes.
+//! - `store-appender FOLDER verify` prints the verification as JSON.
+//!
+//! An error goes to standard error as its `Debug` form, a space, and its message.
 
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -13,40 +17,46 @@ use store::{AuditRow, Durability, Kind, Store, StoreError};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [folder, name, rows, durability] = arguments.as_slice() else {
-        return ExitCode::from(2);
-    };
-    let durability = match durability.as_str() {
-        "flushed" => Durability::Flushed,
-        "committed" => Durability::Committed,
-        _ => Durability::Behind,
-    };
-    let Ok(rows) = rows.parse() else { return ExitCode::from(2) };
-    match append(Path::new(folder), name, rows, durability) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            let _ = writeln!(io::stderr(), "{error}");
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match run(&arguments) {
+        Some(Ok(())) => ExitCode::SUCCESS,
+        Some(Err(error)) => {
+            // Without a reader the exit code alone must do.
+            let _ = writeln!(io::stderr(), "{error:?} {error}");
             ExitCode::FAILURE
         }
+        None => ExitCode::from(2),
     }
+}
+
+/// Nothing on wrong usage.
+fn run(arguments: &[&str]) -> Option<Result<(), StoreError>> {
+    let result = match arguments {
+        [folder, "append", name, rows, durability] => {
+            let durability = match *durability {
+                "flushed" => Durability::Flushed,
+                "committed" => Durability::Committed,
+                "behind" => Durability::Behind,
+                _ => return None,
+            };
+            append(Path::new(folder), name, rows.parse().ok()?, durability)
+        }
+        [folder, "put", bytes] => put(Path::new(folder), bytes.parse().ok()?),
+        [folder, "verify"] => verify(Path::new(folder)),
+        _ => return None,
+    };
+    Some(result)
 }
 
 fn append(folder: &Path, name: &str, rows: u32, durability: Durability) -> Result<(), StoreError> {
     let store = Store::open(folder)?;
-    let mut output = io::stdout().lock();
     let calls: Vec<String> = (0..rows).map(|number| format!("{name}-{number}")).collect();
     for group in calls.chunks(4) {
         let receipts: Vec<_> = group
             .iter()
             .map(|call| {
-                let mut row = AuditRow::new(
-                    Kind::Intent,
-                    Timestamp::UNIX_EPOCH,
-                    call,
-                    "cli",
-                    "handfast",
-                    "shell_execute",
-                );
+                let mut row =
+                    AuditRow::new(Kind::Intent, Timestamp::UNIX_EPOCH, call, "cli", "handfast", "file_read");
                 row.session = Some(name.to_owned());
                 row.plan = Some(format!("{{\"effects\":[\"run {}\"]}}", "x".repeat(400)));
                 store.audit().append(row, durability)
@@ -54,9 +64,26 @@ fn append(folder: &Path, name: &str, rows: u32, durability: Durability) -> Resul
             .collect();
         for (call, receipt) in group.iter().zip(receipts) {
             receipt.wait()?;
-            // The reader may be gone: then the rows alone count.
-            let _ = writeln!(output, "{call}").and_then(|()| output.flush());
+            print(call);
         }
     }
     store.close()
+}
+
+fn put(folder: &Path, bytes: u64) -> Result<(), StoreError> {
+    let blob = Store::open(folder)?.blobs().put(&mut io::repeat(7).take(bytes))?;
+    print(&blob.hash.to_string());
+    Ok(())
+}
+
+fn verify(folder: &Path) -> Result<(), StoreError> {
+    let verification = Store::open(folder)?.audit().verify(None)?;
+    print(&serde_json::to_string(&verification).unwrap_or_default());
+    Ok(())
+}
+
+fn print(line: &str) {
+    let mut output = io::stdout().lock();
+    // The reader may be gone: then the rows alone count.
+    let _ = writeln!(output, "{line}").and_then(|()| output.flush());
 }
