@@ -39,9 +39,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 fn rate(folder: &Path, callers: u32, durability: Durability) -> Result<f64, StoreError> {
     let store = Store::open(folder)?;
     let started = Instant::now();
+    let shared = &store;
     let counts: Vec<u32> = thread::scope(|scope| {
-        let threads: Vec<_> =
-            (0..callers).map(|caller| scope.spawn(|| call(&store, started, durability, caller))).collect();
+        let threads: Vec<_> = (0..callers)
+            .map(|caller| scope.spawn(move || call(shared, started, durability, caller)))
+            .collect();
         let joined = threads.into_iter().map(|thread| thread.join().unwrap_or(Ok(0)));
         joined.collect::<Result<_, _>>()
     })?;

@@ -3,6 +3,7 @@
 //!
 //! The disks are small ones of their own, mounted in a user namespace, which the sandbox needs as well.
 #![expect(clippy::disallowed_methods, reason = "these tests are about other processes")]
+#![expect(clippy::unwrap_used, reason = "a helper of a test fails it by panicking")]
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

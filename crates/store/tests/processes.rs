@@ -1,5 +1,6 @@
 //! Several processes on one state folder, and processes that are killed.
 #![expect(clippy::disallowed_methods, reason = "these tests are about other processes")]
+#![expect(clippy::unwrap_used, reason = "a helper of a test fails it by panicking")]
 
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Read};
