@@ -1,0 +1,41 @@
+//! Runs a shell line in a cell that shows one folder: `run_cell FOLDER LINE [READ_ONLY_FOLDER...]`.
+//!
+//! Prints what the command prints, then how it ended and what was in force. To look around in a cell by hand; a
+//! test kills it to see its cell die.
+
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "an example says what it found")]
+
+use std::error::Error;
+use std::io::Write;
+use std::path::PathBuf;
+
+use sandbox::{CellSpec, Command, Program, Stopper, Stream, run};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args_os().skip(1);
+    let (Some(workspace), Some(line)) = (arguments.next(), arguments.next()) else {
+        return Err("usage: run_cell FOLDER LINE [READ_ONLY_FOLDER...]".into());
+    };
+    let workspace = PathBuf::from(workspace);
+    let spec = CellSpec {
+        workspace: workspace.clone(),
+        read_only: arguments.map(PathBuf::from).collect(),
+        spool_directory: std::env::temp_dir(),
+        output_limit: 1 << 30,
+        ..CellSpec::default()
+    };
+    let command = Command {
+        program: Program::Shell(line.into_string().map_err(|_| "the line is not UTF-8")?),
+        working_directory: workspace,
+    };
+    let outcome = run(&spec, &command, None, &Stopper::new()?, &mut |stream, chunk| {
+        // A closed pipe of this example is no reason to disturb the command.
+        let _closed = match stream {
+            Stream::Stdout => std::io::stdout().write_all(chunk),
+            Stream::Stderr => std::io::stderr().write_all(chunk),
+        };
+    })?;
+    println!("{:?}, {:?}, {:?}", outcome.exit, outcome.ended, outcome.duration);
+    eprintln!("{}", outcome.enforcement.summary().join(" "));
+    Ok(())
+}

@@ -1,0 +1,208 @@
+//! Keeps what a stream carries, in bounded memory: the first and the last bytes, and all of it in a file when that
+//! is not all.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Seek, Write};
+use std::path::Path;
+
+use crate::outcome::Captured;
+
+/// How many bytes of the beginning stay in memory.
+const HEAD: usize = 32 * 1024;
+/// How many bytes of the end stay in memory.
+const TAIL: usize = 96 * 1024;
+
+/// One stream being captured.
+pub(crate) struct Capture<'a> {
+    spool_directory: &'a Path,
+    limit: u64,
+    head: Vec<u8>,
+    tail: VecDeque<u8>,
+    bytes: u64,
+    newlines: u64,
+    ends_in_line: bool,
+    spool: Spool,
+}
+
+/// The file that holds everything.
+enum Spool {
+    /// Not needed so far.
+    Unopened,
+    Open(File, u64),
+    /// Given up; the file, if it was made, holds what came before.
+    Failed(Option<(File, u64)>, io::Error),
+}
+
+impl<'a> Capture<'a> {
+    pub(crate) fn new(spool_directory: &'a Path, limit: u64) -> Self {
+        Self {
+            spool_directory,
+            limit,
+            head: Vec::new(),
+            tail: VecDeque::new(),
+            bytes: 0,
+            newlines: 0,
+            ends_in_line: false,
+            spool: Spool::Unopened,
+        }
+    }
+
+    /// Takes the next bytes of the stream. Never fails: what cannot be kept is counted.
+    pub(crate) fn push(&mut self, chunk: &[u8]) {
+        let Some(&last) = chunk.last() else { return };
+        self.newlines += memchr::memchr_iter(b'\n', chunk).count() as u64;
+        self.ends_in_line = last != b'\n';
+        let fits = self.bytes + chunk.len() as u64 <= (HEAD + TAIL) as u64;
+        if !fits {
+            if let Spool::Unopened = self.spool {
+                self.open_spool();
+            }
+            self.spool(chunk);
+        }
+        self.bytes += chunk.len() as u64;
+        let room = HEAD - self.head.len();
+        let (first, rest) = chunk.split_at(room.min(chunk.len()));
+        self.head.extend_from_slice(first);
+        let rest = &rest[rest.len().saturating_sub(TAIL)..];
+        let excess = (self.tail.len() + rest.len()).saturating_sub(TAIL);
+        self.tail.drain(..excess);
+        self.tail.extend(rest);
+    }
+
+    /// Makes the file and writes what came so far, all of which is still in memory.
+    fn open_spool(&mut self) {
+        match tempfile::tempfile_in(self.spool_directory) {
+            Ok(file) => {
+                self.spool = Spool::Open(file, 0);
+                let so_far = [&self.head, self.tail.make_contiguous() as &[u8]].concat();
+                self.spool(&so_far);
+            }
+            Err(error) => self.spool = Spool::Failed(None, error),
+        }
+    }
+
+    fn spool(&mut self, chunk: &[u8]) {
+        let Spool::Open(file, written) = &mut self.spool else { return };
+        let room = usize::try_from(self.limit - *written).unwrap_or(usize::MAX);
+        let mut rest = &chunk[..chunk.len().min(room)];
+        while !rest.is_empty() {
+            match file.write(rest) {
+                Ok(count) if count > 0 => {
+                    *written += count as u64;
+                    rest = &rest[count..];
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Ok(_) => return self.give_up(io::ErrorKind::WriteZero.into()),
+                Err(error) => return self.give_up(error),
+            }
+        }
+    }
+
+    fn give_up(&mut self, error: io::Error) {
+        let kept = match std::mem::replace(&mut self.spool, Spool::Unopened) {
+            Spool::Open(file, written) => Some((file, written)),
+            Spool::Unopened | Spool::Failed(..) => None,
+        };
+        self.spool = Spool::Failed(kept, error);
+    }
+
+    /// What was captured.
+    pub(crate) fn finish(self) -> Captured {
+        let (file, mut spool_error) = match self.spool {
+            Spool::Unopened => (None, None),
+            Spool::Open(file, written) => (Some((file, written)), None),
+            Spool::Failed(file, error) => (file, Some(error)),
+        };
+        let (whole, whole_bytes) = match file {
+            None => (None, 0),
+            Some((mut file, written)) => match file.rewind() {
+                Ok(()) => (Some(file), written),
+                Err(error) => {
+                    spool_error.get_or_insert(error);
+                    (None, 0)
+                }
+            },
+        };
+        Captured {
+            head: self.head,
+            tail: self.tail.into(),
+            bytes: self.bytes,
+            lines: self.newlines + u64::from(self.ends_in_line),
+            whole,
+            whole_bytes,
+            spool_error,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+
+    fn numbered(from: usize, to: usize) -> Vec<u8> {
+        (from..to).flat_map(|number| format!("{number}\n").into_bytes()).collect()
+    }
+
+    #[test]
+    fn short_output_stays_in_memory_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut capture = Capture::new(folder.path(), 1 << 30);
+        let text = numbered(0, 10_000);
+        text.chunks(777).for_each(|chunk| capture.push(chunk));
+        let captured = capture.finish();
+        assert_eq!([captured.head, captured.tail].concat(), text);
+        assert_eq!((captured.bytes, captured.lines), (text.len() as u64, 10_000));
+        assert!(captured.whole.is_none() && captured.spool_error.is_none());
+    }
+
+    #[test]
+    fn long_output_keeps_both_ends_and_the_whole_in_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut capture = Capture::new(folder.path(), 1 << 30);
+        let text = numbered(0, 100_000);
+        text.chunks(50_000).for_each(|chunk| capture.push(chunk));
+        let captured = capture.finish();
+        assert_eq!(captured.head, &text[..HEAD]);
+        assert_eq!(captured.tail, &text[text.len() - TAIL..]);
+        let mut whole = Vec::new();
+        captured.whole.unwrap().read_to_end(&mut whole).unwrap();
+        assert_eq!(whole, text);
+        assert_eq!(captured.whole_bytes, text.len() as u64);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "the file has no name");
+    }
+
+    #[test]
+    fn output_past_the_limit_is_counted_and_dropped() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut capture = Capture::new(folder.path(), 200_000);
+        let text = numbered(0, 100_000);
+        text.chunks(1000).for_each(|chunk| capture.push(chunk));
+        let captured = capture.finish();
+        assert_eq!(captured.whole_bytes, 200_000);
+        assert_eq!(captured.bytes, text.len() as u64);
+        assert_eq!(captured.lines, 100_000);
+        assert_eq!(captured.tail, &text[text.len() - TAIL..]);
+    }
+
+    #[test]
+    fn one_huge_chunk_without_newline_is_one_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut capture = Capture::new(folder.path(), 0);
+        capture.push(&vec![b'x'; 1_000_000]);
+        let captured = capture.finish();
+        assert_eq!((captured.bytes, captured.lines, captured.whole_bytes), (1_000_000, 1, 0));
+        assert_eq!((captured.head.len(), captured.tail.len()), (HEAD, TAIL));
+    }
+
+    #[test]
+    fn a_spool_that_cannot_be_written_is_said_and_the_ends_are_kept() {
+        let mut capture = Capture::new(Path::new("/nonexistent-spool"), 1 << 30);
+        capture.push(&vec![b'x'; 1_000_000]);
+        let captured = capture.finish();
+        assert_eq!(captured.spool_error.unwrap().kind(), io::ErrorKind::NotFound);
+        assert_eq!((captured.bytes, captured.tail.len()), (1_000_000, TAIL));
+    }
+}

@@ -1,0 +1,180 @@
+//! Everything the new process needs to know, made by the caller before it starts: the process itself only reads
+//! it (and notes descriptors in places that are there for that), because it cannot allocate.
+
+use std::ffi::{CStr, CString, OsStr};
+use std::os::fd::RawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::mount::MountAttrFlags;
+use seccompiler::sock_filter;
+
+use crate::error::SandboxError;
+use crate::sys::StringArray;
+
+/// The user and group id of the command, as it sees itself.
+///
+/// The same on every machine and for every caller, so that what a command sees does not depend on who started
+/// Handfast; 1000 because that is what most systems and container images give their first ordinary user.
+pub(crate) const INNER_ID: u32 = 1000;
+
+/// What the new process does, in the order of the fields.
+pub(crate) struct Blueprint {
+    /// The descriptors that stay open, in ascending order.
+    pub(crate) keep: Vec<RawFd>,
+    /// The process's end of the control socket.
+    pub(crate) control: RawFd,
+    pub(crate) stdout: RawFd,
+    pub(crate) stderr: RawFd,
+    /// Whether the caller's further groups can be dropped, which needs privilege.
+    pub(crate) drop_groups: bool,
+    /// How the file system is built, in order.
+    pub(crate) steps: Vec<Step>,
+    pub(crate) landlock: Option<Landlock>,
+    pub(crate) filters: &'static [Vec<sock_filter>],
+    pub(crate) start: Start,
+}
+
+/// The command to execute in the finished cell.
+pub(crate) struct Start {
+    pub(crate) working_directory: CString,
+    /// The paths at which the program may be, tried in order.
+    pub(crate) candidates: Vec<CString>,
+    pub(crate) arguments: StringArray,
+    pub(crate) environment: StringArray,
+}
+
+/// A Landlock ruleset that the caller has made, and the rules still to be added: their paths exist in the cell only.
+pub(crate) struct Landlock {
+    pub(crate) ruleset: RawFd,
+    pub(crate) rules: Vec<(CString, u64)>,
+}
+
+/// One step of building the file system inside the new root.
+pub(crate) enum Step {
+    /// Mounts something.
+    Mount(Mount),
+    /// Makes a symbolic link that says `text`.
+    Link { at: Place, text: CString },
+    /// Makes a file of the cell's own.
+    File { at: Place, content: Vec<u8>, mode: u32 },
+    /// Makes a folder of the cell's own.
+    Folder { at: Place, mode: u32 },
+    /// Makes the mount at `at` read-only, after what belongs into it is in it.
+    Seal { at: Place },
+    /// Writes a setting of the kernel that counts in the cell's own namespaces. A kernel may not have it.
+    Setting { at: Place, value: &'static CStr },
+    /// Takes the mount at `at` away; what was cloned from it stays.
+    Remove { at: Place },
+}
+
+impl Step {
+    /// The path in the cell that the step is about.
+    pub(crate) fn path(&self) -> &Path {
+        match self {
+            Self::Mount(Mount { at, .. })
+            | Self::Link { at, .. }
+            | Self::File { at, .. }
+            | Self::Folder { at, .. }
+            | Self::Seal { at }
+            | Self::Setting { at, .. }
+            | Self::Remove { at } => &at.path,
+        }
+    }
+}
+
+/// One mount of the cell.
+pub(crate) struct Mount {
+    pub(crate) source: Source,
+    pub(crate) at: Place,
+    pub(crate) kind: Kind,
+    pub(crate) attributes: MountAttrFlags,
+    /// Without this source or without this place the cell is not built. Otherwise the step is left out: what is
+    /// to be hidden does not exist, or what is to be shown is an extra.
+    pub(crate) required: bool,
+    /// The mount point is made where it is missing.
+    pub(crate) make_point: bool,
+    /// Where the process notes the descriptor of what it took from the old root; negative until then.
+    pub(crate) tree: RawFd,
+}
+
+/// Where a mounted tree comes from.
+pub(crate) enum Source {
+    /// A path of the host, with everything mounted below it.
+    Host(CString),
+    /// A tree that the caller has prepared.
+    Handed(RawFd),
+    /// A path of the cell, with everything mounted below it.
+    Inside(CString),
+    /// A new file system in memory.
+    Memory { size: &'static CStr, mode: &'static CStr },
+    /// The process table of the cell alone.
+    Processes,
+    /// Pseudo-terminals of the cell alone.
+    Terminals,
+}
+
+/// What a mount point is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    Folder,
+    File,
+}
+
+/// An absolute path in the cell, in the parts that are walked one by one without following a link.
+pub(crate) struct Place {
+    pub(crate) path: PathBuf,
+    /// All parts but the last.
+    pub(crate) parents: Vec<CString>,
+    pub(crate) name: CString,
+}
+
+impl Place {
+    /// Fails if the path is not absolute, is the root, or has `.`, `..` or a NUL byte in it.
+    pub(crate) fn new(path: &Path) -> Result<Self, SandboxError> {
+        let mut parents = Vec::new();
+        for component in path.components() {
+            match component {
+                Component::RootDir => {}
+                Component::Normal(part) => parents.push(c_string("path", part)?),
+                Component::CurDir | Component::ParentDir | Component::Prefix(_) => {
+                    return Err(not_plain(path));
+                }
+            }
+        }
+        let name = parents.pop().filter(|_| path.is_absolute()).ok_or_else(|| not_plain(path))?;
+        Ok(Self { path: path.to_owned(), parents, name })
+    }
+}
+
+fn not_plain(path: &Path) -> SandboxError {
+    SandboxError::Invalid {
+        field: "path",
+        reason: format!("`{}` is not an absolute path below the root without `.` and `..`", path.display()),
+    }
+}
+
+/// The text as the kernel takes it; `field` names it in the error when it holds a NUL byte.
+pub(crate) fn c_string(field: &'static str, text: impl AsRef<OsStr>) -> Result<CString, SandboxError> {
+    CString::new(text.as_ref().as_bytes())
+        .map_err(|_| SandboxError::Invalid { field, reason: "it holds a NUL byte".to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn place_splits_an_absolute_path() {
+        let place = Place::new(Path::new("/a/b/c")).unwrap();
+        assert_eq!(place.parents, [c"a".to_owned(), c"b".to_owned()]);
+        assert_eq!(place.name, c"c".to_owned());
+    }
+
+    #[test]
+    fn place_refuses_what_could_lead_elsewhere() {
+        for path in ["relative", "/", "", "/a/../b", "/a\0b"] {
+            assert!(Place::new(Path::new(path)).is_err(), "{path:?}");
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! The command's own process, from the fork to `execve`. Reports over the control socket if it gets no further.
+//!
+//! INVARIANT: as in the module above, nothing here allocates, locks or panics.
+
+use rustix::fs::{Access, Mode, OFlags, access, open};
+use rustix::io::Errno;
+use rustix::process::{chdir, setsid};
+
+use super::blueprint::{Blueprint, Start};
+use super::report::{ExecuteFailure, Report};
+use crate::sys;
+
+/// The exit code of a process that never became the command; nobody is shown it.
+const NEVER_STARTED: i32 = 127;
+
+/// Becomes the command.
+pub(super) fn start(blueprint: &Blueprint) -> ! {
+    let report = match become_command(blueprint) {
+        Err(report) => report,
+        Ok(never) => match never {},
+    };
+    report.send(sys::borrow(blueprint.control));
+    sys::exit(NEVER_STARTED)
+}
+
+fn become_command(blueprint: &Blueprint) -> Result<std::convert::Infallible, Report> {
+    let refused = |errno| Report::Execute { failure: ExecuteFailure::Refused, errno };
+    // A session and process group of its own: signals to the group reach the command's processes alone, and no
+    // terminal of the caller's is theirs.
+    setsid().map_err(refused)?;
+    let null = open(c"/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map_err(refused)?;
+    sys::duplicate_onto(null, 0).map_err(refused)?;
+    sys::duplicate_onto(sys::borrow(blueprint.stdout), 1).map_err(refused)?;
+    sys::duplicate_onto(sys::borrow(blueprint.stderr), 2).map_err(refused)?;
+    sys::close_range(3, u32::MAX, true).map_err(refused)?;
+    chdir(blueprint.start.working_directory.as_c_str()).map_err(Report::WorkingDirectory)?;
+    sys::unblock_signals();
+    Err(execute(&blueprint.start))
+}
+
+/// Tries the candidates as a shell searches its PATH: the first that can be executed is, and a refusal is
+/// reported only if none can.
+fn execute(start: &Start) -> Report {
+    let mut best = (ExecuteFailure::NotFound, Errno::NOENT);
+    for candidate in &start.candidates {
+        let errno = sys::execute(candidate, &start.arguments, &start.environment);
+        best = match errno {
+            Errno::NOENT if access(candidate.as_c_str(), Access::EXISTS).is_ok() => {
+                (ExecuteFailure::InterpreterMissing, errno)
+            }
+            Errno::NOENT | Errno::NOTDIR => continue,
+            Errno::ACCESS => (ExecuteFailure::Refused, errno),
+            _ => return Report::Execute { failure: ExecuteFailure::Refused, errno },
+        };
+    }
+    let (failure, errno) = best;
+    Report::Execute { failure, errno }
+}

@@ -1,0 +1,246 @@
+//! Builds the file system of the cell and leaves the host's behind.
+//!
+//! First everything that the cell shows of the host is taken as detached trees, then the process changes to an
+//! empty root in memory and lets go of the old one, and only then the trees are put in place. So from there on no
+//! path, however it was manipulated, can lead to anything that is not meant to be shown.
+//!
+//! INVARIANT: as in the module above, nothing here allocates, locks or panics.
+
+use std::ffi::CStr;
+use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd};
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, symlinkat};
+use rustix::io::{Errno, write};
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, fsconfig_create,
+    fsconfig_set_string, fsmount, fsopen, move_mount, open_tree, unmount,
+};
+use rustix::process::{chdir, fchdir, pivot_root};
+
+use super::blueprint::{Kind, Mount, Place, Source, Step};
+use super::report::{Fault, Stage};
+use crate::sys;
+
+/// The size of the root itself, which holds nothing but mount points.
+const ROOT_SIZE: &CStr = c"1m";
+
+pub(super) fn build(steps: &mut [Step]) -> Result<(), Fault> {
+    separate_from_host().map_err(|errno| Stage::PrivateMounts.fault(errno))?;
+    each(steps, Stage::TakeTree, take)?;
+    enter_new_root().map_err(|errno| Stage::NewRoot.fault(errno))?;
+    each(steps, Stage::Step, place)?;
+    seal(CWD, c"/").map_err(|errno| Stage::SealRoot.fault(errno))
+}
+
+fn each(steps: &mut [Step], stage: Stage, act: impl Fn(&mut Step) -> Result<(), Errno>) -> Result<(), Fault> {
+    for (index, step) in (0_u32..).zip(steps) {
+        act(step).map_err(|errno| Fault { stage, step: index, errno })?;
+    }
+    Ok(())
+}
+
+/// From here on nothing that the host mounts or unmounts shows here.
+fn separate_from_host() -> Result<(), Errno> {
+    sys::mount_setattr(root()?.as_fd(), true, MountAttrFlags::empty(), None, true)
+}
+
+/// Takes what a step needs of the host, while the host's file system is still there.
+fn take(step: &mut Step) -> Result<(), Errno> {
+    let Step::Mount(mount) = step else { return Ok(()) };
+    let taken = match &mount.source {
+        Source::Host(path) => match clone_tree(path) {
+            Err(Errno::NOENT | Errno::NOTDIR) if !mount.required => return Ok(()),
+            taken => taken?,
+        },
+        // The kernel gives a process table only to who can still see one, so this cannot wait.
+        Source::Processes => new_file_system(c"proc", &[(c"hidepid", c"2")])?,
+        Source::Handed(handed) => {
+            mount.tree = *handed;
+            return Ok(());
+        }
+        Source::Inside(_) | Source::Memory { .. } | Source::Terminals => return Ok(()),
+    };
+    sys::mount_setattr(taken.as_fd(), true, mount.attributes, None, false)?;
+    mount.tree = taken.into_raw_fd();
+    Ok(())
+}
+
+fn clone_tree(path: &CStr) -> Result<OwnedFd, Errno> {
+    // Recursive, because the kernel refuses to uncover what is mounted below.
+    open_tree(
+        CWD,
+        path,
+        OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE,
+    )
+}
+
+fn new_file_system(name: &CStr, settings: &[(&CStr, &CStr)]) -> Result<OwnedFd, Errno> {
+    let context = fsopen(name, FsOpenFlags::FSOPEN_CLOEXEC)?;
+    for (key, value) in settings {
+        fsconfig_set_string(context.as_fd(), *key, *value)?;
+    }
+    fsconfig_create(context.as_fd())?;
+    fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::MOUNT_ATTR_NOSUID)
+}
+
+fn enter_new_root() -> Result<(), Errno> {
+    let root = new_file_system(c"tmpfs", &[(c"size", ROOT_SIZE), (c"mode", c"0755")])?;
+    put(root.as_fd(), CWD, c"/")?;
+    fchdir(&root)?;
+    // With both arguments the same the old root ends up on top of the new one, from where it is taken away.
+    pivot_root(c".", c".")?;
+    unmount(c".", UnmountFlags::DETACH)?;
+    chdir(c"/")
+}
+
+fn put(tree: BorrowedFd<'_>, folder: BorrowedFd<'_>, path: &CStr) -> Result<(), Errno> {
+    let mut flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+    if path.is_empty() {
+        flags |= MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    }
+    move_mount(tree, c"", folder, path, flags)
+}
+
+/// Does one step inside the new root.
+fn place(step: &mut Step) -> Result<(), Errno> {
+    match step {
+        Step::Mount(mount) => match attach(mount) {
+            // LOOP: the place is reached through a link only, so it is not there under this name.
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) if !mount.required => Ok(()),
+            other => other,
+        },
+        Step::Link { at, text } => symlinkat(text.as_c_str(), parent(at)?, at.name.as_c_str()),
+        Step::File { at, content, mode } => {
+            let file = openat(
+                parent(at)?,
+                at.name.as_c_str(),
+                OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+                Mode::from_raw_mode(*mode),
+            )?;
+            let mut rest = content.as_slice();
+            while !rest.is_empty() {
+                let written = write(&file, rest)?;
+                rest = rest.get(written..).unwrap_or_default();
+            }
+            Ok(())
+        }
+        Step::Folder { at, mode } => mkdirat(parent(at)?, at.name.as_c_str(), Mode::from_raw_mode(*mode)),
+        Step::Seal { at } => seal(parent(at)?, &at.name),
+        Step::Setting { at, value } => {
+            let file = match open_beneath(existing_parent(at)?.as_fd(), &at.name, OFlags::WRONLY) {
+                Err(Errno::NOENT) => return Ok(()),
+                file => file?,
+            };
+            write(&file, value.to_bytes()).map(drop)
+        }
+        Step::Remove { at } => {
+            fchdir(parent(at)?)?;
+            unmount(at.name.as_c_str(), UnmountFlags::DETACH)?;
+            rustix::fs::unlinkat(CWD, at.name.as_c_str(), AtFlags::REMOVEDIR)?;
+            chdir(c"/")
+        }
+    }
+}
+
+fn attach(mount: &Mount) -> Result<(), Errno> {
+    let made;
+    let tree = match &mount.source {
+        Source::Host(_) | Source::Processes | Source::Handed(_) => {
+            if mount.tree < 0 {
+                return Ok(());
+            }
+            sys::borrow(mount.tree)
+        }
+        Source::Inside(path) => {
+            made = clone_tree(path)?;
+            sys::mount_setattr(made.as_fd(), true, mount.attributes, None, false)?;
+            made.as_fd()
+        }
+        Source::Memory { size, mode } => {
+            made = new_file_system(c"tmpfs", &[(c"size", size), (c"mode", mode), (c"nr_inodes", c"200k")])?;
+            sys::mount_setattr(made.as_fd(), false, mount.attributes, None, false)?;
+            made.as_fd()
+        }
+        Source::Terminals => {
+            made = new_file_system(c"devpts", &[(c"ptmxmode", c"0666"), (c"mode", c"0620")])?;
+            made.as_fd()
+        }
+    };
+    let point = mount_point(mount)?;
+    put(tree, point.as_fd(), c"")
+}
+
+/// The mount point, made where it is missing and may be made.
+fn mount_point(mount: &Mount) -> Result<OwnedFd, Errno> {
+    let folder = if mount.make_point { parent(&mount.at)? } else { existing_parent(&mount.at)? };
+    let name = mount.at.name.as_c_str();
+    let point = match open_beneath(folder.as_fd(), name, OFlags::PATH) {
+        Err(Errno::NOENT) if mount.make_point => {
+            match mount.kind {
+                Kind::Folder => mkdirat(&folder, name, Mode::from_raw_mode(0o755))?,
+                Kind::File => {
+                    openat(
+                        &folder,
+                        name,
+                        OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC,
+                        Mode::from_raw_mode(0o644),
+                    )?;
+                }
+            }
+            open_beneath(folder.as_fd(), name, OFlags::PATH)?
+        }
+        other => other?,
+    };
+    let found = FileType::from_raw_mode(rustix::fs::fstat(&point)?.st_mode);
+    if (mount.kind == Kind::Folder) == (found == FileType::Directory) { Ok(point) } else { Err(Errno::STALE) }
+}
+
+/// The folder that `at` lies in. No link on the way is followed: content that earlier commands left behind must
+/// not decide where something is mounted.
+fn existing_parent(at: &Place) -> Result<OwnedFd, Errno> {
+    let mut folder = root()?;
+    for name in &at.parents {
+        folder = open_beneath(folder.as_fd(), name, OFlags::PATH | OFlags::DIRECTORY)?;
+    }
+    Ok(folder)
+}
+
+/// The same, made where it is missing.
+fn parent(at: &Place) -> Result<OwnedFd, Errno> {
+    let mut folder = root()?;
+    for name in &at.parents {
+        folder = match open_beneath(folder.as_fd(), name, OFlags::PATH | OFlags::DIRECTORY) {
+            Err(Errno::NOENT) => {
+                mkdirat(&folder, name.as_c_str(), Mode::from_raw_mode(0o755))?;
+                open_beneath(folder.as_fd(), name, OFlags::PATH | OFlags::DIRECTORY)?
+            }
+            other => other?,
+        };
+    }
+    Ok(folder)
+}
+
+fn root() -> Result<OwnedFd, Errno> {
+    openat(CWD, c"/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+}
+
+fn open_beneath(folder: BorrowedFd<'_>, name: &CStr, flags: OFlags) -> Result<OwnedFd, Errno> {
+    openat2(
+        folder,
+        name,
+        flags | OFlags::CLOEXEC,
+        Mode::empty(),
+        ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS,
+    )
+}
+
+fn seal(folder: impl AsFd, name: &CStr) -> Result<(), Errno> {
+    let mount = openat(folder, name, OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty())?;
+    sys::mount_setattr(
+        mount.as_fd(),
+        false,
+        MountAttrFlags::MOUNT_ATTR_RDONLY | MountAttrFlags::MOUNT_ATTR_NODEV,
+        None,
+        false,
+    )
+}

@@ -1,0 +1,136 @@
+//! The inside of the new process, from `clone3` to `execve`.
+//!
+//! INVARIANT: nothing in this module and its parts allocates, locks, panics or unwinds. The process is a copy of
+//! one that had other threads: a lock that one of them held stays held for ever, the allocator's among them.
+//! Only plain system calls (`rustix` with C strings, and `crate::sys`) on data of the [`Blueprint`] are allowed;
+//! owned descriptors may be dropped, which is one `close`.
+//!
+//! The process is the first one of its pid namespace, so that its end is the end of everything in the cell. It
+//! never executes a program itself: it sets up, forks the command, reaps, reports how the command ended, and
+//! ends when its caller's end of the control socket closes, for whatever reason.
+//! It has no signal for the death of its parent: that one is bound to the thread that cloned, which may end long
+//! before the program does.
+
+pub(crate) mod blueprint;
+mod command;
+mod filesystem;
+mod privileges;
+pub(crate) mod report;
+
+use std::os::fd::AsFd;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
+
+use crate::sys;
+use blueprint::Blueprint;
+use report::{Fault, Report, Stage};
+
+/// The message with which the caller says that the user mapping is written.
+pub(crate) const GO: u8 = b'g';
+/// The message with which the caller asks for a SIGTERM to the command's process group.
+pub(crate) const TERMINATE: u8 = b't';
+
+/// Runs the new process. All signals must be blocked.
+pub(crate) fn enter(blueprint: &mut Blueprint) -> ! {
+    /// Should something unwind after all, the caller's destructors must not run in this copy of it.
+    struct EndOnUnwind;
+    impl Drop for EndOnUnwind {
+        fn drop(&mut self) {
+            sys::exit(101)
+        }
+    }
+    let _guard = EndOnUnwind;
+    let control = sys::borrow(blueprint.control);
+    if let Err(fault) = live(blueprint) {
+        Report::Fault(fault).send(control);
+    }
+    sys::exit(1)
+}
+
+fn live(blueprint: &mut Blueprint) -> Result<(), Fault> {
+    keep_only(&blueprint.keep).map_err(|errno| Stage::Descriptors.fault(errno))?;
+    sys::reset_signal_handlers();
+    if !told_to_go(blueprint) {
+        sys::exit(0);
+    }
+    privileges::become_inner_user(blueprint.drop_groups).map_err(|errno| Stage::Identity.fault(errno))?;
+    filesystem::build(&mut blueprint.steps)?;
+    privileges::isolate()?;
+    privileges::renounce(blueprint)?;
+    let command = match sys::fork().map_err(|errno| Stage::Fork.fault(errno))? {
+        None => command::start(blueprint),
+        Some(command) => command,
+    };
+    watch(blueprint, command).map_err(|errno| Stage::Wait.fault(errno))
+}
+
+/// Closes every descriptor but those of `keep`, which are in ascending order: what the caller's other threads
+/// had open at the moment of the clone, other cells' control sockets among it, must not live on here.
+fn keep_only(keep: &[i32]) -> Result<(), Errno> {
+    let mut next = 0_u32;
+    for &kept in keep {
+        let kept = kept.cast_unsigned();
+        if kept > next {
+            sys::close_range(next, kept - 1, false)?;
+        }
+        next = kept + 1;
+    }
+    sys::close_range(next, u32::MAX, false)
+}
+
+fn told_to_go(blueprint: &Blueprint) -> bool {
+    let mut message = [0_u8; 1];
+    matches!(
+        recv(sys::borrow(blueprint.control), &mut message[..], RecvFlags::empty()),
+        Ok((1, _)) if message == [GO]
+    )
+}
+
+/// Reaps until the caller lets go of the control socket, or no process is left after the command has ended.
+fn watch(blueprint: &Blueprint, command: i32) -> Result<(), Errno> {
+    let control = sys::borrow(blueprint.control);
+    // The pipes must end when the last process that was given them ends, so this one must not hold them.
+    for fd in [blueprint.stdout, blueprint.stderr] {
+        let fd = fd.cast_unsigned();
+        sys::close_range(fd, fd, false)?;
+    }
+    let children = sys::child_events()?;
+    let mut ended = false;
+    loop {
+        loop {
+            match sys::reap() {
+                Ok(Some((pid, status))) if pid == command => {
+                    ended = true;
+                    Report::Ended(status).send(control);
+                }
+                Ok(Some(_)) | Err(Errno::INTR) => {}
+                Ok(None) => break,
+                Err(Errno::CHILD) if ended => sys::exit(0),
+                Err(errno) => return Err(errno),
+            }
+        }
+        let mut ready =
+            [PollFd::new(&control, PollFlags::IN), PollFd::from_borrowed_fd(children.as_fd(), PollFlags::IN)];
+        match poll(&mut ready, None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+        let [from_caller, from_children] = &ready;
+        if from_children.revents().contains(PollFlags::IN) {
+            // One signal may stand for several children, and all are reaped above, so the content says nothing.
+            let mut signals = [0_u8; 128];
+            let _content = rustix::io::read(&children, &mut signals);
+        }
+        if !from_caller.revents().is_empty() {
+            let mut message = [0_u8; 1];
+            match recv(control, &mut message[..], RecvFlags::DONTWAIT) {
+                Ok((0, _)) | Err(Errno::CONNRESET) => sys::exit(0),
+                Ok(_) if message == [TERMINATE] && !ended => sys::terminate_group(command),
+                Ok(_) | Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Gives up every right that setting up needed, in an order in which each step is still allowed.
+//!
+//! INVARIANT: as in the module above, nothing here allocates, locks or panics.
+
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+use rustix::process::{
+    DumpableBehavior, Gid, Resource, Rlimit, Uid, set_dumpable_behavior, setrlimit, setsid, umask,
+};
+use rustix::system::sethostname;
+use rustix::thread::{
+    CapabilitiesSecureBits, CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set,
+    remove_capability_from_bounding_set, set_capabilities, set_capabilities_secure_bits,
+    set_keep_capabilities, set_name, set_no_new_privs, set_thread_groups, set_thread_res_gid,
+    set_thread_res_uid,
+};
+
+use super::blueprint::{Blueprint, INNER_ID};
+use super::report::{Fault, Stage};
+use crate::sys;
+
+/// Becomes the inner user, with the capabilities over the cell that a new user namespace gives still in hand.
+///
+/// The file systems in memory then belong to that user, and no process of the cell ever has another identity.
+pub(super) fn become_inner_user(drop_groups: bool) -> Result<(), Errno> {
+    set_keep_capabilities(true)?;
+    let (user, group) = (Uid::from_raw(INNER_ID), Gid::from_raw(INNER_ID));
+    if drop_groups {
+        set_thread_groups(&[])?;
+    }
+    set_thread_res_gid(group, group, group)?;
+    set_thread_res_uid(user, user, user)?;
+    set_keep_capabilities(false)?;
+    // A change of identity clears the effective set; what is permitted stays.
+    let mut sets = capabilities(None)?;
+    sets.effective = sets.permitted;
+    set_capabilities(None, sets)?;
+    // This process's memory is a copy of the caller's. Not dumpable, nothing in the cell can read it or its
+    // descriptors, and with `hidepid` nothing sees its arguments either.
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    umask(Mode::from_raw_mode(0o022));
+    Ok(())
+}
+
+/// Sets up what is private to the namespaces other than the mounts.
+pub(super) fn isolate() -> Result<(), Fault> {
+    // The own session keeps the terminal's signals to the caller's process group away.
+    setsid().and_then(|_| set_name(c"handfast-cell")).map_err(|errno| Stage::Names.fault(errno))?;
+    sethostname(b"cell").map_err(|errno| Stage::Names.fault(errno))?;
+    loopback().map_err(|errno| Stage::Network.fault(errno))?;
+    let none = Rlimit { current: Some(0), maximum: Some(0) };
+    setrlimit(Resource::Core, none).map_err(|errno| Stage::Limits.fault(errno))
+}
+
+fn loopback() -> Result<(), Errno> {
+    let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    sys::loopback_up(std::os::fd::AsFd::as_fd(&socket))
+}
+
+/// Drops all capabilities for good and applies Landlock and the filter.
+pub(super) fn renounce(blueprint: &Blueprint) -> Result<(), Fault> {
+    drop_capabilities().map_err(|errno| Stage::Capabilities.fault(errno))?;
+    if let Some(landlock) = &blueprint.landlock {
+        for (path, rights) in &landlock.rules {
+            match open(path.as_c_str(), OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
+                Ok(path) => {
+                    sys::landlock_allow(landlock.ruleset, std::os::fd::AsFd::as_fd(&path), *rights)
+                        .map_err(|errno| Stage::Landlock.fault(errno))?;
+                }
+                // What is not there needs no right: the rule's step was left out as well.
+                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
+                Err(errno) => return Err(Stage::Landlock.fault(errno)),
+            }
+        }
+        sys::landlock_restrict(landlock.ruleset).map_err(|errno| Stage::Landlock.fault(errno))?;
+    }
+    for filter in blueprint.filters {
+        sys::seccomp(filter).map_err(|errno| Stage::Seccomp.fault(errno))?;
+    }
+    Ok(())
+}
+
+fn drop_capabilities() -> Result<(), Errno> {
+    clear_ambient_capability_set()?;
+    set_capabilities_secure_bits(
+        CapabilitiesSecureBits::NO_ROOT
+            | CapabilitiesSecureBits::NO_ROOT_LOCKED
+            | CapabilitiesSecureBits::NO_SETUID_FIXUP
+            | CapabilitiesSecureBits::NO_SETUID_FIXUP_LOCKED
+            | CapabilitiesSecureBits::KEEP_CAPS_LOCKED
+            | CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE
+            | CapabilitiesSecureBits::NO_CAP_AMBIENT_RAISE_LOCKED,
+    )?;
+    for bit in 0..u64::BITS {
+        match remove_capability_from_bounding_set(CapabilitySet::from_bits_retain(1 << bit)) {
+            Ok(()) => {}
+            // The first number that the kernel does not know is one past its last capability.
+            Err(Errno::INVAL) => break,
+            Err(errno) => return Err(errno),
+        }
+    }
+    let none = CapabilitySet::empty();
+    set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })?;
+    set_no_new_privs(true)
+}

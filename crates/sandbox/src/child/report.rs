@@ -1,0 +1,196 @@
+//! What the new process tells its caller over the control socket: fixed-size messages of four numbers.
+
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use std::os::fd::BorrowedFd;
+
+/// A message from the cell to its caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Report {
+    /// Setting up failed; the cell is gone.
+    Fault(Fault),
+    /// The command could not change into its working directory.
+    WorkingDirectory(Errno),
+    /// The command could not be executed.
+    Execute { failure: ExecuteFailure, errno: Errno },
+    /// The command has ended with this wait status.
+    Ended(i32),
+}
+
+/// Why no candidate could be executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ExecuteFailure {
+    /// There is no such program.
+    NotFound,
+    /// There is one, but the interpreter or loader it names is missing.
+    InterpreterMissing,
+    /// There is one, but the kernel refuses to execute it.
+    Refused,
+}
+
+/// Where setting up failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    pub(crate) stage: Stage,
+    /// The step of the blueprint, for stages that have them.
+    pub(crate) step: u32,
+    pub(crate) errno: Errno,
+}
+
+/// The parts of setting up, in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub(crate) enum Stage {
+    Descriptors,
+    Identity,
+    PrivateMounts,
+    TakeTree,
+    NewRoot,
+    Step,
+    SealRoot,
+    Names,
+    Network,
+    Limits,
+    Capabilities,
+    Landlock,
+    Seccomp,
+    Fork,
+    Wait,
+}
+
+impl Stage {
+    const ALL: [Self; 15] = [
+        Self::Descriptors,
+        Self::Identity,
+        Self::PrivateMounts,
+        Self::TakeTree,
+        Self::NewRoot,
+        Self::Step,
+        Self::SealRoot,
+        Self::Names,
+        Self::Network,
+        Self::Limits,
+        Self::Capabilities,
+        Self::Landlock,
+        Self::Seccomp,
+        Self::Fork,
+        Self::Wait,
+    ];
+
+    /// What was being done, to complete "while ...".
+    pub(crate) fn doing(self) -> &'static str {
+        match self {
+            Self::Descriptors => "closing inherited descriptors",
+            Self::Identity => "becoming the unprivileged user",
+            Self::PrivateMounts => "separating the mounts from the host's",
+            Self::TakeTree => "taking over a folder of the host",
+            Self::NewRoot => "changing to the new root",
+            Self::Step => "building the file system",
+            Self::SealRoot => "making the new root read-only",
+            Self::Names => "setting the host name",
+            Self::Network => "bringing the loopback device up",
+            Self::Limits => "setting resource limits",
+            Self::Capabilities => "dropping capabilities",
+            Self::Landlock => "applying the Landlock rules",
+            Self::Seccomp => "applying the system call filter",
+            Self::Fork => "starting the command",
+            Self::Wait => "waiting for the command",
+        }
+    }
+
+    /// Makes a fault of this stage from an error number.
+    pub(crate) fn fault(self, errno: Errno) -> Fault {
+        Fault { stage: self, step: 0, errno }
+    }
+}
+
+impl Report {
+    /// Sends the report. That the caller is gone is no error: the cell ends with it anyway.
+    pub(crate) fn send(self, control: BorrowedFd<'_>) {
+        let numbers: [i32; 4] = match self {
+            Self::Fault(fault) => {
+                [0, fault.stage as i32, fault.step.cast_signed(), fault.errno.raw_os_error()]
+            }
+            Self::WorkingDirectory(errno) => [1, 0, 0, errno.raw_os_error()],
+            Self::Execute { failure, errno } => [2, failure as i32, 0, errno.raw_os_error()],
+            Self::Ended(status) => [3, status, 0, 0],
+        };
+        let mut bytes = [0_u8; 16];
+        for (place, number) in bytes.chunks_exact_mut(4).zip(numbers) {
+            place.copy_from_slice(&number.to_ne_bytes());
+        }
+        let _gone = send(control, &bytes, SendFlags::NOSIGNAL);
+    }
+
+    /// The next report; `None` when the cell has closed its end, which it does by ending.
+    pub(crate) fn receive(control: BorrowedFd<'_>) -> Result<Option<Self>, Errno> {
+        let mut bytes = [0_u8; 16];
+        let (length, _) = match recv(control, &mut bytes[..], RecvFlags::DONTWAIT) {
+            Err(Errno::CONNRESET) => return Ok(None),
+            other => other?,
+        };
+        if length == 0 {
+            return Ok(None);
+        }
+        let mut numbers = [0_i32; 4];
+        for (number, place) in numbers.iter_mut().zip(bytes.chunks_exact(4)) {
+            *number = i32::from_ne_bytes(place.try_into().map_err(|_| Errno::PROTO)?);
+        }
+        let [tag, first, second, errno] = numbers;
+        let errno = || match errno {
+            1..4096 => Ok(Errno::from_raw_os_error(errno)),
+            _ => Err(Errno::PROTO),
+        };
+        match tag {
+            0 => {
+                let stage = *usize::try_from(first)
+                    .ok()
+                    .and_then(|index| Stage::ALL.get(index))
+                    .ok_or(Errno::PROTO)?;
+                Ok(Some(Self::Fault(Fault { stage, step: second.cast_unsigned(), errno: errno()? })))
+            }
+            1 => Ok(Some(Self::WorkingDirectory(errno()?))),
+            2 => {
+                let failure = match first {
+                    0 => ExecuteFailure::NotFound,
+                    1 => ExecuteFailure::InterpreterMissing,
+                    _ => ExecuteFailure::Refused,
+                };
+                Ok(Some(Self::Execute { failure, errno: errno()? }))
+            }
+            3 => Ok(Some(Self::Ended(first))),
+            _ => Err(Errno::PROTO),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    use super::*;
+
+    #[test]
+    fn every_report_arrives_as_it_was_sent() {
+        let (here, there) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+        let mut reports = vec![
+            Report::WorkingDirectory(Errno::NOENT),
+            Report::Ended(0x0f),
+            Report::Execute { failure: ExecuteFailure::NotFound, errno: Errno::NOENT },
+            Report::Execute { failure: ExecuteFailure::InterpreterMissing, errno: Errno::NOENT },
+            Report::Execute { failure: ExecuteFailure::Refused, errno: Errno::ACCESS },
+        ];
+        reports.extend(
+            Stage::ALL.map(|stage| Report::Fault(Fault { stage, step: u32::MAX, errno: Errno::PERM })),
+        );
+        for report in reports {
+            report.send(there.as_fd());
+            assert_eq!(Report::receive(here.as_fd()), Ok(Some(report)));
+        }
+        drop(there);
+        assert_eq!(Report::receive(here.as_fd()), Ok(None));
+    }
+}

@@ -1,0 +1,51 @@
+//! What was really in force around a command, as facts for its result.
+
+use serde::Serialize;
+
+/// What was in force. Setting up a cell fails as a whole when one part of it does, so what is named here was done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Enforcement {
+    /// The kinds of namespaces that the cell had of its own.
+    pub namespaces: &'static [&'static str],
+    /// The version of Landlock that the kernel offered; `None` where it was not used.
+    pub landlock_abi: Option<i32>,
+    /// Whether system calls were filtered.
+    pub seccomp: bool,
+    /// Whose rights the command had on the host.
+    pub user: UserMapping,
+    /// What the kernel did not offer, and so was not in force.
+    pub missing: Vec<String>,
+}
+
+/// Whose rights a command has on the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UserMapping {
+    /// Those of the user who started Handfast.
+    Own,
+    /// Those of no user at all: Handfast runs as root, the command under an id that owns nothing, and id-mapped
+    /// mounts show it the roots as its own.
+    IdMapped,
+}
+
+impl Enforcement {
+    /// The facts as short words, for the `sandbox` field of a result's metadata.
+    pub fn summary(&self) -> Vec<String> {
+        let mut words = vec![format!("namespaces:{}", self.namespaces.join("+"))];
+        words.push("file_system:allow_list".to_owned());
+        words.push("network:none".to_owned());
+        words.push("capabilities:none".to_owned());
+        if self.seccomp {
+            words.push("seccomp".to_owned());
+        }
+        if let Some(version) = self.landlock_abi {
+            words.push(format!("landlock:{version}"));
+        }
+        words.push(match self.user {
+            UserMapping::Own => "user:own".to_owned(),
+            UserMapping::IdMapped => "user:id_mapped".to_owned(),
+        });
+        words.extend(self.missing.iter().map(|what| format!("missing:{what}")));
+        words
+    }
+}

@@ -1,0 +1,227 @@
+//! Starts the first process of a cell: prepares what it needs, clones it, maps its user, and lets it go.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{OFlags, fchown, fcntl_setfl};
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Gid, Signal, Uid, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
+
+use crate::child::blueprint::{Blueprint, INNER_ID, Step};
+use crate::child::report::{Fault, Stage};
+use crate::child::{self, GO};
+use crate::enforcement::{Enforcement, UserMapping};
+use crate::error::SandboxError;
+use crate::hint::unavailable;
+use crate::identity::Identity;
+use crate::spec::{CellSpec, Command};
+use crate::sys::{self, Side};
+use crate::{landlock, program, seccomp, view};
+
+/// The namespaces of a cell: their flags, and their names for the record.
+const NAMESPACES: i32 = libc::CLONE_NEWUSER
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWCGROUP;
+const NAMESPACE_NAMES: &[&str] = &["user", "mount", "pid", "net", "ipc", "uts", "cgroup"];
+
+/// A cell that has been started, seen from outside.
+pub(crate) struct Cell {
+    pub(crate) process: Process,
+    /// The caller's end of the control socket. Closing it ends the cell.
+    pub(crate) control: OwnedFd,
+    /// The ends to read of the output pipes, until somebody takes them.
+    pub(crate) stdout: Option<OwnedFd>,
+    pub(crate) stderr: Option<OwnedFd>,
+    pub(crate) enforcement: Enforcement,
+    steps: Vec<Step>,
+}
+
+/// Starts a cell. That setting up inside failed is learnt later, over the control socket.
+pub(crate) fn launch(spec: &CellSpec, command: &Command) -> Result<Cell, SandboxError> {
+    let identity = Identity::of_this_process()?;
+    let landlock_abi = landlock::version();
+    let start = program::prepare(spec, command)?;
+    let view = view::decide(spec, identity, landlock_abi)?;
+    let mut missing = view.missing;
+    if landlock_abi.is_none() {
+        missing.push("landlock".to_owned());
+    }
+    if identity.mapping == UserMapping::Own {
+        missing.push("dropping the user's further groups".to_owned());
+    }
+    let enforcement = Enforcement {
+        namespaces: NAMESPACE_NAMES,
+        landlock_abi,
+        seccomp: true,
+        user: identity.mapping,
+        missing,
+    };
+    let (landlock, _ruleset) = view.rules.map(landlock::Rules::into_parts).unzip();
+
+    let (control, inner_control) =
+        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+            .map_err(SandboxError::io("making a socket pair"))?;
+    let inner_control = above_standard(inner_control)?;
+    let (stdout, inner_stdout) = output_pipe(identity)?;
+    let (stderr, inner_stderr) = output_pipe(identity)?;
+    let mut keep: Vec<_> =
+        [&inner_control, &inner_stdout, &inner_stderr].into_iter().map(AsRawFd::as_raw_fd).collect();
+    keep.extend(view.trees.iter().map(AsRawFd::as_raw_fd));
+    keep.extend(landlock.as_ref().map(|landlock| landlock.ruleset));
+    keep.sort_unstable();
+    let mut blueprint = Blueprint {
+        keep,
+        control: inner_control.as_raw_fd(),
+        stdout: inner_stdout.as_raw_fd(),
+        stderr: inner_stderr.as_raw_fd(),
+        drop_groups: identity.mapping == UserMapping::IdMapped,
+        steps: view.steps,
+        landlock,
+        filters: seccomp::filters()?,
+        start,
+    };
+
+    // No handler of this program may run in the copy of it, so the copy starts with everything blocked.
+    let blocked = sys::block_signals();
+    let side = sys::clone_into_namespaces(NAMESPACES);
+    if let Ok(Side::Child) = side {
+        child::enter(&mut blueprint);
+    }
+    blocked.restore();
+    let Side::Parent(pid, descriptor) = side.map_err(|errno| unavailable("namespaces of its own", errno))?
+    else {
+        sys::exit(1)
+    };
+    let process = Process::new(pid, descriptor);
+    map_user(&process, identity)?;
+    send(&control, &[GO], SendFlags::NOSIGNAL).map_err(SandboxError::io("starting the cell"))?;
+    let steps = blueprint.steps;
+    Ok(Cell { process, control, stdout: Some(stdout), stderr: Some(stderr), enforcement, steps })
+}
+
+impl Cell {
+    /// The error for a fault that the cell has reported.
+    pub(crate) fn fault(&self, fault: Fault) -> SandboxError {
+        let step = usize::try_from(fault.step).ok().and_then(|index| self.steps.get(index));
+        let doing = match (fault.stage, step) {
+            (Stage::TakeTree | Stage::Step, Some(step)) => {
+                format!("{} (`{}`)", fault.stage.doing(), step.path().display())
+            }
+            _ => fault.stage.doing().to_owned(),
+        };
+        let refused = matches!(fault.errno, Errno::PERM | Errno::ACCESS | Errno::NOSYS);
+        // These stages touch nothing of the user's, so a refusal is the machine's.
+        let of_machine = matches!(
+            fault.stage,
+            Stage::Identity
+                | Stage::PrivateMounts
+                | Stage::NewRoot
+                | Stage::Names
+                | Stage::Network
+                | Stage::Capabilities
+                | Stage::Landlock
+                | Stage::Seccomp
+        ) || step.is_some_and(|step| step.path().starts_with("/proc"));
+        if refused && of_machine {
+            return unavailable(&format!("the right for {doing}"), fault.errno);
+        }
+        SandboxError::Setup { doing, source: fault.errno.into() }
+    }
+}
+
+/// A process that was cloned, killed and reaped when dropped, so that no error path leaves it behind.
+pub(crate) struct Process {
+    pid: i32,
+    descriptor: OwnedFd,
+    reaped: bool,
+}
+
+impl Process {
+    pub(crate) fn new(pid: i32, descriptor: OwnedFd) -> Self {
+        Self { pid, descriptor, reaped: false }
+    }
+
+    pub(crate) fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// Kills the process, and with it, when it is the first of its pid namespace, everything in there.
+    pub(crate) fn kill(&self) {
+        // The one possible failure is that it has ended.
+        let _ended = pidfd_send_signal(&self.descriptor, Signal::KILL);
+    }
+
+    /// Waits for the end of the process and, by what the kernel promises, of everything in its pid namespace.
+    pub(crate) fn end(mut self) -> Result<(), Errno> {
+        self.reap()
+    }
+
+    fn reap(&mut self) -> Result<(), Errno> {
+        let how = WaitIdOptions::EXITED | WaitIdOptions::from_bits_retain(libc::__WALL.cast_unsigned());
+        loop {
+            match waitid(WaitId::PidFd(self.descriptor.as_fd()), how) {
+                Err(Errno::INTR) => {}
+                other => {
+                    self.reaped = true;
+                    return other.map(drop);
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if !self.reaped {
+            self.kill();
+            // Nothing is left to do about a failure here; the process is killed in any case.
+            let _failed = self.reap();
+        }
+    }
+}
+
+/// Writes one map of the process's user namespace.
+pub(crate) fn write_map(pid: i32, map: &str, lines: &str) -> io::Result<()> {
+    fs::write(format!("/proc/{pid}/{map}"), lines)
+}
+
+fn map_user(process: &Process, identity: Identity) -> Result<(), SandboxError> {
+    let failed = |source: io::Error| match source.raw_os_error().map(Errno::from_raw_os_error) {
+        Some(errno) => unavailable("a user of its own", errno),
+        None => SandboxError::Io { doing: "mapping the cell's user", source },
+    };
+    if identity.mapping == UserMapping::Own {
+        // Without this the kernel lets an ordinary user map no group.
+        write_map(process.pid(), "setgroups", "deny").map_err(failed)?;
+    }
+    write_map(process.pid(), "uid_map", &format!("{INNER_ID} {} 1\n", identity.user)).map_err(failed)?;
+    write_map(process.pid(), "gid_map", &format!("{INNER_ID} {} 1\n", identity.group)).map_err(failed)
+}
+
+/// A pipe for output, as the end to read here without blocking and the end for the cell.
+fn output_pipe(identity: Identity) -> Result<(OwnedFd, OwnedFd), SandboxError> {
+    let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC).map_err(SandboxError::io("making a pipe"))?;
+    fcntl_setfl(&ours, OFlags::NONBLOCK).map_err(SandboxError::io("preparing a pipe"))?;
+    if identity.mapping == UserMapping::IdMapped {
+        // So that the command may open it again by name, as `/dev/stdout`.
+        let owner = (Some(Uid::from_raw(identity.user)), Some(Gid::from_raw(identity.group)));
+        fchown(&theirs, owner.0, owner.1).map_err(SandboxError::io("handing over a pipe"))?;
+    }
+    Ok((ours, above_standard(theirs)?))
+}
+
+/// The descriptor under a number that the command's standard descriptors do not take.
+fn above_standard(fd: OwnedFd) -> Result<OwnedFd, SandboxError> {
+    if fd.as_raw_fd() > 2 {
+        return Ok(fd);
+    }
+    let borrowed: BorrowedFd<'_> = fd.as_fd();
+    fcntl_dupfd_cloexec(borrowed, 3).map_err(SandboxError::io("moving a descriptor"))
+}

@@ -1,0 +1,192 @@
+//! The roots of a cell: which folders and files of the host it shows, where, and with which rights.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+use crate::child::blueprint::Kind;
+use crate::error::SandboxError;
+use crate::spec::CellSpec;
+use crate::view::HOME;
+
+/// One root at one of its names.
+#[derive(Clone, Debug)]
+pub(crate) struct Root {
+    /// The path in the cell.
+    pub(crate) at: PathBuf,
+    /// The resolved path on the host.
+    pub(crate) real: PathBuf,
+    pub(crate) kind: Kind,
+    pub(crate) writable: bool,
+}
+
+/// All roots of a cell, one for each path.
+pub(crate) struct Roots(BTreeMap<PathBuf, Root>);
+
+impl Roots {
+    pub(crate) fn new(spec: &CellSpec) -> Result<Self, SandboxError> {
+        let mut roots = Self(BTreeMap::new());
+        roots.add(&spec.workspace, true)?;
+        if !fs::metadata(&spec.workspace).is_ok_and(|metadata| metadata.is_dir()) {
+            return Err(refused(&spec.workspace, "the workspace must be a folder"));
+        }
+        for path in &spec.read_write {
+            roots.add(path, true)?;
+        }
+        for path in &spec.read_only {
+            roots.add(path, false)?;
+        }
+        Ok(roots)
+    }
+
+    fn add(&mut self, path: &Path, writable: bool) -> Result<(), SandboxError> {
+        if !path.is_absolute() || path.components().any(|part| part == Component::ParentDir) {
+            return Err(refused(path, "a root must be an absolute path without `..`"));
+        }
+        // Taken apart and put together again, which drops `//`, `/./` and a slash at the end.
+        let given: PathBuf = path.components().collect();
+        let real = fs::canonicalize(&given).map_err(|error| refused(path, &error.to_string()))?;
+        let kind = match fs::metadata(&real) {
+            Ok(metadata) if metadata.is_dir() => Kind::Folder,
+            Ok(metadata) if metadata.is_file() => Kind::File,
+            Ok(_) => return Err(refused(path, "it is neither a folder nor a regular file")),
+            Err(error) => return Err(refused(path, &error.to_string())),
+        };
+        for at in [given, real.clone()] {
+            refuse_reserved(path, &at)?;
+            let root = self.0.entry(at.clone()).or_insert(Root { at, real: real.clone(), kind, writable });
+            root.writable &= writable;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Root> {
+        self.0.values()
+    }
+
+    /// Whether the root at this path of the cell is also shown at its resolved path.
+    pub(crate) fn is_alias(&self, at: &Path) -> bool {
+        self.0.get(at).is_some_and(|root| root.at != root.real)
+    }
+
+    /// The resolved ones of `paths` that lie in no root. The cell may show them as part of a system folder.
+    pub(crate) fn outside(&self, paths: &[PathBuf]) -> Result<Vec<PathBuf>, SandboxError> {
+        let mut found = Vec::new();
+        for path in paths {
+            if let Some(real) = resolved(path)?
+                && !self.all().any(|root| real.starts_with(&root.real))
+            {
+                found.push(real);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Where in the cell `paths` are to be found: each path, and every other name that a root gives it, with the
+    /// root that it lies in. Paths that do not exist are left out.
+    pub(crate) fn inside(&self, paths: &[PathBuf]) -> Result<BTreeMap<PathBuf, PathBuf>, SandboxError> {
+        let mut found = BTreeMap::new();
+        for path in paths {
+            let Some(real) = resolved(path)? else { continue };
+            for root in self.all() {
+                if let Ok(below) = real.strip_prefix(&root.real) {
+                    let at = if below.as_os_str().is_empty() { root.at.clone() } else { root.at.join(below) };
+                    // Of several roots one inside the other the innermost counts.
+                    let innermost = found.entry(at).or_insert_with(|| root.at.clone());
+                    if root.at.starts_with(&*innermost) {
+                        innermost.clone_from(&root.at);
+                    }
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn resolved(path: &Path) -> Result<Option<PathBuf>, SandboxError> {
+    match fs::canonicalize(path) {
+        Ok(real) => Ok(Some(real)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(refused(path, &error.to_string())),
+    }
+}
+
+/// What the cell has of its own cannot be a root, nor can what contains it.
+fn refuse_reserved(path: &Path, at: &Path) -> Result<(), SandboxError> {
+    if ["/proc", "/dev", "/sys", "/.cell"].iter().any(|own| at.starts_with(own)) {
+        return Err(refused(path, "a cell has its own there"));
+    }
+    if Path::new(HOME).starts_with(at) && at != Path::new(HOME) {
+        return Err(refused(
+            path,
+            "it contains the folder that is the home of a cell; name a folder below it",
+        ));
+    }
+    Ok(())
+}
+
+fn refused(path: &Path, reason: &str) -> SandboxError {
+    SandboxError::Root { path: path.to_owned(), reason: reason.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn roots(workspace: &Path, read_only: &[&Path]) -> Result<Roots, SandboxError> {
+        Roots::new(&CellSpec {
+            workspace: workspace.to_owned(),
+            read_only: read_only.iter().map(|&path| path.to_owned()).collect(),
+            ..CellSpec::default()
+        })
+    }
+
+    #[test]
+    fn a_root_named_twice_gets_the_fewest_rights() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = folder.path().canonicalize().unwrap();
+        let writable = |roots: &Roots| roots.all().map(|root| root.writable).collect::<Vec<_>>();
+        assert_eq!(writable(&roots(&real, &[]).unwrap()), [true]);
+        assert_eq!(writable(&roots(&real, &[&real]).unwrap()), [false]);
+    }
+
+    #[test]
+    fn a_root_behind_a_link_is_shown_under_both_names_and_hidden_under_both() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = folder.path().canonicalize().unwrap();
+        fs::create_dir(real.join("work")).unwrap();
+        fs::write(real.join("work/.env"), "x").unwrap();
+        std::os::unix::fs::symlink("work", real.join("link")).unwrap();
+        let roots = roots(&real.join("link"), &[]).unwrap();
+        let names: Vec<_> = roots.all().map(|root| root.at.clone()).collect();
+        assert_eq!(names, [real.join("link"), real.join("work")]);
+        let hidden = roots.inside(&[real.join("link/.env")]).unwrap();
+        assert_eq!(hidden.into_keys().collect::<Vec<_>>(), [real.join("link/.env"), real.join("work/.env")]);
+    }
+
+    #[test]
+    fn a_mask_behind_a_link_hides_what_the_link_points_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = folder.path().canonicalize().unwrap();
+        fs::write(real.join("secret"), "x").unwrap();
+        std::os::unix::fs::symlink("secret", real.join(".env")).unwrap();
+        let hidden = roots(&real, &[]).unwrap().inside(&[real.join(".env"), real.join("absent")]).unwrap();
+        assert_eq!(hidden.into_iter().collect::<Vec<_>>(), [(real.join("secret"), real)]);
+    }
+
+    #[test]
+    fn roots_that_would_replace_the_cells_own_folders_are_refused() {
+        for path in ["/", "/home", "/proc", "/proc/self", "/dev", "/dev/shm"] {
+            let error = roots(Path::new(path), &[]).map(|_| ()).unwrap_err();
+            assert!(matches!(error, SandboxError::Root { .. }), "{path}: {error:?}");
+        }
+    }
+
+    #[test]
+    fn a_workspace_that_is_missing_relative_or_a_file_is_refused() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for path in [Path::new("/no/such/folder"), Path::new("here"), Path::new("/tmp/../tmp"), file.path()] {
+            assert!(roots(path, &[]).is_err(), "{path:?}");
+        }
+    }
+}

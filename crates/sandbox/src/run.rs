@@ -1,0 +1,85 @@
+//! Runs one command in one cell.
+
+use std::time::{Duration, Instant};
+
+use crate::capture::Capture;
+use crate::child::report::{ExecuteFailure, Report};
+use crate::error::SandboxError;
+use crate::launch::launch;
+use crate::outcome::{Outcome, Stream};
+use crate::program;
+use crate::spec::{CellSpec, Command};
+use crate::stopper::Stopper;
+use crate::supervise::{Output, finish, reason, supervise};
+
+/// Runs `command` in a new cell and waits for its end.
+///
+/// At the deadline, or when the stopper is used, the command's process group gets a SIGTERM, and everything in the
+/// cell is killed 200 ms later; what was written until then is in the outcome. When the command itself has ended,
+/// what it left running is killed: at once, or if it still holds the output open after at most 100 ms. So no
+/// process of the cell is left when this returns. The same happens when this program dies in between.
+///
+/// `on_output` is called on this thread with every piece of output as it is read, at most 64 KiB at once.
+/// While it runs nothing else is read and no deadline is noticed, so it must not block for long.
+///
+/// This blocks, and may be called from any thread, and from several at once.
+///
+/// # Errors
+///
+/// A [`SandboxError`]; there is no way to run without a cell.
+pub fn run(
+    spec: &CellSpec,
+    command: &Command,
+    deadline: Option<Duration>,
+    stopper: &Stopper,
+    on_output: &mut dyn FnMut(Stream, &[u8]),
+) -> Result<Outcome, SandboxError> {
+    let started = Instant::now();
+    // A deadline too far away to be told is none.
+    let deadline = deadline.and_then(|deadline| started.checked_add(deadline));
+    let mut cell = launch(spec, command)?;
+    let mut outputs =
+        [(Stream::Stdout, &mut cell.stdout), (Stream::Stderr, &mut cell.stderr)].map(|(stream, pipe)| {
+            Output {
+                stream,
+                pipe: pipe.take(),
+                capture: Capture::new(&spec.spool_directory, spec.output_limit),
+            }
+        });
+    let failure = |report| failed_to_start(&cell, command, report);
+    let end = supervise(&cell, &mut outputs, deadline, stopper, failure, on_output)?;
+    cell.process.kill();
+    cell.process.end().map_err(SandboxError::io("waiting for the end of the cell"))?;
+    finish(&mut outputs, on_output)?;
+    let [stdout, stderr] = outputs.map(|output| output.capture.finish());
+    Ok(Outcome {
+        exit: end.exit,
+        ended: end.ended,
+        stdout,
+        stderr,
+        duration: end.at.saturating_duration_since(started),
+        enforcement: cell.enforcement,
+    })
+}
+
+/// The error for a report that says that the command never ran.
+fn failed_to_start(cell: &crate::launch::Cell, command: &Command, report: Report) -> SandboxError {
+    match report {
+        Report::Fault(fault) => cell.fault(fault),
+        Report::WorkingDirectory(errno) => {
+            SandboxError::WorkingDirectory { path: command.working_directory.clone(), source: errno.into() }
+        }
+        Report::Execute { failure: ExecuteFailure::NotFound, .. } => {
+            SandboxError::ProgramNotFound { program: program::name(command) }
+        }
+        Report::Execute { failure, errno } => SandboxError::NotExecutable {
+            program: program::name(command),
+            reason: reason(failure, errno),
+            source: errno.into(),
+        },
+        Report::Ended(_) => SandboxError::Io {
+            doing: "understanding the cell",
+            source: std::io::ErrorKind::InvalidData.into(),
+        },
+    }
+}

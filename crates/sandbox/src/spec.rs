@@ -1,0 +1,61 @@
+//! What a caller says about a cell and the command in it.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// What a cell shows and how it is set up; made once a call.
+///
+/// Beside what is named here a cell shows the system folders (`/usr`, `/etc`, `/opt`, ...) read-only, devices
+/// that are safe, and empty folders of its own in memory.
+///
+/// A root is shown at the path given, and at its resolved path too where the two differ.
+/// A root that is named several times gets the fewest rights named. Everything shown is without effect of
+/// set-user-id bits and device files.
+#[derive(Clone, Debug, Default)]
+pub struct CellSpec {
+    /// The workspace, absolute; shown read-write.
+    pub workspace: PathBuf,
+    /// Further roots and toolchain folders or files, absolute; shown read-only.
+    pub read_only: Vec<PathBuf>,
+    /// Further roots, absolute; shown read-write.
+    pub read_write: Vec<PathBuf>,
+    /// Files and folders below a shown root whose content must be absent: each is covered by an empty, unreadable
+    /// one. What does not exist when the cell is built is not covered.
+    pub masked: Vec<PathBuf>,
+    /// Files and folders below a writable root that must be read-only, and stay where they are: neither they nor
+    /// a folder above them can be renamed or removed from inside.
+    pub frozen: Vec<PathBuf>,
+    /// The folders that programs are looked for in, as `PATH`; when empty, the usual ones of the system.
+    pub search_path: Vec<PathBuf>,
+    /// What is added to the environment, which is otherwise built from nothing: `PATH`, `HOME`, `USER`,
+    /// `LOGNAME`, `SHELL`, `LANG`, `TERM`, `TMPDIR` and `PWD`. A name of this list given here replaces its value.
+    pub environment: BTreeMap<OsString, OsString>,
+    /// Small files for the cell's private home folder, which is in memory and gone with the cell: a path relative
+    /// to it, and the content.
+    pub home_files: Vec<(PathBuf, Vec<u8>)>,
+    /// Where output that outgrows memory goes, into files without a name.
+    pub spool_directory: PathBuf,
+    /// How many bytes of each stream are kept on disk. What comes after is counted and dropped; the command is
+    /// never made to wait for it.
+    pub output_limit: u64,
+}
+
+/// What is run in a cell, with nothing on standard input.
+#[derive(Clone, Debug)]
+pub struct Command {
+    /// The program.
+    pub program: Program,
+    /// Where it starts, as a path in the cell.
+    pub working_directory: PathBuf,
+}
+
+/// The program of a command.
+#[derive(Clone, Debug)]
+pub enum Program {
+    /// A line for the shell: `bash -c` where the system has bash in `/bin` or `/usr/bin`, otherwise `/bin/sh -c`.
+    /// [`shell`](crate::shell) says which.
+    Shell(String),
+    /// A program and its arguments. A program without a slash is looked for in the search path.
+    Argv(Vec<OsString>),
+}

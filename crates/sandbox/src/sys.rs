@@ -1,0 +1,331 @@
+//! The system calls that no crate wraps, each a thin safe function; the only place of `unsafe` in the
+//! workspace.
+//!
+//! INVARIANT: everything here is async-signal-safe: it allocates nothing, takes no lock and touches no state of
+//! libc but the thread's own `errno`, because most of it runs between `clone3` and `execve` in a copy of a
+//! process that had other threads.
+
+#![expect(
+    unsafe_code,
+    reason = "the system calls that rustix does not wrap; each call states why it is sound"
+)]
+
+use std::ffi::{CStr, c_char, c_int, c_long, c_ulong, c_void};
+use std::mem::{size_of, zeroed};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr;
+
+use rustix::io::Errno;
+use rustix::mount::MountAttrFlags;
+
+/// Arguments or environment in the form that `execve` takes: pointers into the owned strings, then a null.
+pub(crate) struct StringArray {
+    pointers: Vec<*const c_char>,
+    _strings: Vec<std::ffi::CString>,
+}
+
+impl StringArray {
+    pub(crate) fn new(strings: Vec<std::ffi::CString>) -> Self {
+        // A CString owns its bytes on the heap, so moving it into the struct leaves the pointers valid.
+        let pointers = strings.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect();
+        Self { pointers, _strings: strings }
+    }
+}
+
+/// Which side of a clone the caller is on.
+pub(crate) enum Side {
+    /// The caller; holds the new process's id and a descriptor of it.
+    Parent(i32, OwnedFd),
+    /// The new process, which has copies of all memory and descriptors and exactly one thread.
+    Child,
+}
+
+fn check(result: c_long) -> Result<c_long, Errno> {
+    if result == -1 { Err(last_error()) } else { Ok(result) }
+}
+
+fn last_error() -> Errno {
+    // SAFETY: `__errno_location` gives the calling thread's own errno, which is always valid to read.
+    Errno::from_raw_os_error(unsafe { *libc::__errno_location() })
+}
+
+/// Gives the descriptor `raw`, which the caller knows to be open, a type.
+///
+/// INVARIANT: the descriptor stays open for as long as the result is used.
+pub(crate) fn borrow<'a>(raw: RawFd) -> BorrowedFd<'a> {
+    // SAFETY: the callers pass descriptors that the blueprint keeps open until the process ends or executes.
+    unsafe { BorrowedFd::borrow_raw(raw) }
+}
+
+/// Starts a process in new namespaces (`CLONE_NEW*` of `flags`) that raises no signal in its parent at its end.
+///
+/// Raising none keeps the process out of the reach of a `waitpid(-1)` or an ignored `SIGCHLD` elsewhere in this
+/// program: only a wait that asks for it by descriptor finds it.
+pub(crate) fn clone_into_namespaces(flags: c_int) -> Result<Side, Errno> {
+    let mut descriptor: c_int = -1;
+    // SAFETY: all fields of `clone_args` are integers, for which zero is valid.
+    let mut arguments: libc::clone_args = unsafe { zeroed() };
+    arguments.flags = u64::from((flags | libc::CLONE_PIDFD).cast_unsigned());
+    arguments.pidfd = (&raw mut descriptor).addr() as u64;
+    // SAFETY: without CLONE_VM the new process runs on a copy of this stack and this memory, so returning twice
+    // is what a fork does. `arguments` and `descriptor` live across the call.
+    let result = check(unsafe {
+        libc::syscall(libc::SYS_clone3, &raw const arguments, size_of::<libc::clone_args>())
+    })?;
+    if result == 0 {
+        return Ok(Side::Child);
+    }
+    // SAFETY: the kernel has just opened this descriptor for us and nobody else knows it.
+    let owned = unsafe { OwnedFd::from_raw_fd(descriptor) };
+    let pid = i32::try_from(result).map_err(|_| Errno::OVERFLOW)?;
+    Ok(Side::Parent(pid, owned))
+}
+
+/// Forks without libc's fork handlers, which could wait for a lock that a lost thread holds. `None` in the child.
+pub(crate) fn fork() -> Result<Option<i32>, Errno> {
+    // SAFETY: plain fork semantics; all pointer arguments are null and so unused.
+    let result = check(unsafe { libc::syscall(libc::SYS_clone, c_long::from(libc::SIGCHLD), 0, 0, 0, 0) })?;
+    if result == 0 {
+        return Ok(None);
+    }
+    Ok(Some(i32::try_from(result).map_err(|_| Errno::OVERFLOW)?))
+}
+
+/// Sets attributes of the mount that `tree` is the root of, with `owners` also its id mapping; with `recursive`
+/// of all mounts below it too.
+pub(crate) fn mount_setattr(
+    tree: BorrowedFd<'_>,
+    recursive: bool,
+    attributes: MountAttrFlags,
+    owners: Option<BorrowedFd<'_>>,
+    make_private: bool,
+) -> Result<(), Errno> {
+    #[repr(C)]
+    struct MountAttr {
+        attr_set: u64,
+        attr_clr: u64,
+        propagation: u64,
+        userns_fd: u64,
+    }
+    let mut wanted = MountAttr {
+        attr_set: u64::from(attributes.bits()),
+        attr_clr: 0,
+        propagation: if make_private { libc::MS_PRIVATE } else { 0 },
+        userns_fd: 0,
+    };
+    if let Some(owners) = owners {
+        wanted.attr_set |= u64::from(MountAttrFlags::MOUNT_ATTR_IDMAP.bits());
+        wanted.userns_fd = u64::from(owners.as_raw_fd().cast_unsigned());
+    }
+    let flags = libc::AT_EMPTY_PATH | if recursive { libc::AT_RECURSIVE } else { 0 };
+    // SAFETY: the path is a literal and the structure is as large as the size says.
+    check(unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            tree.as_raw_fd(),
+            c"".as_ptr(),
+            flags,
+            &raw const wanted,
+            size_of::<MountAttr>(),
+        )
+    })?;
+    Ok(())
+}
+
+/// Closes all descriptors from `first` to `last`, or with `on_exec` marks them to be closed by `execve`.
+pub(crate) fn close_range(first: u32, last: u32, on_exec: bool) -> Result<(), Errno> {
+    // The value of CLOSE_RANGE_CLOEXEC in linux/close_range.h; libc has it for some targets only.
+    let flags: c_int = if on_exec { 4 } else { 0 };
+    // SAFETY: takes integers only. That no owner of a closed descriptor is used afterwards is the caller's part:
+    // it runs in the new process, which never returns to them.
+    check(unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) })?;
+    Ok(())
+}
+
+/// The newest Landlock version of the kernel.
+pub(crate) fn landlock_version() -> Result<i32, Errno> {
+    const CREATE_RULESET_VERSION: c_int = 1;
+    // SAFETY: with this flag the kernel takes a null pointer and a size of zero and only returns a number.
+    let result = check(unsafe {
+        libc::syscall(
+            libc::SYS_landlock_create_ruleset,
+            ptr::null::<c_void>(),
+            0_usize,
+            CREATE_RULESET_VERSION,
+        )
+    })?;
+    i32::try_from(result).map_err(|_| Errno::OVERFLOW)
+}
+
+/// Adds to `ruleset` that `rights` (`LANDLOCK_ACCESS_FS_*`) hold for `path` and all below it.
+pub(crate) fn landlock_allow(ruleset: RawFd, path: BorrowedFd<'_>, rights: u64) -> Result<(), Errno> {
+    #[repr(C, packed)]
+    struct PathBeneath {
+        allowed_access: u64,
+        parent_fd: i32,
+    }
+    const RULE_PATH_BENEATH: c_int = 1;
+    let rule = PathBeneath { allowed_access: rights, parent_fd: path.as_raw_fd() };
+    // SAFETY: the rule has the layout that the rule type says.
+    check(unsafe {
+        libc::syscall(libc::SYS_landlock_add_rule, ruleset, RULE_PATH_BENEATH, &raw const rule, 0)
+    })?;
+    Ok(())
+}
+
+/// Puts the calling thread under `ruleset` for good.
+pub(crate) fn landlock_restrict(ruleset: RawFd) -> Result<(), Errno> {
+    // SAFETY: takes integers only.
+    check(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset, 0) })?;
+    Ok(())
+}
+
+/// Puts the calling thread under the filter `program` for good.
+pub(crate) fn seccomp(program: &[seccompiler::sock_filter]) -> Result<(), Errno> {
+    let filter = libc::sock_fprog {
+        len: u16::try_from(program.len()).map_err(|_| Errno::INVAL)?,
+        filter: program.as_ptr().cast::<libc::sock_filter>().cast_mut(),
+    };
+    // SAFETY: seccompiler's sock_filter has the kernel's layout (repr(C), same fields), the pointer and length
+    // are those of a live slice, and the kernel only reads it.
+    check(unsafe {
+        libc::syscall(
+            libc::SYS_seccomp,
+            c_long::from(libc::SECCOMP_SET_MODE_FILTER),
+            c_long::from(0),
+            &raw const filter,
+        )
+    })?;
+    Ok(())
+}
+
+/// Runs the program at `path` in place of this one; returns only if that fails.
+pub(crate) fn execute(path: &CStr, arguments: &StringArray, environment: &StringArray) -> Errno {
+    // SAFETY: both arrays end with a null pointer and point to strings that the struct owns.
+    unsafe { libc::execve(path.as_ptr(), arguments.pointers.as_ptr(), environment.pointers.as_ptr()) };
+    last_error()
+}
+
+/// Ends the process at once: no handlers, no destructors.
+pub(crate) fn exit(code: c_int) -> ! {
+    // SAFETY: `_exit` is always sound and never returns.
+    unsafe { libc::_exit(code) }
+}
+
+/// The signals that were blocked before [`block_signals`].
+pub(crate) struct BlockedBefore(libc::sigset_t);
+
+/// Blocks all signals in the calling thread.
+pub(crate) fn block_signals() -> BlockedBefore {
+    // SAFETY: a sigset_t is plain data that `sigfillset` fills, and both calls get valid pointers.
+    unsafe {
+        let mut all: libc::sigset_t = zeroed();
+        let mut before: libc::sigset_t = zeroed();
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
+        BlockedBefore(before)
+    }
+}
+
+impl BlockedBefore {
+    /// Puts the mask back.
+    pub(crate) fn restore(self) {
+        // SAFETY: the mask was filled by the kernel.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, ptr::null_mut()) };
+    }
+}
+
+/// Unblocks all signals in the calling thread.
+pub(crate) fn unblock_signals() {
+    // SAFETY: as in `block_signals`.
+    unsafe {
+        let mut none: libc::sigset_t = zeroed();
+        libc::sigemptyset(&raw mut none);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const none, ptr::null_mut());
+    }
+}
+
+/// Gives every signal its default action, so that no handler of the parent program runs in this process and no
+/// ignored signal stays ignored in what it executes.
+pub(crate) fn reset_signal_handlers() {
+    /// The kernel's own structure; libc's `sigaction` refuses the two signals that it keeps for itself.
+    #[repr(C)]
+    struct Action {
+        handler: usize,
+        flags: c_ulong,
+        restorer: usize,
+        mask: u64,
+    }
+    let default = Action { handler: libc::SIG_DFL, flags: 0, restorer: 0, mask: 0 };
+    for signal in 1..=64 {
+        // KILL and STOP cannot be set, which is harmless: their action is always the default.
+        // SAFETY: the structure is at least as large as the kernel's on both architectures (aarch64 has no
+        // restorer in use and the same layout), and the mask has eight bytes as the last argument says.
+        unsafe {
+            libc::syscall(
+                libc::SYS_rt_sigaction,
+                signal,
+                &raw const default,
+                ptr::null_mut::<c_void>(),
+                8_usize,
+            );
+        }
+    }
+}
+
+/// A descriptor that is readable when a child has changed state. The signal must be blocked.
+pub(crate) fn child_events() -> Result<OwnedFd, Errno> {
+    // SAFETY: as in `block_signals`; the returned descriptor is new and ours.
+    unsafe {
+        let mut set: libc::sigset_t = zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, libc::SIGCHLD);
+        let fd =
+            check(c_long::from(libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK)))?;
+        Ok(OwnedFd::from_raw_fd(RawFd::try_from(fd).map_err(|_| Errno::OVERFLOW)?))
+    }
+}
+
+/// The next child that has ended, as id and wait status. `None` when none has yet, `CHILD` when there are none.
+pub(crate) fn reap() -> Result<Option<(i32, i32)>, Errno> {
+    let mut status: c_int = 0;
+    // SAFETY: the pointer is valid for the call.
+    let pid = check(c_long::from(unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) }))?;
+    if pid == 0 {
+        return Ok(None);
+    }
+    Ok(Some((i32::try_from(pid).map_err(|_| Errno::OVERFLOW)?, status)))
+}
+
+/// Sends SIGTERM to every process of the group `leader`.
+pub(crate) fn terminate_group(leader: i32) {
+    // An error means that nobody is left in the group, which is what the signal was for.
+    // SAFETY: takes integers only.
+    unsafe { libc::kill(-leader, libc::SIGTERM) };
+}
+
+/// Brings the loopback device of the own network namespace up.
+pub(crate) fn loopback_up(socket: BorrowedFd<'_>) -> Result<(), Errno> {
+    // SAFETY: an ifreq is plain data for which zero is valid; both requests read and write that struct alone;
+    // the flags are the union's member for both.
+    unsafe {
+        let mut request: libc::ifreq = zeroed();
+        for (place, letter) in request.ifr_name.iter_mut().zip(*b"lo") {
+            *place = letter.cast_signed();
+        }
+        check(c_long::from(libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS, &raw mut request)))?;
+        request.ifr_ifru.ifru_flags |= LOOPBACK_FLAGS;
+        check(c_long::from(libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw mut request)))?;
+    }
+    Ok(())
+}
+
+/// `IFF_UP | IFF_RUNNING` of linux/if.h, in the width of the request's field.
+const LOOPBACK_FLAGS: i16 = 0x41;
+
+/// Makes `from` also known as `to`, one of the three standard descriptors.
+pub(crate) fn duplicate_onto(from: impl AsFd, to: RawFd) -> Result<(), Errno> {
+    // SAFETY: takes integers only; `to` is 0, 1 or 2, which nobody owns in the process that calls this.
+    check(c_long::from(unsafe { libc::dup2(from.as_fd().as_raw_fd(), to) }))?;
+    Ok(())
+}

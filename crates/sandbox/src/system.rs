@@ -1,0 +1,108 @@
+//! What every cell shows of the system it runs on, whatever its caller asks for.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use crate::error::SandboxError;
+
+/// The users that a cell knows.
+pub(crate) const PASSWD: &str = "root:x:0:0:root:/root:/bin/sh\n\
+     agent:x:1000:1000:agent:/home/agent:/bin/sh\n\
+     nobody:x:65534:65534:nobody:/:/bin/sh\n";
+
+/// The groups that a cell knows.
+pub(crate) const GROUP: &str = "root:x:0:\ntty:x:5:\nagent:x:1000:\nnogroup:x:65534:\n";
+
+/// The folders in which programs are looked for when the caller names none.
+pub(crate) const SEARCH_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
+
+/// Settings of the kernel, readable. Writing them would fail for want of privilege as well.
+pub(crate) const PROCESSES_READ_ONLY: [&str; 4] = ["/proc/sys", "/proc/irq", "/proc/bus", "/proc/fs"];
+
+/// What no program of a cell needs and some kernels show to everybody: the machine's memory, keys, timers and
+/// switches.
+pub(crate) const PROCESSES_COVERED: [&str; 9] = [
+    "/proc/acpi",
+    "/proc/scsi",
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/key-users",
+    "/proc/sysrq-trigger",
+    "/proc/timer_list",
+    "/proc/latency_stats",
+    "/proc/sched_debug",
+];
+
+/// The folders of the system that hold programs and their settings. `/lib*` comes in addition.
+const FOLDERS: [&str; 6] = ["/usr", "/bin", "/sbin", "/etc", "/opt", "/nix/store"];
+
+/// A system folder, shown read-only, or the link that stands in its place.
+#[derive(Debug)]
+pub(crate) enum SystemEntry {
+    Folder(PathBuf),
+    Link(PathBuf, PathBuf),
+}
+
+impl SystemEntry {
+    pub(crate) fn path(&self) -> &Path {
+        match self {
+            Self::Folder(path) | Self::Link(path, _) => path,
+        }
+    }
+}
+
+/// The system folders of this machine.
+pub(crate) fn entries() -> Result<Vec<SystemEntry>, SandboxError> {
+    let mut paths: Vec<PathBuf> = FOLDERS.iter().map(PathBuf::from).collect();
+    paths.extend(libraries()?);
+    let mut entries = Vec::new();
+    for path in paths {
+        let entry = match fs::symlink_metadata(&path) {
+            Ok(metadata) if metadata.is_symlink() => {
+                let text = fs::read_link(&path).map_err(reading)?;
+                SystemEntry::Link(path, text)
+            }
+            Ok(metadata) if metadata.is_dir() => SystemEntry::Folder(path),
+            Ok(_) => continue,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(reading(error)),
+        };
+        entries.push(entry);
+    }
+    Ok(entries)
+}
+
+fn libraries() -> Result<Vec<PathBuf>, SandboxError> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/").map_err(reading)? {
+        let name: OsString = entry.map_err(reading)?.file_name();
+        if name.as_bytes().starts_with(b"lib") {
+            found.push(Path::new("/").join(name));
+        }
+    }
+    Ok(found)
+}
+
+fn reading(source: std::io::Error) -> SandboxError {
+    SandboxError::Io { doing: "reading the system folders", source }
+}
+
+/// The shell that runs shell lines in a cell: bash where there is one, because that is what they are written for.
+pub fn shell() -> &'static str {
+    ["/bin/bash", "/usr/bin/bash"].into_iter().find(|path| Path::new(path).is_file()).unwrap_or("/bin/sh")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_folder_of_programs_is_among_the_entries_and_no_home_is() {
+        let entries = entries().unwrap();
+        let has = |path: &str| entries.iter().any(|entry| entry.path() == Path::new(path));
+        assert!(has("/usr") && has("/etc"));
+        assert!(!has("/home") && !has("/root") && !has("/var") && !has("/run"));
+    }
+}

@@ -1,0 +1,354 @@
+//! Decides what a cell shows: the steps that build its file system, and the Landlock rules that say the same.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::mount::MountAttrFlags;
+
+use crate::child::blueprint::{Kind, Mount, Place, Source, Step, c_string};
+use crate::enforcement::UserMapping;
+use crate::error::SandboxError;
+use crate::identity::{Identity, mapped_tree};
+use crate::landlock::{Rights, Rules};
+use crate::roots::{Root, Roots};
+use crate::spec::CellSpec;
+use crate::system::{self, SystemEntry};
+
+/// The home folder of the command's user.
+pub(crate) const HOME: &str = "/home/agent";
+/// Where the cell keeps its own small files while it is being built.
+const SCRATCH: &str = "/.cell";
+
+const READ_WRITE: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_NOSUID.union(MountAttrFlags::MOUNT_ATTR_NODEV);
+const READ_ONLY: MountAttrFlags = READ_WRITE.union(MountAttrFlags::MOUNT_ATTR_RDONLY);
+const COVER: MountAttrFlags = READ_ONLY.union(MountAttrFlags::MOUNT_ATTR_NOEXEC);
+/// Device files are shown one by one, so they must work.
+const DEVICE: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_NOSUID.union(MountAttrFlags::MOUNT_ATTR_NOEXEC);
+
+/// The file system of a cell, decided.
+pub(crate) struct View {
+    pub(crate) steps: Vec<Step>,
+    /// The trees that steps name by number; they must stay open until the new process is made.
+    pub(crate) trees: Vec<OwnedFd>,
+    pub(crate) rules: Option<Rules>,
+    /// What could not be shown.
+    pub(crate) missing: Vec<String>,
+}
+
+/// Decides what the cell of `spec` shows to `identity`; `landlock` is the kernel's version of it.
+pub(crate) fn decide(
+    spec: &CellSpec,
+    identity: Identity,
+    landlock: Option<i32>,
+) -> Result<View, SandboxError> {
+    let roots = Roots::new(spec)?;
+    let mut view = View {
+        steps: Vec::new(),
+        trees: Vec::new(),
+        rules: landlock.map(Rules::new).transpose()?,
+        missing: Vec::new(),
+    };
+    view.allow(Path::new("/"), Kind::Folder, Rights::List)?;
+    view.scratch()?;
+    view.tops(&roots, identity, &spec.home_files)?;
+    view.cover_system()?;
+    view.freeze(&roots.inside(&spec.frozen)?)?;
+    for (path, root) in roots.inside(&spec.masked)? {
+        // Under a second name of a root the path may not be there, but then it is under the first, and required.
+        view.cover(&path, !roots.is_alias(&root))?;
+    }
+    for path in roots.outside(&spec.masked)? {
+        view.cover(&path, false)?;
+    }
+    view.steps.push(Step::Remove { at: place(SCRATCH)? });
+    Ok(view)
+}
+
+/// What stands at one path of the cell before anything is covered.
+enum Top<'a> {
+    System(SystemEntry),
+    Memory { size: &'static std::ffi::CStr, mode: &'static std::ffi::CStr, what: Memory },
+    Processes,
+    Root(&'a Root),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Memory {
+    Devices,
+    Home,
+    Plain,
+}
+
+impl View {
+    /// Mounts everything that the cell shows, outer paths first.
+    fn tops(
+        &mut self,
+        roots: &Roots,
+        identity: Identity,
+        home_files: &[(PathBuf, Vec<u8>)],
+    ) -> Result<(), SandboxError> {
+        let mut tops: BTreeMap<PathBuf, Top<'_>> = BTreeMap::new();
+        for entry in system::entries()? {
+            tops.insert(entry.path().to_owned(), Top::System(entry));
+        }
+        let mut memory = |path: &str, size, mode, what| {
+            tops.insert(PathBuf::from(path), Top::Memory { size, mode, what });
+        };
+        // The sizes bound what a command can hold in memory through files; large builds belong into the workspace.
+        memory("/dev", c"64k", c"0755", Memory::Devices);
+        memory("/dev/shm", c"256m", c"1777", Memory::Plain);
+        memory("/tmp", c"1g", c"1777", Memory::Plain);
+        memory("/var/tmp", c"256m", c"1777", Memory::Plain);
+        memory("/run", c"16m", c"0755", Memory::Plain);
+        memory(HOME, c"512m", c"0700", Memory::Home);
+        tops.insert(PathBuf::from("/proc"), Top::Processes);
+        for root in roots.all() {
+            // A root that stands where the system or an empty folder would is what its caller wants to see there.
+            tops.insert(root.at.clone(), Top::Root(root));
+        }
+        let mut ordered: Vec<_> = tops.into_iter().collect();
+        ordered.sort_by_key(|(path, _)| path.components().count());
+        for (path, top) in ordered {
+            match top {
+                Top::System(entry) => self.system(&path, &entry)?,
+                Top::Processes => {
+                    self.mount(
+                        Source::Processes,
+                        &path,
+                        Kind::Folder,
+                        MountAttrFlags::MOUNT_ATTR_NOSUID
+                            | MountAttrFlags::MOUNT_ATTR_NODEV
+                            | MountAttrFlags::MOUNT_ATTR_NOEXEC,
+                    )?;
+                    self.allow(&path, Kind::Folder, Rights::Processes)?;
+                }
+                Top::Memory { size, mode, what } => {
+                    self.mount(Source::Memory { size, mode }, &path, Kind::Folder, READ_WRITE)?;
+                    match what {
+                        Memory::Devices => self.devices(&path)?,
+                        Memory::Home => self.home(&path, home_files)?,
+                        Memory::Plain => self.allow(&path, Kind::Folder, Rights::Write)?,
+                    }
+                }
+                Top::Root(root) => self.root(root, identity)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn system(&mut self, path: &Path, entry: &SystemEntry) -> Result<(), SandboxError> {
+        match entry {
+            SystemEntry::Folder(_) => {
+                self.mount(Source::Host(c_string("path", path)?), path, Kind::Folder, READ_ONLY)?;
+                self.allow(path, Kind::Folder, Rights::Read)
+            }
+            SystemEntry::Link(_, text) => {
+                self.steps.push(Step::Link { at: Place::new(path)?, text: c_string("path", text)? });
+                Ok(())
+            }
+        }
+    }
+
+    fn root(&mut self, root: &Root, identity: Identity) -> Result<(), SandboxError> {
+        let attributes = if root.writable { READ_WRITE } else { READ_ONLY };
+        let source = match identity.mapping {
+            UserMapping::Own => Source::Host(c_string("path", &root.real)?),
+            UserMapping::IdMapped => {
+                let mapped = mapped_tree(&root.real, identity, attributes)?;
+                if mapped.without_submounts {
+                    self.missing.push(format!("mounts below {}", root.real.display()));
+                }
+                let source = Source::Handed(mapped.tree.as_raw_fd());
+                self.trees.push(mapped.tree);
+                source
+            }
+        };
+        self.mount(source, &root.at, root.kind, attributes)?;
+        if let Some(Step::Mount(mount)) = self.steps.last_mut() {
+            // A second name of a root may lead through a link of the system, and is then not needed.
+            mount.required = root.at == root.real;
+        }
+        let rights = if root.writable { Rights::Write } else { Rights::Read };
+        self.allow(&root.at, root.kind, rights)
+    }
+
+    fn devices(&mut self, path: &Path) -> Result<(), SandboxError> {
+        for name in ["null", "zero", "full", "random", "urandom", "tty"] {
+            let device = path.join(name);
+            self.mount(Source::Host(c_string("path", &device)?), &device, Kind::File, DEVICE)?;
+            if let Some(Step::Mount(mount)) = self.steps.last_mut() {
+                // Nothing can run without it; a container may be without the others.
+                mount.required = name == "null";
+            }
+        }
+        for (name, text) in [
+            ("ptmx", c"pts/ptmx"),
+            ("fd", c"/proc/self/fd"),
+            ("stdin", c"/proc/self/fd/0"),
+            ("stdout", c"/proc/self/fd/1"),
+            ("stderr", c"/proc/self/fd/2"),
+        ] {
+            self.steps.push(Step::Link { at: Place::new(&path.join(name))?, text: text.to_owned() });
+        }
+        self.mount(Source::Terminals, &path.join("pts"), Kind::Folder, MountAttrFlags::empty())?;
+        // The mount point of the shared memory, which comes later, when this folder is sealed.
+        self.steps.push(Step::Folder { at: Place::new(&path.join("shm"))?, mode: 0o755 });
+        self.steps.push(Step::Seal { at: Place::new(path)? });
+        self.allow(path, Kind::Folder, Rights::Devices)
+    }
+
+    fn home(&mut self, path: &Path, files: &[(PathBuf, Vec<u8>)]) -> Result<(), SandboxError> {
+        for (name, content) in files {
+            if name.is_absolute() {
+                return Err(SandboxError::Invalid {
+                    field: "home files",
+                    reason: format!("`{}` is not a relative path", name.display()),
+                });
+            }
+            let at = Place::new(&path.join(name))?;
+            self.steps.push(Step::File { at, content: content.clone(), mode: 0o600 });
+        }
+        self.allow(path, Kind::Folder, Rights::Write)
+    }
+
+    /// Makes what covers are cloned from, and the files of `/etc` that must tell of the cell.
+    fn scratch(&mut self) -> Result<(), SandboxError> {
+        let source = Source::Memory { size: c"256k", mode: c"0755" };
+        self.mount(source, Path::new(SCRATCH), Kind::Folder, READ_WRITE)?;
+        for (name, content, mode) in
+            [("passwd", system::PASSWD, 0o644), ("group", system::GROUP, 0o644), ("file", "", 0o000)]
+        {
+            let at = place(&format!("{SCRATCH}/{name}"))?;
+            self.steps.push(Step::File { at, content: content.as_bytes().to_vec(), mode });
+        }
+        self.steps.push(Step::Folder { at: place(&format!("{SCRATCH}/folder"))?, mode: 0o000 });
+        Ok(())
+    }
+
+    fn cover_system(&mut self) -> Result<(), SandboxError> {
+        // The second lock on the same door: the filter refuses the calls that make user namespaces, and the kernel
+        // would refuse them without it.
+        let at = place("/proc/sys/user/max_user_namespaces")?;
+        self.steps.push(Step::Setting { at, value: c"0" });
+        self.inside(&format!("{SCRATCH}/passwd"), Path::new("/etc/passwd"), Kind::File, READ_ONLY)?;
+        self.inside(&format!("{SCRATCH}/group"), Path::new("/etc/group"), Kind::File, READ_ONLY)?;
+        for path in system::PROCESSES_READ_ONLY {
+            self.inside(path, Path::new(path), Kind::Folder, READ_ONLY)?;
+        }
+        for path in system::PROCESSES_COVERED {
+            self.cover(Path::new(path), false)?;
+        }
+        Ok(())
+    }
+
+    /// Makes each path read-only, and each folder between it and its root a mount point, which the kernel neither
+    /// renames nor removes.
+    fn freeze(&mut self, frozen: &BTreeMap<PathBuf, PathBuf>) -> Result<(), SandboxError> {
+        let mut pinned: BTreeMap<&Path, ()> = BTreeMap::new();
+        for (path, root) in frozen {
+            let between = path.ancestors().skip(1).take_while(|folder| *folder != root.as_path());
+            pinned.extend(between.map(|folder| (folder, ())));
+        }
+        // In the order of paths, so that an outer folder comes before an inner one.
+        for folder in pinned.into_keys() {
+            self.inside_same(folder, Kind::Folder, READ_WRITE)?;
+        }
+        for path in frozen.keys() {
+            self.inside_same(path, kind_of(path)?, READ_ONLY)?;
+        }
+        Ok(())
+    }
+
+    fn inside_same(
+        &mut self,
+        path: &Path,
+        kind: Kind,
+        attributes: MountAttrFlags,
+    ) -> Result<(), SandboxError> {
+        let at = Place::new(path)?;
+        let source = Source::Inside(c_string("path", path)?);
+        self.steps.push(Step::Mount(Mount {
+            source,
+            at,
+            kind,
+            attributes,
+            required: true,
+            make_point: false,
+            tree: -1,
+        }));
+        Ok(())
+    }
+
+    /// Hides the content of `path`. If it is required, its being moved away in this moment fails the cell: it could
+    /// be visible elsewhere then.
+    fn cover(&mut self, path: &Path, required: bool) -> Result<(), SandboxError> {
+        let kind = match kind_of(path) {
+            Err(_) if !required => return Ok(()),
+            kind => kind?,
+        };
+        let name = if kind == Kind::Folder { "folder" } else { "file" };
+        self.inside(&format!("{SCRATCH}/{name}"), path, kind, COVER)?;
+        if let Some(Step::Mount(mount)) = self.steps.last_mut() {
+            mount.required = required;
+        }
+        Ok(())
+    }
+
+    fn inside(
+        &mut self,
+        source: &str,
+        path: &Path,
+        kind: Kind,
+        attributes: MountAttrFlags,
+    ) -> Result<(), SandboxError> {
+        self.steps.push(Step::Mount(Mount {
+            source: Source::Inside(c_string("path", source)?),
+            at: Place::new(path)?,
+            kind,
+            attributes,
+            required: false,
+            make_point: false,
+            tree: -1,
+        }));
+        Ok(())
+    }
+
+    fn mount(
+        &mut self,
+        source: Source,
+        path: &Path,
+        kind: Kind,
+        attributes: MountAttrFlags,
+    ) -> Result<(), SandboxError> {
+        let at = Place::new(path)?;
+        self.steps.push(Step::Mount(Mount {
+            source,
+            at,
+            kind,
+            attributes,
+            required: true,
+            make_point: true,
+            tree: -1,
+        }));
+        Ok(())
+    }
+
+    fn allow(&mut self, path: &Path, kind: Kind, rights: Rights) -> Result<(), SandboxError> {
+        match &mut self.rules {
+            Some(rules) => rules.allow(path, kind, rights),
+            None => Ok(()),
+        }
+    }
+}
+
+fn place(path: &str) -> Result<Place, SandboxError> {
+    Place::new(Path::new(path))
+}
+
+fn kind_of(path: &Path) -> Result<Kind, SandboxError> {
+    let metadata = fs::symlink_metadata(path)
+        .map_err(|error| SandboxError::Root { path: path.to_owned(), reason: error.to_string() })?;
+    Ok(if metadata.is_dir() { Kind::Folder } else { Kind::File })
+}
