@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use store::{AuditRow, Durability, Kind, Store, StoreError};
 
 /// How long each figure is measured for.
-const MEASURED: Duration = Duration::from_secs(2);
+const MEASURED: Duration = Duration::from_millis(1500);
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let parent = std::env::args_os().nth(1).map_or_else(std::env::temp_dir, PathBuf::from);

@@ -3,8 +3,9 @@
 //!
 //! The file names two points of the chain:
 //!
-//! - `flushed`, the last row that is known to outlive a power loss. It is moved after a flushed commit and
-//!   then flushed itself, so on any disk it is never ahead of the database.
+//! - `flushed`, the last row that is known to outlive a power loss. It is moved only after a flushed commit,
+//!   so on any disk it is never ahead of the database. The file itself is flushed when no row came for 20 ms
+//!   and at the latest after 64 flushed commits, so after a power loss it may be behind by as much.
 //! - `committed`, the last row that a process committed, with the boot of the kernel it did so under. It is
 //!   written after every commit but not flushed. Under the same boot no power was lost, so the database must
 //!   hold that row; after another boot it may legally have lost the rows since `flushed`.

@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use crate::audit::Durability;
 use crate::audit::receipt::{Receipt, Sender};
@@ -67,6 +68,14 @@ impl State {
 }
 
 /// What the writer does next.
+pub(crate) enum Next {
+    /// Rows to write; none is the end.
+    Batch(Batch),
+    /// Nothing came for the given time.
+    Quiet,
+}
+
+/// Rows to be written in one transaction.
 pub(crate) struct Batch {
     pub(crate) entries: Vec<Entry>,
     /// Nothing will follow that is not in the queue by now.
@@ -97,17 +106,26 @@ impl Queue {
         receipt
     }
 
-    /// Blocks until there is something new to write, or until the end. An empty batch is the end.
-    pub(crate) fn take(&self) -> Batch {
+    /// Blocks until there is something new to write, until the end, or until nothing came for `quiet`.
+    pub(crate) fn take(&self, quiet: Option<Duration>) -> Next {
         let mut state = self.lock();
         while !state.closed && state.waiting.len() <= state.stale {
-            state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
+            let Some(quiet) = quiet else {
+                state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let (woken, timeout) =
+                self.arrived.wait_timeout(state, quiet).unwrap_or_else(PoisonError::into_inner);
+            state = woken;
+            if timeout.timed_out() && !state.closed && state.waiting.len() <= state.stale {
+                return Next::Quiet;
+            }
         }
         let count = state.waiting.len().min(BATCH);
         let entries: Vec<Entry> = state.waiting.drain(..count).collect();
         state.bytes -= entries.iter().map(|entry| entry.bytes).sum::<usize>();
         state.stale = state.stale.saturating_sub(count);
-        Batch { entries, closing: state.closed }
+        Next::Batch(Batch { entries, closing: state.closed })
     }
 
     /// The batch is written.
@@ -171,6 +189,23 @@ mod tests {
         AuditRow::new(Kind::Call, Timestamp::UNIX_EPOCH, call, "cli", "handfast", "file_read")
     }
 
+    fn take(queue: &Queue) -> Batch {
+        match queue.take(None) {
+            Next::Batch(batch) => batch,
+            Next::Quiet => panic!("no time was given"),
+        }
+    }
+
+    #[test]
+    fn quiet_is_told_only_when_nothing_waits() {
+        let queue = Queue::default();
+        assert!(matches!(queue.take(Some(Duration::ZERO)), Next::Quiet));
+        drop(queue.push(row("1"), Durability::Behind));
+        assert!(matches!(queue.take(Some(Duration::ZERO)), Next::Batch(batch) if batch.entries.len() == 1));
+        queue.close();
+        assert!(matches!(queue.take(Some(Duration::ZERO)), Next::Batch(batch) if batch.entries.is_empty()));
+    }
+
     #[test]
     fn a_row_written_behind_is_answered_at_once_while_there_is_room() {
         let queue = Queue::default();
@@ -211,13 +246,13 @@ mod tests {
         drop(queue.push(row("1"), Durability::Behind));
         let told = queue.push(row("2"), Durability::Committed);
         drop(queue.push(row("3"), Durability::Behind));
-        let batch = queue.take();
+        let batch = take(&queue);
         queue.failed(batch.entries, &StoreError::Closed);
         assert!(matches!(told.wait(), Err(StoreError::Closed)));
 
         let next = queue.push(row("4"), Durability::Behind);
         assert!(!next.is_answered(), "a row after a failure is told the result of the next attempt");
-        let calls: Vec<String> = queue.take().entries.into_iter().map(|entry| entry.row.call).collect();
+        let calls: Vec<String> = take(&queue).entries.into_iter().map(|entry| entry.row.call).collect();
         assert_eq!(calls, ["1", "3", "4"]);
     }
 
@@ -227,9 +262,9 @@ mod tests {
         drop(queue.push(row("1"), Durability::Behind));
         queue.close();
         assert!(matches!(queue.push(row("2"), Durability::Behind).wait(), Err(StoreError::Closed)));
-        let batch = queue.take();
+        let batch = take(&queue);
         assert!(batch.closing);
         assert_eq!(batch.entries.len(), 1);
-        assert!(queue.take().entries.is_empty());
+        assert!(take(&queue).entries.is_empty());
     }
 }
