@@ -1,0 +1,125 @@
+//! The one place that resolves paths.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, Stat, openat2, statat};
+use rustix::io::Errno;
+
+use crate::metadata::same;
+
+/// How often a resolution is tried again that a rename elsewhere disturbed (EAGAIN, `openat2(2)`).
+///
+/// A command that renames in a loop can disturb many in a row, but each takes it a rename.
+const TRIES: usize = 128;
+
+/// Which links may stand on a path.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Links {
+    /// Those that stay beneath the folder.
+    Inside,
+    /// None.
+    None,
+}
+
+/// Opens what `path` leads to, all of it beneath `folder`. An empty path is the folder itself.
+///
+/// EXDEV says that a link, or a `..`, leads out of the folder.
+pub(crate) fn open_beneath(
+    folder: BorrowedFd<'_>,
+    path: &Path,
+    flags: OFlags,
+    links: Links,
+) -> rustix::io::Result<OwnedFd> {
+    let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    if matches!(links, Links::None) {
+        resolve |= ResolveFlags::NO_SYMLINKS;
+    }
+    retrying(folder, path, flags, resolve)
+}
+
+/// Opens an entry of a folder, unless it is a link (ELOOP) or a mount point (EXDEV).
+pub(crate) fn open_child_on_same_file_system(
+    folder: BorrowedFd<'_>,
+    name: &OsStr,
+    flags: OFlags,
+) -> rustix::io::Result<OwnedFd> {
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
+    retrying(folder, Path::new(name), flags, resolve)
+}
+
+/// Opens a place by its absolute path, wherever it lies: only ever with `O_PATH`, to learn its real name.
+pub(crate) fn open_anywhere(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    retrying(CWD, path, flags | OFlags::PATH, ResolveFlags::NO_MAGICLINKS)
+}
+
+fn retrying(
+    folder: BorrowedFd<'_>,
+    path: &Path,
+    flags: OFlags,
+    resolve: ResolveFlags,
+) -> rustix::io::Result<OwnedFd> {
+    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+    for _ in 0..TRIES {
+        match openat2(folder, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve) {
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            done => return done,
+        }
+    }
+    Err(Errno::AGAIN)
+}
+
+/// Opens the very file or folder behind a place. The caller has looked at what it is.
+pub(crate) fn reopen(place: BorrowedFd<'_>, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    // NOCTTY and NONBLOCK change nothing for files and folders; they are there in case a caller forgets to look.
+    let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+    rustix::fs::open(descriptor_path(place), flags, Mode::empty())
+}
+
+/// The path through which the kernel reaches an open descriptor.
+pub(crate) fn descriptor_path(descriptor: BorrowedFd<'_>) -> String {
+    format!("/proc/self/fd/{}", descriptor.as_raw_fd())
+}
+
+/// Where what was opened lies now: absolute and without links.
+///
+/// ESTALE where it has no name any more.
+pub(crate) fn name_of(descriptor: BorrowedFd<'_>, stat: &Stat) -> rustix::io::Result<PathBuf> {
+    let name = rustix::fs::readlink(descriptor_path(descriptor), Vec::new())?.into_bytes();
+    // The kernel adds this to the last name of what was unlinked, and a file may really be called so.
+    let perhaps_gone = name.ends_with(b" (deleted)");
+    let path = PathBuf::from(OsString::from_vec(name));
+    if !path.is_absolute() {
+        return Err(Errno::STALE);
+    }
+    if perhaps_gone {
+        let there = statat(CWD, &path, AtFlags::SYMLINK_NOFOLLOW).map_err(|_| Errno::STALE)?;
+        if !same(&there, stat) {
+            return Err(Errno::STALE);
+        }
+    }
+    Ok(path)
+}
+
+/// Makes the entries of a folder outlive a loss of power.
+pub(crate) fn flush_folder(folder: BorrowedFd<'_>) -> io::Result<()> {
+    let opened = match rustix::fs::openat(
+        folder,
+        ".",
+        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    ) {
+        // A folder that may be written but not listed can be flushed by nobody but its owner.
+        Err(Errno::ACCESS) => return Ok(()),
+        opened => opened?,
+    };
+    match File::from(opened).sync_all() {
+        // Some file systems have nothing to flush here, and say so in this way.
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+        done => done,
+    }
+}

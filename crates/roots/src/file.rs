@@ -1,0 +1,56 @@
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{OFlags, readlinkat};
+
+use crate::beneath::reopen;
+use crate::root::Found;
+use crate::{EntryKind, LastLink, Metadata, Result, Roots, RootsError};
+
+/// A regular file, open for reading at its start.
+#[derive(Debug)]
+pub struct OpenedFile {
+    /// The file.
+    pub file: File,
+    /// Where it really lies.
+    pub real: PathBuf,
+    /// What was known about it when it was opened.
+    pub metadata: Metadata,
+}
+
+impl Roots {
+    /// Opens a regular file for reading.
+    ///
+    /// # Errors
+    /// [`RootsError::WrongKind`] for anything else, which is not touched: a FIFO has no reader afterwards, a device no call.
+    pub fn open_file(&self, path: &Path) -> Result<OpenedFile> {
+        let found = self.find(path, LastLink::Follow)?;
+        self.may_read(&found.real)?;
+        OpenedFile::of(&found, path)
+    }
+
+    /// What a link says, uninterpreted.
+    ///
+    /// # Errors
+    /// [`RootsError::WrongKind`] for anything else.
+    pub fn link_target(&self, path: &Path) -> Result<PathBuf> {
+        let found = self.find(path, LastLink::Keep)?;
+        self.may_read(&found.real)?;
+        found.expect(EntryKind::Link, path)?;
+        let target = readlinkat(&found.descriptor, "", Vec::new())
+            .map_err(RootsError::while_doing("read the link", path))?;
+        Ok(PathBuf::from(std::ffi::OsStr::from_bytes(target.as_bytes())))
+    }
+}
+
+impl OpenedFile {
+    /// Opens what was found for reading. The caller has asked the guard.
+    pub(crate) fn of(found: &Found, path: &Path) -> Result<Self> {
+        found.expect(EntryKind::File, path)?;
+        let opened = reopen(found.descriptor.as_fd(), OFlags::RDONLY)
+            .map_err(RootsError::while_doing("read", path))?;
+        Ok(Self { file: File::from(opened), real: found.real.clone(), metadata: Metadata::of(&found.stat) })
+    }
+}

@@ -1,0 +1,173 @@
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, Dir, OFlags, statat};
+
+use crate::beneath::{Links, open_beneath, reopen};
+use crate::root::Found;
+use crate::{EntryKind, Guard, LastLink, Metadata, OpenedFile, Result, Roots, RootsError, is_temporary_name};
+
+/// An open folder. What lies directly in it is reached without resolving a path again.
+pub struct Folder {
+    pub(crate) descriptor: OwnedFd,
+    pub(crate) real: PathBuf,
+    guard: Arc<dyn Guard>,
+}
+
+/// A name in a folder.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Entry {
+    /// The name, any bytes but `/` and NUL.
+    pub name: OsString,
+    /// What it stood for when the folder was read.
+    pub kind: EntryKind,
+}
+
+impl Roots {
+    /// Opens a folder for listing.
+    ///
+    /// # Errors
+    /// [`RootsError::WrongKind`] for anything else.
+    pub fn open_folder(&self, path: &Path) -> Result<Folder> {
+        let found = self.find(path, LastLink::Follow)?;
+        self.may_read(&found.real)?;
+        found.expect(EntryKind::Folder, path)?;
+        self.folder(found.descriptor.as_fd(), found.real.clone(), path)
+    }
+
+    /// The folder behind a place. The caller has asked the guard and knows that it is a folder.
+    pub(crate) fn folder(
+        &self,
+        place: std::os::fd::BorrowedFd<'_>,
+        real: PathBuf,
+        path: &Path,
+    ) -> Result<Folder> {
+        let descriptor = reopen(place, OFlags::RDONLY | OFlags::DIRECTORY)
+            .map_err(RootsError::while_doing("list", path))?;
+        Ok(Folder { descriptor, real, guard: self.guard() })
+    }
+}
+
+impl Folder {
+    /// Where it really lies.
+    pub fn real(&self) -> &Path {
+        &self.real
+    }
+
+    /// Whether the guard lets what is called `name` be read or shown.
+    pub fn may_read(&self, name: &OsStr) -> bool {
+        self.guard.may_read(&self.real.join(name)).is_ok()
+    }
+
+    /// All entries in the order of the file system, without those that are being written.
+    /// The guard is not asked: [`Folder::may_read`] does.
+    ///
+    /// # Errors
+    /// Where the folder cannot be read; each entry can fail, too.
+    pub fn entries(&self) -> Result<impl Iterator<Item = Result<Entry>> + '_> {
+        let all = self.all_entries()?;
+        Ok(all.filter(|entry| !matches!(entry, Ok(entry) if is_temporary_name(&entry.name))))
+    }
+
+    /// All entries, also those that are being written or were left by a killed writer.
+    pub(crate) fn all_entries(&self) -> Result<impl Iterator<Item = Result<Entry>> + '_> {
+        let mut folder =
+            Dir::read_from(&self.descriptor).map_err(RootsError::while_doing("list", &self.real))?;
+        Ok(std::iter::from_fn(move || {
+            loop {
+                let entry = match folder.read()? {
+                    Ok(entry) => entry,
+                    Err(errno) => return Some(Err(RootsError::system("list", &self.real, errno))),
+                };
+                let name = OsStr::from_bytes(entry.file_name().to_bytes());
+                if name == "." || name == ".." {
+                    continue;
+                }
+                let name = name.to_owned();
+                let kind = match EntryKind::of(entry.file_type()) {
+                    // Some file systems do not say it in the listing; what vanished meanwhile stays unknown.
+                    EntryKind::Unknown => self.metadata(&name).map_or(EntryKind::Unknown, |found| found.kind),
+                    kind => kind,
+                };
+                return Some(Ok(Entry { name, kind }));
+            }
+        }))
+    }
+
+    /// The `at_most` first entries by the bytes of their names, of those that come after `after`, and whether there are more.
+    ///
+    /// Holds no more than twice that many in memory, however many there are.
+    ///
+    /// # Errors
+    /// As [`Folder::entries`].
+    pub fn first_entries(&self, after: Option<&OsStr>, at_most: usize) -> Result<(Vec<Entry>, bool)> {
+        let mut kept = Vec::new();
+        let mut more = false;
+        for entry in self.entries()? {
+            let entry = entry?;
+            if after.is_some_and(|after| entry.name.as_os_str() <= after) {
+                continue;
+            }
+            kept.push(entry);
+            if kept.len() >= at_most.saturating_mul(2) {
+                kept.select_nth_unstable(at_most);
+                kept.truncate(at_most);
+                more = true;
+            }
+        }
+        kept.sort_unstable();
+        more |= kept.len() > at_most;
+        kept.truncate(at_most);
+        Ok((kept, more))
+    }
+
+    /// What is called `name`, without following it.
+    ///
+    /// # Errors
+    /// Where it is not there. The guard is not asked.
+    pub fn metadata(&self, name: &OsStr) -> Result<Metadata> {
+        match statat(&self.descriptor, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Metadata::of(&stat)),
+            Err(errno) => Err(RootsError::system("look at", &self.real.join(name), errno)),
+        }
+    }
+
+    /// Opens the regular file called `name` for reading. A link is not followed.
+    ///
+    /// # Errors
+    /// As [`Roots::open_file`].
+    pub fn open_file(&self, name: &OsStr) -> Result<OpenedFile> {
+        let found = self.child(name)?;
+        OpenedFile::of(&found, &found.real)
+    }
+
+    /// Opens the folder called `name`. A link is not followed.
+    ///
+    /// # Errors
+    /// As [`Roots::open_folder`].
+    pub fn open_folder(&self, name: &OsStr) -> Result<Folder> {
+        let found = self.child(name)?;
+        found.expect(EntryKind::Folder, &found.real)?;
+        let descriptor = reopen(found.descriptor.as_fd(), OFlags::RDONLY | OFlags::DIRECTORY)
+            .map_err(RootsError::while_doing("list", &found.real))?;
+        Ok(Folder { descriptor, real: found.real, guard: self.guard.clone() })
+    }
+
+    fn child(&self, name: &OsStr) -> Result<Found> {
+        let real = self.real.join(name);
+        self.guard.may_read(&real).map_err(|refusal| RootsError::Refused { path: real.clone(), refusal })?;
+        let place = open_beneath(
+            self.descriptor.as_fd(),
+            Path::new(name),
+            OFlags::PATH | OFlags::NOFOLLOW,
+            Links::Inside,
+        )
+        .map_err(RootsError::while_doing("open", &real))?;
+        let stat = rustix::fs::fstat(&place).map_err(RootsError::while_doing("look at", &real))?;
+        // The name is the real one: nothing was followed on the way from this folder.
+        Ok(Found { descriptor: place, stat, real })
+    }
+}

@@ -1,0 +1,34 @@
+use std::path::Path;
+
+/// Who is asked about every place that an operation really reached, before it acts.
+///
+/// Paths are absolute, without links, `.` and `..`, as the kernel names what was opened.
+/// Answers must be quick: a listing asks once per entry.
+pub trait Guard: Send + Sync {
+    /// Whether what lies at `real` may be read, listed or shown.
+    ///
+    /// # Errors
+    /// Why not.
+    fn may_read(&self, real: &Path) -> Result<(), Refusal>;
+
+    /// Whether what lies at `real` may be created, changed, moved or removed.
+    ///
+    /// # Errors
+    /// Why not.
+    fn may_write(&self, real: &Path) -> Result<(), Refusal>;
+}
+
+/// Why the guard says no.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The rule that refuses, for people.
+    pub reason: String,
+    /// How to change it.
+    pub hint: Option<String>,
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.reason)
+    }
+}

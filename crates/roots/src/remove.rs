@@ -1,0 +1,112 @@
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, unlinkat};
+use rustix::io::Errno;
+
+use crate::slot::Slot;
+use crate::tree::Judge;
+use crate::{EntryKind, Folder, LastLink, Result, Roots, RootsError};
+
+/// How much may be removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Removal {
+    /// A file, a link, or an empty folder.
+    Entry,
+    /// Also a folder with all that is in it.
+    Tree,
+}
+
+/// What was removed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Removed {
+    /// Where it was.
+    pub real: PathBuf,
+    /// How many entries, the folders among them.
+    pub entries: u64,
+}
+
+/// How often a folder is read again in which something new appears while it is emptied.
+const ROUNDS: usize = 8;
+
+impl Roots {
+    /// Removes what is at `path`: a link itself, never its target.
+    ///
+    /// A tree is judged as a whole first: where the guard denies one entry in it, for reading or for writing, nothing is
+    /// removed.
+    /// `stop` is asked at every entry.
+    ///
+    /// # Errors
+    /// [`RootsError::NotFound`], [`RootsError::NotEmpty`], [`RootsError::IsRoot`], [`RootsError::Refused`],
+    /// [`RootsError::TooDeep`]; [`RootsError::OtherFileSystem`] where something is mounted in the tree;
+    /// [`RootsError::Partly`] around any error after which a part is gone.
+    pub fn remove(&self, path: &Path, removal: Removal, stop: &dyn Fn() -> bool) -> Result<Removed> {
+        let slot = self.slot(path, LastLink::Keep)?;
+        let kind = slot.kind().ok_or_else(|| RootsError::NotFound { path: path.to_owned() })?;
+        if self.holds_a_root(&slot.real) {
+            return Err(RootsError::IsRoot { path: path.to_owned() });
+        }
+        self.may_write(&slot.real)?;
+        let mut gone = 0;
+        let folder = kind == EntryKind::Folder;
+        if folder && removal == Removal::Tree {
+            self.remove_contents(&slot, stop, &mut gone)?;
+        }
+        let flags = if folder { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+        unlinkat(&slot.folder, &slot.name, flags).map_err(|errno| {
+            let error = match errno {
+                Errno::NOTEMPTY | Errno::EXIST => RootsError::NotEmpty { path: path.to_owned() },
+                Errno::ISDIR | Errno::NOTDIR => RootsError::Changed { path: path.to_owned() },
+                errno => RootsError::system("remove", path, errno),
+            };
+            if gone == 0 { error } else { error.partly() }
+        })?;
+        Ok(Removed { real: slot.real, entries: gone + 1 })
+    }
+
+    fn remove_contents(&self, slot: &Slot, stop: &dyn Fn() -> bool, gone: &mut u64) -> Result<()> {
+        let allows = |real: &Path| self.may_read(real).and_then(|()| self.may_write(real));
+        let judge = Judge { roots: self, allows: &allows, stop };
+        let folder = self.slot_folder(slot)?;
+        judge.tree(&folder, 0)?;
+        let emptied = empty(&judge, &folder, gone);
+        emptied.map_err(|error| if *gone == 0 { error } else { error.partly() })
+    }
+
+    /// The folder in a slot, open for listing.
+    pub(crate) fn slot_folder(&self, slot: &Slot) -> Result<Folder> {
+        let around = slot.real.parent().unwrap_or(Path::new("/"));
+        self.child_folder(slot.folder.as_fd(), around, &slot.name)
+    }
+}
+
+/// Removes all that is in a folder. What appeared since it was judged is judged now.
+fn empty(judge: &Judge<'_>, folder: &Folder, gone: &mut u64) -> Result<()> {
+    for _ in 0..ROUNDS {
+        let before = *gone;
+        for entry in folder.all_entries()? {
+            let entry = entry?;
+            if (judge.stop)() {
+                return Err(RootsError::Stopped);
+            }
+            let real = folder.real.join(&entry.name);
+            (judge.allows)(&real)?;
+            let flags = if entry.kind == EntryKind::Folder {
+                let child = judge.roots.child_folder(folder.descriptor.as_fd(), &folder.real, &entry.name)?;
+                empty(judge, &child, gone)?;
+                AtFlags::REMOVEDIR
+            } else {
+                AtFlags::empty()
+            };
+            match unlinkat(&folder.descriptor, &entry.name, flags) {
+                Ok(()) => *gone += 1,
+                Err(Errno::NOENT) => {}
+                Err(errno) => return Err(RootsError::system("remove", &real, errno)),
+            }
+        }
+        if *gone == before {
+            return Ok(());
+        }
+    }
+    Err(RootsError::Changed { path: folder.real.clone() })
+}

@@ -1,0 +1,56 @@
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{RenameFlags, renameat_with};
+use rustix::io::Errno;
+
+use crate::tree::Judge;
+use crate::{EntryKind, LastLink, Result, Roots, RootsError};
+
+impl Roots {
+    /// Moves what is at `from` to `to`, in one step and never over anything. A link is moved itself.
+    ///
+    /// Whoever moves a file can read it under its new name, so the guard must allow reading and writing what is moved, and
+    /// writing where it goes; of a folder, for every entry in it, before and after.
+    ///
+    /// Gives where it lies now.
+    ///
+    /// # Errors
+    /// [`RootsError::NotFound`], [`RootsError::NoFolder`], [`RootsError::Exists`], [`RootsError::IsRoot`],
+    /// [`RootsError::IntoItself`], [`RootsError::Refused`]; [`RootsError::OtherFileSystem`], because a copy could not be made in
+    /// one step.
+    pub fn rename(&self, from: &Path, to: &Path, stop: &dyn Fn() -> bool) -> Result<PathBuf> {
+        let source = self.slot(from, LastLink::Keep)?;
+        let kind = source.kind().ok_or_else(|| RootsError::NotFound { path: from.to_owned() })?;
+        if self.holds_a_root(&source.real) {
+            return Err(RootsError::IsRoot { path: from.to_owned() });
+        }
+        let target = self.slot(to, LastLink::Keep)?;
+        if let Some(found) = target.kind() {
+            return Err(RootsError::Exists { path: to.to_owned(), found });
+        }
+        if target.real.starts_with(&source.real) {
+            return Err(RootsError::IntoItself { path: to.to_owned() });
+        }
+        let allows = |real: &Path| {
+            self.may_read(real)?;
+            self.may_write(real)?;
+            let rest = real.strip_prefix(&source.real).unwrap_or(Path::new(""));
+            let moved =
+                if rest.as_os_str().is_empty() { target.real.clone() } else { target.real.join(rest) };
+            self.may_write(&moved)
+        };
+        allows(&source.real)?;
+        if kind == EntryKind::Folder {
+            Judge { roots: self, allows: &allows, stop }.tree(&self.slot_folder(&source)?, 0)?;
+        }
+        renameat_with(&source.folder, &source.name, &target.folder, &target.name, RenameFlags::NOREPLACE)
+            .map_err(|errno| match errno {
+                Errno::EXIST | Errno::NOTEMPTY => {
+                    RootsError::Exists { path: to.to_owned(), found: EntryKind::Unknown }
+                }
+                Errno::XDEV => RootsError::OtherFileSystem { path: to.to_owned() },
+                errno => RootsError::system("move", from, errno),
+            })?;
+        Ok(target.real)
+    }
+}

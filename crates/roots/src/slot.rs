@@ -1,0 +1,86 @@
+use std::ffi::OsString;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, OFlags, Stat, statat};
+use rustix::io::Errno;
+
+use crate::beneath::open_beneath;
+use crate::metadata::kind_of;
+use crate::root::Found;
+use crate::{EntryKind, LastLink, Result, Right, Roots, RootsError};
+
+/// A name in an open folder: where something is made, replaced, moved or removed.
+pub(crate) struct Slot {
+    /// The folder, as a mere place.
+    pub(crate) folder: OwnedFd,
+    /// What is known about the folder.
+    pub(crate) folder_stat: Stat,
+    /// The name in it.
+    pub(crate) name: OsString,
+    /// Where that really lies.
+    pub(crate) real: PathBuf,
+    /// What is there, if anything is. Links are not followed.
+    pub(crate) found: Option<Stat>,
+}
+
+/// Links to links that a write follows, each of which may cross into another root.
+const LONGEST_CHAIN: usize = 8;
+
+impl Roots {
+    /// The slot that `path` names, in a root that may be written. The caller asks the guard.
+    pub(crate) fn slot(&self, path: &Path, last: LastLink) -> Result<Slot> {
+        let mut target = path.to_owned();
+        for _ in 0..LONGEST_CHAIN {
+            let slot = self.slot_without_following(path, &target)?;
+            if last == LastLink::Keep || slot.kind() != Some(EntryKind::Link) {
+                return Ok(slot);
+            }
+            target = crate::real_path(&slot.real, LastLink::Follow)?;
+        }
+        Err(RootsError::TooManyLinks { path: path.to_owned() })
+    }
+
+    /// `path` is how it was asked for, `target` what it led to so far.
+    fn slot_without_following(&self, path: &Path, target: &Path) -> Result<Slot> {
+        let located = self.locate(target).map_err(|error| match error {
+            RootsError::NotInRoots { .. } if target != path => {
+                RootsError::LeadsOutside { path: path.to_owned(), target: target.to_owned() }
+            }
+            other => other,
+        })?;
+        if located.relative.as_os_str().is_empty() {
+            return Err(RootsError::IsRoot { path: path.to_owned() });
+        }
+        let opened = self.resolve(target, LastLink::Keep, |spot, links| {
+            let (Some(parent), Some(name)) = (spot.relative.parent(), spot.relative.file_name()) else {
+                // A link in the parents leads to a root itself.
+                return Err(Errno::BUSY);
+            };
+            let folder = spot.root.descriptor.as_fd();
+            let flags = OFlags::PATH | OFlags::DIRECTORY;
+            Ok((open_beneath(folder, parent, flags, links)?, name.to_owned()))
+        });
+        let (folder, name) = opened.map_err(|error| match error {
+            RootsError::NotFound { path } => {
+                RootsError::NoFolder { folder: path.parent().unwrap_or(&path).to_owned() }
+            }
+            other => other,
+        })?;
+        let folder = Found::look(folder, path)?;
+        let real = folder.real.join(&name);
+        self.reach(path, &real, Right::Write)?;
+        let found = match statat(&folder.descriptor, &name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Some(stat),
+            Err(Errno::NOENT) => None,
+            Err(errno) => return Err(RootsError::system("look at", path, errno)),
+        };
+        Ok(Slot { folder: folder.descriptor, folder_stat: folder.stat, name, real, found })
+    }
+}
+
+impl Slot {
+    pub(crate) fn kind(&self) -> Option<EntryKind> {
+        self.found.as_ref().map(kind_of)
+    }
+}

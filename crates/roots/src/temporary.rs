@@ -1,0 +1,221 @@
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{
+    AtFlags, CWD, FlockOperation, Mode, OFlags, RenameFlags, ResolveFlags, flock, fstat, linkat, openat,
+    openat2, renameat_with, statat, unlinkat,
+};
+use rustix::io::Errno;
+
+use crate::EntryKind;
+use crate::beneath::{descriptor_path, reopen};
+use crate::metadata::{kind_of, same};
+
+/// A new file that gets its name only when it is complete.
+///
+/// It has no name at all where the file system can do that (`O_TMPFILE`), so that whatever kills this process, nothing is left.
+/// To replace a file it needs a name for the moment between two system calls, and elsewhere for as long as it is written.
+/// Names are slots `.handfast-N.tmp`, held by a lock (`flock`) on the file.
+///
+/// INVARIANT: a file under such a name whose lock is free was left by a process that was killed.
+/// The next writer in the folder that finds it on its way to a free slot removes it, so leftovers never pile up.
+pub(crate) struct Temporary {
+    pub(crate) file: File,
+    folder: OwnedFd,
+    name: Option<OsString>,
+}
+
+const PREFIX: &str = ".handfast-";
+const SUFFIX: &str = ".tmp";
+/// More than writers that can be in one folder at once.
+const SLOTS: u32 = 4096;
+
+/// Whether this is the name of a file that is being written, or whose writer was killed.
+///
+/// Listings leave such names out.
+pub fn is_temporary_name(name: &OsStr) -> bool {
+    let middle = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX));
+    middle.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+impl Temporary {
+    /// Begins a file in `folder`, with the rights that any new file gets there.
+    pub(crate) fn begin(folder: BorrowedFd<'_>) -> rustix::io::Result<Self> {
+        let kept = folder
+            .try_clone_to_owned()
+            .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::MFILE))?;
+        let mode = Mode::from_raw_mode(0o666);
+        match openat(folder, ".", OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, mode) {
+            Ok(file) => {
+                // A lock on a file without a name is always free.
+                flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+                Ok(Self { file: File::from(file), folder: kept, name: None })
+            }
+            // Not every file system can, and older kernels say it in several ways.
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT | Errno::INVAL) => {
+                Self::begin_with_name(folder, kept)
+            }
+            Err(errno) => Err(errno),
+        }
+    }
+
+    fn begin_with_name(folder: BorrowedFd<'_>, kept: OwnedFd) -> rustix::io::Result<Self> {
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let (name, file) = claim(folder, |name| {
+            let file = openat(folder, name, flags, Mode::from_raw_mode(0o666))?;
+            // Until it is locked, another writer may take it for abandoned and remove it.
+            flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| Errno::EXIST)?;
+            let there = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).map_err(|_| Errno::EXIST)?;
+            if same(&there, &fstat(&file)?) { Ok(file) } else { Err(Errno::EXIST) }
+        })?;
+        Ok(Self { file: File::from(file), folder: kept, name: Some(name) })
+    }
+
+    /// Gives the complete file its name, which nothing has yet: EEXIST where something took it.
+    pub(crate) fn place_new(mut self, name: &OsStr) -> rustix::io::Result<()> {
+        match &self.name {
+            None => self.link(name),
+            Some(temporary) => {
+                renameat_with(&self.folder, temporary, &self.folder, name, RenameFlags::NOREPLACE)?;
+                self.name = None;
+                Ok(())
+            }
+        }
+    }
+
+    /// Gives the complete file its name, in place of what has it now.
+    pub(crate) fn place_over(mut self, name: &OsStr) -> rustix::io::Result<()> {
+        if self.name.is_none() {
+            let (temporary, ()) = claim(self.folder.as_fd(), |temporary| self.link(temporary))?;
+            self.name = Some(temporary);
+        }
+        if let Some(temporary) = &self.name {
+            renameat_with(&self.folder, temporary, &self.folder, name, RenameFlags::empty())?;
+        }
+        self.name = None;
+        Ok(())
+    }
+
+    fn link(&self, name: &OsStr) -> rustix::io::Result<()> {
+        let unnamed = descriptor_path(self.file.as_fd());
+        linkat(CWD, unnamed, &self.folder, name, AtFlags::SYMLINK_FOLLOW)
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        if let Some(name) = &self.name {
+            // Where this fails, the next writer removes it: its lock ends with the descriptor.
+            let _ = unlinkat(&self.folder, name, AtFlags::empty());
+        }
+    }
+}
+
+/// Takes the first slot of the folder that `take` does not find taken.
+fn claim<T>(
+    folder: BorrowedFd<'_>,
+    take: impl Fn(&OsStr) -> rustix::io::Result<T>,
+) -> rustix::io::Result<(OsString, T)> {
+    for number in 0..SLOTS {
+        let name = OsString::from(format!("{PREFIX}{number}{SUFFIX}"));
+        let taken = match take(&name) {
+            Err(Errno::EXIST) if remove_abandoned(folder, &name) => take(&name),
+            taken => taken,
+        };
+        match taken {
+            Ok(taken) => return Ok((name, taken)),
+            Err(Errno::EXIST) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Err(Errno::BUSY)
+}
+
+/// Removes the file of a slot whose writer was killed; says whether it did.
+fn remove_abandoned(folder: BorrowedFd<'_>, name: &OsStr) -> bool {
+    let remove = || -> rustix::io::Result<bool> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let place = openat2(folder, name, flags, Mode::empty(), ResolveFlags::BENEATH)?;
+        let stat = fstat(&place)?;
+        if kind_of(&stat) != EntryKind::File {
+            return Ok(false);
+        }
+        let file = reopen(place.as_fd(), OFlags::RDONLY)?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        // The writer may have finished between the two calls, and another one taken the name.
+        let there = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        if !same(&there, &stat) {
+            return Ok(false);
+        }
+        unlinkat(folder, name, AtFlags::empty())?;
+        Ok(true)
+    };
+    // Whatever is in the way, the next slot is as good.
+    remove().unwrap_or(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io::Write;
+
+    use super::*;
+
+    fn folder() -> (tempfile::TempDir, File) {
+        let folder = tempfile::tempdir().unwrap();
+        let opened = File::open(folder.path()).unwrap();
+        (folder, opened)
+    }
+
+    fn names(folder: &tempfile::TempDir) -> Vec<String> {
+        fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    fn with_name(opened: &File) -> Temporary {
+        Temporary::begin_with_name(opened.as_fd(), opened.as_fd().try_clone_to_owned().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_file_with_a_temporary_name_replaces_and_leaves_nothing() {
+        let (folder, opened) = folder();
+        fs::write(folder.path().join("x"), "old").unwrap();
+        let mut temporary = with_name(&opened);
+        assert!(is_temporary_name(OsStr::new(&names(&folder).into_iter().find(|n| n != "x").unwrap())));
+        temporary.file.write_all(b"new").unwrap();
+        temporary.place_over(OsStr::new("x")).unwrap();
+        assert_eq!(fs::read_to_string(folder.path().join("x")).unwrap(), "new");
+        let unfinished = with_name(&opened);
+        drop(unfinished);
+        assert_eq!(names(&folder), ["x"]);
+    }
+
+    #[test]
+    fn a_slot_in_use_is_kept_and_an_abandoned_one_is_taken_over() {
+        let (folder, opened) = folder();
+        fs::write(folder.path().join(".handfast-0.tmp"), "left by a killed process").unwrap();
+        let first = with_name(&opened);
+        let second = with_name(&opened);
+        assert_eq!(first.name.as_deref(), Some(OsStr::new(".handfast-0.tmp")));
+        assert_eq!(second.name.as_deref(), Some(OsStr::new(".handfast-1.tmp")));
+        assert_eq!(fs::read(folder.path().join(".handfast-0.tmp")).unwrap(), b"");
+        first.place_new(OsStr::new("a")).unwrap();
+        assert_eq!(second.place_new(OsStr::new("a")).unwrap_err(), Errno::EXIST);
+        assert_eq!(names(&folder), ["a"]);
+    }
+
+    #[test]
+    fn a_fifo_in_a_slot_is_passed_over() {
+        let (folder, opened) = folder();
+        rustix::fs::mknodat(
+            &opened,
+            ".handfast-0.tmp",
+            rustix::fs::FileType::Fifo,
+            Mode::from_raw_mode(0o600),
+            0,
+        )
+        .unwrap();
+        assert_eq!(with_name(&opened).name.as_deref(), Some(OsStr::new(".handfast-1.tmp")));
+        assert_eq!(names(&folder), [".handfast-0.tmp"]);
+    }
+}
