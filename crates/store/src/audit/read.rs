@@ -34,10 +34,17 @@ impl Default for Filter {
 /// The newest rows first.
 pub(crate) fn list(database: &Database, filter: &Filter) -> Result<Vec<Recorded>, StoreError> {
     let since = filter.since.map(Timestamp::as_microsecond);
-    let conditions: [(&str, Option<&dyn ToSql>); 4] = [
+    let conditions: [(&str, Option<&dyn ToSql>); 5] = [
         ("session = ?", filter.session.as_ref().map(|value| value as _)),
         ("tool = ?", filter.tool.as_ref().map(|value| value as _)),
         ("time_us >= ?", since.as_ref().map(|value| value as _)),
+        // Ends the walk at the first row that can match. The order of the times is not that of the rows, as
+        // clocks are set back, so the time alone bounds nothing; and left to itself the engine would look
+        // for that row from the start of the log.
+        (
+            "sequence >= (SELECT min(sequence) FROM audit INDEXED BY audit_by_time WHERE time_us >= ?)",
+            since.as_ref().map(|value| value as _),
+        ),
         ("sequence < ?", filter.before.as_ref().map(|value| value as _)),
     ];
     let mut sql = select();

@@ -201,9 +201,23 @@ fn a_page_is_filtered_and_continued() {
     assert_eq!(page(Filter { session: Some("third".to_owned()), ..all.clone() }), [9, 6, 3]);
     assert_eq!(page(Filter { tool: Some("file_write".to_owned()), ..all.clone() }), [8, 6, 4, 2]);
     assert_eq!(page(Filter { since: Some(Timestamp::UNIX_EPOCH + 8.hours()), ..all.clone() }), [9, 8]);
+    let later = Some(Timestamp::UNIX_EPOCH + 10.hours());
+    assert_eq!(page(Filter { since: later, ..all.clone() }), [0; 0]);
     assert_eq!(page(Filter { before: Some(4), limit: 2, ..all.clone() }), [3, 2]);
     let hostile = Filter { session: Some("' OR 1=1 --".to_owned()), ..all };
     assert_eq!(page(hostile), [0; 0]);
+}
+
+#[test]
+fn rows_since_a_time_are_found_although_the_clock_was_set_back() {
+    let (_folder, store) = store();
+    for (call, hour) in [("1", 1), ("2", 9), ("3", 2), ("4", 8), ("5", 3)] {
+        let time = Timestamp::UNIX_EPOCH + hour.hours();
+        store.audit().append(AuditRow { time, ..row(call) }, Durability::Committed).wait().unwrap();
+    }
+    let since = Some(Timestamp::UNIX_EPOCH + 8.hours());
+    let page = store.audit().list(&Filter { since, ..Filter::default() }).unwrap();
+    assert_eq!(page.iter().map(|recorded| recorded.sequence).collect::<Vec<_>>(), [4, 2]);
 }
 
 #[test]

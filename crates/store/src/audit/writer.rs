@@ -300,3 +300,31 @@ fn hash(row: &rusqlite::Row<'_>, index: usize) -> rusqlite::Result<Hash> {
     // A hash of another length is one that no row was hashed with: the chain shows the break there.
     Ok(value.as_blob().ok().and_then(Hash::from_slice).unwrap_or(Hash::GENESIS))
 }
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::audit::row::Kind;
+
+    #[test]
+    fn a_flushed_commit_is_made_under_full_synchronisation_and_others_are_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = Database::open(folder.path(), || Ok(())).unwrap();
+        let connection = database.connect().unwrap();
+        let mut chain = Chain::new(&database, &connection).unwrap();
+        let queue = Queue::default();
+        let row = AuditRow::new(Kind::Call, Timestamp::UNIX_EPOCH, "1", "cli", "handfast", "file_read");
+        drop(queue.push(row, Durability::Committed));
+        let Next::Batch(batch) = queue.take(None) else { panic!("a row waits") };
+        // The numbers of SQLite: 1 is NORMAL, which flushes no commit; 2 is FULL, which flushes each.
+        for (flushed, expected) in [(Flushed::No, 1), (Flushed::Yes, 2), (Flushed::No, 1)] {
+            chain.extend(&batch.entries, flushed).unwrap();
+            let level: i64 = connection.query_row("PRAGMA synchronous", [], |row| row.get(0)).unwrap();
+            assert_eq!(level, expected);
+        }
+        let mode: String = connection.query_row("PRAGMA journal_mode", [], |row| row.get(0)).unwrap();
+        assert_eq!(mode, "wal");
+    }
+}
