@@ -179,6 +179,7 @@ fn subtract(now: Timestamp, duration: SignedDuration) -> Timestamp {
 #[cfg(test)]
 mod tests {
     use std::io::Read;
+    use std::path::Path;
 
     use jiff::ToSpan;
 
@@ -280,17 +281,40 @@ mod tests {
         assert!(matches!(store.blobs().open(&blob), Err(StoreError::BlobUnknown { .. })));
     }
 
+    /// The time at which a blob was put last, by the clock of the file system.
+    fn put_at(folder: &Path, blob: &BlobRef) -> Timestamp {
+        Timestamp::try_from(file(folder, blob).metadata().unwrap().modified().unwrap()).unwrap()
+    }
+
+    fn file(folder: &Path, blob: &BlobRef) -> File {
+        let name = blob.hash.to_string();
+        File::open(folder.join("blobs").join(&name[..2]).join(name)).unwrap()
+    }
+
     #[test]
     fn a_blob_put_less_than_an_hour_ago_stays_without_an_output() {
         let (folder, store) = store();
         let blob = store.blobs().put(&mut &b"fresh"[..]).unwrap();
-        let path = folder.path().join("blobs").join(&blob.hash.to_string()[..2]).join(blob.hash.to_string());
-        let put_at = Timestamp::try_from(std::fs::metadata(path).unwrap().modified().unwrap()).unwrap();
+        let put_at = put_at(folder.path(), &blob);
         let at_59 = store.outputs().prune(&NEVER, put_at + 59.minutes()).unwrap();
         assert_eq!(at_59, Pruned::default());
         assert!(store.blobs().open(&blob).is_ok());
         let at_61 = store.outputs().prune(&NEVER, put_at + 61.minutes()).unwrap();
         assert_eq!(at_61, Pruned { outputs: 0, blobs: 1, bytes: 5 });
+    }
+
+    #[test]
+    fn putting_a_blob_again_starts_its_hour_again() {
+        let (folder, store) = store();
+        let blob = store.blobs().put(&mut &b"again"[..]).unwrap();
+        let now = put_at(folder.path(), &blob) + 1.minutes();
+        let long_ago = (now - 2.hours()).into();
+        file(folder.path(), &blob).set_modified(long_ago).unwrap();
+        store.blobs().put(&mut &b"again"[..]).unwrap();
+        assert_eq!(store.outputs().prune(&NEVER, now).unwrap(), Pruned::default());
+        // The control: without having been put again it goes.
+        file(folder.path(), &blob).set_modified(long_ago).unwrap();
+        assert_eq!(store.outputs().prune(&NEVER, now).unwrap().blobs, 1);
     }
 
     #[test]

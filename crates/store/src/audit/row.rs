@@ -349,3 +349,59 @@ enum Plan<'a> {
     Json(&'a RawValue),
     Text(&'a str),
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hash_is_the_one_that_the_documentation_describes() {
+        let mut row = AuditRow::new(
+            Kind::Intent,
+            Timestamp::from_microsecond(5).unwrap(),
+            "c",
+            "cli",
+            "msc",
+            "execute",
+        );
+        row.duration = Some(Duration::from_micros(300));
+        let previous = Hash::of(b"previous");
+
+        let mut bytes = b"handfast audit 1".to_vec();
+        bytes.extend(previous.as_bytes());
+        let mut add = |kind: u8, value: &[u8]| {
+            bytes.push(kind);
+            bytes.extend((value.len() as u64).to_le_bytes());
+            bytes.extend(value);
+        };
+        add(1, &7_i64.to_le_bytes());
+        add(1, &1_i64.to_le_bytes());
+        add(2, b"intent");
+        add(1, &5_i64.to_le_bytes());
+        add(2, b"c");
+        add(0, b"");
+        for text in [&b"cli"[..], b"msc", b"execute"] {
+            add(2, text);
+        }
+        for _ in 0..5 {
+            add(0, b"");
+        }
+        add(1, &300_i64.to_le_bytes());
+        for _ in 0..3 {
+            add(0, b"");
+        }
+        assert_eq!(digest(&previous, row.values(7)), Hash::of(&bytes));
+    }
+
+    #[test]
+    fn bytes_that_move_from_one_field_to_the_next_change_the_hash() {
+        // With only the type between the fields, these two would have the same encoding.
+        let row = |door: &str, dialect: &str| {
+            AuditRow::new(Kind::Call, Timestamp::UNIX_EPOCH, "c", door, dialect, "file_read")
+        };
+        let (one, other) = (row("x\u{2}y", "z"), row("x", "y\u{2}z"));
+        let hash = |row: &AuditRow| digest(&Hash::GENESIS, row.values(1));
+        assert_ne!(hash(&one), hash(&other));
+        assert_eq!(hash(&one), hash(&one.clone()));
+    }
+}

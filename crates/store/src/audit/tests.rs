@@ -321,3 +321,15 @@ fn the_same_rows_missing_without_a_restart_are_a_cut_tail_for_good() {
     store.close().unwrap();
     assert_eq!(cut(&store), Some(Fault::Rewritten { sequence: 5 }));
 }
+
+#[test]
+fn flushed_rows_missing_after_a_restart_are_a_cut_tail_for_good() {
+    let lost = folder_without_its_last_two_rows(true);
+    let named = Point { rows: 5, hash: Hash::of(b"the hash of row 5") };
+    write_as_another_boot(&lost.path().join("audit.head"), named, named);
+    let store = Store::open(lost.path()).unwrap();
+    let fault = |store: &Store| store.audit().verify(None).unwrap().fault;
+    assert_eq!(fault(&store), Some(Fault::CutTail { rows: 3, recorded: 5 }));
+    append(&store, 6..=9, Durability::Flushed);
+    assert_eq!(fault(&store), Some(Fault::Rewritten { sequence: 5 }));
+}
