@@ -187,7 +187,7 @@ fn extents((owner, seen): (u32, u32), everything: bool) -> String {
         let between = low.saturating_add(1);
         let segments = [(0, low), (between, high.saturating_sub(between)), (high + 1, u32::MAX - high - 1)];
         for (first, count) in segments.into_iter().filter(|&(_, count)| count > 0) {
-            lines.push_str(&format!("{first} {first} {count}\n"));
+            lines.extend([format!("{first} {first} {count}\n")]);
         }
     }
     lines

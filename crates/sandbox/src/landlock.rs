@@ -2,6 +2,7 @@
 //!
 //! They also keep signals and abstract Unix sockets inside, where the kernel knows these scopes.
 
+use std::ffi::CString;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 
@@ -26,7 +27,7 @@ pub(crate) fn version() -> Option<i32> {
 pub(crate) struct Rules {
     ruleset: OwnedFd,
     abi: ABI,
-    rules: Vec<(std::ffi::CString, u64)>,
+    paths: Vec<(CString, u64)>,
 }
 
 /// What may be done below a path.
@@ -57,7 +58,7 @@ impl Rules {
             doing: "making the Landlock rules".to_owned(),
             source: std::io::ErrorKind::Unsupported.into(),
         })?;
-        Ok(Self { ruleset, abi, rules: Vec::new() })
+        Ok(Self { ruleset, abi, paths: Vec::new() })
     }
 
     pub(crate) fn allow(&mut self, path: &Path, kind: Kind, rights: Rights) -> Result<(), SandboxError> {
@@ -79,13 +80,13 @@ impl Rules {
         if kind == Kind::File {
             rights &= AccessFs::from_file(self.abi);
         }
-        self.rules.push((c_string("path", path)?, rights.bits()));
+        self.paths.push((c_string("path", path)?, rights.bits()));
         Ok(())
     }
 
     /// The part for the new process, and the ruleset, which must stay open until that process is made.
     pub(crate) fn into_parts(self) -> (Landlock, OwnedFd) {
-        (Landlock { ruleset: self.ruleset.as_raw_fd(), rules: self.rules }, self.ruleset)
+        (Landlock { ruleset: self.ruleset.as_raw_fd(), rules: self.paths }, self.ruleset)
     }
 }
 

@@ -8,7 +8,7 @@ use rustix::fs::{OFlags, fchown, fcntl_setfl};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Gid, Signal, Uid, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
+use rustix::process::{Gid, Signal, Uid, WaitId, WaitIdOptions, getgroups, pidfd_send_signal, waitid};
 
 use crate::child::blueprint::{Blueprint, INNER_ID, Step};
 use crate::child::report::{Fault, Stage};
@@ -53,7 +53,8 @@ pub(crate) fn launch(spec: &CellSpec, command: &Command) -> Result<Cell, Sandbox
     if landlock_abi.is_none() {
         missing.push("landlock".to_owned());
     }
-    if identity.mapping == UserMapping::Own {
+    if identity.mapping == UserMapping::Own && has_further_groups(identity)? {
+        // Only privilege could drop them, and they give rights to files of the roots and system folders alone.
         missing.push("dropping the user's further groups".to_owned());
     }
     let enforcement = Enforcement {
@@ -203,6 +204,11 @@ fn map_user(process: &Process, identity: Identity) -> Result<(), SandboxError> {
     }
     write_map(process.pid(), "uid_map", &format!("{INNER_ID} {} 1\n", identity.user)).map_err(failed)?;
     write_map(process.pid(), "gid_map", &format!("{INNER_ID} {} 1\n", identity.group)).map_err(failed)
+}
+
+fn has_further_groups(identity: Identity) -> Result<bool, SandboxError> {
+    let groups = getgroups().map_err(SandboxError::io("reading the own groups"))?;
+    Ok(groups.iter().any(|group| group.as_raw() != identity.group))
 }
 
 /// A pipe for output, as the end to read here without blocking and the end for the cell.

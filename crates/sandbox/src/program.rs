@@ -136,8 +136,11 @@ mod tests {
     #[test]
     fn a_bare_name_is_looked_for_in_the_search_path() {
         let spec = CellSpec { search_path: vec!["/a".into(), "/b".into()], ..spec() };
-        assert_eq!(prepare(&spec, &argv(&["git"])).unwrap().candidates, [c"/a/git".into(), c"/b/git".into()]);
-        assert_eq!(prepare(&spec, &argv(&["./git"])).unwrap().candidates, [CString::from(c"./git")]);
+        assert_eq!(
+            prepare(&spec, &argv(&["git"])).unwrap().candidates,
+            [c"/a/git".to_owned(), c"/b/git".to_owned()]
+        );
+        assert_eq!(prepare(&spec, &argv(&["./git"])).unwrap().candidates, [c"./git".to_owned()]);
     }
 
     #[test]

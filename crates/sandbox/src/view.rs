@@ -1,6 +1,6 @@
 //! Decides what a cell shows: the steps that build its file system, and the Landlock rules that say the same.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -246,13 +246,13 @@ impl View {
     /// Makes each path read-only, and each folder between it and its root a mount point, which the kernel neither
     /// renames nor removes.
     fn freeze(&mut self, frozen: &BTreeMap<PathBuf, PathBuf>) -> Result<(), SandboxError> {
-        let mut pinned: BTreeMap<&Path, ()> = BTreeMap::new();
+        let mut pinned: BTreeSet<&Path> = BTreeSet::new();
         for (path, root) in frozen {
             let between = path.ancestors().skip(1).take_while(|folder| *folder != root.as_path());
-            pinned.extend(between.map(|folder| (folder, ())));
+            pinned.extend(between);
         }
         // In the order of paths, so that an outer folder comes before an inner one.
-        for folder in pinned.into_keys() {
+        for folder in pinned {
             self.inside_same(folder, Kind::Folder, READ_WRITE)?;
         }
         for path in frozen.keys() {

@@ -59,9 +59,8 @@ fn live(blueprint: &mut Blueprint) -> Result<(), Fault> {
     filesystem::build(&mut blueprint.steps)?;
     privileges::isolate()?;
     privileges::renounce(blueprint)?;
-    let command = match sys::fork().map_err(|errno| Stage::Fork.fault(errno))? {
-        None => command::start(blueprint),
-        Some(command) => command,
+    let Some(command) = sys::fork().map_err(|errno| Stage::Fork.fault(errno))? else {
+        command::start(blueprint)
     };
     watch(blueprint, command).map_err(|errno| Stage::Wait.fault(errno))
 }
