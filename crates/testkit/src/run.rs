@@ -1,0 +1,44 @@
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Poll, Wake, Waker};
+use std::thread::Thread;
+
+use serde_json::Value;
+use tool::{AnyTool, Context, ToolError};
+
+use crate::Workspace;
+
+/// Runs one call as the engine would, without anything around it.
+///
+/// # Errors
+/// What the tool says, while planning or running.
+pub fn run_tool(tool: &dyn AnyTool, workspace: &Workspace, arguments: Value) -> Result<Value, ToolError> {
+    run_in(tool, &workspace.context(), arguments)
+}
+
+/// The same in a context that the test made.
+///
+/// # Errors
+/// What the tool says, while planning or running.
+pub fn run_in(tool: &dyn AnyTool, context: &Context, arguments: Value) -> Result<Value, ToolError> {
+    block_on(tool.prepare(arguments, &context.place)?.run(context))
+}
+
+/// Runs a future to its end on this thread. Tools know no async runtime, so none is needed.
+pub fn block_on<T>(future: impl Future<Output = T>) -> T {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut context = std::task::Context::from_waker(&waker);
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}

@@ -1,0 +1,157 @@
+use std::any::Any;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use roots::{Guard, Right, Root, Roots};
+use tool::{CallId, Context, Place, Services, SessionId};
+
+use crate::{FixedClock, Permissive};
+
+/// A workspace in a temporary folder, with a folder beside it that lies outside.
+///
+/// Paths are relative to the workspace; `../outside` is the folder beside it.
+pub struct Workspace {
+    /// Keeps the folder until the test ends.
+    _folder: tempfile::TempDir,
+    workspace: PathBuf,
+    guard: Arc<dyn Guard>,
+    services: Services,
+    listed: Vec<(PathBuf, Right)>,
+}
+
+impl Default for Workspace {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Workspace {
+    /// An empty workspace in which everything is allowed.
+    pub fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let base = folder.path().canonicalize().expect("the temporary folder's real path");
+        let workspace = base.join("workspace");
+        for folder in [&workspace, &base.join("outside")] {
+            fs::create_dir(folder).expect("a folder in the temporary folder");
+        }
+        Self {
+            _folder: folder,
+            workspace,
+            guard: Arc::new(Permissive),
+            services: Services::default(),
+            listed: Vec::new(),
+        }
+    }
+
+    /// The same with another guard.
+    #[must_use]
+    pub fn guarded(mut self, guard: impl Guard + 'static) -> Self {
+        self.guard = Arc::new(guard);
+        self
+    }
+
+    /// The same with one more root.
+    #[must_use]
+    pub fn listing(mut self, path: impl Into<PathBuf>, right: Right) -> Self {
+        self.listed.push((path.into(), right));
+        self
+    }
+
+    /// The same with these files: path, content.
+    #[must_use]
+    pub fn with_files(self, files: &[(&str, &str)]) -> Self {
+        for (path, content) in files {
+            self.write(path, content);
+        }
+        self
+    }
+
+    /// The same with a mechanism for [`Context::service`].
+    #[must_use]
+    pub fn with_service<T: Any + Send + Sync>(mut self, service: Arc<T>) -> Self {
+        self.services.insert(service);
+        self
+    }
+
+    /// The workspace itself: absolute, without links.
+    pub fn path(&self) -> &Path {
+        &self.workspace
+    }
+
+    /// A path in the workspace.
+    pub fn at(&self, path: &str) -> PathBuf {
+        self.workspace.join(path)
+    }
+
+    /// Writes a file, and makes the folders around it.
+    pub fn write(&self, path: &str, content: impl AsRef<[u8]>) {
+        self.folder(Path::new(path).parent().and_then(Path::to_str).unwrap_or_default());
+        fs::write(self.at(path), content).expect("a file written by the test");
+    }
+
+    /// Makes a folder and those around it.
+    pub fn folder(&self, path: &str) {
+        fs::create_dir_all(self.at(path)).expect("a folder made by the test");
+    }
+
+    /// Makes a link at `path` that says `target`.
+    pub fn link(&self, path: &str, target: impl AsRef<Path>) {
+        std::os::unix::fs::symlink(target, self.at(path)).expect("a link made by the test");
+    }
+
+    /// Makes a file of this size that is one hole.
+    pub fn sparse(&self, path: &str, bytes: u64) {
+        let file = fs::File::create(self.at(path)).expect("a file made by the test");
+        file.set_len(bytes).expect("a sparse file");
+    }
+
+    /// The text of a file.
+    pub fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.at(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
+    /// Whether something has this name, be it a link that leads nowhere.
+    pub fn exists(&self, path: &str) -> bool {
+        fs::symlink_metadata(self.at(path)).is_ok()
+    }
+
+    /// The names in a folder, in order.
+    pub fn names(&self, path: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.at(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
+        let name = |entry: std::io::Result<fs::DirEntry>| {
+            entry.expect("an entry").file_name().to_string_lossy().into_owned()
+        };
+        let mut names: Vec<String> = entries.map(name).collect();
+        names.sort();
+        names
+    }
+
+    /// Where calls happen.
+    pub fn place(&self) -> Place {
+        Place { workspace: self.workspace.clone() }
+    }
+
+    /// The roots of a call: the workspace, and what was listed.
+    pub fn roots(&self) -> Roots {
+        let open = |path: &Path, right| Root::open(path, right).expect("a root");
+        let mut roots = vec![open(&self.workspace, Right::Write)];
+        roots.extend(self.listed.iter().map(|(path, right)| open(path, *right)));
+        Roots::new(roots, self.guard.clone())
+    }
+
+    /// The context of a call that nobody stops.
+    pub fn context(&self) -> Context {
+        let mut services = self.services.clone();
+        services.insert(Arc::new(self.roots()));
+        Context::new(
+            CallId("call-1".to_owned()),
+            SessionId("session-1".to_owned()),
+            self.place(),
+            Duration::from_mins(1),
+            Arc::new(FixedClock::default()),
+            services,
+        )
+    }
+}
