@@ -2,10 +2,12 @@
 //!
 //! Decides nothing about what is recorded and redacts nothing: rows come in as they are to be kept.
 
+mod encoding;
 mod head;
 mod queue;
 mod read;
 mod receipt;
+mod recorded;
 mod row;
 mod verify;
 mod writer;
@@ -20,7 +22,8 @@ use crate::hash::Hash;
 
 pub use read::Filter;
 pub use receipt::Receipt;
-pub use row::{AuditRow, Kind, ROW_BYTES_MAX, Recorded};
+pub use recorded::Recorded;
+pub use row::{AuditRow, Kind, ROW_BYTES_MAX};
 pub use verify::{Fault, HeadFileState, Verification};
 
 /// What has to be true of a row before its receipt says so.

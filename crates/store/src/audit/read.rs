@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use rusqlite::{ToSql, params_from_iter};
 
-use crate::audit::row::{Recorded, select};
+use crate::audit::recorded::{Recorded, select};
 use crate::database::Database;
 use crate::error::StoreError;
 

@@ -10,8 +10,9 @@ use std::path::Path;
 use rusqlite::types::ValueRef;
 use serde::Serialize;
 
+use crate::audit::encoding::{COLUMNS, digest};
 use crate::audit::head::{Found, Head, HeadFile, Point};
-use crate::audit::row::{COLUMNS, digest, select};
+use crate::audit::recorded::select;
 use crate::database::Database;
 use crate::error::StoreError;
 use crate::hash::Hash;

@@ -12,10 +12,11 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension, Statement, ToSql, params_from_iter, types::ToSqlOutput};
 
 use crate::audit::Durability;
+use crate::audit::encoding::{COLUMNS, digest};
 use crate::audit::head::{Flushed, HeadFile, Point};
 use crate::audit::queue::{Batch, Entry, Next, Queue};
 use crate::audit::receipt::Receipt;
-use crate::audit::row::{AuditRow, COLUMNS, digest};
+use crate::audit::row::AuditRow;
 use crate::database::Database;
 use crate::error::StoreError;
 use crate::hash::Hash;

@@ -1,0 +1,151 @@
+//! The columns of an audit row, and the encoding that its hash is taken over.
+//!
+//! The hash of a row is BLAKE3 over: the 16 bytes `handfast audit 1`, the 32 bytes of the hash of the row
+//! before ([`Hash::GENESIS`] for the first), then every column of [`COLUMNS`] in order, each as one byte of
+//! type (0 null, 1 integer, 2 text, 3 blob), its length as 8 bytes little-endian, and its bytes (an integer
+//! as 8 bytes little-endian). Because every value carries its length, no two rows share an encoding.
+
+use rusqlite::types::ValueRef;
+
+use crate::audit::row::AuditRow;
+use crate::hash::Hash;
+
+/// The hash of a row, from the hash before it and its values in the order of [`COLUMNS`].
+pub(crate) fn digest<'v>(previous: &Hash, values: impl IntoIterator<Item = ValueRef<'v>>) -> Hash {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(DOMAIN).update(previous.as_bytes());
+    for value in values {
+        let integer;
+        let (kind, bytes) = match value {
+            ValueRef::Null => (0, &[][..]),
+            ValueRef::Integer(number) => {
+                integer = number.to_le_bytes();
+                (1, &integer[..])
+            }
+            ValueRef::Text(text) => (2, text),
+            ValueRef::Blob(blob) => (3, blob),
+            // No column is a floating point number, so such a row was not written by this program: its
+            // encoding is one that no written row has.
+            ValueRef::Real(_) => (4, &[][..]),
+        };
+        let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        hasher.update(&[kind]).update(&length.to_le_bytes()).update(bytes);
+    }
+    hasher.finalize().into()
+}
+
+impl AuditRow {
+    /// The values of [`COLUMNS`].
+    pub(crate) fn values(&self, sequence: i64) -> [ValueRef<'_>; COLUMNS.len()] {
+        let duration = self.duration.map(|duration| i64::try_from(duration.as_micros()).unwrap_or(i64::MAX));
+        [
+            ValueRef::Integer(sequence),
+            ValueRef::Integer(FORMAT),
+            self.kind.as_str().into(),
+            ValueRef::Integer(self.time.as_microsecond()),
+            self.call.as_str().into(),
+            self.session.as_deref().into(),
+            self.door.as_str().into(),
+            self.dialect.as_str().into(),
+            self.tool.as_str().into(),
+            self.plan.as_deref().into(),
+            self.decision.as_deref().into(),
+            self.rule.as_deref().into(),
+            self.approved_by.as_deref().into(),
+            self.sandbox.as_deref().into(),
+            duration.map_or(ValueRef::Null, ValueRef::Integer),
+            self.outcome.as_deref().into(),
+            self.effect.as_deref().into(),
+            self.output_ref.as_deref().into(),
+        ]
+    }
+}
+
+/// The hashed columns in the order of the encoding.
+pub(crate) const COLUMNS: [&str; 18] = [
+    "sequence",
+    "format",
+    "kind",
+    "time_us",
+    "call",
+    "session",
+    "door",
+    "dialect",
+    "tool",
+    "plan",
+    "decision",
+    "rule",
+    "approved_by",
+    "sandbox",
+    "duration_us",
+    "outcome",
+    "effect",
+    "output_ref",
+];
+
+/// What starts the encoding, and changes with it.
+const DOMAIN: &[u8; 16] = b"handfast audit 1";
+
+/// The value of the `format` column: which encoding a row was hashed with.
+const FORMAT: i64 = 1;
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::audit::row::Kind;
+
+    #[test]
+    fn the_hash_is_the_one_that_the_documentation_describes() {
+        let mut row = AuditRow::new(
+            Kind::Intent,
+            Timestamp::from_microsecond(5).unwrap(),
+            "c",
+            "cli",
+            "msc",
+            "execute",
+        );
+        row.duration = Some(Duration::from_micros(300));
+        let previous = Hash::of(b"previous");
+
+        let mut bytes = b"handfast audit 1".to_vec();
+        bytes.extend(previous.as_bytes());
+        let mut add = |kind: u8, value: &[u8]| {
+            bytes.push(kind);
+            bytes.extend((value.len() as u64).to_le_bytes());
+            bytes.extend(value);
+        };
+        add(1, &7_i64.to_le_bytes());
+        add(1, &1_i64.to_le_bytes());
+        add(2, b"intent");
+        add(1, &5_i64.to_le_bytes());
+        add(2, b"c");
+        add(0, b"");
+        for text in [&b"cli"[..], b"msc", b"execute"] {
+            add(2, text);
+        }
+        for _ in 0..5 {
+            add(0, b"");
+        }
+        add(1, &300_i64.to_le_bytes());
+        for _ in 0..3 {
+            add(0, b"");
+        }
+        assert_eq!(digest(&previous, row.values(7)), Hash::of(&bytes));
+    }
+
+    #[test]
+    fn bytes_that_move_from_one_field_to_the_next_change_the_hash() {
+        // With only the type between the fields, these two would have the same encoding.
+        let row = |door: &str, dialect: &str| {
+            AuditRow::new(Kind::Call, Timestamp::UNIX_EPOCH, "c", door, dialect, "file_read")
+        };
+        let (one, other) = (row("x\u{2}y", "z"), row("x", "y\u{2}z"));
+        let hash = |row: &AuditRow| digest(&Hash::GENESIS, row.values(1));
+        assert_ne!(hash(&one), hash(&other));
+        assert_eq!(hash(&one), hash(&one.clone()));
+    }
+}
