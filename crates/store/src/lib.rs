@@ -87,8 +87,8 @@ impl Store {
     }
 
     /// Writes the audit rows that wait, makes them outlive a power loss, and ends the writer thread. Later
-    /// rows are refused; everything else still works. Dropping the store does the same without saying what
-    /// failed.
+    /// rows are refused; everything else still works. Blocks on the disk. Dropping the store does the same
+    /// without saying what failed.
     pub fn close(&self) -> Result<(), StoreError> {
         let result = self.audit.close();
         self.database.close_idle();
