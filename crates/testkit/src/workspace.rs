@@ -14,8 +14,8 @@ use crate::{FixedClock, Permissive};
 /// Paths are relative to the workspace; `../outside` is the folder beside it.
 pub struct Workspace {
     /// Keeps the folder until the test ends.
-    _folder: tempfile::TempDir,
-    workspace: PathBuf,
+    _kept: tempfile::TempDir,
+    path: PathBuf,
     guard: Arc<dyn Guard>,
     services: Services,
     listed: Vec<(PathBuf, Right)>,
@@ -37,8 +37,8 @@ impl Workspace {
             fs::create_dir(folder).expect("a folder in the temporary folder");
         }
         Self {
-            _folder: folder,
-            workspace,
+            _kept: folder,
+            path: workspace,
             guard: Arc::new(Permissive),
             services: Services::default(),
             listed: Vec::new(),
@@ -77,12 +77,12 @@ impl Workspace {
 
     /// The workspace itself: absolute, without links.
     pub fn path(&self) -> &Path {
-        &self.workspace
+        &self.path
     }
 
     /// A path in the workspace.
     pub fn at(&self, path: &str) -> PathBuf {
-        self.workspace.join(path)
+        self.path.join(path)
     }
 
     /// Writes a file, and makes the folders around it.
@@ -130,13 +130,13 @@ impl Workspace {
 
     /// Where calls happen.
     pub fn place(&self) -> Place {
-        Place { workspace: self.workspace.clone() }
+        Place { workspace: self.path.clone() }
     }
 
     /// The roots of a call: the workspace, and what was listed.
     pub fn roots(&self) -> Roots {
         let open = |path: &Path, right| Root::open(path, right).expect("a root");
-        let mut roots = vec![open(&self.workspace, Right::Write)];
+        let mut roots = vec![open(&self.path, Right::Write)];
         roots.extend(self.listed.iter().map(|(path, right)| open(path, *right)));
         Roots::new(roots, self.guard.clone())
     }
