@@ -1,0 +1,183 @@
+//! What hostile programs try, and what they get.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::process;
+
+use crate::support::{Place, stderr};
+
+const EPERM: i32 = 1;
+const ENOSYS: i32 = 38;
+const SIGSYS: i32 = 31;
+
+fn results(text: &str) -> BTreeMap<&str, i32> {
+    text.lines()
+        .map(|line| {
+            let (name, errno) = line.split_once(' ').unwrap();
+            (name, errno.parse().unwrap())
+        })
+        .collect()
+}
+
+#[test]
+fn hostile_system_calls_are_refused_and_ordinary_ones_work() {
+    let place = Place::new();
+    place.build("attempts", include_str!("attempts.c"));
+    let inside = place.output("./attempts");
+    let inside = results(&inside);
+
+    let allowed = [
+        "call-nothing",
+        "clone-plain",
+        "socket-inet",
+        "socket-inet6",
+        "socket-route",
+        "socket-unix",
+        "terminal-size",
+    ];
+    assert!(inside.len() > 50, "the program has come to its end: {inside:?}");
+    for (name, errno) in &inside {
+        let expected = match *name {
+            name if allowed.contains(&name) => 0,
+            "clone3-user" | "clone3-plain" => ENOSYS,
+            "call-i386" | "call-x32" => SIGSYS,
+            _ => EPERM,
+        };
+        assert_eq!(*errno, expected, "{name}");
+    }
+
+    // The control: outside, what is harmless is allowed, or a bad argument is all that is wrong with it.
+    let outside = process::Command::new(place.path("attempts")).arg("harmless").output().unwrap();
+    let outside = String::from_utf8(outside.stdout).unwrap();
+    let outside = results(&outside);
+    for harmless in ["unshare", "ptrace", "vm_readv", "vm_writev", "clone3-plain"] {
+        assert_eq!(outside[harmless], 0, "{harmless}");
+    }
+    for malformed in ["io_uring_enter", "io_uring_register", "pidfd_getfd"] {
+        assert!(![0, EPERM].contains(&outside[malformed]), "{malformed} {}", outside[malformed]);
+    }
+}
+
+#[test]
+fn no_capability_is_left_and_none_can_be_gained() {
+    let place = Place::new();
+    let status = place.output("cat /proc/self/status");
+    for line in [
+        "CapInh:\t0000000000000000",
+        "CapPrm:\t0000000000000000",
+        "CapEff:\t0000000000000000",
+        "CapBnd:\t0000000000000000",
+        "CapAmb:\t0000000000000000",
+        "NoNewPrivs:\t1",
+        "Seccomp:\t2",
+        "Uid:\t1000\t1000\t1000\t1000",
+        "Gid:\t1000\t1000\t1000\t1000",
+    ] {
+        assert!(status.lines().any(|found| found == line), "{line}\n{status}");
+    }
+    assert_eq!(place.output("cat /proc/sys/user/max_user_namespaces"), "0\n");
+}
+
+#[test]
+fn a_server_of_the_host_cannot_be_reached_and_one_of_the_cell_can() {
+    let place = Place::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    TcpStream::connect(("127.0.0.1", port)).unwrap();
+    listener.accept().unwrap();
+
+    place.write(
+        "connect.py",
+        "import socket, sys\n\
+         def attempt(address):\n    \
+             try:\n        socket.create_connection(address, 5).close()\n        return 'connected'\n    \
+             except OSError as error:\n        return type(error).__name__\n\
+         own = socket.create_server(('127.0.0.1', 0))\n\
+         print(attempt(own.getsockname()), attempt(('127.0.0.1', int(sys.argv[1]))), attempt(('192.0.2.1', 80)))\n",
+    );
+    let output = place.output(&format!("/usr/bin/python3 connect.py {port}"));
+    assert_eq!(output, "connected ConnectionRefusedError OSError\n");
+    listener.set_nonblocking(true).unwrap();
+    assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    assert_eq!(place.output("tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '"), "lo\n");
+}
+
+#[test]
+fn an_abstract_socket_of_the_host_cannot_be_reached() {
+    let place = Place::new();
+    let name = format!("handfast-test-{}", process::id());
+    let address = SocketAddr::from_abstract_name(&name).unwrap();
+    let _listener = UnixListener::bind_addr(&address).unwrap();
+    UnixStream::connect_addr(&address).unwrap();
+    let outcome = place.sh(&format!(
+        "/usr/bin/python3 -c 'import socket; s=socket.socket(socket.AF_UNIX); s.connect(\"\\0{name}\")'"
+    ));
+    assert!(stderr(&outcome).contains("ConnectionRefusedError"), "{}", stderr(&outcome));
+}
+
+#[test]
+fn no_process_of_the_host_is_visible() {
+    let place = Place::new();
+    let seen = place.output("for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline; echo; done; echo $$");
+    assert!(seen.contains(sandbox::shell()), "its own processes are: {seen}");
+    let own_name = std::env::current_exe().unwrap();
+    assert!(!seen.contains(own_name.to_str().unwrap()), "{seen}");
+    assert_eq!(seen.lines().last(), Some("2"), "process ids start anew");
+    let outcome = place.sh("kill -0 1; cat /proc/1/environ /proc/1/cmdline /proc/1/maps; ls /proc/1/fd");
+    assert_eq!(
+        crate::support::stdout(&outcome),
+        "",
+        "the first process of the cell shows nothing of its memory"
+    );
+}
+
+#[test]
+fn no_descriptor_of_the_caller_is_inherited() {
+    let place = Place::new();
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    // One that programs do inherit, as the control shows.
+    rustix::io::fcntl_setfd(writer.as_fd(), rustix::io::FdFlags::empty()).unwrap();
+    let own = process::Command::new("ls").arg("/proc/self/fd").output().unwrap();
+    let number = writer.as_raw_fd().to_string();
+    assert!(String::from_utf8(own.stdout).unwrap().lines().any(|fd| fd == number));
+
+    let outcome = place.output("echo /proc/self/fd/*; sleep 0.01 & echo $!");
+    let descriptors: Vec<_> = outcome.lines().next().unwrap().split(' ').collect();
+    // The shell itself holds the folder open that it lists.
+    assert_eq!(descriptors, ["/proc/self/fd/0", "/proc/self/fd/1", "/proc/self/fd/2", "/proc/self/fd/3"]);
+    let target = place.output("readlink /proc/self/fd/0");
+    assert_eq!(target, "/dev/null\n");
+    drop(writer);
+    let mut rest = Vec::new();
+    reader.read_to_end(&mut rest).unwrap();
+    assert!(rest.is_empty());
+}
+
+#[test]
+fn neither_environment_nor_shared_memory_of_the_caller_is_there() {
+    let place = Place::new();
+    assert!(std::env::vars_os().count() > 0);
+    assert!(!place.output("env").contains("CARGO"));
+    assert_eq!(
+        place.output("ls -A /dev/shm /tmp/.X11-unix 2>/dev/null; ipcs -m | grep -c 0x; true"),
+        "/dev/shm:\n0\n"
+    );
+}
+
+#[test]
+fn covered_parts_of_the_process_table_are_empty_and_settings_cannot_be_written() {
+    let place = Place::new();
+    assert_eq!(place.output("cat /proc/keys /proc/kcore /proc/timer_list 2>/dev/null | wc -c"), "0\n");
+    for line in [
+        "echo x > /proc/sysrq-trigger",
+        "echo x > /proc/sys/kernel/hostname",
+        "echo 1 > /proc/sys/vm/drop_caches",
+    ] {
+        assert_ne!(place.sh(line).exit, sandbox::Exit::Code(0), "{line}");
+    }
+    assert!(!place.output("cat /proc/self/stat").is_empty());
+}
