@@ -1,29 +1,279 @@
-//! The life of a call, and what it needs: the registry, approvals, lanes.
+//! The life of a call, and what it needs: the registry, approvals, lanes, the cell that the policy chose.
 //!
-//! [`Engine::call`] is the one way in, from every door.
-//! The engine knows no tool by name, no wire format, and reads no configuration or environment.
+//! [`Engine::call`] is the one way in, from every door; `life.rs` has its layers in their order.
+//! The engine knows no tool by name and no wire format, and reads no configuration and no environment.
 
+mod admit;
 mod approve;
+mod cache;
+mod call;
+mod cell;
+mod cover;
+mod keep;
+mod life;
+mod reach;
+mod record;
+mod redact;
 mod registry;
 mod request;
+mod stopping;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use policy::Policy;
+use serde::Serialize;
+use serde_json::Value;
+use store::Store;
+use tool::{
+    AnyTool, CallId, CallResult, Catalogue, Clock, Code, Context, Outputs, Place, Services, Stop, StopReason,
+    ToolError,
+};
 
 pub use approve::{Answer, Approval, Asker, NoAsker};
+pub use cell::CellSetup;
+pub use redact::{Covered, Redactor};
 pub use registry::{DuplicateTool, Registry};
 pub use request::{CallRequest, Caller, Door};
 
-/// Being built.
-pub struct Engine;
+use call::Call;
+use stopping::StopOnDrop;
+
+/// What an engine is made of.
+pub struct Parts {
+    /// Where calls happen.
+    pub place: Place,
+    /// What decides.
+    pub policy: Arc<Policy>,
+    /// Everything durable.
+    pub store: Arc<Store>,
+    /// The tools.
+    pub registry: Registry,
+    /// The same tools, for the tool that lists them.
+    pub catalogue: Catalogue,
+    /// The wall clock.
+    pub clock: Arc<dyn Clock>,
+    /// What the cells have in common.
+    pub cell: CellSetup,
+    /// The secrets to cover.
+    pub redactor: Redactor,
+}
+
+/// The runtime of tools. Share it behind an `Arc`.
+pub struct Engine {
+    place: Place,
+    policy: Arc<Policy>,
+    store: Arc<Store>,
+    registry: Registry,
+    clock: Arc<dyn Clock>,
+    cell: CellSetup,
+    redactor: Redactor,
+    services: Services,
+    reach: reach::Reach,
+    grants: approve::SessionGrants,
+    lanes: admit::Lanes,
+    cache: cache::Cache,
+    running: Mutex<HashMap<CallId, Stop>>,
+    ended: tokio::sync::Notify,
+    closed: AtomicBool,
+}
+
+/// What the policy would decide on a call (`handfast check`).
+#[derive(Debug, Serialize)]
+pub struct Checked {
+    /// `pass`, `check` or `deny`.
+    pub decision: policy::Verdict,
+    /// The level of the call.
+    pub level: tool::Level,
+    /// When humans are asked.
+    pub mode: policy::Mode,
+    /// The profile that decided.
+    pub profile: String,
+    /// The rule that decided, with where it is written.
+    pub rule: String,
+    /// The line of the decision list that applied, from 1 to 9.
+    pub line: u8,
+    /// Why.
+    pub reason: String,
+    /// What would change it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+    /// The part of the call that decided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part: Option<String>,
+    /// Everything the call would do.
+    pub effects: Vec<policy::Part>,
+}
 
 impl Engine {
+    /// Puts the parts together.
+    ///
+    /// # Errors
+    /// Where the workspace cannot be opened.
+    pub fn new(parts: Parts) -> Result<Self, roots::RootsError> {
+        let Parts { place, policy, store, registry, catalogue, clock, cell, redactor } = parts;
+        let mut services = Services::default();
+        services.insert(Arc::new(catalogue));
+        services.insert::<Arc<dyn Outputs>>(Arc::new(Arc::new(keep::StoredOutputs(store.clone()))));
+        Ok(Self {
+            reach: reach::Reach::open(policy.clone(), &place)?,
+            place,
+            policy,
+            store,
+            registry,
+            clock,
+            cell,
+            redactor,
+            services,
+            grants: approve::SessionGrants::default(),
+            lanes: admit::Lanes::default(),
+            cache: cache::Cache::default(),
+            running: Mutex::default(),
+            ended: tokio::sync::Notify::new(),
+            closed: AtomicBool::new(false),
+        })
+    }
+
     /// The tools, in order.
-    pub fn tools(&self) -> &[std::sync::Arc<dyn tool::AnyTool>] {
-        &[]
+    pub fn tools(&self) -> &[Arc<dyn AnyTool>] {
+        self.registry.tools()
     }
-    /// Makes one call.
-    pub async fn call(self: &std::sync::Arc<Self>, request: CallRequest) -> tool::CallResult {
-        drop(request);
-        std::future::pending().await
+
+    /// Makes one call. Needs a tokio runtime around it.
+    ///
+    /// The call goes on by itself until it is done, so that its end is recorded whatever happens to the caller; a caller that
+    /// drops this future cancels it.
+    pub async fn call(self: &Arc<Self>, request: CallRequest) -> CallResult {
+        self.begin(request, None).await
     }
-    /// Stops every call and waits until they have ended.
-    pub async fn shutdown(&self) {}
+
+    /// Answers a message that holds no call which could be made: too large, malformed. It is recorded like any call.
+    pub async fn refuse(self: &Arc<Self>, request: CallRequest, error: ToolError) -> CallResult {
+        self.begin(request, Some(error)).await
+    }
+
+    async fn begin(self: &Arc<Self>, request: CallRequest, refused: Option<ToolError>) -> CallResult {
+        let stop = request.stop.clone();
+        let call = Call::arrived(request, self.clock.now(), new_call_id(self.clock.as_ref()));
+        let broken_off = call.broken_off();
+        let running = Running::enter(self.clone(), call.id.clone(), stop.clone());
+        let on_drop = StopOnDrop(Some(stop));
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        let engine = self.clone();
+        tokio::spawn(async move {
+            let refused = refused.or_else(|| engine.closed.load(Ordering::SeqCst).then(shut_down));
+            let result = engine.life(call, refused).await;
+            drop(running);
+            // Where the caller is gone, the answer has nobody to go to.
+            let _ = sender.send(result);
+        });
+        let result = receiver.await;
+        on_drop.disarm();
+        result.unwrap_or(broken_off)
+    }
+
+    /// What the policy would decide on a call. Looks paths up, changes nothing, records nothing.
+    ///
+    /// # Errors
+    /// `ENOTFOUND` for an unknown tool, `EVALIDATION` for wrong arguments.
+    pub fn check(&self, tool: &str, arguments: Value) -> Result<Checked, ToolError> {
+        let tool = self.registry.find(tool, &arguments)?;
+        let plan = tool.prepare(arguments, &self.place)?.plan;
+        let effects = reach::Reach::lead(&plan.effects);
+        let level = plan.level.unwrap_or(tool.spec().level);
+        let decision = self.policy.decide(&policy::Request {
+            tool: tool.spec().name,
+            level,
+            parts: &effects,
+            undoable_in_force: false,
+            background: false,
+        });
+        Ok(Checked {
+            decision: decision.verdict,
+            level: decision.level,
+            mode: self.policy.mode(),
+            profile: self.policy.profile().to_owned(),
+            rule: decision.rule.to_string(),
+            line: decision.line.number(),
+            reason: decision.reason,
+            hint: decision.hint,
+            part: decision.part,
+            effects,
+        })
+    }
+
+    /// Stops every call and waits until each has ended and is recorded. Later calls are refused.
+    pub async fn shutdown(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+        loop {
+            let ended = self.ended.notified();
+            tokio::pin!(ended);
+            ended.as_mut().enable();
+            let stops: Vec<Stop> = {
+                let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+                running.values().cloned().collect()
+            };
+            if stops.is_empty() {
+                return;
+            }
+            for stop in stops {
+                stop.request(StopReason::Cancelled);
+            }
+            ended.await;
+        }
+    }
+
+    /// What a tool gets for one call.
+    fn context(&self, call: &Call, lane: tool::Lane) -> Result<Context, ToolError> {
+        let mut services = self.services.clone();
+        services.insert(Arc::new(self.reach.roots(&call.effects, call.approved_by.is_some())?));
+        if lane == tool::Lane::Command {
+            services.insert(Arc::new(cell::specification(&self.cell, &self.policy, &self.place)));
+        }
+        let mut context = Context::new(
+            call.id.clone(),
+            call.session.clone(),
+            self.place.clone(),
+            call.timeout,
+            self.clock.clone(),
+            services,
+        );
+        context.stop = call.stop.clone();
+        context.progress = call.progress.clone();
+        Ok(context)
+    }
+}
+
+fn shut_down() -> ToolError {
+    ToolError::new(Code::Unavailable, "this runtime is shutting down").retry(tool::Retry::Now)
+}
+
+/// An id that sorts by time: 12 hexadecimal digits of milliseconds, 10 of chance.
+fn new_call_id(clock: &dyn Clock) -> CallId {
+    let mut chance = [0_u8; 5];
+    // Without the system's random source the time alone still tells calls of one process apart well enough for a name.
+    let _ = getrandom::fill(&mut chance);
+    let chance = chance.iter().fold(0_u64, |all, byte| all << 8 | u64::from(*byte));
+    CallId(format!("{:012x}{chance:010x}", clock.now().as_millisecond().max(0)))
+}
+
+/// A call that runs, as [`Engine::shutdown`] sees it.
+struct Running {
+    engine: Arc<Engine>,
+    call: CallId,
+}
+
+impl Running {
+    fn enter(engine: Arc<Engine>, call: CallId, stop: Stop) -> Self {
+        engine.running.lock().unwrap_or_else(PoisonError::into_inner).insert(call.clone(), stop);
+        Self { engine, call }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.engine.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.call);
+        self.engine.ended.notify_waiters();
+    }
 }

@@ -71,7 +71,8 @@ impl Registry {
     fn unknown(&self, name: &str) -> ToolError {
         let shown: String = name.chars().take(100).collect();
         let error = ToolError::new(Code::NotFound, format!("there is no tool named `{shown}`"));
-        let nearest = self.ordered.iter().map(|tool| tool.spec().name).min_by_key(|known| distance(known, &shown));
+        let nearest =
+            self.ordered.iter().map(|tool| tool.spec().name).min_by_key(|known| distance(known, &shown));
         match nearest.filter(|known| distance(known, &shown) <= 4) {
             Some(known) => error.hint(format!("did you mean `{known}`?")),
             None => error.hint("`handfast tools` lists the tools"),

@@ -17,6 +17,8 @@ pub struct CallRequest {
     pub stop: Stop,
     /// Where progress goes.
     pub progress: Arc<dyn Progress>,
+    /// Whether a read may be answered from the cache: up to 60 s old, unless this runtime changed something since.
+    pub cache: bool,
 }
 
 /// Who calls, and who can be asked.

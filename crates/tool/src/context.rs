@@ -27,6 +27,8 @@ pub struct Context {
     /// The mechanisms of the runtime, by type: the roots, the cell, the catalogue, ...
     pub services: Services,
     wholes: Mutex<Vec<Whole>>,
+    enforced: Mutex<Option<Vec<String>>>,
+    warnings: Mutex<Vec<String>>,
 }
 
 /// A text that did not fit into memory, whole, in a file.
@@ -60,6 +62,8 @@ impl Context {
             progress: Arc::new(Unreported),
             services,
             wholes: Mutex::default(),
+            enforced: Mutex::default(),
+            warnings: Mutex::default(),
         }
     }
 
@@ -69,6 +73,26 @@ impl Context {
     /// `EUNAVAILABLE` where this runtime was composed without it.
     pub fn service<T: Any + Send + Sync>(&self) -> Result<Arc<T>, ToolError> {
         self.services.get::<T>()
+    }
+
+    /// Says what the cell of this call really enforced, for `meta.sandbox` and the audit.
+    pub fn report_enforced(&self, facts: Vec<String>) {
+        *self.enforced.lock().unwrap_or_else(PoisonError::into_inner) = Some(facts);
+    }
+
+    /// What was enforced, where a cell was used.
+    pub fn enforced(&self) -> Option<Vec<String>> {
+        self.enforced.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Says that something beside the call itself went wrong; it comes with the answer, as `meta.warnings`.
+    pub fn warn(&self, warning: String) {
+        self.warnings.lock().unwrap_or_else(PoisonError::into_inner).push(warning);
+    }
+
+    /// What was said so, for the layer that hands it on.
+    pub fn take_warnings(&self) -> Vec<String> {
+        std::mem::take(&mut self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Keeps the whole of a text whose shortened form stands in `field` of the output.

@@ -73,6 +73,31 @@ pub struct Meta {
     /// Whether the answer came from the cache.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub cached: bool,
+    /// What went wrong beside the call itself, such as an output that could not be kept.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+impl Meta {
+    /// What is known of a call when it arrives.
+    pub fn arrived(call_id: CallId, at: Timestamp) -> Self {
+        Self {
+            call_id,
+            started_at: at,
+            ended_at: at,
+            duration_ms: 0,
+            decision: None,
+            rule: None,
+            approved_by: None,
+            sandbox: None,
+            checkpoint: None,
+            truncated: false,
+            output_ref: None,
+            outputs: Vec::new(),
+            cached: false,
+            warnings: Vec::new(),
+        }
+    }
 }
 
 /// The whole of one shortened text.

@@ -1,0 +1,157 @@
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use policy::{Decision, Line, Part};
+use serde_json::Value;
+use tool::{
+    CallId, CallResult, EffectState, Held, KeptOutput, Level, Meta, Outcome, Place, Progress, SessionId,
+    Stop, ToolError,
+};
+
+use crate::redact::Redactor;
+use crate::{Approval, Asker, CallRequest, Door, reach, record};
+
+/// One call on its way through the layers, each of which adds what it found out.
+pub(crate) struct Call {
+    pub(crate) id: CallId,
+    pub(crate) session: SessionId,
+    pub(crate) door: Door,
+    pub(crate) dialect: &'static str,
+    pub(crate) asker: Arc<dyn Asker>,
+    pub(crate) stop: Stop,
+    pub(crate) progress: Arc<dyn Progress>,
+    pub(crate) tool: String,
+    pub(crate) cache: bool,
+    /// Taken by the plan layer.
+    pub(crate) arguments: Value,
+    /// The arguments as the audit may see them: secrets covered, long texts cut.
+    pub(crate) noted_arguments: Value,
+    /// BLAKE3 of the whole arguments, hexadecimal.
+    pub(crate) arguments_digest: String,
+    pub(crate) level: Level,
+    pub(crate) timeout: Duration,
+    pub(crate) effects: Vec<Part>,
+    pub(crate) decision: Option<Decision>,
+    pub(crate) approved_by: Option<String>,
+    pub(crate) intent_recorded: bool,
+    pub(crate) sandbox: Option<Vec<String>>,
+    pub(crate) cached: bool,
+    pub(crate) truncated: bool,
+    pub(crate) outputs: Vec<KeptOutput>,
+    pub(crate) warnings: Vec<String>,
+    pub(crate) held: Held,
+    started_at: Timestamp,
+    started: Instant,
+}
+
+impl Call {
+    pub(crate) fn arrived(request: CallRequest, now: Timestamp, id: CallId) -> Self {
+        let CallRequest { tool, arguments, caller, stop, progress, cache } = request;
+        Self {
+            id,
+            session: caller.session,
+            door: caller.door,
+            dialect: caller.dialect,
+            asker: caller.asker,
+            stop,
+            progress,
+            tool,
+            cache,
+            arguments,
+            noted_arguments: Value::Null,
+            arguments_digest: String::new(),
+            level: Level::Critical,
+            timeout: Duration::ZERO,
+            effects: Vec::new(),
+            decision: None,
+            approved_by: None,
+            intent_recorded: false,
+            sandbox: None,
+            cached: false,
+            truncated: false,
+            outputs: Vec::new(),
+            warnings: Vec::new(),
+            held: Held::default(),
+            started_at: now,
+            started: Instant::now(),
+        }
+    }
+
+    /// The answer for the case that the engine itself breaks off.
+    pub(crate) fn broken_off(&self) -> CallResult {
+        let error = ToolError::internal("the call broke off inside Handfast").effect(EffectState::Maybe);
+        let meta = Meta::arrived(self.id.clone(), self.started_at);
+        CallResult { outcome: Outcome::Err(error), meta, held: Held::default() }
+    }
+
+    /// How the policy sees the call.
+    pub(crate) fn policy_request<'a>(&'a self, tool: &'a str) -> policy::Request<'a> {
+        policy::Request {
+            tool,
+            level: self.level,
+            parts: &self.effects,
+            undoable_in_force: false,
+            background: false,
+        }
+    }
+
+    /// Notes the arguments for the audit and for binding an approval to them, before the tool takes them.
+    pub(crate) fn note_arguments(&mut self, redactor: &Redactor) {
+        self.arguments_digest = record::digest(&self.arguments);
+        self.noted_arguments = record::abbreviated(&self.arguments, redactor);
+    }
+
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// What a yes for the session covers: this tool with exactly these effects.
+    pub(crate) fn scope(&self) -> String {
+        record::digest(&(&self.tool, &self.effects))
+    }
+
+    /// Exactly this call: the tool, its arguments, its effects.
+    pub(crate) fn digest(&self) -> String {
+        record::digest(&(&self.tool, &self.arguments_digest, &self.effects))
+    }
+
+    /// The question to a human.
+    pub(crate) fn approval(&self, decision: &Decision, place: &Place) -> Approval {
+        let effects: Vec<String> = self.effects.iter().map(|part| reach::line(part, place)).collect();
+        // What cannot be taken back and what looks dangerous is asked about every single time.
+        let once_only = decision.level == Level::Critical || decision.line == Line::Dangerous;
+        let session_covers = (!once_only)
+            .then(|| format!("`{}` again with exactly these effects: {}", self.tool, effects.join("; ")));
+        Approval {
+            id: format!("a{}", self.id),
+            call: self.id.clone(),
+            tool: self.tool.clone(),
+            level: self.level,
+            effects,
+            reason: decision.reason.clone(),
+            rule: decision.rule.to_string(),
+            session_covers,
+            digest: self.digest(),
+        }
+    }
+
+    /// The end of the life: the result that the door hands out.
+    pub(crate) fn answered(self, outcome: Outcome, now: Timestamp) -> CallResult {
+        let mut meta = Meta::arrived(self.id.clone(), self.started_at);
+        meta.ended_at = now;
+        meta.duration_ms = u64::try_from(self.elapsed().as_millis()).unwrap_or(u64::MAX);
+        if let Some(decision) = &self.decision {
+            meta.decision = Some(decision.verdict.as_str().to_owned());
+            meta.rule = Some(decision.rule.to_string());
+        }
+        meta.approved_by = self.approved_by;
+        meta.sandbox = self.sandbox;
+        meta.truncated = self.truncated;
+        meta.output_ref = self.outputs.first().map(|kept| kept.output_ref.clone());
+        meta.outputs = self.outputs;
+        meta.cached = self.cached;
+        meta.warnings = self.warnings;
+        CallResult { outcome, meta, held: self.held }
+    }
+}

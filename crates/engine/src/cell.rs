@@ -1,0 +1,88 @@
+//! The cell that the policy chose for a call: what it shows, what it hides, what it freezes.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use policy::{Denied, Policy};
+use sandbox::CellSpec;
+use tool::Place;
+
+/// What the cells of this runtime have in common, found out once by whoever composes it.
+#[derive(Debug, Clone, Default)]
+pub struct CellSetup {
+    /// Toolchain folders, shown read-only.
+    pub read_only: Vec<PathBuf>,
+    /// Files in them that must be absent: credentials.
+    pub masked: Vec<PathBuf>,
+    /// `PATH`.
+    pub search_path: Vec<PathBuf>,
+    /// What is added to the environment that is built from nothing.
+    pub environment: BTreeMap<OsString, OsString>,
+    /// Small files for the private home folder.
+    pub home_files: Vec<(PathBuf, Vec<u8>)>,
+    /// Where output that outgrows memory goes.
+    pub spool_directory: PathBuf,
+}
+
+/// Bytes kept of each stream of a command, unless the profile says otherwise.
+const OUTPUT_LIMIT: u64 = 256 * 1024 * 1024;
+
+/// The cell for one call.
+///
+/// Walks the roots for files that the deny lists name: the next form of the cell keeps that set fresh instead.
+pub(crate) fn specification(setup: &CellSetup, policy: &Policy, place: &Place) -> CellSpec {
+    let workspace = &place.workspace;
+    let mut spec = CellSpec {
+        workspace: workspace.clone(),
+        read_only: setup.read_only.clone(),
+        masked: setup.masked.clone(),
+        search_path: setup.search_path.clone(),
+        environment: setup.environment.clone(),
+        home_files: setup.home_files.clone(),
+        spool_directory: setup.spool_directory.clone(),
+        output_limit: policy.limits().output_bytes.unwrap_or(OUTPUT_LIMIT),
+        ..CellSpec::default()
+    };
+    let mut shown = vec![workspace.clone()];
+    for root in policy.roots().iter().filter(|root| root.path != *workspace) {
+        // A pattern lists a part of this folder only; the cell cannot show just that part, so it shows none of it.
+        if !root.whole || !root.path.exists() {
+            continue;
+        }
+        shown.push(root.path.clone());
+        let rights = if root.write { &mut spec.read_write } else { &mut spec.read_only };
+        rights.push(root.path.clone());
+    }
+    for root in &shown {
+        hide(root, policy.denied_reads(), policy.denied_writes(), &mut spec);
+    }
+    // What no tool can write: frozen where it lies in what the cell shows and exists.
+    let below_a_root = |path: &&Path| shown.iter().any(|root| path.starts_with(root) && path.exists());
+    spec.frozen.extend(policy.protected().filter(below_a_root).map(Path::to_owned));
+    spec
+}
+
+/// Adds what the deny lists name below a folder. Links are not followed: what they lead to has its own name.
+fn hide(folder: &Path, reads: Denied<'_>, writes: Denied<'_>, spec: &mut CellSpec) {
+    // A folder that cannot be read here cannot be read in the cell either.
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let Ok(kind) = entry.file_type() else { continue };
+        if kind.is_symlink() {
+            continue;
+        }
+        let path = entry.path();
+        if reads.is_denied(&path, kind.is_dir()) {
+            spec.masked.push(path);
+            continue;
+        }
+        if writes.is_denied(&path, kind.is_dir()) {
+            spec.frozen.push(path.clone());
+        }
+        if kind.is_dir() {
+            hide(&path, reads, writes, spec);
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! The answer as it may be shown: text bounded, first and last parts kept, the whole by reference.
+
+use serde_json::Value;
+use tool::{TextCap, Whole};
+
+/// What a shortened text was before.
+pub(crate) enum Original {
+    /// The text itself.
+    Text(String),
+    /// A file that a tool kept aside because the text did not fit into memory.
+    Kept(Whole),
+}
+
+/// One text that was shortened, and where it stood.
+pub(crate) struct Shortened {
+    /// The place in the data, such as `stdout` or `matches.0.text`.
+    pub(crate) field: String,
+    /// The whole.
+    pub(crate) original: Original,
+}
+
+/// Bounds the text of an answer and hands back what was shortened, the longest first.
+pub(crate) fn bound(data: &mut Value, cap: TextCap, wholes: Vec<Whole>) -> Vec<Shortened> {
+    let mut shortened = match cap {
+        TextCap::ByArguments => Vec::new(),
+        TextCap::Default => shorten(data, TextCap::DEFAULT_CHARACTERS),
+    };
+    for whole in wholes {
+        // What stood in memory was already a part only: the file is the whole.
+        shortened.retain(|other| other.field != whole.field);
+        shortened.push(Shortened { field: whole.field.to_owned(), original: Original::Kept(whole) });
+    }
+    shortened.sort_by_key(|one| {
+        std::cmp::Reverse(match &one.original {
+            Original::Text(text) => text.len() as u64,
+            Original::Kept(whole) => whole.bytes,
+        })
+    });
+    shortened
+}
+
+fn shorten(data: &mut Value, budget: usize) -> Vec<Shortened> {
+    let mut lengths = Vec::new();
+    visit(data, &mut String::new(), &mut |_, text| lengths.push(characters(text)));
+    if lengths.iter().sum::<usize>() <= budget {
+        return Vec::new();
+    }
+    let allowance = allowance(lengths, budget);
+    let mut shortened = Vec::new();
+    visit(data, &mut String::new(), &mut |field, text| {
+        let length = characters(text);
+        if length > allowance {
+            let parts = first_and_last(text, length, allowance);
+            let whole = std::mem::replace(text, parts);
+            shortened.push(Shortened { field: field.to_owned(), original: Original::Text(whole) });
+        }
+    });
+    shortened
+}
+
+/// The most characters that every text may keep so that all together stay in the budget: short texts stay whole, and what
+/// they leave over goes to the long ones.
+fn allowance(mut lengths: Vec<usize>, budget: usize) -> usize {
+    lengths.sort_unstable();
+    let mut left = budget;
+    let count = lengths.len();
+    for (index, length) in lengths.into_iter().enumerate() {
+        let share = left / (count - index);
+        if length > share {
+            return share;
+        }
+        left -= length;
+    }
+    usize::MAX
+}
+
+/// The first and the last part of a text in at most `allowed` characters, with a line between them that says how much is
+/// missing. Cut between characters.
+fn first_and_last(text: &str, length: usize, allowed: usize) -> String {
+    let note_for =
+        |missing: usize| format!("\n[... {missing} characters left out; output_read has the whole ...]\n");
+    let note_length = characters(&note_for(length));
+    if allowed <= note_length {
+        return text.chars().take(allowed).collect();
+    }
+    let kept = allowed - note_length;
+    let (first, last) = (kept - kept / 3, kept / 3);
+    let boundary = |characters: usize| text.char_indices().nth(characters).map_or(text.len(), |(at, _)| at);
+    format!("{}{}{}", &text[..boundary(first)], note_for(length - kept), &text[boundary(length - last)..])
+}
+
+fn characters(text: &str) -> usize {
+    // Bytes bound characters from above, so the count is only needed for long texts.
+    text.chars().count()
+}
+
+fn visit(value: &mut Value, at: &mut String, each: &mut impl FnMut(&str, &mut String)) {
+    match value {
+        Value::String(text) => each(at, text),
+        Value::Array(items) => {
+            for (index, item) in items.iter_mut().enumerate() {
+                below(at, &index.to_string(), |at| visit(item, at, each));
+            }
+        }
+        Value::Object(map) => {
+            for (key, item) in map.iter_mut() {
+                below(at, key, |at| visit(item, at, each));
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+fn below(at: &mut String, name: &str, visit: impl FnOnce(&mut String)) {
+    let length = at.len();
+    if !at.is_empty() {
+        at.push('.');
+    }
+    at.push_str(name);
+    visit(at);
+    at.truncate(length);
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn total(value: &mut Value) -> usize {
+        let mut sum = 0;
+        visit(value, &mut String::new(), &mut |_, text| sum += characters(text));
+        sum
+    }
+
+    #[test]
+    fn a_short_answer_is_left_alone() {
+        let mut data = json!({"stdout": "x".repeat(24_999), "stderr": "y"});
+        let before = data.clone();
+        assert!(bound(&mut data, TextCap::Default, vec![]).is_empty());
+        assert_eq!(data, before);
+    }
+
+    #[test]
+    fn long_texts_share_what_short_ones_leave_and_characters_stay_whole() {
+        let mut data = json!({"a": "short", "list": [{"b": "ä".repeat(30_000)}, {"b": "€".repeat(90_000)}]});
+        let shortened = bound(&mut data, TextCap::Default, vec![]);
+        assert!(total(&mut data) <= TextCap::DEFAULT_CHARACTERS);
+        assert!(total(&mut data) > TextCap::DEFAULT_CHARACTERS - 10);
+        assert_eq!(data["a"], "short");
+        let fields: Vec<_> = shortened.iter().map(|one| one.field.as_str()).collect();
+        assert_eq!(fields, ["list.1.b", "list.0.b"]);
+        assert!(data["list"][1]["b"].as_str().unwrap().contains("characters left out"));
+    }
+
+    #[test]
+    fn the_first_and_the_last_part_are_kept() {
+        let mut data = json!({"stdout": format!("first line\n{}\nlast line", "x".repeat(100_000))});
+        let shortened = bound(&mut data, TextCap::Default, vec![]);
+        let text = data["stdout"].as_str().unwrap();
+        assert!(text.starts_with("first line\n") && text.ends_with("\nlast line"));
+        let Original::Text(whole) = &shortened[0].original else { panic!("no text") };
+        assert_eq!(whole.len(), 100_000 + 21);
+    }
+
+    #[test]
+    fn a_whole_that_was_kept_aside_replaces_the_part_in_memory() {
+        let file = tempfile::tempfile().unwrap();
+        let mut data = json!({"stdout": "x".repeat(30_000), "stderr": ""});
+        let shortened =
+            bound(&mut data, TextCap::Default, vec![Whole { field: "stdout", file, bytes: 1 << 30 }]);
+        assert_eq!(shortened.len(), 1);
+        assert!(matches!(shortened[0].original, Original::Kept(_)));
+    }
+
+    #[test]
+    fn many_tiny_texts_never_overflow_the_budget() {
+        let mut data = json!((0..40_000).map(|number| number.to_string()).collect::<Vec<_>>());
+        bound(&mut data, TextCap::Default, vec![]);
+        assert!(total(&mut data) <= TextCap::DEFAULT_CHARACTERS);
+    }
+}

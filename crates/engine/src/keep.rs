@@ -1,0 +1,67 @@
+//! The whole of what an answer had to shorten, and the way back to it.
+
+use std::fs::File;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use store::{Output, Store, StoreError};
+use tool::{CallId, Code, KeptOutput, Outputs, SessionId, ToolError};
+
+use crate::cover::{Original, Shortened};
+use crate::redact::Redactor;
+
+/// Stores each whole, covered like the answer itself, and gives the references. What cannot be stored is left out.
+pub(crate) fn keep(
+    store: &Store,
+    redactor: &Redactor,
+    call: &CallId,
+    session: &SessionId,
+    now: Timestamp,
+    shortened: Vec<Shortened>,
+) -> Result<Vec<KeptOutput>, StoreError> {
+    let mut kept = Vec::new();
+    for Shortened { field, original } in shortened {
+        let (blob, bytes) = match original {
+            Original::Text(text) => {
+                let blob = store.blobs().put(&mut text.as_bytes())?;
+                (blob, text.len() as u64)
+            }
+            Original::Kept(whole) => (put_covered(store, redactor, whole.file)?, whole.bytes),
+        };
+        let id = format!("{call}.{field}");
+        let output = Output {
+            id: id.clone(),
+            blob,
+            media_type: "text/plain".to_owned(),
+            session: Some(session.0.clone()),
+            created_at: now,
+        };
+        store.outputs().keep(&output)?;
+        kept.push(KeptOutput { field, output_ref: id, bytes, kept_bytes: blob.size });
+    }
+    Ok(kept)
+}
+
+fn put_covered(store: &Store, redactor: &Redactor, file: File) -> Result<store::BlobRef, StoreError> {
+    if redactor.is_empty() {
+        return store.blobs().put_file(file);
+    }
+    store.blobs().put(&mut redactor.reader(file))
+}
+
+/// The kept outputs, for `output_read`.
+pub(crate) struct StoredOutputs(pub(crate) Arc<Store>);
+
+impl Outputs for StoredOutputs {
+    fn open(&self, reference: &str) -> Result<File, ToolError> {
+        let missing = |error: StoreError| match &error {
+            StoreError::OutputUnknown { .. } | StoreError::BlobUnknown { .. } => {
+                let shown: String = reference.chars().take(200).collect();
+                ToolError::new(Code::NotFound, format!("no output is kept as `{shown}`"))
+                    .hint("`meta.output_ref` of an answer has the reference; old outputs are removed in time")
+            }
+            _ => ToolError::new(Code::Runtime, "the kept output cannot be opened").because(error),
+        };
+        self.0.outputs().open(reference).map(|(_, file)| file).map_err(missing)
+    }
+}

@@ -1,0 +1,307 @@
+//! The life of a call. Every call, from every door, goes through these layers in this order.
+//!
+//! | layer | what it does |
+//! |---|---|
+//! | parse | finds the tool, has its schema accept the arguments |
+//! | plan | turns the arguments into effects, and finds where their paths really lead |
+//! | decide | asks the policy |
+//! | approve | asks a human where the policy says `check` |
+//! | admit | waits for a place |
+//! | recall | answers from the cache where the caller opted in |
+//! | record intent | writes down what is about to happen |
+//! | checkpoint | saves what is about to change |
+//! | run | does it, under a deadline |
+//! | cover | covers secrets, bounds the text, keeps the whole by reference |
+//! | record outcome | writes down what came of it |
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use store::{Durability, Kind};
+use tool::{AnyTool, CallResult, Code, Context, EffectState, Outcome, Prepared, StopReason, ToolError};
+
+use crate::admit::Admitted;
+use crate::cache::Generation;
+use crate::call::Call;
+use crate::reach::Reach;
+use crate::stopping::requested;
+use crate::{Answer, Engine, cover, keep, record};
+
+/// How long a tool may take to end after it was told to stop. The cell gives a command 200 ms of it after the polite signal.
+const GRACE: Duration = Duration::from_secs(5);
+
+impl Engine {
+    /// One whole life. Never fails: what goes wrong is the result. A call that its door could not read is `refused` already.
+    pub(crate) async fn life(self: Arc<Self>, mut call: Call, refused: Option<ToolError>) -> CallResult {
+        let lived = match refused {
+            Some(error) => Err(error),
+            None => self.layers(&mut call).await,
+        };
+        let outcome = match lived {
+            Ok(data) => Outcome::Ok(data),
+            Err(error) => Outcome::Err(self.cover_error(error)),
+        };
+        let outcome = self.record_outcome(&call, outcome).await;
+        call.answered(outcome, self.clock.now())
+    }
+
+    async fn layers(self: &Arc<Self>, call: &mut Call) -> Result<Value, ToolError> {
+        let tool = self.parse(call)?;
+        let prepared = self.plan(call, &tool)?;
+        self.decide(call, &tool)?;
+        self.approve(call).await?;
+        let admitted = self.admit(call, &tool, &prepared).await?;
+        if let Some(answer) = self.recall(call, &tool) {
+            return Ok(answer);
+        }
+        self.record_intent(call, &tool).await?;
+        // The checkpoint belongs here. Nothing can be undone yet, and no answer says so: `meta.checkpoint` stays absent.
+        let generation = self.cache.generation();
+        let (context, produced) = self.run(call, &tool, prepared).await?;
+        let answer = self.cover(call, &tool, &context, produced, admitted).await?;
+        self.remember(call, &tool, &answer, generation);
+        Ok(answer)
+    }
+
+    fn parse(&self, call: &mut Call) -> Result<Arc<dyn AnyTool>, ToolError> {
+        if call.arguments.is_null() {
+            // A caller may leave the arguments of a tool without required fields away.
+            call.arguments = Value::Object(serde_json::Map::new());
+        }
+        let tool = self.registry.find(&call.tool, &call.arguments)?.clone();
+        call.note_arguments(&self.redactor);
+        Ok(tool)
+    }
+
+    fn plan(&self, call: &mut Call, tool: &Arc<dyn AnyTool>) -> Result<Prepared, ToolError> {
+        let prepared = tool.prepare(std::mem::take(&mut call.arguments), &self.place)?;
+        call.level = prepared.plan.level.unwrap_or(tool.spec().level);
+        call.timeout = prepared.timeout.unwrap_or(tool.spec().timeout.default).min(tool.spec().timeout.max);
+        call.effects = Reach::lead(&prepared.plan.effects);
+        Ok(prepared)
+    }
+
+    fn decide(&self, call: &mut Call, tool: &Arc<dyn AnyTool>) -> Result<(), ToolError> {
+        let decision = self.policy.decide(&call.policy_request(tool.spec().name));
+        let denied = decision.verdict == policy::Verdict::Deny;
+        let error = denied.then(|| {
+            let error = ToolError::new(Code::Permission, format!("denied: {}", decision.reason));
+            match &decision.hint {
+                Some(hint) => error.hint(hint.clone()),
+                None => error,
+            }
+        });
+        call.decision = Some(decision);
+        error.map_or(Ok(()), Err)
+    }
+
+    async fn approve(&self, call: &mut Call) -> Result<(), ToolError> {
+        let Some(decision) =
+            call.decision.as_ref().filter(|decision| decision.verdict == policy::Verdict::Check)
+        else {
+            return Ok(());
+        };
+        let approval = call.approval(decision, &self.place);
+        let by = if self.grants.covers(&call.session, &call.scope()) {
+            "an approval for this session".to_owned()
+        } else {
+            let answer = tokio::select! {
+                answer = call.asker.ask(&approval) => answer,
+                reason = requested(&call.stop) => return Err(reason.into()),
+            };
+            match answer {
+                Answer::Once { by } => by,
+                Answer::Session { by } => {
+                    if approval.session_covers.is_some() {
+                        self.grants.grant(&call.session, call.scope());
+                    }
+                    by
+                }
+                Answer::Denied { by, message } => {
+                    let said = message.map(|message| format!(": {message}")).unwrap_or_default();
+                    return Err(ToolError::new(Code::Permission, format!("{by} said no{said}"))
+                        .hint("do not try the same call again; ask what to do instead"));
+                }
+                Answer::Nobody { hint } => {
+                    let mut error = ToolError::new(
+                        Code::Approval,
+                        format!("this call needs an approval: {}", approval.reason),
+                    )
+                    .hint(hint);
+                    error.approval_id = Some(approval.id);
+                    return Err(error);
+                }
+            }
+        };
+        // What was agreed to is what was shown. Where a path leads elsewhere by now, that is another call.
+        if Reach::lead_again(&call.effects) != call.effects {
+            return Err(ToolError::new(
+                Code::Permission,
+                "a path of this call leads elsewhere than when the approval was asked for",
+            )
+            .hint("make the call again; it will be asked about as it is now"));
+        }
+        call.approved_by = Some(by);
+        Ok(())
+    }
+
+    async fn admit(
+        &self,
+        call: &Call,
+        tool: &Arc<dyn AnyTool>,
+        prepared: &Prepared,
+    ) -> Result<Admitted, ToolError> {
+        self.lanes.admit(tool.spec().lane, prepared.answer_bytes, &call.stop).await
+    }
+
+    fn recall(&self, call: &mut Call, tool: &Arc<dyn AnyTool>) -> Option<Value> {
+        if !call.cache || !tool.spec().class.reads_only {
+            return None;
+        }
+        let answer = self.cache.get(&call.digest(), Instant::now())?;
+        call.cached = true;
+        Some(answer)
+    }
+
+    async fn record_intent(&self, call: &mut Call, tool: &Arc<dyn AnyTool>) -> Result<(), ToolError> {
+        if tool.spec().class.reads_only {
+            return Ok(());
+        }
+        let leaves = call.effects.iter().any(|part| part.effect.leaves_the_machine());
+        let durability = if leaves { Durability::Flushed } else { Durability::Committed };
+        let row = record::row(Kind::Intent, call, self.clock.now());
+        self.store.audit().append(row, durability).await.map_err(|error| {
+            ToolError::new(
+                Code::Runtime,
+                format!("the audit cannot be written, so nothing was done: {error}"),
+            )
+            .because(error)
+        })?;
+        call.intent_recorded = true;
+        Ok(())
+    }
+
+    async fn run(
+        self: &Arc<Self>,
+        call: &mut Call,
+        tool: &Arc<dyn AnyTool>,
+        prepared: Prepared,
+    ) -> Result<(Arc<Context>, Result<Value, ToolError>), ToolError> {
+        let context = Arc::new(self.context(call, tool.spec().lane)?);
+        let running = context.clone();
+        let runtime = tokio::runtime::Handle::current();
+        // A thread of its own: tools may block. It is the runtime's, so it ends with the process at the latest.
+        let mut task =
+            tokio::task::spawn_blocking(move || runtime.block_on(async { prepared.run(&running).await }));
+        let deadline = tokio::time::sleep(call.timeout);
+        tokio::pin!(deadline);
+        let ended = tokio::select! {
+            ended = &mut task => Some(ended),
+            () = &mut deadline => {
+                call.stop.request(StopReason::Deadline);
+                tokio::time::timeout(GRACE, &mut task).await.ok()
+            }
+            _ = requested(&call.stop) => tokio::time::timeout(GRACE, &mut task).await.ok(),
+        };
+        let read_only = tool.spec().class.reads_only;
+        let unsure = if read_only { EffectState::None } else { EffectState::Maybe };
+        let produced = match ended {
+            Some(Ok(produced)) => produced,
+            Some(Err(panic)) => {
+                Err(ToolError::internal(format!("{} broke off", call.tool)).effect(unsure).because(panic))
+            }
+            None => {
+                let reason = call.stop.requested().unwrap_or(StopReason::Deadline);
+                Err(ToolError::from(reason).effect(unsure))
+            }
+        };
+        if !read_only {
+            self.cache.clear();
+        }
+        call.sandbox = context.enforced();
+        call.warnings = context.take_warnings();
+        Ok((context, produced))
+    }
+
+    async fn cover(
+        self: &Arc<Self>,
+        call: &mut Call,
+        tool: &Arc<dyn AnyTool>,
+        context: &Arc<Context>,
+        produced: Result<Value, ToolError>,
+        admitted: Admitted,
+    ) -> Result<Value, ToolError> {
+        call.held = admitted.into_held();
+        let cap = tool.spec().text;
+        let cover = |data: &mut Value| {
+            self.redactor.value(data);
+            cover::bound(data, cap, context.take_wholes())
+        };
+        let (result, shortened) = match produced {
+            Ok(mut data) => {
+                let shortened = cover(&mut data);
+                (Ok(data), shortened)
+            }
+            Err(mut error) => {
+                let shortened = error.data.as_mut().map(cover).unwrap_or_default();
+                (Err(error), shortened)
+            }
+        };
+        if shortened.is_empty() {
+            return result;
+        }
+        call.truncated = true;
+        let (engine, id, session, now) =
+            (self.clone(), call.id.clone(), call.session.clone(), self.clock.now());
+        let kept = tokio::task::spawn_blocking(move || {
+            keep::keep(&engine.store, &engine.redactor, &id, &session, now, shortened)
+        });
+        // The call was made and its answer stands, also where its whole is lost.
+        match kept.await {
+            Ok(Ok(outputs)) => call.outputs = outputs,
+            Ok(Err(error)) => call.warnings.push(format!("the whole output could not be kept: {error}")),
+            Err(panic) => call.warnings.push(format!("the whole output could not be kept: {panic}")),
+        }
+        result
+    }
+
+    /// Secrets do not leave in messages either.
+    fn cover_error(&self, mut error: ToolError) -> ToolError {
+        if let Some(covered) = self.redactor.text(&error.message) {
+            error.message = covered;
+        }
+        if let Some(covered) = error.hint.as_deref().and_then(|hint| self.redactor.text(hint)) {
+            error.hint = Some(covered);
+        }
+        error
+    }
+
+    fn remember(&self, call: &Call, tool: &Arc<dyn AnyTool>, answer: &Value, read_in: Generation) {
+        if call.cache && tool.spec().class.reads_only && !call.truncated {
+            self.cache.put(call.digest(), answer, read_in, Instant::now());
+        }
+    }
+
+    async fn record_outcome(&self, call: &Call, outcome: Outcome) -> Outcome {
+        let kind = if call.intent_recorded { Kind::Outcome } else { Kind::Call };
+        let mut row = record::row(kind, call, self.clock.now());
+        record::add_outcome(&mut row, call, &outcome);
+        // Only a read that worked may be recorded behind its answer.
+        let behind = matches!(&outcome, Outcome::Ok(_)) && !call.intent_recorded;
+        let durability = if behind { Durability::Behind } else { Durability::Committed };
+        let Err(unrecorded) = self.store.audit().append(row, durability).await else {
+            return outcome;
+        };
+        match outcome {
+            Outcome::Ok(data) => {
+                let effect = if call.intent_recorded { EffectState::Done } else { EffectState::None };
+                let message = format!("the call was made, but its end cannot be recorded: {unrecorded}");
+                Outcome::Err(
+                    ToolError::new(Code::Runtime, message).effect(effect).data(data).because(unrecorded),
+                )
+            }
+            failed @ Outcome::Err(_) => failed,
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Where the paths of a call really lead, and which of them its tool may act on.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use policy::{Part, PathVerdict, Policy};
+use roots::{Guard, LastLink, Refusal, Right, Root, Roots, real_path};
+use tool::{Access, Effect, Place, ToolError};
+
+/// The roots of this runtime, opened once, and the rules about what lies in them.
+pub(crate) struct Reach {
+    policy: Arc<Policy>,
+    roots: Vec<Root>,
+}
+
+impl Reach {
+    pub(crate) fn open(policy: Arc<Policy>, place: &Place) -> Result<Self, roots::RootsError> {
+        let mut opened = Vec::new();
+        for root in policy.roots() {
+            let right = if root.write { Right::Write } else { Right::Read };
+            match Root::open(&root.path, right) {
+                Ok(root) => opened.push(root),
+                // A listed folder that cannot be opened is one that nothing can be done in; the workspace must be there.
+                Err(_) if root.path != place.workspace => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Self { policy, roots: opened })
+    }
+
+    /// The effects, each with the path that it really leads to where that is another one.
+    pub(crate) fn lead(effects: &[Effect]) -> Vec<Part> {
+        effects.iter().map(|effect| Part { real: real(effect), effect: effect.clone() }).collect()
+    }
+
+    /// The same effects, looked up anew.
+    pub(crate) fn lead_again(parts: &[Part]) -> Vec<Part> {
+        parts.iter().map(|part| Part { real: real(&part.effect), effect: part.effect.clone() }).collect()
+    }
+
+    /// The roots for one call. What a human approved is reached for this call, be it outside the roots or the profile's lists.
+    pub(crate) fn roots(&self, parts: &[Part], approved: bool) -> Result<Roots, ToolError> {
+        let mut granted = Granted::default();
+        let mut roots = self.roots.clone();
+        if approved {
+            for part in parts {
+                let Some((access, named)) = part.effect.path() else { continue };
+                let path = part.real.as_deref().unwrap_or(named);
+                if self.policy.path_verdict(access, path) == PathVerdict::Outside {
+                    let right = if access == Access::Write { Right::Write } else { Right::Read };
+                    let root = Root::open(path, right).map_err(|error| {
+                        ToolError::new(tool::Code::NotFound, error.to_string()).because(error)
+                    })?;
+                    roots.push(root);
+                    granted.add(access, path);
+                }
+            }
+        }
+        Ok(Roots::new(roots, Arc::new(PolicyGuard { policy: self.policy.clone(), granted })))
+    }
+}
+
+/// Where the path of an effect really leads, if that is elsewhere.
+fn real(effect: &Effect) -> Option<PathBuf> {
+    let (_, named) = effect.path()?;
+    // Removing or moving acts on a link itself; everything else on what it leads to.
+    let last = if matches!(effect, Effect::Delete { .. }) { LastLink::Keep } else { LastLink::Follow };
+    // A path that cannot be followed is judged by its name; the tool will meet the same error.
+    real_path(named, last).ok().filter(|real| real != named)
+}
+
+/// What a human allowed for one call although the profile does not list it.
+#[derive(Default)]
+struct Granted(Vec<(Access, PathBuf)>);
+
+impl Granted {
+    fn add(&mut self, access: Access, path: &Path) {
+        self.0.push((access, path.to_owned()));
+    }
+
+    fn covers(&self, access: Access, path: &Path) -> bool {
+        self.0
+            .iter()
+            .any(|(granted, root)| (*granted == access || access == Access::Read) && path.starts_with(root))
+    }
+}
+
+/// Asks the policy again about every place that a file tool really reached.
+struct PolicyGuard {
+    policy: Arc<Policy>,
+    granted: Granted,
+}
+
+impl PolicyGuard {
+    fn may(&self, access: Access, path: &Path) -> Result<(), Refusal> {
+        match self.policy.path_verdict(access, path) {
+            PathVerdict::Denied(rule) => Err(Refusal { reason: format!("denied by {rule}"), hint: None }),
+            PathVerdict::Outside if !self.granted.covers(access, path) => Err(Refusal {
+                reason: format!("{} is not on the profile's list", path.display()),
+                hint: Some("name it in the call itself, so that it can be asked about".to_owned()),
+            }),
+            PathVerdict::Outside | PathVerdict::Workspace | PathVerdict::Listed(_) => Ok(()),
+        }
+    }
+}
+
+impl Guard for PolicyGuard {
+    fn may_read(&self, real: &Path) -> Result<(), Refusal> {
+        self.may(Access::Read, real)
+    }
+
+    fn may_write(&self, real: &Path) -> Result<(), Refusal> {
+        self.may(Access::Write, real)
+    }
+}
+
+/// One effect as a line for people.
+pub(crate) fn line(part: &Part, place: &Place) -> String {
+    let leads =
+        part.real.as_ref().map(|real| format!(" (leads to {})", place.show(real))).unwrap_or_default();
+    match &part.effect {
+        Effect::Read { path } => format!("read {}{leads}", place.show(path)),
+        Effect::Write { path } => format!("write {}{leads}", place.show(path)),
+        Effect::Delete { path } => format!("delete {}{leads}", place.show(path)),
+        Effect::Run { command, directory } => {
+            let command = match command {
+                tool::CommandLine::Shell(line) => line.clone(),
+                tool::CommandLine::Argv(words) => format!("{words:?}"),
+            };
+            format!("run {command}\n  in {}", place.show(directory))
+        }
+        Effect::Connect { host, port, method } => {
+            let method = method.as_deref().map(|method| format!("{method} to ")).unwrap_or_default();
+            format!("connect: {method}{host}:{port}")
+        }
+        Effect::UseSecret { name, host } => format!("use the secret {name} at {host}"),
+        Effect::DatabaseWrite { statement } => format!("change a database: {statement}"),
+        Effect::ChangeHandfast { what } => format!("change Handfast: {what}"),
+    }
+}

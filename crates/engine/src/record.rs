@@ -1,0 +1,113 @@
+//! What the audit says about a call. The redaction has seen every argument before it gets here.
+
+use serde::Serialize;
+use serde_json::{Value, json};
+use store::{AuditRow, Kind};
+use tool::{EffectState, Outcome};
+
+use jiff::Timestamp;
+
+use crate::call::Call;
+use crate::redact::Redactor;
+
+/// Characters of one argument in the audit; of longer ones the start and the digest of the whole are kept.
+const ARGUMENT_CHARACTERS: usize = 1_000;
+/// Characters of a tool's name in the audit: a caller can send any text as the name of a tool.
+const NAME_CHARACTERS: usize = 100;
+/// Bytes of the plan in the audit, below what one row may hold.
+const PLAN_BYTES: usize = 256 * 1024;
+
+/// The row of a call as far as it has come.
+pub(crate) fn row(kind: Kind, call: &Call, now: Timestamp) -> AuditRow {
+    let tool: String = call.tool.chars().take(NAME_CHARACTERS).collect();
+    let mut row = AuditRow::new(kind, now, &call.id.0, call.door.as_str(), call.dialect, &tool);
+    row.session = Some(call.session.0.clone());
+    row.plan = Some(plan(call));
+    row.decision = call.decision.as_ref().map(|decision| decision.verdict.as_str().to_owned());
+    row.rule = call.decision.as_ref().map(|decision| decision.rule.to_string());
+    row.approved_by.clone_from(&call.approved_by);
+    row
+}
+
+/// Adds what came of the call.
+pub(crate) fn add_outcome(row: &mut AuditRow, call: &Call, outcome: &Outcome) {
+    row.duration = Some(call.elapsed());
+    row.sandbox = call.sandbox.as_ref().map(|facts| facts.join(", "));
+    row.output_ref = call.outputs.first().map(|kept| kept.output_ref.clone());
+    let (code, effect) = match outcome {
+        Outcome::Ok(_) if call.intent_recorded => ("ok", EffectState::Done),
+        Outcome::Ok(_) => ("ok", EffectState::None),
+        Outcome::Err(error) => (error.code.as_str(), error.effect),
+    };
+    row.outcome = Some(code.to_owned());
+    row.effect = Some(effect.as_str().to_owned());
+}
+
+fn plan(call: &Call) -> String {
+    let plan = json!({
+        "arguments": call.noted_arguments,
+        "arguments_blake3": call.arguments_digest,
+        "effects": call.effects,
+    })
+    .to_string();
+    if plan.len() <= PLAN_BYTES {
+        return plan;
+    }
+    json!({ "arguments_blake3": call.arguments_digest, "effects": call.effects.len(), "left_out": plan.len() })
+        .to_string()
+}
+
+/// The BLAKE3 hash of a value's JSON, hexadecimal.
+pub(crate) fn digest(value: &impl Serialize) -> String {
+    let mut hasher = blake3::Hasher::new();
+    // Hashing never fails to write, and what is digested here has no map with keys that are no strings.
+    let _ = serde_json::to_writer(&mut hasher, value);
+    hasher.finalize().to_hex().to_string()
+}
+
+/// A copy with secrets covered and every long text cut, however large the value is.
+pub(crate) fn abbreviated(value: &Value, redactor: &Redactor) -> Value {
+    match value {
+        Value::String(text) => {
+            // Covered before it is cut: a cut through a secret would leave a part that no longer matches.
+            let covered = redactor.text(text);
+            let shown = covered.as_deref().unwrap_or(text);
+            match shown.char_indices().nth(ARGUMENT_CHARACTERS) {
+                Some((end, _)) => {
+                    Value::String(format!("{}[... {} bytes in all]", &shown[..end], text.len()))
+                }
+                None => Value::String(shown.to_owned()),
+            }
+        }
+        Value::Array(items) => Value::Array(items.iter().map(|item| abbreviated(item, redactor)).collect()),
+        Value::Object(map) => {
+            let short = |key: &String| redactor.text(key).unwrap_or_else(|| key.clone());
+            Value::Object(map.iter().map(|(key, item)| (short(key), abbreviated(item, redactor))).collect())
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_argument_is_cut_and_a_secret_in_it_is_covered_first() {
+        let redactor = Redactor::new([("TOKEN".to_owned(), "sk-1234567890abcdef".to_owned())]);
+        let long = format!("sk-1234567890abcdef {}", "ä".repeat(5_000));
+        let short = abbreviated(&json!({"content": long, "n": 3}), &redactor);
+        let text = short["content"].as_str().unwrap();
+        assert!(text.starts_with("[SECRET:TOKEN] ä"), "{text}");
+        assert!(text.ends_with(&format!("[... {} bytes in all]", long.len())), "{text}");
+        assert_eq!(short["n"], 3);
+    }
+
+    #[test]
+    fn a_secret_that_the_cut_would_split_does_not_show_its_first_half() {
+        let redactor = Redactor::new([("TOKEN".to_owned(), "sk-1234567890abcdef".to_owned())]);
+        let text = format!("{}sk-1234567890abcdef{}", "x".repeat(ARGUMENT_CHARACTERS - 10), "y".repeat(100));
+        let short = abbreviated(&json!(text), &redactor).to_string();
+        assert!(!short.contains("sk-123"), "{short}");
+    }
+}

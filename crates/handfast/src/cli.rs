@@ -1,0 +1,178 @@
+//! The command line as people type it. Only its shape: what each command does lies in `commands`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use policy::Mode;
+
+/// The hands of an AI agent, held fast.
+///
+/// Tools that an agent can call, each typed, decided by one policy, run in a sandbox and audited.
+#[derive(Debug, Parser)]
+#[command(name = "handfast", version, arg_required_else_help = true, after_help = EXAMPLES)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  handfast call file_list '{\"path\": \"src\"}'      one call, its result as JSON
+  handfast check shell_execute '{\"command\": \"rm -rf build\"}'
+                                                 what the policy would decide, and why
+  handfast mcp                                   serves an agent over standard input and output
+  handfast audit list                            what was done";
+
+/// Options that every command takes.
+#[derive(Debug, Args)]
+pub(crate) struct Global {
+    /// The folder that the tools work in [default: the current directory].
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) workspace: Option<PathBuf>,
+    /// The profile of `sandbox_config` that decides [default: normal].
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
+    /// When to ask a human: ask_always, smart_auto or full_auto [default: smart_auto].
+    #[arg(long, global = true, value_name = "MODE", value_parser = mode)]
+    pub(crate) mode: Option<Mode>,
+    /// The tool names and shapes to speak.
+    #[arg(long, global = true, value_name = "DIALECT", default_value = "handfast", value_parser = ["handfast"])]
+    pub(crate) dialect: String,
+    /// Where the audit and everything else durable lies [default: $XDG_STATE_HOME/handfast].
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) state: Option<PathBuf>,
+    /// Nobody is there to answer questions: what needs an approval ends as EAPPROVAL.
+    #[arg(long, global = true)]
+    pub(crate) no_input: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Serves an agent over the Model Context Protocol on standard input and output.
+    Mcp,
+    /// Makes one call and prints its result as JSON.
+    ///
+    /// Exits with 0 when the call worked, 1 when the tool failed, 2 when the tool or its arguments are wrong, 3 when the call
+    /// was denied, 4 when it needs an approval that nobody could give.
+    Call {
+        #[command(flatten)]
+        call: CallArgs,
+        /// Answers yes to every question of this call. Never overrides a denial.
+        #[arg(long, short)]
+        yes: bool,
+    },
+    /// Says what the policy would decide on a call, and why. Runs nothing.
+    ///
+    /// With `-`, standard input may hold several JSON values, one a line; each gets one line of answer.
+    Check {
+        #[command(flatten)]
+        call: CallArgs,
+    },
+    /// Lists the tools.
+    Tools {
+        /// As JSON, with the schemas.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Looks into the audit log, or proves that nobody changed it.
+    Audit {
+        #[command(subcommand)]
+        command: Option<AuditCommand>,
+    },
+    /// Trusts the workspace's handfast.yaml as it is now, so that it may also loosen rules.
+    Trust {
+        /// The file [default: handfast.yaml of the workspace].
+        file: Option<PathBuf>,
+    },
+    /// Tries out what this machine can enforce.
+    Doctor {
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Writes a handfast.yaml with every setting explained into the workspace.
+    Init,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CallArgs {
+    /// The tool's name; `handfast tools` lists them.
+    pub(crate) tool: String,
+    /// Its arguments as a JSON object; `-` reads them from standard input.
+    #[arg(value_name = "JSON")]
+    pub(crate) arguments: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AuditCommand {
+    /// Lists calls, the newest first.
+    List {
+        /// Only calls of this tool.
+        #[arg(long)]
+        tool: Option<String>,
+        /// Only calls of this session.
+        #[arg(long)]
+        session: Option<String>,
+        /// Only calls since this time (RFC 3339).
+        #[arg(long, value_name = "TIME")]
+        since: Option<jiff::Timestamp>,
+        /// At most this many.
+        #[arg(long, default_value_t = 50)]
+        limit: u32,
+        /// As JSON, one object a line.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Shows everything that is recorded about one call.
+    Show {
+        /// The call's id, or the start of it.
+        call: String,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Proves that no row was changed, removed or added.
+    ///
+    /// Exits with 1 when something is wrong.
+    Verify {
+        /// The head hash that was noted elsewhere: also proves that nothing was cut off.
+        #[arg(long, value_name = "HASH")]
+        expect: Option<String>,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Writes all rows as JSON Lines.
+    Export {
+        /// The only format there is.
+        #[arg(long, value_enum, default_value_t = ExportFormat::Jsonl)]
+        format: ExportFormat,
+    },
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum ExportFormat {
+    /// One JSON object a line.
+    Jsonl,
+}
+
+fn mode(text: &str) -> Result<Mode, String> {
+    match text {
+        "ask_always" => Ok(Mode::AskAlways),
+        "smart_auto" => Ok(Mode::SmartAuto),
+        "full_auto" => Ok(Mode::FullAuto),
+        other => Err(format!("`{other}` is none of ask_always, smart_auto, full_auto")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        super::Cli::command().debug_assert();
+    }
+}

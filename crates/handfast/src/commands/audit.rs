@@ -1,0 +1,259 @@
+//! `handfast audit`: what was done, and the proof that nobody changed the record.
+
+use std::io::{self, BufWriter, Write};
+use std::process::ExitCode;
+
+use serde_json::Value;
+use store::{Filter, Hash, HeadFileState, Kind, Recorded, Store};
+
+use super::{Failure, print, print_json};
+use crate::cli::{AuditCommand, ExportFormat, Global};
+use crate::compose::open_store;
+use crate::report::table;
+use crate::surroundings::Surroundings;
+
+pub(super) fn run(global: &Global, command: Option<AuditCommand>) -> Result<ExitCode, Failure> {
+    let store = open_store(global, &Surroundings::of_this_process())?;
+    match command {
+        None => list(&store, &Filter::default(), false),
+        Some(AuditCommand::List { tool, session, since, limit, json }) => {
+            list(&store, &Filter { tool, session, since, limit, ..Filter::default() }, json)
+        }
+        Some(AuditCommand::Show { call, json }) => show(&store, &call, json),
+        Some(AuditCommand::Verify { expect, json }) => verify(&store, expect.as_deref(), json),
+        Some(AuditCommand::Export { format: ExportFormat::Jsonl }) => export(&store),
+    }
+}
+
+fn list(store: &Store, filter: &Filter, as_json: bool) -> Result<ExitCode, Failure> {
+    let calls = calls(store, filter)?;
+    if as_json {
+        let lines: String = calls.iter().map(|call| format!("{}\n", call.as_json())).collect();
+        print(&lines)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if calls.is_empty() {
+        crate::report::note("no call is recorded that fits");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let rows = calls.iter().map(Call::as_cells);
+    print(&table(&["time", "call", "door", "tool", "decision", "outcome", "ms", "plan"], rows))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// One call: the row written before its effect, where there is one, and the row written after it.
+struct Call {
+    intent: Option<Recorded>,
+    outcome: Option<Recorded>,
+}
+
+/// The newest calls first, as many as the filter's limit, each whole.
+fn calls(store: &Store, filter: &Filter) -> Result<Vec<Call>, Failure> {
+    let wanted = filter.limit as usize;
+    let mut calls: Vec<Call> = Vec::new();
+    let mut filter = filter.clone();
+    loop {
+        filter.limit = 500;
+        let page = store.audit().list(&filter)?;
+        let Some(last) = page.last() else { return Ok(calls) };
+        filter.before = Some(last.sequence);
+        for recorded in page {
+            let same = calls.iter_mut().find(|call| call.id() == recorded.row.call);
+            let is_intent = recorded.row.kind == Kind::Intent;
+            match same {
+                Some(call) if is_intent => call.intent = Some(recorded),
+                Some(call) => call.outcome = Some(recorded),
+                None if calls.len() == wanted => return Ok(calls),
+                None if is_intent => calls.push(Call { intent: Some(recorded), outcome: None }),
+                None => calls.push(Call { intent: None, outcome: Some(recorded) }),
+            }
+        }
+    }
+}
+
+impl Call {
+    /// The row that knows most.
+    fn last(&self) -> Option<&Recorded> {
+        self.outcome.as_ref().or(self.intent.as_ref())
+    }
+
+    fn id(&self) -> &str {
+        self.last().map_or("", |recorded| &recorded.row.call)
+    }
+
+    /// `ok`, a code, or that nothing more is known: the call runs still, or the process was killed.
+    fn outcome(&self) -> &str {
+        self.outcome.as_ref().and_then(|recorded| recorded.row.outcome.as_deref()).unwrap_or("unfinished")
+    }
+
+    fn as_cells(&self) -> Vec<String> {
+        let Some(recorded) = self.last() else { return Vec::new() };
+        let row = &recorded.row;
+        let approved = row.approved_by.as_ref().map(|_| " (approved)").unwrap_or_default();
+        vec![
+            row.time.strftime("%Y-%m-%d %H:%M:%S").to_string(),
+            row.call.clone(),
+            row.door.clone(),
+            row.tool.clone(),
+            format!("{}{approved}", row.decision.as_deref().unwrap_or("-")),
+            self.outcome().to_owned(),
+            row.duration.map(|duration| duration.as_millis().to_string()).unwrap_or_default(),
+            summary(row.plan.as_deref().unwrap_or_default()),
+        ]
+    }
+
+    fn as_json(&self) -> Value {
+        let Some(recorded) = self.last() else { return Value::Null };
+        let mut value = as_json(recorded);
+        value["outcome"] = Value::from(self.outcome());
+        value["intent_sequence"] = self.intent.as_ref().map_or(Value::Null, |intent| intent.sequence.into());
+        value
+    }
+}
+
+/// The effects of a plan in one short line.
+fn summary(plan: &str) -> String {
+    let plan: Value = serde_json::from_str(plan).unwrap_or_default();
+    let effects = plan["effects"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let shown: Vec<String> = effects.iter().map(effect).collect();
+    shown.join(", ").chars().take(80).collect()
+}
+
+fn effect(effect: &Value) -> String {
+    let text = |key: &str| effect[key].as_str().unwrap_or_default().to_owned();
+    let object = effect["path"].as_str().map(str::to_owned).unwrap_or_else(|| {
+        let command = &effect["command"];
+        command["shell"]
+            .as_str()
+            .map(str::to_owned)
+            .unwrap_or_else(|| if command.is_null() { text("host") } else { command["argv"].to_string() })
+    });
+    format!("{} {object}", text("effect"))
+}
+
+/// A row as JSON, its plan as the JSON that it is.
+fn as_json(recorded: &Recorded) -> Value {
+    let mut value = serde_json::to_value(recorded).unwrap_or_default();
+    if let Some(plan) = recorded.row.plan.as_deref().and_then(|plan| serde_json::from_str::<Value>(plan).ok())
+    {
+        value["plan"] = plan;
+    }
+    value
+}
+
+fn show(store: &Store, call: &str, as_json_only: bool) -> Result<ExitCode, Failure> {
+    let id = full_id(store, call)?;
+    let rows = store.audit().show(&id)?;
+    let values: Vec<Value> = rows.iter().map(as_json).collect();
+    if as_json_only {
+        print_json(&values)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for value in values {
+        let Some(fields) = value.as_object() else { continue };
+        let mut text = String::new();
+        for (name, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
+            let shown = match value {
+                Value::String(text) => crate::terminal::printable(text),
+                Value::Object(_) | Value::Array(_) => {
+                    let pretty = serde_json::to_string_pretty(value)?;
+                    format!("\n    {}", pretty.replace('\n', "\n    "))
+                }
+                other => other.to_string(),
+            };
+            text.push_str(&format!("{name:<13} {shown}\n"));
+        }
+        text.push('\n');
+        print(&text)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The id that starts with what was typed, where only one does.
+fn full_id(store: &Store, typed: &str) -> Result<String, Failure> {
+    if !store.audit().show(typed)?.is_empty() {
+        return Ok(typed.to_owned());
+    }
+    let recent = store.audit().list(&Filter { limit: 10_000, ..Filter::default() })?;
+    let mut found: Vec<String> =
+        recent.into_iter().map(|recorded| recorded.row.call).filter(|id| id.starts_with(typed)).collect();
+    found.sort();
+    found.dedup();
+    match found.as_slice() {
+        [only] => Ok(only.clone()),
+        [] => {
+            Err(Failure::usage(format!("no call is recorded as `{typed}`; `handfast audit list` lists them")))
+        }
+        several => {
+            Err(Failure::usage(format!("`{typed}` fits {} calls; type more of the id", several.len())))
+        }
+    }
+}
+
+fn verify(store: &Store, expect: Option<&str>, as_json: bool) -> Result<ExitCode, Failure> {
+    let expect = expect
+        .map(str::parse::<Hash>)
+        .transpose()
+        .map_err(|error| Failure::usage(format!("--expect: {error}")))?;
+    let found = store.audit().verify(expect)?;
+    if as_json {
+        let mut value = serde_json::to_value(&found)?;
+        value["ok"] = Value::from(found.fault.is_none());
+        print_json(&value)?;
+    } else if let Some(fault) = &found.fault {
+        print(&format!("BROKEN: {fault}\n{} rows before it are proved, up to {}\n", found.rows, found.head))?;
+    } else {
+        print(&format!("clean: {} rows, head {}\n", found.rows, found.head))?;
+        match found.head_file {
+            Some(HeadFileState::Behind { rows }) => {
+                print(&format!(
+                    "{rows} rows are newer than audit.head: a process was killed, or is writing just now\n"
+                ))?;
+            }
+            Some(HeadFileState::UnflushedLost { rows }) => print(&format!(
+                "{rows} rows that were not flushed are gone: a power loss does that, and so would someone who removed \
+                 exactly those\n"
+            ))?,
+            Some(HeadFileState::Current) | None => {}
+        }
+    }
+    Ok(ExitCode::from(u8::from(found.fault.is_some())))
+}
+
+fn export(store: &Store) -> Result<ExitCode, Failure> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    let written = store.audit().export(&mut out).map(|_| ());
+    match written.map_err(Failure::from).and_then(|()| Ok(out.flush()?)) {
+        Err(failure) if went_away(failure.error.as_ref()) => Ok(ExitCode::SUCCESS),
+        other => other.map(|()| ExitCode::SUCCESS),
+    }
+}
+
+/// Whether the reader of standard output has gone, which ends an export but is no failure.
+fn went_away(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_plan_is_summed_up_in_one_line() {
+        let plan = json!({"effects": [
+            {"effect": "read", "path": "/w/a"},
+            {"effect": "run", "command": {"shell": "ls -l"}, "directory": "/w"},
+        ]});
+        assert_eq!(summary(&plan.to_string()), "read /w/a, run ls -l");
+        assert_eq!(summary("no json"), "");
+    }
+}

@@ -1,0 +1,155 @@
+//! `handfast call`: one call, its result on standard output.
+
+use std::io::{self, Read};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::{Asker, CallRequest, Caller, Door, NoAsker};
+use serde_json::Value;
+use tool::{CallResult, Code, Progress, Stop, StopReason, ToolError};
+
+use super::{Failure, print_json, tokio_runtime};
+use crate::cli::{CallArgs, Global};
+use crate::compose::{Composed, compose};
+use crate::terminal::{ProgressLine, TerminalAsker, YesAsker};
+
+/// The most that one message to a door may hold (design section 4).
+pub(super) const LARGEST_MESSAGE: u64 = 32 * 1024 * 1024;
+/// What a shell gives to a program that Ctrl-C ended.
+const INTERRUPTED: u8 = 130;
+
+pub(super) fn run(global: &Global, call: &CallArgs, yes: bool) -> Result<ExitCode, Failure> {
+    let composed = compose(global)?;
+    let arguments = read(call.arguments.as_deref()).and_then(|text| parse(&text));
+    let line = ProgressLine::new();
+    let stop = Stop::default();
+    let request = CallRequest {
+        tool: call.tool.clone(),
+        arguments: Value::Null,
+        caller: Caller {
+            session: composed.session.clone(),
+            door: Door::CommandLine,
+            dialect: "handfast",
+            asker: asker(global, yes),
+        },
+        stop: stop.clone(),
+        progress: line.clone().map_or_else(|| Arc::new(Silent) as Arc<dyn Progress>, |line| line),
+        cache: false,
+    };
+    let runtime = tokio_runtime()?;
+    let result = runtime.block_on(live(&composed, request, arguments, &stop, line.as_deref()));
+    // A question that waits for a line on the terminal holds its thread; the process does not wait for it.
+    runtime.shutdown_timeout(Duration::ZERO);
+    composed.store.close()?;
+    print_json(&result)?;
+    Ok(exit_code(&composed, &call.tool, &result))
+}
+
+async fn live(
+    composed: &Composed,
+    mut request: CallRequest,
+    arguments: Result<Value, ToolError>,
+    stop: &Stop,
+    line: Option<&ProgressLine>,
+) -> CallResult {
+    match arguments {
+        Ok(arguments) => request.arguments = arguments,
+        Err(error) => return composed.engine.refuse(request, error).await,
+    }
+    let call = composed.engine.call(request);
+    tokio::pin!(call);
+    let mut ticks = tokio::time::interval(Duration::from_millis(250));
+    let mut interrupted = false;
+    let result = loop {
+        tokio::select! {
+            result = &mut call => break result,
+            signal = tokio::signal::ctrl_c(), if !interrupted => {
+                // The first Ctrl-C ends the call in good order; the next one finds no handler and ends the program.
+                interrupted = signal.is_ok();
+                stop.request(StopReason::Cancelled);
+                restore_default_interrupt();
+            }
+            _ = ticks.tick() => if let Some(line) = line { line.tick() },
+        }
+    };
+    if let Some(line) = line {
+        line.clear();
+    }
+    composed.engine.shutdown().await;
+    result
+}
+
+/// From here on Ctrl-C ends the program at once.
+fn restore_default_interrupt() {
+    tokio::spawn(async {
+        if tokio::signal::ctrl_c().await.is_ok() {
+            std::process::exit(i32::from(INTERRUPTED));
+        }
+    });
+}
+
+fn asker(global: &Global, yes: bool) -> Arc<dyn Asker> {
+    if yes {
+        return Arc::new(YesAsker);
+    }
+    match TerminalAsker::open().filter(|_| !global.no_input) {
+        Some(terminal) => Arc::new(terminal),
+        None => Arc::new(NoAsker {
+            hint:
+                "run the call on a terminal to be asked, add --yes to this call, or loosen the rule in the \
+                configuration (`handfast check` names it)"
+                    .to_owned(),
+        }),
+    }
+}
+
+/// The text of the arguments: given, from standard input, or none.
+pub(super) fn read(given: Option<&str>) -> Result<String, ToolError> {
+    match given {
+        None => Ok("{}".to_owned()),
+        Some("-") => {
+            let mut bytes = Vec::new();
+            io::stdin().lock().take(LARGEST_MESSAGE + 1).read_to_end(&mut bytes).map_err(|error| {
+                ToolError::new(Code::Runtime, "standard input cannot be read").because(error)
+            })?;
+            if bytes.len() as u64 > LARGEST_MESSAGE {
+                return Err(too_large());
+            }
+            String::from_utf8(bytes).map_err(|error| {
+                let at = error.utf8_error().valid_up_to();
+                ToolError::validation("arguments", format!("not valid UTF-8 at byte {at}"))
+            })
+        }
+        Some(text) if text.len() as u64 > LARGEST_MESSAGE => Err(too_large()),
+        Some(text) => Ok(text.to_owned()),
+    }
+}
+
+fn too_large() -> ToolError {
+    ToolError::validation("arguments", "larger than the limit of 32 MiB for one message")
+}
+
+pub(super) fn parse(text: &str) -> Result<Value, ToolError> {
+    serde_json::from_str(text)
+        .map_err(|error| ToolError::validation("arguments", format!("not valid JSON: {error}")))
+}
+
+fn exit_code(composed: &Composed, tool: &str, result: &CallResult) -> ExitCode {
+    let known = composed.engine.tools().iter().any(|known| known.spec().name == tool);
+    ExitCode::from(match result.error().map(|error| error.code) {
+        None => 0,
+        Some(Code::Validation) => 2,
+        Some(Code::NotFound) if !known => 2,
+        Some(Code::Permission) => 3,
+        Some(Code::Approval) => 4,
+        Some(Code::Cancelled) => INTERRUPTED,
+        Some(_) => 1,
+    })
+}
+
+struct Silent;
+
+impl Progress for Silent {
+    fn report(&self, _done: u64, _total: Option<u64>, _message: &str) {}
+}

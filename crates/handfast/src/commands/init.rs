@@ -1,0 +1,43 @@
+//! `handfast init`: a configuration to start from.
+
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Write};
+use std::process::ExitCode;
+
+use super::Failure;
+use crate::cli::Global;
+use crate::compose::workspace;
+use crate::config::WORKSPACE_FILE;
+use crate::report::note;
+use crate::surroundings::Surroundings;
+
+/// What a new `handfast.yaml` says: the built-in values, each explained.
+pub(crate) const TEMPLATE: &str = include_str!("init.yaml");
+
+pub(super) fn run(global: &Global) -> Result<ExitCode, Failure> {
+    let path = workspace(global, &Surroundings::of_this_process())?.join(WORKSPACE_FILE);
+    let mut file = match OpenOptions::new().write(true).create_new(true).open(&path) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            return Err(Failure::usage(format!("{} exists already; nothing was changed", path.display())));
+        }
+        other => other?,
+    };
+    file.write_all(TEMPLATE.as_bytes())?;
+    note(&format!(
+        "wrote {}; it can only tighten rules until you run `handfast trust`, and again after each change",
+        path.display()
+    ));
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_template_is_a_valid_configuration() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("handfast.yaml");
+        std::fs::write(&path, super::TEMPLATE).unwrap();
+        let file = crate::config::ConfigFile::read(&path).unwrap().unwrap();
+        assert!(file.settings.sandbox_config.contains_key("normal"));
+    }
+}

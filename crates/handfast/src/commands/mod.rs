@@ -1,0 +1,80 @@
+//! One file a command. What they share is here: how a command ends.
+
+mod audit;
+mod call;
+mod check;
+mod doctor;
+mod init;
+mod mcp;
+mod tools;
+mod trust;
+
+use std::error::Error;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use serde::Serialize;
+
+use crate::cli::{Cli, Command};
+
+/// Why a command could not even begin, or broke off; printed to standard error.
+pub struct Failure {
+    /// What happened.
+    pub error: Box<dyn Error>,
+    /// 2 for wrong usage, 1 otherwise.
+    pub exit_code: u8,
+}
+
+impl Failure {
+    /// Wrong usage or a wrong configuration.
+    pub(crate) fn usage(error: impl Into<Box<dyn Error>>) -> Self {
+        Self { error: error.into(), exit_code: 2 }
+    }
+}
+
+impl<E: Into<Box<dyn Error>>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self { error: error.into(), exit_code: 1 }
+    }
+}
+
+/// Runs one command.
+///
+/// # Errors
+/// Where it could not begin, or broke off.
+pub fn run(cli: Cli) -> Result<ExitCode, Failure> {
+    let global = &cli.global;
+    match cli.command {
+        Command::Mcp => mcp::run(global),
+        Command::Call { call, yes } => call::run(global, &call, yes),
+        Command::Check { call } => check::run(global, &call),
+        Command::Tools { json } => tools::run(global, json),
+        Command::Audit { command } => audit::run(global, command),
+        Command::Trust { file } => trust::run(global, file),
+        Command::Doctor { json } => doctor::run(global, json),
+        Command::Init => init::run(global),
+    }
+}
+
+/// Writes text to standard output. A reader that went away ends the program quietly, as it does every filter.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => Ok(other?),
+    }
+}
+
+/// Writes a value to standard output: readable on a terminal, on one line elsewhere.
+pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
+    let readable = io::IsTerminal::is_terminal(&io::stdout());
+    let mut text =
+        if readable { serde_json::to_string_pretty(value)? } else { serde_json::to_string(value)? };
+    text.push('\n');
+    print(&text)
+}
+
+/// A runtime for one command: no threads but the caller's own until a call needs one.
+pub(crate) fn tokio_runtime() -> io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()
+}

@@ -1,0 +1,35 @@
+//! `handfast trust`: the workspace's own configuration may loosen rules from now on, as long as it stays as it is.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use tool::Clock;
+
+use super::Failure;
+use crate::cli::Global;
+use crate::compose::{SystemClock, open_store, workspace};
+use crate::config::{ConfigFile, WORKSPACE_FILE};
+use crate::report::note;
+use crate::surroundings::Surroundings;
+
+pub(super) fn run(global: &Global, file: Option<PathBuf>) -> Result<ExitCode, Failure> {
+    let surroundings = Surroundings::of_this_process();
+    let path = match file {
+        Some(file) => std::path::absolute(file)?,
+        None => workspace(global, &surroundings)?.join(WORKSPACE_FILE),
+    };
+    let Some(file) = ConfigFile::read(&path).map_err(Failure::usage)? else {
+        return Err(Failure::usage(format!(
+            "there is no {}; `handfast init` writes one with every setting explained",
+            path.display()
+        )));
+    };
+    let real = path.canonicalize()?;
+    open_store(global, &surroundings)?.trust(&real, &file.hash)?;
+    note(&format!(
+        "{} is trusted as it is now (BLAKE3 {}); a change of it ends that",
+        real.display(),
+        &file.hash[..16]
+    ));
+    Ok(ExitCode::SUCCESS)
+}

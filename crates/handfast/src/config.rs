@@ -1,0 +1,199 @@
+//! The configuration files: where they lie, what keys they may have, and whether one is trusted.
+
+use std::fs::OpenOptions;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use policy::{Mode, Profiles};
+use serde::Deserialize;
+
+/// The name of the workspace's own configuration.
+pub const WORKSPACE_FILE: &str = "handfast.yaml";
+/// The name of the user's configuration in its folder.
+pub const USER_FILE: &str = "config.yaml";
+/// Where the administrator's configuration lies.
+pub const MANAGED_FOLDER: &str = "/etc/handfast";
+/// The administrator's configuration of this machine. It beats every other.
+pub const MANAGED_FILE: &str = "/etc/handfast/config.yaml";
+/// A larger file is refused: nobody writes such a configuration by hand.
+const LARGEST_FILE: u64 = 1024 * 1024;
+
+/// The keys of a configuration file, the same in all of them.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// The profiles, by name.
+    pub sandbox_config: Profiles,
+    /// The profile that decides.
+    pub profile: Option<String>,
+    /// When to ask a human.
+    pub mode: Option<Mode>,
+    /// The tool names and shapes to speak.
+    pub dialect: Option<Dialect>,
+}
+
+/// The dialects that are built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Dialect {
+    /// The canonical names and shapes.
+    Handfast,
+}
+
+/// One configuration file as it was read.
+#[derive(Debug, Clone)]
+pub struct ConfigFile {
+    /// Where it lies.
+    pub path: PathBuf,
+    /// The hash of exactly the bytes that were parsed: what trust is bound to.
+    pub hash: store::Hash,
+    /// What it says.
+    pub settings: Settings,
+}
+
+/// What is wrong with the configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// cannot read the configuration {}
+    #[error("cannot read the configuration {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        cause: io::Error,
+    },
+    /// the configuration {} is larger than 1 MiB
+    #[error("the configuration {} is larger than 1 MiB", path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+    },
+    /// {}: {problem}
+    #[error("{}{position}: {problem}", path.display())]
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// `:line:column`, where it is known.
+        position: String,
+        /// What is wrong, naming the key.
+        problem: String,
+    },
+}
+
+impl ConfigFile {
+    /// Reads a file; none where it does not exist.
+    ///
+    /// # Errors
+    /// An unreadable file, broken YAML, an unknown key or a wrong value, each with file, line and key.
+    pub fn read(path: &Path) -> Result<Option<Self>, ConfigError> {
+        let read = |cause| ConfigError::Read { path: path.to_owned(), cause };
+        // Without waiting: a FIFO of this name must not hang the start.
+        let opened = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
+        let file = match opened {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(read(error)),
+        };
+        if !file.metadata().map_err(read)?.is_file() {
+            return Err(read(io::Error::other("it is not a regular file")));
+        }
+        let mut text = String::new();
+        file.take(LARGEST_FILE + 1).read_to_string(&mut text).map_err(read)?;
+        if text.len() as u64 > LARGEST_FILE {
+            return Err(ConfigError::TooLarge { path: path.to_owned() });
+        }
+        let settings = parse(&text).map_err(|(position, problem)| ConfigError::Syntax {
+            path: path.to_owned(),
+            position,
+            problem,
+        })?;
+        Ok(Some(Self { path: path.to_owned(), hash: store::Hash::of(text.as_bytes()), settings }))
+    }
+}
+
+fn parse(text: &str) -> Result<Settings, (String, String)> {
+    serde_saphyr::from_str(text).map_err(|error| {
+        let position =
+            error.location().map(|at| format!(":{}:{}", at.line(), at.column())).unwrap_or_default();
+        let shown = error.to_string();
+        let first = shown.lines().next().unwrap_or_default();
+        // The position stands before the message already, in the form that editors understand.
+        let problem = first.split_once(": ").map_or(first, |(_, rest)| rest);
+        let problem = problem
+            .strip_prefix("line ")
+            .and_then(|rest| rest.split_once(": "))
+            .map_or(problem, |(_, rest)| rest);
+        (position, problem.to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(text: &str) -> String {
+        let (position, problem) = parse(text).unwrap_err();
+        format!("{position} {problem}")
+    }
+
+    #[test]
+    fn an_unknown_key_is_named_with_its_line() {
+        let shown = problem("mode: smart_auto\nsandbox_config:\n  normal:\n    allow_read: [x]\n");
+        assert!(shown.starts_with(":4:5 unknown field `allow_read`"), "{shown}");
+        let shown = problem("modus: smart_auto\n");
+        assert!(shown.starts_with(":1:1 unknown field `modus`"), "{shown}");
+    }
+
+    #[test]
+    fn a_wrong_value_and_broken_yaml_are_named_with_their_line() {
+        assert!(problem("mode: sometimes\n").starts_with(":1:7 unknown variant `sometimes`"));
+        assert!(problem("mode: [\n").starts_with(":"));
+        assert!(problem("mode: smart_auto\nmode: full_auto\n").starts_with(":2:1 duplicate"));
+    }
+
+    #[test]
+    fn the_example_of_the_msc_source_is_valid_as_it_stands() {
+        let settings = parse(
+            r#"
+sandbox_config:
+  # 标准策略
+  normal:
+    allowed_read_paths:
+      - "./src"
+      - "./tests"
+    allowed_write_paths:
+      - "./src"
+    deny_read_paths:
+      - ".env"
+      - "**/*.key"
+    deny_write_paths:
+      - "pyproject.toml"
+    allowed_exec_command:
+      - "pnpm"
+      - "uv sync"
+    deny_exec_command:
+      - "git rm"
+      - "rm -rf *"
+  green_tea:
+    inherit: "normal"
+    allowed_read_paths:
+      - "$HOME/.msc"
+    deny_read_paths: []
+    allowed_exec_command:
+      - "git"
+"#,
+        )
+        .unwrap();
+        assert_eq!(settings.sandbox_config["green_tea"].inherit.as_deref(), Some("normal"));
+        assert_eq!(settings.sandbox_config["green_tea"].deny_read_paths, Some(vec![]));
+    }
+
+    #[test]
+    fn an_empty_file_says_nothing_and_a_missing_one_is_none() {
+        assert!(parse("").unwrap().profile.is_none());
+        assert!(parse("# only a comment\n").unwrap().mode.is_none());
+        assert!(ConfigFile::read(Path::new("/nonexistent/handfast.yaml")).unwrap().is_none());
+    }
+}

@@ -1,0 +1,92 @@
+//! What the runtime takes from the process it runs in: the environment, the home folder, the toolchains.
+//!
+//! This is the only module that reads the environment.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// What was found.
+#[derive(Debug, Clone)]
+pub struct Surroundings {
+    /// The user's home folder, without links.
+    pub home: Option<PathBuf>,
+    /// Where state belongs unless told otherwise.
+    pub state: Option<PathBuf>,
+    /// The folder of the user's own configuration.
+    pub configuration: Option<PathBuf>,
+    /// The current directory.
+    pub directory: Option<PathBuf>,
+    /// The entries of `PATH` that exist.
+    pub search_path: Vec<PathBuf>,
+    /// The terminal's type and the language, for the cell.
+    pub passed_on: BTreeMap<OsString, OsString>,
+    /// Environment variables that look like credentials: never passed on, and covered wherever they appear.
+    pub credentials: Vec<(String, String)>,
+}
+
+/// Variables that a command in the cell may see as they are.
+const PASSED_ON: [&str; 8] =
+    ["LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_MESSAGES", "TERM", "TZ", "NO_COLOR"];
+
+/// Parts of a variable's name that make its value a credential.
+const CREDENTIAL_WORDS: [&str; 9] =
+    ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "API_KEY", "APIKEY", "ACCESS_KEY", "PRIVATE_KEY", "CREDENTIAL"];
+
+impl Surroundings {
+    /// Looks around.
+    pub fn of_this_process() -> Self {
+        let directory_from =
+            |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let home = std::env::home_dir()
+            .filter(|home| home.is_absolute())
+            .map(|home| home.canonicalize().unwrap_or(home));
+        let below_home = |name: &str| home.as_ref().map(|home| home.join(name));
+        Self {
+            state: directory_from("XDG_STATE_HOME")
+                .or_else(|| below_home(".local/state"))
+                .map(|base| base.join("handfast")),
+            configuration: directory_from("XDG_CONFIG_HOME")
+                .or_else(|| below_home(".config"))
+                .map(|base| base.join("handfast")),
+            directory: std::env::current_dir().ok(),
+            search_path: search_path(),
+            passed_on: PASSED_ON
+                .into_iter()
+                .filter_map(|name| Some((OsString::from(name), std::env::var_os(name)?)))
+                .collect(),
+            credentials: std::env::vars().filter(|(name, value)| is_credential(name, value)).collect(),
+            home,
+        }
+    }
+}
+
+fn search_path() -> Vec<PathBuf> {
+    let listed = std::env::var_os("PATH").unwrap_or_default();
+    let mut entries: Vec<PathBuf> = Vec::new();
+    for entry in std::env::split_paths(&listed) {
+        if entry.is_absolute() && entry.is_dir() && !entries.contains(&entry) {
+            entries.push(entry);
+        }
+    }
+    entries
+}
+
+fn is_credential(name: &str, value: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    // A path to a credential is no credential, and covering it would only confuse.
+    CREDENTIAL_WORDS.iter().any(|word| name.contains(word)) && !Path::new(value).is_absolute()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_credential;
+
+    #[test]
+    fn credentials_are_told_by_their_names() {
+        assert!(is_credential("GITHUB_TOKEN", "ghp_x"));
+        assert!(is_credential("aws_secret_access_key", "x"));
+        assert!(!is_credential("GOOGLE_APPLICATION_CREDENTIALS", "/home/someone/key.json"));
+        assert!(!is_credential("EDITOR", "vi"));
+    }
+}

@@ -1,0 +1,156 @@
+//! The human at the terminal: questions, and a line that shows how far a long call is. Results never pass through here.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, IsTerminal, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use engine::{Answer, Approval, Asker};
+use tool::{BoxFuture, Progress};
+
+/// Asks on the controlling terminal, whatever standard input and output are.
+pub(crate) struct TerminalAsker;
+
+impl TerminalAsker {
+    /// The asker, where there is a terminal.
+    pub(crate) fn open() -> Option<Self> {
+        terminal().ok().map(|_| Self)
+    }
+}
+
+fn terminal() -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).open("/dev/tty")
+}
+
+impl Asker for TerminalAsker {
+    fn ask<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
+        let approval = approval.clone();
+        Box::pin(async move {
+            // The read blocks until a line is typed, so it has a thread of its own; Ctrl-C ends the wait from outside.
+            let asked = tokio::task::spawn_blocking(move || ask(&approval)).await;
+            let hint = || "the question could not be put on the terminal".to_owned();
+            match asked {
+                Ok(Ok(answer)) => answer,
+                Ok(Err(error)) => Answer::Nobody { hint: format!("{}: {error}", hint()) },
+                Err(_) => Answer::Nobody { hint: hint() },
+            }
+        })
+    }
+}
+
+fn ask(approval: &Approval) -> io::Result<Answer> {
+    let mut terminal = terminal()?;
+    let mut question = format!("\n{} asks for approval ({})\n", approval.tool, approval.level);
+    for effect in &approval.effects {
+        question.push_str(&format!("  {}\n", printable(effect)));
+    }
+    question.push_str(&format!("because {}\n", printable(&approval.reason)));
+    let by = || "the user at the terminal".to_owned();
+    let mut lines = BufReader::new(terminal.try_clone()?).lines();
+    loop {
+        write!(terminal, "{question}Allow it? [y] yes, once  [n] no  (or type a reason for no) ")?;
+        terminal.flush()?;
+        question.clear();
+        let Some(line) = lines.next().transpose()? else {
+            return Ok(Answer::Nobody { hint: "the terminal was closed before an answer came".to_owned() });
+        };
+        match line.trim() {
+            "y" | "Y" | "yes" => return Ok(Answer::Once { by: by() }),
+            "n" | "N" | "no" => return Ok(Answer::Denied { by: by(), message: None }),
+            "" => {}
+            reason => return Ok(Answer::Denied { by: by(), message: Some(reason.to_owned()) }),
+        }
+    }
+}
+
+/// What a terminal shows as it is: control and direction characters, with which a text could pretend to be another, as escapes.
+pub(crate) fn printable(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for character in text.chars() {
+        let disguises = matches!(character, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
+        if character.is_control() || disguises {
+            shown.extend(character.escape_unicode());
+        } else {
+            shown.push(character);
+        }
+    }
+    shown
+}
+
+/// Says yes to every question: `--yes`.
+pub(crate) struct YesAsker;
+
+impl Asker for YesAsker {
+    fn ask<'a>(&'a self, _approval: &'a Approval) -> BoxFuture<'a, Answer> {
+        Box::pin(async { Answer::Once { by: "--yes on the command line".to_owned() } })
+    }
+}
+
+/// A line on standard error that shows what a long call does. Nothing where that is no terminal.
+pub(crate) struct ProgressLine {
+    started: Instant,
+    shown: Mutex<Option<Instant>>,
+}
+
+/// A call that is done sooner shows nothing.
+const PATIENCE: Duration = Duration::from_millis(700);
+/// Between two changes of the line.
+const PACE: Duration = Duration::from_millis(120);
+/// Characters of a message on the line.
+const MESSAGE: usize = 60;
+
+impl ProgressLine {
+    /// The line, where standard error is a terminal.
+    pub(crate) fn new() -> Option<Arc<Self>> {
+        io::stderr()
+            .is_terminal()
+            .then(|| Arc::new(Self { started: Instant::now(), shown: Mutex::new(None) }))
+    }
+
+    /// Shows the time that has passed, also where the call itself reports nothing.
+    pub(crate) fn tick(&self) {
+        self.report(0, None, "");
+    }
+
+    /// Removes the line.
+    pub(crate) fn clear(&self) {
+        if self.shown.lock().unwrap_or_else(PoisonError::into_inner).take().is_some() {
+            // The line is a courtesy: where it cannot be drawn, the call goes on.
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+impl Progress for ProgressLine {
+    fn report(&self, done: u64, total: Option<u64>, message: &str) {
+        let now = Instant::now();
+        if now.duration_since(self.started) < PATIENCE {
+            return;
+        }
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        if shown.is_some_and(|last| now.duration_since(last) < PACE) {
+            return;
+        }
+        *shown = Some(now);
+        let seconds = now.duration_since(self.started).as_secs();
+        let amount = match (done, total) {
+            (0, _) => String::new(),
+            (done, None) => format!("  {done} bytes"),
+            (done, Some(total)) => format!("  {done} of {total}"),
+        };
+        let message: String = printable(message).chars().take(MESSAGE).collect();
+        let _ = write!(io::stderr(), "\r\x1b[K{seconds} s{amount}  {message}");
+        let _ = io::stderr().flush();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::printable;
+
+    #[test]
+    fn nothing_in_a_question_can_move_the_cursor_or_turn_the_direction() {
+        assert_eq!(printable("a\x1b[2Kb\u{202e}c\nd\r"), "a\\u{1b}[2Kb\\u{202e}c\\u{a}d\\u{d}");
+        assert_eq!(printable("plain äöü"), "plain äöü");
+    }
+}

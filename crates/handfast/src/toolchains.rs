@@ -1,0 +1,149 @@
+//! What a cell shows of the user's home so that ordinary development works: toolchains, read-only, without credentials.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use engine::CellSetup;
+
+use crate::surroundings::Surroundings;
+
+/// Folders of the home in which language toolchains live. Nothing else of the home is shown.
+const FOLDERS: [&str; 20] = [
+    ".cargo",
+    ".rustup",
+    ".pyenv",
+    ".rbenv",
+    ".nodenv",
+    ".nvm",
+    ".fnm",
+    ".volta",
+    ".bun",
+    ".deno",
+    ".asdf",
+    ".sdkman",
+    ".goenv",
+    ".npm-global",
+    ".local/bin",
+    ".local/lib",
+    ".local/share/mise",
+    ".local/share/uv",
+    ".local/share/pnpm",
+    "go",
+];
+
+/// Files in them that hold credentials.
+const CREDENTIALS: [&str; 5] = [
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".bun/install/auth",
+    ".deno/auth.json",
+    ".sdkman/etc/token",
+];
+
+/// Variables through which toolchains find themselves although the home in the cell is another one.
+const VARIABLES: [(&str, &str); 8] = [
+    ("CARGO_HOME", ".cargo"),
+    ("RUSTUP_HOME", ".rustup"),
+    ("PYENV_ROOT", ".pyenv"),
+    ("NVM_DIR", ".nvm"),
+    ("VOLTA_HOME", ".volta"),
+    ("SDKMAN_DIR", ".sdkman"),
+    ("ASDF_DATA_DIR", ".asdf"),
+    ("GOMODCACHE", "go/pkg/mod"),
+];
+
+/// Where programs are looked for after the user's own search path.
+const SYSTEM_SEARCH_PATH: [&str; 6] =
+    ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+
+/// The parts of the system that every cell shows.
+const SYSTEM: [&str; 7] = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/nix"];
+
+/// What every cell of this runtime has in common.
+pub(crate) fn cell_setup(surroundings: &Surroundings, spool_directory: PathBuf) -> CellSetup {
+    let home = surroundings.home.as_deref();
+    let mut environment: BTreeMap<OsString, OsString> = surroundings.passed_on.clone();
+    // There is no network in the cell: cargo would wait for it before it fails.
+    environment.insert("CARGO_NET_OFFLINE".into(), "true".into());
+    let (mut read_only, mut masked, mut home_files) = (Vec::new(), Vec::new(), Vec::new());
+    if let Some(home) = home {
+        let folders = FOLDERS.map(|folder| home.join(folder));
+        read_only.extend(folders.into_iter().filter(|folder| folder.is_dir()));
+        masked.extend(CREDENTIALS.map(|file| home.join(file)).into_iter().filter(|file| file.exists()));
+        masked.extend(cargo_configuration_with_token(home));
+        for (variable, folder) in VARIABLES {
+            let folder = home.join(folder);
+            if folder.is_dir() {
+                environment.insert(variable.into(), folder.into());
+            }
+        }
+        home_files.extend(git_identity(home).map(|content| (PathBuf::from(".gitconfig"), content)));
+    }
+    let shown = |entry: &PathBuf| {
+        SYSTEM.iter().any(|system| entry.starts_with(system))
+            || read_only.iter().any(|folder: &PathBuf| entry.starts_with(folder))
+    };
+    let mut search_path: Vec<PathBuf> =
+        surroundings.search_path.iter().filter(|entry| shown(entry)).cloned().collect();
+    for entry in SYSTEM_SEARCH_PATH.map(PathBuf::from) {
+        if !search_path.contains(&entry) {
+            search_path.push(entry);
+        }
+    }
+    CellSetup { read_only, masked, search_path, environment, home_files, spool_directory }
+}
+
+/// Cargo's configuration may hold a registry's token; then the file is not shown.
+fn cargo_configuration_with_token(home: &Path) -> Option<PathBuf> {
+    [".cargo/config.toml", ".cargo/config"]
+        .map(|file| home.join(file))
+        .into_iter()
+        .find(|file| fs::read_to_string(file).is_ok_and(|content| content.contains("token")))
+}
+
+/// A git configuration with the user's name and address alone, so that `git commit` works in the cell.
+fn git_identity(home: &Path) -> Option<Vec<u8>> {
+    let content = [".gitconfig", ".config/git/config"]
+        .iter()
+        .find_map(|file| fs::read_to_string(home.join(file)).ok())?;
+    let (mut in_user, mut kept) = (false, String::from("[user]\n"));
+    for line in content.lines().map(str::trim) {
+        if line.starts_with('[') {
+            in_user = line.trim_start_matches('[').trim_end_matches(']').trim().eq_ignore_ascii_case("user");
+        } else if let Some((key, value)) = line.split_once('=').filter(|_| in_user) {
+            let key = key.trim().to_ascii_lowercase();
+            if key == "name" || key == "email" {
+                kept.push_str(&format!("\t{key} = {}\n", value.trim()));
+            }
+        }
+    }
+    (kept != "[user]\n").then(|| kept.into_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_name_and_the_address_of_the_git_configuration_are_shown() {
+        let home = tempfile::tempdir().unwrap();
+        let configuration = "[core]\n\teditor = evil\n[user]\n\tname = A B\n\temail = a@b.example\n\tsigningkey = K\n\
+            [credential]\n\thelper = store\n";
+        fs::write(home.path().join(".gitconfig"), configuration).unwrap();
+        let shown = String::from_utf8(git_identity(home.path()).unwrap()).unwrap();
+        assert_eq!(shown, "[user]\n\tname = A B\n\temail = a@b.example\n");
+    }
+
+    #[test]
+    fn a_cargo_configuration_is_hidden_only_when_it_holds_a_token() {
+        let home = tempfile::tempdir().unwrap();
+        fs::create_dir(home.path().join(".cargo")).unwrap();
+        let file = home.path().join(".cargo/config.toml");
+        fs::write(&file, "[net]\nretry = 3\n").unwrap();
+        assert_eq!(cargo_configuration_with_token(home.path()), None);
+        fs::write(&file, "[registry]\ntoken = \"x\"\n").unwrap();
+        assert_eq!(cargo_configuration_with_token(home.path()), Some(file));
+    }
+}
