@@ -53,12 +53,11 @@ const LAYERS: [(&str, Layer); 14] = [
 ];
 
 /// Outside crates that only some crates may name, and why.
-const OWNERS: [(&str, &[&str], &str); 8] = [
+const OWNERS: [(&str, &[&str], &str); 7] = [
     ("rusqlite", &["store"], "a second storage engine is split off behind the store"),
     ("rmcp", &["mcp"], "the door owns every wire type"),
     ("landlock", &["sandbox"], "one crate sets up what confines a command"),
     ("seccompiler", &["sandbox"], "one crate sets up what confines a command"),
-    ("libc", &["sandbox"], "unsafe calls of the system stay in one crate; rustix has the safe ones"),
     (
         "tokio",
         &["engine", "mcp", "http", "csp", "handfast"],

@@ -15,6 +15,9 @@ const DECLARES: [&str; 10] =
 /// Where build machines keep a checkout. Put together at run time, so that this file does not break its own rule.
 const BUILD_FOLDERS: [&str; 4] = ["work", "builds", "home/runner", "var/lib/jenkins"];
 
+/// The user that a command in a cell believes to be; its home is the same on every machine.
+const CELL_USER: &str = "agent";
+
 /// Names of declared items and of files.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
@@ -58,15 +61,20 @@ pub(super) fn machine_paths(tree: &Tree) -> Vec<Finding> {
     for (path, source) in &tree.sources {
         for (number, line) in source.literals.iter().enumerate() {
             let test = source.in_test.get(number).copied().unwrap_or_default();
-            let home = ["/home/", "/Users/"].iter().any(|home| {
-                line.split(home).skip(1).any(|rest| rest.starts_with(|c: char| c.is_ascii_alphanumeric()))
-            });
+            let home = ["/home/", "/Users/"].iter().any(|home| line.split(home).skip(1).any(is_of_a_person));
             if home && !test {
                 found.push(Finding::line(path, number, "names a person's home folder"));
             }
         }
     }
     found
+}
+
+/// Whether what follows the folder of homes is a name, and not that of the user whom every cell has.
+fn is_of_a_person(rest: &str) -> bool {
+    let name =
+        rest.split(|c: char| !(c.is_ascii_alphanumeric() || "._-".contains(c))).next().unwrap_or_default();
+    !name.is_empty() && name != CELL_USER
 }
 
 /// Whether `line` holds `path` as the start of an absolute path rather than within a longer one.
@@ -166,7 +174,7 @@ mod tests {
 
     #[test]
     fn homes_are_refused_in_what_ships_alone() {
-        let text = "// /home/ann\nlet x = \"/home/ann/y\";\nlet y = \"/home/\";\n#[cfg(test)]\nmod tests {\n    \
+        let text = "// /home/ann\nlet x = \"/home/ann/y\";\nlet y = [\"/home/\", \"/home/agent/.cache\"];\n#[cfg(test)]\nmod tests {\n    \
                     const X: &str = \"/home/ann\";\n}";
         assert_eq!(places(&machine_paths(&tree(&[("crates/x/src/a.rs", text)]))), ["crates/x/src/a.rs:2"]);
     }

@@ -45,9 +45,11 @@ impl Source {
     }
 }
 
-/// A whole file of tests: an integration test, or the module that `#[cfg(test)] mod tests;` names.
+/// A file that does not ship: an integration test, an example, or the module that `#[cfg(test)] mod tests;` names.
 fn is_test_file(path: &str) -> bool {
-    path.starts_with("tests/") || path.contains("/tests/") || path.ends_with("/tests.rs")
+    let folders = path.split('/').rev().skip(1);
+    folders.into_iter().any(|folder| ["tests", "examples", "benches"].contains(&folder))
+        || path.ends_with("/tests.rs")
 }
 
 fn parts(text: &[char]) -> Vec<Part> {
@@ -202,6 +204,8 @@ mod tests {
         let source = Source::read("src/a.rs", text);
         assert_eq!(source.in_test, [false, true, true, false, true, true, true, true, false]);
         assert_eq!(Source::read("tests/security/a.rs", "fn a() {}").in_test, [true]);
+        assert_eq!(Source::read("crates/x/examples/a.rs", "fn a() {}").in_test, [true]);
+        assert_eq!(Source::read("crates/x/src/latest.rs", "fn a() {}").in_test, [false]);
         assert_eq!(Source::read("crates/x/src/tests.rs", "fn a() {}").in_test, [true]);
     }
 }
