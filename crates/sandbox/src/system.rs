@@ -19,21 +19,13 @@ pub(crate) const GROUP: &str = "root:x:0:\ntty:x:5:\nagent:x:1000:\nnogroup:x:65
 pub(crate) const SEARCH_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
 
 /// Settings of the kernel, readable. Writing them would fail for want of privilege as well.
-pub(crate) const PROCESSES_READ_ONLY: [&str; 4] = ["/proc/sys", "/proc/irq", "/proc/bus", "/proc/fs"];
+pub(crate) const PROCESSES_READ_ONLY: [&str; 1] = ["/proc/sys"];
 
-/// What no program of a cell needs and some kernels show to everybody: the machine's memory, keys, timers and
-/// switches.
-pub(crate) const PROCESSES_COVERED: [&str; 9] = [
-    "/proc/acpi",
-    "/proc/scsi",
-    "/proc/kcore",
-    "/proc/keys",
-    "/proc/key-users",
-    "/proc/sysrq-trigger",
-    "/proc/timer_list",
-    "/proc/latency_stats",
-    "/proc/sched_debug",
-];
+/// What no program of a cell needs and some kernels show to everybody, outside of any namespace: keys, timers, and
+/// what the scheduler does. The rest of what containers cover is closed to who is not root of the host, and nobody
+/// in a cell is.
+pub(crate) const PROCESSES_COVERED: [&str; 5] =
+    ["/proc/keys", "/proc/key-users", "/proc/timer_list", "/proc/latency_stats", "/proc/sched_debug"];
 
 /// The folders of the system that hold programs and their settings. `/lib*` comes in addition.
 const FOLDERS: [&str; 6] = ["/usr", "/bin", "/sbin", "/etc", "/opt", "/nix/store"];

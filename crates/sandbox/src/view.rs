@@ -18,7 +18,7 @@ use crate::system::{self, SystemEntry};
 
 /// The home folder of the command's user.
 pub(crate) const HOME: &str = "/home/agent";
-/// Where the cell keeps its own small files while it is being built.
+/// Where the root holds what covers are clones of. It stays there, read-only like the root.
 const SCRATCH: &str = "/.cell";
 
 const READ_WRITE: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_NOSUID.union(MountAttrFlags::MOUNT_ATTR_NODEV);
@@ -62,7 +62,6 @@ pub(crate) fn decide(
     for path in roots.outside(&spec.masked)? {
         view.cover(&path, false)?;
     }
-    view.steps.push(Step::Remove { at: place(SCRATCH)? });
     Ok(view)
 }
 
@@ -101,7 +100,6 @@ impl View {
         memory("/dev/shm", c"256m", c"1777", Memory::Plain);
         memory("/tmp", c"1g", c"1777", Memory::Plain);
         memory("/var/tmp", c"256m", c"1777", Memory::Plain);
-        memory("/run", c"16m", c"0755", Memory::Plain);
         memory(HOME, c"512m", c"0700", Memory::Home);
         tops.insert(PathBuf::from("/proc"), Top::Processes);
         for root in roots.all() {
@@ -213,17 +211,17 @@ impl View {
         self.allow(path, Kind::Folder, Rights::Write)
     }
 
-    /// Makes what covers are cloned from, and the files of `/etc` that must tell of the cell.
+    /// Makes what covers are cloned from, empty folders that programs expect, and the files of `/etc` that must tell of the cell.
     fn scratch(&mut self) -> Result<(), SandboxError> {
-        let source = Source::Memory { size: c"256k", mode: c"0755" };
-        self.mount(source, Path::new(SCRATCH), Kind::Folder, READ_WRITE)?;
         for (name, content, mode) in
             [("passwd", system::PASSWD, 0o644), ("group", system::GROUP, 0o644), ("file", "", 0o000)]
         {
             let at = place(&format!("{SCRATCH}/{name}"))?;
             self.steps.push(Step::File { at, content: content.as_bytes().to_vec(), mode });
         }
-        self.steps.push(Step::Folder { at: place(&format!("{SCRATCH}/folder"))?, mode: 0o000 });
+        for (path, mode) in [(&*format!("{SCRATCH}/folder"), 0o000), ("/run", 0o755)] {
+            self.steps.push(Step::Folder { at: place(path)?, mode });
+        }
         Ok(())
     }
 

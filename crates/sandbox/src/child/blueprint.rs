@@ -64,8 +64,6 @@ pub(crate) enum Step {
     Seal { at: Place },
     /// Writes a setting of the kernel that counts in the cell's own namespaces. A kernel may not have it.
     Setting { at: Place, value: &'static CStr },
-    /// Takes the mount at `at` away; what was cloned from it stays.
-    Remove { at: Place },
 }
 
 impl Step {
@@ -77,8 +75,7 @@ impl Step {
             | Self::File { at, .. }
             | Self::Folder { at, .. }
             | Self::Seal { at }
-            | Self::Setting { at, .. }
-            | Self::Remove { at } => &at.path,
+            | Self::Setting { at, .. } => &at.path,
         }
     }
 }
@@ -124,6 +121,8 @@ pub(crate) enum Kind {
 /// An absolute path in the cell, in the parts that are walked one by one without following a link.
 pub(crate) struct Place {
     pub(crate) path: PathBuf,
+    /// The same for the kernel.
+    pub(crate) full: CString,
     /// All parts but the last.
     pub(crate) parents: Vec<CString>,
     pub(crate) name: CString,
@@ -143,7 +142,7 @@ impl Place {
             }
         }
         let name = parents.pop().filter(|_| path.is_absolute()).ok_or_else(|| not_plain(path))?;
-        Ok(Self { path: path.to_owned(), parents, name })
+        Ok(Self { path: path.to_owned(), full: c_string("path", path)?, parents, name })
     }
 }
 

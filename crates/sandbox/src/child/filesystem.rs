@@ -9,7 +9,7 @@
 use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd};
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, symlinkat};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, symlinkat};
 use rustix::io::{Errno, write};
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, fsconfig_create,
@@ -29,7 +29,7 @@ pub(super) fn build(steps: &mut [Step]) -> Result<(), Fault> {
     each(steps, Stage::TakeTree, take)?;
     enter_new_root().map_err(|errno| Stage::NewRoot.fault(errno))?;
     each(steps, Stage::Step, place)?;
-    seal(CWD, c"/").map_err(|errno| Stage::SealRoot.fault(errno))
+    seal(c"/").map_err(|errno| Stage::SealRoot.fault(errno))
 }
 
 fn each(steps: &mut [Step], stage: Stage, act: impl Fn(&mut Step) -> Result<(), Errno>) -> Result<(), Fault> {
@@ -109,14 +109,17 @@ fn place(step: &mut Step) -> Result<(), Errno> {
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) if !mount.required => Ok(()),
             other => other,
         },
-        Step::Link { at, text } => symlinkat(text.as_c_str(), parent(at)?, at.name.as_c_str()),
+        Step::Link { at, text } => match parent(at)? {
+            None => symlinkat(text.as_c_str(), CWD, at.name.as_c_str()),
+            Some(folder) => symlinkat(text.as_c_str(), folder, at.name.as_c_str()),
+        },
         Step::File { at, content, mode } => {
-            let file = openat(
-                parent(at)?,
-                at.name.as_c_str(),
-                OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC,
-                Mode::from_raw_mode(*mode),
-            )?;
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let mode = Mode::from_raw_mode(*mode);
+            let file = match parent(at)? {
+                None => openat(CWD, at.name.as_c_str(), flags, mode)?,
+                Some(folder) => openat(folder, at.name.as_c_str(), flags, mode)?,
+            };
             let mut rest = content.as_slice();
             while !rest.is_empty() {
                 let written = write(&file, rest)?;
@@ -124,20 +127,14 @@ fn place(step: &mut Step) -> Result<(), Errno> {
             }
             Ok(())
         }
-        Step::Folder { at, mode } => mkdirat(parent(at)?, at.name.as_c_str(), Mode::from_raw_mode(*mode)),
-        Step::Seal { at } => seal(parent(at)?, &at.name),
+        Step::Folder { at, mode } => make_folder(at, *mode),
+        Step::Seal { at } => seal(&at.full),
         Step::Setting { at, value } => {
-            let file = match open_beneath(existing_parent(at)?.as_fd(), &at.name, OFlags::WRONLY) {
+            let file = match open_exactly(&at.full, OFlags::WRONLY) {
                 Err(Errno::NOENT) => return Ok(()),
                 file => file?,
             };
             write(&file, value.to_bytes()).map(drop)
-        }
-        Step::Remove { at } => {
-            fchdir(parent(at)?)?;
-            unmount(at.name.as_c_str(), UnmountFlags::DETACH)?;
-            rustix::fs::unlinkat(CWD, at.name.as_c_str(), AtFlags::REMOVEDIR)?;
-            chdir(c"/")
         }
     }
 }
@@ -170,51 +167,46 @@ fn attach(mount: &Mount) -> Result<(), Errno> {
     put(tree, point.as_fd(), c"")
 }
 
-/// The mount point, made where it is missing and may be made.
+/// The mount point, made where it is missing and may be made. The kernel checks that it is of the right kind.
 fn mount_point(mount: &Mount) -> Result<OwnedFd, Errno> {
-    let folder = if mount.make_point { parent(&mount.at)? } else { existing_parent(&mount.at)? };
-    let name = mount.at.name.as_c_str();
-    let point = match open_beneath(folder.as_fd(), name, OFlags::PATH) {
-        Err(Errno::NOENT) if mount.make_point => {
-            match mount.kind {
-                Kind::Folder => mkdirat(&folder, name, Mode::from_raw_mode(0o755))?,
-                Kind::File => {
-                    openat(
-                        &folder,
-                        name,
-                        OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC,
-                        Mode::from_raw_mode(0o644),
-                    )?;
-                }
-            }
-            open_beneath(folder.as_fd(), name, OFlags::PATH)?
-        }
-        other => other?,
-    };
-    let found = FileType::from_raw_mode(rustix::fs::fstat(&point)?.st_mode);
-    if (mount.kind == Kind::Folder) == (found == FileType::Directory) { Ok(point) } else { Err(Errno::STALE) }
-}
-
-/// The folder that `at` lies in. No link on the way is followed: content that earlier commands left behind must
-/// not decide where something is mounted.
-fn existing_parent(at: &Place) -> Result<OwnedFd, Errno> {
-    let mut folder = root()?;
-    for name in &at.parents {
-        folder = open_beneath(folder.as_fd(), name, OFlags::PATH | OFlags::DIRECTORY)?;
+    let at = &mount.at;
+    match open_exactly(&at.full, OFlags::PATH) {
+        Err(Errno::NOENT) if mount.make_point => {}
+        other => return other,
     }
-    Ok(folder)
+    match mount.kind {
+        Kind::Folder => make_folder(at, 0o755)?,
+        Kind::File => {
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+            match parent(at)? {
+                None => openat(CWD, at.name.as_c_str(), flags, Mode::from_raw_mode(0o644))?,
+                Some(folder) => openat(folder, at.name.as_c_str(), flags, Mode::from_raw_mode(0o644))?,
+            };
+        }
+    }
+    open_exactly(&at.full, OFlags::PATH)
 }
 
-/// The same, made where it is missing.
-fn parent(at: &Place) -> Result<OwnedFd, Errno> {
-    let mut folder = root()?;
+fn make_folder(at: &Place, mode: u32) -> Result<(), Errno> {
+    let mode = Mode::from_raw_mode(mode);
+    match parent(at)? {
+        None => mkdirat(CWD, at.name.as_c_str(), mode),
+        Some(folder) => mkdirat(folder, at.name.as_c_str(), mode),
+    }
+}
+
+/// The folder that `at` lies in, made where it is missing; `None` stands for the root, which is also the current
+/// directory.
+fn parent(at: &Place) -> Result<Option<OwnedFd>, Errno> {
+    let mut folder: Option<OwnedFd> = None;
     for name in &at.parents {
-        folder = match open_beneath(folder.as_fd(), name, OFlags::PATH | OFlags::DIRECTORY) {
+        let within = folder.as_ref().map_or(CWD, AsFd::as_fd);
+        folder = match open_beneath(within, name) {
             Err(Errno::NOENT) => {
-                mkdirat(&folder, name.as_c_str(), Mode::from_raw_mode(0o755))?;
-                open_beneath(folder.as_fd(), name, OFlags::PATH | OFlags::DIRECTORY)?
+                mkdirat(within, name.as_c_str(), Mode::from_raw_mode(0o755))?;
+                Some(open_beneath(within, name)?)
             }
-            other => other?,
+            other => Some(other?),
         };
     }
     Ok(folder)
@@ -224,23 +216,20 @@ fn root() -> Result<OwnedFd, Errno> {
     openat(CWD, c"/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
 
-fn open_beneath(folder: BorrowedFd<'_>, name: &CStr, flags: OFlags) -> Result<OwnedFd, Errno> {
-    openat2(
-        folder,
-        name,
-        flags | OFlags::CLOEXEC,
-        Mode::empty(),
-        ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS,
-    )
+/// Opens what has exactly this path. No link on the way is followed: content that earlier commands left behind must
+/// not decide where something is mounted.
+fn open_exactly(path: &CStr, flags: OFlags) -> Result<OwnedFd, Errno> {
+    openat2(CWD, path, flags | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::NO_SYMLINKS)
 }
 
-fn seal(folder: impl AsFd, name: &CStr) -> Result<(), Errno> {
-    let mount = openat(folder, name, OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty())?;
-    sys::mount_setattr(
-        mount.as_fd(),
-        false,
-        MountAttrFlags::MOUNT_ATTR_RDONLY | MountAttrFlags::MOUNT_ATTR_NODEV,
-        None,
-        false,
-    )
+/// Opens the folder of that name in another, for the same reason without following a link.
+fn open_beneath(folder: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(folder, name, flags, Mode::empty())
+}
+
+fn seal(path: &CStr) -> Result<(), Errno> {
+    let mount = open_exactly(path, OFlags::PATH)?;
+    let attributes = MountAttrFlags::MOUNT_ATTR_RDONLY | MountAttrFlags::MOUNT_ATTR_NODEV;
+    sys::mount_setattr(mount.as_fd(), false, attributes, None, false)
 }
