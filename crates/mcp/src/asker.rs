@@ -1,0 +1,169 @@
+//! Who answers the `check` of a call: the client of this connection, in the way of its era.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use engine::{Answer, Approval, Asker};
+use rmcp::RoleServer;
+use rmcp::model::{ClientCapabilities, ClientResult, ElicitRequest, RequestId, ServerRequest};
+use rmcp::service::{Peer, PeerRequestOptions, ServiceError};
+use tool::BoxFuture;
+
+use crate::decode::cancelled_notification;
+use crate::outbox::{Message, Outbox};
+use crate::question::{self, Elicitation};
+
+/// Why a client that shows no forms cannot be asked.
+const NO_FORMS: &str =
+    "this client shows no forms; run the call with `handfast call` on a terminal, or change the rule";
+
+/// Whether the client can show a form. A client that names no mode can: forms came first.
+pub(crate) fn shows_forms(capabilities: Option<&ClientCapabilities>) -> bool {
+    let elicitation = capabilities.and_then(|capabilities| capabilities.elicitation.as_ref());
+    elicitation.is_some_and(|modes| modes.form.is_some() || modes.url.is_none())
+}
+
+/// Asks by `elicitation/create`, up to the revision of 2025-11-25.
+pub(crate) struct ByRequest {
+    pub(crate) peer: Peer<RoleServer>,
+    pub(crate) outbox: Outbox,
+    pub(crate) shows_forms: bool,
+    pub(crate) allowed: Elicitation,
+    pub(crate) patience: Duration,
+    pub(crate) by: String,
+}
+
+impl Asker for ByRequest {
+    fn ask<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
+        Box::pin(async move {
+            match self.question(approval).await {
+                Ok(answer) => answer,
+                Err(hint) => Answer::Nobody { hint },
+            }
+        })
+    }
+}
+
+impl ByRequest {
+    async fn question(&self, approval: &Approval) -> Result<Answer, String> {
+        if !self.shows_forms {
+            return Err(NO_FORMS.to_owned());
+        }
+        let form = question::form(approval, self.allowed)?;
+        let request = ServerRequest::ElicitRequest(ElicitRequest::new(form));
+        let gone = |error: ServiceError| format!("the client did not answer the question: {error}");
+        let handle = self
+            .peer
+            .send_cancellable_request(request, PeerRequestOptions::no_options())
+            .await
+            .map_err(gone)?;
+        let mut open = OpenQuestion { outbox: &self.outbox, id: Some(handle.id.clone()) };
+        let answered = tokio::select! {
+            answered = handle.await_response() => answered,
+            () = self.outbox.failed() => return Err("the client is gone".to_owned()),
+            () = tokio::time::sleep(self.patience) => {
+                return Err(format!("nobody answered within {} seconds", self.patience.as_secs()));
+            }
+        };
+        open.id = None;
+        match answered.map_err(gone)? {
+            ClientResult::ElicitResult(result) => {
+                Ok(question::answer(&result, approval.session_covers.is_some(), &self.by))
+            }
+            _ => Err("the client's answer was no answer to a form".to_owned()),
+        }
+    }
+}
+
+/// Takes the question back when it is dropped unanswered: the call was cancelled, or nobody answered in time.
+struct OpenQuestion<'a> {
+    outbox: &'a Outbox,
+    id: Option<RequestId>,
+}
+
+impl Drop for OpenQuestion<'_> {
+    fn drop(&mut self) {
+        if let Some(id) = self.id.take() {
+            self.outbox.post(Message::Raw(cancelled_notification(&id, "the question is no longer open")));
+        }
+    }
+}
+
+/// Asks by ending the call with the question, from the revision of 2026-07-28 on.
+///
+/// The client repeats the call with the user's answer.
+pub(crate) struct ByRetry {
+    shows_forms: bool,
+    allowed: Elicitation,
+    /// What the user said to which plan, where this is the repeated call.
+    said: Mutex<Option<Said>>,
+    /// What is to be asked.
+    open: Mutex<Option<Approval>>,
+}
+
+/// What the user said, and to what.
+pub(crate) struct Said {
+    /// The digest of the plan that was shown.
+    pub(crate) digest: String,
+    /// What the user said to it.
+    pub(crate) answer: Answer,
+}
+
+impl ByRetry {
+    pub(crate) fn new(shows_forms: bool, allowed: Elicitation, said: Option<Said>) -> Self {
+        Self { shows_forms, allowed, said: Mutex::new(said), open: Mutex::default() }
+    }
+
+    /// The approval that the client is to be asked about, where the call could not be made without.
+    pub(crate) fn open_question(&self) -> Option<Approval> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn decide(&self, approval: &Approval) -> Answer {
+        // One answer is for one question: a call that asks twice is asked about twice.
+        if let Some(said) = self.said.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            return if said.digest == approval.digest {
+                said.answer
+            } else {
+                Answer::Denied {
+                    by: "Handfast".to_owned(),
+                    message: Some(
+                        "the answer was given to another call than this one; make the call again without it"
+                            .to_owned(),
+                    ),
+                }
+            };
+        }
+        if !self.shows_forms {
+            return Answer::Nobody { hint: NO_FORMS.to_owned() };
+        }
+        if let Err(hint) = question::form(approval, self.allowed) {
+            return Answer::Nobody { hint };
+        }
+        *self.open.lock().unwrap_or_else(PoisonError::into_inner) = Some(approval.clone());
+        Answer::Nobody { hint: "the question goes to the client's user".to_owned() }
+    }
+}
+
+impl Asker for ByRetry {
+    fn ask<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
+        Box::pin(async { self.decide(approval) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::shows_forms;
+
+    #[test]
+    fn a_client_shows_forms_where_it_says_so_or_names_no_mode() {
+        let shows = |capabilities| shows_forms(Some(&serde_json::from_value(capabilities).unwrap()));
+        assert!(shows(json!({"elicitation": {}})));
+        assert!(shows(json!({"elicitation": {"form": {}, "url": {}}})));
+        assert!(!shows(json!({"elicitation": {"url": {}}})));
+        assert!(!shows(json!({"sampling": {}})));
+        assert!(!shows_forms(None));
+    }
+}

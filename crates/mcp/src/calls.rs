@@ -1,0 +1,45 @@
+//! What this door needs of the engine.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use engine::{CallRequest, Engine};
+use tool::{AnyTool, CallResult, ToolError};
+
+/// The engine, or what stands in for it in the tests of this crate.
+pub(crate) trait Calls: Send + Sync + 'static {
+    /// The tools, in the order in which they are listed.
+    fn tools(&self) -> &[Arc<dyn AnyTool>];
+    /// Makes one call.
+    fn call(self: &Arc<Self>, request: CallRequest) -> impl Future<Output = CallResult> + Send;
+    /// Answers a call that cannot be made, and records it like any.
+    fn refuse(
+        self: &Arc<Self>,
+        request: CallRequest,
+        error: ToolError,
+    ) -> impl Future<Output = CallResult> + Send;
+    /// Stops every call and waits until they have ended.
+    fn shutdown(&self) -> impl Future<Output = ()> + Send;
+}
+
+impl Calls for Engine {
+    fn tools(&self) -> &[Arc<dyn AnyTool>] {
+        Engine::tools(self)
+    }
+
+    fn call(self: &Arc<Self>, request: CallRequest) -> impl Future<Output = CallResult> + Send {
+        Engine::call(self, request)
+    }
+
+    fn refuse(
+        self: &Arc<Self>,
+        request: CallRequest,
+        error: ToolError,
+    ) -> impl Future<Output = CallResult> + Send {
+        Engine::refuse(self, request, error)
+    }
+
+    fn shutdown(&self) -> impl Future<Output = ()> + Send {
+        Engine::shutdown(self)
+    }
+}

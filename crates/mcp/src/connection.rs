@@ -1,0 +1,238 @@
+//! The requests of one connection that have no answer yet.
+//!
+//! rmcp sees each request under a number of ours.
+//! So an id of any kind works, two requests with the same id both get their answer, and what an answer occupies can be found when
+//! it is written.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+use tool::{Code, Held, Retry, Stop, StopReason, ToolError};
+
+/// Requests that may wait for their answer at a time; the next one is refused at once.
+pub(crate) const MOST_REQUESTS: usize = 4096;
+
+/// Bytes that the messages of waiting requests may have had in all: eight of the largest.
+const MOST_REQUEST_BYTES: usize = 256 * 1024 * 1024;
+
+/// What is shared between the reading, the handling and the writing of one connection.
+#[derive(Default)]
+pub(crate) struct Connection {
+    state: Mutex<State>,
+    modern: AtomicBool,
+}
+
+#[derive(Default)]
+struct State {
+    last: i64,
+    requests: HashMap<i64, Request>,
+    bytes: usize,
+    closed: bool,
+}
+
+struct Request {
+    id: Value,
+    bytes: usize,
+    kind: Kind,
+    cancelled: bool,
+    stop: Option<Stop>,
+    held: Held,
+}
+
+/// Whether a client may give a request up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The handshake, which cannot be cancelled.
+    Handshake,
+    /// Any other request.
+    Other,
+}
+
+impl Connection {
+    /// Notes a request and gives it our number.
+    ///
+    /// # Errors
+    /// `EQUOTA` where too many wait already.
+    pub(crate) fn admit(&self, id: &Value, bytes: usize, kind: Kind) -> Result<i64, ToolError> {
+        let mut state = self.state();
+        let full = if state.requests.len() >= MOST_REQUESTS {
+            Some(format!("{MOST_REQUESTS} requests wait for their answer already"))
+        } else if state.bytes + bytes > MOST_REQUEST_BYTES {
+            Some(format!("the requests that wait for their answer hold more than {MOST_REQUEST_BYTES} bytes"))
+        } else {
+            None
+        };
+        if let Some(problem) = full {
+            return Err(ToolError::new(Code::Quota, problem)
+                .hint("wait for some answers, then send the request again")
+                .retry(Retry::AfterMs(1000)));
+        }
+        state.last += 1;
+        state.bytes += bytes;
+        let number = state.last;
+        let request =
+            Request { id: id.clone(), bytes, kind, cancelled: false, stop: None, held: Held::default() };
+        state.requests.insert(number, request);
+        Ok(number)
+    }
+
+    /// Ties a call to its request, so that it ends when the client gives up or goes away.
+    pub(crate) fn attach(&self, number: i64, stop: &Stop) {
+        let mut state = self.state();
+        let closed = state.closed;
+        let wanted = match state.requests.get_mut(&number) {
+            Some(request) => {
+                request.stop = Some(stop.clone());
+                !request.cancelled && !closed
+            }
+            None => false,
+        };
+        drop(state);
+        if !wanted {
+            stop.request(StopReason::Cancelled);
+        }
+    }
+
+    /// Keeps what an answer occupies until it was written.
+    pub(crate) fn hold(&self, number: i64, held: Held) {
+        if let Some(request) = self.state().requests.get_mut(&number) {
+            request.held = held;
+        }
+    }
+
+    /// The client gives a request up: its call is stopped, and it gets no answer.
+    pub(crate) fn cancel(&self, id: &Value) {
+        let mut stops = Vec::new();
+        for request in self.state().requests.values_mut() {
+            if request.id == *id && request.kind == Kind::Other {
+                request.cancelled = true;
+                stops.extend(request.stop.take());
+            }
+        }
+        for stop in stops {
+            stop.request(StopReason::Cancelled);
+        }
+    }
+
+    /// Ends a request: whom to answer and what the answer holds, or none where nobody waits for it any more.
+    pub(crate) fn settle(&self, number: i64) -> Option<(Value, Held)> {
+        let request = {
+            let mut state = self.state();
+            let request = state.requests.remove(&number)?;
+            state.bytes -= request.bytes;
+            request
+        };
+        (!request.cancelled).then_some((request.id, request.held))
+    }
+
+    /// The client is gone: every call is stopped, and so is each that comes later.
+    pub(crate) fn close(&self) {
+        let stops: Vec<Stop> = {
+            let mut state = self.state();
+            state.closed = true;
+            state.requests.values_mut().filter_map(|request| request.stop.take()).collect()
+        };
+        for stop in stops {
+            stop.request(StopReason::Cancelled);
+        }
+    }
+
+    /// Whether the client last spoke the revision of 2026-07-28.
+    pub(crate) fn modern(&self) -> bool {
+        self.modern.load(Ordering::Relaxed)
+    }
+
+    /// Notes which revision the client speaks.
+    pub(crate) fn speaks(&self, modern: bool) {
+        self.modern.store(modern, Ordering::Relaxed);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn held(token: &Arc<()>) -> Held {
+        Held(Some(Box::new(token.clone())))
+    }
+
+    #[test]
+    fn what_an_answer_holds_is_given_out_with_it_and_given_back_without_it() {
+        let connection = Connection::default();
+        let token = Arc::new(());
+        let answered = connection.admit(&json!("a"), 1, Kind::Other).unwrap();
+        let cancelled = connection.admit(&json!("b"), 1, Kind::Other).unwrap();
+        connection.hold(answered, held(&token));
+        connection.hold(cancelled, held(&token));
+        connection.hold(99, held(&token));
+        assert_eq!(Arc::strong_count(&token), 3);
+        connection.cancel(&json!("b"));
+        assert!(connection.settle(cancelled).is_none());
+        assert_eq!(Arc::strong_count(&token), 2);
+        let (id, kept) = connection.settle(answered).unwrap();
+        assert_eq!((id, Arc::strong_count(&token)), (json!("a"), 2));
+        drop(kept);
+        assert_eq!(Arc::strong_count(&token), 1);
+        assert!(connection.settle(answered).is_none());
+    }
+
+    #[test]
+    fn requests_with_the_same_id_are_apart_and_cancelled_together() {
+        let connection = Connection::default();
+        let numbers = [1, 1].map(|id| connection.admit(&json!(id), 1, Kind::Other).unwrap());
+        assert_ne!(numbers[0], numbers[1]);
+        let stops = [Stop::default(), Stop::default()];
+        connection.attach(numbers[0], &stops[0]);
+        connection.cancel(&json!(1));
+        connection.attach(numbers[1], &stops[1]);
+        assert!(stops.iter().all(|stop| stop.requested() == Some(StopReason::Cancelled)));
+    }
+
+    #[test]
+    fn the_handshake_is_not_cancelled_and_neither_is_another_id() {
+        let connection = Connection::default();
+        let handshake = connection.admit(&json!(1), 1, Kind::Handshake).unwrap();
+        let other = connection.admit(&json!("1"), 1, Kind::Other).unwrap();
+        connection.cancel(&json!(1));
+        assert!(connection.settle(handshake).is_some());
+        assert!(connection.settle(other).is_some());
+    }
+
+    #[test]
+    fn a_call_that_comes_after_the_end_is_stopped_at_once() {
+        let connection = Connection::default();
+        let number = connection.admit(&json!(1), 1, Kind::Other).unwrap();
+        connection.close();
+        let stop = Stop::default();
+        connection.attach(number, &stop);
+        assert_eq!(stop.requested(), Some(StopReason::Cancelled));
+    }
+
+    #[test]
+    fn what_waits_is_bounded_in_number_and_bytes() {
+        let connection = Connection::default();
+        for _ in 0..MOST_REQUESTS {
+            connection.admit(&json!(1), 1, Kind::Other).unwrap();
+        }
+        let error = connection.admit(&json!(1), 1, Kind::Other).unwrap_err();
+        assert_eq!(error.code, Code::Quota);
+        connection.settle(1);
+        connection.admit(&json!(1), 1, Kind::Other).unwrap();
+
+        let connection = Connection::default();
+        let number = connection.admit(&json!(1), MOST_REQUEST_BYTES, Kind::Other).unwrap();
+        assert!(connection.admit(&json!(1), 1, Kind::Other).is_err());
+        connection.settle(number);
+        assert!(connection.admit(&json!(1), 1, Kind::Other).is_ok());
+    }
+}

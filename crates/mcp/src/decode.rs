@@ -1,0 +1,308 @@
+//! From the text of one message to what it asks for.
+//!
+//! Written by hand in place of rmcp's own parsing, which answers nothing to a message that it cannot read and buffers a large
+//! argument twice.
+
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, ClientCapabilities, ClientJsonRpcMessage, ClientRequest,
+    ErrorCode, ErrorData, GetMeta, JsonRpcMessage, MetaObject, ProtocolVersion, RequestId, RequestMetaObject,
+};
+use serde_json::{Map, Value, json};
+
+/// One message of the client.
+#[derive(Debug)]
+pub(crate) enum Incoming {
+    /// Asks for an answer.
+    Request {
+        /// What the client calls the request: a string or a number.
+        id: Value,
+        /// What it asks for.
+        request: Box<ClientRequest>,
+    },
+    /// Gives up a request.
+    Cancelled {
+        /// What the client calls that request.
+        id: Value,
+    },
+    /// Answers a request of ours.
+    Response(Box<ClientJsonRpcMessage>),
+    /// Needs no answer and changes nothing.
+    Ignored,
+    /// Is wrong in a way that JSON-RPC has a code for.
+    Fault {
+        /// Whom to answer; null where that cannot be told.
+        id: Value,
+        /// What is wrong.
+        error: ErrorData,
+    },
+}
+
+/// Marks a call that cannot be made: its answer is the problem.
+#[derive(Debug, Clone)]
+pub(crate) struct Unusable {
+    /// What is wrong, naming the field or the limit.
+    pub(crate) problem: String,
+    /// What to do about it.
+    pub(crate) hint: Option<&'static str>,
+}
+
+/// Reads one message.
+pub(crate) fn decode(line: &[u8]) -> Incoming {
+    let value: Value = match serde_json::from_slice(line) {
+        Ok(value) => value,
+        Err(error) => {
+            let problem = match std::str::from_utf8(line) {
+                Ok(_) => format!("the message is not JSON: {error}"),
+                Err(error) => format!("the message is not UTF-8: {error}"),
+            };
+            return fault(Value::Null, ErrorCode::PARSE_ERROR, problem);
+        }
+    };
+    let Value::Object(mut message) = value else {
+        let problem = if value.is_array() {
+            "batches are not supported; send one message a line"
+        } else {
+            "the message is not an object"
+        };
+        return fault(Value::Null, ErrorCode::INVALID_REQUEST, problem);
+    };
+    let id = message.remove("id");
+    let answerable = id.clone().filter(|id| id.is_string() || id.is_number());
+    if message.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+        let id = answerable.unwrap_or_default();
+        return fault(id, ErrorCode::INVALID_REQUEST, "`jsonrpc` must be \"2.0\"");
+    }
+    let params = message.remove("params").unwrap_or_default();
+    match (message.remove("method"), id, answerable) {
+        (Some(Value::String(method)), Some(_), Some(id)) => request(id, method, params),
+        (Some(Value::String(method)), None, _) => notification(&method, params),
+        (Some(Value::String(_)), Some(_), None) => {
+            fault(Value::Null, ErrorCode::INVALID_REQUEST, "`id` must be a string or a number")
+        }
+        (Some(_), _, id) => {
+            fault(id.unwrap_or_default(), ErrorCode::INVALID_REQUEST, "`method` must be a string")
+        }
+        (None, Some(id), _) if message.contains_key("result") || message.contains_key("error") => {
+            response(id, message)
+        }
+        (None, _, id) => fault(
+            id.unwrap_or_default(),
+            ErrorCode::INVALID_REQUEST,
+            "the message has neither `method` nor `result` nor `error`",
+        ),
+    }
+}
+
+fn fault(id: Value, code: ErrorCode, message: impl Into<std::borrow::Cow<'static, str>>) -> Incoming {
+    Incoming::Fault { id, error: ErrorData::new(code, message, None) }
+}
+
+fn request(id: Value, method: String, params: Value) -> Incoming {
+    if method == "tools/call" {
+        return call(id, params);
+    }
+    if !(params.is_object() || params.is_null()) {
+        return fault(id, ErrorCode::INVALID_PARAMS, "`params` must be an object");
+    }
+    // What rmcp does not know, or cannot read, becomes its custom request, which the handler answers.
+    let mut message = Map::new();
+    message.insert("method".to_owned(), Value::String(method));
+    if params.is_object() {
+        message.insert("params".to_owned(), params);
+    }
+    match serde_json::from_value(Value::Object(message)) {
+        Ok(request) => Incoming::Request { id, request: Box::new(request) },
+        Err(error) => fault(id, ErrorCode::INVALID_PARAMS, format!("the request is wrong: {error}")),
+    }
+}
+
+/// A tool call, its arguments moved and never copied.
+fn call(id: Value, params: Value) -> Incoming {
+    let Value::Object(mut params) = params else {
+        return fault(id, ErrorCode::INVALID_PARAMS, "`params` must be an object");
+    };
+    let Some(Value::String(name)) = params.remove("name") else {
+        return fault(id, ErrorCode::INVALID_PARAMS, "`params.name` must be the name of a tool");
+    };
+    let mut call = CallToolRequestParams::new(name);
+    let mut problem = None;
+    call.arguments = match params.remove("arguments") {
+        Some(Value::Object(arguments)) => Some(arguments),
+        None | Some(Value::Null) => None,
+        Some(_) => {
+            problem = Some("`arguments`: must be an object");
+            None
+        }
+    };
+    match params.remove("requestState") {
+        Some(Value::String(state)) => call.request_state = Some(state),
+        None | Some(Value::Null) => {}
+        Some(_) => return fault(id, ErrorCode::INVALID_PARAMS, "`params.requestState` must be a string"),
+    }
+    match params.remove("inputResponses") {
+        Some(Value::Object(responses)) => call.input_responses = Some(responses.into_iter().collect()),
+        None | Some(Value::Null) => {}
+        Some(_) => return fault(id, ErrorCode::INVALID_PARAMS, "`params.inputResponses` must be an object"),
+    }
+    let meta = match params.remove("_meta") {
+        Some(Value::Object(meta)) => meta,
+        None | Some(Value::Null) => Map::new(),
+        Some(_) => return fault(id, ErrorCode::INVALID_PARAMS, "`params._meta` must be an object"),
+    };
+    let mut request = CallToolRequest::new(call);
+    request.extensions.insert(RequestMetaObject(MetaObject(meta)));
+    if let Some(problem) = problem {
+        request.extensions.insert(Unusable { problem: problem.to_owned(), hint: None });
+    }
+    Incoming::Request { id, request: Box::new(ClientRequest::CallToolRequest(request)) }
+}
+
+/// A tool call that was read only as far as to answer it.
+pub(crate) fn unusable_call(tool: &str, modern: bool, unusable: Unusable) -> ClientRequest {
+    let mut request = CallToolRequest::new(CallToolRequestParams::new(tool.to_owned()));
+    request.extensions.insert(unusable);
+    if modern {
+        // What the message said about itself was not read; it spoke as the client always does.
+        let mut meta = RequestMetaObject::new();
+        meta.set_protocol_version(ProtocolVersion::V_2026_07_28);
+        meta.set_client_capabilities(ClientCapabilities::default());
+        request.extensions.insert(meta);
+    }
+    ClientRequest::CallToolRequest(request)
+}
+
+fn notification(method: &str, mut params: Value) -> Incoming {
+    if method != "notifications/cancelled" {
+        // `initialized` opens nothing here, and there are no roots, subscriptions or tasks to be told about.
+        return Incoming::Ignored;
+    }
+    match params.get_mut("requestId").map(Value::take) {
+        Some(id) => Incoming::Cancelled { id },
+        None => Incoming::Ignored,
+    }
+}
+
+fn response(id: Value, mut message: Map<String, Value>) -> Incoming {
+    let Ok(id) = serde_json::from_value::<RequestId>(id) else {
+        // No request of ours has such an id, and a response is never answered.
+        return Incoming::Ignored;
+    };
+    let read = match message.remove("result") {
+        Some(result) => serde_json::from_value(result).map(|result| JsonRpcMessage::response(result, id)),
+        None => serde_json::from_value(message.remove("error").unwrap_or_default())
+            .map(|error| JsonRpcMessage::error(error, Some(id))),
+    };
+    read.map_or(Incoming::Ignored, |message| Incoming::Response(Box::new(message)))
+}
+
+/// Which era the request belongs to, where it says so: the revision of 2026-07-28 comes with every request.
+pub(crate) fn is_modern(request: &ClientRequest) -> Option<bool> {
+    if matches!(request, ClientRequest::InitializeRequest(_)) {
+        return Some(false);
+    }
+    request
+        .get_meta()
+        .protocol_version()
+        .map(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str())
+}
+
+/// A message as JSON text, for answers that rmcp has no part in.
+pub(crate) fn cancelled_notification(id: &RequestId, reason: &str) -> Value {
+    json!({
+        "jsonrpc": "2.0",
+        "method": "notifications/cancelled",
+        "params": {"requestId": id, "reason": reason},
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fault_of(line: &[u8]) -> (Value, i32, String) {
+        match decode(line) {
+            Incoming::Fault { id, error } => (id, error.code.0, error.message.into_owned()),
+            other => panic!("{}: {other:?}", String::from_utf8_lossy(line)),
+        }
+    }
+
+    #[test]
+    fn what_is_no_json_is_a_parse_error() {
+        for line in [&b"{"[..], b"{\"a\":\xff}", b"nonsense", b"\0", b"{\"jsonrpc\":\"2.0\"}}", b"1e999"] {
+            let (id, code, message) = fault_of(line);
+            assert_eq!((id, code), (Value::Null, -32700), "{message}");
+        }
+        assert!(fault_of(b"\"\xff\"").2.contains("UTF-8"));
+        let deep = "[".repeat(100_000);
+        assert_eq!(fault_of(deep.as_bytes()).1, -32700);
+    }
+
+    #[test]
+    fn what_is_no_request_is_an_invalid_request_that_keeps_its_id() {
+        for (line, id) in [
+            ("1", Value::Null),
+            ("null", Value::Null),
+            ("[]", Value::Null),
+            (r#"{"jsonrpc":"2.0","id":4}"#, json!(4)),
+            (r#"{"jsonrpc":"1.0","id":"a","method":"ping"}"#, json!("a")),
+            (r#"{"id":1.5,"method":"ping"}"#, json!(1.5)),
+            (r#"{"jsonrpc":"2.0","id":1,"method":7}"#, json!(1)),
+            (r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, Value::Null),
+            (r#"{"jsonrpc":"2.0","id":true,"method":"ping"}"#, Value::Null),
+            (r#"{"jsonrpc":"2.0","id":[1],"method":"ping"}"#, Value::Null),
+            (r#"{"jsonrpc":"2.0","id":{"a":1},"method":"ping"}"#, Value::Null),
+        ] {
+            let (answered, code, message) = fault_of(line.as_bytes());
+            assert_eq!((answered, code), (id, -32600), "{line}: {message}");
+        }
+    }
+
+    #[test]
+    fn a_call_needs_a_name_and_params() {
+        for params in [
+            "[]",
+            "null",
+            "{}",
+            r#"{"name":1}"#,
+            r#"{"name":"x","_meta":[]}"#,
+            r#"{"name":"x","requestState":{}}"#,
+        ] {
+            let line = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{params}}}"#);
+            assert_eq!(fault_of(line.as_bytes()).1, -32602, "{line}");
+        }
+    }
+
+    #[test]
+    fn arguments_may_be_left_away_and_must_be_an_object_otherwise() {
+        let call = |arguments: &str| {
+            let line = format!(
+                r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"x"{arguments}}}}}"#
+            );
+            decode(line.as_bytes())
+        };
+        for (arguments, usable) in [
+            ("", true),
+            (r#","arguments":null"#, true),
+            (r#","arguments":{}"#, true),
+            (r#","arguments":[]"#, false),
+            (r#","arguments":"{}""#, false),
+        ] {
+            let Incoming::Request { request, .. } = call(arguments) else { panic!("{arguments}") };
+            let ClientRequest::CallToolRequest(request) = *request else { panic!("{arguments}") };
+            assert_eq!(request.extensions.get::<Unusable>().is_none(), usable, "{arguments}");
+        }
+    }
+
+    #[test]
+    fn responses_to_nothing_and_unknown_notifications_are_ignored() {
+        for line in [
+            r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
+            r#"{"jsonrpc":"2.0","method":"notifications/strange","params":[1]}"#,
+            r#"{"jsonrpc":"2.0","method":"notifications/cancelled"}"#,
+            r#"{"jsonrpc":"2.0","id":{},"result":{}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"error":7}"#,
+        ] {
+            assert!(matches!(decode(line.as_bytes()), Incoming::Ignored), "{line}");
+        }
+    }
+}

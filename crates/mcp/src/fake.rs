@@ -1,0 +1,302 @@
+//! An engine without layers, and a client that speaks raw JSON: what the tests of this crate drive.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use engine::{Answer, Approval, CallRequest};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tool::{
+    AnyTool, CallId, CallResult, Class, Code, Example, Held, Lane, Level, Meta, Outcome, Place, Prepared,
+    Presentation, SessionId, Spec, Stop, StopReason, TextCap, Timeout, ToolError,
+};
+
+use crate::calls::Calls;
+use crate::{McpError, Options, connect};
+
+/// What the fake engine does with each tool, and what it saw.
+#[derive(Default)]
+pub(crate) struct Fake {
+    tools: Vec<Arc<dyn AnyTool>>,
+    /// Answers that were given out and not given back.
+    pub(crate) held: Arc<()>,
+    calls: AtomicUsize,
+    /// Calls of `wait` that run, and those that were stopped.
+    pub(crate) waiting: AtomicUsize,
+    pub(crate) stopped: Arc<AtomicUsize>,
+    pub(crate) shut_down: AtomicUsize,
+    /// Lets calls of `gate` go on.
+    pub(crate) gate: Notify,
+}
+
+struct FakeTool(Spec, Value);
+
+impl AnyTool for FakeTool {
+    fn spec(&self) -> &Spec {
+        &self.0
+    }
+
+    fn input_schema(&self) -> &Value {
+        &self.1
+    }
+
+    fn output_schema(&self) -> &Value {
+        &self.1
+    }
+
+    fn prepare(&self, _arguments: Value, _place: &Place) -> Result<Prepared, ToolError> {
+        Err(ToolError::internal("the fake engine prepares nothing"))
+    }
+}
+
+fn fake_tool(name: &'static str, presentation: Presentation) -> Arc<dyn AnyTool> {
+    let spec = Spec {
+        name,
+        title: "A tool",
+        description: "Does something.",
+        example: Example { files: &[], arguments: r#"{"path": "a.txt"}"#, result: "{}" },
+        level: Level::Safe,
+        class: Class::READ,
+        timeout: Timeout::fixed(30),
+        lane: Lane::Read,
+        text: TextCap::Default,
+        presentation,
+    };
+    let schema = json!({
+        "type": "object",
+        "properties": {"path": {"type": "string", "description": "Where."}},
+        "additionalProperties": true,
+    });
+    Arc::new(FakeTool(spec, schema))
+}
+
+impl Fake {
+    pub(crate) fn new() -> Arc<Self> {
+        let record = Presentation::Record;
+        let mut tools = vec![fake_tool("text", Presentation::Text { field: "content" })];
+        tools.extend(["record", "fail", "ask", "wait", "gate", "steps"].map(|name| fake_tool(name, record)));
+        Arc::new(Self { tools, ..Self::default() })
+    }
+
+    /// Answers that were given out and not given back.
+    pub(crate) fn outstanding(&self) -> usize {
+        Arc::strong_count(&self.held) - 1
+    }
+
+    async fn outcome(&self, request: &CallRequest, call: &CallId) -> Result<Value, ToolError> {
+        match request.tool.as_str() {
+            "record" => Ok(json!({"echo": request.arguments})),
+            "text" => {
+                let size = request.arguments["size"].as_u64().unwrap_or(5);
+                let content = "x".repeat(usize::try_from(size).unwrap());
+                Ok(json!({"path": "a.txt", "content": content, "size": size}))
+            }
+            "fail" => Err(ToolError::new(Code::Timeout, "it took too long")
+                .hint("ask for less")
+                .data(json!({"stdout": "half"}))),
+            "ask" => self.ask(request, call).await,
+            "wait" => {
+                self.waiting.fetch_add(1, Ordering::SeqCst);
+                let reason = requested(&request.stop).await;
+                self.stopped.fetch_add(1, Ordering::SeqCst);
+                Err(reason.into())
+            }
+            "gate" => {
+                tokio::select! {
+                    () = self.gate.notified() => Ok(json!({"passed": true})),
+                    reason = requested(&request.stop) => Err(reason.into()),
+                }
+            }
+            "steps" => {
+                for step in 1..=3 {
+                    request.progress.report(step, Some(3), "a step");
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                }
+                Ok(json!({"steps": 3}))
+            }
+            name => Err(ToolError::new(Code::NotFound, format!("there is no tool named `{name}`"))
+                .hint("did you mean `record`?")),
+        }
+    }
+
+    async fn ask(&self, request: &CallRequest, call: &CallId) -> Result<Value, ToolError> {
+        let critical = request.arguments["critical"] == true;
+        let approval = Approval {
+            id: "a1".to_owned(),
+            call: call.clone(),
+            tool: request.tool.clone(),
+            level: if critical { Level::Critical } else { Level::Moderate },
+            effects: vec![format!("write {}", request.arguments["path"])],
+            reason: "moderate calls are asked about".to_owned(),
+            rule: "the table of smart_auto".to_owned(),
+            session_covers: (!critical).then(|| "the same write again".to_owned()),
+            digest: request.arguments.to_string(),
+        };
+        let answer = tokio::select! {
+            answer = request.caller.asker.ask(&approval) => answer,
+            reason = requested(&request.stop) => return Err(reason.into()),
+        };
+        match answer {
+            Answer::Once { by } => Ok(json!({"allowed": "once", "by": by})),
+            Answer::Session { by } => Ok(json!({"allowed": "session", "by": by})),
+            Answer::Denied { by, message } => Err(ToolError::new(
+                Code::Permission,
+                format!("{by} said no: {}", message.unwrap_or_default()),
+            )),
+            Answer::Nobody { hint } => {
+                let mut error = ToolError::new(Code::Approval, "this call needs an approval").hint(hint);
+                error.approval_id = Some(approval.id);
+                Err(error)
+            }
+        }
+    }
+
+    fn result(&self, call: CallId, outcome: Result<Value, ToolError>) -> CallResult {
+        let outcome = outcome.map_or_else(Outcome::Err, Outcome::Ok);
+        let held = Held(Some(Box::new(self.held.clone())));
+        CallResult { outcome, meta: Meta::arrived(call, Timestamp::UNIX_EPOCH), held }
+    }
+
+    fn next_call(&self) -> CallId {
+        CallId(format!("c{}", self.calls.fetch_add(1, Ordering::SeqCst) + 1))
+    }
+}
+
+async fn requested(stop: &Stop) -> StopReason {
+    let (sender, receiver) = tokio::sync::oneshot::channel();
+    stop.on_request(move |reason| {
+        // The call may have ended by itself.
+        let _ = sender.send(reason);
+    });
+    receiver.await.unwrap()
+}
+
+impl Calls for Fake {
+    fn tools(&self) -> &[Arc<dyn AnyTool>] {
+        &self.tools
+    }
+
+    async fn call(self: &Arc<Self>, request: CallRequest) -> CallResult {
+        let call = self.next_call();
+        let outcome = self.outcome(&request, &call).await;
+        self.result(call, outcome)
+    }
+
+    async fn refuse(self: &Arc<Self>, request: CallRequest, error: ToolError) -> CallResult {
+        let call = CallId(format!("refused {}", request.tool));
+        self.result(call, Err(error))
+    }
+
+    async fn shutdown(&self) {
+        self.shut_down.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// A client that speaks raw lines.
+pub(crate) struct Client {
+    writer: Option<WriteHalf<DuplexStream>>,
+    reader: BufReader<ReadHalf<DuplexStream>>,
+    server: JoinHandle<Result<(), McpError>>,
+}
+
+/// How long a test waits for a line. The clock of the tests only runs when nothing else does.
+const PATIENCE: Duration = Duration::from_hours(1);
+
+impl Client {
+    pub(crate) fn of(fake: &Arc<Fake>) -> Self {
+        Self::with(fake, |_| {})
+    }
+
+    pub(crate) fn with(fake: &Arc<Fake>, change: impl FnOnce(&mut Options)) -> Self {
+        let mut options = Options::new("handfast", "1.2.3", SessionId("s1".to_owned()));
+        options.title = Some("Handfast".to_owned());
+        change(&mut options);
+        let (client, server) = tokio::io::duplex(64 * 1024);
+        let (input, output) = tokio::io::split(server);
+        let server = tokio::spawn(connect(fake.clone(), options, input, output));
+        let (reader, writer) = tokio::io::split(client);
+        Self { writer: Some(writer), reader: BufReader::new(reader), server }
+    }
+
+    /// Sends one line as it is.
+    pub(crate) async fn raw(&mut self, line: impl AsRef<[u8]>) {
+        let writer = self.writer.as_mut().unwrap();
+        writer.write_all(line.as_ref()).await.unwrap();
+        writer.write_all(b"\n").await.unwrap();
+    }
+
+    pub(crate) async fn send(&mut self, message: Value) {
+        self.raw(message.to_string()).await;
+    }
+
+    /// The next line, which must be one message.
+    pub(crate) async fn next(&mut self) -> Value {
+        let line = self.line().await.unwrap_or_else(|| panic!("the server has closed its side"));
+        let message: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("no JSON: {line}"));
+        assert_eq!(message["jsonrpc"], "2.0", "{line}");
+        message
+    }
+
+    pub(crate) async fn line(&mut self) -> Option<String> {
+        let mut line = String::new();
+        let read = tokio::time::timeout(PATIENCE, self.reader.read_line(&mut line)).await.expect("no answer");
+        (read.unwrap() > 0).then(|| line.trim_end_matches('\n').to_owned())
+    }
+
+    /// Sends a request and waits for the next message.
+    pub(crate) async fn ask(&mut self, id: Value, method: &str, params: Value) -> Value {
+        self.send(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).await;
+        self.next().await
+    }
+
+    /// Sends a request without waiting.
+    pub(crate) async fn start(&mut self, id: Value, tool: &str, arguments: Value) {
+        let params = json!({"name": tool, "arguments": arguments});
+        self.send(json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})).await;
+    }
+
+    /// The handshake of a revision, with these capabilities.
+    pub(crate) async fn shake_hands(&mut self, revision: &str, capabilities: Value) -> Value {
+        let client = json!({"name": "tester", "version": "9"});
+        let params = json!({"protocolVersion": revision, "capabilities": capabilities, "clientInfo": client});
+        let answer = self.ask(json!("hello"), "initialize", params).await;
+        self.send(json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+        answer
+    }
+
+    /// Closes the client's side; the rest of what the server says, and how it ended.
+    pub(crate) async fn close(mut self) -> (Vec<String>, Result<(), McpError>) {
+        self.writer.as_mut().unwrap().shutdown().await.unwrap();
+        let mut rest = Vec::new();
+        while let Some(line) = self.line().await {
+            rest.push(line);
+        }
+        (rest, self.server.await.unwrap())
+    }
+
+    /// Goes away without a word; how the server ended.
+    pub(crate) async fn vanish(self) -> Result<(), McpError> {
+        drop((self.writer, self.reader));
+        tokio::time::timeout(PATIENCE, self.server).await.expect("the server does not end").unwrap()
+    }
+}
+
+/// The `_meta` of a request of the revision of 2026-07-28.
+pub(crate) fn modern_meta(capabilities: &Value) -> Value {
+    json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "tester", "version": "9"},
+        "io.modelcontextprotocol/clientCapabilities": capabilities,
+    })
+}
+
+/// Lets everything run that can.
+pub(crate) async fn settle() {
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+}

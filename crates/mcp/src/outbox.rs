@@ -1,0 +1,272 @@
+//! The one way out: messages are written whole, in the order in which they were put here, each flushed.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use rmcp::model::{ErrorData, ServerJsonRpcMessage, ServerResult};
+use serde::Serialize;
+use serde_json::Value;
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tool::Held;
+
+/// Messages that may wait to be written before no more are read.
+///
+/// A client may well write this many requests before it reads its first answer, so fewer would stop both for ever.
+const MOST_WAITING: usize = 4096;
+
+/// A buffer that grew beyond this is given back once its message was written.
+const KEPT_BUFFER: usize = 1024 * 1024;
+
+/// Where messages are put to be written.
+#[derive(Clone)]
+pub(crate) struct Outbox {
+    sender: mpsc::UnboundedSender<Outgoing>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    waiting: AtomicUsize,
+    written: Notify,
+    failed: watch::Sender<bool>,
+    give_up: Notify,
+}
+
+/// The other end of an [`Outbox`].
+pub(crate) struct Mail {
+    receiver: mpsc::UnboundedReceiver<Outgoing>,
+    shared: Arc<Shared>,
+}
+
+struct Outgoing {
+    message: Message,
+    held: Held,
+    written: Option<oneshot::Sender<()>>,
+}
+
+/// What can be written.
+pub(crate) enum Message {
+    /// The answer to a request.
+    Answer {
+        /// What the client calls the request.
+        id: Value,
+        /// The answer.
+        result: Box<ServerResult>,
+    },
+    /// The answer to a request that failed as a request.
+    Failure {
+        /// What the client calls the request; null where that is not known.
+        id: Value,
+        /// What is wrong.
+        error: ErrorData,
+    },
+    /// A request or notification of ours that rmcp made.
+    Ours(Box<ServerJsonRpcMessage>),
+    /// A whole message.
+    Raw(Value),
+}
+
+/// The messages of one connection: where they are put, and where they come out.
+pub(crate) fn outbox() -> (Outbox, Mail) {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    let shared = Arc::<Shared>::default();
+    (Outbox { sender, shared: shared.clone() }, Mail { receiver, shared })
+}
+
+impl Outbox {
+    /// Puts a message at the end of the queue. What it holds is given back when it was written, or never can be.
+    ///
+    /// The receiver hears when it was written; it hears nothing where the client is gone.
+    pub(crate) fn put(&self, message: Message, held: Held) -> oneshot::Receiver<()> {
+        let (written, receiver) = oneshot::channel();
+        self.shared.waiting.fetch_add(1, Ordering::Relaxed);
+        // Where nobody takes the mail any more, the message is dropped, and with it what it holds.
+        let _ = self.sender.send(Outgoing { message, held, written: Some(written) });
+        receiver
+    }
+
+    /// Puts a message that holds nothing and whose fate nobody waits for.
+    pub(crate) fn post(&self, message: Message) {
+        drop(self.put(message, Held::default()));
+    }
+
+    /// Waits until more may be read: the client has taken enough of what it was sent.
+    pub(crate) async fn room(&self) {
+        while self.shared.waiting.load(Ordering::Relaxed) >= MOST_WAITING {
+            self.shared.written.notified().await;
+        }
+    }
+
+    /// Waits until nothing can be written any more.
+    pub(crate) async fn failed(&self) {
+        // An error means that the sender is gone; it lives as long as this outbox.
+        let _ = self.shared.failed.subscribe().wait_for(|failed| *failed).await;
+    }
+
+    /// Gives a client that has closed its side this long to take what it was sent.
+    pub(crate) fn give_up_after(&self, patience: Duration) {
+        let shared = self.shared.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(patience).await;
+            shared.give_up.notify_one();
+        });
+    }
+}
+
+impl Mail {
+    /// Writes until every [`Outbox`] is gone, or writing fails.
+    ///
+    /// # Errors
+    /// Where writing failed for another reason than that the client went away.
+    pub(crate) async fn deliver<W: AsyncWrite + Unpin>(mut self, mut writer: W) -> io::Result<()> {
+        let mut buffer = Vec::new();
+        while let Some(mut outgoing) = self.receiver.recv().await {
+            buffer.clear();
+            let encoded = encode(&outgoing.message, &mut buffer);
+            // The text of the message is in the buffer now; holding it twice would double the memory of a large answer.
+            outgoing.message = Message::Raw(Value::Null);
+            let result = tokio::select! {
+                biased;
+                result = async {
+                    encoded?;
+                    writer.write_all(&buffer).await?;
+                    writer.flush().await
+                } => result,
+                () = self.shared.give_up.notified() => Err(io::ErrorKind::BrokenPipe.into()),
+            };
+            if let Err(error) = result {
+                self.shared.failed.send_replace(true);
+                return if is_departure(&error) { Ok(()) } else { Err(error) };
+            }
+            drop(outgoing.held);
+            if let Some(written) = outgoing.written.take() {
+                // Nobody waits for most messages.
+                let _ = written.send(());
+            }
+            self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
+            self.shared.written.notify_one();
+            if buffer.capacity() > KEPT_BUFFER {
+                buffer = Vec::new();
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether an error only says that the other side went away.
+pub(crate) fn is_departure(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected};
+    matches!(error.kind(), BrokenPipe | ConnectionReset | ConnectionAborted | NotConnected)
+}
+
+fn encode(message: &Message, buffer: &mut Vec<u8>) -> io::Result<()> {
+    #[derive(Serialize)]
+    struct Envelope<'a> {
+        jsonrpc: &'static str,
+        id: &'a Value,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        result: Option<&'a ServerResult>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        error: Option<&'a ErrorData>,
+    }
+    let jsonrpc = "2.0";
+    match message {
+        Message::Answer { id, result } => {
+            buffer.reserve(size_of_text(result));
+            serde_json::to_writer(&mut *buffer, &Envelope { jsonrpc, id, result: Some(result), error: None })
+        }
+        Message::Failure { id, error } => {
+            serde_json::to_writer(&mut *buffer, &Envelope { jsonrpc, id, result: None, error: Some(error) })
+        }
+        Message::Ours(message) => serde_json::to_writer(&mut *buffer, message),
+        Message::Raw(value) => serde_json::to_writer(&mut *buffer, value),
+    }?;
+    buffer.push(b'\n');
+    Ok(())
+}
+
+/// About as many bytes as the answer's text will take, so that a large one is not moved while it is encoded.
+fn size_of_text(result: &ServerResult) -> usize {
+    let ServerResult::CallToolResult(result) = result else { return 0 };
+    let text: usize =
+        result.content.iter().filter_map(|block| block.as_text()).map(|block| block.text.len()).sum();
+    // Line ends, quotes and the like become two bytes.
+    text + text / 8 + 1024
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tokio::io::AsyncReadExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_a_message_holds_is_kept_until_it_was_written() {
+        let (outbox, mail) = outbox();
+        let (mut client, server) = tokio::io::duplex(8);
+        let delivery = tokio::spawn(mail.deliver(server));
+        let token = Arc::new(());
+        let mut written =
+            outbox.put(Message::Raw(json!("a text of some length")), Held(Some(Box::new(token.clone()))));
+        tokio::task::yield_now().await;
+        assert_eq!(Arc::strong_count(&token), 2);
+        assert!(written.try_recv().is_err());
+        let mut read = vec![0; 24];
+        client.read_exact(&mut read).await.unwrap();
+        written.await.unwrap();
+        assert_eq!(Arc::strong_count(&token), 1);
+        assert_eq!(read, b"\"a text of some length\"\n");
+        drop(outbox);
+        delivery.await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_client_that_goes_away_ends_the_delivery_and_frees_what_waits() {
+        let (outbox, mail) = outbox();
+        let (client, server) = tokio::io::duplex(8);
+        let delivery = tokio::spawn(mail.deliver(server));
+        let token = Arc::new(());
+        let held = || Held(Some(Box::new(token.clone())));
+        let first = outbox.put(Message::Raw(json!("a text of some length")), held());
+        let second = outbox.put(Message::Raw(json!(2)), held());
+        drop(client);
+        outbox.failed().await;
+        delivery.await.unwrap().unwrap();
+        assert!(first.await.is_err() && second.await.is_err());
+        assert!(outbox.put(Message::Raw(json!(3)), held()).await.is_err());
+        assert_eq!(Arc::strong_count(&token), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_closed_its_side_and_does_not_read_is_not_waited_for_long() {
+        let (outbox, mail) = outbox();
+        let (_client, server) = tokio::io::duplex(8);
+        let delivery = tokio::spawn(mail.deliver(server));
+        let stuck = outbox.put(Message::Raw(json!("a text of some length")), Held::default());
+        outbox.give_up_after(Duration::from_secs(1));
+        assert!(stuck.await.is_err());
+        delivery.await.unwrap().unwrap();
+        outbox.failed().await;
+    }
+
+    #[tokio::test]
+    async fn reading_stops_while_too_much_waits() {
+        let (outbox, mail) = outbox();
+        for number in 0..MOST_WAITING {
+            outbox.post(Message::Raw(json!(number)));
+        }
+        tokio::select! {
+            biased;
+            () = outbox.room() => panic!("there is no room"),
+            () = tokio::task::yield_now() => {}
+        }
+        let delivery = tokio::spawn(mail.deliver(tokio::io::sink()));
+        outbox.room().await;
+        drop(outbox);
+        delivery.await.unwrap().unwrap();
+    }
+}

@@ -1,0 +1,234 @@
+//! Reading the envelope of a JSON-RPC message that is too big to be parsed.
+//!
+//! Constant memory, whatever the message holds.
+//! It does not check that the message is JSON: it only finds out whom to answer.
+
+use memchr::memchr2;
+use serde_json::Value;
+
+/// Follows the bytes of one message and remembers its `id`, its `method` and the name of the tool in its `params`.
+///
+/// The official clients write `id` last, so the whole message has to be followed.
+#[derive(Debug, Default)]
+pub(crate) struct Skim {
+    depth: usize,
+    in_string: bool,
+    escaped: bool,
+    values: usize,
+    token: Token,
+    /// The field of the message, and the field of its `params`, that the bytes belong to.
+    field: Field,
+    parameter: Field,
+    id: Option<Value>,
+    method: Option<Value>,
+    tool: Option<Value>,
+}
+
+/// The text of one name or value.
+#[derive(Debug, Default)]
+struct Token {
+    text: Vec<u8>,
+    unusable: bool,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Field {
+    Id,
+    Method,
+    Params,
+    Name,
+    #[default]
+    Other,
+}
+
+/// The most bytes that a name, id or method is remembered with; what is longer counts as not there.
+const LONGEST_TOKEN: usize = 256;
+
+impl Skim {
+    /// Follows the next bytes.
+    pub(crate) fn feed(&mut self, mut bytes: &[u8]) {
+        while let Some((&byte, rest)) = bytes.split_first() {
+            if self.escaped {
+                self.escaped = false;
+                self.keep(&[byte]);
+                bytes = rest;
+            } else if self.in_string {
+                let end = memchr2(b'"', b'\\', bytes).unwrap_or(bytes.len());
+                self.keep(&bytes[..end]);
+                bytes = &bytes[end..];
+                if let Some((&byte, rest)) = bytes.split_first() {
+                    self.keep(&[byte]);
+                    self.escaped = byte == b'\\';
+                    self.in_string = self.escaped;
+                    bytes = rest;
+                }
+            } else {
+                self.structure(byte);
+                bytes = rest;
+            }
+        }
+    }
+
+    /// How many values the message holds so far, at least.
+    pub(crate) fn values(&self) -> usize {
+        self.values
+    }
+
+    /// The id, where it was found and can be answered to.
+    pub(crate) fn id(&self) -> Option<&Value> {
+        self.id.as_ref().filter(|id| id.is_string() || id.is_number())
+    }
+
+    /// The method, where it was found.
+    pub(crate) fn method(&self) -> Option<&str> {
+        self.method.as_ref().and_then(Value::as_str)
+    }
+
+    /// The tool that is called, where it was found.
+    pub(crate) fn tool(&self) -> Option<&str> {
+        self.tool.as_ref().and_then(Value::as_str)
+    }
+
+    fn structure(&mut self, byte: u8) {
+        match byte {
+            b'"' => {
+                self.in_string = true;
+                self.keep(&[byte]);
+            }
+            b'{' | b'[' => {
+                self.values += 1;
+                self.token.unusable |= self.is_followed();
+                self.depth += 1;
+                if self.is_followed() {
+                    self.token = Token::default();
+                }
+            }
+            b'}' | b']' => {
+                if self.is_followed() {
+                    self.end_of_value();
+                }
+                self.depth = self.depth.saturating_sub(1);
+                // What ends here was no plain value.
+                self.token.unusable = true;
+            }
+            b',' => {
+                self.values += 1;
+                if self.is_followed() {
+                    self.end_of_value();
+                }
+            }
+            b':' if self.is_followed() => {
+                let field = match self.token.take().as_ref().and_then(Value::as_str) {
+                    Some("id") => Field::Id,
+                    Some("method") => Field::Method,
+                    Some("params") => Field::Params,
+                    Some("name") => Field::Name,
+                    _ => Field::Other,
+                };
+                *self.current() = field;
+            }
+            _ => self.keep(&[byte]),
+        }
+    }
+
+    /// Whether the bytes belong to the message itself or to its parameters.
+    fn is_followed(&self) -> bool {
+        self.depth == 1 || self.depth == 2 && self.field == Field::Params
+    }
+
+    fn current(&mut self) -> &mut Field {
+        if self.depth == 1 { &mut self.field } else { &mut self.parameter }
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        if !self.is_followed() || self.token.unusable {
+            return;
+        }
+        if self.token.text.len() + bytes.len() > LONGEST_TOKEN {
+            self.token.unusable = true;
+        } else {
+            self.token.text.extend_from_slice(bytes);
+        }
+    }
+
+    fn end_of_value(&mut self) {
+        let value = self.token.take();
+        let at_top = self.depth == 1;
+        match std::mem::take(self.current()) {
+            Field::Id if at_top => self.id = value,
+            Field::Method if at_top => self.method = value,
+            Field::Name if !at_top => self.tool = value,
+            _ => {}
+        }
+    }
+}
+
+impl Token {
+    /// The value that the token spells, if it spells one.
+    fn take(&mut self) -> Option<Value> {
+        let token = std::mem::take(self);
+        if token.unusable { None } else { serde_json::from_slice(&token.text).ok() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn skim(text: &str) -> Skim {
+        let mut skim = Skim::default();
+        // One byte at a time: no state may get lost between two reads.
+        for byte in text.bytes() {
+            skim.feed(&[byte]);
+        }
+        let mut whole = Skim::default();
+        whole.feed(text.as_bytes());
+        assert_eq!((whole.id(), whole.method(), whole.values()), (skim.id(), skim.method(), skim.values()));
+        skim
+    }
+
+    #[test]
+    fn the_envelope_is_found_whatever_the_order() {
+        let first =
+            skim(r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"id":8,"a":["}",{"id":9}]}}"#);
+        assert_eq!((first.id(), first.method(), first.tool()), (Some(&json!(7)), Some("tools/call"), None));
+        let last = skim(
+            r#"{ "method" : "tools/call", "params":{"x":"\\\"},{\"id\":1","name":"file_write",
+                "arguments":{"name":"y","id":[{"name":1}]}}, "id" : "a\"b" }"#,
+        );
+        let found = (last.id(), last.method(), last.tool());
+        assert_eq!(found, (Some(&json!("a\"b")), Some("tools/call"), Some("file_write")));
+        let flat = skim(r#"{"name":"x","params":[{"name":"y"}],"id":1}"#);
+        assert_eq!((flat.id(), flat.tool()), (Some(&json!(1)), None));
+    }
+
+    #[test]
+    fn an_id_that_cannot_be_answered_to_counts_as_absent() {
+        for text in
+            [r#"{"id":{"id":1}}"#, r#"{"id":[1]}"#, r#"{"id":null}"#, r#"{"params":{"id":1}}"#, "[1,2", "x"]
+        {
+            assert_eq!(skim(text).id(), None, "{text}");
+        }
+        let long = format!(r#"{{"id":"{}","method":"m"}}"#, "x".repeat(LONGEST_TOKEN));
+        assert_eq!((skim(&long).id(), skim(&long).method()), (None, Some("m")));
+    }
+
+    #[test]
+    fn memory_does_not_grow_with_the_message() {
+        let mut skim = Skim::default();
+        skim.feed(br#"{"method":"tools/call","params":{"content":""#);
+        for _ in 0..1000 {
+            skim.feed(&[b'x'; 1000]);
+        }
+        assert!(skim.token.text.capacity() <= 2 * LONGEST_TOKEN);
+        skim.feed(br#""},"id":3}"#);
+        assert_eq!(skim.id(), Some(&json!(3)));
+    }
+
+    #[test]
+    fn values_are_counted_outside_strings() {
+        assert_eq!(skim(r#"{"a":"[[[,,,","b":[1,2,3]}"#).values(), 5);
+    }
+}

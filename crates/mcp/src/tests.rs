@@ -1,0 +1,6 @@
+//! Whole connections, as a client sees them.
+
+mod approval;
+mod eras;
+mod hostile;
+mod lifetime;
