@@ -1,1 +1,30 @@
-//! Being built.
+//! Permission: from rules, mode, level and effects to one answer, `pass`, `check` or `deny`, with the rule that decided.
+//!
+//! [`Policy::compile`] merges the profiles of several files into one set of rules, and [`Policy::decide`] answers for a call.
+//! Both are pure: this crate does no input or output, and knows neither clock nor environment nor what a path leads to.
+//! Reading the files is the caller's, holding the rules against races is the guard's, and the boundary is the sandbox: a
+//! mistake here costs a question too few, never the sandbox.
+
+mod command;
+mod decide;
+mod decision;
+mod error;
+mod host;
+mod judge;
+mod merge;
+mod path;
+mod policy;
+mod profile;
+mod rule;
+mod spell;
+
+pub use command::{Parsed, SimpleCommand, Word, parse};
+pub use decision::{Decision, Line, Part, Request, Verdict};
+pub use error::PolicyError;
+pub use merge::{Source, Trust, Warning, tighten};
+pub use path::{Denied, Kind, PathVerdict, RootRight};
+pub use policy::{Dialect, Policy, Setup};
+pub use profile::{
+    BUILT_IN_DENIED_READS, DEFAULT_PROFILE, Dangerous, Limits, Mode, ProfileSource, Profiles, Undoable,
+};
+pub use rule::{Origin, Rule};

@@ -1,0 +1,111 @@
+//! Prints how long a decision takes: the median for typical calls, and for a policy of 10,000 rules.
+
+#![expect(clippy::print_stdout, reason = "the figures are this program's only result")]
+
+use std::error::Error;
+use std::hint::black_box;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use policy::{Dialect, Mode, Origin, Part, Policy, ProfileSource, Profiles, Request, Setup, Source, Trust};
+use tool::{Access, CommandLine, Effect, Level};
+
+const ROUNDS: usize = 2_000;
+const MANY: usize = 10_000;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let few = compile(ProfileSource {
+        allowed_exec_command: Some(vec!["cargo test".to_owned(), "pytest".to_owned()]),
+        deny_exec_command: Some(vec!["git rm".to_owned(), "rm -rf *".to_owned()]),
+        ..ProfileSource::default()
+    })?;
+    let begun = Instant::now();
+    let many = compile(many_rules())?;
+    println!("compiling {MANY} rules                 {:>12?}", begun.elapsed());
+
+    let calls = [
+        ("read a file", Effect::Read { path: "/w/project/crates/policy/src/lib.rs".into() }),
+        ("delete a folder", Effect::Delete { path: "/w/project/crates/policy".into() }),
+        ("run a pipeline", run("grep -rn 'fn main' crates/policy/src | head -n 50")),
+        ("run with a glob", run("cat crates/policy/src/*.rs")),
+        ("run a script", run("cd crates/policy && cargo test -- --nocapture 2>&1 | tail -n 20")),
+        ("run a script of 60 kB", run(&"sudo git -C x add y && ".repeat(2_600))),
+    ];
+    println!("{:<32} {:>12} {:>12} {:>8}", "median of a decision", "few rules", "10,000", "ratio");
+    for (name, effect) in calls {
+        let part = [Part::from(effect)];
+        let rounds = if name.contains("kB") { 20 } else { ROUNDS };
+        let one = median(rounds, || decide(&few, &part));
+        let two = median(rounds, || decide(&many, &part));
+        print_row(name, one, two);
+    }
+    let path = Path::new("/w/project/crates/policy/src/path/list.rs");
+    let verdict = |policy: &Policy| {
+        black_box(policy.path_verdict(Access::Read, black_box(path)));
+    };
+    print_row("path_verdict", median(ROUNDS, || verdict(&few)), median(ROUNDS, || verdict(&many)));
+    Ok(())
+}
+
+fn compile(profile: ProfileSource) -> Result<Policy, policy::PolicyError> {
+    let origin = Origin::User(Arc::from(Path::new("/home/ann/.config/handfast/config.yaml")));
+    let profiles = Profiles::from([("normal".to_owned(), profile)]);
+    Policy::compile(&Setup {
+        sources: &[Source { origin, trust: Trust::Trusted, profiles }],
+        profile: "normal",
+        mode: Some((Mode::SmartAuto, Origin::CommandLine)),
+        dialect: Dialect::default(),
+        workspace: Path::new("/w/project"),
+        home: Some(Path::new("/home/ann")),
+        protected: &[],
+    })
+}
+
+/// A mix of plain names, extensions, anchored paths and patterns that need a regular expression, and denied commands.
+fn many_rules() -> ProfileSource {
+    let paths = (0..MANY / 2).map(|number| match number % 5 {
+        0 => format!("secret-{number}.txt"),
+        1 => format!("*.ext{number}"),
+        2 => format!("./folder/{number}/file"),
+        3 => format!("/srv/data/{number}"),
+        _ => format!("a{number}/**/b*c/*.d"),
+    });
+    ProfileSource {
+        deny_read_paths: Some(paths.collect()),
+        deny_exec_command: Some((0..MANY / 2).map(|number| format!("git sub-{number} *")).collect()),
+        ..ProfileSource::default()
+    }
+}
+
+fn run(line: &str) -> Effect {
+    Effect::Run { command: CommandLine::Shell(line.to_owned()), directory: "/w/project".into() }
+}
+
+fn decide(policy: &Policy, parts: &[Part]) {
+    let request = Request {
+        tool: "a_tool",
+        level: Level::Destructive,
+        parts: black_box(parts),
+        undoable_in_force: false,
+        background: false,
+    };
+    black_box(policy.decide(&request));
+}
+
+fn median(rounds: usize, mut action: impl FnMut()) -> Duration {
+    let mut taken: Vec<Duration> = (0..rounds)
+        .map(|_| {
+            let begun = Instant::now();
+            action();
+            begun.elapsed()
+        })
+        .collect();
+    taken.sort_unstable();
+    taken.get(rounds / 2).copied().unwrap_or_default()
+}
+
+fn print_row(name: &str, few: Duration, many: Duration) {
+    let ratio = many.as_secs_f64() / few.as_secs_f64().max(f64::MIN_POSITIVE);
+    println!("{name:<32} {few:>12?} {many:>12?} {ratio:>8.1}");
+}

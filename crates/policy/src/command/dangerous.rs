@@ -1,0 +1,272 @@
+use std::path::Path;
+
+use super::programs::{DOWNLOADERS, base_name, is_cluster, runs_standard_input};
+use super::reach::{Reached, Script};
+
+/// What the dangerous patterns are judged against.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Surroundings<'a> {
+    /// The directory that the command starts in.
+    pub(crate) directory: &'a Path,
+    /// The home folder, where it is known.
+    pub(crate) home: Option<&'a Path>,
+    /// Whether recursive removal of any absolute path counts (the CSP/1 dialect).
+    pub(crate) any_absolute: bool,
+    /// Whether every command of the line only reads, so that a statement in it is only a text.
+    pub(crate) only_reads: bool,
+}
+
+/// The first dangerous pattern that the line holds, in words.
+pub(crate) fn dangerous(reached: &Reached, around: Surroundings<'_>) -> Option<String> {
+    reached.scripts.iter().find_map(|script| {
+        removal_or_format(script, around)
+            .or_else(|| fetched_code(script))
+            .or_else(|| fork_bomb(&script.text))
+            .or_else(|| statement(&script.text).filter(|_| !around.only_reads))
+    })
+}
+
+fn removal_or_format(script: &Script, around: Surroundings<'_>) -> Option<String> {
+    let mut directory = around.directory.to_owned();
+    for segment in &script.segments {
+        for start in script.starts(segment).filter(|start| !start.inert) {
+            let around = Surroundings { directory: &directory, ..around };
+            if let Some(found) = dangerous_command(start.words, around) {
+                return Some(found);
+            }
+        }
+        if let Some(device) = redirected(&segment.words).find(|target| is_block_device(target)) {
+            return Some(format!("it writes to the block device {device}"));
+        }
+        // `cd / && rm -rf *` removes `/`.
+        let moves = segment.words.iter().position(|word| word == "cd" || word == "pushd");
+        if let Some(target) = moves.and_then(|at| segment.words.get(at + 1)) {
+            directory = expanded(target, &directory, around.home);
+        }
+    }
+    None
+}
+
+fn dangerous_command(words: &[String], around: Surroundings<'_>) -> Option<String> {
+    let (program, arguments) = words.split_first()?;
+    let operands = || arguments.iter().filter(|word| !word.starts_with('-'));
+    let vital = || operands().find(|target| is_vital(target, around));
+    match base_name(program) {
+        "rm" if is_recursive(arguments) => {
+            let target = vital().or_else(|| {
+                operands().find(|target| around.any_absolute && target.starts_with(['/', '~', '$']))
+            })?;
+            Some(format!("it removes {target} with all below it"))
+        }
+        "find" if removes_all_found(arguments) => {
+            let starts = arguments.iter().take_while(|word| !word.starts_with(['-', '(', '!']));
+            let target = starts.into_iter().find(|target| is_vital(target, around))?;
+            Some(format!("it removes {target} with all below it"))
+        }
+        "chmod" if is_recursive(arguments) && arguments.iter().any(|mode| opens_to_all(mode)) => {
+            Some(format!("it opens {} to everyone, with all below it", vital()?))
+        }
+        "dd" => {
+            let input = arguments.iter().find(|word| word.starts_with("if="));
+            let device = arguments.iter().find(|word| word.strip_prefix("of=").is_some_and(is_block_device));
+            Some(format!("it copies raw data: dd {}", input.or(device)?))
+        }
+        "tee" => {
+            let device = operands().find(|target| is_block_device(target))?;
+            Some(format!("it writes to the block device {device}"))
+        }
+        name if name == "mkfs" || name == "mke2fs" || name.starts_with("mkfs.") => {
+            Some(format!("it makes a file system: {name}"))
+        }
+        _ => None,
+    }
+}
+
+fn is_recursive(arguments: &[String]) -> bool {
+    arguments.iter().any(|word| {
+        (is_cluster(word) && word.contains(['r', 'R']))
+            || (word.len() > 3 && "--recursive".starts_with(word.as_str()))
+    })
+}
+
+fn opens_to_all(mode: &str) -> bool {
+    let digits = mode.trim_start_matches('0');
+    let ugoa = mode.split(['=', '+']).next().unwrap_or_default();
+    let everyone =
+        ugoa.is_empty() || ugoa.contains('a') || ["u", "g", "o"].iter().all(|who| ugoa.contains(who));
+    digits == "777" || digits == "1777" || (everyone && mode.contains(['=', '+']) && mode.contains('w'))
+}
+
+/// Whether `find` removes what it finds, without a condition on names.
+fn removes_all_found(arguments: &[String]) -> bool {
+    let runs = |pair: &[String]| match pair {
+        [option, program] => option.starts_with("-exec") && ["rm", "shred"].contains(&base_name(program)),
+        _ => false,
+    };
+    let chooses = |pair: &[String]| match pair {
+        [option, pattern] => {
+            let by_name = ["name", "path", "regex"].iter().any(|test| option.ends_with(test));
+            option == "-empty" || (by_name && !pattern.starts_with('*'))
+        }
+        _ => false,
+    };
+    (arguments.iter().any(|word| word == "-delete") || arguments.windows(2).any(runs))
+        && !arguments.windows(2).any(chooses)
+}
+
+/// Top-level folders of a system (Filesystem Hierarchy Standard 3.0, section 3), but `/tmp`.
+const SYSTEM_FOLDERS: [&str; 19] = [
+    "bin", "boot", "dev", "etc", "home", "lib", "lib32", "lib64", "libx32", "media", "mnt", "opt", "proc",
+    "root", "run", "sbin", "srv", "usr", "var",
+];
+
+/// Whether the target is `/`, a top-level system folder, the home folder or one above it, or all that is in one of them.
+fn is_vital(target: &str, around: Surroundings<'_>) -> bool {
+    let bare_home = target.trim_end_matches(['/', '*', '.']);
+    if bare_home == "~" || bare_home == "$HOME" || (bare_home.starts_with('~') && !bare_home.contains('/')) {
+        return true;
+    }
+    let path = expanded(target, around.directory, around.home);
+    let mut components: Vec<String> = path
+        .components()
+        .filter_map(|component| match component {
+            std::path::Component::Normal(name) => Some(name.to_string_lossy().into_owned()),
+            _ => None,
+        })
+        .collect();
+    // `/usr/*` and `/usr/.[!.]*` are all that is in `/usr`.
+    while components.last().is_some_and(|name| {
+        name.contains(['*', '?']) && name.chars().all(|character| "*?.[]!^".contains(character))
+    }) {
+        components.pop();
+    }
+    let below_home = around.home.is_some_and(|home| {
+        let path: std::path::PathBuf =
+            std::iter::once("/").chain(components.iter().map(String::as_str)).collect();
+        home.starts_with(path)
+    });
+    match components.as_slice() {
+        [] => true,
+        [name] => {
+            below_home
+                || SYSTEM_FOLDERS.contains(&name.as_str())
+                || name == "sys"
+                || name.contains(['*', '?', '[', '$'])
+        }
+        _ => below_home,
+    }
+}
+
+/// The path that a word of a shell line leads to, by its spelling.
+fn expanded(word: &str, directory: &Path, home: Option<&Path>) -> std::path::PathBuf {
+    let below_home = ["~", "$HOME"]
+        .iter()
+        .find_map(|name| word.strip_prefix(name).filter(|rest| rest.is_empty() || rest.starts_with('/')));
+    match (below_home, home) {
+        (Some(rest), Some(home)) => crate::spell::resolve(home, rest.trim_start_matches('/')).path,
+        _ => crate::spell::resolve(directory, word).path,
+    }
+}
+
+fn redirected(words: &[String]) -> impl Iterator<Item = &String> {
+    words.windows(2).filter_map(|pair| match pair {
+        [operator, target] if operator.starts_with('>') => Some(target),
+        _ => None,
+    })
+}
+
+/// Beginnings of names of block devices below `/dev` (Linux's `Documentation/admin-guide/devices.txt`).
+const BLOCK_DEVICES: [&str; 17] = [
+    "block/", "disk/", "dm-", "hd", "loop", "mapper/", "md", "mmcblk", "nbd", "nvme", "pmem", "ram", "sd",
+    "sr", "vd", "xvd", "zram",
+];
+
+fn is_block_device(target: &str) -> bool {
+    let path = crate::spell::resolve(Path::new("/"), target).path;
+    let Some(name) = path.to_str().and_then(|path| path.strip_prefix("/dev/")) else { return false };
+    target.starts_with('/') && BLOCK_DEVICES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+fn fetched_code(script: &Script) -> Option<String> {
+    let mut fetched = None;
+    let mut awaited = false;
+    for segment in &script.segments {
+        if !segment.piped && !segment.substituted {
+            fetched = None;
+        }
+        let mut starts = script.starts(segment);
+        if let Some(from) = fetched
+            && segment.piped
+            && starts.any(|start| runs_standard_input(start.words))
+        {
+            return Some(format!("it runs what `{from}` downloads"));
+        }
+        let downloader = script.starts(segment).filter(|start| !start.inert).find_map(|start| {
+            start.words.first().map(|word| base_name(word)).filter(|name| DOWNLOADERS.contains(name))
+        });
+        if let Some(from) = downloader {
+            if segment.substituted && awaited {
+                return Some(format!("it runs what `{from}` downloads"));
+            }
+            fetched = Some(from);
+        }
+        awaited = script.awaits_code(segment);
+    }
+    None
+}
+
+/// A function that calls itself at least twice, in the background or in a pipe.
+fn fork_bomb(text: &str) -> Option<String> {
+    let text: String = text.chars().filter(|character| !character.is_whitespace()).collect();
+    let text = text.replace("function", "");
+    for (at, _) in text.match_indices('{') {
+        let (before, body) = text.split_at(at);
+        let before = before.strip_suffix("()").unwrap_or(before);
+        let name = before.rsplit([';', '&', '|', '(', ')', '{', '}', '\'', '"']).next().unwrap_or_default();
+        let body = body.get(1..).unwrap_or_default().split('}').next().unwrap_or_default();
+        let calls = body.split(['|', '&', ';', '(', ')']).filter(|part| *part == name).count();
+        if !name.is_empty() && calls >= 2 && body.contains(['|', '&']) {
+            return Some("it is a fork bomb".to_owned());
+        }
+    }
+    None
+}
+
+/// Programs that a bare `truncate NAME` is a statement for.
+const DATABASE_CLIENTS: [&str; 10] =
+    ["clickhouse", "cockroach", "cqlsh", "duckdb", "mariadb", "mysql", "pgcli", "psql", "snowsql", "sqlcmd"];
+
+/// `DROP DATABASE` and `TRUNCATE`, in any case; not coreutils' `truncate`.
+fn statement(text: &str) -> Option<String> {
+    let lower = without_comments(text).to_lowercase();
+    let words: Vec<&str> = lower
+        .split(|character: char| !character.is_alphanumeric() && !"_-./$`".contains(character))
+        .filter(|word| !word.is_empty())
+        .collect();
+    let client =
+        words.iter().any(|word| DATABASE_CLIENTS.iter().any(|client| base_name(word).starts_with(client)));
+    words.windows(2).find_map(|pair| match pair {
+        ["drop", "database"] => Some("it drops a database".to_owned()),
+        ["truncate", "table"] => Some("it empties a table".to_owned()),
+        // In capitals, or for a database client, the word is a statement and not coreutils' program.
+        ["truncate", name] if !name.starts_with('-') && (client || text.contains("TRUNCATE")) => {
+            Some("it empties a table".to_owned())
+        }
+        _ => None,
+    })
+}
+
+/// SQL allows a comment wherever it allows a space.
+fn without_comments(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, comment)) = rest.split_once("/*") {
+        // A path such as `src/*` begins no comment that ends.
+        let Some((_, after)) = comment.split_once("*/") else { break };
+        plain.push_str(before);
+        plain.push(' ');
+        rest = after;
+    }
+    plain.push_str(rest);
+    plain
+}

@@ -1,0 +1,126 @@
+/// One stretch of a script between two operators, read without understanding it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Segment {
+    /// The words, without quotes and backslashes; redirections are words of their own.
+    pub(super) words: Vec<String>,
+    /// Whether it stands behind a single `|`.
+    pub(super) piped: bool,
+    /// Whether it stands in `$(`, a backtick or `<(`.
+    pub(super) substituted: bool,
+}
+
+/// Splits any text at everything that could separate commands.
+///
+/// This is a tripwire for lines that no parser vouches for: it finds more commands than there are, in quoted text too, and must
+/// never be used to let something pass.
+pub(super) fn segments(script: &str) -> Vec<Segment> {
+    // What stands for a space or for the home folder would otherwise be torn apart.
+    let script = script
+        .replace("\\\n", "")
+        .replace("${IFS}", " ")
+        .replace("$IFS", " ")
+        .replace("${HOME}", "$HOME")
+        .replace("&>", " > ")
+        .replace(">&", " > ")
+        .replace(">|", " > ");
+    let mut reader = Reader::default();
+    let mut rest = script.chars().peekable();
+    while let Some(character) = rest.next() {
+        match character {
+            '\'' | '"' | '\\' => reader.touch(),
+            '|' => {
+                let single = rest.next_if_eq(&'|').is_none();
+                reader.end_segment(Segment { piped: single, ..Segment::default() });
+            }
+            '$' if rest.next_if_eq(&'(').is_some() => reader.begin_substitution(),
+            '`' => reader.begin_substitution(),
+            '$' if matches!(rest.peek(), Some('\'' | '"')) => {}
+            '<' | '>' => {
+                reader.end_word();
+                if rest.next_if_eq(&'(').is_some() {
+                    reader.begin_substitution();
+                    continue;
+                }
+                let mut operator = String::from(character);
+                while let Some(next) = rest.next_if_eq(&character) {
+                    operator.push(next);
+                }
+                reader.segment.words.push(operator);
+            }
+            ';' | '&' | '\n' | '\r' | '(' | ')' | '{' | '}' => reader.end_segment(Segment::default()),
+            character if character.is_whitespace() || character == '\0' => reader.end_word(),
+            character => reader.push(character),
+        }
+    }
+    reader.end_segment(Segment::default());
+    reader.segments
+}
+
+#[derive(Default)]
+struct Reader {
+    segments: Vec<Segment>,
+    segment: Segment,
+    word: Option<String>,
+}
+
+impl Reader {
+    fn touch(&mut self) {
+        self.word.get_or_insert_default();
+    }
+
+    fn push(&mut self, character: char) {
+        self.word.get_or_insert_default().push(character);
+    }
+
+    fn end_word(&mut self) {
+        self.segment.words.extend(self.word.take());
+    }
+
+    fn begin_substitution(&mut self) {
+        self.end_segment(Segment { substituted: true, ..Segment::default() });
+    }
+
+    fn end_segment(&mut self, next: Segment) {
+        self.end_word();
+        let segment = std::mem::replace(&mut self.segment, next);
+        if segment.words.iter().all(String::is_empty) {
+            // `curl x) | sh` and `$( (curl x) )`: what is said about an empty stretch holds for the next one.
+            self.segment.piped |= segment.piped;
+            self.segment.substituted |= segment.substituted;
+        } else {
+            self.segments.push(segment);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(script: &str) -> Vec<String> {
+        segments(script).into_iter().map(|segment| segment.words.join(" ")).collect()
+    }
+
+    #[test]
+    fn every_operator_separates_and_quotes_fall_away() {
+        assert_eq!(words("a; b && c || d & e\nf"), ["a", "b", "c", "d", "e", "f"]);
+        assert_eq!(words("r'm' -\"rf\" \\/ "), ["rm -rf /"]);
+        assert_eq!(words("x=$(rm -rf /)"), ["x=", "rm -rf /"]);
+        assert_eq!(words("rm${IFS}-rf ${HOME}"), ["rm -rf $HOME"]);
+        assert_eq!(words("cat x >/dev/sda 2>&1"), ["cat x > /dev/sda 2 > 1"]);
+        assert_eq!(words("if true; then rm x; fi"), ["if true", "then rm x", "fi"]);
+    }
+
+    #[test]
+    fn pipes_and_substitutions_are_remembered() {
+        let found = segments("(curl x) | sh || bash <(wget y)");
+        let marks: Vec<(&str, bool, bool)> = found
+            .iter()
+            .map(|segment| (segment.words[0].as_str(), segment.piped, segment.substituted))
+            .collect();
+        assert_eq!(
+            marks,
+            [("curl", false, false), ("sh", true, false), ("bash", false, false), ("wget", false, true)]
+        );
+    }
+}

@@ -1,0 +1,273 @@
+use std::collections::HashMap;
+
+use super::lexer::SimpleCommand;
+use super::programs::{base_name, is_cluster};
+use super::reach::Reached;
+use crate::Rule;
+
+/// Beginnings of commands that are allowed or denied, compared word by word.
+///
+/// `*` in a word stands for any characters; a word `*` for any word, and at the end for none too.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CommandRules {
+    allowed: HashMap<String, Vec<Prefix>>,
+    denied: HashMap<String, Vec<Prefix>>,
+    /// Denied beginnings whose program is a pattern.
+    denied_patterns: Vec<Prefix>,
+}
+
+#[derive(Debug, Clone)]
+struct Prefix {
+    words: Vec<String>,
+    rule: Rule,
+}
+
+/// Arguments behind this many are not looked at for a denied beginning.
+const MOST_ARGUMENTS: usize = 256;
+
+impl CommandRules {
+    /// Adds an entry of `allowed_exec_command`.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn allow(&mut self, rule: Rule) -> Result<(), String> {
+        let words = words_of(&rule.entry)?;
+        let program = words.first().cloned().unwrap_or_default();
+        if program.contains('*') {
+            return Err("an allowed command names its program".into());
+        }
+        self.allowed.entry(program).or_default().push(Prefix { words, rule });
+        Ok(())
+    }
+
+    /// Adds an entry of `deny_exec_command`.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn deny(&mut self, rule: Rule) -> Result<(), String> {
+        let words = words_of(&rule.entry)?;
+        let program = words.first().map(|word| base_name(word).to_owned()).unwrap_or_default();
+        let prefix = Prefix { words, rule };
+        if program.contains('*') {
+            self.denied_patterns.push(prefix);
+        } else {
+            self.denied.entry(program).or_default().push(prefix);
+        }
+        Ok(())
+    }
+
+    /// The rule that lists the command. The program must be named exactly as the rule names it, so `./pytest` is not `pytest`.
+    pub(crate) fn allowed_by(&self, command: &SimpleCommand) -> Option<&Rule> {
+        let prefixes = self.allowed.get(command.program())?;
+        let matches = |prefix: &&Prefix| {
+            let mut words = command.words.iter();
+            prefix.words.iter().enumerate().all(|(position, pattern)| match words.next() {
+                Some(word) => !word.glob && word_matches(pattern, &word.text) || pattern == "*",
+                None => pattern == "*" && position + 1 == prefix.words.len(),
+            })
+        };
+        prefixes.iter().find(matches).map(|prefix| &prefix.rule)
+    }
+
+    /// The rule that denies something the line could run, and what that is.
+    pub(crate) fn denied_by(&self, reached: &Reached) -> Option<(&Rule, String)> {
+        if self.denied.is_empty() && self.denied_patterns.is_empty() {
+            return None;
+        }
+        reached.starts().find_map(|start| {
+            let program = base_name(start.words.first()?);
+            let named = self.denied.get(program).map(Vec::as_slice).unwrap_or_default();
+            let prefix =
+                named.iter().chain(&self.denied_patterns).find(|prefix| denies(prefix, start.words))?;
+            let shown = start.words.get(..prefix.words.len()).unwrap_or(start.words).join(" ");
+            Some((&prefix.rule, shown))
+        })
+    }
+}
+
+fn words_of(entry: &str) -> Result<Vec<String>, String> {
+    if let Some(character) = entry.chars().find(|character| {
+        ";&|<>()$`\"'\\".contains(*character) || (character.is_control() && *character != '\t')
+    }) {
+        return Err(format!("a beginning of one command has no {character:?}"));
+    }
+    let words: Vec<String> = entry.split_whitespace().map(str::to_owned).collect();
+    if words.is_empty() { Err("no command is named".into()) } else { Ok(words) }
+}
+
+/// Whether the command begins as the rule says, read so that no other spelling escapes it: the program by its base name,
+/// options in any order and cluster, options (with a value) between the rule's words.
+fn denies(prefix: &Prefix, words: &[String]) -> bool {
+    let Some((program, arguments)) = words.split_first() else { return false };
+    let Some((program_pattern, patterns)) = prefix.words.split_first() else { return false };
+    if !word_matches(base_name(program_pattern), base_name(program)) {
+        return false;
+    }
+    let arguments = arguments.get(..MOST_ARGUMENTS).unwrap_or(arguments);
+    let (options, operands): (Vec<&String>, Vec<&String>) =
+        patterns.iter().partition(|pattern| pattern.starts_with('-') && pattern.len() > 1);
+    options.iter().all(|option| has_option(arguments, option)) && has_operands(arguments, &operands)
+}
+
+fn has_option(arguments: &[String], option: &str) -> bool {
+    // `-rf`; a longer one, such as `-delete`, is a word of its own.
+    if is_cluster(option) && option.len() <= 4 {
+        return option.chars().skip(1).all(|letter| {
+            arguments.iter().any(|word| {
+                let long = match letter.to_ascii_lowercase() {
+                    'r' => "--recursive",
+                    'f' => "--force",
+                    _ => "",
+                };
+                let other_case = if letter == 'r' { 'R' } else { letter };
+                (is_cluster(word) && word.contains([letter, other_case]))
+                    || (word.len() > 3 && long.starts_with(word.as_str()))
+            })
+        });
+    }
+    arguments.iter().any(|word| {
+        let name = word.split('=').next().unwrap_or_default();
+        word_matches(option, word)
+            || word_matches(option, name)
+            || (name.len() > 4 && option.starts_with(name))
+    })
+}
+
+fn has_operands(arguments: &[String], patterns: &[&String]) -> bool {
+    let mut arguments = arguments.iter();
+    patterns.iter().enumerate().all(|(position, pattern)| {
+        let mut after_option = false;
+        for word in arguments.by_ref() {
+            if word.starts_with('-') && word.len() > 1 {
+                after_option = true;
+            } else if word_matches(pattern, word) {
+                return true;
+            } else if after_option {
+                // It may be the option's value: `git -C folder rm x`.
+                after_option = false;
+            } else {
+                return false;
+            }
+        }
+        *pattern == "*" && position + 1 == patterns.len()
+    })
+}
+
+/// Whether the pattern, in which `*` stands for any characters, is the word.
+fn word_matches(pattern: &str, word: &str) -> bool {
+    let Some((first, rest)) = pattern.split_once('*') else { return pattern == word };
+    let Some(mut word) = word.strip_prefix(first) else { return false };
+    let mut parts = rest.split('*').peekable();
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() {
+            return word.ends_with(part);
+        }
+        match word.find(part) {
+            Some(at) => word = word.get(at + part.len()..).unwrap_or_default(),
+            None => return false,
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Origin;
+    use tool::CommandLine;
+
+    fn rule(entry: &str) -> Rule {
+        Rule {
+            key: "deny_exec_command",
+            entry: entry.to_owned(),
+            profile: "p".into(),
+            origin: Origin::BuiltIn,
+        }
+    }
+
+    fn is_denied(entry: &str, line: &str) -> bool {
+        let mut rules = CommandRules::default();
+        rules.deny(rule(entry)).unwrap();
+        rules.denied_by(&Reached::by(&CommandLine::Shell(line.to_owned()))).is_some()
+    }
+
+    #[test]
+    fn no_spelling_escapes_a_denied_beginning() {
+        for line in [
+            "git rm x",
+            "/usr/bin/git rm x",
+            "git -C dir rm x",
+            "git --no-pager -c a=b rm x",
+            "sudo git rm x",
+            "env A=1 git rm x",
+            "timeout 5 nice git rm x",
+            "sh -c 'git rm x'",
+            "bash -lc 'cd x; git rm y'",
+            "ls | git rm x",
+            "cd x && git rm y",
+            "x=$(git rm y)",
+            "find . -exec git rm '{}' +",
+            "env -S 'git rm x'",
+            "echo git rm x | sh",
+            "eval 'git rm' x",
+            "'git' \"rm\" x",
+            "sudo bash -c 'sh -c \"git rm x\"'",
+        ] {
+            assert!(is_denied("git rm", line), "{line}");
+        }
+        for line in
+            ["git log rm", "git commit -m 'git rm'", "git", "git rmx", "echo git rm", "grep 'git rm' x"]
+        {
+            assert!(!is_denied("git rm", line), "{line}");
+        }
+    }
+
+    #[test]
+    fn options_of_a_denied_beginning_count_in_any_order() {
+        for line in [
+            "rm -rf x",
+            "rm -fr x",
+            "rm -r -f x",
+            "rm x -Rf",
+            "rm --recursive --force x",
+            "rm -rf",
+            "rm --rec -vf x",
+        ] {
+            assert!(is_denied("rm -rf *", line), "{line}");
+        }
+        assert!(!is_denied("rm -rf *", "rm -r x"));
+        assert!(!is_denied("rm -rf *", "rm x"));
+    }
+
+    #[test]
+    fn an_allowed_beginning_is_taken_literally() {
+        let allows = |entry: &str, line: &str| {
+            let mut rules = CommandRules::default();
+            rules.allow(rule(entry)).unwrap();
+            match super::super::parse(line) {
+                super::super::Parsed::Commands(commands) => {
+                    commands.iter().all(|command| rules.allowed_by(command).is_some())
+                }
+                super::super::Parsed::Opaque { .. } => false,
+            }
+        };
+        assert!(allows("uv sync", "uv sync --frozen"));
+        assert!(allows("npm run test:*", "npm run test:unit"));
+        assert!(allows("npm run *", "npm run"));
+        assert!(!allows("uv sync", "uv --x sync"));
+        assert!(!allows("uv sync", "uv run x"));
+        assert!(!allows("uv sync", "uv s*"));
+        for line in ["./pytest", "/tmp/pytest", "env pytest", "pytest; rm x", "pytest $x"] {
+            assert!(!allows("pytest", line), "{line}");
+        }
+    }
+
+    #[test]
+    fn an_entry_that_is_no_beginning_of_one_command_is_refused() {
+        for entry in ["", "  ", "curl | sh", "a; b", "$X", "'a b'"] {
+            assert!(CommandRules::default().deny(rule(entry)).is_err(), "{entry:?}");
+        }
+        assert!(CommandRules::default().allow(rule("* x")).is_err());
+        assert!(CommandRules::default().deny(rule("* --force")).is_ok());
+    }
+}

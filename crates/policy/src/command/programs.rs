@@ -1,0 +1,233 @@
+//! What is known about programs by their names alone.
+
+/// Programs that run what their arguments name. Any later word may be the program.
+pub(super) const WRAPPERS: &[&str] = &[
+    "bun",
+    "bunx",
+    "builtin",
+    "busybox",
+    "bwrap",
+    "cargo",
+    "cgexec",
+    "chroot",
+    "chrt",
+    "command",
+    "direnv",
+    "doas",
+    "docker",
+    "env",
+    "exec",
+    "fakeroot",
+    "firejail",
+    "flock",
+    "ionice",
+    "kubectl",
+    "ltrace",
+    "make",
+    "nerdctl",
+    "nice",
+    "nix",
+    "nix-shell",
+    "nohup",
+    "npm",
+    "npx",
+    "nsenter",
+    "numactl",
+    "parallel",
+    "pdm",
+    "pipenv",
+    "pkexec",
+    "pnpm",
+    "podman",
+    "poetry",
+    "prlimit",
+    "proot",
+    "runuser",
+    "script",
+    "setarch",
+    "setpriv",
+    "setsid",
+    "sg",
+    "ssh",
+    "stdbuf",
+    "strace",
+    "su",
+    "sudo",
+    "systemd-run",
+    "taskset",
+    "time",
+    "timeout",
+    "toybox",
+    "tsx",
+    "unbuffer",
+    "unshare",
+    "uv",
+    "uvx",
+    "valgrind",
+    "watch",
+    "xargs",
+    "xvfb-run",
+    "yarn",
+];
+
+/// Wrappers whose arguments come from elsewhere too, so that what runs cannot be read from the line.
+pub(super) const FED_WRAPPERS: &[&str] = &["xargs", "parallel"];
+
+/// Shells: `-c` takes a line.
+pub(super) const SHELLS: &[&str] =
+    &["ash", "bash", "csh", "dash", "fish", "ksh", "mksh", "rbash", "sh", "tcsh", "yash", "zsh"];
+
+/// Programs that only show their words, or look for them.
+pub(super) const INERT: &[&str] = &[
+    "ag", "apropos", "echo", "egrep", "fgrep", "grep", "info", "man", "printf", "rg", "type", "whatis",
+    "whereis", "which",
+];
+
+/// Programs that fetch from other machines.
+pub(super) const DOWNLOADERS: &[&str] =
+    &["aria2c", "axel", "curl", "fetch", "ftp", "http", "httpie", "https", "lynx", "wget", "wget2", "xh"];
+
+/// Interpreters other than shells, by the beginning of their name, with the options that take code.
+const INTERPRETERS: &[(&str, &[&str])] = &[
+    ("python", &["-c"]),
+    ("pypy", &["-c"]),
+    ("node", &["-e", "-p", "-pe", "--eval", "--print"]),
+    ("deno", &["eval", "-e"]),
+    ("bun", &["-e", "-p", "--eval", "--print"]),
+    ("perl", &["-e", "-E"]),
+    ("ruby", &["-e"]),
+    ("php", &["-r", "-B", "-R", "-E"]),
+    ("lua", &["-e"]),
+    ("tclsh", &[]),
+    ("pwsh", &["-c", "-Command", "-command", "-EncodedCommand", "-e"]),
+    ("powershell", &["-c", "-Command", "-command", "-EncodedCommand", "-e"]),
+    ("Rscript", &["-e"]),
+    ("osascript", &["-e"]),
+];
+
+/// Programs whose first operand is a program text that can run others.
+const SCRIPTED: &[&str] = &["awk", "gawk", "mawk", "nawk", "original-awk"];
+
+/// The name without the folder it lies in.
+pub(super) fn base_name(program: &str) -> &str {
+    program.rsplit('/').next().unwrap_or(program)
+}
+
+/// Whether the program is a shell.
+pub(super) fn is_shell(program: &str) -> bool {
+    SHELLS.contains(&base_name(program))
+}
+
+/// The options that take code, where the program is an interpreter other than a shell.
+fn code_options(program: &str) -> Option<&'static [&'static str]> {
+    let name = base_name(program);
+    INTERPRETERS.iter().find_map(|(prefix, options)| {
+        let version = name.strip_prefix(prefix)?;
+        version
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || b".-w".contains(&byte) || byte == b'm' || byte == b't')
+            .then_some(*options)
+    })
+}
+
+/// Whether the program is a shell or another interpreter.
+pub(super) fn is_interpreter(program: &str) -> bool {
+    is_shell(program) || code_options(program).is_some()
+}
+
+/// Whether the interpreter's arguments hold code. For a shell see [`shell_script`].
+pub(super) fn has_inline_code(words: &[String]) -> bool {
+    let Some((program, arguments)) = words.split_first() else { return false };
+    if SCRIPTED.contains(&base_name(program)) {
+        return true;
+    }
+    let Some(options) = code_options(program) else { return false };
+    arguments.iter().any(|word| {
+        options.iter().any(|option| {
+            // `-c` may be the last letter of a cluster, and may have the code attached.
+            word.starts_with(option)
+                || match option.strip_prefix('-') {
+                    Some(letter) if letter.len() == 1 => is_cluster(word) && word.contains(letter),
+                    _ => false,
+                }
+        })
+    })
+}
+
+/// The line that a shell's `-c` takes.
+pub(super) fn shell_script(words: &[String]) -> Option<&str> {
+    let (program, arguments) = words.split_first()?;
+    if !is_shell(program) {
+        return None;
+    }
+    let position = arguments.iter().position(|word| is_cluster(word) && word.contains('c'))?;
+    let mut rest = arguments.get(position + 1..)?.iter();
+    // `bash -c -- LINE` and `bash -c -x LINE`: the line is the first word that is no option.
+    rest.find(|word| !word.starts_with(['-', '+'])).map(String::as_str)
+}
+
+/// Whether an interpreter, so called, runs what it reads from standard input.
+pub(super) fn runs_standard_input(words: &[String]) -> bool {
+    let Some((program, arguments)) = words.split_first() else { return false };
+    if !is_interpreter(program) || has_inline_code(words) || shell_script(words).is_some() {
+        return false;
+    }
+    let shell = is_shell(program);
+    let mut arguments = arguments.iter().map(String::as_str);
+    while let Some(word) = arguments.next() {
+        match word {
+            "-" | "/dev/stdin" | "/dev/fd/0" | "/proc/self/fd/0" | "-s" | "<" | "<<" | "<<<" => return true,
+            "--" => {}
+            "-o" | "+o" | "-O" | "+O" | "--rcfile" | "--init-file" if shell => drop(arguments.next()),
+            "-W" | "-X" | "-r" | "--require" | "--import" if !shell => drop(arguments.next()),
+            "-m" if !shell => return false,
+            word if shell && is_cluster(word) && word.contains('s') => return true,
+            word if word.starts_with(['-', '+']) => {}
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// One dash and letters.
+pub(super) fn is_cluster(word: &str) -> bool {
+    word.len() > 1 && word.starts_with('-') && !word.starts_with("--")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<String> {
+        line.split(' ').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn inline_code_is_found_in_clusters_and_attached() {
+        for line in
+            ["python3 -c x", "/usr/bin/python3.12 -Ic x", "node -e x", "perl -ne x", "ruby -ex", "awk x f"]
+        {
+            assert!(has_inline_code(&words(line)), "{line}");
+        }
+        for line in ["python3 x.py", "node server.js", "pythonista -c x", "ls -c"] {
+            assert!(!has_inline_code(&words(line)), "{line}");
+        }
+    }
+
+    #[test]
+    fn the_line_of_a_shell_is_found_behind_other_options() {
+        assert_eq!(shell_script(&words("bash -lc ls")), Some("ls"));
+        assert_eq!(shell_script(&words("/bin/sh -e -c -- ls")), Some("ls"));
+        assert_eq!(shell_script(&words("sh script.sh -c")), None);
+    }
+
+    #[test]
+    fn an_interpreter_without_script_runs_its_input() {
+        for line in ["sh", "bash -s -- x", "bash -x", "python3 -", "bash -o pipefail", "perl /dev/stdin"] {
+            assert!(runs_standard_input(&words(line)), "{line}");
+        }
+        for line in ["sh x.sh", "python3 -m json.tool", "python3 -c x", "perl -pe x", "jq .", "sh -c x"] {
+            assert!(!runs_standard_input(&words(line)), "{line}");
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! The decision: each part of a call is judged, then the first line of the list that applies to any part decides.
+
+use tool::{Effect, Level};
+
+use crate::judge::{Cause, Judgement};
+use crate::{Dangerous, Decision, Line, Mode, Origin, Part, Policy, Request, Rule, Undoable, Verdict};
+
+impl Policy {
+    /// What the policy says to the call.
+    ///
+    /// The order of the parts does not matter to the verdict, and one more part never loosens it.
+    pub fn decide(&self, request: &Request<'_>) -> Decision {
+        let judged: Vec<Judgement> = request.parts.iter().map(|part| self.judge(part)).collect();
+        let level = request.parts.iter().map(least_level).fold(request.level, Ord::max);
+        let call = Call { policy: self, request, judged: &judged, level };
+
+        // INVARIANT: the lines stand in their order, and the first that applies decides.
+        call.denied()
+            .or_else(|| call.dangerous())
+            .or_else(|| call.critical())
+            .or_else(|| call.ask_always())
+            .or_else(|| call.uncertain())
+            .or_else(|| call.unlisted())
+            .or_else(|| call.allowed())
+            .or_else(|| call.undoable())
+            .unwrap_or_else(|| call.table())
+    }
+}
+
+/// The level below which a call with this part cannot be, whatever its tool states.
+fn least_level(part: &Part) -> Level {
+    match part.effect {
+        Effect::Read { .. } | Effect::Connect { .. } => Level::Safe,
+        Effect::Write { .. }
+        | Effect::Delete { .. }
+        | Effect::Run { .. }
+        | Effect::UseSecret { .. }
+        | Effect::DatabaseWrite { .. } => Level::Moderate,
+        Effect::ChangeHandfast { .. } => Level::Critical,
+    }
+}
+
+struct Call<'a> {
+    policy: &'a Policy,
+    request: &'a Request<'a>,
+    judged: &'a [Judgement],
+    level: Level,
+}
+
+impl Call<'_> {
+    /// Line 1.
+    fn denied(&self) -> Option<Decision> {
+        self.by_part(Line::Denied, Verdict::Deny, |judged| judged.denied.as_ref())
+    }
+
+    /// Line 2.
+    fn dangerous(&self) -> Option<Decision> {
+        let verdict = match self.policy.dangerous.0 {
+            Dangerous::Deny => Verdict::Deny,
+            Dangerous::Ask => Verdict::Check,
+        };
+        self.by_part(Line::Dangerous, verdict, |judged| judged.dangerous.as_ref())
+    }
+
+    /// Line 3.
+    fn critical(&self) -> Option<Decision> {
+        (self.level == Level::Critical).then(|| Decision {
+            hint: Some("a human has to approve it; no mode and no list lets it pass".to_owned()),
+            ..self.by_setting(
+                Line::Critical,
+                Verdict::Check,
+                "calls of level critical are always asked about",
+            )
+        })
+    }
+
+    /// Line 4.
+    fn ask_always(&self) -> Option<Decision> {
+        (self.policy.mode.0 == Mode::AskAlways).then(|| Decision {
+            hint: Some("mode `smart_auto` asks only for what changes something".to_owned()),
+            ..self.by_setting(Line::AskAlways, Verdict::Check, "the mode asks about every call")
+        })
+    }
+
+    /// Line 5.
+    fn uncertain(&self) -> Option<Decision> {
+        let denies = self.policy.denies_commands;
+        self.by_part(Line::Uncertain, Verdict::Check, |judged| judged.uncertain.as_ref().filter(|_| denies))
+    }
+
+    /// Line 6.
+    fn unlisted(&self) -> Option<Decision> {
+        self.by_part(Line::Unlisted, Verdict::Check, |judged| judged.unlisted.as_ref())
+    }
+
+    /// Line 7. A call without any part is left to the table: nothing is known about it but its level.
+    fn allowed(&self) -> Option<Decision> {
+        let first = self.judged.first()?;
+        let all = self.judged.iter().all(|judged| judged.allowed.is_some());
+        let telling = self.judged.iter().find(|judged| !judged.only_reads_a_path).unwrap_or(first);
+        let cause = telling.allowed.as_ref().filter(|_| all)?;
+        Some(Decision {
+            hint: None,
+            ..self.decision(Line::Allowed, Verdict::Pass, cause, Some(&telling.part))
+        })
+    }
+
+    /// Line 8.
+    fn undoable(&self) -> Option<Decision> {
+        let in_force =
+            self.request.undoable_in_force && !self.request.background && !self.policy.allows_hosts();
+        let only_workspace =
+            !self.judged.is_empty() && self.judged.iter().all(|judged| judged.changes_only_the_workspace);
+        (self.policy.undoable.0 == Undoable::Pass && in_force && only_workspace).then(|| {
+            let rule = self.rule("undoable", "pass", &self.policy.undoable.1);
+            let reason = "it can only change the workspace, and every change can be undone".to_owned();
+            self.decision(Line::Undoable, Verdict::Pass, &Cause { rule, reason, hint: None }, None)
+        })
+    }
+
+    /// Line 9.
+    fn table(&self) -> Decision {
+        let mode = self.policy.mode.0;
+        let passes = match self.level {
+            Level::Safe => mode != Mode::AskAlways,
+            Level::Moderate | Level::Destructive => mode == Mode::FullAuto,
+            Level::Critical => false,
+        };
+        let verdict = if passes { Verdict::Pass } else { Verdict::Check };
+        let answer = if passes { "pass" } else { "are asked about" };
+        let reason = format!("in mode {mode}, calls of level {} {answer}", self.level);
+        let why_not_listed = self.judged.iter().find_map(|judged| judged.not_allowed.as_deref());
+        let hint = (!passes).then(|| match why_not_listed {
+            Some(why) => format!("{why}; mode `full_auto` would not ask"),
+            None => "mode `full_auto` would not ask".to_owned(),
+        });
+        Decision { hint, ..self.by_setting(Line::Table, verdict, &reason) }
+    }
+
+    fn by_part(
+        &self,
+        line: Line,
+        verdict: Verdict,
+        cause: impl Fn(&Judgement) -> Option<&Cause>,
+    ) -> Option<Decision> {
+        self.judged
+            .iter()
+            .find_map(|judged| Some(self.decision(line, verdict, cause(judged)?, Some(&judged.part))))
+    }
+
+    fn by_setting(&self, line: Line, verdict: Verdict, reason: &str) -> Decision {
+        let (mode, origin) = &self.policy.mode;
+        let rule = match line {
+            Line::Critical => self.rule("level", "critical", &Origin::BuiltIn),
+            _ => self.rule("mode", mode.as_str(), origin),
+        };
+        self.decision(line, verdict, &Cause { rule, reason: reason.to_owned(), hint: None }, None)
+    }
+
+    fn rule(&self, key: &'static str, entry: &str, origin: &Origin) -> Rule {
+        Rule { key, entry: entry.to_owned(), profile: self.policy.profile.clone(), origin: origin.clone() }
+    }
+
+    fn decision(&self, line: Line, verdict: Verdict, cause: &Cause, part: Option<&str>) -> Decision {
+        Decision {
+            verdict,
+            line,
+            rule: cause.rule.clone(),
+            reason: cause.reason.clone(),
+            hint: cause.hint.clone(),
+            part: part.map(str::to_owned),
+            level: self.level,
+        }
+    }
+}

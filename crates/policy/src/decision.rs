@@ -1,0 +1,121 @@
+use std::path::PathBuf;
+
+use serde::Serialize;
+use tool::{Effect, Level};
+
+use crate::Rule;
+
+/// A call, as far as the policy looks at it.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// The tool's canonical name, for messages.
+    pub tool: &'a str,
+    /// The level that the tool states for this call.
+    pub level: Level,
+    /// Everything the call would do. What makes the call more than `safe` must be among it: a part that is not named is not judged.
+    pub parts: &'a [Part],
+    /// Whether every change this call can make to the workspace will be undoable: overlay and checkpoint are really in force.
+    pub undoable_in_force: bool,
+    /// Whether the command outlives the call, so that it changes the workspace directly.
+    pub background: bool,
+}
+
+/// One effect and, for one on a path, where that path really leads.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Part {
+    /// The effect as planned.
+    #[serde(flatten)]
+    pub effect: Effect,
+    /// The path behind all links, where it differs from the one in the effect. Both are judged, the stricter counts.
+    #[serde(rename = "leads_to", skip_serializing_if = "Option::is_none")]
+    pub real: Option<PathBuf>,
+}
+
+impl From<Effect> for Part {
+    fn from(effect: Effect) -> Self {
+        Self { effect, real: None }
+    }
+}
+
+/// What the policy says to a call, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Decision {
+    /// The answer.
+    pub verdict: Verdict,
+    /// The line of the decision list that applied.
+    pub line: Line,
+    /// The rule that decided.
+    pub rule: Rule,
+    /// What happened, for people.
+    pub reason: String,
+    /// How to change it; absent where the call passes.
+    pub hint: Option<String>,
+    /// The part that decided: an effect, or one command of a line; absent where the call as a whole did.
+    pub part: Option<String>,
+    /// The level that counted: the stated one, or a higher one where the effects call for it.
+    pub level: Level,
+}
+
+/// The three answers of the MSC source. The order is meaningful: a later variant is stricter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// The call runs.
+    Pass,
+    /// A human is asked.
+    Check,
+    /// The call does not run.
+    Deny,
+}
+
+impl Verdict {
+    /// The answer's name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Verdict::Pass => "pass",
+            Verdict::Check => "check",
+            Verdict::Deny => "deny",
+        }
+    }
+}
+
+/// The lines of the decision list, in their order: the first that applies decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Line {
+    /// 1: an effect is denied by a list.
+    Denied,
+    /// 2: a dangerous pattern.
+    Dangerous,
+    /// 3: the level is critical.
+    Critical,
+    /// 4: the mode is `ask_always`.
+    AskAlways,
+    /// 5: a command that could hide a denied one.
+    Uncertain,
+    /// 6: a path or a host that is not listed.
+    Unlisted,
+    /// 7: only reads, read-only or listed commands, and writes to listed paths.
+    Allowed,
+    /// 8: every change can be undone.
+    Undoable,
+    /// 9: the table of modes and levels.
+    Table,
+}
+
+impl Line {
+    /// The line's number in the decision list, from 1.
+    pub fn number(self) -> u8 {
+        match self {
+            Line::Denied => 1,
+            Line::Dangerous => 2,
+            Line::Critical => 3,
+            Line::AskAlways => 4,
+            Line::Uncertain => 5,
+            Line::Unlisted => 6,
+            Line::Allowed => 7,
+            Line::Undoable => 8,
+            Line::Table => 9,
+        }
+    }
+}

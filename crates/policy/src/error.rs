@@ -1,0 +1,63 @@
+use thiserror::Error;
+
+/// Why profiles cannot be compiled into a policy.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum PolicyError {
+    /// The chosen profile is not defined by any file that counts.
+    #[error("no profile `{name}` is defined; there are: {defined}")]
+    UnknownProfile {
+        /// The chosen name.
+        name: String,
+        /// The names that could be chosen.
+        defined: String,
+    },
+    /// A profile inherits from one that is not defined.
+    #[error("profile `{profile}`: `inherit` names `{parent}`, which is not defined")]
+    UnknownParent {
+        /// The profile that inherits.
+        profile: String,
+        /// What it names.
+        parent: String,
+    },
+    /// A profile inherits from itself, perhaps through others.
+    #[error("profile `{profile}`: `inherit` leads back to it: {chain}")]
+    InheritCycle {
+        /// The profile where the circle closes.
+        profile: String,
+        /// The names along the circle.
+        chain: String,
+    },
+    /// An entry of a list cannot be understood.
+    #[error("profile `{profile}`: `{key}`: {entry:?}: {problem} ({origin})")]
+    Entry {
+        /// The profile.
+        profile: String,
+        /// The list.
+        key: &'static str,
+        /// The entry as it is written.
+        entry: String,
+        /// What is wrong with it.
+        problem: String,
+        /// The file it is in.
+        origin: String,
+    },
+    /// The patterns of a list are too large together.
+    #[error("profile `{profile}`: `{key}`: the patterns cannot be compiled")]
+    List {
+        /// The profile.
+        profile: String,
+        /// The list.
+        key: &'static str,
+        /// What the pattern compiler says.
+        #[source]
+        source: globset::Error,
+    },
+    /// The workspace or the home folder is no absolute path.
+    #[error("the {what} is not an absolute, normal path: {path}")]
+    NotAbsolute {
+        /// Which one.
+        what: &'static str,
+        /// The path.
+        path: String,
+    },
+}

@@ -1,0 +1,138 @@
+//! Host rules: `example.com`, `*.example.com` (every host below it), `*`, each perhaps with `:port`.
+//!
+//! No name is looked up; the address that a name leads to is for the egress proxy to judge.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
+
+use crate::Rule;
+
+/// The longest host name that DNS takes (RFC 1035, section 2.3.4), without its final dot.
+const LONGEST_HOST: usize = 253;
+
+/// The entries of one or more lists, by their normal form.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct HostRules {
+    rules: HashMap<String, Rule>,
+}
+
+impl HostRules {
+    /// Adds an entry.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn add(&mut self, rule: Rule) -> Result<(), String> {
+        let (host, port) = split_port(&rule.entry)?;
+        let (wildcard, name) = match host {
+            "*" => ("*", ""),
+            host => host.strip_prefix("*.").map_or(("", host), |rest| ("*.", rest)),
+        };
+        let name = if wildcard == "*" {
+            String::new()
+        } else {
+            normal_host(name).ok_or("no host name or address")?
+        };
+        let port = port.map(|port| format!(" {port}")).unwrap_or_default();
+        self.rules.entry(format!("{wildcard}{name}{port}")).or_insert(rule);
+        Ok(())
+    }
+
+    /// The rule that names the host, which is in normal form.
+    pub(crate) fn find(&self, host: &str, port: Option<u16>) -> Option<&Rule> {
+        let parents = host.match_indices('.').filter_map(|(dot, _)| host.get(dot + 1..));
+        let is_name = host.parse::<IpAddr>().is_err();
+        let names = std::iter::once(host.to_owned())
+            .chain(parents.filter(|_| is_name).map(|parent| format!("*.{parent}")))
+            .chain(std::iter::once("*".to_owned()));
+        names.into_iter().find_map(|name| {
+            let with_port = port.and_then(|port| self.rules.get(&format!("{name} {port}")));
+            with_port.or_else(|| self.rules.get(&name))
+        })
+    }
+
+    /// Whether no host is named.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+}
+
+/// The host in the one form in which it is compared: lower case, no final dot, addresses as `std` prints them, and an IPv4
+/// address in an IPv6 one as IPv4. None for what is no host, such as a name with a control character, a percent sign or user
+/// information, and for numbers that a resolver would read as an address (`127.1`, `0x7f000001`).
+pub(crate) fn normal_host(host: &str) -> Option<String> {
+    let bare = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
+    if let Ok(address) = bare.parse::<Ipv6Addr>() {
+        return Some(address.to_canonical().to_string());
+    }
+    let name = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
+    if name.parse::<IpAddr>().is_ok() {
+        return Some(name);
+    }
+    let is_label = |label: &str| {
+        !label.is_empty()
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+    };
+    let last = name.rsplit('.').next()?;
+    let numeric = last.bytes().all(|byte| byte.is_ascii_digit()) || last.starts_with("0x");
+    (name.len() <= LONGEST_HOST && !numeric && name.split('.').all(is_label)).then_some(name)
+}
+
+fn split_port(entry: &str) -> Result<(&str, Option<u16>), String> {
+    let after_address = entry.rfind(']').map_or(0, |end| end + 1);
+    if after_address == 0 && entry.matches(':').count() > 1 {
+        return Ok((entry, None));
+    }
+    match entry.get(after_address..).and_then(|rest| rest.rfind(':')).map(|colon| colon + after_address) {
+        Some(colon) => {
+            let (host, port) = entry.split_at(colon);
+            let port =
+                port.trim_start_matches(':').parse().map_err(|_| "the port is no number up to 65535")?;
+            Ok((host, Some(port)))
+        }
+        None => Ok((entry, None)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Origin;
+
+    fn rules(entries: &[&str]) -> HostRules {
+        let mut rules = HostRules::default();
+        for entry in entries {
+            let rule = Rule {
+                key: "deny_hosts",
+                entry: (*entry).to_owned(),
+                profile: "normal".into(),
+                origin: Origin::BuiltIn,
+            };
+            rules.add(rule).unwrap();
+        }
+        rules
+    }
+
+    #[test]
+    fn a_host_is_compared_in_one_form() {
+        let normal = |host| normal_host(host).unwrap_or_default();
+        assert_eq!(normal("Example.COM."), "example.com");
+        assert_eq!(normal("[::FFFF:127.0.0.1]"), "127.0.0.1");
+        assert_eq!(normal("[2001:DB8::1]"), "2001:db8::1");
+        for bad in ["", "a..b", "a\0.com", "user@host", "a%2ecom", "127.1", "2130706433", "0x7f000001", "a b"]
+        {
+            assert_eq!(normal_host(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_wildcard_covers_hosts_below_and_a_port_narrows() {
+        let rules = rules(&["*.example.com", "one.org:8443", "[::1]:80", "10.0.0.1"]);
+        assert!(rules.find("a.b.example.com", Some(443)).is_some());
+        assert!(rules.find("example.com", Some(443)).is_none());
+        assert!(rules.find("one.org", Some(8443)).is_some());
+        assert!(rules.find("one.org", Some(443)).is_none());
+        assert!(rules.find("::1", Some(80)).is_some());
+        assert!(rules.find("10.0.0.1", None).is_some());
+        assert!(super::tests::rules(&["*"]).find("any.host", Some(1)).is_some());
+    }
+}

@@ -1,0 +1,396 @@
+//! One part of a call: what each line of the decision list has to say to it.
+
+use std::path::Path;
+
+use tool::{Access, CommandLine, Effect};
+
+use crate::command::{Operand, Reached, Surroundings, dangerous, reads_only};
+use crate::host::normal_host;
+use crate::path::Spot;
+use crate::spell::resolve;
+use crate::{Dangerous, Origin, Part, PathVerdict, Policy, Rule};
+
+/// What the lines have to say to one part. A line that does not apply has no cause.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Judgement {
+    /// The part, for people.
+    pub(crate) part: String,
+    /// Line 1.
+    pub(crate) denied: Option<Cause>,
+    /// Line 2.
+    pub(crate) dangerous: Option<Cause>,
+    /// Line 5, where the profile names `deny_exec_command`.
+    pub(crate) uncertain: Option<Cause>,
+    /// Line 6.
+    pub(crate) unlisted: Option<Cause>,
+    /// Line 7.
+    pub(crate) allowed: Option<Cause>,
+    /// Line 8.
+    pub(crate) changes_only_the_workspace: bool,
+    /// What would make line 7 apply.
+    pub(crate) not_allowed: Option<String>,
+    /// Whether the part is a mere read of a path, the least telling one.
+    pub(crate) only_reads_a_path: bool,
+}
+
+/// Why a line applies.
+#[derive(Debug, Clone)]
+pub(crate) struct Cause {
+    pub(crate) rule: Rule,
+    pub(crate) reason: String,
+    pub(crate) hint: Option<String>,
+}
+
+impl Policy {
+    pub(crate) fn judge(&self, part: &Part) -> Judgement {
+        match &part.effect {
+            Effect::Read { path } => self.judge_path("read", Access::Read, path, part.real.as_deref(), false),
+            Effect::Write { path } => {
+                self.judge_path("write", Access::Write, path, part.real.as_deref(), false)
+            }
+            Effect::Delete { path } => {
+                self.judge_path("delete", Access::Write, path, part.real.as_deref(), true)
+            }
+            Effect::Run { command, directory } => {
+                self.judge_command(command, directory, part.real.as_deref())
+            }
+            Effect::Connect { host, port, .. } => {
+                self.judge_host(format!("connect {host}:{port}"), host, Some(*port))
+            }
+            Effect::UseSecret { name, host } => {
+                self.judge_host(format!("use secret {name} at {host}"), host, None)
+            }
+            Effect::DatabaseWrite { statement } => {
+                Judgement { part: format!("database {statement}"), ..Judgement::default() }
+            }
+            Effect::ChangeHandfast { what } => {
+                Judgement { part: format!("change {what}"), ..Judgement::default() }
+            }
+        }
+    }
+
+    fn judge_path(
+        &self,
+        verb: &str,
+        access: Access,
+        path: &Path,
+        real: Option<&Path>,
+        removes: bool,
+    ) -> Judgement {
+        let (key, list) = match access {
+            Access::Read => ("deny_read_paths", "allowed_read_paths"),
+            Access::Write => ("deny_write_paths", "allowed_write_paths"),
+        };
+        let mut verdict = self.path_verdict(access, path);
+        let mut judged = path;
+        let mut denied_removal = removes.then(|| self.removal_denied(path)).flatten();
+        if let Some(real) = real {
+            let behind = self.path_verdict(access, real);
+            if behind.stricter(verdict) != verdict {
+                (verdict, judged) = (behind, real);
+            }
+            denied_removal = denied_removal.or_else(|| removes.then(|| self.removal_denied(real)).flatten());
+        }
+        let in_workspace =
+            path.starts_with(&self.workspace) && real.is_none_or(|real| real.starts_with(&self.workspace));
+        let leads = if judged == path { String::new() } else { format!(", where {} leads,", path.display()) };
+        let shown = judged.display();
+        let mut judgement = Judgement {
+            part: format!("{verb} {}", path.display()),
+            changes_only_the_workspace: in_workspace,
+            only_reads_a_path: access == Access::Read,
+            ..Judgement::default()
+        };
+        let hint_for_list = format!("add it to `{list}` of profile `{}`", self.profile);
+        match (denied_removal, verdict) {
+            (Some(rule), _) => {
+                judgement.denied = Some(Cause {
+                    reason: format!("{shown}{leads} is, or holds, what {rule} denies"),
+                    hint: Some(change_rule(rule)),
+                    rule: rule.clone(),
+                });
+            }
+            (None, PathVerdict::Denied(rule)) => {
+                judgement.denied = Some(Cause {
+                    reason: format!("{shown}{leads} is denied by {rule}"),
+                    hint: Some(change_rule(rule)),
+                    rule: rule.clone(),
+                });
+            }
+            (None, PathVerdict::Outside) => {
+                judgement.unlisted = Some(Cause {
+                    rule: self.no_entry(list),
+                    reason: format!("{shown}{leads} is not listed in `{list}`, and not denied by `{key}`"),
+                    hint: Some(hint_for_list),
+                });
+            }
+            (None, PathVerdict::Workspace) if access == Access::Read => {
+                judgement.allowed = Some(Cause {
+                    rule: self.no_entry(list),
+                    reason: format!("{shown}{leads} lies in the workspace"),
+                    hint: None,
+                });
+            }
+            (None, PathVerdict::Workspace) => judgement.not_allowed = Some(hint_for_list),
+            (None, PathVerdict::Listed(rule)) => {
+                judgement.allowed = Some(Cause {
+                    reason: format!("{shown}{leads} is listed by {rule}"),
+                    rule: rule.clone(),
+                    hint: None,
+                });
+            }
+        }
+        judgement
+    }
+
+    /// A rule against removing or moving the path: what must not be read must not be carried elsewhere either, and what is
+    /// protected or denied below a folder must not go with it.
+    fn removal_denied(&self, path: &Path) -> Option<&Rule> {
+        let spot = Spot::of(path, &self.workspace);
+        let protected = self.protected.iter().find(|(protected, _)| protected.starts_with(path));
+        protected
+            .map(|(_, rule)| rule)
+            .or_else(|| self.reads.denied_by(&spot, crate::Kind::Unknown))
+            .or_else(|| self.reads.denied_below(path))
+            .or_else(|| self.writes.denied_below(path))
+    }
+
+    fn judge_host(&self, shown: String, host: &str, port: Option<u16>) -> Judgement {
+        let mut judgement = Judgement { part: shown, ..Judgement::default() };
+        let Some(host) = normal_host(host) else {
+            judgement.denied = Some(Cause {
+                rule: self.setting("hosts", "well-formed", Origin::BuiltIn),
+                reason: format!("{host:?} is no host name and no address in its usual form"),
+                hint: Some("write the host as DNS does, or the address in full".to_owned()),
+            });
+            return judgement;
+        };
+        if let Some(rule) = self.denied_hosts.find(&host, port) {
+            judgement.denied = Some(Cause {
+                reason: format!("{host} is denied by {rule}"),
+                hint: Some(change_rule(rule)),
+                rule: rule.clone(),
+            });
+        } else if self.allowed_hosts.find(&host, port).is_none() {
+            judgement.unlisted = Some(Cause {
+                rule: self.no_entry("allowed_hosts"),
+                reason: format!("{host} is not listed in `allowed_hosts`"),
+                hint: Some(format!("add it to `allowed_hosts` of profile `{}`", self.profile)),
+            });
+        }
+        judgement
+    }
+
+    fn judge_command(&self, command: &CommandLine, directory: &Path, real: Option<&Path>) -> Judgement {
+        let shown = match command {
+            CommandLine::Shell(line) => line.clone(),
+            CommandLine::Argv(words) => words.join(" "),
+        };
+        let mut judgement = Judgement {
+            part: format!("run {shown}"),
+            changes_only_the_workspace: true,
+            ..Judgement::default()
+        };
+        self.judge_directory(directory, real, &mut judgement);
+
+        let reached = Reached::by(command);
+        if let Some((rule, words)) = self.commands.denied_by(&reached) {
+            let cause = Cause {
+                reason: format!("`{words}` is denied by {rule}"),
+                hint: Some(change_rule(rule)),
+                rule: rule.clone(),
+            };
+            judgement.denied.get_or_insert(cause);
+        }
+        if let Some(reason) = &reached.hidden {
+            judgement.uncertain = Some(Cause {
+                rule: self.setting("deny_exec_command", "(any)", Origin::BuiltIn),
+                reason: format!("{reason}, so it could hide a command that `deny_exec_command` denies"),
+                hint: Some("write it as plain commands, one call each".to_owned()),
+            });
+            judgement.not_allowed = Some(format!("{reason}, so that no list applies to it"));
+        }
+        let only_reads = self.judge_stages(&reached, directory, &mut judgement);
+        let around = Surroundings {
+            directory,
+            home: self.home.as_deref(),
+            any_absolute: self.dialect.any_absolute_removal,
+            only_reads,
+        };
+        if let Some(found) = dangerous(&reached, around) {
+            let (setting, origin) = &self.dangerous;
+            let entry = match setting {
+                Dangerous::Deny => "deny",
+                Dangerous::Ask => "ask",
+            };
+            judgement.dangerous = Some(Cause {
+                rule: self.setting("dangerous", entry, origin.clone()),
+                reason: format!("it is a dangerous pattern: {found}"),
+                hint: Some("name exactly what is to change; `dangerous: ask` would ask a human".to_owned()),
+            });
+        }
+        judgement
+    }
+
+    /// A command may start anywhere in a root, listed by itself or not: what it opens is judged apart.
+    fn judge_directory(&self, directory: &Path, real: Option<&Path>, judgement: &mut Judgement) {
+        for directory in std::iter::once(directory).chain(real) {
+            if let PathVerdict::Denied(rule) = self.path_verdict(Access::Read, directory) {
+                judgement.denied = Some(Cause {
+                    reason: format!("its directory {} is denied by {rule}", directory.display()),
+                    hint: Some(change_rule(rule)),
+                    rule: rule.clone(),
+                });
+            } else if !self.roots.iter().any(|root| directory.starts_with(&root.path)) {
+                judgement.unlisted = Some(Cause {
+                    rule: self.no_entry("allowed_read_paths"),
+                    reason: format!("its directory {} lies in no root", directory.display()),
+                    hint: Some(format!("add it to `allowed_read_paths` of profile `{}`", self.profile)),
+                });
+            }
+        }
+    }
+
+    /// Line 7 for each command of the line, and lines 1 and 6 for the paths that read-only and listed ones name.
+    /// Says whether every command only reads.
+    fn judge_stages(&self, reached: &Reached, directory: &Path, judgement: &mut Judgement) -> bool {
+        let Some(commands) = &reached.commands else { return false };
+        let mut only_reads = true;
+        let mut allowed: Option<Cause> = None;
+        let mut not_allowed = None;
+        for command in commands {
+            let listed = self.commands.allowed_by(command);
+            match (reads_only(command), listed) {
+                (Ok(operands), listed) => {
+                    for operand in &operands {
+                        let judged = self.judge_operand(operand, directory, judgement);
+                        if let Err(why) = judged
+                            && listed.is_none()
+                        {
+                            not_allowed.get_or_insert(why);
+                        }
+                    }
+                    let cause = || Cause {
+                        rule: self.setting("read_only_commands", command.program(), Origin::BuiltIn),
+                        reason: format!("`{command}` only reads"),
+                        hint: None,
+                    };
+                    allowed.get_or_insert_with(cause);
+                }
+                (Err(_), Some(rule)) => {
+                    only_reads = false;
+                    // Only a denial counts: which words of an unknown program are paths is not known.
+                    for word in command.words.iter().skip(1) {
+                        self.judge_named(&resolve(directory, &word.text).path, judgement);
+                    }
+                    allowed = Some(Cause {
+                        reason: format!("`{command}` is listed by {rule}"),
+                        rule: rule.clone(),
+                        hint: None,
+                    });
+                }
+                (Err(why), None) => {
+                    only_reads = false;
+                    let program = command.program();
+                    not_allowed.get_or_insert(format!(
+                        "`{program}` is not known to only read ({why}), and not in `allowed_exec_command`"
+                    ));
+                }
+            }
+        }
+        match not_allowed {
+            None => judgement.allowed = allowed,
+            Some(why) => judgement.not_allowed = judgement.not_allowed.take().or(Some(why)),
+        }
+        only_reads
+    }
+
+    /// What the lists say to a path that a command may open; a denial is written down.
+    fn judge_named(&self, path: &Path, judgement: &mut Judgement) -> PathVerdict<'_> {
+        let verdict = self.path_verdict(Access::Read, path);
+        if let PathVerdict::Denied(rule) = verdict {
+            judgement.denied.get_or_insert_with(|| Cause {
+                reason: format!("{} is denied by {rule}", path.display()),
+                hint: Some(change_rule(rule)),
+                rule: rule.clone(),
+            });
+        }
+        verdict
+    }
+
+    /// One path that a read-only command names.
+    ///
+    /// # Errors
+    /// Why it is not certain what the word leads to, so that the command does not pass by itself.
+    fn judge_operand(
+        &self,
+        operand: &Operand,
+        directory: &Path,
+        judgement: &mut Judgement,
+    ) -> Result<(), String> {
+        let text = operand.text.as_str();
+        let resolved = resolve(directory, text);
+        let path = resolved.path.as_path();
+        let verdict = self.judge_named(path, judgement);
+        let certainly_a_path = !operand.attached || text.starts_with('/') || text.starts_with("..");
+        if matches!(verdict, PathVerdict::Denied(_)) || !certainly_a_path {
+            return Ok(());
+        }
+        if verdict == PathVerdict::Outside && !is_system_path(path) {
+            judgement.unlisted.get_or_insert_with(|| Cause {
+                rule: self.no_entry("allowed_read_paths"),
+                reason: format!(
+                    "`{text}` is {}, which is not listed in `allowed_read_paths`",
+                    path.display()
+                ),
+                hint: Some(format!("add it to `allowed_read_paths` of profile `{}`", self.profile)),
+            });
+        }
+        if resolved.through_a_name {
+            return Err(format!(
+                "`{text}` goes through a folder and back, which a link could lead elsewhere"
+            ));
+        }
+        let could_deny = self.reads.could_deny(&Spot::of(path, &self.workspace));
+        match could_deny.filter(|_| operand.glob && operand.shows_content) {
+            Some(rule) => Err(format!("`{text}` could stand for a file denied by {rule}")),
+            None => Ok(()),
+        }
+    }
+
+    /// The rule that is named where no entry of a list is the cause.
+    fn no_entry(&self, key: &'static str) -> Rule {
+        self.setting(key, "(no entry)", Origin::BuiltIn)
+    }
+
+    fn setting(&self, key: &'static str, entry: &str, origin: Origin) -> Rule {
+        Rule { key, entry: entry.to_owned(), profile: self.profile.clone(), origin }
+    }
+}
+
+/// Folders that every cell shows, read-only or its own (design: what counts as readable for commands).
+const SYSTEM_FOLDERS: [&str; 12] =
+    ["/bin", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/proc", "/sbin", "/tmp", "/usr"];
+
+/// Whether the path lies in what every cell shows, and is not a way from there to elsewhere.
+fn is_system_path(path: &Path) -> bool {
+    let mut below = path.components().skip(2);
+    let leads_elsewhere = (path.starts_with("/proc")
+        && below.any(|part| {
+            ["cwd", "root", "fd", "map_files", "task", "environ"].iter().any(|name| part.as_os_str() == *name)
+        }))
+        || path.starts_with("/dev/fd");
+    !leads_elsewhere && SYSTEM_FOLDERS.iter().any(|folder| path.starts_with(folder))
+}
+
+fn change_rule(rule: &Rule) -> String {
+    match &rule.origin {
+        Origin::BuiltIn if rule.key == "protected" => {
+            "no tool may write it; a human edits it outside of Handfast".to_owned()
+        }
+        Origin::BuiltIn => {
+            format!("to allow it, name `{}` in profile `{}` without it", rule.key, rule.profile)
+        }
+        origin => format!("to allow it, take {:?} out of `{}` in {origin}", rule.entry, rule.key),
+    }
+}

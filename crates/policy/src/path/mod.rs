@@ -1,0 +1,13 @@
+//! Path rules: gitignore-style patterns, read, anchored and matched.
+//!
+//! Paths are compared by their spelling. Nothing is looked up: whoever asks says where a path really leads.
+
+mod list;
+mod overlap;
+mod pattern;
+mod rules;
+
+pub use list::Kind;
+pub(crate) use list::{PathList, Reach, Spot};
+pub(crate) use rules::{AllowedPaths, PathRules, roots};
+pub use rules::{Denied, PathVerdict, RootRight};

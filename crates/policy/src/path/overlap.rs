@@ -1,0 +1,121 @@
+//! Whether a shell's glob could stand for a path that a rule matches.
+//!
+//! This is asked before a command with a glob counts as read-only, so it errs on the side of yes.
+//! It does not decide what a rule matches: `list` does.
+
+use super::list::Spot;
+use super::pattern::{Anchor, Pattern};
+
+/// Whether some path could be matched by both. A glob below a folder that the rule matches counts too.
+pub(super) fn may_overlap(pattern: &Pattern, glob: &Spot<'_>) -> bool {
+    let components = |path: &std::path::Path| -> Vec<String> {
+        path.components()
+            .filter_map(|component| match component {
+                std::path::Component::Normal(name) => Some(name.to_string_lossy().into_owned()),
+                _ => None,
+            })
+            .collect()
+    };
+    let rule: Vec<&str> = pattern.components.iter().map(String::as_str).collect();
+    let path = match (pattern.anchor, glob.relative) {
+        (Anchor::Workspace, None) => return false,
+        (Anchor::Workspace | Anchor::Floating, Some(relative)) => components(relative),
+        (Anchor::Root, _) | (Anchor::Floating, None) => components(glob.absolute),
+    };
+    let path: Vec<&str> = path.iter().map(String::as_str).collect();
+    if pattern.anchor == Anchor::Floating {
+        (0..path.len()).any(|start| path.get(start..).is_some_and(|rest| paths_overlap(&rule, rest)))
+    } else {
+        paths_overlap(&rule, &path)
+    }
+}
+
+/// Component by component; the rule may be used up first, because a folder covers all below it.
+fn paths_overlap(rule: &[&str], path: &[&str]) -> bool {
+    match (rule.split_first(), path.split_first()) {
+        (None, _) => true,
+        (Some((&"**", rest)), _) => {
+            paths_overlap(rest, path)
+                || path.split_first().is_some_and(|(_, below)| paths_overlap(rule, below))
+        }
+        (Some(_), None) => false,
+        (Some((rule, rules)), Some((name, names))) => {
+            // A shell's wildcard never stands for a leading dot.
+            let hidden = rule.starts_with('.') && name.starts_with(['*', '?', '[']);
+            !hidden && names_overlap(&simple(rule), &simple(name)) && paths_overlap(rules, names)
+        }
+    }
+}
+
+/// The name's characters; one with classes, braces or escapes becomes `*`, which is the side of yes.
+fn simple(name: &str) -> Vec<char> {
+    if name.contains(['[', ']', '{', '}', '\\']) { vec!['*'] } else { name.chars().collect() }
+}
+
+/// Whether two globs of `*` and `?` have a name in common.
+///
+/// Row `i`, column `j` of the table says whether the first `i` characters of one and the first `j` of the other do; a star
+/// stands for nothing (the cell without it) or for one character more (the cell without that one).
+fn names_overlap(one: &[char], two: &[char]) -> bool {
+    let mut row: Vec<bool> = std::iter::once(true)
+        .chain(two.iter().scan(true, |only_stars, character| {
+            *only_stars &= *character == '*';
+            Some(*only_stars)
+        }))
+        .collect();
+    for above in one {
+        let mut next = Vec::with_capacity(row.len());
+        next.push(*above == '*' && row.first() == Some(&true));
+        for (pair, left) in row.windows(2).zip(two) {
+            let (diagonal, over) = (pair.first() == Some(&true), pair.last() == Some(&true));
+            let beside = next.last() == Some(&true);
+            next.push(if *above == '*' || *left == '*' {
+                over || beside
+            } else {
+                diagonal && (above == left || *above == '?' || *left == '?')
+            });
+        }
+        row = next;
+    }
+    row.last() == Some(&true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn overlap(one: &str, two: &str) -> bool {
+        let chars = |text: &str| text.chars().collect::<Vec<_>>();
+        names_overlap(&chars(one), &chars(two))
+    }
+
+    #[test]
+    fn two_globs_overlap_where_one_name_fits_both() {
+        for (one, two) in [
+            ("*.pem", "*"),
+            (".env", ".e*"),
+            ("a*c", "*b?"),
+            ("*", "*"),
+            ("a?c", "a*"),
+            ("", "*"),
+            (".env.*", ".*.x"),
+        ] {
+            assert!(overlap(one, two) && overlap(two, one), "{one} {two}");
+        }
+        for (one, two) in
+            [("*.pem", "*.rs"), (".env", "*.md"), ("a", "b"), ("a?", "a"), ("", "?"), ("x*y", "*z")]
+        {
+            assert!(!overlap(one, two) && !overlap(two, one), "{one} {two}");
+        }
+    }
+
+    #[test]
+    fn a_rule_for_a_folder_covers_globs_below_it() {
+        assert!(paths_overlap(&["secrets"], &["secrets", "*.txt"]));
+        assert!(paths_overlap(&["**", "*.key"], &["a", "b", "*"]));
+        assert!(!paths_overlap(&[".env.*"], &["*.rs"]));
+        assert!(paths_overlap(&[".env.*"], &[".[e]nv.rs"]));
+        assert!(!paths_overlap(&["secrets", "deep", "x"], &["secrets", "*"]));
+        assert!(!paths_overlap(&["secrets"], &["src", "*.txt"]));
+    }
+}

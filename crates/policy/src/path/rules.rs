@@ -1,0 +1,132 @@
+use std::path::{Path, PathBuf};
+
+use super::list::{Kind, PathList, Spot};
+use crate::Rule;
+
+/// What the lists say to one path. The order of the variants is that of strictness, loosest last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PathVerdict<'a> {
+    /// A deny list, or a protected path, forbids it.
+    Denied(&'a Rule),
+    /// It is not on the profile's list for this access.
+    Outside,
+    /// It lies in the workspace, and the profile names no list.
+    Workspace,
+    /// The profile lists it by name.
+    Listed(&'a Rule),
+}
+
+impl<'a> PathVerdict<'a> {
+    /// The stricter of two.
+    #[must_use]
+    pub fn stricter(self, other: PathVerdict<'a>) -> PathVerdict<'a> {
+        let strictness = |verdict: &PathVerdict<'_>| match verdict {
+            PathVerdict::Denied(_) => 3,
+            PathVerdict::Outside => 2,
+            PathVerdict::Workspace => 1,
+            PathVerdict::Listed(_) => 0,
+        };
+        if strictness(&self) >= strictness(&other) { self } else { other }
+    }
+}
+
+/// A folder that file tools reach and that the cell shows, with the rights it has there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RootRight {
+    /// The folder or file.
+    pub path: PathBuf,
+    /// Whether it may be read.
+    pub read: bool,
+    /// Whether it may be written.
+    pub write: bool,
+    /// Whether the rules list all below it; where a wildcard follows, they list a part of it, and showing the whole folder in a
+    /// cell would show more than was listed.
+    pub whole: bool,
+}
+
+/// The rules for one kind of access.
+#[derive(Debug, Clone)]
+pub(crate) struct PathRules {
+    /// One list per file, each judged by itself, so that no file can take back what another one denies.
+    pub(crate) denied: Vec<PathList>,
+    pub(crate) allowed: AllowedPaths,
+}
+
+/// What a profile allows: its own list and those of its parents.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct AllowedPaths {
+    /// No list was named somewhere along the parents, which stands for the workspace.
+    pub(crate) workspace: bool,
+    pub(crate) lists: Vec<PathList>,
+}
+
+impl PathRules {
+    /// What the lists say to the path.
+    pub(crate) fn verdict(&self, spot: &Spot<'_>, kind: Kind) -> PathVerdict<'_> {
+        if let Some(rule) = self.denied_by(spot, kind) {
+            return PathVerdict::Denied(rule);
+        }
+        if let Some(rule) = self.allowed.lists.iter().find_map(|list| list.holds(spot, kind)) {
+            return PathVerdict::Listed(rule);
+        }
+        if self.allowed.workspace && spot.relative.is_some() {
+            return PathVerdict::Workspace;
+        }
+        PathVerdict::Outside
+    }
+
+    /// The rule that denies the path.
+    pub(crate) fn denied_by(&self, spot: &Spot<'_>, kind: Kind) -> Option<&Rule> {
+        self.denied.iter().find_map(|list| list.holds(spot, kind))
+    }
+
+    /// A rule that denies something named below the folder.
+    pub(crate) fn denied_below(&self, folder: &Path) -> Option<&Rule> {
+        self.denied.iter().find_map(|list| list.names_below(folder))
+    }
+
+    /// A rule that could deny something that a shell's glob stands for.
+    pub(crate) fn could_deny(&self, glob: &Spot<'_>) -> Option<&Rule> {
+        self.denied.iter().find_map(|list| list.could_hold(glob))
+    }
+}
+
+/// The paths that are denied for one kind of access, for whoever masks them in a cell or skips them in a listing.
+#[derive(Debug, Clone, Copy)]
+pub struct Denied<'a> {
+    pub(crate) rules: &'a PathRules,
+    pub(crate) workspace: &'a Path,
+}
+
+impl<'a> Denied<'a> {
+    /// Whether the absolute path, or a folder above it, is denied.
+    pub fn is_denied(&self, path: &Path, is_folder: bool) -> bool {
+        self.rule_for(path, is_folder).is_some()
+    }
+
+    /// The rule that denies it.
+    pub fn rule_for(&self, path: &Path, is_folder: bool) -> Option<&'a Rule> {
+        let kind = if is_folder { Kind::Folder } else { Kind::File };
+        self.rules.denied_by(&Spot::of(path, self.workspace), kind)
+    }
+
+    /// Whether there is nothing to look for at all.
+    pub fn is_empty(&self) -> bool {
+        self.rules.denied.is_empty()
+    }
+}
+
+/// The workspace and every listed path outside it, each once, with its rights joined.
+pub(crate) fn roots(workspace: &Path, reads: &PathRules, writes: &PathRules) -> Vec<RootRight> {
+    let mut roots = vec![RootRight { path: workspace.to_owned(), read: true, write: true, whole: true }];
+    for (rules, read) in [(reads, true), (writes, false)] {
+        for (path, whole) in rules.allowed.lists.iter().flat_map(|list| list.outer_folders(workspace)) {
+            match roots.iter_mut().find(|root| root.path == path && root.whole == whole) {
+                Some(root) if read => root.read = true,
+                Some(root) => root.write = true,
+                None => roots.push(RootRight { path, read, write: !read, whole }),
+            }
+        }
+    }
+    roots
+}

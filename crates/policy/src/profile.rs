@@ -1,0 +1,182 @@
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// One profile of `sandbox_config`, as it is written.
+///
+/// A list that is absent and a list that is empty differ: an absent one takes what is inherited or built in, an empty one is
+/// empty. The shape is that of the MSC source, whose example is valid as it stands; the keys from `allowed_hosts` on are beyond
+/// it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ProfileSource {
+    /// The profile whose allow lists are added to this one's. Nothing else is taken over.
+    pub inherit: Option<String>,
+    /// Paths that may be read. Absent: the workspace.
+    pub allowed_read_paths: Option<Vec<String>>,
+    /// Paths that may be written; those named here are written without asking. Absent: the workspace, by the table.
+    pub allowed_write_paths: Option<Vec<String>>,
+    /// Paths that are never read. Absent: [`BUILT_IN_DENIED_READS`].
+    pub deny_read_paths: Option<Vec<String>>,
+    /// Paths that are never written.
+    pub deny_write_paths: Option<Vec<String>>,
+    /// Beginnings of commands that run without asking, beside the read-only ones.
+    pub allowed_exec_command: Option<Vec<String>>,
+    /// Beginnings of commands that never run.
+    pub deny_exec_command: Option<Vec<String>>,
+    /// Hosts that may be spoken to. Absent: none.
+    pub allowed_hosts: Option<Vec<String>>,
+    /// Hosts that are never spoken to.
+    pub deny_hosts: Option<Vec<String>>,
+    /// When to ask.
+    pub mode: Option<Mode>,
+    /// What a dangerous pattern gets.
+    pub dangerous: Option<Dangerous>,
+    /// What a call gets whose every change can be undone.
+    pub undoable: Option<Undoable>,
+    /// Refuse to run anything in a sandbox that is weaker than asked for.
+    pub strict: Option<bool>,
+    /// What one command may use.
+    pub limits: Limits,
+}
+
+/// The profiles of one file, by name.
+pub type Profiles = BTreeMap<String, ProfileSource>;
+
+/// The profile that is used where none is chosen. It always exists.
+pub const DEFAULT_PROFILE: &str = "normal";
+
+/// What no profile lets a tool read unless it names `deny_read_paths` itself: where secrets usually lie.
+pub const BUILT_IN_DENIED_READS: [&str; 6] = [".env", ".env.*", "!.env.example", "*.pem", "*.key", ".netrc"];
+
+/// When a human is asked, from the three modes of the EloPhanto source.
+///
+/// The order is meaningful: a later variant is stricter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// Ask only for what is critical.
+    FullAuto,
+    /// Ask for what changes something.
+    #[default]
+    SmartAuto,
+    /// Ask for everything.
+    AskAlways,
+}
+
+impl Mode {
+    /// The mode's name in configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Mode::FullAuto => "full_auto",
+            Mode::SmartAuto => "smart_auto",
+            Mode::AskAlways => "ask_always",
+        }
+    }
+}
+
+impl std::fmt::Display for Mode {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(self.as_str())
+    }
+}
+
+/// What a dangerous pattern gets, in every mode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Dangerous {
+    /// It is denied.
+    #[default]
+    Deny,
+    /// A human is asked.
+    Ask,
+}
+
+/// What a call gets that can only change the workspace, where every such change can be undone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Undoable {
+    /// It passes.
+    Pass,
+    /// The table of modes and levels decides.
+    #[default]
+    Table,
+}
+
+/// What one command may use. An absent limit is the sandbox's own.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// Memory in bytes.
+    pub memory_bytes: Option<u64>,
+    /// Processor cores.
+    pub cpus: Option<u64>,
+    /// Processes and threads at once.
+    pub processes: Option<u64>,
+    /// Open files of one process.
+    pub open_files: Option<u64>,
+    /// Size of one file in bytes.
+    pub file_size_bytes: Option<u64>,
+    /// Bytes written to disk in all.
+    pub disk_bytes: Option<u64>,
+    /// Bytes of output that are kept.
+    pub output_bytes: Option<u64>,
+}
+
+impl Limits {
+    /// Limit by limit, `self` where it names one, else `other`.
+    #[must_use]
+    pub fn or(self, other: Limits) -> Limits {
+        self.zip(other, Option::or)
+    }
+
+    /// Limit by limit, the lower one; a limit that only one of them names counts.
+    #[must_use]
+    pub fn lower(self, other: Limits) -> Limits {
+        self.zip(other, |one, two| match (one, two) {
+            (Some(one), Some(two)) => Some(one.min(two)),
+            (one, two) => one.or(two),
+        })
+    }
+
+    fn zip(self, other: Limits, choose: impl Fn(Option<u64>, Option<u64>) -> Option<u64>) -> Limits {
+        Limits {
+            memory_bytes: choose(self.memory_bytes, other.memory_bytes),
+            cpus: choose(self.cpus, other.cpus),
+            processes: choose(self.processes, other.processes),
+            open_files: choose(self.open_files, other.open_files),
+            file_size_bytes: choose(self.file_size_bytes, other.file_size_bytes),
+            disk_bytes: choose(self.disk_bytes, other.disk_bytes),
+            output_bytes: choose(self.output_bytes, other.output_bytes),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_absent_list_and_an_empty_list_differ() {
+        let source: ProfileSource = serde_json::from_str(r#"{"deny_read_paths": []}"#).unwrap();
+        assert_eq!(source.deny_read_paths, Some(Vec::new()));
+        assert_eq!(source.deny_write_paths, None);
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused_by_name() {
+        let error = serde_json::from_str::<ProfileSource>(r#"{"allow_read_paths": []}"#).unwrap_err();
+        assert!(error.to_string().contains("allow_read_paths"), "{error}");
+        let error = serde_json::from_str::<ProfileSource>(r#"{"limits": {"memory": 1}}"#).unwrap_err();
+        assert!(error.to_string().contains("memory"), "{error}");
+    }
+
+    #[test]
+    fn the_lower_limit_counts_and_a_single_one_too() {
+        let one = Limits { cpus: Some(4), processes: Some(10), ..Limits::default() };
+        let two = Limits { cpus: Some(2), open_files: Some(64), ..Limits::default() };
+        let lower = one.lower(two);
+        assert_eq!((lower.cpus, lower.processes, lower.open_files), (Some(2), Some(10), Some(64)));
+        assert_eq!(one.or(two).cpus, Some(4));
+    }
+}

@@ -1,0 +1,46 @@
+//! Paths by their spelling, for words of commands.
+
+use std::path::{Component, Path, PathBuf};
+
+/// Where a word leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Resolved {
+    /// The absolute, lexically normal path.
+    pub(crate) path: PathBuf,
+    /// Whether `..` follows a name, so that a link of that name would lead elsewhere.
+    pub(crate) through_a_name: bool,
+}
+
+/// Resolves a word against a directory, by its spelling alone.
+pub(crate) fn resolve(directory: &Path, word: &str) -> Resolved {
+    let mut path = if word.starts_with('/') { PathBuf::from("/") } else { directory.to_owned() };
+    let mut named = false;
+    let mut through_a_name = false;
+    for component in Path::new(word).components() {
+        match component {
+            Component::Normal(name) => {
+                path.push(name);
+                named = true;
+            }
+            Component::ParentDir => {
+                path.pop();
+                through_a_name |= named;
+            }
+            Component::CurDir | Component::RootDir | Component::Prefix(_) => {}
+        }
+    }
+    Resolved { path, through_a_name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_parent_behind_a_name_is_remembered() {
+        let resolved = |word| resolve(Path::new("/w/p"), word);
+        assert_eq!(resolved("../x"), Resolved { path: "/w/x".into(), through_a_name: false });
+        assert_eq!(resolved("a/../x"), Resolved { path: "/w/p/x".into(), through_a_name: true });
+        assert_eq!(resolved("/../etc").path, Path::new("/etc"));
+    }
+}

@@ -1,0 +1,83 @@
+//! Command lines and their decisions, kept as data in `commands.txt`.
+
+use policy::{Mode, Policy};
+
+use crate::setting::*;
+
+const TABLE: &str = include_str!("commands.txt");
+
+fn policy_of(name: &str) -> Policy {
+    match name {
+        "built-in smart_auto" => normal("{}", Mode::SmartAuto),
+        "built-in full_auto" => normal("{}", Mode::FullAuto),
+        "lists smart_auto" => normal(
+            r#"{"allowed_exec_command": ["cargo test", "npm run test:*", "git"], "deny_exec_command": ["git rm", "rm -rf *", "npm publish"], "deny_read_paths": [".env", "./private/"]}"#,
+            Mode::SmartAuto,
+        ),
+        "lists full_auto" => {
+            normal(r#"{"deny_exec_command": ["git rm", "rm -rf *", "npm publish"]}"#, Mode::FullAuto)
+        }
+        other => panic!("commands.txt names no known policy: {other}"),
+    }
+}
+
+#[test]
+fn every_line_of_the_table_is_decided_as_it_says() {
+    let mut policy = None;
+    let mut wrong = Vec::new();
+    let mut count = 0;
+    for (number, row) in TABLE.lines().enumerate().map(|(index, row)| (index + 1, row)) {
+        if let Some(name) = row.strip_prefix("== ") {
+            policy = Some(policy_of(name));
+        } else if !row.is_empty() && !row.starts_with("-- ") {
+            let (expected, line) = row.split_once(" | ").unwrap_or_else(|| panic!("line {number} is no row"));
+            let line =
+                line.replace("<newline>", "\n").replace("<escape>", "\u{1b}").replace("<bidi>", "\u{202e}");
+            let found = answer(policy.as_ref().expect("a policy comes first"), &line);
+            if found != expected.trim() {
+                wrong.push(format!("{number}: {line}: {found}, not {expected}"));
+            }
+            count += 1;
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {count} are wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(count >= 200, "the table holds only {count} lines");
+}
+
+#[test]
+fn a_program_without_a_shell_is_decided_on_by_its_words() {
+    let policy = policy_of("lists smart_auto");
+    let ask = |words: &[&str]| {
+        let command = tool::CommandLine::Argv(words.iter().map(|word| (*word).to_owned()).collect());
+        let effect = tool::Effect::Run { command, directory: WORKSPACE.into() };
+        short(&decide(&policy, tool::Level::Destructive, effect))
+    };
+    assert_eq!(ask(&["ls", "-l", "a b; $c"]), "pass 7");
+    assert_eq!(ask(&["cat", ".env"]), "deny 1");
+    assert_eq!(ask(&["/usr/bin/git", "rm", "x"]), "deny 1");
+    assert_eq!(ask(&["sh", "-c", "true; rm -rf /"]), "deny 1");
+    assert_eq!(ask(&["rm", "-r", "/"]), "deny 2");
+    assert_eq!(ask(&[]), "check 5");
+}
+
+#[test]
+fn the_decision_names_the_part_and_what_would_help() {
+    let policy = policy_of("lists smart_auto");
+    let decision = decide(&policy, tool::Level::Destructive, run("ls | sudo git -C x rm y"));
+    assert_eq!(decision.rule.entry, "git rm");
+    assert!(decision.reason.starts_with("`git"), "{}", decision.reason);
+    let decision = decide(&policy, tool::Level::Destructive, run("make install"));
+    assert!(decision.hint.unwrap().contains("allowed_exec_command"));
+}
+
+#[test]
+fn a_long_hostile_line_is_decided_with_bounded_work() {
+    // Each would take minutes if any step looked at all pairs of words.
+    let policy = normal(r#"{"deny_exec_command": ["git rm x", "rm -rf *"]}"#, Mode::SmartAuto);
+    let words = ["git ", "rm -r ", "env sh -c ", "$(", "a{b,", ":(){", "/*", "sudo env ", "curl x | ", "-e "];
+    for word in words {
+        let line = word.repeat(60_000 / word.len());
+        assert_ne!(&answer(&policy, &line)[..4], "pass", "{word}");
+        assert_ne!(&answer(&policy, &format!("{line};"))[..4], "pass", "{word}");
+    }
+}

@@ -1,0 +1,228 @@
+//! The nine lines of the decision, each with a case that it decides and one just beside.
+
+use policy::{Dangerous, Dialect, Line, Mode, Part, Policy, Request, Undoable, Verdict};
+use tool::{CommandLine, Effect, Level};
+
+use crate::setting::*;
+
+#[test]
+fn the_table_of_modes_and_levels_is_the_one_of_the_source() {
+    let levels = [Level::Safe, Level::Moderate, Level::Destructive, Level::Critical];
+    let table = [
+        (Mode::AskAlways, ["check", "check", "check", "check"]),
+        (Mode::SmartAuto, ["pass", "check", "check", "check"]),
+        (Mode::FullAuto, ["pass", "pass", "pass", "check"]),
+    ];
+    for (mode, row) in table {
+        let policy = normal("{}", mode);
+        for (level, expected) in levels.into_iter().zip(row) {
+            let decision = decide_all(&policy, level, &[]);
+            assert_eq!(decision.verdict.as_str(), expected, "{mode} {level}");
+            assert_eq!(decision.hint.is_none(), expected == "pass", "{mode} {level}");
+        }
+    }
+}
+
+#[test]
+fn line_1_denies_what_a_list_denies_in_every_mode() {
+    let json =
+        r#"{"deny_write_paths": ["Cargo.lock"], "deny_hosts": ["*.evil.org"], "allowed_hosts": ["*"]}"#;
+    for mode in [Mode::AskAlways, Mode::SmartAuto, Mode::FullAuto] {
+        let policy = normal(json, mode);
+        for effect in [write("Cargo.lock"), delete("a/Cargo.lock"), read(".env"), connect("X.Evil.ORG.")] {
+            let decision = decide(&policy, Level::Critical, effect.clone());
+            assert_eq!((decision.verdict, decision.line), (Verdict::Deny, Line::Denied), "{effect:?}");
+        }
+    }
+    let policy = normal(json, Mode::FullAuto);
+    for effect in [write("Cargo.toml"), read("Cargo.lock"), read(".env.example"), connect("evil.org")] {
+        assert_eq!(decide(&policy, Level::Moderate, effect.clone()).verdict, Verdict::Pass, "{effect:?}");
+    }
+}
+
+#[test]
+fn line_1_names_rule_file_and_remedy() {
+    let policy = normal(r#"{"deny_write_paths": ["Cargo.lock"]}"#, Mode::SmartAuto);
+    let decision = decide(&policy, Level::Moderate, write("Cargo.lock"));
+    assert_eq!(
+        decision.rule.to_string(),
+        "deny_write_paths: Cargo.lock (profile normal, /home/ann/.config/handfast/config.yaml)"
+    );
+    assert!(decision.reason.contains("/w/project/Cargo.lock"), "{}", decision.reason);
+    assert!(decision.hint.unwrap().contains("deny_write_paths"));
+    assert_eq!(decision.part.as_deref(), Some("write /w/project/Cargo.lock"));
+}
+
+#[test]
+fn line_1_protects_handfasts_own_files_from_every_write() {
+    let json = format!(r#"{{"allowed_write_paths": [".", "{STATE}"], "deny_write_paths": []}}"#);
+    let policy = normal(&json, Mode::FullAuto);
+    let below = format!("{STATE}/audit.db");
+    for effect in [
+        write("handfast.yaml"),
+        delete("handfast.yaml"),
+        write(&below),
+        delete(STATE),
+        delete("/home/ann/.local"),
+    ] {
+        let decision = decide(&policy, Level::Moderate, effect.clone());
+        assert_eq!(short(&decision), "deny 1", "{effect:?}");
+        assert_eq!(decision.rule.key, "protected");
+    }
+    assert_eq!(decide(&policy, Level::Moderate, write("handfast.yaml.md")).verdict, Verdict::Pass);
+    assert_eq!(decide(&policy, Level::Safe, read("handfast.yaml")).verdict, Verdict::Pass);
+}
+
+#[test]
+fn line_1_judges_where_a_path_really_leads() {
+    let policy = normal("{}", Mode::FullAuto);
+    let ask = |effect: Effect, real: Option<&str>| {
+        let parts = [Part { effect, real: real.map(Into::into) }];
+        short(&policy.decide(&Request {
+            tool: "file_read",
+            level: Level::Safe,
+            parts: &parts,
+            undoable_in_force: false,
+            background: false,
+        }))
+    };
+    assert_eq!(ask(read("notes"), None), "pass 7");
+    assert_eq!(ask(read("notes"), Some("/w/project/docs/notes")), "pass 7");
+    assert_eq!(ask(read("notes"), Some("/w/project/.env")), "deny 1");
+    assert_eq!(ask(read("notes"), Some("/home/ann/diary")), "check 6");
+    assert_eq!(ask(read(".env"), Some("/w/project/harmless")), "deny 1");
+    assert_eq!(ask(write("notes"), Some("/w/project/handfast.yaml")), "deny 1");
+}
+
+#[test]
+fn line_1_keeps_denied_files_from_being_carried_away() {
+    let policy = normal(r#"{"deny_write_paths": ["config/prod.toml"]}"#, Mode::FullAuto);
+    for path in ["config", ".env", "config/prod.toml"] {
+        assert_eq!(decide(&policy, Level::Moderate, delete(path)).line, Line::Denied, "{path}");
+    }
+    assert_eq!(decide(&policy, Level::Moderate, delete("config/other.toml")).verdict, Verdict::Pass);
+    assert_eq!(decide(&policy, Level::Moderate, delete("con")).verdict, Verdict::Pass);
+}
+
+#[test]
+fn line_2_denies_or_asks_as_the_profile_and_the_dialect_say() {
+    let decide_in = |json: &str, dialect: Dialect| {
+        let policy = compile_as(&[user(json)], "normal", Some(Mode::FullAuto), dialect).unwrap();
+        (answer(&policy, "rm -rf /"), answer(&policy, "rm -rf build"), answer(&policy, "rm -rf /srv/data/x"))
+    };
+    let text = |one: &str, two: &str, three: &str| (one.to_owned(), two.to_owned(), three.to_owned());
+    let ask = Dialect { dangerous: Dangerous::Ask, ..Dialect::default() };
+    let csp1 = Dialect { any_absolute_removal: true, ..Dialect::default() };
+    assert_eq!(decide_in("{}", Dialect::default()), text("deny 2", "pass 9", "pass 9"));
+    assert_eq!(decide_in("{}", ask), text("check 2", "pass 9", "pass 9"));
+    assert_eq!(decide_in(r#"{"normal": {"dangerous": "deny"}}"#, ask).0, "deny 2");
+    assert_eq!(decide_in(r#"{"normal": {"dangerous": "ask"}}"#, Dialect::default()).0, "check 2");
+    assert_eq!(decide_in("{}", csp1), text("deny 2", "pass 9", "deny 2"));
+}
+
+#[test]
+fn line_2_stands_above_a_listed_command() {
+    let policy = normal(r#"{"allowed_exec_command": ["rm"]}"#, Mode::FullAuto);
+    assert_eq!(answer(&policy, "rm -rf build"), "pass 7");
+    assert_eq!(answer(&policy, "rm -rf /usr"), "deny 2");
+}
+
+#[test]
+fn line_3_asks_about_what_is_critical_even_where_it_is_listed() {
+    let policy = normal(r#"{"allowed_write_paths": ["./src"]}"#, Mode::FullAuto);
+    assert_eq!(short(&decide(&policy, Level::Critical, write("src/x"))), "check 3");
+    assert_eq!(short(&decide(&policy, Level::Destructive, write("src/x"))), "pass 7");
+    let change = Effect::ChangeHandfast { what: "plugin".to_owned() };
+    assert_eq!(short(&decide(&policy, Level::Safe, change)), "check 3");
+}
+
+#[test]
+fn line_4_asks_about_everything_in_ask_always() {
+    assert_eq!(short(&decide(&normal("{}", Mode::AskAlways), Level::Safe, read("x"))), "check 4");
+    assert_eq!(short(&decide(&normal("{}", Mode::SmartAuto), Level::Safe, read("x"))), "pass 7");
+}
+
+#[test]
+fn line_5_asks_about_what_could_hide_a_denied_command() {
+    let denying = normal(r#"{"deny_exec_command": ["git rm"]}"#, Mode::FullAuto);
+    let silent = normal("{}", Mode::FullAuto);
+    for line in ["a $b", "python3 -c 'x'", "echo x | sh", "xargs git", "for i in 1; do x; done"] {
+        assert_eq!(answer(&denying, line), "check 5", "{line}");
+        assert_eq!(answer(&silent, line), "pass 9", "{line}");
+    }
+    assert_eq!(answer(&denying, "python3 x.py"), "pass 9");
+    assert_eq!(answer(&denying, "sh -c 'git log'"), "pass 9");
+}
+
+#[test]
+fn line_6_asks_about_what_is_not_listed_in_every_mode() {
+    let json = r#"{"allowed_read_paths": ["./src", "~/notes"], "allowed_hosts": ["docs.rs"]}"#;
+    let policy = normal(json, Mode::FullAuto);
+    for effect in [read("README.md"), read("/home/ann/diary"), write("/etc/x"), connect("crates.io")] {
+        assert_eq!(short(&decide(&policy, Level::Safe, effect.clone())), "check 6", "{effect:?}");
+    }
+    for effect in [read("src/x"), read("/home/ann/notes/x")] {
+        assert_eq!(short(&decide(&policy, Level::Safe, effect.clone())), "pass 7", "{effect:?}");
+    }
+    assert_eq!(short(&decide(&policy, Level::Safe, connect("docs.rs"))), "pass 9");
+    let outside = Effect::Run { command: CommandLine::Shell("make".into()), directory: "/srv".into() };
+    assert_eq!(short(&decide(&policy, Level::Destructive, outside)), "check 6");
+}
+
+#[test]
+fn line_7_passes_reads_and_listed_parts_and_needs_every_part() {
+    let json = r#"{"allowed_write_paths": ["./src"], "allowed_exec_command": ["pytest"]}"#;
+    let policy = normal(json, Mode::SmartAuto);
+    let ask = |effects: &[Effect]| short(&decide_all(&policy, Level::Destructive, effects));
+    assert_eq!(ask(&[read("x"), write("src/x"), run("ls"), run("pytest -q | head")]), "pass 7");
+    assert_eq!(ask(&[read("x"), write("src/x"), run("make")]), "check 9");
+    assert_eq!(ask(&[write("other")]), "check 6");
+    assert_eq!(ask(&[]), "check 9");
+}
+
+#[test]
+fn line_8_passes_what_can_be_undone() {
+    let policy = normal(r#"{"undoable": "pass"}"#, Mode::SmartAuto);
+    let ask = |policy: &Policy, effect: Effect, undoable_in_force: bool, background: bool| {
+        let parts = [Part::from(effect)];
+        let request =
+            Request { tool: "t", level: Level::Destructive, parts: &parts, undoable_in_force, background };
+        short(&policy.decide(&request))
+    };
+    assert_eq!(ask(&policy, run("make x && $y"), true, false), "pass 8");
+    assert_eq!(ask(&policy, write("x"), true, false), "pass 8");
+    assert_eq!(ask(&policy, write("x"), false, false), "check 9");
+    assert_eq!(ask(&policy, run("make"), true, true), "check 9");
+    assert_eq!(ask(&policy, Effect::DatabaseWrite { statement: "insert".into() }, true, false), "check 9");
+    let networked = normal(r#"{"undoable": "pass", "allowed_hosts": ["docs.rs"]}"#, Mode::SmartAuto);
+    assert_eq!(ask(&networked, run("make"), true, false), "check 9");
+    let listed_outside =
+        normal(r#"{"undoable": "pass", "allowed_write_paths": [".", "/srv/x"]}"#, Mode::SmartAuto);
+    assert_eq!(ask(&listed_outside, write("/srv/x/y"), true, false), "pass 7");
+    let table = normal(r#"{"undoable": "table"}"#, Mode::SmartAuto);
+    assert_eq!(ask(&table, run("make"), true, false), "check 9");
+}
+
+#[test]
+fn line_8_is_the_dialects_only_for_the_built_in_profile() {
+    let dialect = Dialect { undoable: Undoable::Pass, ..Dialect::default() };
+    let parts = [Part::from(run("make"))];
+    let request = Request {
+        tool: "t",
+        level: Level::Destructive,
+        parts: &parts,
+        undoable_in_force: true,
+        background: false,
+    };
+    let built_in = compile_as(&[], "normal", None, dialect).unwrap();
+    assert_eq!(built_in.decide(&request).line, Line::Undoable);
+    let written = compile_as(&[user(r#"{"normal": {}}"#)], "normal", None, dialect).unwrap();
+    assert_eq!(written.decide(&request).line, Line::Table);
+}
+
+#[test]
+fn line_9_never_takes_a_write_for_a_read_whatever_the_tool_says() {
+    let policy = normal("{}", Mode::SmartAuto);
+    let decision = decide(&policy, Level::Safe, write("x"));
+    assert_eq!((short(&decision).as_str(), decision.level), ("check 9", Level::Moderate));
+}
