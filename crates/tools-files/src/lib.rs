@@ -1,1 +1,31 @@
-//! Being built.
+//! The tools that read, write and find files.
+//!
+//! They reach files through [`roots`] alone, by descriptor, and leave every decision to the policy:
+//! a plan names paths by their spelling, and the guard behind the roots judges what was really opened.
+
+mod failure;
+mod file_delete;
+mod file_list;
+mod file_move;
+mod file_read;
+mod file_search;
+mod file_write;
+mod hits;
+mod selection;
+mod text;
+
+use std::sync::Arc;
+
+use tool::{AnyTool, Erased};
+
+/// The tools of this family.
+pub fn tools() -> Vec<Arc<dyn AnyTool>> {
+    vec![
+        Erased::tool(file_read::FileRead),
+        Erased::tool(file_write::FileWrite),
+        Erased::tool(file_list::FileList),
+        Erased::tool(file_search::FileSearch),
+        Erased::tool(file_delete::FileDelete),
+        Erased::tool(file_move::FileMove),
+    ]
+}

@@ -1,0 +1,67 @@
+//! What the errors of the roots become for a caller.
+
+use roots::{EntryKind, RootsError};
+use tool::{Code, Context, EffectState, Retry, ToolError};
+
+const LISTED: &str = "file tools reach the workspace and the paths that the profile lists; \
+                      `allowed_read_paths` and `allowed_write_paths` add to them";
+
+/// For `map_err`: the outward error, with paths as the workspace shows them.
+pub(crate) fn failure(context: &Context) -> impl Fn(RootsError) -> ToolError + Copy + '_ {
+    move |error| outward(context, error.relative_to(&context.place.workspace))
+}
+
+fn outward(context: &Context, error: RootsError) -> ToolError {
+    let message = error.to_string();
+    let made = |code| ToolError::new(code, message.clone());
+    match error {
+        RootsError::NotInRoots { .. } | RootsError::LeadsOutside { .. } => {
+            made(Code::Permission).hint(LISTED)
+        }
+        RootsError::ReadOnly { .. } => {
+            made(Code::Permission).hint("`allowed_write_paths` of the profile names what may be written")
+        }
+        RootsError::Refused { refusal, .. } => {
+            let mut made = made(Code::Permission);
+            made.hint = refusal.hint;
+            made
+        }
+        RootsError::NotFound { .. } => made(Code::NotFound).hint("file_list shows what is there"),
+        RootsError::NoFolder { .. } => {
+            made(Code::NotFound).hint("a folder is made by writing a file into it")
+        }
+        RootsError::WrongKind { wanted, found, .. } => {
+            let made = made(Code::Validation);
+            match (wanted, found) {
+                (EntryKind::File, EntryKind::Folder) => made.hint("file_list lists a folder"),
+                (EntryKind::Folder, EntryKind::File) => made.hint("file_read reads a file"),
+                _ => made,
+            }
+        }
+        RootsError::Exists { .. } => {
+            made(Code::Conflict).hint("choose another name, or delete first what is there")
+        }
+        RootsError::NotEmpty { .. } => {
+            made(Code::Conflict).hint("`recursive: true` deletes a folder with all that is in it")
+        }
+        RootsError::IsRoot { .. } => made(Code::Permission).hint("name what lies in it"),
+        RootsError::IntoItself { .. } | RootsError::TooManyLinks { .. } => made(Code::Validation),
+        RootsError::OtherFileSystem { .. } => {
+            made(Code::Runtime).hint("work on the parts that lie on one file system")
+        }
+        RootsError::TooDeep { .. } => made(Code::Quota).hint("work on a part of it"),
+        RootsError::Changed { .. } => {
+            made(Code::Conflict).retry(Retry::Now).hint("look at what is there now, then try again")
+        }
+        RootsError::OwnerNotKept { source, .. } => made(Code::Permission)
+            .hint("its owner can change it, or delete it and write a new file")
+            .because(source),
+        RootsError::NoOpenat2 => made(Code::Unavailable).hint("use a Linux kernel from 5.6 on"),
+        RootsError::Stopped => match context.stop.check() {
+            Err(stopped) => stopped,
+            Ok(()) => ToolError::internal("an operation stopped that nobody asked to stop"),
+        },
+        RootsError::Partly { source } => outward(context, *source).effect(EffectState::Maybe),
+        RootsError::Io { doing, path, source } => ToolError::io(doing, &path, source),
+    }
+}

@@ -1,0 +1,358 @@
+use std::path::Path;
+
+use jiff::Timestamp;
+use roots::{Entry, EntryKind, Folder, Metadata, Roots, RootsError, Step, Visit, Walk};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tool::{
+    Class, Context, Effect, Example, Lane, Level, Place, Plan, Presentation, Spec, TextCap, Timeout, Tool,
+    ToolError,
+};
+
+use crate::failure::failure;
+use crate::selection::{Cursor, NameGlob, is_hidden};
+
+/// Lists what is in a folder.
+pub(crate) struct FileList;
+
+const DESCRIPTION: &str = "List a folder, or with `recursive` all below it. Links are shown, not followed.";
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Args {
+    /// Folder, relative to the workspace or absolute.
+    path: String,
+    /// Also list what is in its folders.
+    #[serde(default)]
+    recursive: bool,
+    /// Glob: `*.rs` for names, `src/**/*.rs` for paths below `path`.
+    pattern: Option<String>,
+    /// Also list names that start with a dot.
+    #[serde(default)]
+    include_hidden: bool,
+    /// Most entries, up to 20000.
+    #[serde(default = "default_limit")]
+    limit: usize,
+    /// `next_cursor` of the page before.
+    cursor: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Output {
+    /// By path.
+    entries: Vec<Listed>,
+    /// Whether there are more.
+    truncated: bool,
+    /// For the next page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+    /// Entries that the policy hides.
+    hidden_by_policy: u64,
+    /// What is left out, and why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Listed {
+    /// Last part of the path.
+    name: String,
+    /// As other tools take it.
+    path: String,
+    /// What it is.
+    r#type: Kind,
+    /// Size.
+    size_bytes: u64,
+    /// Last change, RFC 3339.
+    modified_at: String,
+    /// Whether the name is not UTF-8, so that no tool takes it as shown.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    lossy: bool,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    File,
+    Directory,
+    Symlink,
+    Other,
+}
+
+const DEFAULT_LIMIT: usize = 1_000;
+/// About 3 MB of JSON.
+const LARGEST_LIMIT: usize = 20_000;
+
+fn default_limit() -> usize {
+    DEFAULT_LIMIT
+}
+
+impl Tool for FileList {
+    type Args = Args;
+    type Output = Output;
+    const SPEC: Spec = Spec {
+        name: "file_list",
+        title: "List a folder",
+        description: DESCRIPTION,
+        example: Example {
+            files: &[("src/lib.rs", "pub mod a;\n"), ("src/a/mod.rs", ""), ("README.md", "")],
+            arguments: r#"{"path": "src", "recursive": true, "pattern": "*.rs"}"#,
+            result: r#"{"entries": [{"name": "mod.rs", "path": "src/a/mod.rs", "type": "file", "size_bytes": 0},
+                                    {"name": "lib.rs", "path": "src/lib.rs", "type": "file", "size_bytes": 11}],
+                        "truncated": false, "hidden_by_policy": 0}"#,
+        },
+        level: Level::Safe,
+        class: Class::READ,
+        timeout: Timeout::fixed(30),
+        lane: Lane::Read,
+        text: TextCap::ByArguments,
+        presentation: Presentation::Record,
+    };
+
+    fn plan(&self, args: &Args, place: &Place) -> Result<Plan, ToolError> {
+        if args.limit == 0 || args.limit > LARGEST_LIMIT {
+            return Err(ToolError::validation(
+                "limit",
+                format!("{} is not between 1 and {LARGEST_LIMIT}", args.limit),
+            ));
+        }
+        NameGlob::parse("pattern", args.pattern.as_deref())?;
+        args.cursor.as_deref().map(Cursor::decode).transpose()?;
+        Ok(Plan::of(vec![Effect::Read { path: place.resolve("path", &args.path)? }]))
+    }
+
+    async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
+        let path = context.place.resolve("path", &args.path)?;
+        let outward = failure(context);
+        let folder = context.service::<Roots>()?.open_folder(&path).map_err(outward)?;
+        let mut listing = Listing {
+            context,
+            path: &path,
+            glob: NameGlob::parse("pattern", args.pattern.as_deref())?,
+            include_hidden: args.include_hidden,
+            limit: args.limit,
+            entries: Vec::new(),
+            last: None,
+        };
+        let after = args.cursor.as_deref().map(Cursor::decode).transpose()?.map(|cursor| cursor.path);
+        let walk = Walk { recursive: args.recursive, after };
+        let walked = walk.over(&folder, &mut listing).map_err(outward)?;
+        let note = |count: u64, what: &str| (count > 0).then(|| format!("{count} {what}"));
+        let notes = [
+            note(walked.unreadable, "folders cannot be read"),
+            note(walked.too_deep, "folders lie too deep: list them by their own path"),
+        ];
+        let notes: Vec<String> = notes.into_iter().flatten().collect();
+        let last = listing.last.filter(|_| walked.ended);
+        Ok(Output {
+            entries: listing.entries,
+            truncated: walked.ended,
+            next_cursor: last.map(|path| Cursor { path, number: 0 }.encode()),
+            hidden_by_policy: walked.refused,
+            note: (!notes.is_empty()).then(|| notes.join("; ")),
+        })
+    }
+}
+
+struct Listing<'a> {
+    context: &'a Context,
+    /// As it was asked for, so that paths in the answer can be asked for, too.
+    path: &'a Path,
+    glob: Option<NameGlob>,
+    include_hidden: bool,
+    limit: usize,
+    entries: Vec<Listed>,
+    last: Option<std::path::PathBuf>,
+}
+
+impl Visit for Listing<'_> {
+    fn wants(&mut self, entry: &Entry, _relative: &Path) -> bool {
+        self.include_hidden || !is_hidden(&entry.name)
+    }
+
+    fn visit(&mut self, folder: &Folder, entry: &Entry, relative: &Path) -> roots::Result<Step> {
+        if self.context.stop.requested().is_some() {
+            return Err(RootsError::Stopped);
+        }
+        if self.glob.as_ref().is_some_and(|glob| !glob.matches(relative)) {
+            return Ok(Step::Next);
+        }
+        // The page is full only when something would come behind it.
+        if self.entries.len() >= self.limit {
+            return Ok(Step::End);
+        }
+        let metadata = match folder.metadata(&entry.name) {
+            Ok(metadata) => metadata,
+            // It vanished since its name was read.
+            Err(RootsError::NotFound { .. }) => return Ok(Step::Next),
+            Err(error) => return Err(error),
+        };
+        let path = self.path.join(relative);
+        self.entries.push(Listed {
+            name: entry.name.to_string_lossy().into_owned(),
+            path: self.context.place.show(&path),
+            r#type: kind(metadata.kind),
+            size_bytes: metadata.size_bytes,
+            modified_at: modified_at(&metadata),
+            lossy: relative.to_str().is_none(),
+        });
+        self.last = Some(relative.to_owned());
+        Ok(Step::Next)
+    }
+}
+
+fn kind(kind: EntryKind) -> Kind {
+    match kind {
+        EntryKind::File => Kind::File,
+        EntryKind::Folder => Kind::Directory,
+        EntryKind::Link => Kind::Symlink,
+        EntryKind::Fifo | EntryKind::Socket | EntryKind::Device | EntryKind::Unknown => Kind::Other,
+    }
+}
+
+/// To the second: the rest of the digits tell a caller nothing.
+fn modified_at(metadata: &Metadata) -> String {
+    // A file system may hold a time beyond the year 9999.
+    Timestamp::from_second(metadata.modified_seconds).unwrap_or(Timestamp::MAX).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use testkit::{DenyNames, Workspace, run_tool};
+    use tool::{Code, Erased, StopReason};
+
+    use super::*;
+
+    fn list(workspace: &Workspace, arguments: Value) -> Result<Value, ToolError> {
+        run_tool(Erased::tool(FileList).as_ref(), workspace, arguments)
+    }
+
+    fn paths(output: &Value) -> Vec<&str> {
+        output["entries"].as_array().unwrap().iter().map(|entry| entry["path"].as_str().unwrap()).collect()
+    }
+
+    #[test]
+    fn entries_have_kind_size_and_time() {
+        let workspace = Workspace::new().with_files(&[("b/x", ""), ("a.txt", "abc"), (".hidden", "")]);
+        workspace.link("c", "../outside");
+        let output = list(&workspace, json!({"path": "."})).unwrap();
+        assert_eq!(paths(&output), ["a.txt", "b", "c"]);
+        let kinds: Vec<_> = output["entries"].as_array().unwrap().iter().map(|e| &e["type"]).collect();
+        assert_eq!(kinds, ["file", "directory", "symlink"]);
+        let file = &output["entries"][0];
+        assert_eq!((&file["name"], &file["size_bytes"]), (&json!("a.txt"), &json!(3)));
+        file["modified_at"].as_str().unwrap().parse::<Timestamp>().unwrap();
+        let all = list(&workspace, json!({"path": ".", "include_hidden": true})).unwrap();
+        assert_eq!(paths(&all), [".hidden", "a.txt", "b", "c"]);
+    }
+
+    #[test]
+    fn pages_follow_each_other_without_gap_or_repeat() {
+        let workspace = Workspace::new();
+        for number in 0..50 {
+            workspace.write(&format!("d{}/f{number}", number % 7), "");
+        }
+        let all = list(&workspace, json!({"path": ".", "recursive": true})).unwrap();
+        assert_eq!((paths(&all).len(), &all["truncated"]), (57, &json!(false)));
+        let (mut pages, mut cursor) = (Vec::new(), Value::Null);
+        loop {
+            let mut arguments = json!({"path": ".", "recursive": true, "limit": 10});
+            if !cursor.is_null() {
+                arguments["cursor"] = cursor;
+            }
+            let page = list(&workspace, arguments).unwrap();
+            pages.extend(paths(&page).into_iter().map(str::to_owned));
+            cursor = page["next_cursor"].clone();
+            if page["truncated"] == false {
+                break;
+            }
+            assert_eq!(paths(&page).len(), 10);
+        }
+        assert_eq!(pages, paths(&all));
+        // A page that is just full is the last one.
+        assert_eq!(list(&workspace, json!({"path": "d0", "limit": 8})).unwrap()["truncated"], false);
+    }
+
+    #[test]
+    fn a_pattern_picks_by_name_or_by_path() {
+        let workspace = Workspace::new().with_files(&[
+            ("src/a.rs", ""),
+            ("src/b/c.rs", ""),
+            ("src/b/c.txt", ""),
+            ("d.rs", ""),
+        ]);
+        let found = |pattern: &str| {
+            let output =
+                list(&workspace, json!({"path": ".", "recursive": true, "pattern": pattern})).unwrap();
+            paths(&output).into_iter().map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(found("*.rs"), ["d.rs", "src/a.rs", "src/b/c.rs"]);
+        assert_eq!(found("src/*.rs"), ["src/a.rs"]);
+        assert_eq!(found("{b,d.*}"), ["d.rs", "src/b"]);
+    }
+
+    #[test]
+    fn what_is_denied_is_hidden_and_counted_with_all_below_it() {
+        let guard = DenyNames { read: &["secret"], ..DenyNames::default() };
+        let workspace =
+            Workspace::new().guarded(guard).with_files(&[("secret/a", ""), ("d/secret", ""), ("e", "")]);
+        let output = list(&workspace, json!({"path": ".", "recursive": true})).unwrap();
+        assert_eq!(paths(&output), ["d", "e"]);
+        assert_eq!(output["hidden_by_policy"], 2);
+        assert_eq!(list(&workspace, json!({"path": "secret"})).unwrap_err().code, Code::Permission);
+    }
+
+    #[test]
+    fn a_link_out_is_shown_and_not_entered() {
+        let workspace = Workspace::new().with_files(&[("../outside/secret", "")]);
+        workspace.link("out", "../outside");
+        let output = list(&workspace, json!({"path": ".", "recursive": true})).unwrap();
+        assert_eq!(paths(&output), ["out"]);
+        assert_eq!(list(&workspace, json!({"path": "out"})).unwrap_err().code, Code::Permission);
+    }
+
+    #[test]
+    fn odd_names_are_shown_as_well_as_can_be() {
+        let workspace = Workspace::new();
+        workspace.write("new\nline \"quoted\"", "");
+        let odd: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(b"x\xff");
+        rustix::fs::open(
+            workspace.path().join(odd),
+            rustix::fs::OFlags::CREATE | rustix::fs::OFlags::WRONLY,
+            rustix::fs::Mode::RUSR,
+        )
+        .unwrap();
+        let output = list(&workspace, json!({"path": "."})).unwrap();
+        assert_eq!(paths(&output), ["new\nline \"quoted\"", "x\u{fffd}"]);
+        assert_eq!(output["entries"][1]["lossy"], true);
+        assert!(output["entries"][0].get("lossy").is_none());
+    }
+
+    #[test]
+    fn wrong_arguments_are_refused_with_their_field() {
+        let workspace = Workspace::new().with_files(&[("f", "")]);
+        for (arguments, text) in [
+            (json!({"path": ".", "limit": 0}), "`limit`"),
+            (json!({"path": ".", "limit": 20_001}), "20000"),
+            (json!({"path": ".", "pattern": "a["}), "`pattern`"),
+            (json!({"path": ".", "cursor": "nonsense"}), "`cursor`"),
+            (json!({"path": "f"}), "a regular file"),
+        ] {
+            let error = list(&workspace, arguments).unwrap_err();
+            assert_eq!(error.code, Code::Validation);
+            assert!(error.message.contains(text), "{}", error.message);
+        }
+        assert_eq!(list(&workspace, json!({"path": "gone"})).unwrap_err().code, Code::NotFound);
+    }
+
+    #[test]
+    fn a_long_listing_ends_with_the_call() {
+        let workspace = Workspace::new().with_files(&[("f", "")]);
+        let context = workspace.context();
+        context.stop.request(StopReason::Cancelled);
+        let tool = Erased::tool(FileList);
+        let error = testkit::run_in(tool.as_ref(), &context, json!({"path": "."})).unwrap_err();
+        assert_eq!(error.code, Code::Cancelled);
+    }
+}

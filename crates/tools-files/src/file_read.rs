@@ -1,0 +1,451 @@
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use roots::{OpenedFile, Roots};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tool::{
+    Class, Context, Effect, Example, Lane, Level, Place, Plan, Presentation, Spec, TextCap, Timeout, Tool,
+    ToolError,
+};
+
+use crate::failure::failure;
+use crate::text::{Decoding, LONGEST_CHARACTER, LineEnds};
+
+/// Reads the content of a file.
+pub(crate) struct FileRead;
+
+const DESCRIPTION: &str = "Read a file: text, or Base64 where it is binary. A long file comes in parts: go on at `next_offset`, or ask for `lines`.";
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Args {
+    /// File, relative to the workspace or absolute.
+    path: String,
+    /// utf-8, base64, or a label such as latin1, utf-16le.
+    #[serde(default = "default_encoding")]
+    encoding: String,
+    /// Only these lines.
+    lines: Option<Lines>,
+    /// First byte to read; not with `lines`.
+    #[serde(default)]
+    offset: u64,
+    /// Most bytes of the file to return, up to 33554432.
+    #[serde(default = "default_max_bytes")]
+    max_bytes: u64,
+}
+
+#[derive(Deserialize, JsonSchema, Clone, Copy)]
+#[serde(deny_unknown_fields)]
+struct Lines {
+    /// First line, from 1.
+    #[serde(default = "default_start")]
+    start: u64,
+    /// Last line; the file's last if left out.
+    end: Option<u64>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Output {
+    /// The text, or Base64.
+    content: String,
+    /// Size of the whole file.
+    size_bytes: u64,
+    /// Media type.
+    mime_type: String,
+    /// Lines in the whole file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line_count: Option<u64>,
+    /// Of `content`: base64 where the bytes are no text.
+    encoding: String,
+    /// Whether `max_bytes` cut the content short.
+    truncated: bool,
+    /// Byte at which to go on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_offset: Option<u64>,
+    /// What is left out, and why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
+}
+
+/// The answer's size when nothing is said: about 25,000 tokens (design, section 4).
+const DEFAULT_MAX_BYTES: u64 = 100_000;
+/// The largest message that a door takes (design, section 4).
+const LARGEST_MAX_BYTES: u64 = 32 << 20;
+/// Files up to this size are read to their end for `line_count` alone: some 20 ms from memory.
+const LINE_COUNT_BYTES: u64 = 64 << 20;
+/// Read at once where a file is only looked through. Even, for encodings with pairs of bytes.
+const CHUNK_BYTES: usize = 256 << 10;
+
+fn default_encoding() -> String {
+    "utf-8".to_owned()
+}
+
+fn default_max_bytes() -> u64 {
+    DEFAULT_MAX_BYTES
+}
+
+fn default_start() -> u64 {
+    1
+}
+
+impl Tool for FileRead {
+    type Args = Args;
+    type Output = Output;
+    const SPEC: Spec = Spec {
+        name: "file_read",
+        title: "Read a file",
+        description: DESCRIPTION,
+        example: Example {
+            files: &[("notes.txt", "one\ntwo\nthree\n")],
+            arguments: r#"{"path": "notes.txt", "lines": {"start": 2, "end": 2}}"#,
+            result: r#"{"content": "two\n", "size_bytes": 14, "mime_type": "text/plain", "line_count": 3,
+                        "encoding": "utf-8", "truncated": false}"#,
+        },
+        level: Level::Safe,
+        class: Class::READ,
+        timeout: Timeout::fixed(30),
+        lane: Lane::Read,
+        text: TextCap::ByArguments,
+        presentation: Presentation::Text { field: "content" },
+    };
+
+    fn plan(&self, args: &Args, place: &Place) -> Result<Plan, ToolError> {
+        Decoding::of(&args.encoding)?;
+        if args.max_bytes == 0 || args.max_bytes > LARGEST_MAX_BYTES {
+            return Err(ToolError::validation(
+                "max_bytes",
+                format!("{} is not between 1 and {LARGEST_MAX_BYTES}", args.max_bytes),
+            ));
+        }
+        if let Some(lines) = args.lines {
+            if args.offset != 0 {
+                return Err(ToolError::validation("offset", "cannot be combined with `lines`"));
+            }
+            if lines.start == 0 {
+                return Err(ToolError::validation("lines.start", "lines are counted from 1"));
+            }
+            if let Some(end) = lines.end.filter(|end| *end < lines.start) {
+                return Err(ToolError::validation(
+                    "lines.end",
+                    format!("{end} lies before `lines.start`, {}", lines.start),
+                ));
+            }
+        }
+        Ok(Plan::of(vec![Effect::Read { path: place.resolve("path", &args.path)? }]))
+    }
+
+    async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
+        let path = context.place.resolve("path", &args.path)?;
+        let opened = context.service::<Roots>()?.open_file(&path).map_err(failure(context))?;
+        let shown = context.place.show(&path);
+        let failed = |error| stopped_or(context, "read", &shown, error);
+        let decoding = Decoding::of(&args.encoding)?;
+        let mut reader = Reader { opened, ends: decoding.line_ends(), context };
+        let most = usize::try_from(args.max_bytes).unwrap_or(usize::MAX).max(LONGEST_CHARACTER);
+        let part = match args.lines {
+            Some(lines) => reader.lines(lines, most),
+            None => reader.from(args.offset, most),
+        };
+        let part = part.map_err(failed)?;
+        let line_count = reader.line_count(&part).map_err(failed)?;
+        let size = reader.opened.metadata.size_bytes;
+        let decoded = decoding.decode(part.bytes, part.start == 0, part.cut);
+        let next_offset = part.start + u64::try_from(decoded.used).unwrap_or_default();
+        let mut notes = Vec::new();
+        if line_count.is_none() && decoded.encoding != "base64" {
+            notes.push(format!("line_count is left out: the file is larger than {LINE_COUNT_BYTES} bytes"));
+        }
+        if decoded.replaced {
+            notes.push(format!("bytes that are not {} are shown as U+FFFD", decoded.encoding));
+        }
+        Ok(Output {
+            mime_type: media_type(&path, decoded.encoding != "base64"),
+            content: decoded.text,
+            size_bytes: size,
+            line_count: line_count.filter(|_| decoded.encoding != "base64"),
+            encoding: decoded.encoding,
+            truncated: part.cut,
+            next_offset: part.cut.then_some(next_offset),
+            note: (!notes.is_empty()).then(|| notes.join("; ")),
+        })
+    }
+}
+
+/// The part of a file that was asked for.
+struct Part {
+    bytes: Vec<u8>,
+    /// Where it starts in the file.
+    start: u64,
+    /// Whether it was cut short.
+    cut: bool,
+}
+
+struct Reader<'a> {
+    opened: OpenedFile,
+    ends: LineEnds,
+    context: &'a Context,
+}
+
+impl Reader<'_> {
+    /// At most `most` bytes from `start` on.
+    fn from(&mut self, start: u64, most: usize) -> io::Result<Part> {
+        let size = self.opened.metadata.size_bytes;
+        let rest = usize::try_from(size.saturating_sub(start)).unwrap_or(usize::MAX);
+        // One byte more than there should be, so that the end shows without another growth of the buffer.
+        let mut bytes = Vec::with_capacity(rest.min(most).saturating_add(1));
+        self.opened.file.seek(SeekFrom::Start(start))?;
+        let limit = u64::try_from(most).unwrap_or(u64::MAX);
+        (&self.opened.file).take(limit).read_to_end(&mut bytes)?;
+        let cut = bytes.len() < rest && bytes.len() == most;
+        Ok(Part { bytes, start, cut })
+    }
+
+    /// At most `most` bytes of these lines, with their line ends.
+    fn lines(&mut self, lines: Lines, most: usize) -> io::Result<Part> {
+        let mut part = Part { bytes: Vec::new(), start: 0, cut: false };
+        let mut chunk = vec![0; CHUNK_BYTES];
+        // Line ends still to pass before the first line, and then before the end of the last.
+        let mut before = lines.start - 1;
+        let mut wanted = lines.end.map(|end| end - before);
+        let mut position = 0;
+        loop {
+            let length = self.fill(&mut chunk)?;
+            let mut rest = &chunk[..length];
+            if length == 0 {
+                if before > 0 {
+                    part.start = position;
+                }
+                return Ok(part);
+            }
+            if before > 0 {
+                let Some(at) = self.ends.position_after(rest, before) else {
+                    before -= self.ends.count(rest);
+                    position += u64::try_from(length).unwrap_or_default();
+                    continue;
+                };
+                before = 0;
+                rest = &rest[at..];
+                part.start = position + u64::try_from(at).unwrap_or_default();
+            }
+            let end = wanted.and_then(|wanted| self.ends.position_after(rest, wanted));
+            wanted = wanted.map(|wanted| wanted - self.ends.count(&rest[..end.unwrap_or(rest.len())]));
+            let selected = &rest[..end.unwrap_or(rest.len())];
+            let room = most - part.bytes.len();
+            part.bytes.extend_from_slice(&selected[..selected.len().min(room)]);
+            part.cut = selected.len() > room;
+            if part.cut || end.is_some() {
+                return Ok(part);
+            }
+            position += u64::try_from(length).unwrap_or_default();
+        }
+    }
+
+    /// The lines of the whole file, unless it is too large to count them.
+    fn line_count(&mut self, part: &Part) -> io::Result<Option<u64>> {
+        let size = self.opened.metadata.size_bytes;
+        let whole = part.start == 0 && u64::try_from(part.bytes.len()).is_ok_and(|length| length == size);
+        if whole {
+            let unfinished = !part.bytes.is_empty() && !self.ends.ends(&part.bytes);
+            return Ok(Some(self.ends.count(&part.bytes) + u64::from(unfinished)));
+        }
+        if size > LINE_COUNT_BYTES {
+            return Ok(None);
+        }
+        self.opened.file.seek(SeekFrom::Start(0))?;
+        let mut chunk = vec![0; CHUNK_BYTES];
+        let (mut count, mut unfinished) = (0, false);
+        loop {
+            let length = self.fill(&mut chunk)?;
+            if length == 0 {
+                return Ok(Some(count + u64::from(unfinished)));
+            }
+            count += self.ends.count(&chunk[..length]);
+            unfinished = !self.ends.ends(&chunk[..length]);
+        }
+    }
+
+    /// Fills the chunk, so that its end is at an even position or the file's end.
+    fn fill(&self, chunk: &mut [u8]) -> io::Result<usize> {
+        if self.context.stop.requested().is_some() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let mut file: &File = &self.opened.file;
+        let mut length = 0;
+        while length < chunk.len() {
+            match file.read(&mut chunk[length..])? {
+                0 => break,
+                read => length += read,
+            }
+        }
+        Ok(length)
+    }
+}
+
+fn stopped_or(context: &Context, doing: &str, shown: &str, error: io::Error) -> ToolError {
+    context.stop.check().err().unwrap_or_else(|| ToolError::io(doing, Path::new(shown), error))
+}
+
+/// By the name, unless the name says sound or picture (`.ts` is a video format, too) and the content is text.
+fn media_type(path: &Path, is_text: bool) -> String {
+    let guessed = mime_guess::from_path(path).first();
+    let contradicts = |guess: &mime_guess::Mime| {
+        let kind = guess.type_();
+        is_text && (kind == "video" || kind == "audio" || (kind == "image" && guess.suffix().is_none()))
+    };
+    match guessed.filter(|guess| !contradicts(guess)) {
+        Some(guess) => guess.essence_str().to_owned(),
+        None if is_text => "text/plain".to_owned(),
+        None => "application/octet-stream".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use testkit::{DenyNames, Workspace, run_tool};
+    use tool::{Code, Erased, StopReason};
+
+    use super::*;
+
+    fn read(workspace: &Workspace, arguments: Value) -> Result<Value, ToolError> {
+        run_tool(Erased::tool(FileRead).as_ref(), workspace, arguments)
+    }
+
+    #[test]
+    fn parts_of_a_file_make_up_the_whole() {
+        let text = "zwölf Boxkämpfer\njagen Eva\r\n\nquer über den Sylter Deich";
+        let workspace = Workspace::new().with_files(&[("pangram", text)]);
+        for most in 1..=text.len() + 1 {
+            let (mut parts, mut offset) = (String::new(), Some(0));
+            while let Some(at) = offset {
+                let part =
+                    read(&workspace, json!({"path": "pangram", "offset": at, "max_bytes": most})).unwrap();
+                assert_eq!((&part["line_count"], &part["encoding"]), (&json!(4), &json!("utf-8")));
+                parts.push_str(part["content"].as_str().unwrap());
+                offset = part["next_offset"].as_u64();
+                assert_eq!(offset.is_some(), part["truncated"] == true);
+            }
+            assert_eq!(parts, text, "max_bytes {most}");
+        }
+    }
+
+    #[test]
+    fn lines_are_counted_from_one_and_keep_their_ends() {
+        let workspace = Workspace::new().with_files(&[("f", "a\nb\r\n\nd")]);
+        let lines = |start: Value, end: Value| {
+            let mut lines = json!({"start": start, "end": end});
+            lines.as_object_mut().unwrap().retain(|_, bound| !bound.is_null());
+            read(&workspace, json!({"path": "f", "lines": lines})).map(|output| output["content"].clone())
+        };
+        assert_eq!(lines(json!(1), json!(2)).unwrap(), "a\nb\r\n");
+        assert_eq!(lines(json!(3), Value::Null).unwrap(), "\nd");
+        assert_eq!(lines(Value::Null, json!(1)).unwrap(), "a\n");
+        assert_eq!(lines(json!(4), json!(9)).unwrap(), "d");
+        assert_eq!(lines(json!(7), Value::Null).unwrap(), "");
+        for (start, end, field) in [(0, 1, "lines.start"), (3, 2, "lines.end")] {
+            let error = lines(json!(start), json!(end)).unwrap_err();
+            assert_eq!(error.code, Code::Validation);
+            assert!(error.message.contains(field), "{}", error.message);
+        }
+    }
+
+    #[test]
+    fn lines_deep_in_a_large_file_are_found_across_chunks() {
+        let lines: Vec<String> = (1..=100_000).map(|number| format!("line {number}")).collect();
+        let text = lines.join("\n") + "\n";
+        let workspace = Workspace::new().with_files(&[("large", &text)]);
+        let output =
+            read(&workspace, json!({"path": "large", "lines": {"start": 65_000, "end": 65_001}})).unwrap();
+        assert_eq!(output["content"], "line 65000\nline 65001\n");
+        assert_eq!(output["line_count"], 100_000);
+        let cut =
+            read(&workspace, json!({"path": "large", "lines": {"start": 99_999}, "max_bytes": 15})).unwrap();
+        assert_eq!(cut["content"], "line 99999\nline");
+        let on = read(&workspace, json!({"path": "large", "offset": cut["next_offset"]})).unwrap();
+        assert_eq!(on["content"], " 100000\n");
+    }
+
+    #[test]
+    fn other_encodings_are_decoded_and_binary_comes_as_base64() {
+        let workspace = Workspace::new();
+        workspace.write("latin", b"caf\xe9\n");
+        workspace.write("wide.txt", b"\xff\xfea\0\n\0b\0\n\0");
+        workspace.write("data.bin", b"\0\x01\n");
+        let field = |arguments: Value, field: &str| read(&workspace, arguments).unwrap()[field].clone();
+        assert_eq!(field(json!({"path": "latin"}), "encoding"), "base64");
+        assert_eq!(field(json!({"path": "latin", "encoding": "latin1"}), "content"), "café\n");
+        let second = json!({"path": "wide.txt", "encoding": "utf-16", "lines": {"start": 2}});
+        assert_eq!(field(second, "content"), "b\n");
+        assert_eq!(field(json!({"path": "wide.txt", "encoding": "utf-16le"}), "line_count"), 2);
+        let binary = read(&workspace, json!({"path": "data.bin"})).unwrap();
+        assert_eq!(binary["content"], "AAEK");
+        assert_eq!(binary["mime_type"], "application/octet-stream");
+        assert!(binary.get("line_count").is_none());
+    }
+
+    #[test]
+    fn the_media_type_follows_name_and_content() {
+        let kind = |path: &str, is_text| media_type(Path::new(path), is_text);
+        assert_eq!(kind("a.rs", true), "text/x-rust");
+        assert_eq!(kind("a.ts", true), "text/plain");
+        assert_eq!(kind("a.ts", false), "video/vnd.dlna.mpeg-tts");
+        assert_eq!(kind("a.svg", true), "image/svg+xml");
+        assert_eq!(kind("LICENSE", true), "text/plain");
+        assert_eq!(kind("a.json", true), "application/json");
+    }
+
+    #[test]
+    fn a_sparse_file_of_10_gb_costs_a_part() {
+        let workspace = Workspace::new();
+        workspace.sparse("sparse", 10 << 30);
+        let output = read(&workspace, json!({"path": "sparse", "max_bytes": 30})).unwrap();
+        assert_eq!(output["size_bytes"], 10_u64 << 30);
+        assert_eq!(output["content"].as_str().unwrap().len(), 40);
+        assert!(output["truncated"] == true && output.get("line_count").is_none());
+        let end = read(&workspace, json!({"path": "sparse", "offset": (10_u64 << 30) - 1})).unwrap();
+        assert_eq!((&end["content"], &end["truncated"]), (&json!("AA=="), &json!(false)));
+    }
+
+    #[test]
+    fn a_search_for_a_line_that_never_comes_ends_with_the_call() {
+        let workspace = Workspace::new();
+        workspace.sparse("sparse", 10 << 30);
+        let context = workspace.context();
+        context.stop.request(StopReason::Deadline);
+        let tool = Erased::tool(FileRead);
+        let arguments = json!({"path": "sparse", "lines": {"start": 2}});
+        let error = testkit::run_in(tool.as_ref(), &context, arguments).unwrap_err();
+        assert_eq!(error.code, Code::Timeout);
+    }
+
+    #[test]
+    fn a_denied_file_is_refused_under_every_name() {
+        let guard = DenyNames { read: &["secret"], ..DenyNames::default() };
+        let workspace = Workspace::new().guarded(guard).with_files(&[("secret", "s"), ("d/x", "")]);
+        workspace.link("link", "secret");
+        for path in ["secret", "link", "d/../secret"] {
+            let error = read(&workspace, json!({"path": path})).unwrap_err();
+            assert_eq!(error.code, Code::Permission, "{path}");
+            assert!(error.message.contains("`secret`") && error.hint.is_some(), "{}", error.message);
+        }
+    }
+
+    #[test]
+    fn what_is_out_of_bounds_is_refused_with_the_field() {
+        let workspace = Workspace::new().with_files(&[("f", "x")]);
+        for (arguments, field) in [
+            (json!({"path": "f", "max_bytes": 0}), "`max_bytes`"),
+            (json!({"path": "f", "max_bytes": LARGEST_MAX_BYTES + 1}), "`max_bytes`"),
+            (json!({"path": "f", "encoding": "ebcdic"}), "`encoding`"),
+            (json!({"path": "f", "offset": 1, "lines": {"start": 1}}), "`offset`"),
+            (json!({"path": "a\0b"}), "`path`"),
+            (json!({"path": "f", "lines": {"first": 1}}), "`lines.first`"),
+        ] {
+            let error = read(&workspace, arguments).unwrap_err();
+            assert_eq!(error.code, Code::Validation);
+            assert!(error.message.contains(field), "{}", error.message);
+        }
+    }
+}

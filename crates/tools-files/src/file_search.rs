@@ -1,0 +1,542 @@
+use std::io;
+use std::path::{Path, PathBuf};
+
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
+use roots::{Entry, EntryKind, Folder, LastLink, OpenedFile, Roots, RootsError, Step, Visit, Walk};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tool::{
+    Class, Context, Effect, Example, Lane, Level, Place, Plan, Presentation, Spec, TextCap, Timeout, Tool,
+    ToolError,
+};
+
+use crate::failure::failure;
+use crate::hits::{Hits, Match, Stoppable};
+use crate::selection::{Cursor, IgnoreRules, NameGlob, is_hidden};
+
+/// Searches the content of files.
+pub(crate) struct FileSearch;
+
+const DESCRIPTION: &str = "Search file contents line by line with a Rust regex, or literally. \
+                           Leaves out binary files and what .gitignore and .ignore name.";
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Args {
+    /// Regex (Rust syntax), matched within lines.
+    pattern: String,
+    /// File or folder.
+    #[serde(default = "here")]
+    path: String,
+    /// Take `pattern` as plain text.
+    #[serde(default)]
+    literal: bool,
+    /// Whether case counts.
+    #[serde(default = "yes")]
+    case_sensitive: bool,
+    /// Only files like `*.rs` (name) or `src/**/*.rs` (path below `path`).
+    glob: Option<String>,
+    /// Lines shown around a match, up to 20.
+    #[serde(default)]
+    context_lines: usize,
+    /// Most matches, up to 1000.
+    #[serde(default = "default_limit")]
+    limit: usize,
+    /// Also search names that start with a dot; never .git.
+    #[serde(default)]
+    include_hidden: bool,
+    /// `next_cursor` of the page before.
+    cursor: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Output {
+    /// One for each line that matches.
+    matches: Vec<Match>,
+    /// Files looked through.
+    files_searched: u64,
+    /// Whether there are more.
+    truncated: bool,
+    /// For the next page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+    /// What is left out, and why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
+}
+
+const DEFAULT_LIMIT: usize = 200;
+const LARGEST_LIMIT: usize = 1_000;
+const MOST_CONTEXT_LINES: usize = 20;
+/// Text of matches and context after which a page ends: what any answer may hold.
+const PAGE_BYTES: usize = TextCap::DEFAULT_CHARACTERS;
+/// Memory for one line and its context; a file with a longer line is searched up to it.
+const LONGEST_LINE_BYTES: usize = 8 << 20;
+/// Memory for a compiled pattern, and for running it (the defaults of ripgrep are 100 MB and 1 GB).
+const PATTERN_BYTES: usize = 10 << 20;
+
+fn here() -> String {
+    ".".to_owned()
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn default_limit() -> usize {
+    DEFAULT_LIMIT
+}
+
+impl Tool for FileSearch {
+    type Args = Args;
+    type Output = Output;
+    const SPEC: Spec = Spec {
+        name: "file_search",
+        title: "Search in files",
+        description: DESCRIPTION,
+        example: Example {
+            files: &[
+                ("src/lib.rs", "mod a;\nfn main() {}\n"),
+                ("target/x.rs", "fn main"),
+                (".gitignore", "target"),
+            ],
+            arguments: r#"{"pattern": "fn \\w+", "glob": "*.rs", "context_lines": 1}"#,
+            result: r#"{"matches": [{"path": "src/lib.rs", "line": 2, "column": 1, "text": "fn main() {}",
+                                     "before": ["mod a;"]}], "files_searched": 1, "truncated": false}"#,
+        },
+        level: Level::Safe,
+        class: Class::READ,
+        timeout: Timeout::fixed(60),
+        lane: Lane::Read,
+        text: TextCap::ByArguments,
+        presentation: Presentation::Record,
+    };
+
+    fn plan(&self, args: &Args, place: &Place) -> Result<Plan, ToolError> {
+        let within = |field: &str, value: usize, least: usize, most: usize| {
+            let problem = || format!("{value} is not between {least} and {most}");
+            if (least..=most).contains(&value) {
+                Ok(())
+            } else {
+                Err(ToolError::validation(field, problem()))
+            }
+        };
+        within("limit", args.limit, 1, LARGEST_LIMIT)?;
+        within("context_lines", args.context_lines, 0, MOST_CONTEXT_LINES)?;
+        matcher(args)?;
+        NameGlob::parse("glob", args.glob.as_deref())?;
+        args.cursor.as_deref().map(Cursor::decode).transpose()?;
+        Ok(Plan::of(vec![Effect::Read { path: place.resolve("path", &args.path)? }]))
+    }
+
+    async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
+        let roots = context.service::<Roots>()?;
+        let path = context.place.resolve("path", &args.path)?;
+        let outward = failure(context);
+        let cursor = args.cursor.as_deref().map(Cursor::decode).transpose()?;
+        let mut search = Search::new(context, &args, path.clone(), cursor.clone())?;
+        let kind = roots.metadata(&path, LastLink::Follow).map_err(outward)?.kind;
+        let walked = if kind == EntryKind::Folder {
+            let folder = roots.open_folder(&path).map_err(outward)?;
+            search.enter_around(&roots, folder.real());
+            search.walk(&folder, cursor).map_err(outward)?
+        } else {
+            let opened = roots.open_file(&path).map_err(outward)?;
+            search.file(opened, Path::new("")).map_err(outward)?;
+            roots::Walked::default()
+        };
+        context.stop.check()?;
+        Ok(search.output(walked))
+    }
+}
+
+fn matcher(args: &Args) -> Result<RegexMatcher, ToolError> {
+    let mut builder = RegexMatcherBuilder::new();
+    builder
+        .case_insensitive(!args.case_sensitive)
+        .fixed_strings(args.literal)
+        .line_terminator(Some(b'\n'))
+        .size_limit(PATTERN_BYTES)
+        .dfa_size_limit(PATTERN_BYTES);
+    builder.build(&args.pattern).map_err(|error| {
+        let problem = match regex_syntax::Parser::new().parse(&args.pattern) {
+            Err(regex_syntax::Error::Parse(fault)) if !args.literal => {
+                format!("{} at character {}", fault.kind(), fault.span().start.column)
+            }
+            Err(regex_syntax::Error::Translate(fault)) if !args.literal => {
+                format!("{} at character {}", fault.kind(), fault.span().start.column)
+            }
+            _ => error.to_string(),
+        };
+        ToolError::validation("pattern", problem).hint("`literal: true` takes the pattern as plain text")
+    })
+}
+
+struct Search<'a> {
+    context: &'a Context,
+    matcher: RegexMatcher,
+    searcher: Searcher,
+    glob: Option<NameGlob>,
+    include_hidden: bool,
+    limit: usize,
+    /// As it was asked for.
+    path: PathBuf,
+    /// Where the folder that is searched really lies.
+    real: PathBuf,
+    rules: IgnoreRules,
+    /// The page before ended in this line of this file.
+    resume: Option<Cursor>,
+    matches: Vec<Match>,
+    bytes_left: usize,
+    last: Option<Cursor>,
+    truncated: bool,
+    searched: u64,
+    binary: u64,
+    long_lines: Vec<String>,
+    unreadable: u64,
+}
+
+impl<'a> Search<'a> {
+    fn new(
+        context: &'a Context,
+        args: &Args,
+        path: PathBuf,
+        resume: Option<Cursor>,
+    ) -> Result<Self, ToolError> {
+        let searcher = SearcherBuilder::new()
+            .line_number(true)
+            .before_context(args.context_lines)
+            .after_context(args.context_lines)
+            .binary_detection(BinaryDetection::quit(0))
+            .heap_limit(Some(LONGEST_LINE_BYTES))
+            .build();
+        Ok(Self {
+            context,
+            matcher: matcher(args)?,
+            searcher,
+            glob: NameGlob::parse("glob", args.glob.as_deref())?,
+            include_hidden: args.include_hidden,
+            limit: args.limit,
+            path,
+            real: PathBuf::new(),
+            rules: IgnoreRules::default(),
+            resume,
+            matches: Vec::new(),
+            bytes_left: PAGE_BYTES,
+            last: None,
+            truncated: false,
+            searched: 0,
+            binary: 0,
+            long_lines: Vec::new(),
+            unreadable: 0,
+        })
+    }
+
+    /// Takes in the ignore files between the workspace and the folder that is searched.
+    fn enter_around(&mut self, roots: &Roots, real: &Path) {
+        let around: Vec<&Path> = real.ancestors().skip(1).collect();
+        for folder in around.into_iter().rev().filter(|path| path.starts_with(&self.context.place.workspace))
+        {
+            // A folder that cannot be read has no rules either.
+            if let Ok(folder) = roots.open_folder(folder) {
+                self.rules.enter(&folder);
+            }
+        }
+    }
+
+    fn walk(&mut self, folder: &Folder, cursor: Option<Cursor>) -> roots::Result<roots::Walked> {
+        folder.real().clone_into(&mut self.real);
+        let after = cursor.map(|cursor| cursor.path);
+        // The file in which the page before ended comes again; its first lines are passed over. It may be gone.
+        if let Some(path) = &after
+            && let Ok(opened) = open_again(folder, path)
+            && self.file(opened, path)? == Step::End
+        {
+            return Ok(roots::Walked { ended: true, ..roots::Walked::default() });
+        }
+        Walk { recursive: true, after }.over(folder, self)
+    }
+
+    fn file(&mut self, opened: OpenedFile, relative: &Path) -> roots::Result<Step> {
+        let passed = self.resume.take_if(|cursor| cursor.path == relative).map_or(0, |cursor| cursor.number);
+        let shown =
+            if relative.as_os_str().is_empty() { self.path.clone() } else { self.path.join(relative) };
+        let real = opened.real.clone();
+        let room = self.limit - self.matches.len();
+        let mut hits =
+            Hits::new(&self.matcher, self.context.place.show(&shown), passed, room, self.bytes_left);
+        let reader = Stoppable { file: opened.file, context: self.context };
+        let searched = self.searcher.search_reader(&self.matcher, reader, &mut hits);
+        self.searched += 1;
+        match searched {
+            Ok(()) => {}
+            Err(_) if self.context.stop.requested().is_some() => return Err(RootsError::Stopped),
+            // The only error with text of its own is that of the searcher's buffer; the system's have a number.
+            Err(error) if error.raw_os_error().is_none() => self.long_lines.push(hits.path.clone()),
+            Err(source) => return Err(RootsError::Io { doing: "search", path: real, source }),
+        }
+        if hits.binary {
+            self.binary += 1;
+            return Ok(Step::Next);
+        }
+        if let Some(last) = hits.found.last() {
+            self.last = Some(Cursor { path: relative.to_owned(), number: last.line });
+        }
+        self.bytes_left = hits.bytes_left;
+        self.truncated = hits.full;
+        self.matches.append(&mut hits.found);
+        Ok(if self.truncated { Step::End } else { Step::Next })
+    }
+
+    fn output(self, walked: roots::Walked) -> Output {
+        let count = |count: u64, what: &str| (count > 0).then(|| format!("{count} {what}"));
+        let long = self.long_lines.first().map(|first| {
+            let others = self.long_lines.len() - 1;
+            let others = if others == 0 { String::new() } else { format!(" and {others} more files") };
+            format!("{first}{others}: searched only up to a line longer than {LONGEST_LINE_BYTES} bytes")
+        });
+        let notes = [
+            count(self.binary, "binary files left out"),
+            count(self.unreadable + walked.unreadable, "files or folders cannot be read"),
+            count(walked.refused, "files or folders hidden by the policy"),
+            count(walked.too_deep, "folders lie too deep: search them by their own path"),
+            long,
+        ];
+        let notes: Vec<String> = notes.into_iter().flatten().collect();
+        Output {
+            matches: self.matches,
+            files_searched: self.searched,
+            truncated: self.truncated,
+            next_cursor: self.last.filter(|_| self.truncated).map(|last| last.encode()),
+            note: (!notes.is_empty()).then(|| notes.join("; ")),
+        }
+    }
+}
+
+/// Opens the file in which the page before ended.
+fn open_again(folder: &Folder, path: &Path) -> roots::Result<OpenedFile> {
+    let mut names = path.iter();
+    let name = names.next_back().unwrap_or_default();
+    match names.next() {
+        None => folder.open_file(name),
+        Some(first) => {
+            let around =
+                names.try_fold(folder.open_folder(first)?, |folder, name| folder.open_folder(name))?;
+            around.open_file(name)
+        }
+    }
+}
+
+impl Visit for Search<'_> {
+    fn enter(&mut self, folder: &Folder, _relative: &Path) -> roots::Result<()> {
+        self.rules.enter(folder);
+        Ok(())
+    }
+
+    fn leave(&mut self) {
+        self.rules.leave();
+    }
+
+    fn wants(&mut self, entry: &Entry, relative: &Path) -> bool {
+        let is_folder = entry.kind == EntryKind::Folder;
+        let chosen = match entry.kind {
+            EntryKind::Folder => entry.name != ".git",
+            EntryKind::File => self.glob.as_ref().is_none_or(|glob| glob.matches(relative)),
+            _ => false,
+        };
+        chosen
+            && (self.include_hidden || !is_hidden(&entry.name))
+            && !self.rules.ignores(&self.real.join(relative), is_folder)
+    }
+
+    fn visit(&mut self, folder: &Folder, entry: &Entry, relative: &Path) -> roots::Result<Step> {
+        if self.context.stop.requested().is_some() {
+            return Err(RootsError::Stopped);
+        }
+        if entry.kind != EntryKind::File {
+            return Ok(Step::Next);
+        }
+        match folder.open_file(&entry.name) {
+            Ok(opened) => self.file(opened, relative),
+            Err(RootsError::Io { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => {
+                self.unreadable += 1;
+                Ok(Step::Next)
+            }
+            // It vanished, or became something else, since its name was read.
+            Err(RootsError::NotFound { .. } | RootsError::WrongKind { .. }) => Ok(Step::Next),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use testkit::{DenyNames, Workspace, run_tool};
+    use tool::{Code, Erased, StopReason};
+
+    use super::*;
+
+    fn search(workspace: &Workspace, arguments: Value) -> Result<Value, ToolError> {
+        run_tool(Erased::tool(FileSearch).as_ref(), workspace, arguments)
+    }
+
+    /// `path:line:column:text` of each match.
+    fn lines(output: &Value) -> Vec<String> {
+        let line = |found: &Value| {
+            let text = |field: &str| found[field].as_str().unwrap().to_owned();
+            format!("{}:{}:{}:{}", text("path"), found["line"], found["column"], text("text"))
+        };
+        output["matches"].as_array().unwrap().iter().map(line).collect()
+    }
+
+    fn found(workspace: &Workspace, arguments: Value) -> Vec<String> {
+        lines(&search(workspace, arguments).unwrap())
+    }
+
+    #[test]
+    fn a_pattern_is_a_regex_or_literal_text_with_or_without_case() {
+        let workspace = Workspace::new().with_files(&[("f", "a.b\naxb\r\nöö A.B\n")]);
+        assert_eq!(found(&workspace, json!({"pattern": "a.b"})), ["f:1:1:a.b", "f:2:1:axb"]);
+        assert_eq!(found(&workspace, json!({"pattern": "a.b", "literal": true})), ["f:1:1:a.b"]);
+        let any_case = json!({"pattern": "a.b", "literal": true, "case_sensitive": false, "path": "f"});
+        assert_eq!(found(&workspace, any_case), ["f:1:1:a.b", "f:3:4:öö A.B"]);
+        assert_eq!(found(&workspace, json!({"pattern": "nowhere"})), Vec::<String>::new());
+    }
+
+    #[test]
+    fn context_is_given_once() {
+        let workspace = Workspace::new().with_files(&[("f", "1\n2\nX\n4\nX\n6\n7\n")]);
+        let output = search(&workspace, json!({"pattern": "X", "context_lines": 2})).unwrap();
+        assert_eq!(output["matches"][0]["before"], json!(["1", "2"]));
+        assert_eq!(output["matches"][0]["after"], json!(["4"]));
+        assert_eq!(output["matches"][1]["after"], json!(["6", "7"]));
+        assert!(output["matches"][1].get("before").is_none());
+    }
+
+    #[test]
+    fn ignore_files_are_honoured_at_every_level() {
+        let workspace = Workspace::new().with_files(&[
+            (".gitignore", "*.log\n/build/\n!keep.log\n"),
+            ("a.log", "X"),
+            ("keep.log", "X"),
+            ("build/x", "X"),
+            ("sub/build/x", "X"),
+            ("sub/.gitignore", "build\n!b.log\n"),
+            ("sub/b.log", "X"),
+            ("sub/.ignore", "b.log\n"),
+            ("other/b.log", "X"),
+            ("other/.hidden", "X"),
+            ("other/.git/config", "X"),
+            ("other/visible", "X"),
+        ]);
+        assert_eq!(found(&workspace, json!({"pattern": "X"})), ["keep.log:1:1:X", "other/visible:1:1:X"]);
+        let hidden = json!({"pattern": "X", "include_hidden": true, "path": "other"});
+        assert_eq!(found(&workspace, hidden), ["other/.hidden:1:1:X", "other/visible:1:1:X"]);
+        // What is asked for by name is searched.
+        assert_eq!(found(&workspace, json!({"pattern": "X", "path": "build"})), ["build/x:1:1:X"]);
+        assert_eq!(found(&workspace, json!({"pattern": "X", "path": "a.log"})), ["a.log:1:1:X"]);
+    }
+
+    #[test]
+    fn pages_follow_each_other_without_gap_or_repeat() {
+        let workspace = Workspace::new();
+        for (file, count) in [("a/one", 5), ("a/two", 1), ("b", 7), ("c/d/e", 3)] {
+            workspace.write(file, "x\nX\n".repeat(count));
+        }
+        let whole = found(&workspace, json!({"pattern": "X"}));
+        assert_eq!(whole.len(), 16);
+        for (path, limit) in [(".", 1), (".", 3), (".", 5), (".", 16), ("b", 2)] {
+            let expected: Vec<_> =
+                whole.iter().filter(|line| path == "." || line.starts_with("b:")).collect();
+            let (mut pages, mut cursor) = (Vec::new(), Value::Null);
+            loop {
+                let mut arguments = json!({"pattern": "X", "limit": limit, "path": path, "context_lines": 1});
+                if !cursor.is_null() {
+                    arguments["cursor"] = cursor;
+                }
+                let page = search(&workspace, arguments).unwrap();
+                pages.extend(lines(&page));
+                cursor = page["next_cursor"].clone();
+                assert_eq!(cursor.is_null(), page["truncated"] == false);
+                if cursor.is_null() {
+                    break;
+                }
+            }
+            assert_eq!(pages.iter().collect::<Vec<_>>(), expected, "limit {limit}");
+        }
+    }
+
+    #[test]
+    fn a_page_of_long_lines_ends_early() {
+        let workspace = Workspace::new().with_files(&[("f", &format!("{}\n", "X".repeat(400)).repeat(200))]);
+        let page = search(&workspace, json!({"pattern": "X"})).unwrap();
+        assert!(page["truncated"] == true && page["matches"].as_array().unwrap().len() < 100);
+        assert!(page.to_string().len() < 40_000, "{}", page.to_string().len());
+    }
+
+    #[test]
+    fn binary_files_are_left_out_and_counted() {
+        let workspace = Workspace::new().with_files(&[("text", "X")]);
+        workspace.write("binary", b"X\n\0");
+        workspace.write("wide", b"\xff\xfeX\0\n\0");
+        let output = search(&workspace, json!({"pattern": "X"})).unwrap();
+        assert_eq!(lines(&output), ["text:1:1:X", "wide:1:1:X"]);
+        assert_eq!(
+            (&output["files_searched"], &output["note"]),
+            (&json!(3), &json!("1 binary files left out"))
+        );
+    }
+
+    #[test]
+    fn a_bad_pattern_is_refused_with_its_position() {
+        let workspace = Workspace::new();
+        for (arguments, text) in [
+            (json!({"pattern": "a(b"}), "`pattern`: unclosed group at character 2"),
+            (json!({"pattern": "a\\nb"}), "`pattern`"),
+            (json!({"pattern": "x", "glob": "["}), "`glob`"),
+            (json!({"pattern": "x", "limit": 1001}), "1000"),
+            (json!({"pattern": "x", "context_lines": 21}), "`context_lines`"),
+            (json!({"pattern": "x", "cursor": "?"}), "`cursor`"),
+            (json!({"pattern": "(a{1000}){1000}"}), "`pattern`"),
+        ] {
+            let error = search(&workspace, arguments).unwrap_err();
+            assert_eq!(error.code, Code::Validation);
+            assert!(error.message.contains(text), "{}", error.message);
+        }
+        assert_eq!(found(&workspace, json!({"pattern": "a(b", "literal": true})), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_denied_file_is_not_searched_under_any_name() {
+        let guard = DenyNames { read: &["secret"], ..DenyNames::default() };
+        let workspace = Workspace::new().guarded(guard).with_files(&[
+            ("secret", "X"),
+            ("d/secret/x", "X"),
+            ("f", "X"),
+            ("../outside/o", "X"),
+        ]);
+        workspace.link("link", "secret");
+        workspace.link("out", "../outside");
+        let output = search(&workspace, json!({"pattern": "X"})).unwrap();
+        assert_eq!(lines(&output), ["f:1:1:X"]);
+        assert_eq!(output["note"], "2 files or folders hidden by the policy");
+        for path in ["secret", "link", "d/secret", "out", "../outside"] {
+            let error = search(&workspace, json!({"pattern": "X", "path": path})).unwrap_err();
+            assert_eq!(error.code, Code::Permission, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_long_search_ends_with_the_call() {
+        let workspace = Workspace::new().with_files(&[("f", "x")]);
+        let context = workspace.context();
+        context.stop.request(StopReason::Deadline);
+        let tool = Erased::tool(FileSearch);
+        for path in [".", "f"] {
+            let arguments = json!({"pattern": "x", "path": path});
+            assert_eq!(testkit::run_in(tool.as_ref(), &context, arguments).unwrap_err().code, Code::Timeout);
+        }
+    }
+}

@@ -1,0 +1,293 @@
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use roots::{Roots, RootsError};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tool::{
+    Class, Code, Context, Effect, EffectState, Example, Lane, Level, Place, Plan, Presentation, Spec,
+    TextCap, Timeout, Tool, ToolError,
+};
+
+use crate::failure::failure;
+
+/// Creates or overwrites a file.
+pub(crate) struct FileWrite;
+
+const DESCRIPTION: &str = "Create or overwrite a file, in one step. Keeps mode and owner; \
+                           a link is written through; the old content goes to PATH.bak.";
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Args {
+    /// File, relative to the workspace or absolute.
+    path: String,
+    /// The whole new content.
+    content: String,
+    /// How `content` is written.
+    #[serde(default)]
+    encoding: Encoding,
+    /// Create missing folders.
+    #[serde(default = "yes")]
+    create_directories: bool,
+    /// Keep the old content in PATH.bak.
+    #[serde(default = "yes")]
+    backup: bool,
+}
+
+#[derive(Deserialize, Serialize, JsonSchema, Clone, Copy, Default, PartialEq, Eq)]
+enum Encoding {
+    #[default]
+    #[serde(rename = "utf-8")]
+    Utf8,
+    #[serde(rename = "base64")]
+    Base64,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Output {
+    /// The file.
+    path: String,
+    /// Bytes written.
+    size_bytes: u64,
+    /// Whether PATH.bak has the old content.
+    backed_up: bool,
+    /// Whether the file is new.
+    created: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Tool for FileWrite {
+    type Args = Args;
+    type Output = Output;
+    const SPEC: Spec = Spec {
+        name: "file_write",
+        title: "Write a file",
+        description: DESCRIPTION,
+        example: Example {
+            files: &[("greeting.txt", "hello\n")],
+            arguments: r#"{"path": "greeting.txt", "content": "hello, world\n"}"#,
+            result: r#"{"path": "greeting.txt", "size_bytes": 13, "backed_up": true, "created": false}"#,
+        },
+        level: Level::Moderate,
+        // The same call twice overwrites the backup of the first.
+        class: Class { reads_only: false, destructive: true, idempotent: false, open_world: false },
+        timeout: Timeout::fixed(60),
+        lane: Lane::Write,
+        text: TextCap::Default,
+        presentation: Presentation::Record,
+    };
+
+    fn plan(&self, args: &Args, place: &Place) -> Result<Plan, ToolError> {
+        if args.encoding == Encoding::Base64 {
+            decode(&args.content)?;
+        }
+        let path = place.resolve("path", &args.path)?;
+        let backup = backup_of(&path);
+        let mut effects = vec![Effect::Write { path }];
+        if args.backup {
+            effects.push(Effect::Write { path: backup });
+        }
+        Ok(Plan::of(effects))
+    }
+
+    async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
+        let roots = context.service::<Roots>()?;
+        let path = context.place.resolve("path", &args.path)?;
+        let decoded;
+        let content = match args.encoding {
+            Encoding::Utf8 => args.content.as_bytes(),
+            Encoding::Base64 => {
+                decoded = decode(&args.content)?;
+                &decoded
+            }
+        };
+        let folders = if args.create_directories {
+            roots.create_parents(&path).map_err(failure(context))?
+        } else {
+            roots::CreatedFolders::default()
+        };
+        match write(context, &roots, &path, content, args.backup) {
+            Ok((backed_up, created)) => Ok(Output {
+                path: context.place.show(&path),
+                size_bytes: u64::try_from(content.len()).unwrap_or(u64::MAX),
+                backed_up,
+                created,
+            }),
+            Err(error) => {
+                folders.take_back();
+                Err(error)
+            }
+        }
+    }
+}
+
+/// All of the new content is on the disk before the backup is made, and the backup is whole before the file changes.
+fn write(
+    context: &Context,
+    roots: &Roots,
+    path: &Path,
+    content: &[u8],
+    backup: bool,
+) -> Result<(bool, bool), ToolError> {
+    let outward = failure(context);
+    let staged = roots.stage(path, content).map_err(outward)?;
+    let backed_up = backup && staged.replaces().is_some();
+    if backed_up {
+        let stop = || context.stop.requested().is_some();
+        roots.copy_file(path, &backup_of(path), &stop).map_err(|error| match error {
+            RootsError::Stopped => outward(error),
+            error => {
+                let mut error = outward(error);
+                error.message = format!("no backup could be made, so nothing was written: {}", error.message);
+                if error.code != Code::Runtime {
+                    error.hint = Some("`backup: false` writes without keeping the old content".to_owned());
+                }
+                error
+            }
+        })?;
+    }
+    context.stop.check()?;
+    let written = staged.commit().map_err(|error| {
+        let error = outward(error);
+        if backed_up { error.effect(EffectState::Maybe) } else { error }
+    })?;
+    Ok((backed_up, written.created))
+}
+
+fn backup_of(path: &Path) -> PathBuf {
+    let mut name: OsString = path.as_os_str().to_owned();
+    name.push(".bak");
+    name.into()
+}
+
+fn decode(content: &str) -> Result<Vec<u8>, ToolError> {
+    STANDARD.decode(content).map_err(|error| ToolError::validation("content", error))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use serde_json::{Value, json};
+    use testkit::{DenyNames, Workspace, run_tool};
+    use tool::{Erased, StopReason};
+
+    use super::*;
+
+    fn write(workspace: &Workspace, arguments: Value) -> Result<Value, ToolError> {
+        run_tool(Erased::tool(FileWrite).as_ref(), workspace, arguments)
+    }
+
+    #[test]
+    fn folders_and_backups_are_made_unless_told_otherwise() {
+        let workspace = Workspace::new();
+        let first = write(&workspace, json!({"path": "a/b/f", "content": "1"})).unwrap();
+        assert_eq!(first, json!({"path": "a/b/f", "size_bytes": 1, "backed_up": false, "created": true}));
+        write(&workspace, json!({"path": "a/b/f", "content": "2"})).unwrap();
+        write(&workspace, json!({"path": "a/b/f", "content": "3"})).unwrap();
+        assert_eq!((workspace.read("a/b/f"), workspace.read("a/b/f.bak")), ("3".into(), "2".into()));
+        let kept = json!({"path": "a/b/f", "content": "4", "backup": false});
+        assert_eq!(write(&workspace, kept).unwrap()["backed_up"], false);
+        assert_eq!((workspace.read("a/b/f"), workspace.read("a/b/f.bak")), ("4".into(), "2".into()));
+        let missing = json!({"path": "x/y/f", "content": "", "create_directories": false});
+        let error = write(&workspace, missing).unwrap_err();
+        assert_eq!(error.code, Code::NotFound);
+        assert!(error.message.contains("x/y"), "{}", error.message);
+        assert!(!workspace.exists("x"));
+    }
+
+    #[test]
+    fn base64_is_written_as_the_bytes_it_stands_for() {
+        let workspace = Workspace::new();
+        write(&workspace, json!({"path": "f", "content": "aGk=", "encoding": "base64"})).unwrap();
+        assert_eq!(workspace.read("f"), "hi");
+        let error =
+            write(&workspace, json!({"path": "f", "content": "!", "encoding": "base64"})).unwrap_err();
+        assert_eq!(error.code, Code::Validation);
+        assert!(error.message.starts_with("`content`"), "{}", error.message);
+        assert_eq!(workspace.read("f"), "hi");
+    }
+
+    #[test]
+    fn the_plan_names_the_backup_too() {
+        let workspace = Workspace::new();
+        let arguments = json!({"path": "d/../f", "content": ""});
+        let plan = Erased::tool(FileWrite).prepare(arguments, &workspace.place()).unwrap().plan;
+        let write = |path| Effect::Write { path: workspace.at(path) };
+        assert_eq!(plan, Plan::of(vec![write("f"), write("f.bak")]));
+    }
+
+    #[test]
+    fn a_backup_has_the_mode_of_what_it_keeps() {
+        let workspace = Workspace::new().with_files(&[("private", "old"), ("private.bak", "older")]);
+        let set = |path: &str, mode| {
+            rustix::fs::chmod(workspace.at(path), rustix::fs::Mode::from_raw_mode(mode)).unwrap();
+        };
+        set("private", 0o600);
+        set("private.bak", 0o644);
+        write(&workspace, json!({"path": "private", "content": "new"})).unwrap();
+        for path in ["private", "private.bak"] {
+            let metadata = std::fs::File::from(
+                rustix::fs::open(workspace.at(path), rustix::fs::OFlags::RDONLY, rustix::fs::Mode::empty())
+                    .unwrap(),
+            )
+            .metadata()
+            .unwrap();
+            assert_eq!(metadata.permissions().mode() & 0o777, 0o600, "{path}");
+        }
+        assert_eq!(workspace.read("private.bak"), "old");
+    }
+
+    #[test]
+    fn what_may_not_be_written_is_refused_and_nothing_is_left() {
+        let guard = DenyNames { write: &["locked", "f.bak"], read: &["hidden.pem"] };
+        let workspace =
+            Workspace::new().guarded(guard).with_files(&[("locked", "l"), ("f", "old"), ("hidden.pem", "k")]);
+        workspace.link("link", "locked");
+        for path in ["locked", "link", "locked/new", "new/locked/deep"] {
+            let error = write(&workspace, json!({"path": path, "content": "x"})).unwrap_err();
+            assert!(matches!(error.code, Code::Permission | Code::Validation), "{path}: {error}");
+        }
+        // A backup that may not be made, and one that would reveal what may not be read.
+        for path in ["f", "hidden.pem"] {
+            let error = write(&workspace, json!({"path": path, "content": "x"})).unwrap_err();
+            assert_eq!(error.code, Code::Permission);
+            assert!(error.hint.unwrap().contains("backup: false"));
+        }
+        assert_eq!(workspace.read("f"), "old");
+        write(&workspace, json!({"path": "f", "content": "new", "backup": false})).unwrap();
+        assert_eq!(workspace.names(""), ["f", "hidden.pem", "link", "locked"]);
+    }
+
+    #[test]
+    fn a_folder_in_the_way_is_refused() {
+        let workspace = Workspace::new().with_files(&[("d/f", "x")]);
+        let error = write(&workspace, json!({"path": "d", "content": ""})).unwrap_err();
+        assert_eq!(error.code, Code::Validation);
+        let error = write(&workspace, json!({"path": "d/f/g", "content": ""})).unwrap_err();
+        assert_eq!(error.code, Code::Validation);
+        let error = write(&workspace, json!({"path": ".", "content": ""})).unwrap_err();
+        assert_eq!(error.code, Code::Permission);
+        assert_eq!(workspace.names("d"), ["f"]);
+    }
+
+    #[test]
+    fn a_call_that_is_stopped_in_time_writes_nothing() {
+        let workspace = Workspace::new().with_files(&[("f", "old")]);
+        let context = workspace.context();
+        context.stop.request(StopReason::Cancelled);
+        let tool = Erased::tool(FileWrite);
+        for arguments in [json!({"path": "f", "content": "x"}), json!({"path": "d/new", "content": "x"})] {
+            let error = testkit::run_in(tool.as_ref(), &context, arguments).unwrap_err();
+            assert_eq!(error.code, Code::Cancelled);
+        }
+        assert_eq!(workspace.names(""), ["f"]);
+        assert_eq!(workspace.read("f"), "old");
+    }
+}
