@@ -20,6 +20,11 @@ pub(crate) fn unavailable(what: &str, errno: Errno) -> SandboxError {
 /// Chooses the hint; `setting` reads a setting of the kernel.
 fn hint(errno: Errno, setting: impl Fn(&str) -> Option<String>) -> String {
     let is = |name: &str, value: &str| setting(name).as_deref() == Some(value);
+    if errno == Errno::NOSYS {
+        return "Handfast needs Linux 5.12 or later, and a container that does not refuse `clone3` (it cannot run \
+                inside a cell of its own)"
+            .to_owned();
+    }
     if is("kernel/unprivileged_userns_clone", "0") {
         return "allow user namespaces: `sysctl kernel.unprivileged_userns_clone=1`".to_owned();
     }
@@ -30,11 +35,6 @@ fn hint(errno: Errno, setting: impl Fn(&str) -> Option<String>) -> String {
     if is("kernel/apparmor_restrict_unprivileged_userns", "1") {
         return "AppArmor keeps this program from using user namespaces: install a profile for it that allows \
                 `userns`, or `sysctl kernel.apparmor_restrict_unprivileged_userns=0`"
-            .to_owned();
-    }
-    if errno == Errno::NOSYS {
-        return "Handfast needs Linux 5.12 or later, and a container that does not refuse `clone3` (it cannot run \
-                inside a cell of its own)"
             .to_owned();
     }
     "in a container, let its seccomp and AppArmor profiles allow user namespaces and mounts, and leave `/proc` \

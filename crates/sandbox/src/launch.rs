@@ -85,7 +85,7 @@ pub(crate) fn launch(spec: &CellSpec, command: &Command) -> Result<Cell, Sandbox
         drop_groups: identity.mapping == UserMapping::IdMapped,
         steps: view.steps,
         landlock,
-        filters: seccomp::filters()?,
+        filter: seccomp::filter()?,
         start,
     };
 

@@ -9,17 +9,17 @@ use std::sync::LazyLock;
 
 use libc::{c_int, c_long};
 use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen as Width, SeccompCmpOp as Is, SeccompCondition as Condition,
-    SeccompFilter, SeccompRule, TargetArch, sock_filter,
+    BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen as Width, SeccompCmpOp as Is,
+    SeccompCondition as Condition, SeccompFilter, SeccompRule, TargetArch, sock_filter,
 };
 
 use crate::error::SandboxError;
 
-/// The filters, in the order in which they are applied.
-pub(crate) fn filters() -> Result<&'static [Vec<sock_filter>], SandboxError> {
-    static FILTERS: LazyLock<Result<[BpfProgram; 2], seccompiler::BackendError>> = LazyLock::new(compile);
-    match &*FILTERS {
-        Ok(filters) => Ok(filters),
+/// The filter of every cell.
+pub(crate) fn filter() -> Result<&'static [sock_filter], SandboxError> {
+    static FILTER: LazyLock<Result<BpfProgram, BackendError>> = LazyLock::new(compile);
+    match &*FILTER {
+        Ok(filter) => Ok(filter),
         Err(error) => Err(SandboxError::Setup {
             doing: "compiling the system call filter".to_owned(),
             source: std::io::Error::other(error.to_string()),
@@ -27,30 +27,90 @@ pub(crate) fn filters() -> Result<&'static [Vec<sock_filter>], SandboxError> {
     }
 }
 
-fn compile() -> Result<[BpfProgram; 2], seccompiler::BackendError> {
-    let mut refused: BTreeMap<c_long, Vec<SeccompRule>> =
-        REFUSED.iter().chain(REFUSED_ON_THIS_ARCHITECTURE).map(|&number| (number, Vec::new())).collect();
-    refused.insert(libc::SYS_clone, namespace_flags()?);
-    refused.insert(libc::SYS_ioctl, terminal_injection()?);
-    refused.insert(libc::SYS_socket, socket_families()?);
-    refused.insert(libc::SYS_socketpair, socket_families()?);
+fn compile() -> Result<BpfProgram, BackendError> {
+    let mut refused: BTreeMap<c_long, Refusal> = REFUSED
+        .iter()
+        .chain(REFUSED_ON_THIS_ARCHITECTURE)
+        .map(|&number| (number, Refusal { errno: libc::EPERM, when: Vec::new() }))
+        .collect();
+    let mut refuse = |number, errno, when| refused.insert(number, Refusal { errno, when });
+    refuse(libc::SYS_clone, libc::EPERM, namespace_flags()?);
+    refuse(libc::SYS_ioctl, libc::EPERM, terminal_injection()?);
+    refuse(libc::SYS_socket, libc::EPERM, socket_families()?);
+    refuse(libc::SYS_socketpair, libc::EPERM, socket_families()?);
     // The flags of clone3 lie in memory where a filter cannot read them. Told that the call does not exist, libc
     // falls back to clone.
-    let absent = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
-    let mut first = program(refused, libc::EPERM)?;
-    first.splice(0..0, refuse_x32());
-    Ok([first, program(absent, libc::ENOSYS)?])
+    refuse(libc::SYS_clone3, libc::ENOSYS, Vec::new());
+    assemble(refused)
 }
 
-fn program(
-    rules: BTreeMap<c_long, Vec<SeccompRule>>,
+/// What a refused call gets, and for which arguments; for all when none are named.
+struct Refusal {
     errno: c_int,
-) -> Result<BpfProgram, seccompiler::BackendError> {
+    when: Vec<SeccompRule>,
+}
+
+/// How many calls one part of the filter compares, one after the other.
+const GROUP: usize = 8;
+
+/// Puts the filter together of small ones, each for a range of numbers, with a search for the range before them.
+///
+/// A single list would be walked to its end for every call that is allowed, and the kernel does that for each call
+/// that there is when the filter is installed: this takes 20 µs where the list took 200 µs.
+fn assemble(refused: BTreeMap<c_long, Refusal>) -> Result<BpfProgram, BackendError> {
+    let mut groups: Vec<(c_int, BTreeMap<c_long, Vec<SeccompRule>>)> = Vec::new();
+    for (number, refusal) in refused {
+        match groups.last_mut() {
+            Some((errno, group)) if *errno == refusal.errno && group.len() < GROUP => {
+                group.insert(number, refusal.when);
+            }
+            _ => groups.push((refusal.errno, BTreeMap::from([(number, refusal.when)]))),
+        }
+    }
+    let too_long = |_| BackendError::FilterTooLarge(usize::MAX);
+    let mut search = refuse_x32();
+    search.push(sock_filter { code: LOAD_WORD, jt: 0, jf: 0, k: 0 });
+    let mut parts = BpfProgram::new();
+    let starts: Vec<Option<c_long>> = groups.iter().map(|(_, group)| group.keys().next().copied()).collect();
+    for (index, (errno, group)) in groups.into_iter().enumerate() {
+        // A number at or past the start of the next group goes on searching; the last group takes what is left.
+        if let Some(next) = starts.get(index + 1).copied().flatten() {
+            let searched_after_this = 2 * (starts.len() - index - 2);
+            let offset = u32::try_from(searched_after_this + parts.len()).map_err(too_long)?;
+            let next = u32::try_from(next).map_err(|_| BackendError::FilterTooLarge(usize::MAX))?;
+            search.push(sock_filter { code: JUMP_IF_AT_LEAST, jt: 1, jf: 0, k: next });
+            search.push(sock_filter { code: JUMP, jt: 0, jf: 0, k: offset });
+            parts.extend(part(group, errno)?);
+        } else {
+            // INVARIANT: the search falls through to here, so this part comes first.
+            let last = part(group, errno)?;
+            let shift = u32::try_from(last.len()).map_err(too_long)?;
+            for instruction in search.iter_mut().filter(|instruction| instruction.code == JUMP) {
+                instruction.k += shift;
+            }
+            search.extend(last);
+        }
+    }
+    search.extend(parts);
+    Ok(search)
+}
+
+fn part(group: BTreeMap<c_long, Vec<SeccompRule>>, errno: c_int) -> Result<BpfProgram, BackendError> {
     let architecture = TargetArch::try_from(std::env::consts::ARCH)?;
     let refuse = SeccompAction::Errno(errno.cast_unsigned());
     // A call by the number table of another architecture kills the process; seccompiler puts that check first.
-    SeccompFilter::new(rules.into_iter().collect(), SeccompAction::Allow, refuse, architecture)?.try_into()
+    SeccompFilter::new(group, SeccompAction::Allow, refuse, architecture)?.try_into()
 }
+
+// Opcodes of linux/filter.h.
+/// Loads a word of what is known of the call; the number is at offset 0.
+const LOAD_WORD: u16 = 0x20;
+/// Jumps if the word is greater or equal.
+const JUMP_IF_AT_LEAST: u16 = 0x35;
+/// Jumps anyway.
+const JUMP: u16 = 0x05;
+/// Ends with an action.
+const RETURN: u16 = 0x06;
 
 /// Kills a process that uses an x32 call: those have the architecture of `x86_64` and numbers of their own, which
 /// no rule below would match.
@@ -59,10 +119,6 @@ fn refuse_x32() -> Vec<sock_filter> {
     const X32: u32 = 0x4000_0000;
     /// `SECCOMP_RET_KILL_PROCESS` of linux/seccomp.h.
     const KILL_PROCESS: u32 = 0x8000_0000;
-    // Opcodes of linux/filter.h: load the word at offset 0, which is the number; jump if greater or equal; return.
-    const LOAD_WORD: u16 = 0x20;
-    const JUMP_IF_AT_LEAST: u16 = 0x35;
-    const RETURN: u16 = 0x06;
     if !cfg!(target_arch = "x86_64") {
         return Vec::new();
     }
@@ -74,7 +130,7 @@ fn refuse_x32() -> Vec<sock_filter> {
 }
 
 /// `clone` with any flag that asks for a namespace. (The flag of time namespaces cannot be given to `clone`.)
-fn namespace_flags() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+fn namespace_flags() -> Result<Vec<SeccompRule>, BackendError> {
     [
         libc::CLONE_NEWUSER,
         libc::CLONE_NEWNS,
@@ -94,7 +150,7 @@ fn namespace_flags() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
 
 /// The terminal requests that type into a terminal or paste into a console. The kernel looks at the lower half of
 /// the argument alone, so the comparison does too.
-fn terminal_injection() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+fn terminal_injection() -> Result<Vec<SeccompRule>, BackendError> {
     /// TIOCSTI and TIOCLINUX of asm-generic/ioctls.h, the same on both architectures.
     const REQUESTS: [u64; 2] = [0x5412, 0x541c];
     REQUESTS
@@ -105,7 +161,7 @@ fn terminal_injection() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
 
 /// Sockets of any family but Unix, IPv4, IPv6 and netlink, and netlink of any protocol but routing, with which
 /// programs list the network devices.
-fn socket_families() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+fn socket_families() -> Result<Vec<SeccompRule>, BackendError> {
     let family = |is, value: c_int| Condition::new(0, Width::Dword, is, u64::from(value.cast_unsigned()));
     Ok(vec![
         SeccompRule::new(vec![
@@ -201,10 +257,99 @@ const REFUSED_ON_THIS_ARCHITECTURE: &[c_long] = &[];
 mod tests {
     use super::*;
 
+    /// Runs the filter as the kernel would.
+    fn verdict(filter: &[sock_filter], number: c_long, architecture: u32, arguments: [u64; 6]) -> u32 {
+        let mut data = vec![u32::try_from(number).unwrap(), architecture, 0, 0];
+        for argument in arguments {
+            let bytes = argument.to_le_bytes();
+            data.extend(bytes.chunks(4).map(|half| u32::from_le_bytes(half.try_into().unwrap())));
+        }
+        let (mut word, mut at) = (0_u32, 0_usize);
+        loop {
+            let instruction = &filter[at];
+            at += 1;
+            let holds = match instruction.code {
+                LOAD_WORD => {
+                    word = data[instruction.k as usize / 4];
+                    continue;
+                }
+                RETURN => return instruction.k,
+                JUMP => {
+                    at += instruction.k as usize;
+                    continue;
+                }
+                0x54 => {
+                    word &= instruction.k;
+                    continue;
+                }
+                JUMP_IF_AT_LEAST => word >= instruction.k,
+                0x15 => word == instruction.k,
+                0x25 => word > instruction.k,
+                other => panic!("instruction {other:#x}"),
+            };
+            at += usize::from(if holds { instruction.jt } else { instruction.jf });
+        }
+    }
+
+    const ALLOW: u32 = 0x7fff_0000;
+    const KILL: u32 = 0x8000_0000;
+    const ERRNO: u32 = 0x0005_0000;
+    #[cfg(target_arch = "x86_64")]
+    const HERE: u32 = 0xc000_003e;
+    #[cfg(target_arch = "aarch64")]
+    const HERE: u32 = 0xc000_00b7;
+
     #[test]
-    fn filters_compile_and_fit_the_kernel() {
-        let filters = filters().unwrap();
-        assert!(filters.iter().all(|filter| filter.len() < 4096), "BPF_MAXINSNS of linux/bpf_common.h");
+    fn every_number_gets_the_verdict_that_the_lists_say() {
+        let filter = filter().unwrap();
+        let by_argument = [libc::SYS_clone, libc::SYS_ioctl, libc::SYS_socket, libc::SYS_socketpair];
+        for number in 0..600 {
+            let listed = REFUSED.contains(&number) || REFUSED_ON_THIS_ARCHITECTURE.contains(&number);
+            // A family that is allowed, which is also no namespace flag and no terminal request.
+            let verdict = verdict(filter, number, HERE, [1, 0, 0, 0, 0, 0]);
+            let expected = match number {
+                libc::SYS_clone3 => ERRNO | 0x26,
+                _ if listed => ERRNO | 1,
+                _ => ALLOW,
+            };
+            assert_eq!(verdict, expected, "{number}");
+            assert!(!(listed && by_argument.contains(&number)));
+        }
+    }
+
+    #[test]
+    fn arguments_decide_where_they_must() {
+        let filter = filter().unwrap();
+        let run = |number, first: u64, second: u64, third: u64| {
+            verdict(filter, number, HERE, [first, second, third, 0, 0, 0])
+        };
+        let flag = u64::from(libc::CLONE_NEWUSER.cast_unsigned());
+        assert_eq!(run(libc::SYS_clone, flag | 0x11, 0, 0), ERRNO | 1);
+        assert_eq!(run(libc::SYS_clone, 0x3d_0f00, 0, 0), ALLOW, "the flags of a thread");
+        assert_eq!(run(libc::SYS_ioctl, 0, 0x5412, 0), ERRNO | 1);
+        assert_eq!(run(libc::SYS_ioctl, 0, 0x1_0000_5412, 0), ERRNO | 1, "the upper half does not count");
+        assert_eq!(run(libc::SYS_ioctl, 0, 0x5413, 0), ALLOW);
+        for (family, verdict) in
+            [(1, ALLOW), (2, ALLOW), (10, ALLOW), (16, ALLOW), (17, ERRNO | 1), (40, ERRNO | 1)]
+        {
+            assert_eq!(run(libc::SYS_socket, family, 1, 0), verdict, "{family}");
+        }
+        assert_eq!(run(libc::SYS_socket, 16, 3, 15), ERRNO | 1, "netlink of another protocol");
+    }
+
+    #[test]
+    fn other_tables_of_numbers_kill() {
+        let filter = filter().unwrap();
+        assert_eq!(verdict(filter, libc::SYS_read, 0x4000_0003, [0; 6]), KILL);
+        assert_eq!(verdict(filter, libc::SYS_bpf, 0x4000_0003, [0; 6]), KILL);
+        if cfg!(target_arch = "x86_64") {
+            assert_eq!(verdict(filter, 0x4000_0000 | libc::SYS_getpid, HERE, [0; 6]), KILL);
+        }
+    }
+
+    #[test]
+    fn the_filter_fits_the_kernel() {
+        assert!(filter().unwrap().len() < 4096, "BPF_MAXINSNS of linux/bpf_common.h");
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub(crate) struct Blueprint {
     /// How the file system is built, in order.
     pub(crate) steps: Vec<Step>,
     pub(crate) landlock: Option<Landlock>,
-    pub(crate) filters: &'static [Vec<sock_filter>],
+    pub(crate) filter: &'static [sock_filter],
     pub(crate) start: Start,
 }
 

@@ -75,10 +75,7 @@ pub(super) fn renounce(blueprint: &Blueprint) -> Result<(), Fault> {
         }
         sys::landlock_restrict(landlock.ruleset).map_err(|errno| Stage::Landlock.fault(errno))?;
     }
-    for filter in blueprint.filters {
-        sys::seccomp(filter).map_err(|errno| Stage::Seccomp.fault(errno))?;
-    }
-    Ok(())
+    sys::seccomp(blueprint.filter).map_err(|errno| Stage::Seccomp.fault(errno))
 }
 
 fn drop_capabilities() -> Result<(), Errno> {

@@ -8,7 +8,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::process;
 
-use crate::support::{Place, stderr};
+use crate::support::{Place, run_cell, stderr};
 
 const EPERM: i32 = 1;
 const ENOSYS: i32 = 38;
@@ -166,6 +166,36 @@ fn neither_environment_nor_shared_memory_of_the_caller_is_there() {
         place.output("ls -A /dev/shm /tmp/.X11-unix 2>/dev/null; ipcs -m | grep -c 0x; true"),
         "/dev/shm:\n0\n"
     );
+}
+
+#[test]
+fn landlock_closes_what_mounts_and_modes_leave_open() {
+    let place = Place::new();
+    let outcome =
+        place.sh("stat -c %a /.cell/passwd; cat /etc/passwd > /dev/null && echo read; cat /.cell/passwd");
+    if outcome.enforcement.landlock_abi.is_none() {
+        assert!(outcome.enforcement.missing.contains(&"landlock".to_owned()));
+        return;
+    }
+    // Both paths are the same file, which its mode lets everybody read; a rule covers only one of them.
+    assert_eq!(crate::support::stdout(&outcome), "644\nread\n");
+    assert!(stderr(&outcome).contains("Permission denied"), "{}", stderr(&outcome));
+}
+
+#[test]
+fn without_namespaces_nothing_runs_and_the_hint_says_what_is_missing() {
+    // Inside a cell there are no namespaces to be had, so a second one cannot be built there.
+    let place = Place::new();
+    std::fs::copy(run_cell(), place.path("run_cell")).unwrap();
+    let line = "./run_cell $PWD 'touch ran'; echo $?; test -e ran || echo nothing ran";
+    let outcome = place.sh(line);
+    assert_eq!(crate::support::stdout(&outcome), "1\nnothing ran\n");
+    let error = stderr(&outcome);
+    assert!(error.contains("Unavailable") && error.contains("clone3"), "{error}");
+    // The control: the same program does run its line where there are some.
+    let run =
+        process::Command::new(place.path("run_cell")).arg(&place.spec.workspace).arg("touch ran").output();
+    assert!(run.unwrap().status.success() && place.path("ran").exists());
 }
 
 #[test]

@@ -1,16 +1,17 @@
 //! How commands end, and that nothing outlives its cell.
 
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
 use std::process::{self, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use sandbox::{Command, Ended, Exit, Outcome, Program, Stopper, run};
 
-use crate::support::{PATIENCE, Place, marker, processes_with, stderr, stdout, wait_for_processes_with};
+use crate::support::{
+    PATIENCE, Place, marker, processes_with, run_cell, stderr, stdout, wait_for_processes_with,
+};
 
 /// Runs a line. When it says `ready`, waits until `count` processes of the host have the marker, which is the
 /// control of every test that finds none afterwards, and then calls `then`.
@@ -148,11 +149,8 @@ fn output_of_a_process_substitution_that_outlives_the_command_is_read() {
 #[test]
 fn a_cell_dies_with_the_program_that_started_it() {
     let (place, marker) = (Place::new(), marker());
-    // target/debug/deps/this -> target/debug/examples/run_cell
-    let own: PathBuf = std::env::current_exe().unwrap();
-    let example = own.parent().unwrap().parent().unwrap().join("examples/run_cell");
     let line = format!("sleep {marker} & trap '' TERM HUP INT; echo ready; wait");
-    let mut parent = process::Command::new(example)
+    let mut parent = process::Command::new(run_cell())
         .args([place.spec.workspace.as_os_str(), line.as_ref()])
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -174,6 +172,22 @@ fn a_cell_dies_with_the_program_that_started_it() {
         let patience = Timespec { tv_sec: 10, tv_nsec: 0 };
         assert_eq!(poll(&mut ended, Some(&patience)), Ok(1), "the process lives on");
     }
+}
+
+#[test]
+fn a_cell_that_is_killed_from_outside_is_said_to_be() {
+    let (place, marker) = (Place::new(), marker());
+    let line = format!("echo ready; exec sleep {marker}");
+    let stopper = Stopper::new().unwrap();
+    let outcome = run_until_ready(&place, &line, (&marker, 1), PATIENCE, &stopper, || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", processes_with(&marker)[0])).unwrap();
+        let parent = status.lines().find_map(|line| line.strip_prefix("PPid:")).unwrap();
+        let first = Pid::from_raw(parent.trim().parse().unwrap()).unwrap();
+        kill_process(first, Signal::KILL).unwrap();
+    });
+    assert_eq!((outcome.exit, outcome.ended), (Exit::Signal(9), Ended::Killed));
+    assert_eq!(stdout(&outcome), "ready\n");
+    assert_eq!(processes_with(&marker), []);
 }
 
 #[test]

@@ -150,6 +150,22 @@ fn roots_inside_roots_keep_their_own_rights() {
 }
 
 #[test]
+fn files_of_other_owners_keep_their_owner_and_their_mode_decides() {
+    let place = Place::new();
+    place.write("open", "o");
+    place.write("closed", "c");
+    for (name, mode) in [("open", 0o666), ("closed", 0o600)] {
+        if is_root() {
+            std::os::unix::fs::chown(place.path(name), Some(12345), Some(12345)).unwrap();
+        }
+        fs::set_permissions(place.path(name), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    assert_eq!(place.output("echo more >> open && cat open"), "omore\n");
+    let expected = if is_root() { Exit::Code(1) } else { Exit::Code(0) };
+    assert_eq!(place.sh("cat closed").exit, expected);
+}
+
+#[test]
 fn a_set_user_id_program_gives_nothing() {
     let place = Place::new();
     fs::copy("/usr/bin/id", place.path("id")).unwrap();

@@ -110,6 +110,13 @@ pub(crate) fn wait_for_processes_with(marker: &str, count: usize) -> Vec<i32> {
     }
 }
 
+/// The example that runs a cell, which is built beside the tests.
+pub(crate) fn run_cell() -> PathBuf {
+    // target/debug/deps/this -> target/debug/examples/run_cell
+    let own = std::env::current_exe().unwrap();
+    own.parent().unwrap().parent().unwrap().join("examples/run_cell")
+}
+
 pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
