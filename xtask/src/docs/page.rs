@@ -25,12 +25,26 @@ pub(super) fn page(tool: &Value) -> Result<String> {
     let mut text = format!("# `{name}`\n\n{GENERATED}\n\n");
     line(&mut text, &sentences(field(tool, "description")?));
     line(&mut text, &format!("\nLevel: {}.", field(tool, "level")?));
+    line(&mut text, &timeout(tool)?);
     section(&mut text, "Arguments", schema(tool, "input_schema")?, true);
     section(&mut text, "Result", schema(tool, "output_schema")?, false);
     if let Some(example) = tool.get("example") {
         write_example(&mut text, name, example)?;
     }
     Ok(text)
+}
+
+fn timeout(tool: &Value) -> Result<String> {
+    let seconds =
+        |key: &str| tool.get("timeout_seconds").and_then(|timeout| timeout.get(key)).and_then(Value::as_u64);
+    match (seconds("default"), seconds("max")) {
+        (Some(default), Some(max)) if default == max => Ok(format!("Timeout: {default} s.")),
+        (Some(default), Some(max)) => Ok(format!("Timeout: {default} s, at most {max} s.")),
+        _ => Err(Failure(format!(
+            "`handfast tools --json`: `{}` without `timeout_seconds`",
+            field(tool, "name")?
+        ))),
+    }
 }
 
 /// A text field that every tool must have.
@@ -160,7 +174,7 @@ mod tests {
 
     fn tool() -> Value {
         json!({
-            "name": "file_read", "level": "safe",
+            "name": "file_read", "level": "safe", "timeout_seconds": {"default": 30, "max": 60},
             "description": "Reads a file. Binary content comes as base64, e.g. images.",
             "input_schema": {"type": "object", "required": ["path"], "properties": {
                 "path": {"type": "string", "description": "Where | in\nthe workspace."},
@@ -186,6 +200,7 @@ Reads a file.
 Binary content comes as base64, e.g. images.
 
 Level: safe.
+Timeout: 30 s, at most 60 s.
 
 ## Arguments
 
