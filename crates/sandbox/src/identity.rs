@@ -14,13 +14,14 @@ use std::sync::{Mutex, PoisonError};
 use rustix::fs::CWD;
 use rustix::io::Errno;
 use rustix::mount::{MountAttrFlags, OpenTreeFlags, open_tree};
-use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socketpair};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{getegid, geteuid};
 
 use crate::enforcement::UserMapping;
 use crate::error::SandboxError;
-use crate::launch::{Process, write_map};
-use crate::sys::{self, Side};
+use crate::hint::unavailable;
+use crate::process::{self, write_map};
+use crate::{child, sys};
 
 /// The host's id for commands of a Handfast that runs as root.
 ///
@@ -147,24 +148,8 @@ fn owners_namespace(owners: Owners) -> Result<OwnedFd, SandboxError> {
 fn make_owners_namespace(owners: Owners) -> Result<OwnedFd, SandboxError> {
     let (here, there) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
         .map_err(SandboxError::io("making a socket pair"))?;
-    let blocked = sys::block_signals();
-    let side = sys::clone_into_namespaces(libc::CLONE_NEWUSER);
-    if let Ok(Side::Child) = side {
-        // INVARIANT: as in `child`: system calls only. The process waits until its caller lets go of the socket.
-        let kept = std::os::fd::AsRawFd::as_raw_fd(&there).cast_unsigned();
-        let _closed = (
-            kept.checked_sub(1).map(|last| sys::close_range(0, last, false)),
-            sys::close_range(kept + 1, u32::MAX, false),
-        );
-        let mut end = [0_u8; 1];
-        let _ended = recv(&there, &mut end[..], RecvFlags::empty());
-        sys::exit(0);
-    }
-    blocked.restore();
-    let process = match side.map_err(|errno| crate::hint::unavailable("user namespaces", errno))? {
-        Side::Parent(pid, descriptor) => Process::new(pid, descriptor),
-        Side::Child => sys::exit(1),
-    };
+    let process = process::start(libc::CLONE_NEWUSER, || child::outlive_nobody(&there))
+        .map_err(|errno| unavailable("user namespaces", errno))?;
     drop(there);
     let everything = ids_of_this_namespace()?.contains(u32::MAX - 1);
     write_map(process.pid(), "uid_map", &extents(owners.user, everything))

@@ -1,6 +1,5 @@
 //! Starts the first process of a cell: prepares what it needs, clones it, maps its user, and lets it go.
 
-use std::fs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
@@ -8,7 +7,7 @@ use rustix::fs::{OFlags, fchown, fcntl_setfl};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Gid, Signal, Uid, WaitId, WaitIdOptions, getgroups, pidfd_send_signal, waitid};
+use rustix::process::{Gid, Uid, getgroups};
 
 use crate::child::blueprint::{Blueprint, INNER_ID, Step};
 use crate::child::report::{Fault, Stage};
@@ -17,9 +16,9 @@ use crate::enforcement::{Enforcement, UserMapping};
 use crate::error::SandboxError;
 use crate::hint::unavailable;
 use crate::identity::Identity;
+use crate::process::{Process, write_map};
 use crate::spec::{CellSpec, Command};
-use crate::sys::{self, Side};
-use crate::{landlock, program, seccomp, view};
+use crate::{landlock, process, program, seccomp, view};
 
 /// The namespaces of a cell: their flags, and their names for the record.
 const NAMESPACES: i32 = libc::CLONE_NEWUSER
@@ -89,18 +88,8 @@ pub(crate) fn launch(spec: &CellSpec, command: &Command) -> Result<Cell, Sandbox
         start,
     };
 
-    // No handler of this program may run in the copy of it, so the copy starts with everything blocked.
-    let blocked = sys::block_signals();
-    let side = sys::clone_into_namespaces(NAMESPACES);
-    if let Ok(Side::Child) = side {
-        child::enter(&mut blueprint);
-    }
-    blocked.restore();
-    let Side::Parent(pid, descriptor) = side.map_err(|errno| unavailable("namespaces of its own", errno))?
-    else {
-        sys::exit(1)
-    };
-    let process = Process::new(pid, descriptor);
+    let process = process::start(NAMESPACES, || child::enter(&mut blueprint))
+        .map_err(|errno| unavailable("namespaces of its own", errno))?;
     map_user(&process, identity)?;
     send(&control, &[GO], SendFlags::NOSIGNAL).map_err(SandboxError::io("starting the cell"))?;
     let steps = blueprint.steps;
@@ -135,62 +124,6 @@ impl Cell {
         }
         SandboxError::Setup { doing, source: fault.errno.into() }
     }
-}
-
-/// A process that was cloned, killed and reaped when dropped, so that no error path leaves it behind.
-pub(crate) struct Process {
-    pid: i32,
-    descriptor: OwnedFd,
-    reaped: bool,
-}
-
-impl Process {
-    pub(crate) fn new(pid: i32, descriptor: OwnedFd) -> Self {
-        Self { pid, descriptor, reaped: false }
-    }
-
-    pub(crate) fn pid(&self) -> i32 {
-        self.pid
-    }
-
-    /// Kills the process, and with it, when it is the first of its pid namespace, everything in there.
-    pub(crate) fn kill(&self) {
-        // The one possible failure is that it has ended.
-        let _ended = pidfd_send_signal(&self.descriptor, Signal::KILL);
-    }
-
-    /// Waits for the end of the process and, by what the kernel promises, of everything in its pid namespace.
-    pub(crate) fn end(mut self) -> Result<(), Errno> {
-        self.reap()
-    }
-
-    fn reap(&mut self) -> Result<(), Errno> {
-        let how = WaitIdOptions::EXITED | WaitIdOptions::from_bits_retain(libc::__WALL.cast_unsigned());
-        loop {
-            match waitid(WaitId::PidFd(self.descriptor.as_fd()), how) {
-                Err(Errno::INTR) => {}
-                other => {
-                    self.reaped = true;
-                    return other.map(drop);
-                }
-            }
-        }
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        if !self.reaped {
-            self.kill();
-            // Nothing is left to do about a failure here; the process is killed in any case.
-            let _failed = self.reap();
-        }
-    }
-}
-
-/// Writes one map of the process's user namespace.
-pub(crate) fn write_map(pid: i32, map: &str, lines: &str) -> io::Result<()> {
-    fs::write(format!("/proc/{pid}/{map}"), lines)
 }
 
 fn map_user(process: &Process, identity: Identity) -> Result<(), SandboxError> {

@@ -4,6 +4,26 @@
 //! [`run`] is the way in. A [`CellSpec`] says what the cell shows, a [`Command`] what runs in it, and the
 //! [`Outcome`] what came of it and what was in force. [`probe`] tries on this machine whether cells hold.
 //!
+//! ```
+//! use sandbox::{CellSpec, Command, Exit, Program, Stopper, run};
+//!
+//! let folder = tempfile::tempdir()?;
+//! let spec = CellSpec {
+//!     workspace: folder.path().to_owned(),
+//!     spool_directory: std::env::temp_dir(),
+//!     output_limit: 64 << 20,
+//!     ..CellSpec::default()
+//! };
+//! let command = Command {
+//!     program: Program::Shell("whoami; ls /root".to_owned()),
+//!     working_directory: spec.workspace.clone(),
+//! };
+//! let outcome = run(&spec, &command, None, &Stopper::new()?, &mut |_, _| {})?;
+//! assert_eq!(outcome.stdout.head, b"agent\n");
+//! assert_eq!(outcome.exit, Exit::Code(2), "there is no such folder in a cell");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! This crate knows no tools, no policy and no configuration: its callers decide what may run and what it may see.
 //! It never runs anything without a cell. It has no pool of waiting cells, no overlay and no limits on memory or
 //! processes yet.
@@ -23,6 +43,7 @@ mod landlock;
 mod launch;
 mod outcome;
 mod probe;
+mod process;
 mod program;
 mod roots;
 mod run;

@@ -56,7 +56,7 @@ const GROUP: usize = 8;
 /// Puts the filter together of small ones, each for a range of numbers, with a search for the range before them.
 ///
 /// A single list would be walked to its end for every call that is allowed, and the kernel does that for each call
-/// that there is when the filter is installed: this takes 20 µs where the list took 200 µs.
+/// that there is when the filter is installed: the list took 0.25 ms to install, this takes 0.15 ms.
 fn assemble(refused: BTreeMap<c_long, Refusal>) -> Result<BpfProgram, BackendError> {
     let mut groups: Vec<(c_int, BTreeMap<c_long, Vec<SeccompRule>>)> = Vec::new();
     for (number, refusal) in refused {

@@ -17,7 +17,7 @@ mod filesystem;
 mod privileges;
 pub(crate) mod report;
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -47,6 +47,15 @@ pub(crate) fn enter(blueprint: &mut Blueprint) -> ! {
         Report::Fault(fault).send(control);
     }
     sys::exit(1)
+}
+
+/// Only waits until the caller closes its end of `socket`: for a process that is needed for its namespace alone.
+pub(crate) fn outlive_nobody(socket: &OwnedFd) -> ! {
+    if keep_only(&[socket.as_raw_fd()]).is_ok() {
+        let mut end = [0_u8; 1];
+        let _ended = recv(socket, &mut end[..], RecvFlags::empty());
+    }
+    sys::exit(0)
 }
 
 fn live(blueprint: &mut Blueprint) -> Result<(), Fault> {
