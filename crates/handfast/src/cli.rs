@@ -1,5 +1,7 @@
 //! The command line as people type it. Only its shape: what each command does lies in `commands`.
 
+#![allow(clippy::doc_markdown, reason = "the comments here are what `--help` prints, as plain text")]
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};

@@ -102,6 +102,9 @@ pub(crate) fn open_store(global: &Global, surroundings: &Surroundings) -> Result
 /// The configuration files of one run, each with its layer, in the order of precedence.
 struct Files(Vec<Layered>);
 
+/// What makes an origin of a path.
+type Layer = fn(Arc<Path>) -> Origin;
+
 struct Layered {
     file: ConfigFile,
     origin: Origin,
@@ -110,7 +113,7 @@ struct Layered {
 
 impl Files {
     fn read(surroundings: &Surroundings, place: &Place, store: &Store) -> Result<Self, Failure> {
-        let layers: [(Option<PathBuf>, fn(Arc<Path>) -> Origin); 3] = [
+        let layers: [(Option<PathBuf>, Layer); 3] = [
             (Some(PathBuf::from(MANAGED_FILE)), Origin::Managed),
             (surroundings.configuration.as_ref().map(|folder| folder.join(USER_FILE)), Origin::User),
             (Some(place.workspace.join(WORKSPACE_FILE)), Origin::Workspace),

@@ -9,13 +9,13 @@ use policy::{Mode, Profiles};
 use serde::Deserialize;
 
 /// The name of the workspace's own configuration.
-pub const WORKSPACE_FILE: &str = "handfast.yaml";
+pub(crate) const WORKSPACE_FILE: &str = "handfast.yaml";
 /// The name of the user's configuration in its folder.
-pub const USER_FILE: &str = "config.yaml";
+pub(crate) const USER_FILE: &str = "config.yaml";
 /// Where the administrator's configuration lies.
-pub const MANAGED_FOLDER: &str = "/etc/handfast";
+pub(crate) const MANAGED_FOLDER: &str = "/etc/handfast";
 /// The administrator's configuration of this machine. It beats every other.
-pub const MANAGED_FILE: &str = "/etc/handfast/config.yaml";
+pub(crate) const MANAGED_FILE: &str = "/etc/handfast/config.yaml";
 /// A larger file is refused: nobody writes such a configuration by hand.
 const LARGEST_FILE: u64 = 1024 * 1024;
 
@@ -87,7 +87,7 @@ impl ConfigFile {
     ///
     /// # Errors
     /// An unreadable file, broken YAML, an unknown key or a wrong value, each with file, line and key.
-    pub fn read(path: &Path) -> Result<Option<Self>, ConfigError> {
+    pub(crate) fn read(path: &Path) -> Result<Option<Self>, ConfigError> {
         let read = |cause| ConfigError::Read { path: path.to_owned(), cause };
         // Without waiting: a FIFO of this name must not hang the start.
         let opened = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);

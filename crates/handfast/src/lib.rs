@@ -4,7 +4,7 @@
 //! names the tool families and the doors side by side.
 
 mod cli;
-pub mod commands;
+mod commands;
 mod compose;
 mod config;
 mod report;
@@ -12,6 +12,30 @@ mod surroundings;
 mod terminal;
 mod toolchains;
 
-pub use cli::Cli;
-pub use config::{ConfigError, ConfigFile, Settings};
-pub use report::print_chain;
+use std::process::ExitCode;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+pub use config::{ConfigError, ConfigFile, Dialect, Settings};
+
+/// The whole program: reads the command line, composes the runtime, runs one command.
+pub fn main() -> ExitCode {
+    let cli = match cli::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let shown = error.print();
+            return match error.kind() {
+                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion if shown.is_ok() => ExitCode::SUCCESS,
+                _ => ExitCode::from(2),
+            };
+        }
+    };
+    match commands::run(cli) {
+        Ok(code) => code,
+        Err(failure) => {
+            report::print_chain(failure.error.as_ref());
+            ExitCode::from(failure.exit_code)
+        }
+    }
+}

@@ -17,7 +17,7 @@ pub(crate) fn warn(text: &str) {
 }
 
 /// Prints an error and what caused it, one a line. The one place where a chain of causes is shown.
-pub fn print_chain(error: &dyn Error) {
+pub(crate) fn print_chain(error: &dyn Error) {
     note(&format!("error: {error}"));
     let mut cause = error.source();
     while let Some(error) = cause {

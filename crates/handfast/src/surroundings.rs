@@ -2,27 +2,29 @@
 //!
 //! This is the only module that reads the environment.
 
+#![allow(clippy::disallowed_methods, reason = "this module is where the environment is read")]
+
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// What was found.
 #[derive(Debug, Clone)]
-pub struct Surroundings {
+pub(crate) struct Surroundings {
     /// The user's home folder, without links.
-    pub home: Option<PathBuf>,
+    pub(crate) home: Option<PathBuf>,
     /// Where state belongs unless told otherwise.
-    pub state: Option<PathBuf>,
+    pub(crate) state: Option<PathBuf>,
     /// The folder of the user's own configuration.
-    pub configuration: Option<PathBuf>,
+    pub(crate) configuration: Option<PathBuf>,
     /// The current directory.
-    pub directory: Option<PathBuf>,
+    pub(crate) directory: Option<PathBuf>,
     /// The entries of `PATH` that exist.
-    pub search_path: Vec<PathBuf>,
+    pub(crate) search_path: Vec<PathBuf>,
     /// The terminal's type and the language, for the cell.
-    pub passed_on: BTreeMap<OsString, OsString>,
+    pub(crate) passed_on: BTreeMap<OsString, OsString>,
     /// Environment variables that look like credentials: never passed on, and covered wherever they appear.
-    pub credentials: Vec<(String, String)>,
+    pub(crate) credentials: Vec<(String, String)>,
 }
 
 /// Variables that a command in the cell may see as they are.
@@ -35,7 +37,7 @@ const CREDENTIAL_WORDS: [&str; 9] =
 
 impl Surroundings {
     /// Looks around.
-    pub fn of_this_process() -> Self {
+    pub(crate) fn of_this_process() -> Self {
         let directory_from =
             |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let home = std::env::home_dir()
@@ -55,7 +57,10 @@ impl Surroundings {
                 .into_iter()
                 .filter_map(|name| Some((OsString::from(name), std::env::var_os(name)?)))
                 .collect(),
-            credentials: std::env::vars().filter(|(name, value)| is_credential(name, value)).collect(),
+            credentials: std::env::vars_os()
+                .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+                .filter(|(name, value)| is_credential(name, value))
+                .collect(),
             home,
         }
     }

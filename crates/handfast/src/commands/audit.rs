@@ -58,15 +58,18 @@ fn calls(store: &Store, filter: &Filter) -> Result<Vec<Call>, Failure> {
         let Some(last) = page.last() else { return Ok(calls) };
         filter.before = Some(last.sequence);
         for recorded in page {
-            let same = calls.iter_mut().find(|call| call.id() == recorded.row.call);
+            let known = calls.iter().position(|call| call.id() == recorded.row.call);
             let is_intent = recorded.row.kind == Kind::Intent;
-            match same {
-                Some(call) if is_intent => call.intent = Some(recorded),
-                Some(call) => call.outcome = Some(recorded),
+            let index = match known {
+                Some(index) => index,
                 None if calls.len() == wanted => return Ok(calls),
-                None if is_intent => calls.push(Call { intent: Some(recorded), outcome: None }),
-                None => calls.push(Call { intent: None, outcome: Some(recorded) }),
-            }
+                None => {
+                    calls.push(Call { intent: None, outcome: None });
+                    calls.len() - 1
+                }
+            };
+            let part = if is_intent { &mut calls[index].intent } else { &mut calls[index].outcome };
+            *part = Some(recorded);
         }
     }
 }
@@ -121,13 +124,13 @@ fn summary(plan: &str) -> String {
 
 fn effect(effect: &Value) -> String {
     let text = |key: &str| effect[key].as_str().unwrap_or_default().to_owned();
-    let object = effect["path"].as_str().map(str::to_owned).unwrap_or_else(|| {
-        let command = &effect["command"];
-        command["shell"]
-            .as_str()
-            .map(str::to_owned)
-            .unwrap_or_else(|| if command.is_null() { text("host") } else { command["argv"].to_string() })
-    });
+    let command = &effect["command"];
+    let object = match (effect["path"].as_str(), command["shell"].as_str()) {
+        (Some(path), _) => path.to_owned(),
+        (None, Some(line)) => line.to_owned(),
+        (None, None) if command.is_null() => text("host"),
+        (None, None) => command["argv"].to_string(),
+    };
     format!("{} {object}", text("effect"))
 }
 

@@ -34,7 +34,10 @@ pub(super) fn run(global: &Global, call: &CallArgs, yes: bool) -> Result<ExitCod
             asker: asker(global, yes),
         },
         stop: stop.clone(),
-        progress: line.clone().map_or_else(|| Arc::new(Silent) as Arc<dyn Progress>, |line| line),
+        progress: match &line {
+            Some(line) => line.clone(),
+            None => Arc::new(Silent),
+        },
         cache: false,
     };
     let runtime = tokio_runtime()?;

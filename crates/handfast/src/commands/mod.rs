@@ -18,11 +18,11 @@ use serde::Serialize;
 use crate::cli::{Cli, Command};
 
 /// Why a command could not even begin, or broke off; printed to standard error.
-pub struct Failure {
+pub(crate) struct Failure {
     /// What happened.
-    pub error: Box<dyn Error>,
+    pub(crate) error: Box<dyn Error>,
     /// 2 for wrong usage, 1 otherwise.
-    pub exit_code: u8,
+    pub(crate) exit_code: u8,
 }
 
 impl Failure {
@@ -42,7 +42,7 @@ impl<E: Into<Box<dyn Error>>> From<E> for Failure {
 ///
 /// # Errors
 /// Where it could not begin, or broke off.
-pub fn run(cli: Cli) -> Result<ExitCode, Failure> {
+pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
     let global = &cli.global;
     match cli.command {
         Command::Mcp => mcp::run(global),

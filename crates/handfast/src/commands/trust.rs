@@ -25,11 +25,11 @@ pub(super) fn run(global: &Global, file: Option<PathBuf>) -> Result<ExitCode, Fa
         )));
     };
     let real = path.canonicalize()?;
-    open_store(global, &surroundings)?.trust(&real, &file.hash)?;
+    open_store(global, &surroundings)?.trust().trust(&real, &file.hash, SystemClock.now())?;
     note(&format!(
         "{} is trusted as it is now (BLAKE3 {}); a change of it ends that",
         real.display(),
-        &file.hash[..16]
+        file.hash
     ));
     Ok(ExitCode::SUCCESS)
 }

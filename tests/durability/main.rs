@@ -1,0 +1,168 @@
+//! What survives when a process is killed, interrupted or one of several.
+
+#[path = "../harness.rs"]
+mod harness;
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use harness::Fixture;
+use serde_json::{Value, json};
+
+/// Waits for something that another process does, at most half a minute; the time itself is never judged.
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "{what} never came about");
+        std::thread::yield_now();
+    }
+}
+
+/// Whether a process of this machine has this text in its command line.
+fn runs(marker: &str) -> bool {
+    std::fs::read_dir("/proc").unwrap().flatten().any(|entry| {
+        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let shown = String::from_utf8_lossy(&line).replace('\0', " ");
+        // The program itself carries the marker in its arguments too; the sleeper does not carry the tool's name.
+        shown.contains(marker) && !shown.contains("shell_execute")
+    })
+}
+
+/// A command that sleeps under a name of its own, in the background of this test.
+fn sleeper(fixture: &Fixture, marker: &str) -> Child {
+    let command = format!("echo begun > begun; exec -a {marker} sleep 1000");
+    let child = fixture
+        .command()
+        .args(["call", "--yes", "shell_execute", &json!({"command": command, "timeout": 900}).to_string()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    eventually("the command's start", || runs(marker));
+    child
+}
+
+fn audit(fixture: &Fixture) -> Vec<Value> {
+    let listed = fixture.run(&["audit", "list", "--json"]).stdout;
+    listed.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn signal(child: &Child, signal: &str) {
+    let sent = std::process::Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+}
+
+#[test]
+fn kill_9_leaves_the_intent_in_a_clean_chain_and_no_process() {
+    let fixture = Fixture::new();
+    let mut child = sleeper(&fixture, "handfast-test-killed");
+    signal(&child, "-KILL");
+    child.wait().unwrap();
+    eventually("the end of the cell", || !runs("handfast-test-killed"));
+    let calls = audit(&fixture);
+    assert_eq!(calls.len(), 1, "{calls:#?}");
+    assert_eq!(calls[0]["outcome"], "unfinished");
+    assert!(calls[0]["plan"].to_string().contains("handfast-test-killed"));
+    assert_eq!(fixture.run(&["audit", "verify"]).code, 0);
+}
+
+#[test]
+fn ctrl_c_ends_the_command_and_records_it() {
+    let fixture = Fixture::new();
+    let child = sleeper(&fixture, "handfast-test-interrupted");
+    signal(&child, "-INT");
+    let output = child.wait_with_output().unwrap();
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(result["error"]["code"], "ECANCELLED", "{result:#}");
+    assert_eq!(result["error"]["effect"], "maybe");
+    assert_eq!(output.status.code(), Some(130));
+    assert!(!runs("handfast-test-interrupted"));
+    assert_eq!(audit(&fixture)[0]["outcome"], "ECANCELLED");
+}
+
+#[test]
+fn several_processes_share_one_state_and_one_chain() {
+    let fixture = Fixture::with_files(&[("a.txt", "a")]);
+    std::thread::scope(|scope| {
+        for worker in 0..4 {
+            let fixture = &fixture;
+            scope.spawn(move || {
+                for turn in 0..5 {
+                    fixture.data("file_read", json!({"path": "a.txt"}));
+                    fixture
+                        .data("file_write", json!({"path": format!("{worker}-{turn}.txt"), "content": "x"}));
+                }
+            });
+        }
+    });
+    let verified = fixture.run(&["audit", "verify", "--json"]).json();
+    assert_eq!(
+        (verified["ok"].as_bool(), verified["rows"].as_i64()),
+        (Some(true), Some(4 * 5 * 3)),
+        "{verified:#}"
+    );
+}
+
+#[test]
+fn closing_the_input_of_an_mcp_server_ends_its_commands_and_the_server() {
+    let fixture = Fixture::new();
+    let mut server = fixture
+        .command()
+        .args(["--mode", "full_auto", "mcp"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit())
+        .spawn()
+        .unwrap();
+    let mut input = server.stdin.take().unwrap();
+    let mut output = BufReader::new(server.stdout.take().unwrap());
+    let mut send = |message: Value| writeln!(input, "{message}").unwrap();
+    send(json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}}));
+    let mut answer = String::new();
+    output.read_line(&mut answer).unwrap();
+    assert!(answer.contains("protocolVersion"), "{answer}");
+    send(json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    let command = "exec -a handfast-test-orphan sleep 1000";
+    send(json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {
+        "name": "shell_execute", "arguments": {"command": command, "timeout": 900}}}));
+    eventually("the command's start", || runs("handfast-test-orphan"));
+    drop(input);
+    let status = server.wait().unwrap();
+    assert_eq!(status.code(), Some(0));
+    assert!(!runs("handfast-test-orphan"));
+    assert_eq!(audit(&fixture)[0]["outcome"], "ECANCELLED");
+    assert_eq!(fixture.run(&["audit", "verify"]).code, 0);
+}
+
+#[test]
+fn a_write_that_is_killed_leaves_the_old_file_or_the_new_one() {
+    let fixture = Fixture::with_files(&[("a.txt", "old")]);
+    let content = "new\n".repeat(500_000);
+    let arguments = json!({"path": "a.txt", "content": content, "backup": false}).to_string();
+    for delay in 0..12_u32 {
+        fixture.write("a.txt", "old");
+        let mut child = fixture
+            .command()
+            .args(["call", "--yes", "file_write", "-"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut input = child.stdin.take().unwrap();
+        // A reader that was killed meanwhile is what this test is about.
+        let _ = input.write_all(arguments.as_bytes());
+        drop(input);
+        // Killed a little later each round; what the test asserts does not depend on where that hits.
+        for _ in 0..delay * 20 {
+            std::hint::black_box(std::fs::metadata(fixture.workspace()).unwrap());
+        }
+        let _ = child.kill();
+        child.wait().unwrap();
+        let left = fixture.read("a.txt");
+        assert!(left == "old" || left == content, "{} bytes: neither old nor new", left.len());
+    }
+}

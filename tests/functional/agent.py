@@ -1,0 +1,81 @@
+"""An agent at work on a real repository, through the official MCP client.
+
+Prints one JSON object: what it saw at each step. The test beside it judges that.
+Arguments: the program, the workspace, the state folder, the home folder.
+"""
+
+import asyncio
+import json
+import sys
+
+from mcp import Client, StdioServerParameters, types
+
+
+async def main() -> None:
+    program, workspace, state, home = sys.argv[1:]
+    asked: list[str] = []
+
+    async def allow_once(context, params: types.ElicitRequestParams) -> types.ElicitResult:
+        asked.append(params.message)
+        choices = params.requested_schema["properties"]["decision"]["enum"]
+        return types.ElicitResult(action="accept", content={"decision": choices[0]})
+
+    import os
+
+    server = StdioServerParameters(
+        command=program,
+        args=["--workspace", workspace, "--state", state, "mcp"],
+        env={"HOME": home, "PATH": os.environ["PATH"]},
+    )
+    seen: dict[str, object] = {}
+    async with Client(server, elicitation_callback=allow_once) as client:
+        tools = await client.list_tools()
+        seen["tools"] = [tool.name for tool in tools.tools]
+
+        async def call(name: str, **arguments: object) -> types.CallToolResult:
+            return await client.call_tool(name, arguments, read_timeout_seconds=900)
+
+        def record(result: types.CallToolResult) -> dict:
+            assert not result.is_error, result
+            return result.structured_content
+
+        listed = record(await call("file_list", path="crates/tool/src"))
+        seen["listed"] = [entry["name"] for entry in listed["entries"]]
+
+        found = record(await call("file_search", pattern="Level::Moderate => \"moderate\"", literal=True))
+        match = found["matches"][0]
+        seen["found"] = match["path"]
+
+        line = match["line"]
+        part = await call("file_read", path=match["path"], lines={"start": line - 1, "end": line + 1})
+        seen["range"] = part.content[0].text
+
+        whole = await call("file_read", path=match["path"])
+        right = whole.content[0].text
+        wrong = right.replace('Level::Moderate => "moderate"', 'Level::Moderate => "moderately"')
+        test = '''
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_name_on_the_wire_is_the_serialized_one() {
+        let level = super::Level::Moderate;
+        assert_eq!(serde_json::to_value(level).unwrap(), level.as_str());
+    }
+}
+'''
+        seen["edited"] = record(await call("file_write", path=match["path"], content=wrong + test, backup=False))
+
+        tests = {"command": "cargo test --package tool --lib level", "timeout": 900}
+        failing = record(await call("shell_execute", **tests))
+        seen["failing"] = failing
+
+        record(await call("file_write", path=match["path"], content=right + test, backup=False))
+        seen["passing"] = record(await call("shell_execute", **tests))
+
+        denied = await call("file_read", path=".env")
+        seen["denied"] = {"is_error": denied.is_error, "text": denied.content[0].text}
+    seen["asked"] = asked
+    print(json.dumps(seen))
+
+
+asyncio.run(main())

@@ -1,0 +1,126 @@
+//! An agent works through Handfast's own repository: once with the official MCP client, once through `handfast call`.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Fixture, program, python_with_mcp, repository};
+
+/// A fixture whose workspace is a checkout of this repository as it stands, and whose home has the toolchain of this machine.
+fn checkout() -> Fixture {
+    let fixture = Fixture::new();
+    // What is tested is the tree as it is on disk, committed or not, without what the build made.
+    let listed = Command::new("git")
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+        .current_dir(repository())
+        .output()
+        .unwrap();
+    assert!(listed.status.success(), "the tests run in a git checkout");
+    for path in listed.stdout.split(|byte| *byte == 0).filter(|path| !path.is_empty()) {
+        let path = Path::new(std::str::from_utf8(path).unwrap());
+        let source = repository().join(path);
+        if !source.is_file() {
+            continue;
+        }
+        let target = fixture.workspace().join(path);
+        std::fs::create_dir_all(target.parent().unwrap()).unwrap();
+        std::fs::copy(source, target).unwrap();
+    }
+    fixture.write(".env", "KEY=not-for-agents\n");
+    fixture
+}
+
+fn home() -> String {
+    std::env::home_dir().unwrap().into_os_string().into_string().unwrap()
+}
+
+#[test]
+fn an_official_mcp_client_works_through_a_real_repository() {
+    let fixture = checkout();
+    let output = Command::new(python_with_mcp())
+        .arg(repository().join("tests/functional/agent.py"))
+        .arg(program())
+        .arg(fixture.workspace())
+        .arg(fixture.state())
+        .arg(home())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let seen: Value = serde_json::from_slice(&output.stdout).unwrap();
+
+    assert!(seen["tools"].as_array().unwrap().iter().any(|name| name == "shell_execute"), "{seen:#}");
+    assert!(seen["listed"].as_array().unwrap().iter().any(|name| name == "level.rs"), "{seen:#}");
+    assert_eq!(seen["found"], "crates/tool/src/level.rs");
+    assert_eq!(seen["range"].as_str().unwrap().lines().count(), 3);
+    assert_ne!(seen["failing"]["exit_code"], 0, "{seen:#}");
+    let failing = seen["failing"]["stdout"].as_str().unwrap();
+    assert!(failing.contains("moderately") && failing.contains("1 failed"), "{failing}");
+    assert_eq!(seen["passing"]["exit_code"], 0, "{seen:#}");
+    assert!(seen["passing"]["stdout"].as_str().unwrap().contains("1 passed"), "{seen:#}");
+    assert_eq!(seen["denied"]["is_error"], true);
+    assert!(seen["denied"]["text"].as_str().unwrap().starts_with("EPERMISSION"), "{seen:#}");
+    // Two writes and two commands were asked about, the reads were not.
+    assert_eq!(seen["asked"].as_array().unwrap().len(), 4, "{seen:#}");
+    assert!(seen["asked"][1].as_str().unwrap().contains("cargo test"), "{seen:#}");
+
+    assert_eq!(
+        steps(&fixture),
+        [
+            "file_list pass ok",
+            "file_search pass ok",
+            "file_read pass ok",
+            "file_read pass ok",
+            "file_write check ok",
+            "shell_execute check ok",
+            "file_write check ok",
+            "shell_execute check ok",
+            "file_read deny EPERMISSION",
+        ]
+    );
+    assert_eq!(fixture.run(&["audit", "verify"]).code, 0);
+}
+
+#[test]
+fn the_same_calls_work_from_the_command_line() {
+    let fixture = checkout();
+    let call = |tool: &str, arguments: Value| {
+        let mut command = fixture.command();
+        command.env("HOME", home()).args(["call", "--yes", tool, &arguments.to_string()]);
+        let output = command.output().unwrap();
+        let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(result["ok"], true, "{result:#}");
+        result["data"].clone()
+    };
+    let found = call("file_search", json!({"pattern": "pub enum Level", "literal": true, "path": "crates"}));
+    let path = found["matches"][0]["path"].as_str().unwrap().to_owned();
+    assert_eq!(path, "crates/tool/src/level.rs");
+    let right = call("file_read", json!({ "path": path }))["content"].as_str().unwrap().to_owned();
+    call(
+        "file_write",
+        json!({ "path": path, "content": right.replace("pub enum Level", "pub enum Levels"), "backup": false }),
+    );
+    let command = json!({"command": "cargo check --package tool", "timeout": 900});
+    let failing = call("shell_execute", command.clone());
+    assert!(failing["stderr"].as_str().unwrap().contains("error[E"), "{failing:#}");
+    call("file_write", json!({ "path": path, "content": right, "backup": false }));
+    let passing = call("shell_execute", command);
+    assert_eq!(passing["exit_code"], 0, "{passing:#}");
+    assert_eq!(steps(&fixture).len(), 6);
+    assert_eq!(fixture.run(&["audit", "verify"]).code, 0);
+}
+
+/// The calls in the audit, the oldest first.
+fn steps(fixture: &Fixture) -> Vec<String> {
+    let listed = fixture.run(&["audit", "list", "--json"]).stdout;
+    let mut steps: Vec<String> = listed
+        .lines()
+        .map(|line| {
+            let call: Value = serde_json::from_str(line).unwrap();
+            let text = |field: &str| call[field].as_str().unwrap_or("-").to_owned();
+            format!("{} {} {}", text("tool"), text("decision"), text("outcome"))
+        })
+        .collect();
+    steps.reverse();
+    steps
+}

@@ -1,0 +1,74 @@
+//! `handfast audit`: every call is in it, and the chain proves it.
+
+use serde_json::{Value, json};
+
+use crate::harness::Fixture;
+
+fn listed(fixture: &Fixture) -> Vec<Value> {
+    let run = fixture.run(&["audit", "list", "--json"]);
+    run.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn every_call_is_listed_with_its_decision_and_outcome_the_newest_first() {
+    let fixture = Fixture::with_files(&[("a.txt", "a"), (".env", "x")]);
+    fixture.data("file_read", json!({"path": "a.txt"}));
+    fixture.data("file_write", json!({"path": "b.txt", "content": "b"}));
+    fixture.error("file_read", json!({"path": ".env"}));
+    fixture.run(&["call", "no_such_tool"]);
+    fixture.run(&["call", "file_write", r#"{"path": "c.txt", "content": ""}"#]);
+    let calls = listed(&fixture);
+    let seen: Vec<_> = calls
+        .iter()
+        .map(|call| {
+            let text = |field: &str| call[field].as_str().unwrap_or("-").to_owned();
+            format!("{} {} {} {}", text("tool"), text("decision"), text("outcome"), text("effect"))
+        })
+        .collect();
+    insta::assert_compact_json_snapshot!(seen, @"");
+}
+
+#[test]
+fn a_write_has_its_intent_before_its_outcome_and_show_has_both() {
+    let fixture = Fixture::new();
+    let result = fixture.call("file_write", json!({"path": "b.txt", "content": "b"}));
+    let id = result["meta"]["call_id"].as_str().unwrap();
+    let rows = fixture.run(&["audit", "show", id, "--json"]).json();
+    let kinds: Vec<_> = rows.as_array().unwrap().iter().map(|row| row["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["intent", "outcome"], "{rows:#}");
+    assert_eq!(rows[0]["plan"]["arguments"]["content"], "b");
+    assert_eq!(rows[1]["approved_by"], "--yes on the command line");
+    // The start of an id is enough.
+    assert_eq!(fixture.run(&["audit", "show", &id[..20], "--json"]).json(), rows);
+    assert_eq!(fixture.run(&["audit", "show", "zzz"]).code, 2);
+}
+
+#[test]
+fn verify_is_clean_and_holds_against_a_hash_kept_elsewhere() {
+    let fixture = Fixture::with_files(&[("a.txt", "a")]);
+    fixture.data("file_read", json!({"path": "a.txt"}));
+    let first = fixture.run(&["audit", "verify", "--json"]).json();
+    assert_eq!((first["ok"].as_bool(), first["rows"].as_i64()), (Some(true), Some(1)));
+    let head = first["head"].as_str().unwrap();
+    fixture.data("file_read", json!({"path": "a.txt"}));
+    assert_eq!(fixture.run(&["audit", "verify", "--expect", head]).code, 0);
+    let other = "0123456789abcdef".repeat(4);
+    let run = fixture.run(&["audit", "verify", "--expect", &other]);
+    assert_eq!(run.code, 1, "{}", run.stdout);
+    assert_eq!(fixture.run(&["audit", "verify", "--expect", "nonsense"]).code, 2);
+}
+
+#[test]
+fn export_gives_every_row_as_json_lines() {
+    let fixture = Fixture::with_files(&[("a.txt", "a")]);
+    fixture.data("file_read", json!({"path": "a.txt"}));
+    fixture.data("file_write", json!({"path": "b.txt", "content": "b"}));
+    let rows: Vec<Value> = fixture
+        .run(&["audit", "export"])
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(rows.len(), 3);
+    assert_eq!(rows[1]["previous"], rows[0]["hash"]);
+}

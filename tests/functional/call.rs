@@ -1,0 +1,176 @@
+//! `handfast call` and `handfast check`: results, exit codes, what stands on which stream.
+
+use serde_json::json;
+
+use crate::harness::Fixture;
+
+#[test]
+fn a_call_prints_its_result_alone_on_standard_output() {
+    let fixture = Fixture::with_files(&[("src/lib.rs", "fn main() {}\n")]);
+    let run = fixture.run(&["call", "file_read", r#"{"path": "src/lib.rs"}"#]);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""));
+    let result = run.json();
+    assert_eq!(result["ok"], true);
+    assert_eq!(result["data"]["content"], "fn main() {}\n");
+    for field in ["call_id", "started_at", "ended_at", "duration_ms", "decision"] {
+        assert!(!result["meta"][field].is_null(), "{field}: {result:#}");
+    }
+    assert_eq!(result["meta"]["decision"], "pass");
+}
+
+#[test]
+fn exit_codes_tell_the_kinds_of_failure_apart() {
+    let fixture = Fixture::with_files(&[(".env", "SECRET=1\n"), ("a.txt", "a")]);
+    let code = |arguments: &[&str]| fixture.run(arguments).code;
+    assert_eq!(code(&["call", "file_read", r#"{"path": "a.txt"}"#]), 0);
+    assert_eq!(code(&["call", "file_read", r#"{"path": "missing"}"#]), 1);
+    assert_eq!(code(&["call", "file_read", r#"{"paht": "a.txt"}"#]), 2);
+    assert_eq!(code(&["call", "file_read", "{"]), 2);
+    assert_eq!(code(&["call", "no_such_tool"]), 2);
+    assert_eq!(code(&["call"]), 2);
+    assert_eq!(code(&["--mode", "sometimes", "tools"]), 2);
+    assert_eq!(code(&["call", "file_read", r#"{"path": ".env"}"#]), 3);
+    assert_eq!(code(&["call", "file_write", r#"{"path": "b.txt", "content": ""}"#]), 4);
+    assert_eq!(code(&["--help"]), 0);
+}
+
+#[test]
+fn a_call_that_needs_an_approval_nobody_can_give_does_nothing_and_says_what_to_do() {
+    let fixture = Fixture::new();
+    let run = fixture.run(&["call", "file_write", r#"{"path": "b.txt", "content": "x"}"#]);
+    let error = &run.json()["error"];
+    assert_eq!((error["code"].as_str(), error["effect"].as_str()), (Some("EAPPROVAL"), Some("none")));
+    assert!(error["approval_id"].is_string(), "{error:#}");
+    assert!(error["hint"].as_str().unwrap().contains("--yes"), "{error:#}");
+    assert!(!fixture.workspace().join("b.txt").exists());
+}
+
+#[test]
+fn yes_answers_questions_and_never_a_denial() {
+    let fixture = Fixture::with_files(&[(".env", "SECRET=1\n")]);
+    assert_eq!(fixture.data("file_write", json!({"path": "b.txt", "content": "x"}))["size_bytes"], 1);
+    let result = fixture.call("file_write", json!({"path": "b.txt", "content": "xy"}));
+    assert_eq!(result["meta"]["approved_by"], "--yes on the command line");
+    assert_eq!(fixture.error("file_read", json!({"path": ".env"}))["code"], "EPERMISSION");
+    let dangerous = fixture.error("shell_execute", json!({"command": "rm -rf /"}));
+    assert_eq!(dangerous["code"], "EPERMISSION", "{dangerous:#}");
+}
+
+#[test]
+fn a_command_that_fails_is_a_result_with_its_exit_code() {
+    let fixture = Fixture::new();
+    let result = fixture.call("shell_execute", json!({"command": "echo out; echo err >&2; exit 3"}));
+    assert_eq!(result["ok"], true, "{result:#}");
+    assert_eq!(
+        result["data"],
+        json!({"stdout": "out\n", "stderr": "err\n", "exit_code": 3, "timed_out": false})
+    );
+    assert!(result["meta"]["sandbox"].as_array().unwrap().len() > 3, "{result:#}");
+}
+
+#[test]
+fn a_timeout_keeps_the_partial_output_and_says_that_something_may_have_changed() {
+    let fixture = Fixture::new();
+    let result = fixture.call("shell_execute", json!({"command": "echo begun; sleep 100", "timeout": 1}));
+    assert_eq!(result["error"]["code"], "ETIMEOUT", "{result:#}");
+    assert_eq!(result["error"]["effect"], "maybe");
+    assert_eq!(result["data"]["stdout"], "begun\n");
+    assert_eq!(result["data"]["timed_out"], true);
+}
+
+#[test]
+fn long_output_is_bounded_and_stays_readable_by_reference() {
+    let fixture = Fixture::new();
+    let result = fixture.call("shell_execute", json!({"command": "seq 1 200000"}));
+    let stdout = result["data"]["stdout"].as_str().unwrap();
+    assert!(stdout.chars().count() <= 25_000, "{}", stdout.len());
+    assert!(stdout.starts_with("1\n2\n") && stdout.ends_with("199999\n200000\n"));
+    assert_eq!(result["meta"]["truncated"], true);
+    let reference = result["meta"]["output_ref"].as_str().unwrap();
+    let found = fixture.data("output_read", json!({"output_ref": reference, "regex": "^12345$"}));
+    assert_eq!(found["content"], "12345: 12345\n");
+    let all = fixture.data("output_read", json!({"output_ref": reference, "offset": 1_288_000}));
+    assert!(all["content"].as_str().unwrap().ends_with("200000\n"), "{all:#}");
+}
+
+#[test]
+fn check_explains_and_runs_nothing() {
+    let fixture = Fixture::new();
+    let run = fixture.run(&["check", "shell_execute", r#"{"command": "touch made"}"#]);
+    let checked = run.json();
+    assert_eq!(run.code, 0);
+    assert_eq!(checked["decision"], "check", "{checked:#}");
+    assert_eq!(
+        (checked["level"].as_str(), checked["mode"].as_str()),
+        (Some("destructive"), Some("smart_auto"))
+    );
+    for field in ["profile", "rule", "reason", "hint"] {
+        assert!(checked[field].is_string(), "{field}: {checked:#}");
+    }
+    assert_eq!(checked["effects"][0]["effect"], "run");
+    assert!(!fixture.workspace().join("made").exists());
+}
+
+#[test]
+fn check_answers_a_history_of_calls_line_by_line() {
+    let fixture = Fixture::new();
+    let history = b"{\"command\": \"ls -l\"}\n{\"command\": \"touch x\"}\n{\"command\": 1}\n{\"command\": \"rm -rf /\"}\n";
+    let run = fixture.run_with_input(&["check", "shell_execute", "-"], history);
+    let lines: Vec<serde_json::Value> =
+        run.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let decisions: Vec<_> = lines.iter().map(|line| line["decision"].as_str()).collect();
+    assert_eq!(decisions, [Some("pass"), Some("check"), None, Some("deny")], "{}", run.stdout);
+    assert_eq!(lines[2]["error"]["code"], "EVALIDATION");
+}
+
+#[test]
+fn read_only_commands_pass_without_a_question() {
+    let fixture = Fixture::with_files(&[("a.txt", "needle\n")]);
+    let run = fixture.run(&["call", "shell_execute", r#"{"command": "grep -n needle a.txt | head -n 5"}"#]);
+    assert_eq!(run.json()["data"]["stdout"], "1:needle\n", "{}", run.stdout);
+}
+
+#[test]
+fn arguments_come_from_standard_input_too() {
+    let fixture = Fixture::with_files(&[("a.txt", "a")]);
+    let run = fixture.run_with_input(&["call", "file_read", "-"], br#"{"path": "a.txt"}"#);
+    assert_eq!(run.json()["data"]["content"], "a");
+}
+
+#[test]
+fn tools_lists_every_tool_with_its_schemas() {
+    let fixture = Fixture::new();
+    let tools = fixture.run(&["tools", "--json"]).json();
+    let names: Vec<_> = tools.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    insta::assert_compact_json_snapshot!(names, @"");
+    for tool in tools.as_array().unwrap() {
+        assert_eq!(tool["input_schema"]["type"], "object", "{tool:#}");
+        assert_eq!(tool["output_schema"]["type"], "object", "{tool:#}");
+        assert!(tool["description"].as_str().unwrap().len() > 20);
+    }
+    let text = fixture.run(&["tools"]).stdout;
+    assert!(names.iter().all(|name| text.contains(name)), "{text}");
+}
+
+#[test]
+fn a_secret_of_the_environment_is_covered_in_answers_and_in_the_audit() {
+    let fixture = Fixture::with_files(&[("notes.txt", "the token is ghp_0123456789abcdef, keep it\n")]);
+    let output = fixture
+        .command()
+        .env("GITHUB_TOKEN", "ghp_0123456789abcdef")
+        .args([
+            "call",
+            "--yes",
+            "shell_execute",
+            r#"{"command": "cat notes.txt; echo ghp_0123456789abcdef; env"}"#,
+        ])
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("the token is [SECRET:GITHUB_TOKEN], keep it"), "{text}");
+    assert!(!text.contains("ghp_0123456789abcdef"), "{text}");
+    assert!(!text.contains("GITHUB_TOKEN="), "the variable reached the cell: {text}");
+    let exported = fixture.run(&["audit", "export"]).stdout;
+    assert!(exported.contains("[SECRET:GITHUB_TOKEN]"), "{exported}");
+    assert!(!exported.contains("ghp_0123456789abcdef"), "{exported}");
+}

@@ -1,0 +1,111 @@
+//! Configuration files: precedence, trust, and what is wrong with a broken one.
+
+use serde_json::json;
+
+use crate::harness::Fixture;
+
+fn user_configuration(fixture: &Fixture, content: &str) {
+    let folder = fixture.home().join(".config/handfast");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("config.yaml"), content).unwrap();
+}
+
+fn decision(fixture: &Fixture, tool: &str, arguments: serde_json::Value) -> String {
+    let run = fixture.run(&["check", tool, &arguments.to_string()]);
+    run.json()["decision"].as_str().unwrap_or_else(|| panic!("{}{}", run.stdout, run.stderr)).to_owned()
+}
+
+#[test]
+fn a_broken_configuration_is_named_with_file_line_and_key() {
+    for (content, expected) in [
+        ("sandbox_config:\n  normal:\n    allow: [x]\n", "handfast.yaml:3:5: unknown field `allow`"),
+        ("modes: x\n", "handfast.yaml:1:1: unknown field `modes`"),
+        ("mode: sometimes\n", "handfast.yaml:1:7: unknown variant `sometimes`"),
+        ("mode: [\n", "handfast.yaml:"),
+    ] {
+        let fixture = Fixture::with_files(&[("handfast.yaml", content), ("a.txt", "a")]);
+        let run = fixture.run(&["call", "file_read", r#"{"path": "a.txt"}"#]);
+        assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{content}");
+        assert!(run.stderr.contains(expected), "{}", run.stderr);
+    }
+}
+
+#[test]
+fn a_fifo_in_place_of_the_configuration_does_not_hang_the_start() {
+    let fixture = Fixture::new();
+    let made =
+        std::process::Command::new("mkfifo").arg(fixture.workspace().join("handfast.yaml")).status().unwrap();
+    assert!(made.success());
+    let run = fixture.run(&["call", "self_list_capabilities"]);
+    assert_eq!(run.code, 2);
+    assert!(run.stderr.contains("not a regular file"), "{}", run.stderr);
+}
+
+#[test]
+fn an_untrusted_workspace_can_tighten_and_not_loosen_until_it_is_trusted_as_it_is() {
+    let fixture = Fixture::with_files(&[
+        (
+            "handfast.yaml",
+            "mode: full_auto\nsandbox_config:\n  normal:\n    deny_read_paths: [\"notes.txt\"]\n",
+        ),
+        ("notes.txt", "n"),
+    ]);
+    let write = || decision(&fixture, "file_write", json!({"path": "b.txt", "content": ""}));
+    assert_eq!(write(), "check");
+    assert_eq!(decision(&fixture, "file_read", json!({"path": "notes.txt"})), "deny");
+    let warned = fixture.run(&["check", "file_read", r#"{"path": "a"}"#]).stderr;
+    assert!(warned.contains("`mode` is ignored") && warned.contains("handfast trust"), "{warned}");
+
+    assert_eq!(fixture.run(&["trust"]).code, 0);
+    assert_eq!(write(), "pass");
+    fixture.write("handfast.yaml", "mode: full_auto\n# changed\n");
+    assert_eq!(write(), "check");
+}
+
+#[test]
+fn an_untrusted_workspace_can_ask_for_a_stricter_mode() {
+    let fixture = Fixture::with_files(&[("handfast.yaml", "mode: ask_always\n"), ("a.txt", "a")]);
+    assert_eq!(decision(&fixture, "file_read", json!({"path": "a.txt"})), "check");
+}
+
+#[test]
+fn the_user_beats_the_workspace_and_the_command_line_beats_the_user() {
+    let fixture = Fixture::new();
+    user_configuration(&fixture, "mode: full_auto\n");
+    let arguments = r#"{"path": "b.txt", "content": ""}"#;
+    assert_eq!(decision(&fixture, "file_write", json!({"path": "b.txt", "content": ""})), "pass");
+    let run = fixture.run(&["--mode", "ask_always", "check", "file_write", arguments]);
+    assert_eq!(run.json()["decision"], "check");
+}
+
+#[test]
+fn no_tool_can_write_the_policy_or_the_state() {
+    let fixture = Fixture::with_files(&[("handfast.yaml", "mode: ask_always\n")]);
+    user_configuration(&fixture, "mode: full_auto\n");
+    let everywhere = fixture.outside();
+    let inside = |path: &str| json!({"path": everywhere.join(path), "content": "mode: full_auto\n"});
+    for path in ["workspace/handfast.yaml", "home/.config/handfast/config.yaml", "state/handfast.db"] {
+        let error = fixture.error("file_write", inside(path));
+        assert_eq!(error["code"], "EPERMISSION", "{path}: {error:#}");
+    }
+    let result = fixture.call("shell_execute", json!({"command": "echo 'mode: full_auto' > handfast.yaml"}));
+    assert_ne!(result["data"]["exit_code"], 0, "{result:#}");
+    assert_eq!(fixture.read("handfast.yaml"), "mode: ask_always\n");
+}
+
+#[test]
+fn init_writes_a_valid_configuration_and_never_over_one() {
+    let fixture = Fixture::new();
+    assert_eq!(fixture.run(&["init"]).code, 0);
+    assert_eq!(fixture.run(&["check", "file_read", r#"{"path": "a"}"#]).code, 0);
+    assert_eq!(fixture.run(&["init"]).code, 2);
+}
+
+#[test]
+fn doctor_finds_the_promises_kept_on_a_machine_that_can() {
+    let fixture = Fixture::new();
+    let run = fixture.run(&["doctor", "--json"]);
+    let findings = run.json();
+    assert_eq!(run.code, 0, "{findings:#}");
+    assert!(findings.as_array().unwrap().len() > 5, "{findings:#}");
+}

@@ -1,0 +1,161 @@
+//! What the whole-binary tests share: a workspace and a state folder of their own, and ways to run the program in them.
+
+#![allow(dead_code, reason = "each test program uses its own part of this")]
+#![allow(clippy::disallowed_methods, reason = "tests start the program and read where it was built")]
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// A workspace, a state folder and a home of their own. Gone with the value.
+pub struct Fixture {
+    folder: tempfile::TempDir,
+}
+
+/// What one run of the program came to.
+pub struct Run {
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Run {
+    /// Standard output as JSON.
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout)
+            .unwrap_or_else(|error| panic!("no JSON ({error}): {:?}, stderr {:?}", self.stdout, self.stderr))
+    }
+}
+
+impl Fixture {
+    pub fn new() -> Self {
+        // Below /var/tmp where it is there: unlike /tmp it is no place that a cell replaces by its own, which is the usual case.
+        let base = if Path::new("/var/tmp").is_dir() { Path::new("/var/tmp") } else { Path::new("/tmp") };
+        let folder = tempfile::Builder::new().prefix("handfast-test-").tempdir_in(base).unwrap();
+        for name in ["workspace", "state", "home"] {
+            std::fs::create_dir(folder.path().join(name)).unwrap();
+        }
+        Self { folder }
+    }
+
+    /// A fixture whose workspace holds these files.
+    pub fn with_files(files: &[(&str, &str)]) -> Self {
+        let fixture = Self::new();
+        for (path, content) in files {
+            fixture.write(path, content);
+        }
+        fixture
+    }
+
+    pub fn workspace(&self) -> PathBuf {
+        self.folder.path().join("workspace").canonicalize().unwrap()
+    }
+
+    pub fn state(&self) -> PathBuf {
+        self.folder.path().join("state")
+    }
+
+    pub fn home(&self) -> PathBuf {
+        self.folder.path().join("home")
+    }
+
+    /// A place beside the workspace, out of every tool's reach.
+    pub fn outside(&self) -> PathBuf {
+        self.folder.path().canonicalize().unwrap()
+    }
+
+    pub fn write(&self, path: &str, content: &str) {
+        let path = self.workspace().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+
+    pub fn read(&self, path: &str) -> String {
+        std::fs::read_to_string(self.workspace().join(path)).unwrap()
+    }
+
+    /// The program with this fixture's folders, an environment of its own, and nobody to ask.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(program());
+        command
+            .args(["--workspace".as_ref(), self.workspace().as_os_str()])
+            .args(["--state".as_ref(), self.state().as_os_str()])
+            .arg("--no-input")
+            .env_clear()
+            .env("HOME", self.home())
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .current_dir(self.workspace());
+        command
+    }
+
+    pub fn run(&self, arguments: &[&str]) -> Run {
+        finished(self.command().args(arguments).stdin(Stdio::null()).output().unwrap())
+    }
+
+    pub fn run_with_input(&self, arguments: &[&str], input: &[u8]) -> Run {
+        let mut child = self
+            .command()
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        let input = input.to_vec();
+        // The program may answer before it has read all, so the input has a thread of its own.
+        let writer = std::thread::spawn(move || drop(stdin.write_all(&input)));
+        let output = child.wait_with_output().unwrap();
+        writer.join().unwrap();
+        finished(output)
+    }
+
+    /// One call, with every question answered yes.
+    #[track_caller]
+    pub fn call(&self, tool: &str, arguments: Value) -> Value {
+        self.run(&["call", "--yes", tool, &arguments.to_string()]).json()
+    }
+
+    /// One call that must work; its data.
+    #[track_caller]
+    pub fn data(&self, tool: &str, arguments: Value) -> Value {
+        let mut result = self.call(tool, arguments);
+        assert_eq!(result["ok"], true, "{result:#}");
+        result["data"].take()
+    }
+
+    /// One call that must fail; its error.
+    #[track_caller]
+    pub fn error(&self, tool: &str, arguments: Value) -> Value {
+        let mut result = self.call(tool, arguments);
+        assert_eq!(result["ok"], false, "{result:#}");
+        result["error"].take()
+    }
+}
+
+pub fn program() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_handfast"))
+}
+
+/// The root of the repository.
+pub fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// The Python with the official MCP client, which `cargo xtask test` installs.
+pub fn python_with_mcp() -> PathBuf {
+    let python = repository().join("target/test-tools/venv/bin/python");
+    assert!(python.exists(), "{} is missing: `cargo xtask test` installs it", python.display());
+    python
+}
+
+fn finished(output: Output) -> Run {
+    Run {
+        code: output.status.code().unwrap_or(-1),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}

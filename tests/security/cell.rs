@@ -1,0 +1,112 @@
+//! A command sees its workspace and the system, and nothing else of the machine.
+
+use std::net::TcpListener;
+
+use serde_json::{Value, json};
+
+use crate::harness::Fixture;
+
+/// Runs a command with every question answered yes; its output.
+#[track_caller]
+fn run(fixture: &Fixture, command: &str) -> Value {
+    fixture.data("shell_execute", json!({ "command": command }))
+}
+
+#[track_caller]
+fn stdout(fixture: &Fixture, command: &str) -> String {
+    run(fixture, command)["stdout"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn the_home_and_everything_beside_the_workspace_are_absent() {
+    let fixture = Fixture::with_files(&[("control.txt", "control")]);
+    std::fs::write(fixture.home().join("id_rsa"), "private").unwrap();
+    std::fs::write(fixture.outside().join("beside.txt"), "beside").unwrap();
+    let tried = format!(
+        "cat control.txt; cat {}/id_rsa {}/beside.txt ../beside.txt /etc/shadow; ls -A {}",
+        fixture.home().display(),
+        fixture.outside().display(),
+        fixture.outside().display(),
+    );
+    let seen = run(&fixture, &tried);
+    assert_eq!(seen["stdout"], "controlworkspace\n", "{seen:#}");
+}
+
+#[test]
+fn the_host_cannot_be_reached_over_the_network() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let fixture = Fixture::new();
+    let connect = |port: u16| {
+        format!("(exec 3<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null && echo reached || echo refused")
+    };
+    // The control: the same attempt outside a cell.
+    let outside = std::process::Command::new("bash").args(["-c", &connect(port)]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&outside.stdout), "reached\n");
+    assert_eq!(stdout(&fixture, &connect(port)), "refused\n");
+}
+
+#[test]
+fn denied_files_are_absent_in_the_cell_at_any_depth() {
+    let fixture = Fixture::with_files(&[
+        (".env", "KEY=secret"),
+        ("deep/er/server.key", "secret"),
+        ("deep/er/plain.txt", "plain"),
+        (".env.example", "KEY="),
+    ]);
+    let seen = stdout(
+        &fixture,
+        "cat .env deep/er/server.key deep/er/plain.txt .env.example 2>/dev/null; grep -r secret . 2>/dev/null; true",
+    );
+    assert_eq!(seen, "plainKEY=");
+}
+
+#[test]
+fn the_environment_of_the_caller_does_not_reach_the_command() {
+    let fixture = Fixture::new();
+    let output = fixture
+        .command()
+        .env("MY_SETTING", "visible?")
+        .env("LD_PRELOAD", "")
+        .env("LANG", "C.UTF-8")
+        .args(["call", "--yes", "shell_execute", r#"{"command": "env"}"#])
+        .output()
+        .unwrap();
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let environment = result["data"]["stdout"].as_str().unwrap();
+    assert!(environment.contains("LANG=C.UTF-8"), "{environment}");
+    for absent in ["MY_SETTING", "LD_PRELOAD", "SSH_AUTH_SOCK"] {
+        assert!(!environment.contains(absent), "{environment}");
+    }
+}
+
+#[test]
+fn no_argument_of_a_call_weakens_the_cell() {
+    let fixture = Fixture::new();
+    for field in ["sandbox", "network", "env", "dangerously_disable_sandbox", "mode", "approved"] {
+        let error = fixture.error("shell_execute", json!({"command": "true", field: true}));
+        assert_eq!(error["code"], "EVALIDATION", "{field}: {error:#}");
+    }
+}
+
+#[test]
+fn files_of_a_command_belong_to_the_owner_of_the_workspace() {
+    use std::os::unix::fs::MetadataExt;
+    let fixture = Fixture::new();
+    assert_eq!(run(&fixture, "echo x > made; mkdir -p folder/sub; id -u")["exit_code"], 0);
+    let owner = |path: &str| std::fs::metadata(fixture.workspace().join(path)).unwrap().uid();
+    assert_eq!(owner("made"), owner("."));
+    assert_eq!(owner("folder/sub"), owner("."));
+}
+
+#[test]
+fn a_command_is_never_root_and_gains_nothing_by_setuid() {
+    let fixture = Fixture::new();
+    let seen = stdout(&fixture, "id -u; grep -E '^(CapEff|CapBnd|NoNewPrivs)' /proc/self/status");
+    let lines: Vec<&str> = seen.lines().collect();
+    assert_ne!(lines[0], "0");
+    let zero =
+        |name: &str| lines.iter().any(|line| line.starts_with(name) && line.ends_with("0000000000000000"));
+    assert!(zero("CapEff") && zero("CapBnd"), "{seen}");
+    assert!(seen.contains("NoNewPrivs:\t1"), "{seen}");
+}
