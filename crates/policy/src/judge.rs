@@ -351,11 +351,13 @@ impl Policy {
                 "`{text}` goes through a folder and back, which a link could lead elsewhere"
             ));
         }
-        let could_deny = self.reads.could_deny(&Spot::of(path, &self.workspace));
-        match could_deny.filter(|_| operand.glob && operand.shows_content) {
-            Some(rule) => Err(format!("`{text}` could stand for a file denied by {rule}")),
-            None => Ok(()),
+        if operand.glob
+            && operand.shows_content
+            && let Some(rule) = self.reads.could_deny(&Spot::of(path, &self.workspace))
+        {
+            return Err(format!("`{text}` could stand for a file denied by {rule}"));
         }
+        Ok(())
     }
 
     /// The rule that is named where no entry of a list is the cause.

@@ -29,7 +29,16 @@ pub(crate) fn dangerous(reached: &Reached, around: Surroundings<'_>) -> Option<S
 fn removal_or_format(script: &Script, around: Surroundings<'_>) -> Option<String> {
     let mut directory = around.directory.to_owned();
     for segment in &script.segments {
+        let mut judged = Vec::new();
         for start in script.starts(segment).filter(|start| !start.inert) {
+            // The words behind the first `rm` of a stretch hold those behind the next one: once is enough, and all is linear.
+            let program = start.words.first().map_or("", |word| base_name(word));
+            if judged.contains(&program) {
+                continue;
+            }
+            if ["chmod", "dd", "rm", "tee"].contains(&program) {
+                judged.push(program);
+            }
             let around = Surroundings { directory: &directory, ..around };
             if let Some(found) = dangerous_command(start.words, around) {
                 return Some(found);
@@ -58,8 +67,9 @@ fn dangerous_command(words: &[String], around: Surroundings<'_>) -> Option<Strin
             })?;
             Some(format!("it removes {target} with all below it"))
         }
-        "find" if removes_all_found(arguments) => {
-            let starts = arguments.iter().take_while(|word| !word.starts_with(['-', '(', '!']));
+        "find" if removes_all_found(arguments.get(..MOST_TESTS).unwrap_or(arguments)) => {
+            let starts =
+                arguments.iter().take(MOST_TESTS).take_while(|word| !word.starts_with(['-', '(', '!']));
             let target = starts.into_iter().find(|target| is_vital(target, around))?;
             Some(format!("it removes {target} with all below it"))
         }
@@ -81,6 +91,9 @@ fn dangerous_command(words: &[String], around: Surroundings<'_>) -> Option<Strin
         _ => None,
     }
 }
+
+/// More arguments of `find` than this are not looked through.
+const MOST_TESTS: usize = 256;
 
 fn is_recursive(arguments: &[String]) -> bool {
     arguments.iter().any(|word| {
@@ -215,6 +228,9 @@ fn fetched_code(script: &Script) -> Option<String> {
     None
 }
 
+/// Longer function bodies are not looked through, in bytes without spaces.
+const LONGEST_BOMB: usize = 512;
+
 /// A function that calls itself at least twice, in the background or in a pipe.
 fn fork_bomb(text: &str) -> Option<String> {
     let text: String = text.chars().filter(|character| !character.is_whitespace()).collect();
@@ -222,8 +238,12 @@ fn fork_bomb(text: &str) -> Option<String> {
     for (at, _) in text.match_indices('{') {
         let (before, body) = text.split_at(at);
         let before = before.strip_suffix("()").unwrap_or(before);
-        let name = before.rsplit([';', '&', '|', '(', ')', '{', '}', '\'', '"']).next().unwrap_or_default();
-        let body = body.get(1..).unwrap_or_default().split('}').next().unwrap_or_default();
+        let name_at = before.char_indices().rev().take(LONGEST_BOMB).last().map_or(0, |(at, _)| at);
+        let name = before.get(name_at..).unwrap_or_default();
+        let name = name.rsplit([';', '&', '|', '(', ')', '{', '}', '\'', '"']).next().unwrap_or_default();
+        let body = body.get(1..).unwrap_or_default();
+        let end = body.bytes().take(LONGEST_BOMB).position(|byte| byte == b'}');
+        let body = end.and_then(|end| body.get(..end)).unwrap_or_default();
         let calls = body.split(['|', '&', ';', '(', ')']).filter(|part| *part == name).count();
         if !name.is_empty() && calls >= 2 && body.contains(['|', '&']) {
             return Some("it is a fork bomb".to_owned());

@@ -11,9 +11,17 @@ use crate::Rule;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CommandRules {
     allowed: HashMap<String, Vec<Prefix>>,
-    denied: HashMap<String, Vec<Prefix>>,
+    denied: HashMap<String, Denials>,
     /// Denied beginnings whose program is a pattern.
     denied_patterns: Vec<Prefix>,
+}
+
+/// Denied beginnings of one program.
+#[derive(Debug, Clone, Default)]
+struct Denials {
+    /// Those whose first operand is a plain word, by that word.
+    by_operand: HashMap<String, Vec<Prefix>>,
+    others: Vec<Prefix>,
 }
 
 #[derive(Debug, Clone)]
@@ -51,7 +59,12 @@ impl CommandRules {
         if program.contains('*') {
             self.denied_patterns.push(prefix);
         } else {
-            self.denied.entry(program).or_default().push(prefix);
+            let denials = self.denied.entry(program).or_default();
+            let operand = prefix.words.iter().skip(1).find(|word| !is_option(word));
+            match operand.filter(|word| !word.contains('*')) {
+                Some(word) => denials.by_operand.entry(word.clone()).or_default().push(prefix),
+                None => denials.others.push(prefix),
+            }
         }
         Ok(())
     }
@@ -76,13 +89,39 @@ impl CommandRules {
         }
         reached.starts().find_map(|start| {
             let program = base_name(start.words.first()?);
-            let named = self.denied.get(program).map(Vec::as_slice).unwrap_or_default();
+            let named = self.denied.get(program).and_then(|denials| denials.find(start.words));
             let prefix =
-                named.iter().chain(&self.denied_patterns).find(|prefix| denies(prefix, start.words))?;
+                named.or_else(|| self.denied_patterns.iter().find(|prefix| denies(prefix, start.words)))?;
             let shown = start.words.get(..prefix.words.len()).unwrap_or(start.words).join(" ");
             Some((&prefix.rule, shown))
         })
     }
+}
+
+impl Denials {
+    fn find(&self, words: &[String]) -> Option<&Prefix> {
+        let arguments = words.get(1..).unwrap_or_default();
+        let mut named = first_operands(arguments).filter_map(|word| self.by_operand.get(word)).flatten();
+        named
+            .find(|prefix| denies(prefix, words))
+            .or_else(|| self.others.iter().find(|prefix| denies(prefix, words)))
+    }
+}
+
+fn is_option(word: &str) -> bool {
+    word.len() > 1 && word.starts_with('-')
+}
+
+/// The words that may be the first operand: options are passed over, and one word behind each, which may be its value.
+fn first_operands(arguments: &[String]) -> impl Iterator<Item = &String> {
+    let mut after_option = false;
+    let certain = arguments.iter().take(MOST_ARGUMENTS).position(|word| {
+        let is_operand = !is_option(word) && !after_option;
+        after_option = is_option(word);
+        is_operand
+    });
+    let end = certain.map_or(MOST_ARGUMENTS, |position| position + 1).min(arguments.len());
+    arguments.iter().take(end).filter(|word| !is_option(word))
 }
 
 fn words_of(entry: &str) -> Result<Vec<String>, String> {
@@ -105,7 +144,7 @@ fn denies(prefix: &Prefix, words: &[String]) -> bool {
     }
     let arguments = arguments.get(..MOST_ARGUMENTS).unwrap_or(arguments);
     let (options, operands): (Vec<&String>, Vec<&String>) =
-        patterns.iter().partition(|pattern| pattern.starts_with('-') && pattern.len() > 1);
+        patterns.iter().partition(|pattern| is_option(pattern));
     options.iter().all(|option| has_option(arguments, option)) && has_operands(arguments, &operands)
 }
 
@@ -138,7 +177,7 @@ fn has_operands(arguments: &[String], patterns: &[&String]) -> bool {
     patterns.iter().enumerate().all(|(position, pattern)| {
         let mut after_option = false;
         for word in arguments.by_ref() {
-            if word.starts_with('-') && word.len() > 1 {
+            if is_option(word) {
                 after_option = true;
             } else if word_matches(pattern, word) {
                 return true;

@@ -135,15 +135,37 @@ pub(super) fn is_interpreter(program: &str) -> bool {
     is_shell(program) || code_options(program).is_some()
 }
 
-/// Whether the interpreter's arguments hold code. For a shell see [`shell_script`].
+/// More words than this before the first operand are not looked through.
+const MOST_OPTIONS: usize = 256;
+
+/// The arguments before the first operand: options, and words behind one, which may be its value.
+fn options(arguments: &[String]) -> &[String] {
+    let mut after_option = false;
+    let operand = arguments.iter().take(MOST_OPTIONS).position(|word| {
+        let is_option = word.starts_with(['-', '+']);
+        let is_operand = !is_option && !after_option;
+        after_option = is_option;
+        is_operand
+    });
+    // The first operand may itself be `eval`, as in `deno eval CODE`.
+    let end = operand.map_or(MOST_OPTIONS, |position| position + 1).min(arguments.len());
+    arguments.get(..end).unwrap_or(arguments)
+}
+
+/// Whether the interpreter's arguments hold code, or are too many to tell. For a shell see [`shell_script`].
 pub(super) fn has_inline_code(words: &[String]) -> bool {
     let Some((program, arguments)) = words.split_first() else { return false };
     if SCRIPTED.contains(&base_name(program)) {
         return true;
     }
-    let Some(options) = code_options(program) else { return false };
-    arguments.iter().any(|word| {
-        options.iter().any(|option| {
+    let (code, shell) = (code_options(program), is_shell(program));
+    let options = if code.is_some() || shell { options(arguments) } else { return false };
+    if options.len() == MOST_OPTIONS {
+        return true;
+    }
+    let python = base_name(program).starts_with("py");
+    let holds_code = |word: &String| {
+        code.unwrap_or_default().iter().any(|option| {
             // `-c` may be the last letter of a cluster, and may have the code attached.
             word.starts_with(option)
                 || match option.strip_prefix('-') {
@@ -151,7 +173,8 @@ pub(super) fn has_inline_code(words: &[String]) -> bool {
                     _ => false,
                 }
         })
-    })
+    };
+    options.iter().take_while(|word| !(python && *word == "-m")).any(holds_code)
 }
 
 /// The line that a shell's `-c` takes.
@@ -160,8 +183,8 @@ pub(super) fn shell_script(words: &[String]) -> Option<&str> {
     if !is_shell(program) {
         return None;
     }
-    let position = arguments.iter().position(|word| is_cluster(word) && word.contains('c'))?;
-    let mut rest = arguments.get(position + 1..)?.iter();
+    let position = options(arguments).iter().position(|word| is_cluster(word) && word.contains('c'))?;
+    let mut rest = arguments.get(position + 1..)?.iter().take(MOST_OPTIONS);
     // `bash -c -- LINE` and `bash -c -x LINE`: the line is the first word that is no option.
     rest.find(|word| !word.starts_with(['-', '+'])).map(String::as_str)
 }
@@ -204,12 +227,20 @@ mod tests {
 
     #[test]
     fn inline_code_is_found_in_clusters_and_attached() {
-        for line in
-            ["python3 -c x", "/usr/bin/python3.12 -Ic x", "node -e x", "perl -ne x", "ruby -ex", "awk x f"]
-        {
+        for line in [
+            "python3 -c x",
+            "/usr/bin/python3.12 -Ic x",
+            "node -e x",
+            "perl -ne x",
+            "ruby -ex",
+            "awk x f",
+            "deno eval x",
+        ] {
             assert!(has_inline_code(&words(line)), "{line}");
         }
-        for line in ["python3 x.py", "node server.js", "pythonista -c x", "ls -c"] {
+        for line in
+            ["python3 x.py -c y", "python3 -m pytest -c x", "node server.js", "pythonista -c x", "ls -c"]
+        {
             assert!(!has_inline_code(&words(line)), "{line}");
         }
     }

@@ -123,17 +123,20 @@ impl Reached {
             Script { text: text.to_owned(), segments, understood: true, feeds_an_interpreter: false };
         let mut inner: Vec<String> = Vec::new();
         for segment in &script.segments {
+            if segment.words.first().is_some_and(|word| WRAPPERS.contains(&base_name(word))) {
+                // `env -S 'git rm x'`, `ssh host 'git rm x'`, `watch 'git rm x'`.
+                let texts = segment.words.iter().filter(|word| word.contains([' ', '\t', '\n', ';']));
+                inner.extend(texts.cloned());
+            }
+            // What a first `eval` takes holds what a second one does.
+            if let Some(start) =
+                script.starts(segment).find(|start| start.words.first().is_some_and(|word| word == "eval"))
+            {
+                inner.push(start.words.get(1..).unwrap_or_default().join(" "));
+            }
             for Start { words, .. } in script.starts(segment) {
                 let program = words.first().map_or("", |word| base_name(word));
                 inner.extend(shell_script(words).map(str::to_owned));
-                if program == "eval" {
-                    inner.push(words.get(1..).unwrap_or_default().join(" "));
-                }
-                if WRAPPERS.contains(&program) {
-                    // `env -S 'git rm x'`, `ssh host 'git rm x'`, `watch 'git rm x'`.
-                    let texts = words.iter().filter(|word| word.contains([' ', '\t', '\n', ';']));
-                    inner.extend(texts.cloned());
-                }
                 if has_inline_code(words) {
                     self.hide(format!("`{program}` runs code that stands in the line"));
                 }

@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 
 use globset::{Candidate, Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 
-use super::overlap::may_overlap;
+use super::overlap::{GlobPath, may_overlap};
 use super::pattern::{Anchor, Pattern};
 use crate::{PolicyError, Rule};
 
@@ -144,8 +144,9 @@ impl PathList {
 
     /// A rule that could hold for something that a shell's glob stands for.
     pub(crate) fn could_hold(&self, glob: &Spot<'_>) -> Option<&Rule> {
-        let positive = self.entries.iter().filter(|entry| !entry.pattern.negated);
-        positive.into_iter().find(|entry| may_overlap(&entry.pattern, glob)).map(|entry| &entry.rule)
+        let glob = GlobPath::of(glob);
+        let mut positive = self.entries.iter().filter(|entry| !entry.pattern.negated);
+        positive.find(|entry| may_overlap(&entry.pattern, &glob)).map(|entry| &entry.rule)
     }
 
     /// The folders outside the workspace that the list names, each with whether it names all below it.

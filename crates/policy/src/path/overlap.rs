@@ -3,38 +3,51 @@
 //! This is asked before a command with a glob counts as read-only, so it errs on the side of yes.
 //! It does not decide what a rule matches: `list` does.
 
+use std::path::{Component, Path};
+
 use super::list::Spot;
 use super::pattern::{Anchor, Pattern};
 
+/// A shell's glob in its components, absolute and relative to the workspace.
+pub(super) struct GlobPath {
+    absolute: Vec<String>,
+    relative: Option<Vec<String>>,
+}
+
+impl GlobPath {
+    pub(super) fn of(spot: &Spot<'_>) -> Self {
+        Self { absolute: names(spot.absolute), relative: spot.relative.map(names) }
+    }
+}
+
+fn names(path: &Path) -> Vec<String> {
+    let normal = path.components().filter_map(|component| match component {
+        Component::Normal(name) => Some(name.to_string_lossy().into_owned()),
+        _ => None,
+    });
+    normal.collect()
+}
+
 /// Whether some path could be matched by both. A glob below a folder that the rule matches counts too.
-pub(super) fn may_overlap(pattern: &Pattern, glob: &Spot<'_>) -> bool {
-    let components = |path: &std::path::Path| -> Vec<String> {
-        path.components()
-            .filter_map(|component| match component {
-                std::path::Component::Normal(name) => Some(name.to_string_lossy().into_owned()),
-                _ => None,
-            })
-            .collect()
-    };
-    let rule: Vec<&str> = pattern.components.iter().map(String::as_str).collect();
-    let path = match (pattern.anchor, glob.relative) {
+pub(super) fn may_overlap(pattern: &Pattern, glob: &GlobPath) -> bool {
+    let rule = pattern.components.as_slice();
+    let path = match (pattern.anchor, &glob.relative) {
         (Anchor::Workspace, None) => return false,
-        (Anchor::Workspace | Anchor::Floating, Some(relative)) => components(relative),
-        (Anchor::Root, _) | (Anchor::Floating, None) => components(glob.absolute),
+        (Anchor::Workspace | Anchor::Floating, Some(relative)) => relative,
+        (Anchor::Root, _) | (Anchor::Floating, None) => &glob.absolute,
     };
-    let path: Vec<&str> = path.iter().map(String::as_str).collect();
     if pattern.anchor == Anchor::Floating {
-        (0..path.len()).any(|start| path.get(start..).is_some_and(|rest| paths_overlap(&rule, rest)))
+        (0..path.len()).any(|start| path.get(start..).is_some_and(|rest| paths_overlap(rule, rest)))
     } else {
-        paths_overlap(&rule, &path)
+        paths_overlap(rule, path)
     }
 }
 
 /// Component by component; the rule may be used up first, because a folder covers all below it.
-fn paths_overlap(rule: &[&str], path: &[&str]) -> bool {
+fn paths_overlap(rule: &[String], path: &[String]) -> bool {
     match (rule.split_first(), path.split_first()) {
         (None, _) => true,
-        (Some((&"**", rest)), _) => {
+        (Some((first, rest)), _) if first == "**" => {
             paths_overlap(rest, path)
                 || path.split_first().is_some_and(|(_, below)| paths_overlap(rule, below))
         }
@@ -42,9 +55,20 @@ fn paths_overlap(rule: &[&str], path: &[&str]) -> bool {
         (Some((rule, rules)), Some((name, names))) => {
             // A shell's wildcard never stands for a leading dot.
             let hidden = rule.starts_with('.') && name.starts_with(['*', '?', '[']);
-            !hidden && names_overlap(&simple(rule), &simple(name)) && paths_overlap(rules, names)
+            !hidden && component_overlaps(rule, name) && paths_overlap(rules, names)
         }
     }
+}
+
+/// Whether one name fits both. Most pairs differ before the first wildcard or behind the last one, which is seen at once.
+fn component_overlaps(rule: &str, name: &str) -> bool {
+    const WILD: [u8; 7] = *b"*?[]{}\\";
+    let differ = |(one, two): (u8, u8)| {
+        if WILD.contains(&one) || WILD.contains(&two) { Some(false) } else { (one != two).then_some(true) }
+    };
+    let from_the_front = rule.bytes().zip(name.bytes()).find_map(differ);
+    let from_the_back = rule.bytes().rev().zip(name.bytes().rev()).find_map(differ);
+    from_the_front != Some(true) && from_the_back != Some(true) && names_overlap(&simple(rule), &simple(name))
 }
 
 /// The name's characters; one with classes, braces or escapes becomes `*`, which is the side of yes.
@@ -111,11 +135,14 @@ mod tests {
 
     #[test]
     fn a_rule_for_a_folder_covers_globs_below_it() {
-        assert!(paths_overlap(&["secrets"], &["secrets", "*.txt"]));
-        assert!(paths_overlap(&["**", "*.key"], &["a", "b", "*"]));
-        assert!(!paths_overlap(&[".env.*"], &["*.rs"]));
-        assert!(paths_overlap(&[".env.*"], &[".[e]nv.rs"]));
-        assert!(!paths_overlap(&["secrets", "deep", "x"], &["secrets", "*"]));
-        assert!(!paths_overlap(&["secrets"], &["src", "*.txt"]));
+        let overlap =
+            |rule: &str, path: &str| paths_overlap(&names(Path::new(rule)), &names(Path::new(path)));
+        assert!(overlap("secrets", "secrets/*.txt"));
+        assert!(overlap("**/*.key", "a/b/*"));
+        assert!(overlap(".env.*", ".[e]nv.rs"));
+        assert!(overlap("a[*]b", "a*b"));
+        assert!(!overlap(".env.*", "*.rs"));
+        assert!(!overlap("secrets/deep/x", "secrets/*"));
+        assert!(!overlap("secrets", "src/*.txt"));
     }
 }

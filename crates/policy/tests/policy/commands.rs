@@ -72,7 +72,7 @@ fn the_decision_names_the_part_and_what_would_help() {
 
 #[test]
 fn a_long_hostile_line_is_decided_with_bounded_work() {
-    // Each would take minutes if any step looked at all pairs of words.
+    // A step that looked at all pairs of words would not end before the test does.
     let policy = normal(r#"{"deny_exec_command": ["git rm x", "rm -rf *"]}"#, Mode::SmartAuto);
     let words = ["git ", "rm -r ", "env sh -c ", "$(", "a{b,", ":(){", "/*", "sudo env ", "curl x | ", "-e "];
     for word in words {
