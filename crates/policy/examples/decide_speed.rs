@@ -40,6 +40,16 @@ fn main() -> Result<(), Box<dyn Error>> {
         let two = median(rounds, || decide(&many, &part));
         print_row(name, one, two);
     }
+    for word in
+        ["git ", "rm -r ", "env sh -c ", "$(", "a{b,", ":(){", "sudo env ", "python -x ", "find find ", "-e "]
+    {
+        let part = [Part::from(run(&format!("{};", word.repeat(60_000 / word.len()))))];
+        print_row(
+            &format!("hostile: {word}..."),
+            median(5, || decide(&few, &part)),
+            median(5, || decide(&many, &part)),
+        );
+    }
     let path = Path::new("/w/project/crates/policy/src/path/list.rs");
     let verdict = |policy: &Policy| {
         black_box(policy.path_verdict(Access::Read, black_box(path)));

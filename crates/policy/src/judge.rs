@@ -77,10 +77,7 @@ impl Policy {
         real: Option<&Path>,
         removes: bool,
     ) -> Judgement {
-        let (key, list) = match access {
-            Access::Read => ("deny_read_paths", "allowed_read_paths"),
-            Access::Write => ("deny_write_paths", "allowed_write_paths"),
-        };
+        let list = allow_key(access);
         let mut verdict = self.path_verdict(access, path);
         let mut judged = path;
         let mut denied_removal = removes.then(|| self.removal_denied(path)).flatten();
@@ -97,11 +94,11 @@ impl Policy {
         let shown = judged.display();
         let mut judgement = Judgement {
             part: format!("{verb} {}", path.display()),
-            changes_only_the_workspace: in_workspace,
+            changes_only_the_workspace: in_workspace || access == Access::Read,
             only_reads_a_path: access == Access::Read,
             ..Judgement::default()
         };
-        let hint_for_list = format!("add it to `{list}` of profile `{}`", self.profile);
+        let hint_for_list = self.add_path(access);
         match (denied_removal, verdict) {
             (Some(rule), _) => {
                 judgement.denied = Some(Cause {
@@ -120,7 +117,7 @@ impl Policy {
             (None, PathVerdict::Outside) => {
                 judgement.unlisted = Some(Cause {
                     rule: self.no_entry(list),
-                    reason: format!("{shown}{leads} is not listed in `{list}`, and not denied by `{key}`"),
+                    reason: format!("{shown}{leads} is not listed in `{list}`"),
                     hint: Some(hint_for_list),
                 });
             }
@@ -241,11 +238,11 @@ impl Policy {
                     hint: Some(change_rule(rule)),
                     rule: rule.clone(),
                 });
-            } else if !self.roots.iter().any(|root| directory.starts_with(&root.path)) {
+            } else if !self.in_a_root(directory) {
                 judgement.unlisted = Some(Cause {
                     rule: self.no_entry("allowed_read_paths"),
                     reason: format!("its directory {} lies in no root", directory.display()),
-                    hint: Some(format!("add it to `allowed_read_paths` of profile `{}`", self.profile)),
+                    hint: Some(self.add_path(Access::Read)),
                 });
             }
         }
@@ -336,14 +333,14 @@ impl Policy {
         if matches!(verdict, PathVerdict::Denied(_)) || !certainly_a_path {
             return Ok(());
         }
-        if verdict == PathVerdict::Outside && !is_system_path(path) {
+        if verdict == PathVerdict::Outside && (self.in_a_root(path) || !is_system_path(path)) {
             judgement.unlisted.get_or_insert_with(|| Cause {
                 rule: self.no_entry("allowed_read_paths"),
                 reason: format!(
                     "`{text}` is {}, which is not listed in `allowed_read_paths`",
                     path.display()
                 ),
-                hint: Some(format!("add it to `allowed_read_paths` of profile `{}`", self.profile)),
+                hint: Some(self.add_path(Access::Read)),
             });
         }
         if resolved.through_a_name {
@@ -358,6 +355,21 @@ impl Policy {
             return Err(format!("`{text}` could stand for a file denied by {rule}"));
         }
         Ok(())
+    }
+
+    /// Whether the cell shows the path as a part of a root, even where the root lies below a system folder such as `/tmp`.
+    fn in_a_root(&self, path: &Path) -> bool {
+        self.roots.iter().any(|root| path.starts_with(&root.path))
+    }
+
+    /// How to list a path. A list that is named no longer stands for the workspace, which is easily overlooked.
+    fn add_path(&self, access: Access) -> String {
+        let rules = match access {
+            Access::Read => &self.reads,
+            Access::Write => &self.writes,
+        };
+        let beside = if rules.allowed.workspace { ", beside `.` for the workspace" } else { "" };
+        format!("list it in `{}` of profile `{}`{beside}", allow_key(access), self.profile)
     }
 
     /// The rule that is named where no entry of a list is the cause.
@@ -383,6 +395,13 @@ fn is_system_path(path: &Path) -> bool {
         }))
         || path.starts_with("/dev/fd");
     !leads_elsewhere && SYSTEM_FOLDERS.iter().any(|folder| path.starts_with(folder))
+}
+
+fn allow_key(access: Access) -> &'static str {
+    match access {
+        Access::Read => "allowed_read_paths",
+        Access::Write => "allowed_write_paths",
+    }
 }
 
 fn change_rule(rule: &Rule) -> String {

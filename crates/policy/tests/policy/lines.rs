@@ -199,6 +199,12 @@ fn line_8_passes_what_can_be_undone() {
     let listed_outside =
         normal(r#"{"undoable": "pass", "allowed_write_paths": [".", "/srv/x"]}"#, Mode::SmartAuto);
     assert_eq!(ask(&listed_outside, write("/srv/x/y"), true, false), "pass 7");
+    let both = [read("/srv/x/y"), write("x")].map(Part::from);
+    let reads_outside =
+        normal(r#"{"undoable": "pass", "allowed_read_paths": [".", "/srv/x"]}"#, Mode::SmartAuto);
+    let level = Level::Moderate;
+    let request = Request { tool: "t", level, parts: &both, undoable_in_force: true, background: false };
+    assert_eq!(short(&reads_outside.decide(&request)), "pass 8");
     let table = normal(r#"{"undoable": "table"}"#, Mode::SmartAuto);
     assert_eq!(ask(&table, run("make"), true, false), "check 9");
 }

@@ -125,3 +125,25 @@ fn a_pattern_with_escaped_characters_means_them() {
     assert!(is_denied(&policy, "?"));
     assert!(!is_denied(&policy, "axb"));
 }
+
+#[test]
+fn a_workspace_below_a_system_folder_is_no_system_folder() {
+    let setup = policy::Setup {
+        sources: &[user(r#"{"normal": {"allowed_read_paths": ["./src"]}}"#)],
+        profile: "normal",
+        mode: None,
+        dialect: policy::Dialect::default(),
+        workspace: Path::new("/tmp/project"),
+        home: None,
+        protected: &[],
+    };
+    let policy = Policy::compile(&setup).unwrap();
+    let ask = |line: &str| {
+        let command = tool::CommandLine::Shell(line.to_owned());
+        let effect = tool::Effect::Run { command, directory: "/tmp/project".into() };
+        short(&decide(&policy, tool::Level::Destructive, effect))
+    };
+    assert_eq!(ask("cat /tmp/project/README.md"), "check 6");
+    assert_eq!(ask("cat /tmp/project/src/x"), "pass 7");
+    assert_eq!(ask("cat /tmp/other"), "pass 7");
+}
