@@ -1,18 +1,19 @@
 """An agent at work on a real repository, through the official MCP client.
 
 Prints one JSON object: what it saw at each step. The test beside it judges that.
-Arguments: the program, the workspace, the state folder, the home folder.
+Arguments: the program, the workspace, the state folder, the home folder, the era of the protocol (`legacy` or `auto`).
 """
 
 import asyncio
 import json
+import os
 import sys
 
 from mcp import Client, StdioServerParameters, types
 
 
 async def main() -> None:
-    program, workspace, state, home = sys.argv[1:]
+    program, workspace, state, home, era = sys.argv[1:]
     asked: list[str] = []
 
     async def allow_once(context, params: types.ElicitRequestParams) -> types.ElicitResult:
@@ -20,15 +21,13 @@ async def main() -> None:
         choices = params.requested_schema["properties"]["decision"]["enum"]
         return types.ElicitResult(action="accept", content={"decision": choices[0]})
 
-    import os
-
     server = StdioServerParameters(
         command=program,
         args=["--workspace", workspace, "--state", state, "mcp"],
         env={"HOME": home, "PATH": os.environ["PATH"]},
     )
     seen: dict[str, object] = {}
-    async with Client(server, elicitation_callback=allow_once) as client:
+    async with Client(server, mode=era, elicitation_callback=allow_once) as client:
         tools = await client.list_tools()
         seen["tools"] = [tool.name for tool in tools.tools]
 

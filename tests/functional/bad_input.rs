@@ -207,17 +207,19 @@ fn a_full_disk_is_said_and_the_old_file_stays_whole() {
         shift
         exec "$@"
     "#;
-    let big = json!({"path": "a.txt", "content": "x".repeat(200_000)}).to_string();
+    let arguments = fixture.outside().join("arguments.json");
+    std::fs::write(&arguments, json!({"path": "a.txt", "content": "x".repeat(200_000)}).to_string()).unwrap();
     let output = Command::new("unshare")
         .args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"])
         .arg(fixture.outside())
-        .args(["sh", "-c", r#""$0" "$@"; echo; cat "$3/a.txt""#])
+        .args(["sh", "-c", r#""$0" "$@"; echo; cat "$2/a.txt""#])
         .arg(crate::harness::program())
         .arg("--workspace")
         .arg(fixture.workspace())
         .arg("--state")
         .arg(fixture.state())
-        .args(["call", "--yes", "file_write", &big])
+        .args(["call", "--yes", "file_write", "-"])
+        .stdin(std::fs::File::open(arguments).unwrap())
         .output()
         .unwrap();
     let text = String::from_utf8_lossy(&output.stdout);

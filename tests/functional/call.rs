@@ -142,7 +142,20 @@ fn tools_lists_every_tool_with_its_schemas() {
     let fixture = Fixture::new();
     let tools = fixture.run(&["tools", "--json"]).json();
     let names: Vec<_> = tools.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
-    insta::assert_compact_json_snapshot!(names, @"");
+    assert_eq!(
+        names,
+        [
+            "file_read",
+            "file_write",
+            "file_list",
+            "file_search",
+            "file_delete",
+            "file_move",
+            "shell_execute",
+            "output_read",
+            "self_list_capabilities",
+        ]
+    );
     for tool in tools.as_array().unwrap() {
         assert_eq!(tool["input_schema"]["type"], "object", "{tool:#}");
         assert_eq!(tool["output_schema"]["type"], "object", "{tool:#}");

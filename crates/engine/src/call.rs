@@ -117,8 +117,12 @@ impl Call {
     }
 
     /// The question to a human.
-    pub(crate) fn approval(&self, decision: &Decision, place: &Place) -> Approval {
-        let effects: Vec<String> = self.effects.iter().map(|part| reach::line(part, place)).collect();
+    pub(crate) fn approval(&self, decision: &Decision, place: &Place, redactor: &Redactor) -> Approval {
+        let shown = |part: &Part| {
+            let line = reach::line(part, place);
+            redactor.text(&line).unwrap_or(line)
+        };
+        let effects: Vec<String> = self.effects.iter().map(shown).collect();
         // What cannot be taken back and what looks dangerous is asked about every single time.
         let once_only = decision.level == Level::Critical || decision.line == Line::Dangerous;
         let session_covers = (!once_only)

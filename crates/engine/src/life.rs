@@ -102,7 +102,7 @@ impl Engine {
         else {
             return Ok(());
         };
-        let approval = call.approval(decision, &self.place);
+        let approval = call.approval(decision, &self.place, &self.redactor);
         let by = if self.grants.covers(&call.session, &call.scope()) {
             "an approval for this session".to_owned()
         } else {
@@ -170,7 +170,7 @@ impl Engine {
         }
         let leaves = call.effects.iter().any(|part| part.effect.leaves_the_machine());
         let durability = if leaves { Durability::Flushed } else { Durability::Committed };
-        let row = record::row(Kind::Intent, call, self.clock.now());
+        let row = record::row(Kind::Intent, call, &self.redactor, self.clock.now());
         self.store.audit().append(row, durability).await.map_err(|error| {
             ToolError::new(
                 Code::Runtime,
@@ -285,7 +285,7 @@ impl Engine {
 
     async fn record_outcome(&self, call: &Call, outcome: Outcome) -> Outcome {
         let kind = if call.intent_recorded { Kind::Outcome } else { Kind::Call };
-        let mut row = record::row(kind, call, self.clock.now());
+        let mut row = record::row(kind, call, &self.redactor, self.clock.now());
         record::add_outcome(&mut row, call, &outcome);
         // Only a read that worked may be recorded behind its answer.
         let behind = matches!(&outcome, Outcome::Ok(_)) && !call.intent_recorded;

@@ -18,11 +18,12 @@ const NAME_CHARACTERS: usize = 100;
 const PLAN_BYTES: usize = 256 * 1024;
 
 /// The row of a call as far as it has come.
-pub(crate) fn row(kind: Kind, call: &Call, now: Timestamp) -> AuditRow {
-    let tool: String = call.tool.chars().take(NAME_CHARACTERS).collect();
+pub(crate) fn row(kind: Kind, call: &Call, redactor: &Redactor, now: Timestamp) -> AuditRow {
+    let tool = redactor.text(&call.tool).unwrap_or_else(|| call.tool.clone());
+    let tool: String = tool.chars().take(NAME_CHARACTERS).collect();
     let mut row = AuditRow::new(kind, now, &call.id.0, call.door.as_str(), call.dialect, &tool);
     row.session = Some(call.session.0.clone());
-    row.plan = Some(plan(call));
+    row.plan = Some(plan(call, redactor));
     row.decision = call.decision.as_ref().map(|decision| decision.verdict.as_str().to_owned());
     row.rule = call.decision.as_ref().map(|decision| decision.rule.to_string());
     row.approved_by.clone_from(&call.approved_by);
@@ -43,18 +44,14 @@ pub(crate) fn add_outcome(row: &mut AuditRow, call: &Call, outcome: &Outcome) {
     row.effect = Some(effect.as_str().to_owned());
 }
 
-fn plan(call: &Call) -> String {
-    let plan = json!({
-        "arguments": call.noted_arguments,
-        "arguments_blake3": call.arguments_digest,
-        "effects": call.effects,
-    })
-    .to_string();
-    if plan.len() <= PLAN_BYTES {
-        return plan;
+fn plan(call: &Call, redactor: &Redactor) -> String {
+    let mut plan = json!({ "arguments": call.noted_arguments, "effects": call.effects });
+    redactor.value(&mut plan["effects"]);
+    let text = plan.to_string();
+    if text.len() <= PLAN_BYTES {
+        return text;
     }
-    json!({ "arguments_blake3": call.arguments_digest, "effects": call.effects.len(), "left_out": plan.len() })
-        .to_string()
+    json!({ "effects": call.effects.len(), "left_out_bytes": text.len() }).to_string()
 }
 
 /// The BLAKE3 hash of a value's JSON, hexadecimal.

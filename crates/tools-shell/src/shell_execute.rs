@@ -39,6 +39,9 @@ pub struct Output {
     timed_out: bool,
 }
 
+/// What the kernel takes as one argument of a program (`MAX_ARG_STRLEN`, binfmts.h), without its final NUL.
+const LONGEST_COMMAND: usize = 131_071;
+
 impl Tool for ShellExecute {
     type Args = Args;
     type Output = Output;
@@ -69,6 +72,11 @@ impl Tool for ShellExecute {
         }
         if args.command.contains('\0') {
             return Err(ToolError::validation("command", "the command holds a NUL byte"));
+        }
+        if args.command.len() > LONGEST_COMMAND {
+            let problem = format!("the command is longer than the limit of {LONGEST_COMMAND} bytes");
+            return Err(ToolError::validation("command", problem)
+                .hint("write it to a file with file_write, then run that file"));
         }
         let directory = match &args.working_directory {
             Some(directory) => place.resolve("working_directory", directory)?,
