@@ -199,6 +199,7 @@ impl<C: Calls> Handler<C> {
             None => Arc::new(Unasked),
         };
         let request = CallRequest {
+            cache: false,
             tool: request.name.into_owned(),
             arguments: Value::Object(request.arguments.unwrap_or_default()),
             caller: Caller {
