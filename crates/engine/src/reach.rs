@@ -60,9 +60,12 @@ impl Reach {
     }
 }
 
-/// Where the path of an effect really leads, if that is elsewhere.
+/// Where the path of an effect, or the directory of a command, really leads, if that is elsewhere.
 fn real(effect: &Effect) -> Option<PathBuf> {
-    let (_, named) = effect.path()?;
+    let named = match effect {
+        Effect::Run { directory, .. } => directory,
+        other => other.path()?.1,
+    };
     // Removing or moving acts on a link itself; everything else on what it leads to.
     let last = if matches!(effect, Effect::Delete { .. }) { LastLink::Keep } else { LastLink::Follow };
     // A path that cannot be followed is judged by its name; the tool will meet the same error.
@@ -127,7 +130,7 @@ pub(crate) fn line(part: &Part, place: &Place) -> String {
                 tool::CommandLine::Shell(line) => line.clone(),
                 tool::CommandLine::Argv(words) => format!("{words:?}"),
             };
-            format!("run {command}\n  in {}", place.show(directory))
+            format!("run in {}: {command}", place.show(directory))
         }
         Effect::Connect { host, port, method } => {
             let method = method.as_deref().map(|method| format!("{method} to ")).unwrap_or_default();

@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -9,12 +10,14 @@ use engine::{Answer, Approval, Asker};
 use tool::{BoxFuture, Progress};
 
 /// Asks on the controlling terminal, whatever standard input and output are.
-pub(crate) struct TerminalAsker;
+pub(crate) struct TerminalAsker {
+    line: Option<Arc<ProgressLine>>,
+}
 
 impl TerminalAsker {
-    /// The asker, where there is a terminal.
-    pub(crate) fn open() -> Option<Self> {
-        terminal().ok().map(|_| Self)
+    /// The asker, where there is a terminal. The line is still while a question waits for its answer.
+    pub(crate) fn open(line: Option<Arc<ProgressLine>>) -> Option<Self> {
+        terminal().ok().map(|_| Self { line })
     }
 }
 
@@ -26,8 +29,11 @@ impl Asker for TerminalAsker {
     fn ask<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
         let approval = approval.clone();
         Box::pin(async move {
+            let _still = self.line.as_ref().map(|line| line.still());
             // The read blocks until a line is typed, so it has a thread of its own; Ctrl-C ends the wait from outside.
+            let unanswered = Unanswered;
             let asked = tokio::task::spawn_blocking(move || ask(&approval)).await;
+            std::mem::forget(unanswered);
             let hint = || "the question could not be put on the terminal".to_owned();
             match asked {
                 Ok(Ok(answer)) => answer,
@@ -35,6 +41,17 @@ impl Asker for TerminalAsker {
                 Err(_) => Answer::Nobody { hint: hint() },
             }
         })
+    }
+}
+
+/// Ends the line of a question that is given up, so that what follows stands on a line of its own.
+struct Unanswered;
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        if let Ok(mut terminal) = terminal() {
+            let _ = terminal.write_all(b"\n");
+        }
     }
 }
 
@@ -89,7 +106,24 @@ impl Asker for YesAsker {
 /// A line on standard error that shows what a long call does. Nothing where that is no terminal.
 pub(crate) struct ProgressLine {
     started: Instant,
-    shown: Mutex<Option<Instant>>,
+    state: Mutex<LineState>,
+    still: AtomicBool,
+}
+
+#[derive(Default)]
+struct LineState {
+    drawn: Option<Instant>,
+    /// What the call itself said last.
+    said: String,
+}
+
+/// Keeps the line from being drawn.
+pub(crate) struct Still<'a>(&'a ProgressLine);
+
+impl Drop for Still<'_> {
+    fn drop(&mut self) {
+        self.0.still.store(false, Ordering::SeqCst);
+    }
 }
 
 /// A call that is done sooner shows nothing.
@@ -102,20 +136,42 @@ const MESSAGE: usize = 60;
 impl ProgressLine {
     /// The line, where standard error is a terminal.
     pub(crate) fn new() -> Option<Arc<Self>> {
-        io::stderr()
-            .is_terminal()
-            .then(|| Arc::new(Self { started: Instant::now(), shown: Mutex::new(None) }))
+        io::stderr().is_terminal().then(|| {
+            Arc::new(Self { started: Instant::now(), state: Mutex::default(), still: AtomicBool::new(false) })
+        })
     }
 
     /// Shows the time that has passed, also where the call itself reports nothing.
     pub(crate) fn tick(&self) {
-        self.report(0, None, "");
+        self.draw(|_| ());
+    }
+
+    fn draw(&self, change: impl FnOnce(&mut String)) {
+        let now = Instant::now();
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut state.said);
+        let early = now.duration_since(self.started) < PATIENCE;
+        let soon = state.drawn.is_some_and(|last| now.duration_since(last) < PACE);
+        if early || soon || self.still.load(Ordering::SeqCst) {
+            return;
+        }
+        state.drawn = Some(now);
+        let seconds = now.duration_since(self.started).as_secs();
+        // The line is a courtesy: where it cannot be drawn, the call goes on.
+        let _ = write!(io::stderr(), "\r\x1b[K{seconds} s  {}", state.said);
+        let _ = io::stderr().flush();
+    }
+
+    /// Removes the line until the value returned is gone.
+    fn still(&self) -> Still<'_> {
+        self.still.store(true, Ordering::SeqCst);
+        self.clear();
+        Still(self)
     }
 
     /// Removes the line.
     pub(crate) fn clear(&self) {
-        if self.shown.lock().unwrap_or_else(PoisonError::into_inner).take().is_some() {
-            // The line is a courtesy: where it cannot be drawn, the call goes on.
+        if self.state.lock().unwrap_or_else(PoisonError::into_inner).drawn.take().is_some() {
             let _ = write!(io::stderr(), "\r\x1b[K");
         }
     }
@@ -123,24 +179,13 @@ impl ProgressLine {
 
 impl Progress for ProgressLine {
     fn report(&self, done: u64, total: Option<u64>, message: &str) {
-        let now = Instant::now();
-        if now.duration_since(self.started) < PATIENCE {
-            return;
-        }
-        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        if shown.is_some_and(|last| now.duration_since(last) < PACE) {
-            return;
-        }
-        *shown = Some(now);
-        let seconds = now.duration_since(self.started).as_secs();
-        let amount = match (done, total) {
-            (0, _) => String::new(),
-            (done, None) => format!("  {done} bytes"),
-            (done, Some(total)) => format!("  {done} of {total}"),
-        };
-        let message: String = printable(message).chars().take(MESSAGE).collect();
-        let _ = write!(io::stderr(), "\r\x1b[K{seconds} s{amount}  {message}");
-        let _ = io::stderr().flush();
+        self.draw(|said| {
+            let message: String = printable(message).chars().take(MESSAGE).collect();
+            *said = match total {
+                None => format!("{done} bytes  {message}"),
+                Some(total) => format!("{done} of {total}  {message}"),
+            };
+        });
     }
 }
 

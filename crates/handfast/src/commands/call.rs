@@ -31,7 +31,7 @@ pub(super) fn run(global: &Global, call: &CallArgs, yes: bool) -> Result<ExitCod
             session: composed.session.clone(),
             door: Door::CommandLine,
             dialect: "handfast",
-            asker: asker(global, yes),
+            asker: asker(global, yes, line.clone()),
         },
         stop: stop.clone(),
         progress: match &line {
@@ -92,11 +92,11 @@ fn restore_default_interrupt() {
     });
 }
 
-fn asker(global: &Global, yes: bool) -> Arc<dyn Asker> {
+fn asker(global: &Global, yes: bool, line: Option<Arc<ProgressLine>>) -> Arc<dyn Asker> {
     if yes {
         return Arc::new(YesAsker);
     }
-    match TerminalAsker::open().filter(|_| !global.no_input) {
+    match TerminalAsker::open(line).filter(|_| !global.no_input) {
         Some(terminal) => Arc::new(terminal),
         None => Arc::new(NoAsker {
             hint:
