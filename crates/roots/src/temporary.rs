@@ -48,8 +48,8 @@ impl Temporary {
         let mode = Mode::from_raw_mode(0o666);
         match openat(folder, ".", OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, mode) {
             Ok(file) => {
-                // A lock on a file without a name is always free.
-                flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+                // The lock of a file without a name is free.
+                lock(&file)?;
                 Ok(Self { file: File::from(file), folder: kept, name: None })
             }
             // Not every file system can, and older kernels say it in several ways.
@@ -65,7 +65,7 @@ impl Temporary {
         let (name, file) = claim(folder, |name| {
             let file = openat(folder, name, flags, Mode::from_raw_mode(0o666))?;
             // Until it is locked, another writer may take it for abandoned and remove it.
-            flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| Errno::EXIST)?;
+            lock(&file)?;
             let there = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).map_err(|_| Errno::EXIST)?;
             if same(&there, &fstat(&file)?) { Ok(file) } else { Err(Errno::EXIST) }
         })?;
@@ -109,6 +109,16 @@ impl Drop for Temporary {
             // Where this fails, the next writer removes it: its lock ends with the descriptor.
             let _ = unlinkat(&self.folder, name, AtFlags::empty());
         }
+    }
+}
+
+/// Marks a file as being written; EEXIST where another writer has just taken it for abandoned, and will remove it.
+fn lock(file: &OwnedFd) -> rustix::io::Result<()> {
+    match flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Err(Errno::WOULDBLOCK) => Err(Errno::EXIST),
+        // Where the file system has no locks, nothing can be taken for abandoned either.
+        Err(Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+        done => done,
     }
 }
 

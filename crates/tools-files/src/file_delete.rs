@@ -17,9 +17,9 @@ const DESCRIPTION: &str =
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// What to delete, relative to the workspace or absolute.
+    /// In the workspace, or absolute.
     path: String,
-    /// Delete a folder with all that is in it.
+    /// A folder with all in it.
     #[serde(default)]
     recursive: bool,
 }

@@ -20,16 +20,19 @@ const DESCRIPTION: &str = "List a folder, or with `recursive` all below it. Link
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// Folder, relative to the workspace or absolute.
+    /// In the workspace, or absolute.
     path: String,
-    /// Also list what is in its folders.
+    /// Also all below.
     #[serde(default)]
     recursive: bool,
-    /// Glob: `*.rs` for names, `src/**/*.rs` for paths below `path`.
+    /// Glob: `*.rs` for names, `a/**/*.rs` for paths below `path`.
     pattern: Option<String>,
-    /// Also list names that start with a dot.
+    /// Also names like `.x`.
     #[serde(default)]
     include_hidden: bool,
+    /// Give size and time; without, a long list is quicker and shorter.
+    #[serde(default = "yes")]
+    details: bool,
     /// Most entries, up to 20000.
     #[serde(default = "default_limit")]
     limit: usize,
@@ -41,31 +44,33 @@ pub(crate) struct Args {
 pub(crate) struct Output {
     /// By path.
     entries: Vec<Listed>,
-    /// Whether there are more.
+    /// There are more.
     truncated: bool,
-    /// For the next page.
+    /// Next page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
-    /// Entries that the policy hides.
+    /// Entries left out.
     hidden_by_policy: u64,
-    /// What is left out, and why.
+    /// What is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<String>,
 }
 
 #[derive(Serialize, JsonSchema)]
 struct Listed {
-    /// Last part of the path.
+    /// Name.
     name: String,
-    /// As other tools take it.
+    /// For other tools.
     path: String,
-    /// What it is.
+    /// Kind.
     r#type: Kind,
     /// Size.
-    size_bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    size_bytes: Option<u64>,
     /// Last change, RFC 3339.
-    modified_at: String,
-    /// Whether the name is not UTF-8, so that no tool takes it as shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    modified_at: Option<String>,
+    /// Not UTF-8: no tool takes it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     lossy: bool,
 }
@@ -82,6 +87,10 @@ enum Kind {
 const DEFAULT_LIMIT: usize = 1_000;
 /// About 3 MB of JSON.
 const LARGEST_LIMIT: usize = 20_000;
+
+fn yes() -> bool {
+    true
+}
 
 fn default_limit() -> usize {
     DEFAULT_LIMIT
@@ -127,7 +136,8 @@ impl Tool for FileList {
         let folder = context.service::<Roots>()?.open_folder(&path).map_err(outward)?;
         let mut listing = Listing {
             context,
-            path: &path,
+            shown: shown_prefix(&context.place, &path),
+            details: args.details,
             glob: NameGlob::parse("pattern", args.pattern.as_deref())?,
             include_hidden: args.include_hidden,
             limit: args.limit,
@@ -156,8 +166,9 @@ impl Tool for FileList {
 
 struct Listing<'a> {
     context: &'a Context,
-    /// As it was asked for, so that paths in the answer can be asked for, too.
-    path: &'a Path,
+    /// What the paths in the answer begin with: the folder as it was asked for, so that they can be asked for, too.
+    shown: String,
+    details: bool,
     glob: Option<NameGlob>,
     include_hidden: bool,
     limit: usize,
@@ -181,19 +192,25 @@ impl Visit for Listing<'_> {
         if self.entries.len() >= self.limit {
             return Ok(Step::End);
         }
-        let metadata = match folder.metadata(&entry.name) {
-            Ok(metadata) => metadata,
-            // It vanished since its name was read.
-            Err(RootsError::NotFound { .. }) => return Ok(Step::Next),
-            Err(error) => return Err(error),
-        };
-        let path = self.path.join(relative);
+        let (mut kind, mut size_bytes, mut modified) = (entry.kind, None, None);
+        if self.details {
+            match folder.metadata(&entry.name) {
+                Ok(metadata) => {
+                    kind = metadata.kind;
+                    size_bytes = Some(metadata.size_bytes);
+                    modified = Some(modified_at(&metadata));
+                }
+                // It vanished since its name was read.
+                Err(RootsError::NotFound { .. }) => return Ok(Step::Next),
+                Err(error) => return Err(error),
+            }
+        }
         self.entries.push(Listed {
             name: entry.name.to_string_lossy().into_owned(),
-            path: self.context.place.show(&path),
-            r#type: kind(metadata.kind),
-            size_bytes: metadata.size_bytes,
-            modified_at: modified_at(&metadata),
+            path: format!("{}{}", self.shown, relative.display()),
+            r#type: shown_kind(kind),
+            size_bytes,
+            modified_at: modified,
             lossy: relative.to_str().is_none(),
         });
         self.last = Some(relative.to_owned());
@@ -201,7 +218,16 @@ impl Visit for Listing<'_> {
     }
 }
 
-fn kind(kind: EntryKind) -> Kind {
+/// The folder with a slash behind it, or nothing for the workspace itself.
+fn shown_prefix(place: &Place, folder: &Path) -> String {
+    match place.show(folder).as_str() {
+        "." => String::new(),
+        shown if shown.ends_with('/') => shown.to_owned(),
+        shown => format!("{shown}/"),
+    }
+}
+
+fn shown_kind(kind: EntryKind) -> Kind {
     match kind {
         EntryKind::File => Kind::File,
         EntryKind::Folder => Kind::Directory,
@@ -243,6 +269,8 @@ mod tests {
         let file = &output["entries"][0];
         assert_eq!((&file["name"], &file["size_bytes"]), (&json!("a.txt"), &json!(3)));
         file["modified_at"].as_str().unwrap().parse::<Timestamp>().unwrap();
+        let short = list(&workspace, json!({"path": "b", "details": false})).unwrap();
+        assert_eq!(short["entries"], json!([{"name": "x", "path": "b/x", "type": "file"}]));
         let all = list(&workspace, json!({"path": ".", "include_hidden": true})).unwrap();
         assert_eq!(paths(&all), [".hidden", "a.txt", "b", "c"]);
     }

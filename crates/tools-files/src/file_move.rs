@@ -17,7 +17,7 @@ const DESCRIPTION: &str =
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// What to move, relative to the workspace or absolute.
+    /// In the workspace, or absolute.
     source: String,
     /// Its new path, the name included.
     destination: String,

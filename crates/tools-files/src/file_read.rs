@@ -21,7 +21,7 @@ const DESCRIPTION: &str = "Read a file: text, or Base64 where it is binary. A lo
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// File, relative to the workspace or absolute.
+    /// In the workspace, or absolute.
     path: String,
     /// utf-8, base64, or a label such as latin1, utf-16le.
     #[serde(default = "default_encoding")]
@@ -31,7 +31,7 @@ pub(crate) struct Args {
     /// First byte to read; not with `lines`.
     #[serde(default)]
     offset: u64,
-    /// Most bytes of the file to return, up to 33554432.
+    /// Most bytes to return, up to 33554432.
     #[serde(default = "default_max_bytes")]
     max_bytes: u64,
 }
@@ -42,7 +42,7 @@ struct Lines {
     /// First line, from 1.
     #[serde(default = "default_start")]
     start: u64,
-    /// Last line; the file's last if left out.
+    /// Last line.
     end: Option<u64>,
 }
 
@@ -50,21 +50,21 @@ struct Lines {
 pub(crate) struct Output {
     /// The text, or Base64.
     content: String,
-    /// Size of the whole file.
+    /// Of the whole file.
     size_bytes: u64,
     /// Media type.
     mime_type: String,
-    /// Lines in the whole file.
+    /// Of the whole file.
     #[serde(skip_serializing_if = "Option::is_none")]
     line_count: Option<u64>,
-    /// Of `content`: base64 where the bytes are no text.
+    /// Of `content`.
     encoding: String,
-    /// Whether `max_bytes` cut the content short.
+    /// Cut at `max_bytes`.
     truncated: bool,
-    /// Byte at which to go on.
+    /// Where to go on.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_offset: Option<u64>,
-    /// What is left out, and why.
+    /// What is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<String>,
 }

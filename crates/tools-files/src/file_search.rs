@@ -24,7 +24,7 @@ const DESCRIPTION: &str = "Search file contents line by line with a Rust regex, 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// Regex (Rust syntax), matched within lines.
+    /// Regex, Rust syntax.
     pattern: String,
     /// File or folder.
     #[serde(default = "here")]
@@ -32,18 +32,18 @@ pub(crate) struct Args {
     /// Take `pattern` as plain text.
     #[serde(default)]
     literal: bool,
-    /// Whether case counts.
+    /// Case counts.
     #[serde(default = "yes")]
     case_sensitive: bool,
-    /// Only files like `*.rs` (name) or `src/**/*.rs` (path below `path`).
+    /// Only files like `*.rs` or `src/**/*.rs`.
     glob: Option<String>,
-    /// Lines shown around a match, up to 20.
+    /// Lines around a match, up to 20.
     #[serde(default)]
     context_lines: usize,
     /// Most matches, up to 1000.
     #[serde(default = "default_limit")]
     limit: usize,
-    /// Also search names that start with a dot; never .git.
+    /// Also names like `.x`, never .git.
     #[serde(default)]
     include_hidden: bool,
     /// `next_cursor` of the page before.
@@ -52,16 +52,16 @@ pub(crate) struct Args {
 
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Output {
-    /// One for each line that matches.
+    /// One a line.
     matches: Vec<Match>,
-    /// Files looked through.
+    /// Files.
     files_searched: u64,
-    /// Whether there are more.
+    /// There are more.
     truncated: bool,
-    /// For the next page.
+    /// Next page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
-    /// What is left out, and why.
+    /// What is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<String>,
 }

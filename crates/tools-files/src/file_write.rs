@@ -22,11 +22,11 @@ const DESCRIPTION: &str = "Create or overwrite a file, in one step. Keeps mode a
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// File, relative to the workspace or absolute.
+    /// In the workspace, or absolute.
     path: String,
     /// The whole new content.
     content: String,
-    /// How `content` is written.
+    /// Of `content`.
     #[serde(default)]
     encoding: Encoding,
     /// Create missing folders.
@@ -52,9 +52,9 @@ pub(crate) struct Output {
     path: String,
     /// Bytes written.
     size_bytes: u64,
-    /// Whether PATH.bak has the old content.
+    /// PATH.bak has the old content.
     backed_up: bool,
-    /// Whether the file is new.
+    /// The file is new.
     created: bool,
 }
 

@@ -11,18 +11,18 @@ use tool::Context;
 
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Match {
-    /// The file.
+    /// File.
     path: String,
     /// Line, from 1.
     pub(crate) line: u64,
-    /// Character in the line, from 1.
+    /// Character, from 1.
     column: u64,
-    /// The line; a long one around the match.
+    /// The line, around the match.
     text: String,
-    /// Lines before it.
+    /// Before it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     before: Vec<String>,
-    /// Lines after it.
+    /// After it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     after: Vec<String>,
 }

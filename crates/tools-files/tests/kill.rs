@@ -1,0 +1,66 @@
+//! A file that is being overwritten is whole, old or new, whatever kills the process.
+
+#![expect(clippy::disallowed_methods, reason = "these tests are about another process and what it leaves")]
+#![expect(clippy::unwrap_used, reason = "a test ends where its set-up fails")]
+
+use std::io::Read;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+const BYTES: usize = 2 << 20;
+const ROUNDS: u32 = 40;
+/// The careless writer is torn long before.
+const MOST_CARELESS_ROUNDS: u32 = 400;
+
+/// Lets the child overwrite `file` for a while and kills it; the moment depends on `round` and on chance.
+fn overwrite_and_kill(how: &str, workspace: &Path, round: u32) {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_tools-files-call"))
+        .args([how, workspace.to_str().unwrap(), "file", &BYTES.to_string()])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut dots = vec![0; 1 + usize::try_from(round % 3).unwrap()];
+    child.stdout.as_mut().unwrap().read_exact(&mut dots).unwrap();
+    // The next write has begun; this spreads the kills over it, whatever its speed.
+    for _ in 0..(round * 7919) % 400_000 {
+        std::hint::spin_loop();
+    }
+    child.kill().unwrap();
+    assert_eq!(child.wait().unwrap().signal(), Some(9), "the child was killed, and did not end by itself");
+}
+
+fn is_whole(path: &Path) -> bool {
+    let content = std::fs::read(path).unwrap();
+    content.len() == BYTES && content.iter().all(|byte| *byte == content[0])
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let name = |entry: std::io::Result<std::fs::DirEntry>| entry.unwrap().file_name().into_string().unwrap();
+    std::fs::read_dir(folder).unwrap().map(name).collect()
+}
+
+#[test]
+fn a_killed_write_leaves_the_file_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    for round in 0..ROUNDS {
+        overwrite_and_kill("overwrite", folder.path(), round);
+        assert!(is_whole(&folder.path().join("file")), "round {round}");
+        // What a kill leaves behind is one file at most, which the next writer takes over.
+        let left: Vec<_> = names(folder.path()).into_iter().filter(|name| name != "file").collect();
+        assert!(left.iter().all(|name| name == ".handfast-0.tmp"), "{left:?}");
+    }
+}
+
+/// The control: the same kills tear a file that is written in place.
+#[test]
+fn a_killed_careless_write_would_be_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    for round in 0..MOST_CARELESS_ROUNDS {
+        overwrite_and_kill("overwrite-in-place", folder.path(), round);
+        if !is_whole(&folder.path().join("file")) {
+            return;
+        }
+    }
+    panic!("no kill out of {MOST_CARELESS_ROUNDS} hit a write");
+}
