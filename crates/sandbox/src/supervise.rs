@@ -27,6 +27,7 @@ const DRAIN_GRACE: Duration = Duration::from_millis(100);
 const CHUNK: usize = 64 * 1024;
 
 /// How a command ended, and when.
+#[derive(Clone, Copy)]
 pub(crate) struct End {
     pub(crate) exit: Exit,
     pub(crate) ended: Ended,
@@ -41,6 +42,7 @@ pub(crate) struct Output<'a> {
 }
 
 /// What the command has told of itself so far.
+#[derive(Clone, Copy)]
 enum Life {
     Running,
     /// SIGTERM was sent for this reason; the cell is killed at this moment.
@@ -67,22 +69,21 @@ pub(crate) fn supervise(
     loop {
         let now = Instant::now();
         life = on_time(life, now, deadline, cell);
-        let wake = match &life {
-            Life::Running => deadline,
-            Life::Terminating(_, kill) => Some(*kill),
-            Life::Killed(_) => None,
-            Life::Over(_, until) => Some(*until),
-        };
+        if !control_open && matches!(life, Life::Running | Life::Terminating(..)) {
+            life = Life::Killed(Ended::Killed);
+        }
         let all_read = outputs.iter().all(|output| output.pipe.is_none());
-        match life {
+        let wake = match life {
             Life::Over(end, until) if all_read || now >= until => return Ok(end),
             // The control socket closes only when the cell's first process ends.
-            Life::Killed(ended) if !control_open && all_read => {
+            Life::Killed(ended) if all_read && !control_open => {
                 return Ok(End { exit: Exit::Signal(libc::SIGKILL), ended, at: now });
             }
-            Life::Running | Life::Terminating(..) if !control_open => life = Life::Killed(Ended::Killed),
-            _ => {}
-        }
+            Life::Running => deadline,
+            Life::Terminating(_, kill) => Some(kill),
+            Life::Killed(_) => None,
+            Life::Over(_, until) => Some(until),
+        };
 
         let waiting = matches!(life, Life::Running);
         let ready = wait(cell, outputs, control_open, waiting.then_some(stopper), wake, now)?;

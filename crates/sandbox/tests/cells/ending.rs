@@ -13,7 +13,7 @@ use crate::support::{
     PATIENCE, Place, marker, processes_with, run_cell, stderr, stdout, wait_for_processes_with,
 };
 
-/// Runs a line. When it says `ready`, waits until `count` processes of the host have the marker, which is the
+/// Runs a line. When it says `ready`, waits until at least `count` processes of the host have the marker, which is the
 /// control of every test that finds none afterwards, and then calls `then`.
 fn run_until_ready(
     place: &Place,
@@ -31,7 +31,7 @@ fn run_until_ready(
         said.extend_from_slice(chunk);
         let ready = |text: &[u8]| text.windows(5).any(|word| word == b"ready");
         if ready(&said) && !ready(&said[..before]) {
-            assert_eq!(wait_for_processes_with(marker, count).len(), count);
+            assert!(wait_for_processes_with(marker, count).len() >= count);
             then();
         }
     })
@@ -43,7 +43,7 @@ fn the_deadline_kills_and_keeps_what_was_written() {
     let (place, marker) = (Place::new(), marker());
     let line = format!("sleep {marker} & echo ready; exec sleep {marker}");
     let outcome =
-        run_until_ready(&place, &line, (&marker, 2), Duration::from_secs(1), &Stopper::new().unwrap(), || {});
+        run_until_ready(&place, &line, (&marker, 2), Duration::from_secs(2), &Stopper::new().unwrap(), || {});
     assert_eq!((outcome.exit, outcome.ended), (Exit::Signal(15), Ended::Deadline));
     assert_eq!(stdout(&outcome), "ready\n");
     assert_eq!(processes_with(&marker), []);
@@ -53,9 +53,9 @@ fn the_deadline_kills_and_keeps_what_was_written() {
 fn a_command_may_end_in_order_when_it_is_told() {
     let place = Place::new();
     let line = "trap 'echo bye; exit 7' TERM; echo ready; while :; do sleep 0.01; done";
-    let outcome =
-        run_until_ready(&place, line, ("-", 0), Duration::from_secs(1), &Stopper::new().unwrap(), || {});
-    assert_eq!((outcome.exit, outcome.ended), (Exit::Code(7), Ended::Deadline));
+    let stopper = Stopper::new().unwrap();
+    let outcome = run_until_ready(&place, line, ("-", 0), PATIENCE, &stopper, || stopper.stop());
+    assert_eq!((outcome.exit, outcome.ended), (Exit::Code(7), Ended::Stopped));
     assert_eq!(stdout(&outcome), "ready\nbye\n");
 }
 
@@ -63,15 +63,9 @@ fn a_command_may_end_in_order_when_it_is_told() {
 fn a_command_that_ignores_the_signal_or_stops_itself_is_killed() {
     let place = Place::new();
     for line in ["trap '' TERM; echo ready; while :; do :; done", "echo ready; kill -STOP $$; kill -STOP 0"] {
-        let outcome = run_until_ready(
-            &place,
-            line,
-            ("-", 0),
-            Duration::from_millis(300),
-            &Stopper::new().unwrap(),
-            || {},
-        );
-        assert_eq!((outcome.exit, outcome.ended), (Exit::Signal(9), Ended::Deadline), "{line}");
+        let stopper = Stopper::new().unwrap();
+        let outcome = run_until_ready(&place, line, ("-", 0), PATIENCE, &stopper, || stopper.stop());
+        assert_eq!((outcome.exit, outcome.ended), (Exit::Signal(9), Ended::Stopped), "{line}");
         assert_eq!(stdout(&outcome), "ready\n");
     }
 }
