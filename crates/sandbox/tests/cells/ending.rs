@@ -62,7 +62,8 @@ fn a_command_may_end_in_order_when_it_is_told() {
 #[test]
 fn a_command_that_ignores_the_signal_or_stops_itself_is_killed() {
     let place = Place::new();
-    for line in ["trap '' TERM; echo ready; while :; do :; done", "echo ready; kill -STOP $$; kill -STOP 0"] {
+    let stops_itself = "(until grep -q '^State:.T' /proc/$$/status; do :; done; echo ready) & kill -STOP $$";
+    for line in ["trap '' TERM; echo ready; while :; do :; done", stops_itself] {
         let stopper = Stopper::new().unwrap();
         let outcome = run_until_ready(&place, line, ("-", 0), PATIENCE, &stopper, || stopper.stop());
         assert_eq!((outcome.exit, outcome.ended), (Exit::Signal(9), Ended::Stopped), "{line}");
