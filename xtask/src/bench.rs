@@ -12,9 +12,9 @@ mod server;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::bench::server::Kind;
+use crate::bench::server::{Call, Kind};
 use crate::command::{Failure, Result, remove_folder, run as run_command, write};
 use crate::repository::Repository;
 use crate::setup;
@@ -105,17 +105,17 @@ fn handfast(folder: &Path, workspace: &Path, binary: &Path) -> Kind {
             command
         }),
         read: Box::new(|path| ("file_read", json!({"path": path, "max_bytes": LARGE_FILE * 2}))),
-        list: Box::new(|path| ("file_list", json!({"path": path, "recursive": false, "limit": ENTRIES}))),
+        list_names: Box::new(|path| ("file_list", json!({"path": path, "limit": ENTRIES, "details": false}))),
+        list_details: Box::new(|path| ("file_list", json!({"path": path, "limit": ENTRIES}))),
     }
 }
 
 fn peer_of(folder: &Path, workspace: &Path, script: &Path) -> Kind {
     let (script, root) = (script.to_owned(), workspace.to_owned());
-    let absolute = {
+    let on_path = |tool: &'static str| -> Box<dyn Fn(&str) -> Call> {
         let root = workspace.to_owned();
-        move |path: &str| -> Value { root.join(path).to_string_lossy().into() }
+        Box::new(move |path| (tool, json!({"path": root.join(path)})))
     };
-    let absolute_too = absolute.clone();
     Kind {
         name: "server-filesystem",
         log: folder.join("server-filesystem.log"),
@@ -124,8 +124,9 @@ fn peer_of(folder: &Path, workspace: &Path, script: &Path) -> Kind {
             command.arg(&script).arg(&root);
             command
         }),
-        read: Box::new(move |path| ("read_text_file", json!({"path": absolute(path)}))),
-        list: Box::new(move |path| ("list_directory", json!({"path": absolute_too(path)}))),
+        read: on_path("read_text_file"),
+        list_names: on_path("list_directory"),
+        list_details: on_path("list_directory_with_sizes"),
     }
 }
 

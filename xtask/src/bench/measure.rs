@@ -29,7 +29,8 @@ pub(super) struct Figures {
     pub(super) tokens: usize,
     pub(super) small_read: Durations,
     pub(super) large_read: Durations,
-    pub(super) listing: Durations,
+    pub(super) names: Durations,
+    pub(super) details: Durations,
     /// The largest resident memory while [`IN_FLIGHT`] large answers were under way.
     pub(super) peak_kib: u64,
 }
@@ -72,7 +73,8 @@ pub(super) fn all(bench: &Bench, samples: Samples) -> Result<[Figures; 2]> {
     let mut servers = [Server::start(handfast)?, Server::start(peer)?];
     let small = |kind: &Kind| (kind.read)("small.txt");
     let large = |kind: &Kind| (kind.read)("large.txt");
-    let listing = |kind: &Kind| (kind.list)("many");
+    let names = |kind: &Kind| (kind.list_names)("many");
+    let details = |kind: &Kind| (kind.list_details)("many");
     let mut turns = |call: &dyn Fn(&Kind) -> Call, count: usize, least: usize| {
         in_turns(kinds, &mut servers, call, count, least)
     };
@@ -82,9 +84,12 @@ pub(super) fn all(bench: &Bench, samples: Samples) -> Result<[Figures; 2]> {
     eprintln!("reading 10 MB {} times", samples.large_reads);
     let [a, b] = turns(&large, samples.large_reads, LARGE_FILE)?;
     [figures[0].large_read, figures[1].large_read] = [a, b];
-    eprintln!("listing {ENTRIES} entries {} times", samples.listings);
-    let [a, b] = turns(&listing, samples.listings, ENTRIES * "entry-00000.txt".len())?;
-    [figures[0].listing, figures[1].listing] = [a, b];
+    eprintln!("listing {ENTRIES} entries {} times, with and without details", samples.listings);
+    let least = ENTRIES * "entry-00000.txt".len();
+    let [a, b] = turns(&names, samples.listings, least)?;
+    [figures[0].names, figures[1].names] = [a, b];
+    let [a, b] = turns(&details, samples.listings, least)?;
+    [figures[0].details, figures[1].details] = [a, b];
     for server in servers {
         server.stop()?;
     }
@@ -106,7 +111,8 @@ impl Figures {
             tokens: 0,
             small_read: Durations::default(),
             large_read: Durations::default(),
-            listing: Durations::default(),
+            names: Durations::default(),
+            details: Durations::default(),
             peak_kib: 0,
         }
     }

@@ -74,7 +74,12 @@ fn rows(ours: &Figures, theirs: &Figures) -> Vec<Row> {
         number("tools/list, tokens (characters / 4)", |figures| figures.tokens, "3,000"),
         time("read 1 KB, p50", |figures| figures.small_read.median(), "the peer's"),
         time("read 10 MB, p50", |figures| figures.large_read.median(), "0.6 of the peer's"),
-        time("list 10,000 entries, p50", |figures| figures.listing.median(), "0.6 of the peer's"),
+        time("list 10,000 names, p50", |figures| figures.names.median(), "0.6 of the peer's"),
+        time(
+            "list 10,000 entries with details, p50",
+            |figures| figures.details.median(),
+            "0.6 of the peer's",
+        ),
         memory("peak, 32 answers of 10 MB in flight", |figures| figures.peak_kib, "bounded"),
     ];
     rows.push(Row {
@@ -83,7 +88,7 @@ fn rows(ours: &Figures, theirs: &Figures) -> Vec<Row> {
             samples(|figures| &figures.start),
             samples(|figures| &figures.small_read),
             samples(|figures| &figures.large_read),
-            samples(|figures| &figures.listing),
+            samples(|figures| &figures.names),
         ]
         .map(|count| count.to_string())
         .join(", "),

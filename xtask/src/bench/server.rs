@@ -27,8 +27,10 @@ pub(super) struct Kind {
     pub(super) command: Box<dyn Fn() -> Command>,
     /// Reads a whole file, named relative to the workspace.
     pub(super) read: Box<dyn Fn(&str) -> Call>,
-    /// Lists a folder, named relative to the workspace.
-    pub(super) list: Box<dyn Fn(&str) -> Call>,
+    /// Lists the names in a folder, named relative to the workspace.
+    pub(super) list_names: Box<dyn Fn(&str) -> Call>,
+    /// Lists them with what the server knows about each entry, its size at least.
+    pub(super) list_details: Box<dyn Fn(&str) -> Call>,
 }
 
 /// A running server.
@@ -228,7 +230,8 @@ mod tests {
                 command
             }),
             read: Box::new(|path| ("read", json!({"path": path}))),
-            list: Box::new(|path| ("list", json!({"path": path}))),
+            list_names: Box::new(|path| ("list", json!({"path": path}))),
+            list_details: Box::new(|path| ("list", json!({"path": path}))),
         };
         (folder, kind)
     }

@@ -110,10 +110,11 @@ fn kind_of(property: &Value) -> String {
     }
     let kind = property.get("type").and_then(Value::as_str).unwrap_or("any");
     let of = property.get("items").map(|items| format!(" of {}", kind_of(items))).unwrap_or_default();
-    let bounds: Vec<_> = [("minimum", "at least"), ("maximum", "at most")]
-        .iter()
-        .filter_map(|(key, words)| property.get(*key).map(|bound| format!(", {words} {bound}")))
-        .collect();
+    // That a count is not negative goes without saying.
+    let least = property.get("minimum").filter(|bound| bound.as_f64() != Some(0.0));
+    let bounds = [("at least", least), ("at most", property.get("maximum"))];
+    let bounds: Vec<_> =
+        bounds.iter().filter_map(|(words, bound)| bound.map(|bound| format!(", {words} {bound}"))).collect();
     format!("{kind}{of}{}", bounds.concat())
 }
 
@@ -180,7 +181,7 @@ mod tests {
                 "path": {"type": "string", "description": "Where | in\nthe workspace."},
                 "max_bytes": {"type": "integer", "minimum": 1, "default": 100_000, "description": "Bytes at most."},
                 "lines": {"type": "object", "description": "Which.", "properties": {
-                    "start": {"type": "integer", "description": "First line."}}},
+                    "start": {"type": "integer", "minimum": 0, "description": "First line."}}},
             }},
             "output_schema": {"type": "object", "properties": {
                 "entries": {"type": "array", "description": "Found.", "items": {"type": "object", "properties": {

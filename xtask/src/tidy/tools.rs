@@ -4,7 +4,12 @@ use crate::tidy::source::Source;
 use crate::tidy::{Finding, Tree};
 
 /// Files of the families that hold no tool, each with what it holds.
-const SHARED: [(&str, &str); 0] = [];
+const SHARED: [(&str, &str); 4] = [
+    ("crates/tools-files/src/failure.rs", "what the errors of the roots become for a caller"),
+    ("crates/tools-files/src/hits.rs", "what a search finds in one file"),
+    ("crates/tools-files/src/selection.rs", "which entries a listing or a search is about"),
+    ("crates/tools-files/src/text.rs", "bytes as text: line ends and encodings"),
+];
 
 /// What the name of a denial test may hold.
 const DENIALS: [&str; 3] = ["denied", "denies", "refuse"];
