@@ -1,5 +1,7 @@
 //! A tool is one file: its example, its code and the proof that what must be denied is denied.
 
+use std::collections::BTreeSet;
+
 use crate::tidy::source::Source;
 use crate::tidy::{Finding, Tree};
 
@@ -13,6 +15,9 @@ const SHARED: [(&str, &str); 4] = [
 
 /// What the name of a denial test may hold.
 const DENIALS: [&str; 3] = ["denied", "denies", "refuse"];
+
+/// What runs a tool's worked example and compares its result.
+const TRIES_EXAMPLES: [&str; 2] = ["check_family(", "check_tool("];
 
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     check_with(tree, &SHARED)
@@ -38,10 +43,30 @@ fn check_with(tree: &Tree, shared: &[(&str, &str)]) -> Vec<Finding> {
         }
         found.extend(faults.into_iter().map(|fault| Finding::file(path, fault)));
     }
+    found.extend(untried_families(tree));
     let gone = shared.iter().filter(|(path, _)| tree.text(path).is_none());
     found
         .extend(gone.map(|(path, _)| Finding::file(path, "stands in tools.rs and is gone: remove its line")));
     found
+}
+
+/// Families whose worked examples nothing runs.
+fn untried_families(tree: &Tree) -> Vec<Finding> {
+    let family =
+        |path: &str| path.split('/').nth(1).filter(|name| name.starts_with("tools-")).map(str::to_owned);
+    let families: BTreeSet<String> = tree.sources.iter().filter_map(|(path, _)| family(path)).collect();
+    let tried = |name: &String| {
+        let sources = tree.sources.iter().filter(|(path, _)| family(path).as_ref() == Some(name));
+        sources
+            .flat_map(|(_, source)| source.lines())
+            .any(|(_, line, test)| test && TRIES_EXAMPLES.iter().any(|call| line.contains(call)))
+    };
+    let untried = families.iter().filter(|name| !tried(name));
+    untried
+        .map(|name| {
+            Finding::file(&format!("crates/{name}"), "no test runs its examples: call testkit::check_family")
+        })
+        .collect()
 }
 
 fn is_tool(line: &str) -> bool {
@@ -69,7 +94,7 @@ mod tests {
     use crate::tidy::fixture::tree;
 
     const GOOD: &str = "impl Tool for Read {\n    const SPEC: Spec = Spec { example: Example { files: &[] } };\n}\n\
-                        #[cfg(test)]\nmod tests {\n    #[test]\n    fn read_refuses_a_fifo() {}\n}\n";
+                        #[cfg(test)]\nmod tests {\n    #[test]\n    fn read_refuses_a_fifo() { check_tool(Read) }\n}\n";
 
     fn faults(text: &str) -> Vec<String> {
         let found = check_with(&tree(&[("crates/tools-x/src/a.rs", text)]), &[]);
@@ -91,7 +116,17 @@ mod tests {
         let found = faults(&GOOD.replace("refuses", "reads"));
         assert_eq!(found, ["has no test of what it must not do: its name says `refuses` or `denied`"]);
         let shipped = faults(&GOOD.replace("#[cfg(test)]", ""));
-        assert_eq!(shipped.len(), 1, "a function that ships is no test: {shipped:?}");
+        assert_eq!(
+            shipped.len(),
+            2,
+            "what ships is no test, neither of denials nor of examples: {shipped:?}"
+        );
+    }
+
+    #[test]
+    fn a_family_whose_examples_nothing_runs_is_refused() {
+        let found = faults(&GOOD.replace("check_tool", "look_at"));
+        assert_eq!(found, ["no test runs its examples: call testkit::check_family"]);
     }
 
     #[test]
@@ -101,7 +136,11 @@ mod tests {
 
     #[test]
     fn a_file_without_a_tool_must_be_listed_and_a_listed_one_must_be_there() {
-        let tree = tree(&[("crates/tools-x/src/walk.rs", "fn walk() {}"), ("crates/tools-x/src/lib.rs", "")]);
+        let tried = "fn examples_hold() { check_family(x) }";
+        let tree = tree(&[
+            ("crates/tools-x/src/walk.rs", "fn walk() {}"),
+            ("crates/tools-x/tests/family.rs", tried),
+        ]);
         assert_eq!(check_with(&tree, &[]).len(), 1);
         assert_eq!(check_with(&tree, &[("crates/tools-x/src/walk.rs", "walks")]), []);
         let gone =
