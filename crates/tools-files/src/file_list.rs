@@ -1,4 +1,4 @@
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use roots::{Entry, EntryKind, Folder, Metadata, Roots, RootsError, Step, Visit, Walk};
@@ -30,7 +30,7 @@ pub(crate) struct Args {
     /// Also names like `.x`.
     #[serde(default)]
     include_hidden: bool,
-    /// Give size and time; without, a long list is quicker and shorter.
+    /// If false, only `names`: shorter and quicker.
     #[serde(default = "yes")]
     details: bool,
     /// Most entries, up to 20000.
@@ -42,8 +42,12 @@ pub(crate) struct Args {
 
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Output {
-    /// By path.
-    entries: Vec<Listed>,
+    /// In order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entries: Option<Vec<Listed>>,
+    /// Paths below `path`: a/ is a folder, b@ a link.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    names: Option<Vec<String>>,
     /// There are more.
     truncated: bool,
     /// Next page.
@@ -65,11 +69,9 @@ struct Listed {
     /// Kind.
     r#type: Kind,
     /// Size.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    size_bytes: Option<u64>,
+    size_bytes: u64,
     /// Last change, RFC 3339.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    modified_at: Option<String>,
+    modified_at: String,
     /// Not UTF-8: no tool takes it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     lossy: bool,
@@ -137,11 +139,12 @@ impl Tool for FileList {
         let mut listing = Listing {
             context,
             shown: shown_prefix(&context.place, &path),
-            details: args.details,
             glob: NameGlob::parse("pattern", args.pattern.as_deref())?,
             include_hidden: args.include_hidden,
             limit: args.limit,
-            entries: Vec::new(),
+            entries: args.details.then(Vec::new),
+            names: (!args.details).then(Vec::new),
+            listed: 0,
             last: None,
         };
         let after = args.cursor.as_deref().map(Cursor::decode).transpose()?.map(|cursor| cursor.path);
@@ -156,6 +159,7 @@ impl Tool for FileList {
         let last = listing.last.filter(|_| walked.ended);
         Ok(Output {
             entries: listing.entries,
+            names: listing.names,
             truncated: walked.ended,
             next_cursor: last.map(|path| Cursor { path, number: 0 }.encode()),
             hidden_by_policy: walked.refused,
@@ -168,12 +172,43 @@ struct Listing<'a> {
     context: &'a Context,
     /// What the paths in the answer begin with: the folder as it was asked for, so that they can be asked for, too.
     shown: String,
-    details: bool,
     glob: Option<NameGlob>,
     include_hidden: bool,
     limit: usize,
-    entries: Vec<Listed>,
-    last: Option<std::path::PathBuf>,
+    entries: Option<Vec<Listed>>,
+    names: Option<Vec<String>>,
+    listed: usize,
+    last: Option<PathBuf>,
+}
+
+impl Listing<'_> {
+    /// Adds an entry to the answer, unless it vanished since its name was read.
+    fn add(&mut self, folder: &Folder, entry: &Entry, relative: &Path) -> roots::Result<bool> {
+        if let Some(names) = &mut self.names {
+            let mark = match entry.kind {
+                EntryKind::Folder => "/",
+                EntryKind::Link => "@",
+                _ => "",
+            };
+            names.push([&relative.to_string_lossy(), mark].concat());
+        }
+        if let Some(entries) = &mut self.entries {
+            let metadata = match folder.metadata(&entry.name) {
+                Ok(metadata) => metadata,
+                Err(RootsError::NotFound { .. }) => return Ok(false),
+                Err(error) => return Err(error),
+            };
+            entries.push(Listed {
+                name: entry.name.to_string_lossy().into_owned(),
+                path: [self.shown.as_str(), &relative.to_string_lossy()].concat(),
+                r#type: shown_kind(metadata.kind),
+                size_bytes: metadata.size_bytes,
+                modified_at: modified_at(&metadata),
+                lossy: relative.to_str().is_none(),
+            });
+        }
+        Ok(true)
+    }
 }
 
 impl Visit for Listing<'_> {
@@ -189,31 +224,13 @@ impl Visit for Listing<'_> {
             return Ok(Step::Next);
         }
         // The page is full only when something would come behind it.
-        if self.entries.len() >= self.limit {
+        if self.listed >= self.limit {
             return Ok(Step::End);
         }
-        let (mut kind, mut size_bytes, mut modified) = (entry.kind, None, None);
-        if self.details {
-            match folder.metadata(&entry.name) {
-                Ok(metadata) => {
-                    kind = metadata.kind;
-                    size_bytes = Some(metadata.size_bytes);
-                    modified = Some(modified_at(&metadata));
-                }
-                // It vanished since its name was read.
-                Err(RootsError::NotFound { .. }) => return Ok(Step::Next),
-                Err(error) => return Err(error),
-            }
+        if self.add(folder, entry, relative)? {
+            self.listed += 1;
+            self.last = Some(relative.to_owned());
         }
-        self.entries.push(Listed {
-            name: entry.name.to_string_lossy().into_owned(),
-            path: format!("{}{}", self.shown, relative.display()),
-            r#type: shown_kind(kind),
-            size_bytes,
-            modified_at: modified,
-            lossy: relative.to_str().is_none(),
-        });
-        self.last = Some(relative.to_owned());
         Ok(Step::Next)
     }
 }
@@ -269,8 +286,9 @@ mod tests {
         let file = &output["entries"][0];
         assert_eq!((&file["name"], &file["size_bytes"]), (&json!("a.txt"), &json!(3)));
         file["modified_at"].as_str().unwrap().parse::<Timestamp>().unwrap();
-        let short = list(&workspace, json!({"path": "b", "details": false})).unwrap();
-        assert_eq!(short["entries"], json!([{"name": "x", "path": "b/x", "type": "file"}]));
+        let short = list(&workspace, json!({"path": ".", "details": false})).unwrap();
+        assert_eq!(short["names"], json!(["a.txt", "b/", "c@"]));
+        assert!(short.get("entries").is_none() && output.get("names").is_none());
         let all = list(&workspace, json!({"path": ".", "include_hidden": true})).unwrap();
         assert_eq!(paths(&all), [".hidden", "a.txt", "b", "c"]);
     }
