@@ -127,6 +127,17 @@ mod tests {
     }
 
     #[test]
+    fn a_filter_that_does_not_exist_is_refused() {
+        let place = Place { workspace: "/".into() };
+        let error = tool::Erased::tool(SelfListCapabilities)
+            .prepare(serde_json::json!({"filter": "everything"}), &place)
+            .err()
+            .unwrap();
+        assert_eq!(error.code, tool::Code::Validation);
+        assert!(error.message.contains("`filter`"), "{}", error.message);
+    }
+
+    #[test]
     fn each_filter_shows_its_own_entries() {
         let entries = [
             entry("a", "built_in", READY),

@@ -12,3 +12,11 @@ pub use shell_execute::ShellExecute;
 pub fn tools() -> Vec<Arc<dyn AnyTool>> {
     vec![Erased::tool(ShellExecute)]
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_tool_of_the_family_fulfils_what_all_must() {
+        testkit::check_family(&super::tools(), crate::shell_execute::tests::workspace);
+    }
+}

@@ -197,3 +197,132 @@ fn failed(error: SandboxError) -> ToolError {
     };
     made.because(error)
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::io::Read;
+    use std::sync::Arc;
+
+    use serde_json::{Value, json};
+    use testkit::{Workspace, run_in, run_tool};
+    use tool::{Erased, StopReason};
+
+    use super::*;
+
+    /// A workspace whose commands run in a real cell.
+    pub(crate) fn workspace() -> Workspace {
+        let workspace = Workspace::new();
+        let cell = CellSpec {
+            workspace: workspace.path().to_owned(),
+            spool_directory: workspace.at("../outside"),
+            output_limit: 1 << 20,
+            ..CellSpec::default()
+        };
+        workspace.with_service(Arc::new(cell))
+    }
+
+    fn run(workspace: &Workspace, arguments: Value) -> Result<Value, ToolError> {
+        run_tool(Erased::tool(ShellExecute).as_ref(), workspace, arguments)
+    }
+
+    #[test]
+    fn a_command_starts_where_it_is_told_and_a_signal_shows_in_its_exit_code() {
+        let workspace = workspace();
+        workspace.folder("sub");
+        let output =
+            run(&workspace, json!({"command": "pwd; kill -9 $$", "working_directory": "sub"})).unwrap();
+        assert_eq!(output["stdout"], format!("{}\n", workspace.at("sub").display()));
+        assert_eq!(output["exit_code"], 128 + 9);
+    }
+
+    #[test]
+    fn the_plan_names_the_line_and_the_directory_and_refuses_what_is_no_command() {
+        let place = workspace().place();
+        let plan =
+            |arguments: Value| Erased::tool(ShellExecute).prepare(arguments, &place).map(|made| made.plan);
+        let effect =
+            Effect::Run { command: CommandLine::Shell("ls".into()), directory: place.workspace.join("a") };
+        assert_eq!(plan(json!({"command": "ls", "working_directory": "a"})).unwrap().effects, [effect]);
+        for bad in ["", " \n", "ls\0", &"x".repeat(LONGEST_COMMAND + 1)] {
+            let error = plan(json!({ "command": bad })).unwrap_err();
+            assert_eq!(error.code, Code::Validation);
+            assert!(error.message.contains("`command`"), "{}", error.message);
+        }
+    }
+
+    #[test]
+    fn the_longest_command_runs() {
+        let command = format!("echo ok #{}", "x".repeat(LONGEST_COMMAND - 9));
+        assert_eq!(command.len(), LONGEST_COMMAND);
+        assert_eq!(run(&workspace(), json!({ "command": command })).unwrap()["stdout"], "ok\n");
+    }
+
+    #[test]
+    fn a_directory_that_is_not_there_or_not_shown_is_refused_by_name() {
+        for directory in ["missing", "../outside", "/root"] {
+            let error =
+                run(&workspace(), json!({"command": "ls", "working_directory": directory})).unwrap_err();
+            assert_eq!(error.code, Code::Validation, "{directory}: {}", error.message);
+            assert!(error.message.contains("`working_directory`"), "{}", error.message);
+        }
+    }
+
+    #[test]
+    fn a_stop_keeps_the_partial_output_and_says_that_something_may_have_changed() {
+        let workspace = workspace();
+        for (reason, code) in
+            [(StopReason::Deadline, Code::Timeout), (StopReason::Cancelled, Code::Cancelled)]
+        {
+            let mut context = workspace.context();
+            // The command itself gives the sign: its first line of output requests the stop.
+            let stop = context.stop.clone();
+            context.progress = Arc::new(StopAtOutput(stop, reason));
+            let tool = Erased::tool(ShellExecute);
+            let error =
+                run_in(tool.as_ref(), &context, json!({"command": "echo begun; sleep 1000"})).unwrap_err();
+            assert_eq!((error.code, error.effect), (code, EffectState::Maybe));
+            let data = error.data.unwrap();
+            assert_eq!(data["stdout"], "begun\n");
+            assert_eq!(data["timed_out"], reason == StopReason::Deadline);
+        }
+    }
+
+    struct StopAtOutput(tool::Stop, StopReason);
+
+    impl tool::Progress for StopAtOutput {
+        fn report(&self, _done: u64, _total: Option<u64>, message: &str) {
+            assert_eq!(message, "begun");
+            self.0.request(self.1);
+        }
+    }
+
+    #[test]
+    fn output_that_outgrows_memory_is_kept_whole_aside() {
+        let workspace = workspace();
+        let context = workspace.context();
+        let tool = Erased::tool(ShellExecute);
+        let output = run_in(tool.as_ref(), &context, json!({"command": "seq 1 100000"})).unwrap();
+        let shown = output["stdout"].as_str().unwrap();
+        assert!(shown.starts_with("1\n2\n") && shown.ends_with("99999\n100000\n"), "{} bytes", shown.len());
+        assert!(shown.contains("bytes left out, 100000 lines in all"));
+        let mut wholes = context.take_wholes();
+        let whole = wholes.pop().unwrap();
+        assert!(wholes.is_empty());
+        assert_eq!((whole.field, whole.bytes), ("stdout", 588_895));
+        let mut text = String::new();
+        (&whole.file).read_to_string(&mut text).unwrap();
+        assert_eq!(text.lines().count(), 100_000);
+    }
+
+    #[test]
+    fn output_that_is_no_text_is_shown_with_replacement_characters() {
+        let output = run(&workspace(), json!({"command": r"printf 'a\377b'"})).unwrap();
+        assert_eq!(output["stdout"], "a\u{fffd}b");
+    }
+
+    #[test]
+    fn without_a_cell_nothing_runs() {
+        let error = run(&Workspace::new(), json!({"command": "true"})).unwrap_err();
+        assert_eq!(error.code, Code::Unavailable);
+    }
+}

@@ -1,0 +1,374 @@
+//! The layers around a call, tried through the engine with tools made for the purpose.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use engine::{
+    Answer, Approval, Asker, CallRequest, Caller, CellSetup, Door, Engine, Parts, Redactor, Registry,
+};
+use policy::{Policy, Setup};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use store::{Filter, Recorded, Store};
+use testkit::FixedClock;
+use tool::{
+    AnyTool, BoxFuture, CallResult, Catalogue, Class, Code, Context, Effect, EffectState, Erased, Example,
+    Lane, Level, Place, Plan, Presentation, Progress, SessionId, Spec, Stop, StopReason, TextCap, Timeout,
+    Tool, ToolError,
+};
+
+/// A tool that does as it is told and counts how often.
+struct Probe {
+    runs: Arc<AtomicU32>,
+    reads: bool,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Args {
+    /// What it plans to write, or to read.
+    path: String,
+    /// What happens.
+    #[serde(default)]
+    then: String,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Output {
+    /// What was said.
+    text: String,
+}
+
+const fn spec(name: &'static str, level: Level, class: Class) -> Spec {
+    Spec {
+        name,
+        title: "Probe",
+        description: "Does as it is told.",
+        example: Example { files: &[], arguments: "{}", result: "{}" },
+        level,
+        class,
+        timeout: Timeout { default: Duration::from_millis(200), max: Duration::from_secs(1) },
+        lane: Lane::Write,
+        text: TextCap::Default,
+        presentation: Presentation::Record,
+    }
+}
+
+struct Writer(Probe);
+struct Reader(Probe);
+
+impl Tool for Writer {
+    type Args = Args;
+    type Output = Output;
+    const SPEC: Spec = spec(
+        "probe_write",
+        Level::Moderate,
+        Class { reads_only: false, destructive: true, idempotent: true, open_world: false },
+    );
+
+    fn plan(&self, args: &Args, place: &Place) -> Result<Plan, ToolError> {
+        Ok(Plan::of(vec![Effect::Write { path: place.resolve("path", &args.path)? }]))
+    }
+
+    async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
+        self.0.run(context, args)
+    }
+}
+
+impl Tool for Reader {
+    type Args = Args;
+    type Output = Output;
+    const SPEC: Spec = spec("probe_read", Level::Safe, Class::READ);
+
+    fn plan(&self, args: &Args, place: &Place) -> Result<Plan, ToolError> {
+        Ok(Plan::of(vec![Effect::Read { path: place.resolve("path", &args.path)? }]))
+    }
+
+    async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
+        self.0.run(context, args)
+    }
+}
+
+impl Probe {
+    #[expect(clippy::panic, reason = "a tool that breaks off is what one test is about")]
+    fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
+        let run = self.runs.fetch_add(1, Ordering::SeqCst);
+        match args.then.as_str() {
+            "panic" => panic!("as told"),
+            "wait" => {
+                // Until the stop comes, as a tool in a loop does.
+                while context.stop.requested().is_none() {
+                    std::thread::yield_now();
+                }
+                context.stop.check()?;
+            }
+            _ => {}
+        }
+        assert_eq!(context.stop.requested(), None);
+        let kind = if self.reads { "read" } else { "write" };
+        Ok(Output { text: format!("{kind} {run} {}", args.then) })
+    }
+}
+
+/// Gives answers in turn, and keeps the questions.
+#[derive(Default)]
+struct Script {
+    answers: Mutex<VecDeque<Answer>>,
+    asked: Mutex<Vec<Approval>>,
+    /// What happens while the question waits.
+    meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+impl Asker for Script {
+    fn ask<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
+        self.asked.lock().unwrap().push(approval.clone());
+        if let Some(meanwhile) = self.meanwhile.lock().unwrap().take() {
+            meanwhile();
+        }
+        let answer = self.answers.lock().unwrap().pop_front();
+        Box::pin(async move { answer.unwrap_or(Answer::Nobody { hint: "nobody is there".to_owned() }) })
+    }
+}
+
+struct Unreported;
+
+impl Progress for Unreported {
+    fn report(&self, _done: u64, _total: Option<u64>, _message: &str) {}
+}
+
+struct Bench {
+    folder: tempfile::TempDir,
+    engine: Arc<Engine>,
+    store: Arc<Store>,
+    asker: Arc<Script>,
+    runs: Arc<AtomicU32>,
+}
+
+impl Bench {
+    fn new(answers: impl IntoIterator<Item = Answer>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = folder.path().canonicalize().unwrap().join("workspace");
+        std::fs::create_dir(&workspace).unwrap();
+        let store = Arc::new(Store::open(&folder.path().join("state")).unwrap());
+        let policy = Policy::compile(&Setup {
+            sources: &[],
+            profile: policy::DEFAULT_PROFILE,
+            mode: None,
+            dialect: policy::Dialect::default(),
+            workspace: &workspace,
+            home: None,
+            protected: &[],
+        })
+        .unwrap();
+        let runs = Arc::new(AtomicU32::new(0));
+        let tools: [Arc<dyn AnyTool>; 2] = [
+            Erased::tool(Writer(Probe { runs: runs.clone(), reads: false })),
+            Erased::tool(Reader(Probe { runs: runs.clone(), reads: true })),
+        ];
+        let engine = Engine::new(Parts {
+            place: Place { workspace },
+            policy: Arc::new(policy),
+            store: store.clone(),
+            registry: Registry::new(tools).unwrap(),
+            catalogue: Catalogue::default(),
+            clock: Arc::new(FixedClock::default()),
+            cell: CellSetup::default(),
+            redactor: Redactor::new([("TOKEN".to_owned(), "sk-1234567890abcdef".to_owned())]),
+        })
+        .unwrap();
+        let asker = Script { answers: Mutex::new(answers.into_iter().collect()), ..Script::default() };
+        Self { folder, engine: Arc::new(engine), store, asker: Arc::new(asker), runs }
+    }
+
+    fn request(&self, tool: &str, arguments: Value) -> CallRequest {
+        CallRequest {
+            tool: tool.to_owned(),
+            arguments,
+            caller: Caller {
+                session: SessionId("s1".to_owned()),
+                door: Door::Library,
+                dialect: "handfast",
+                asker: self.asker.clone(),
+            },
+            stop: Stop::default(),
+            progress: Arc::new(Unreported),
+            cache: false,
+        }
+    }
+
+    fn call(&self, tool: &str, arguments: Value) -> CallResult {
+        runtime().block_on(self.engine.call(self.request(tool, arguments)))
+    }
+
+    fn rows(&self) -> Vec<Recorded> {
+        self.store.audit().list(&Filter::default()).unwrap()
+    }
+
+    fn runs(&self) -> u32 {
+        self.runs.load(Ordering::SeqCst)
+    }
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap()
+}
+
+fn once() -> Answer {
+    Answer::Once { by: "a test".to_owned() }
+}
+
+fn code(result: &CallResult) -> Option<Code> {
+    result.error().map(|error| error.code)
+}
+
+#[test]
+fn a_denied_call_does_not_run_and_is_recorded() {
+    let bench = Bench::new([once()]);
+    let result = bench.call("probe_read", json!({"path": ".env"}));
+    assert_eq!(code(&result), Some(Code::Permission));
+    assert_eq!(bench.runs(), 0);
+    assert!(bench.asker.asked.lock().unwrap().is_empty(), "a denial is no question");
+    let rows = bench.rows();
+    assert_eq!(rows.len(), 1);
+    assert_eq!(rows[0].row.outcome.as_deref(), Some("EPERMISSION"));
+}
+
+#[test]
+fn yes_once_covers_one_call_and_yes_for_the_session_the_same_effects() {
+    let session = Answer::Session { by: "a test".to_owned() };
+    let bench = Bench::new([once(), session]);
+    for then in ["one", "two", "three"] {
+        let result = bench.call("probe_write", json!({"path": "a.txt", "then": then}));
+        assert!(result.ok(), "{:?}", result.error());
+        assert_eq!(result.meta.decision.as_deref(), Some("check"));
+    }
+    assert_eq!(bench.asker.asked.lock().unwrap().len(), 2);
+    // Another file is another question, and nobody answers it.
+    let result = bench.call("probe_write", json!({"path": "b.txt"}));
+    assert_eq!(code(&result), Some(Code::Approval));
+    assert!(result.error().unwrap().approval_id.is_some());
+    assert_eq!(bench.runs(), 3);
+}
+
+#[test]
+fn no_is_no_and_carries_its_reason() {
+    let bench = Bench::new([Answer::Denied { by: "a test".to_owned(), message: Some("not now".to_owned()) }]);
+    let result = bench.call("probe_write", json!({"path": "a.txt"}));
+    assert_eq!(code(&result), Some(Code::Permission));
+    assert!(result.error().unwrap().message.contains("not now"));
+    assert_eq!(bench.runs(), 0);
+}
+
+#[test]
+fn a_path_that_leads_elsewhere_by_the_time_of_the_answer_is_refused() {
+    let bench = Bench::new([once()]);
+    let workspace = bench.folder.path().join("workspace");
+    std::fs::create_dir(workspace.join("real")).unwrap();
+    std::os::unix::fs::symlink("real", workspace.join("link")).unwrap();
+    *bench.asker.meanwhile.lock().unwrap() = Some(Box::new(move || {
+        std::fs::remove_file(workspace.join("link")).unwrap();
+        std::os::unix::fs::symlink("/etc", workspace.join("link")).unwrap();
+    }));
+    let result = bench.call("probe_write", json!({"path": "link/passwd"}));
+    assert_eq!(code(&result), Some(Code::Permission));
+    assert_eq!(bench.runs(), 0);
+}
+
+#[test]
+fn a_write_has_its_intent_before_it_runs_and_a_read_one_row() {
+    let bench = Bench::new([once()]);
+    bench.call("probe_write", json!({"path": "a.txt"}));
+    bench.call("probe_read", json!({"path": "a.txt"}));
+    bench.store.close().unwrap();
+    let kinds: Vec<_> = bench.rows().iter().rev().map(|row| row.row.kind.as_str()).collect();
+    assert_eq!(kinds, ["intent", "outcome", "call"]);
+}
+
+#[test]
+fn a_call_that_cannot_be_recorded_does_not_run() {
+    let bench = Bench::new([once()]);
+    bench.store.close().unwrap();
+    let result = bench.call("probe_write", json!({"path": "a.txt"}));
+    assert_eq!(code(&result), Some(Code::Runtime), "{:?}", result.error());
+    assert_eq!(result.error().unwrap().effect, EffectState::None);
+    assert_eq!(bench.runs(), 0);
+}
+
+#[test]
+fn the_deadline_ends_a_call_and_says_whether_something_may_have_changed() {
+    let bench = Bench::new([once()]);
+    let wrote = bench.call("probe_write", json!({"path": "a.txt", "then": "wait"}));
+    assert_eq!(code(&wrote), Some(Code::Timeout));
+    let read = bench.call("probe_read", json!({"path": "a.txt", "then": "wait"}));
+    assert_eq!((code(&read), read.error().unwrap().effect), (Some(Code::Timeout), EffectState::None));
+}
+
+#[test]
+fn a_tool_that_breaks_off_is_an_internal_error_and_the_engine_goes_on() {
+    let bench = Bench::new([once()]);
+    let result = bench.call("probe_write", json!({"path": "a.txt", "then": "panic"}));
+    assert_eq!((code(&result), result.error().unwrap().effect), (Some(Code::Internal), EffectState::Maybe));
+    assert!(bench.call("probe_read", json!({"path": "a.txt"})).ok());
+}
+
+#[test]
+fn a_caller_that_goes_away_takes_its_call_along_and_its_end_is_recorded() {
+    let bench = Bench::new([]);
+    runtime().block_on(async {
+        let call = bench.engine.call(bench.request("probe_read", json!({"path": "a", "then": "wait"})));
+        tokio::time::timeout(Duration::from_millis(20), call).await.unwrap_err();
+        bench.engine.shutdown().await;
+    });
+    bench.store.close().unwrap();
+    assert_eq!(bench.rows()[0].row.outcome.as_deref(), Some("ECANCELLED"));
+}
+
+#[test]
+fn after_the_shutdown_calls_are_refused() {
+    let bench = Bench::new([]);
+    let result = runtime().block_on(async {
+        bench.engine.shutdown().await;
+        bench.engine.call(bench.request("probe_read", json!({"path": "a"}))).await
+    });
+    assert_eq!(code(&result), Some(Code::Unavailable));
+    assert_eq!(bench.runs(), 0);
+}
+
+#[test]
+fn a_read_is_recalled_only_where_the_caller_opted_in_and_nothing_changed() {
+    let bench = Bench::new([once()]);
+    let read = |cache: bool| {
+        let mut request = bench.request("probe_read", json!({"path": "a"}));
+        request.cache = cache;
+        runtime().block_on(bench.engine.call(request))
+    };
+    assert!(!read(true).meta.cached);
+    assert!(read(true).meta.cached);
+    assert!(!read(false).meta.cached);
+    assert!(bench.call("probe_write", json!({"path": "b"})).ok());
+    assert!(!read(true).meta.cached);
+}
+
+#[test]
+fn a_secret_is_covered_in_the_answer_the_question_and_the_audit() {
+    let bench = Bench::new([once()]);
+    let secret = "sk-1234567890abcdef";
+    let result = bench.call("probe_write", json!({"path": secret, "then": format!("say {secret}")}));
+    assert_eq!(result.data().unwrap()["text"], "write 0 say [SECRET:TOKEN]");
+    let asked = format!("{:?}", bench.asker.asked.lock().unwrap());
+    assert!(asked.contains("[SECRET:TOKEN]") && !asked.contains(secret), "{asked}");
+    let rows = format!("{:?}", bench.rows());
+    assert!(rows.contains("[SECRET:TOKEN]") && !rows.contains(secret), "{rows}");
+}
+
+#[test]
+fn a_stop_before_the_start_is_a_cancelled_call() {
+    let bench = Bench::new([]);
+    let request = bench.request("probe_read", json!({"path": "a", "then": "wait"}));
+    request.stop.request(StopReason::Cancelled);
+    let result = runtime().block_on(bench.engine.call(request));
+    assert_eq!(code(&result), Some(Code::Cancelled));
+}
