@@ -1,7 +1,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use grep_regex::RegexMatcher;
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
 use roots::{Entry, EntryKind, Folder, LastLink, OpenedFile, Roots, RootsError, Step, Visit, Walk};
 use schemars::JsonSchema;
@@ -12,7 +12,7 @@ use tool::{
 };
 
 use crate::failure::failure;
-use crate::hits::{Hits, Match, Stoppable};
+use crate::hits::{Hits, Match, Pattern, Stoppable};
 use crate::selection::{Cursor, IgnoreRules, NameGlob, is_hidden};
 
 /// Searches the content of files.
@@ -73,8 +73,6 @@ const MOST_CONTEXT_LINES: usize = 20;
 const PAGE_BYTES: usize = TextCap::DEFAULT_CHARACTERS;
 /// Memory for one line and its context; a file with a longer line is searched up to it.
 const LONGEST_LINE_BYTES: usize = 8 << 20;
-/// Memory for a compiled pattern, and for running it (the defaults of ripgrep are 100 MB and 1 GB).
-const PATTERN_BYTES: usize = 10 << 20;
 
 fn here() -> String {
     ".".to_owned()
@@ -152,25 +150,8 @@ impl Tool for FileSearch {
 }
 
 fn matcher(args: &Args) -> Result<RegexMatcher, ToolError> {
-    let mut builder = RegexMatcherBuilder::new();
-    builder
-        .case_insensitive(!args.case_sensitive)
-        .fixed_strings(args.literal)
-        .line_terminator(Some(b'\n'))
-        .size_limit(PATTERN_BYTES)
-        .dfa_size_limit(PATTERN_BYTES);
-    builder.build(&args.pattern).map_err(|error| {
-        let problem = match regex_syntax::Parser::new().parse(&args.pattern) {
-            Err(regex_syntax::Error::Parse(fault)) if !args.literal => {
-                format!("{} at character {}", fault.kind(), fault.span().start.column)
-            }
-            Err(regex_syntax::Error::Translate(fault)) if !args.literal => {
-                format!("{} at character {}", fault.kind(), fault.span().start.column)
-            }
-            _ => error.to_string(),
-        };
-        ToolError::validation("pattern", problem).hint("`literal: true` takes the pattern as plain text")
-    })
+    let pattern = Pattern { text: &args.pattern, literal: args.literal, case_sensitive: args.case_sensitive };
+    pattern.compile("pattern")
 }
 
 struct Search<'a> {
@@ -413,59 +394,6 @@ mod tests {
         assert_eq!(output["matches"][0]["after"], json!(["4"]));
         assert_eq!(output["matches"][1]["after"], json!(["6", "7"]));
         assert!(output["matches"][1].get("before").is_none());
-    }
-
-    #[test]
-    fn ignore_files_are_honoured_at_every_level() {
-        let workspace = Workspace::new().with_files(&[
-            (".gitignore", "*.log\n/build/\n!keep.log\n"),
-            ("a.log", "X"),
-            ("keep.log", "X"),
-            ("build/x", "X"),
-            ("sub/build/x", "X"),
-            ("sub/.gitignore", "build\n!b.log\n"),
-            ("sub/b.log", "X"),
-            ("sub/.ignore", "b.log\n"),
-            ("other/b.log", "X"),
-            ("other/.hidden", "X"),
-            ("other/.git/config", "X"),
-            ("other/visible", "X"),
-        ]);
-        assert_eq!(found(&workspace, json!({"pattern": "X"})), ["keep.log:1:1:X", "other/visible:1:1:X"]);
-        let hidden = json!({"pattern": "X", "include_hidden": true, "path": "other"});
-        assert_eq!(found(&workspace, hidden), ["other/.hidden:1:1:X", "other/visible:1:1:X"]);
-        // What is asked for by name is searched.
-        assert_eq!(found(&workspace, json!({"pattern": "X", "path": "build"})), ["build/x:1:1:X"]);
-        assert_eq!(found(&workspace, json!({"pattern": "X", "path": "a.log"})), ["a.log:1:1:X"]);
-    }
-
-    #[test]
-    fn pages_follow_each_other_without_gap_or_repeat() {
-        let workspace = Workspace::new();
-        for (file, count) in [("a/one", 5), ("a/two", 1), ("b", 7), ("c/d/e", 3)] {
-            workspace.write(file, "x\nX\n".repeat(count));
-        }
-        let whole = found(&workspace, json!({"pattern": "X"}));
-        assert_eq!(whole.len(), 16);
-        for (path, limit) in [(".", 1), (".", 3), (".", 5), (".", 16), ("b", 2)] {
-            let expected: Vec<_> =
-                whole.iter().filter(|line| path == "." || line.starts_with("b:")).collect();
-            let (mut pages, mut cursor) = (Vec::new(), Value::Null);
-            loop {
-                let mut arguments = json!({"pattern": "X", "limit": limit, "path": path, "context_lines": 1});
-                if !cursor.is_null() {
-                    arguments["cursor"] = cursor;
-                }
-                let page = search(&workspace, arguments).unwrap();
-                pages.extend(lines(&page));
-                cursor = page["next_cursor"].clone();
-                assert_eq!(cursor.is_null(), page["truncated"] == false);
-                if cursor.is_null() {
-                    break;
-                }
-            }
-            assert_eq!(pages.iter().collect::<Vec<_>>(), expected, "limit {limit}");
-        }
     }
 
     #[test]

@@ -3,11 +3,11 @@
 use std::io::{self, Read};
 
 use grep_matcher::Matcher;
-use grep_regex::RegexMatcher;
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{Searcher, Sink, SinkContext, SinkContextKind, SinkMatch};
 use schemars::JsonSchema;
 use serde::Serialize;
-use tool::Context;
+use tool::{Context, ToolError};
 
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Match {
@@ -31,6 +31,43 @@ pub(crate) struct Match {
 const SHOWN_LINE_BYTES: usize = 500;
 /// Shown before a match in a line that is longer.
 const SHOWN_BEFORE_BYTES: usize = 150;
+
+/// What is searched for.
+pub(crate) struct Pattern<'a> {
+    pub(crate) text: &'a str,
+    /// Whether the text stands for itself, and is no regex.
+    pub(crate) literal: bool,
+    pub(crate) case_sensitive: bool,
+}
+
+/// Memory for a compiled pattern, and for running it (the defaults of ripgrep are 100 MB and 1 GB).
+const PATTERN_BYTES: usize = 10 << 20;
+
+impl Pattern<'_> {
+    /// Reads the argument `field`.
+    pub(crate) fn compile(&self, field: &str) -> Result<RegexMatcher, ToolError> {
+        let mut builder = RegexMatcherBuilder::new();
+        builder
+            .case_insensitive(!self.case_sensitive)
+            .fixed_strings(self.literal)
+            .line_terminator(Some(b'\n'))
+            .size_limit(PATTERN_BYTES)
+            .dfa_size_limit(PATTERN_BYTES);
+        builder.build(self.text).map_err(|error| {
+            let at = |kind: &dyn std::fmt::Display, column| format!("{kind} at character {column}");
+            let problem = match regex_syntax::Parser::new().parse(self.text) {
+                Err(regex_syntax::Error::Parse(fault)) if !self.literal => {
+                    at(fault.kind(), fault.span().start.column)
+                }
+                Err(regex_syntax::Error::Translate(fault)) if !self.literal => {
+                    at(fault.kind(), fault.span().start.column)
+                }
+                _ => error.to_string(),
+            };
+            ToolError::validation(field, problem).hint("`literal: true` takes the pattern as plain text")
+        })
+    }
+}
 
 /// A file whose reading ends with the call.
 pub(crate) struct Stoppable<'a> {
