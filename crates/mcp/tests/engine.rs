@@ -1,5 +1,7 @@
 //! The door with the real engine behind it: what the fake engine of the unit tests cannot show.
 
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking, in its helpers too")]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
