@@ -8,3 +8,4 @@ mod audit;
 mod bad_input;
 mod call;
 mod configuration;
+mod mcp;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use policy::{Part, PathVerdict, Policy};
-use roots::{Guard, LastLink, Refusal, Right, Root, Roots, real_path};
+use roots::{Guard, LastLink, ReadableNames, Refusal, Right, Root, Roots, real_path};
 use tool::{Access, Effect, Place, ToolError};
 
 /// The roots of this runtime, opened once, and the rules about what lies in them.
@@ -110,6 +110,11 @@ impl PolicyGuard {
 impl Guard for PolicyGuard {
     fn may_read(&self, real: &Path) -> Result<(), Refusal> {
         self.may(Access::Read, real)
+    }
+
+    fn readable_names<'a>(&'a self, folder: &'a Path) -> ReadableNames<'a> {
+        let names = self.policy.readable_names(folder);
+        Box::new(move |name| names.is_allowed(name) || self.may_read(&folder.join(name)).is_ok())
     }
 
     fn may_write(&self, real: &Path) -> Result<(), Refusal> {

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
+use tokio::sync::Notify;
 use tool::{Code, Held, Retry, Stop, StopReason, ToolError};
 
 /// Requests that may wait for their answer at a time; the next one is refused at once.
@@ -21,6 +22,7 @@ const MOST_REQUEST_BYTES: usize = 256 * 1024 * 1024;
 #[derive(Default)]
 pub(crate) struct Connection {
     state: Mutex<State>,
+    settled: Notify,
     modern: AtomicBool,
 }
 
@@ -124,7 +126,19 @@ impl Connection {
             state.bytes -= request.bytes;
             request
         };
+        self.settled.notify_waiters();
         (!request.cancelled).then_some((request.id, request.held))
+    }
+
+    /// Waits until every request is settled.
+    pub(crate) async fn idle(&self) {
+        loop {
+            let settled = self.settled.notified();
+            if self.state().requests.is_empty() {
+                return;
+            }
+            settled.await;
+        }
     }
 
     /// The client is gone: every call is stopped, and so is each that comes later.

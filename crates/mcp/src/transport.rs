@@ -11,6 +11,7 @@ use rmcp::model::{
 use rmcp::transport::Transport;
 use serde_json::Value;
 use tokio::io::AsyncRead;
+use tokio::time::Instant;
 use tool::{Held, ToolError};
 
 use crate::connection::{Connection, Kind};
@@ -30,6 +31,10 @@ const UNCOUNTED: usize = 2 * MOST_VALUES;
 /// they end the process by a signal.
 const FAREWELL: Duration = Duration::from_millis(1500);
 
+/// How long calls may still run after the client has closed its side. Whoever pipes a few messages in gets the answers, and a
+/// command that runs longer ends well before the official clients lose their patience.
+const LAST_CALLS: Duration = Duration::from_secs(1);
+
 /// One connection, as rmcp sees it.
 pub(crate) struct LineTransport<R> {
     lines: Lines<R>,
@@ -37,6 +42,8 @@ pub(crate) struct LineTransport<R> {
     connection: Arc<Connection>,
     outbox: Outbox,
     on_warning: Arc<dyn Fn(&str) + Send + Sync>,
+    /// When the calls that still run at the end of the input are stopped. rmcp may drop and repeat the wait.
+    last_calls_until: Option<Instant>,
 }
 
 /// The client is gone.
@@ -52,7 +59,14 @@ impl<R: AsyncRead + Unpin> LineTransport<R> {
         outbox: Outbox,
         on_warning: Arc<dyn Fn(&str) + Send + Sync>,
     ) -> Self {
-        Self { lines: Lines::new(reader, limit), limit, connection, outbox, on_warning }
+        Self {
+            lines: Lines::new(reader, limit),
+            limit,
+            connection,
+            outbox,
+            on_warning,
+            last_calls_until: None,
+        }
     }
 
     /// The next message that rmcp has a part in; none at the end, after every call was told to stop.
@@ -78,7 +92,15 @@ impl<R: AsyncRead + Unpin> LineTransport<R> {
                         return Some(message);
                     }
                 }
-                Ok(None) => break,
+                Ok(None) => {
+                    let until = *self.last_calls_until.get_or_insert_with(|| Instant::now() + LAST_CALLS);
+                    tokio::select! {
+                        () = self.outbox.failed() => {}
+                        // Whether the calls ended or their time: what is left is stopped below.
+                        _ = tokio::time::timeout_at(until, self.connection.idle()) => {}
+                    }
+                    break;
+                }
                 Err(error) => {
                     if !is_departure(&error) {
                         (self.on_warning)(&format!("cannot read the client's messages: {error}"));

@@ -8,8 +8,8 @@ use crate::host::HostRules;
 use crate::merge::{Allowed, DeniedLists, Merged, Written};
 use crate::path::{AllowedPaths, PathList, PathRules, Reach, Spot, roots};
 use crate::{
-    BUILT_IN_DENIED_READS, DEFAULT_PROFILE, Dangerous, Denied, Kind, Limits, Mode, Origin, PathVerdict,
-    PolicyError, ProfileSource, RootRight, Rule, Source, Undoable, Warning,
+    BUILT_IN_DENIED_READS, DEFAULT_PROFILE, Dangerous, Denied, Kind, Limits, Mode, Names, Origin,
+    PathVerdict, PolicyError, ProfileSource, RootRight, Rule, Source, Undoable, Warning,
 };
 
 /// The rules of one profile, compiled for one workspace. Asking it does no input or output.
@@ -163,6 +163,11 @@ impl Policy {
                 None => self.writes.verdict(&spot, Kind::Unknown),
             },
         }
+    }
+
+    /// [`Policy::path_verdict`] on reading, for the names in one folder.
+    pub fn readable_names<'a>(&'a self, folder: &'a Path) -> Names<'a> {
+        Names::new(&self.reads, &self.workspace, folder)
     }
 
     /// The workspace, first, and every listed path outside it.

@@ -8,7 +8,10 @@ use rustix::fs::{AtFlags, Dir, OFlags, statat};
 
 use crate::beneath::{Links, open_beneath, reopen};
 use crate::root::Found;
-use crate::{EntryKind, Guard, LastLink, Metadata, OpenedFile, Result, Roots, RootsError, is_temporary_name};
+use crate::{
+    EntryKind, Guard, LastLink, Metadata, OpenedFile, ReadableNames, Result, Roots, RootsError,
+    is_temporary_name,
+};
 
 /// An open folder. What lies directly in it is reached without resolving a path again.
 pub struct Folder {
@@ -60,6 +63,11 @@ impl Folder {
     /// Whether the guard lets what is called `name` be read or shown.
     pub fn may_read(&self, name: &OsStr) -> bool {
         self.guard.may_read(&self.real.join(name)).is_ok()
+    }
+
+    /// [`Folder::may_read`] for many names.
+    pub(crate) fn readable_names(&self) -> ReadableNames<'_> {
+        self.guard.readable_names(&self.real)
     }
 
     /// All entries in the order of the file system, without those that are being written.

@@ -1,3 +1,4 @@
+use std::ffi::OsStr;
 use std::path::Path;
 
 /// Who is asked about every place that an operation really reached, before it acts.
@@ -11,12 +12,20 @@ pub trait Guard: Send + Sync {
     /// Why not.
     fn may_read(&self, real: &Path) -> Result<(), Refusal>;
 
+    /// [`Guard::may_read`] for the names in one folder. A listing asks about many, which a guard may answer more quickly.
+    fn readable_names<'a>(&'a self, folder: &'a Path) -> ReadableNames<'a> {
+        Box::new(move |name| self.may_read(&folder.join(name)).is_ok())
+    }
+
     /// Whether what lies at `real` may be created, changed, moved or removed.
     ///
     /// # Errors
     /// Why not.
     fn may_write(&self, real: &Path) -> Result<(), Refusal>;
 }
+
+/// Whether what has a name may be read.
+pub type ReadableNames<'a> = Box<dyn Fn(&OsStr) -> bool + 'a>;
 
 /// Why the guard says no.
 #[derive(Debug, Clone, PartialEq, Eq)]

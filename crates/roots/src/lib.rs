@@ -34,7 +34,7 @@ mod write;
 pub use error::{Result, RootsError};
 pub use file::OpenedFile;
 pub use folder::{Entry, Folder};
-pub use guard::{Guard, Refusal};
+pub use guard::{Guard, ReadableNames, Refusal};
 pub use kind::EntryKind;
 pub use make::CreatedFolders;
 pub use metadata::Metadata;

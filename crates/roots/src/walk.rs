@@ -2,7 +2,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::{Entry, EntryKind, Folder, Result, RootsError};
+use crate::{Entry, EntryKind, Folder, ReadableNames, Result, RootsError};
 
 /// How many folders deep a walk or a removal goes.
 ///
@@ -98,11 +98,16 @@ impl Walker<'_> {
         if let Some(begun) = &last {
             self.resume(folder, relative, begun, after)?;
         }
+        let readable = folder.readable_names();
         let at_once = if self.depth == 0 { NAMES_AT_THE_TOP } else { NAMES_BELOW };
         while !self.walked.ended {
             let (entries, more) = folder.first_entries(last.as_deref(), at_once)?;
             for entry in &entries {
-                self.entry(folder, entry, &relative.join(&entry.name))?;
+                if relative.as_os_str().is_empty() {
+                    self.entry(folder, entry, Path::new(&entry.name), &readable)?;
+                } else {
+                    self.entry(folder, entry, &relative.join(&entry.name), &readable)?;
+                }
                 if self.walked.ended {
                     break;
                 }
@@ -127,11 +132,17 @@ impl Walker<'_> {
         Ok(())
     }
 
-    fn entry(&mut self, folder: &Folder, entry: &Entry, path: &Path) -> Result<()> {
+    fn entry(
+        &mut self,
+        folder: &Folder,
+        entry: &Entry,
+        path: &Path,
+        readable: &ReadableNames<'_>,
+    ) -> Result<()> {
         if !self.visitor.wants(entry, path) {
             return Ok(());
         }
-        if !folder.may_read(&entry.name) {
+        if !readable(&entry.name) {
             self.walked.refused += 1;
             return Ok(());
         }

@@ -90,6 +90,10 @@ const DEFAULT_LIMIT: usize = 1_000;
 /// About 3 MB of JSON.
 const LARGEST_LIMIT: usize = 20_000;
 
+/// Bytes of JSON that an entry usually takes at most.
+const DETAILED_ENTRY: u64 = 300;
+const BARE_ENTRY: u64 = 80;
+
 fn yes() -> bool {
     true
 }
@@ -130,6 +134,10 @@ impl Tool for FileList {
         NameGlob::parse("pattern", args.pattern.as_deref())?;
         args.cursor.as_deref().map(Cursor::decode).transpose()?;
         Ok(Plan::of(vec![Effect::Read { path: place.resolve("path", &args.path)? }]))
+    }
+
+    fn answer_bytes(&self, args: &Args) -> u64 {
+        args.limit as u64 * if args.details { DETAILED_ENTRY } else { BARE_ENTRY }
     }
 
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
@@ -229,7 +237,9 @@ impl Visit for Listing<'_> {
         }
         if self.add(folder, entry, relative)? {
             self.listed += 1;
-            self.last = Some(relative.to_owned());
+            if self.listed == self.limit {
+                self.last = Some(relative.to_owned());
+            }
         }
         Ok(Step::Next)
     }

@@ -136,6 +136,10 @@ impl Tool for FileRead {
         Ok(Plan::of(vec![Effect::Read { path: place.resolve("path", &args.path)? }]))
     }
 
+    fn answer_bytes(&self, args: &Args) -> u64 {
+        args.max_bytes
+    }
+
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
         let path = context.place.resolve("path", &args.path)?;
         let opened = context.service::<Roots>()?.open_file(&path).map_err(failure(context))?;

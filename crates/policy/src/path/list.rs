@@ -1,3 +1,4 @@
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use globset::{Candidate, Glob, GlobBuilder, GlobSet, GlobSetBuilder};
@@ -134,6 +135,32 @@ impl PathList {
         (!entry.pattern.negated).then_some(&entry.rule)
     }
 
+    /// Whether every pattern is about names alone, at any depth, so that a path is as good as its last component.
+    pub(crate) fn is_about_names(&self) -> bool {
+        self.entries
+            .iter()
+            .all(|entry| entry.pattern.anchor == Anchor::Floating && entry.pattern.components.len() == 1)
+    }
+
+    /// The last entry that matches a folder or one above it, for [`PathList::holds_name`].
+    pub(crate) fn last_above(&self, folder: &Spot<'_>) -> Option<usize> {
+        let mut last = None;
+        let (group, path) = match folder.relative {
+            Some(relative) => (&self.inside, relative),
+            None => (&self.outside, folder.absolute),
+        };
+        group.last_match(path, Kind::Folder, &self.entries, &mut last);
+        last
+    }
+
+    /// [`PathList::holds`] for a name in a folder, in a list that is about names.
+    pub(crate) fn holds_name(&self, last_above: Option<usize>, name: &OsStr) -> Option<&Rule> {
+        let mut last = last_above;
+        self.inside.match_one(Path::new(name), Kind::Unknown, &self.entries, &mut Vec::new(), &mut last);
+        let entry = self.entries.get(last?)?;
+        (!entry.pattern.negated).then_some(&entry.rule)
+    }
+
     /// A rule that names, without wildcards, something below this folder.
     pub(crate) fn names_below(&self, folder: &Path) -> Option<&Rule> {
         let after = self.literal.partition_point(|(path, _)| path.as_path() <= folder);
@@ -216,18 +243,30 @@ impl Group {
             if ancestor.as_os_str().is_empty() {
                 continue;
             }
-            let is_folder = if height == 0 { kind } else { Kind::Folder };
-            self.globs.matches_candidate_into(&Candidate::new(ancestor), &mut matches);
-            for index in matches.iter().filter_map(|position| self.index.get(*position)).copied() {
-                let Some(pattern) = entries.get(index).map(|entry| &entry.pattern) else { continue };
-                let applies = match is_folder {
-                    Kind::Folder => true,
-                    Kind::File => !pattern.folder_only,
-                    Kind::Unknown => !pattern.folder_only || !pattern.negated,
-                };
-                if applies {
-                    *last = (*last).max(Some(index));
-                }
+            let kind = if height == 0 { kind } else { Kind::Folder };
+            self.match_one(ancestor, kind, entries, &mut matches, last);
+        }
+    }
+
+    /// Raises `last` to the last entry that matches the path itself. `matches` is scratch space.
+    fn match_one(
+        &self,
+        path: &Path,
+        kind: Kind,
+        entries: &[Entry],
+        matches: &mut Vec<usize>,
+        last: &mut Option<usize>,
+    ) {
+        self.globs.matches_candidate_into(&Candidate::new(path), matches);
+        for index in matches.iter().filter_map(|position| self.index.get(*position)).copied() {
+            let Some(pattern) = entries.get(index).map(|entry| &entry.pattern) else { continue };
+            let applies = match kind {
+                Kind::Folder => true,
+                Kind::File => !pattern.folder_only,
+                Kind::Unknown => !pattern.folder_only || !pattern.negated,
+            };
+            if applies {
+                *last = (*last).max(Some(index));
             }
         }
     }

@@ -10,4 +10,4 @@ mod rules;
 pub use list::Kind;
 pub(crate) use list::{PathList, Reach, Spot};
 pub(crate) use rules::{AllowedPaths, PathRules, roots};
-pub use rules::{Denied, PathVerdict, RootRight};
+pub use rules::{Denied, Names, PathVerdict, RootRight};

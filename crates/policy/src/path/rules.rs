@@ -1,3 +1,4 @@
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::list::{Kind, PathList, Spot};
@@ -91,6 +92,38 @@ impl PathRules {
     }
 }
 
+/// Which names in one folder may be read: [`PathVerdict`] for a listing, which asks about many.
+#[derive(Debug)]
+pub struct Names<'a> {
+    rules: &'a PathRules,
+    workspace: &'a Path,
+    folder: &'a Path,
+    /// Each deny list with its last entry that matches the folder or one above, where names are all that has to be looked at.
+    quick: Option<Vec<(&'a PathList, Option<usize>)>>,
+}
+
+impl<'a> Names<'a> {
+    pub(crate) fn new(rules: &'a PathRules, workspace: &'a Path, folder: &'a Path) -> Self {
+        let spot = Spot::of(folder, workspace);
+        let everything_else_is_allowed = rules.allowed.workspace && spot.relative.is_some();
+        let quick = (everything_else_is_allowed && rules.denied.iter().all(PathList::is_about_names))
+            .then(|| rules.denied.iter().map(|list| (list, list.last_above(&spot))).collect());
+        Self { rules, workspace, folder, quick }
+    }
+
+    /// Whether what has this name may be read without asking.
+    pub fn is_allowed(&self, name: &OsStr) -> bool {
+        match &self.quick {
+            Some(lists) => lists.iter().all(|(list, above)| list.holds_name(*above, name).is_none()),
+            None => {
+                let path = self.folder.join(name);
+                let verdict = self.rules.verdict(&Spot::of(&path, self.workspace), Kind::Unknown);
+                !matches!(verdict, PathVerdict::Denied(_) | PathVerdict::Outside)
+            }
+        }
+    }
+}
+
 /// The paths that are denied for one kind of access, for whoever masks them in a cell or skips them in a listing.
 #[derive(Debug, Clone, Copy)]
 pub struct Denied<'a> {
@@ -129,4 +162,53 @@ pub(crate) fn roots(workspace: &Path, reads: &PathRules, writes: &PathRules) -> 
         }
     }
     roots
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Dialect, Policy, Profiles, Setup, Source, Trust};
+
+    /// A policy of one profile, given as JSON.
+    fn policy(profile: &str) -> Policy {
+        let profiles: Profiles = serde_json::from_str(&format!(r#"{{"normal": {profile}}}"#)).unwrap();
+        let origin = crate::Origin::User(Path::new("/home/ann/config.yaml").into());
+        Policy::compile(&Setup {
+            sources: &[Source { origin, trust: Trust::Trusted, profiles }],
+            profile: "normal",
+            mode: None,
+            dialect: Dialect::default(),
+            workspace: Path::new("/w"),
+            home: Some(Path::new("/home/ann")),
+            protected: &[],
+        })
+        .unwrap()
+    }
+
+    #[test]
+    fn names_and_paths_get_the_same_answer() {
+        let profiles = [
+            "{}",
+            r#"{"deny_read_paths": ["secret", "!keep", "*.key"]}"#,
+            r#"{"deny_read_paths": ["a/secret", "*.key"]}"#,
+            r#"{"deny_read_paths": ["hidden/", "!x.key"]}"#,
+            r#"{"allowed_read_paths": ["a"], "deny_read_paths": []}"#,
+            r#"{"allowed_read_paths": ["a", "!a/x.key", "/other"]}"#,
+        ];
+        let folders = ["/w", "/w/a", "/w/secret", "/w/secret/keep", "/w/hidden/b", "/other/c", "/elsewhere"];
+        let names = ["x.key", "secret", "keep", ".env", ".env.example", "plain.txt", "hidden", "a"];
+        let mut quick = 0;
+        for policy in profiles.map(policy) {
+            for folder in folders.map(Path::new) {
+                let rules = policy.readable_names(folder);
+                quick += u32::from(rules.quick.is_some());
+                for name in names.map(OsStr::new) {
+                    let verdict = policy.path_verdict(tool::Access::Read, &folder.join(name));
+                    let allowed = !matches!(verdict, PathVerdict::Denied(_) | PathVerdict::Outside);
+                    assert_eq!(rules.is_allowed(name), allowed, "{policy:?} {folder:?} {name:?}");
+                }
+            }
+        }
+        assert_eq!(quick, 3 * 5, "the quick way was taken for the workspace's folders of three profiles");
+    }
 }

@@ -1,0 +1,96 @@
+//! The MCP door of the real program, fed line by line.
+
+use serde_json::{Value, json};
+
+use crate::harness::Fixture;
+
+fn initialize(id: u32) -> String {
+    json!({"jsonrpc": "2.0", "id": id, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}})
+    .to_string()
+}
+
+fn call(id: u32, tool: &str, arguments: Value) -> String {
+    json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}).to_string()
+}
+
+/// Everything that the server answers to these lines before it ends, by id.
+fn answers(fixture: &Fixture, lines: &[Vec<u8>]) -> Vec<Value> {
+    let input = lines.join(&b'\n');
+    let run = fixture.run_with_input(&["--mode", "full_auto", "mcp"], &[&input[..], b"\n"].concat());
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    run.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn by_id(answers: &[Value], id: u32) -> &Value {
+    answers
+        .iter()
+        .find(|answer| answer["id"] == id)
+        .unwrap_or_else(|| panic!("no answer to {id}: {answers:#?}"))
+}
+
+#[test]
+fn messages_that_are_piped_in_at_once_are_all_answered() {
+    let fixture = Fixture::with_files(&[("a.txt", "a")]);
+    let lines = [
+        initialize(1),
+        call(2, "shell_execute", json!({"command": "echo hello"})),
+        call(3, "file_read", json!({"path": "a.txt"})),
+    ];
+    let answers = answers(&fixture, &lines.map(String::into_bytes));
+    assert_eq!(by_id(&answers, 2)["result"]["structuredContent"]["stdout"], "hello\n", "{answers:#?}");
+    assert_eq!(by_id(&answers, 3)["result"]["content"][0]["text"], "a");
+}
+
+#[test]
+fn bad_lines_are_answered_and_the_session_goes_on() {
+    let fixture = Fixture::with_files(&[("a.txt", "a")]);
+    let huge = call(4, "file_write", json!({"path": "b.txt", "content": "x".repeat(50_000_000)}));
+    let large = call(5, "file_write", json!({"path": "c.txt", "content": "x".repeat(5_000_000)}));
+    let lines = [
+        initialize(1).into_bytes(),
+        b"{\"jsonrpc\": \"2.0\", \"id\": 2, ".to_vec(),
+        b"\xff\xfe\xfd".to_vec(),
+        b"".to_vec(),
+        b"[1, 2]".to_vec(),
+        huge.into_bytes(),
+        large.into_bytes(),
+        call(6, "file_reed", json!({})).into_bytes(),
+        call(7, "file_read", json!({"path": "a.txt", "colour": 1})).into_bytes(),
+        call(8, "file_read", json!({"path": "../a.txt"})).into_bytes(),
+        call(9, "file_read", json!({"path": "a.txt"})).into_bytes(),
+    ];
+    let answers = answers(&fixture, &lines);
+    let failures: Vec<i64> = answers
+        .iter()
+        .filter(|answer| answer["id"].is_null())
+        .map(|answer| answer["error"]["code"].as_i64().unwrap())
+        .collect();
+    assert_eq!(failures, [-32700, -32700, -32600]);
+    let huge = &by_id(&answers, 4)["result"];
+    assert_eq!(huge["isError"], true);
+    assert!(huge["content"][0]["text"].as_str().unwrap().starts_with("EVALIDATION"), "{huge}");
+    assert!(!fixture.workspace().join("b.txt").exists());
+    assert_eq!(by_id(&answers, 5)["result"]["structuredContent"]["size_bytes"], 5_000_000);
+    assert_eq!(by_id(&answers, 6)["error"]["code"], -32602);
+    let wrong = by_id(&answers, 7)["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(wrong.starts_with("EVALIDATION") && wrong.contains("colour"), "{wrong}");
+    let outside = by_id(&answers, 8)["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(outside.starts_with("EAPPROVAL"), "{outside}");
+    assert_eq!(by_id(&answers, 9)["result"]["content"][0]["text"], "a");
+}
+
+#[test]
+fn the_list_of_tools_fits_a_small_context_and_says_what_each_tool_does_to_the_world() {
+    let fixture = Fixture::new();
+    let list = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"}).to_string();
+    let answers = answers(&fixture, &[initialize(1).into_bytes(), list.into_bytes()]);
+    let tools = &by_id(&answers, 2)["result"]["tools"];
+    // Characters divided by four, as the benchmark counts tokens.
+    assert!(tools.to_string().len() / 4 <= 3_000, "{}", tools.to_string().len() / 4);
+    for tool in tools.as_array().unwrap() {
+        for hint in ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"] {
+            assert!(tool["annotations"][hint].is_boolean(), "{tool:#}");
+        }
+    }
+}
