@@ -1,7 +1,6 @@
 //! What the whole-binary tests share: a workspace and a state folder of their own, and ways to run the program in them.
 
 #![allow(dead_code, reason = "each test program uses its own part of this")]
-#![allow(clippy::disallowed_methods, reason = "tests start the program and read where it was built")]
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -10,28 +9,28 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 
 /// A workspace, a state folder and a home of their own. Gone with the value.
-pub struct Fixture {
+pub(crate) struct Fixture {
     folder: tempfile::TempDir,
 }
 
 /// What one run of the program came to.
-pub struct Run {
-    pub code: i32,
-    pub stdout: String,
-    pub stderr: String,
+pub(crate) struct Run {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 impl Run {
     /// Standard output as JSON.
     #[track_caller]
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.stdout)
             .unwrap_or_else(|error| panic!("no JSON ({error}): {:?}, stderr {:?}", self.stdout, self.stderr))
     }
 }
 
 impl Fixture {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         // Below /var/tmp where it is there: unlike /tmp it is no place that a cell replaces by its own, which is the usual case.
         let base = if Path::new("/var/tmp").is_dir() { Path::new("/var/tmp") } else { Path::new("/tmp") };
         let folder = tempfile::Builder::new().prefix("handfast-test-").tempdir_in(base).unwrap();
@@ -42,7 +41,7 @@ impl Fixture {
     }
 
     /// A fixture whose workspace holds these files.
-    pub fn with_files(files: &[(&str, &str)]) -> Self {
+    pub(crate) fn with_files(files: &[(&str, &str)]) -> Self {
         let fixture = Self::new();
         for (path, content) in files {
             fixture.write(path, content);
@@ -50,35 +49,35 @@ impl Fixture {
         fixture
     }
 
-    pub fn workspace(&self) -> PathBuf {
+    pub(crate) fn workspace(&self) -> PathBuf {
         self.folder.path().join("workspace").canonicalize().unwrap()
     }
 
-    pub fn state(&self) -> PathBuf {
+    pub(crate) fn state(&self) -> PathBuf {
         self.folder.path().join("state")
     }
 
-    pub fn home(&self) -> PathBuf {
+    pub(crate) fn home(&self) -> PathBuf {
         self.folder.path().join("home")
     }
 
     /// A place beside the workspace, out of every tool's reach.
-    pub fn outside(&self) -> PathBuf {
+    pub(crate) fn outside(&self) -> PathBuf {
         self.folder.path().canonicalize().unwrap()
     }
 
-    pub fn write(&self, path: &str, content: &str) {
+    pub(crate) fn write(&self, path: &str, content: &str) {
         let path = self.workspace().join(path);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, content).unwrap();
     }
 
-    pub fn read(&self, path: &str) -> String {
+    pub(crate) fn read(&self, path: &str) -> String {
         std::fs::read_to_string(self.workspace().join(path)).unwrap()
     }
 
     /// The program with this fixture's folders, an environment of its own, and nobody to ask.
-    pub fn command(&self) -> Command {
+    pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(program());
         command
             .args(["--workspace".as_ref(), self.workspace().as_os_str()])
@@ -91,11 +90,11 @@ impl Fixture {
         command
     }
 
-    pub fn run(&self, arguments: &[&str]) -> Run {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Run {
         finished(self.command().args(arguments).stdin(Stdio::null()).output().unwrap())
     }
 
-    pub fn run_with_input(&self, arguments: &[&str], input: &[u8]) -> Run {
+    pub(crate) fn run_with_input(&self, arguments: &[&str], input: &[u8]) -> Run {
         let mut child = self
             .command()
             .args(arguments)
@@ -115,13 +114,13 @@ impl Fixture {
 
     /// One call, with every question answered yes.
     #[track_caller]
-    pub fn call(&self, tool: &str, arguments: Value) -> Value {
+    pub(crate) fn call(&self, tool: &str, arguments: Value) -> Value {
         self.run(&["call", "--yes", tool, &arguments.to_string()]).json()
     }
 
     /// One call that must work; its data.
     #[track_caller]
-    pub fn data(&self, tool: &str, arguments: Value) -> Value {
+    pub(crate) fn data(&self, tool: &str, arguments: Value) -> Value {
         let mut result = self.call(tool, arguments);
         assert_eq!(result["ok"], true, "{result:#}");
         result["data"].take()
@@ -129,24 +128,24 @@ impl Fixture {
 
     /// One call that must fail; its error.
     #[track_caller]
-    pub fn error(&self, tool: &str, arguments: Value) -> Value {
+    pub(crate) fn error(&self, tool: &str, arguments: Value) -> Value {
         let mut result = self.call(tool, arguments);
         assert_eq!(result["ok"], false, "{result:#}");
         result["error"].take()
     }
 }
 
-pub fn program() -> &'static Path {
+pub(crate) fn program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_handfast"))
 }
 
 /// The root of the repository.
-pub fn repository() -> PathBuf {
+pub(crate) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
 /// The Python with the official MCP client, which `cargo xtask test` installs.
-pub fn python_with_mcp() -> PathBuf {
+pub(crate) fn python_with_mcp() -> PathBuf {
     let python = repository().join("target/test-tools/venv/bin/python");
     assert!(python.exists(), "{} is missing: `cargo xtask test` installs it", python.display());
     python

@@ -1,5 +1,13 @@
 //! What the program does for the people and agents who use it, tried on the whole binary.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    clippy::needless_pass_by_value,
+    reason = "a test program: it starts processes, and what goes wrong in it ends it"
+)]
+
 #[path = "../harness.rs"]
 mod harness;
 

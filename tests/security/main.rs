@@ -1,5 +1,13 @@
 //! What a call cannot do, tried on the whole binary. Each test carries a control that shows the attempt itself works.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    clippy::needless_pass_by_value,
+    reason = "a test program: it starts processes, and what goes wrong in it ends it"
+)]
+
 #[path = "../harness.rs"]
 mod harness;
 

@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn a_wrong_value_and_broken_yaml_are_named_with_their_line() {
         assert!(problem("mode: sometimes\n").starts_with(":1:7 unknown variant `sometimes`"));
-        assert!(problem("mode: [\n").starts_with(":"));
+        assert!(problem("mode: [\n").starts_with(':'));
         assert!(problem("mode: smart_auto\nmode: full_auto\n").starts_with(":2:1 duplicate"));
     }
 

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::io::{self, Write};
 
-use crate::terminal::printable;
+use tool::visible;
 
 /// Says something that is no result.
 pub(crate) fn note(text: &str) {
@@ -29,7 +29,7 @@ pub(crate) fn print_chain(error: &dyn Error) {
 /// Rows under headings, each column as wide as its widest cell. The last column is left ragged.
 pub(crate) fn table(headings: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut all: Vec<Vec<String>> = vec![headings.iter().map(|heading| heading.to_uppercase()).collect()];
-    all.extend(rows.into_iter().map(|row| row.iter().map(|cell| printable(cell)).collect()));
+    all.extend(rows.into_iter().map(|row| row.iter().map(|cell| visible(cell)).collect()));
     let width =
         |column: usize| all.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
     let widths: Vec<usize> = (0..headings.len()).map(|column| width(column).unwrap_or(0)).collect();
@@ -56,6 +56,6 @@ mod tests {
             &["a", "long"],
             [vec!["xyz".to_owned(), "1".to_owned()], vec!["ä\n".to_owned(), String::new()]],
         );
-        assert_eq!(shown, "A        LONG\nxyz      1\nä\\u{a}\n");
+        assert_eq!(shown, "A        LONG\nxyz      1\nä\\n\n");
     }
 }

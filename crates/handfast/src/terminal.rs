@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use engine::{Answer, Approval, Asker};
-use tool::{BoxFuture, Progress};
+use tool::{BoxFuture, Progress, visible, visible_lines};
 
 /// Asks on the controlling terminal, whatever standard input and output are.
 pub(crate) struct TerminalAsker {
@@ -59,9 +59,9 @@ fn ask(approval: &Approval) -> io::Result<Answer> {
     let mut terminal = terminal()?;
     let mut question = format!("\n{} asks for approval ({})\n", approval.tool, approval.level);
     for effect in &approval.effects {
-        question.push_str(&format!("  {}\n", printable(effect)));
+        question.push_str(&format!("  {}\n", visible_lines(effect)));
     }
-    question.push_str(&format!("because {}\n", printable(&approval.reason)));
+    question.push_str(&format!("because {}\n", visible(&approval.reason)));
     let by = || "the user at the terminal".to_owned();
     let mut lines = BufReader::new(terminal.try_clone()?).lines();
     loop {
@@ -78,20 +78,6 @@ fn ask(approval: &Approval) -> io::Result<Answer> {
             reason => return Ok(Answer::Denied { by: by(), message: Some(reason.to_owned()) }),
         }
     }
-}
-
-/// What a terminal shows as it is: control and direction characters, with which a text could pretend to be another, as escapes.
-pub(crate) fn printable(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for character in text.chars() {
-        let disguises = matches!(character, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}');
-        if character.is_control() || disguises {
-            shown.extend(character.escape_unicode());
-        } else {
-            shown.push(character);
-        }
-    }
-    shown
 }
 
 /// Says yes to every question: `--yes`.
@@ -180,22 +166,11 @@ impl ProgressLine {
 impl Progress for ProgressLine {
     fn report(&self, done: u64, total: Option<u64>, message: &str) {
         self.draw(|said| {
-            let message: String = printable(message).chars().take(MESSAGE).collect();
+            let message: String = visible(message).chars().take(MESSAGE).collect();
             *said = match total {
                 None => format!("{done} bytes  {message}"),
                 Some(total) => format!("{done} of {total}  {message}"),
             };
         });
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::printable;
-
-    #[test]
-    fn nothing_in_a_question_can_move_the_cursor_or_turn_the_direction() {
-        assert_eq!(printable("a\x1b[2Kb\u{202e}c\nd\r"), "a\\u{1b}[2Kb\\u{202e}c\\u{a}d\\u{d}");
-        assert_eq!(printable("plain äöü"), "plain äöü");
     }
 }

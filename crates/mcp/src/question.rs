@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use engine::{Answer, Approval};
 use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema};
 use serde_json::{Value, json};
-use tool::Level;
+use tool::{Level, visible_lines};
 
 const ONCE: &str = "allow once";
 const SESSION: &str = "allow for this session";
@@ -100,40 +100,21 @@ fn needs_terminal(approval: &Approval) -> bool {
 
 fn text(approval: &Approval) -> String {
     let mut text =
-        format!("May the agent call {} ({})?\n\nIt would:\n", plain(&approval.tool), approval.level);
+        format!("May the agent call {} ({})?\n\nIt would:\n", visible_lines(&approval.tool), approval.level);
     for effect in &approval.effects {
         // Writing into a string cannot fail.
-        let _ = writeln!(text, "- {}", plain(effect));
+        let _ = writeln!(text, "- {}", visible_lines(effect));
     }
-    let _ = write!(text, "\nAsked because: {}\nRule: {}", plain(&approval.reason), plain(&approval.rule));
+    let _ = write!(
+        text,
+        "\nAsked because: {}\nRule: {}",
+        visible_lines(&approval.reason),
+        visible_lines(&approval.rule)
+    );
     if let Some(covered) = &approval.session_covers {
-        let _ = write!(text, "\n\"{SESSION}\" covers: {}", plain(covered));
+        let _ = write!(text, "\n\"{SESSION}\" covers: {}", visible_lines(covered));
     }
     text
-}
-
-/// The text with its further lines marked and everything visible: what an agent writes must not look like a line of the question, and
-/// must not hide or reorder a part of it.
-fn plain(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
-    for character in text.chars() {
-        if character == '\n' {
-            plain.push_str("\n  | ");
-        } else if character.is_control() || is_invisible(character) {
-            plain.extend(character.escape_default());
-        } else {
-            plain.push(character);
-        }
-    }
-    plain
-}
-
-/// Marks of direction, joiners, variation selectors, tags, and line and paragraph separators.
-fn is_invisible(character: char) -> bool {
-    matches!(character,
-        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
-        | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}'
-        | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ mod schema;
 mod spec;
 mod stop;
 mod tool;
+mod visible;
 
 pub use context::{Catalogue, CatalogueEntry, Clock, Context, Outputs, Progress, Services, Whole};
 pub use effect::{Access, CommandLine, Effect};
@@ -29,3 +30,4 @@ pub use schema::{schema_of_input, schema_of_output, subset_violations};
 pub use spec::{Class, Example, Lane, Presentation, Spec, TextCap, Timeout};
 pub use stop::{Stop, StopReason};
 pub use tool::{AnyTool, BoxFuture, Erased, Plan, Prepared, Tool};
+pub use visible::{is_invisible, visible, visible_lines};

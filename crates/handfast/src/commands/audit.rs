@@ -157,7 +157,7 @@ fn show(store: &Store, call: &str, as_json_only: bool) -> Result<ExitCode, Failu
         let mut text = String::new();
         for (name, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
             let shown = match value {
-                Value::String(text) => crate::terminal::printable(text),
+                Value::String(text) => tool::visible(text),
                 Value::Object(_) | Value::Array(_) => {
                     let pretty = serde_json::to_string_pretty(value)?;
                     format!("\n    {}", pretty.replace('\n', "\n    "))

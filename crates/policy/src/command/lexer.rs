@@ -199,19 +199,9 @@ fn is_plain(character: char) -> bool {
 
 /// Control characters but the tab, and characters that hide, reorder or look like space.
 fn is_deceptive(character: char) -> bool {
-    match character {
-        '\t' => false,
-        '\u{ad}'
-        | '\u{61c}'
-        | '\u{180e}'
-        | '\u{200b}'..='\u{200f}'
-        | '\u{202a}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}'
-        | '\u{feff}'
-        | '\u{fff9}'..='\u{fffb}'
-        | '\u{e0000}'..='\u{e007f}' => true,
-        character => character.is_control() || (character.is_whitespace() && character != ' '),
-    }
+    let control = character.is_control() && character != '\t';
+    let space = character.is_whitespace() && !matches!(character, ' ' | '\t');
+    control || space || tool::is_invisible(character)
 }
 
 #[cfg(test)]
