@@ -91,6 +91,17 @@ fn ctrl_c_ends_the_command_and_records_it() {
 }
 
 #[test]
+fn a_polite_kill_ends_an_mcp_server_with_its_commands_and_records_them() {
+    let fixture = Fixture::new();
+    let mut server = serve(&fixture, "handfast-test-terminated");
+    signal(&server.process, "-TERM");
+    assert_eq!(server.process.wait().unwrap().code(), Some(128 + 15));
+    assert!(!runs("handfast-test-terminated"));
+    assert_eq!(audit(&fixture)[0]["outcome"], "ECANCELLED");
+    assert_eq!(fixture.run(&["audit", "verify"]).code, 0);
+}
+
+#[test]
 fn several_processes_share_one_state_and_one_chain() {
     let fixture = Fixture::with_files(&[("a.txt", "a")]);
     std::thread::scope(|scope| {
@@ -113,10 +124,15 @@ fn several_processes_share_one_state_and_one_chain() {
     );
 }
 
-#[test]
-fn closing_the_input_of_an_mcp_server_ends_its_commands_and_the_server() {
-    let fixture = Fixture::new();
-    let mut server = fixture
+/// An MCP server that runs a command, and the client's ends of its streams.
+struct Serving {
+    process: Child,
+    input: std::process::ChildStdin,
+    _output: BufReader<std::process::ChildStdout>,
+}
+
+fn serve(fixture: &Fixture, marker: &str) -> Serving {
+    let mut process = fixture
         .command()
         .args(["--mode", "full_auto", "mcp"])
         .stdin(Stdio::piped())
@@ -124,8 +140,8 @@ fn closing_the_input_of_an_mcp_server_ends_its_commands_and_the_server() {
         .stderr(Stdio::inherit())
         .spawn()
         .unwrap();
-    let mut input = server.stdin.take().unwrap();
-    let mut output = BufReader::new(server.stdout.take().unwrap());
+    let mut input = process.stdin.take().unwrap();
+    let mut output = BufReader::new(process.stdout.take().unwrap());
     let mut send = |message: Value| writeln!(input, "{message}").unwrap();
     send(json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
         "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}}));
@@ -133,13 +149,19 @@ fn closing_the_input_of_an_mcp_server_ends_its_commands_and_the_server() {
     output.read_line(&mut answer).unwrap();
     assert!(answer.contains("protocolVersion"), "{answer}");
     send(json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-    let command = "exec -a handfast-test-orphan sleep 1000";
+    let command = format!("exec -a {marker} sleep 1000");
     send(json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {
         "name": "shell_execute", "arguments": {"command": command, "timeout": 900}}}));
-    eventually("the command's start", || runs("handfast-test-orphan"));
-    drop(input);
-    let status = server.wait().unwrap();
-    assert_eq!(status.code(), Some(0));
+    eventually("the command's start", || runs(marker));
+    Serving { process, input, _output: output }
+}
+
+#[test]
+fn closing_the_input_of_an_mcp_server_ends_its_commands_and_the_server() {
+    let fixture = Fixture::new();
+    let mut server = serve(&fixture, "handfast-test-orphan");
+    drop(server.input);
+    assert_eq!(server.process.wait().unwrap().code(), Some(0));
     assert!(!runs("handfast-test-orphan"));
     assert_eq!(audit(&fixture)[0]["outcome"], "ECANCELLED");
     assert_eq!(fixture.run(&["audit", "verify"]).code, 0);

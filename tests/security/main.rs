@@ -12,4 +12,5 @@
 mod harness;
 
 mod cell;
+mod ordinary_user;
 mod reach;

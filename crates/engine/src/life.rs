@@ -69,9 +69,8 @@ impl Engine {
             // A caller may leave the arguments of a tool without required fields away.
             call.arguments = Value::Object(serde_json::Map::new());
         }
-        let tool = self.registry.find(&call.tool, &call.arguments)?.clone();
         call.note_arguments(&self.redactor);
-        Ok(tool)
+        self.registry.find(&call.tool, &call.arguments).cloned()
     }
 
     fn plan(&self, call: &mut Call, tool: &Arc<dyn AnyTool>) -> Result<Prepared, ToolError> {

@@ -15,11 +15,18 @@ pub(crate) struct TerminalAsker {
 }
 
 impl TerminalAsker {
-    /// The asker, where there is a terminal. The line is still while a question waits for its answer.
+    /// The asker, where somebody looks at a terminal. The line is still while a question waits for its answer.
     pub(crate) fn open(line: Option<Arc<ProgressLine>>) -> Option<Self> {
+        // Where standard error goes elsewhere, a script runs the program, and a question would only make it hang.
+        if !io::stderr().is_terminal() {
+            return None;
+        }
         terminal().ok().map(|_| Self { line })
     }
 }
+
+/// How long a question waits: never for ever.
+const WAIT_FOR_ANSWER: Duration = Duration::from_mins(10);
 
 fn terminal() -> io::Result<File> {
     OpenOptions::new().read(true).write(true).open("/dev/tty")
@@ -32,13 +39,25 @@ impl Asker for TerminalAsker {
             let _still = self.line.as_ref().map(|line| line.still());
             // The read blocks until a line is typed, so it has a thread of its own; Ctrl-C ends the wait from outside.
             let unanswered = Unanswered;
-            let asked = tokio::task::spawn_blocking(move || ask(&approval)).await;
-            std::mem::forget(unanswered);
-            let hint = || "the question could not be put on the terminal".to_owned();
+            let asked = tokio::task::spawn_blocking(move || ask(&approval));
+            let asked = tokio::time::timeout(WAIT_FOR_ANSWER, asked).await;
+            let failed =
+                |why: String| Answer::Nobody { hint: format!("the terminal could not be asked: {why}") };
             match asked {
-                Ok(Ok(answer)) => answer,
-                Ok(Err(error)) => Answer::Nobody { hint: format!("{}: {error}", hint()) },
-                Err(_) => Answer::Nobody { hint: hint() },
+                Err(_) => {
+                    let minutes = WAIT_FOR_ANSWER.as_secs() / 60;
+                    Answer::Nobody {
+                        hint: format!("nobody answered within {minutes} minutes; make the call again"),
+                    }
+                }
+                Ok(answered) => {
+                    std::mem::forget(unanswered);
+                    match answered {
+                        Ok(Ok(answer)) => answer,
+                        Ok(Err(error)) => failed(error.to_string()),
+                        Err(panic) => failed(panic.to_string()),
+                    }
+                }
             }
         })
     }

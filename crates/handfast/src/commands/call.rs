@@ -12,13 +12,11 @@ use tool::{CallResult, Code, Progress, Stop, StopReason, ToolError};
 use super::{Failure, print_json, tokio_runtime};
 use crate::cli::{CallArgs, Global};
 use crate::compose::{Composed, compose};
+use crate::signals::Signals;
 use crate::terminal::{ProgressLine, TerminalAsker, YesAsker};
 
 /// The most that one message to a door may hold (design section 4).
 pub(super) const LARGEST_MESSAGE: u64 = 32 * 1024 * 1024;
-/// What a shell gives to a program that Ctrl-C ended.
-const INTERRUPTED: u8 = 130;
-
 pub(super) fn run(global: &Global, call: &CallArgs, yes: bool) -> Result<ExitCode, Failure> {
     let composed = compose(global)?;
     let arguments = read(call.arguments.as_deref()).and_then(|text| parse(&text));
@@ -41,37 +39,41 @@ pub(super) fn run(global: &Global, call: &CallArgs, yes: bool) -> Result<ExitCod
         cache: false,
     };
     let runtime = tokio_runtime()?;
-    let result = runtime.block_on(live(&composed, request, arguments, &stop, line.as_deref()));
+    let (result, signal) = runtime.block_on(live(&composed, request, arguments, &stop, line.as_deref()))?;
     // A question that waits for a line on the terminal holds its thread; the process does not wait for it.
     runtime.shutdown_timeout(Duration::ZERO);
     composed.store.close()?;
     print_json(&result)?;
-    Ok(exit_code(&composed, &call.tool, &result))
+    Ok(signal.map_or_else(|| exit_code(&composed, &call.tool, &result), ExitCode::from))
 }
 
+/// Makes the call; also the exit code of the signal that ended it, if one did.
 async fn live(
     composed: &Composed,
     mut request: CallRequest,
     arguments: Result<Value, ToolError>,
     stop: &Stop,
     line: Option<&ProgressLine>,
-) -> CallResult {
+) -> io::Result<(CallResult, Option<u8>)> {
     match arguments {
         Ok(arguments) => request.arguments = arguments,
-        Err(error) => return composed.engine.refuse(request, error).await,
+        Err(error) => return Ok((composed.engine.refuse(request, error).await, None)),
     }
+    let mut signals = Signals::listen()?;
     let call = composed.engine.call(request);
     tokio::pin!(call);
     let mut ticks = tokio::time::interval(Duration::from_millis(250));
-    let mut interrupted = false;
+    let mut signalled = None;
     let result = loop {
         tokio::select! {
             result = &mut call => break result,
-            signal = tokio::signal::ctrl_c(), if !interrupted => {
-                // The first Ctrl-C ends the call in good order; the next one finds no handler and ends the program.
-                interrupted = signal.is_ok();
+            code = signals.next() => {
+                if signalled.is_some() {
+                    // The first signal ends the call in good order; whoever sends another wants no order any more.
+                    std::process::exit(i32::from(code));
+                }
+                signalled = Some(code);
                 stop.request(StopReason::Cancelled);
-                restore_default_interrupt();
             }
             _ = ticks.tick() => if let Some(line) = line { line.tick() },
         }
@@ -80,16 +82,7 @@ async fn live(
         line.clear();
     }
     composed.engine.shutdown().await;
-    result
-}
-
-/// From here on Ctrl-C ends the program at once.
-fn restore_default_interrupt() {
-    tokio::spawn(async {
-        if tokio::signal::ctrl_c().await.is_ok() {
-            std::process::exit(i32::from(INTERRUPTED));
-        }
-    });
+    Ok((result, signalled))
 }
 
 fn asker(global: &Global, yes: bool, line: Option<Arc<ProgressLine>>) -> Arc<dyn Asker> {
@@ -146,7 +139,6 @@ fn exit_code(composed: &Composed, tool: &str, result: &CallResult) -> ExitCode {
         Some(Code::NotFound) if !known => 2,
         Some(Code::Permission) => 3,
         Some(Code::Approval) => 4,
-        Some(Code::Cancelled) => INTERRUPTED,
         Some(_) => 1,
     })
 }

@@ -7,15 +7,25 @@ use super::{Failure, tokio_runtime};
 use crate::cli::Global;
 use crate::compose::compose;
 use crate::report::warn;
+use crate::signals::Signals;
 
 pub(super) fn run(global: &Global) -> Result<ExitCode, Failure> {
     let composed = compose(global)?;
     let mut options = mcp::Options::new("handfast", env!("CARGO_PKG_VERSION"), composed.session.clone());
     options.on_warning = Arc::new(warn);
     let runtime = tokio_runtime()?;
-    let served = runtime.block_on(mcp::serve_stdio(composed.engine.clone(), options));
+    let engine = composed.engine.clone();
+    let ended = runtime.block_on(async {
+        let mut signals = Signals::listen()?;
+        tokio::select! {
+            served = mcp::serve_stdio(engine.clone(), options) => served.map(|()| 0).map_err(Failure::from),
+            code = signals.next() => {
+                engine.shutdown().await;
+                Ok(code)
+            }
+        }
+    });
     runtime.shutdown_background();
     composed.store.close()?;
-    served?;
-    Ok(ExitCode::SUCCESS)
+    ended.map(ExitCode::from)
 }

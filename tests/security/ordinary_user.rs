@@ -1,0 +1,160 @@
+//! The same promises for a user who is not root. Where the tests run as root, they become one for this.
+
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Fixture, program};
+
+/// A user that owns nothing (`nobody` of Debian).
+const NOBODY: u32 = 65534;
+
+/// A fixture that belongs to an ordinary user, with the program beside it where that user can reach it.
+struct Ordinary {
+    fixture: Fixture,
+    root: bool,
+}
+
+/// Hands a tree over to [`NOBODY`].
+fn give(path: &Path) {
+    chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+    if path.is_dir() {
+        for entry in std::fs::read_dir(path).unwrap() {
+            give(&entry.unwrap().path());
+        }
+    }
+}
+
+impl Ordinary {
+    fn new(files: &[(&str, &str)]) -> Self {
+        let fixture = Fixture::with_files(files);
+        let root =
+            std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
+        let own = Self { fixture, root };
+        std::fs::copy(program(), own.fixture.outside().join("handfast")).unwrap();
+        if root {
+            give(&own.fixture.outside());
+        }
+        own
+    }
+
+    fn call(&self, tool: &str, arguments: Value) -> Value {
+        let binary = self.fixture.outside().join("handfast");
+        let mut command = if self.root {
+            let mut command = Command::new("setpriv");
+            let id = NOBODY.to_string();
+            command
+                .args(["--reuid", &id, "--regid", &id, "--clear-groups", "--inh-caps=-all", "--"])
+                .arg(binary);
+            command
+        } else {
+            Command::new(binary)
+        };
+        let output = command
+            .arg("--workspace")
+            .arg(self.fixture.workspace())
+            .arg("--state")
+            .arg(self.fixture.state())
+            .args(["call", "--yes", tool, &arguments.to_string()])
+            .env("HOME", self.fixture.home())
+            .output()
+            .unwrap();
+        serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
+    }
+}
+
+#[test]
+fn files_and_commands_work_and_what_the_user_owns_stays_the_users() {
+    use std::os::unix::fs::MetadataExt;
+    let own = Ordinary::new(&[("a.txt", "a")]);
+    assert_eq!(own.call("file_read", json!({"path": "a.txt"}))["data"]["content"], "a");
+    assert_eq!(own.call("file_write", json!({"path": "b.txt", "content": "b"}))["ok"], true);
+    let ran = own.call(
+        "shell_execute",
+        json!({"command": "cat a.txt b.txt; echo c > c.txt; id -un; cat /etc/shadow"}),
+    );
+    assert_eq!(ran["data"]["stdout"], "abagent\n", "{ran:#}");
+    let owner = |name: &str| std::fs::metadata(own.fixture.workspace().join(name)).unwrap().uid();
+    assert_eq!([owner("b.txt"), owner("c.txt")], [owner("a.txt"); 2]);
+}
+
+#[test]
+fn what_the_system_denies_is_said_and_nothing_changes() {
+    let own = Ordinary::new(&[("closed.txt", "old"), ("sealed/a.txt", "a")]);
+    let mode = |path: &str, mode: u32| {
+        let path = own.fixture.workspace().join(path);
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    mode("closed.txt", 0o000);
+    mode("sealed", 0o555);
+    for (tool, arguments, named) in [
+        ("file_read", json!({"path": "closed.txt"}), "closed.txt"),
+        ("file_write", json!({"path": "sealed/b.txt", "content": "x"}), "sealed"),
+        ("file_delete", json!({"path": "sealed/a.txt"}), "sealed"),
+        ("file_move", json!({"source": "sealed/a.txt", "destination": "b.txt"}), "sealed"),
+    ] {
+        let result = own.call(tool, arguments);
+        let error = &result["error"];
+        assert_eq!(
+            (error["code"].as_str(), error["effect"].as_str()),
+            (Some("EPERMISSION"), Some("none")),
+            "{result:#}"
+        );
+        assert!(error["message"].as_str().unwrap().contains(named), "{error:#}");
+    }
+    mode("closed.txt", 0o600);
+    mode("sealed", 0o755);
+    assert_eq!(
+        (own.fixture.read("closed.txt"), own.fixture.read("sealed/a.txt")),
+        ("old".to_owned(), "a".to_owned())
+    );
+}
+
+#[test]
+fn without_namespaces_nothing_runs_and_the_reason_is_named() {
+    let fixture = Fixture::new();
+    // A user namespace in which no further one may be made, as on a host that forbids them.
+    let script = r#"echo 0 > /proc/sys/user/max_user_namespaces && exec "$@""#;
+    let call = json!({"command": "touch made"}).to_string();
+    let output = Command::new("unshare")
+        .args(["--user", "--map-root-user", "sh", "-c", script, "sh"])
+        .arg(program())
+        .arg("--workspace")
+        .arg(fixture.workspace())
+        .arg("--state")
+        .arg(fixture.state())
+        .args(["call", "--yes", "shell_execute", &call])
+        .output()
+        .unwrap();
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(result["error"]["code"], "EUNAVAILABLE", "{result:#}");
+    assert!(result["error"]["hint"].as_str().unwrap().contains("user.max_user_namespaces"), "{result:#}");
+    assert!(!fixture.workspace().join("made").exists());
+    // The control: the same call where namespaces can be had.
+    fixture.data("shell_execute", json!({"command": "touch made"}));
+    assert!(fixture.workspace().join("made").exists());
+}
+
+#[test]
+fn ordinary_development_works_inside_without_configuration() {
+    let fixture = Fixture::with_files(&[
+        ("hello.c", "#include <stdio.h>\nint main(void) { puts(\"c\"); return 0; }\n"),
+        ("hello.py", "import json, threading\nprint(json.dumps('python'))\n"),
+        ("hello.js", "console.log('node')\n"),
+    ]);
+    std::fs::write(fixture.home().join(".gitconfig"), "[user]\n\tname = A B\n\temail = a@b.example\n")
+        .unwrap();
+    let run = |command: &str| {
+        let data = fixture.data("shell_execute", json!({"command": command, "timeout": 120}));
+        assert_eq!(data["exit_code"], 0, "{command}: {data:#}");
+        data["stdout"].as_str().unwrap().to_owned()
+    };
+    run("git init --quiet && git add . && git commit --quiet --message first");
+    assert_eq!(run("git log --format='%an %s' && git status --short"), "A B first\n");
+    assert_eq!(run("gcc -o hello hello.c && ./hello"), "c\n");
+    assert_eq!(run("/usr/bin/env python3 hello.py"), "\"python\"\n");
+    assert_eq!(run("node hello.js"), "node\n");
+}
