@@ -128,7 +128,7 @@ fn several_processes_share_one_state_and_one_chain() {
 struct Serving {
     process: Child,
     input: std::process::ChildStdin,
-    _output: BufReader<std::process::ChildStdout>,
+    output: BufReader<std::process::ChildStdout>,
 }
 
 fn serve(fixture: &Fixture, marker: &str) -> Serving {
@@ -153,7 +153,7 @@ fn serve(fixture: &Fixture, marker: &str) -> Serving {
     send(json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {
         "name": "shell_execute", "arguments": {"command": command, "timeout": 900}}}));
     eventually("the command's start", || runs(marker));
-    Serving { process, input, _output: output }
+    Serving { process, input, output }
 }
 
 #[test]
@@ -165,6 +165,24 @@ fn closing_the_input_of_an_mcp_server_ends_its_commands_and_the_server() {
     assert!(!runs("handfast-test-orphan"));
     assert_eq!(audit(&fixture)[0]["outcome"], "ECANCELLED");
     assert_eq!(fixture.run(&["audit", "verify"]).code, 0);
+}
+
+#[test]
+fn a_cancelled_request_ends_its_command_and_nothing_else() {
+    let fixture = Fixture::new();
+    let mut server = serve(&fixture, "handfast-test-cancelled");
+    let cancelled =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}});
+    writeln!(server.input, "{cancelled}").unwrap();
+    eventually("the end of the command", || !runs("handfast-test-cancelled"));
+    writeln!(server.input, "{}", json!({"jsonrpc": "2.0", "id": 3, "method": "ping"})).unwrap();
+    let mut answer = String::new();
+    server.output.read_line(&mut answer).unwrap();
+    // No answer to the cancelled request comes before it.
+    assert!(answer.contains("\"id\":3"), "{answer}");
+    drop(server.input);
+    assert_eq!(server.process.wait().unwrap().code(), Some(0));
+    assert_eq!(audit(&fixture)[0]["outcome"], "ECANCELLED");
 }
 
 #[test]

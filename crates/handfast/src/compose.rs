@@ -24,6 +24,7 @@ pub(crate) struct Composed {
     pub(crate) engine: Arc<Engine>,
     pub(crate) store: Arc<Store>,
     pub(crate) session: SessionId,
+    pub(crate) workspace: PathBuf,
 }
 
 /// Every tool, in the order in which they are listed.
@@ -41,6 +42,7 @@ pub(crate) fn compose(global: &Global) -> Result<Composed, Failure> {
         Registry::new(registered()).map_err(|DuplicateTool(name)| format!("two tools are named {name}"))?;
     let clock = Arc::new(SystemClock);
     let cell = cell(&surroundings, &state)?;
+    let workspace = place.workspace.clone();
     let engine = Engine::new(Parts {
         place,
         policy,
@@ -51,7 +53,7 @@ pub(crate) fn compose(global: &Global) -> Result<Composed, Failure> {
         cell,
         redactor: Redactor::new(surroundings.credentials),
     })?;
-    Ok(Composed { engine: Arc::new(engine), store, session: new_session() })
+    Ok(Composed { engine: Arc::new(engine), store, session: new_session(), workspace })
 }
 
 fn cell(surroundings: &Surroundings, state: &Path) -> Result<CellSetup, Failure> {

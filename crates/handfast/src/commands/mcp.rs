@@ -12,6 +12,12 @@ use crate::signals::Signals;
 pub(super) fn run(global: &Global) -> Result<ExitCode, Failure> {
     let composed = compose(global)?;
     let mut options = mcp::Options::new("handfast", env!("CARGO_PKG_VERSION"), composed.session.clone());
+    options.title = Some("Handfast".to_owned());
+    options.instructions = Some(format!(
+        "These tools work in {}; relative paths start there. Commands run in a sandbox that shows that folder, the system's \
+         programs and no network.",
+        composed.workspace.display()
+    ));
     options.on_warning = Arc::new(warn);
     let runtime = tokio_runtime()?;
     let engine = composed.engine.clone();
