@@ -78,6 +78,8 @@ fn clippy(repository: &Repository) -> Result<()> {
 
 /// All test programs run even when an early one fails, so that one run tells everything that is broken.
 fn tests(repository: &Repository) -> Result<()> {
+    // Some tests start an example as a program of its own, which `--tests` alone does not build.
+    run_command(&mut repository.cargo(&["build", "--workspace", "--examples", "--quiet"]))?;
     run_command(&mut repository.cargo(&[
         "test",
         "--workspace",
