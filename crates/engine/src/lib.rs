@@ -96,8 +96,7 @@ pub struct Checked {
     pub line: u8,
     /// Why.
     pub reason: String,
-    /// What would change it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// What would change it; null where the call passes.
     pub hint: Option<String>,
     /// The part of the call that decided.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{Failure, print, print_json};
 use crate::cli::Global;
-use crate::compose::{compose, open_store, workspace};
+use crate::compose::{compose, open_store};
 use crate::report::table;
 use crate::surroundings::Surroundings;
 
@@ -83,26 +83,19 @@ fn state(global: &Global, surroundings: &Surroundings) -> Finding {
 /// The configuration files can be read, and the workspace opened.
 fn configuration(global: &Global) -> Finding {
     let name = "configuration".to_owned();
-    let composed = compose(global);
-    let detail = |what: &str| what.to_owned();
-    match composed {
-        Ok(_) => {
-            let shown =
-                workspace(global, &Surroundings::of_this_process()).map(|path| path.display().to_string());
-            Finding {
-                name,
-                holds: true,
-                detail: format!("workspace {}", shown.unwrap_or_default()),
-                hint: None,
-            }
+    match compose(global) {
+        Ok(composed) => {
+            let detail = format!("workspace {}", composed.workspace.display());
+            Finding { name, holds: true, detail, hint: None }
         }
         Err(failure) => Finding {
             name,
             holds: false,
             detail: failure.error.to_string(),
-            hint: Some(detail(
-                "correct the file that is named; `handfast init` writes one with every setting explained",
-            )),
+            hint: Some(
+                "correct the file that is named; `handfast init` writes one with every setting explained"
+                    .to_owned(),
+            ),
         },
     }
 }
