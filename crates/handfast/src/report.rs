@@ -56,6 +56,6 @@ mod tests {
             &["a", "long"],
             [vec!["xyz".to_owned(), "1".to_owned()], vec!["ä\n".to_owned(), String::new()]],
         );
-        assert_eq!(shown, "A        LONG\nxyz      1\nä\\n\n");
+        assert_eq!(shown, "A    LONG\nxyz  1\nä\\n\n");
     }
 }
