@@ -1,12 +1,13 @@
 //! `handfast mcp`: serves one agent over standard input and output.
 
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use super::{Failure, tokio_runtime};
 use crate::cli::Global;
 use crate::compose::compose;
-use crate::report::warn;
+use crate::report::{note, warn};
 use crate::signals::Signals;
 
 pub(super) fn run(global: &Global) -> Result<ExitCode, Failure> {
@@ -19,6 +20,9 @@ pub(super) fn run(global: &Global) -> Result<ExitCode, Failure> {
         composed.workspace.display()
     ));
     options.on_warning = Arc::new(warn);
+    if io::stdin().is_terminal() {
+        note("serving MCP on standard input and output, which are usually an agent's; Ctrl-D ends it");
+    }
     let runtime = tokio_runtime()?;
     let engine = composed.engine.clone();
     let ended = runtime.block_on(async {
