@@ -45,7 +45,8 @@ pub(crate) fn run(repository: &Repository, check: bool) -> Result<()> {
 
 /// What the built binary prints, in surroundings that hold no configuration of the person who builds.
 fn described_tools(repository: &Repository) -> Result<Value> {
-    let arguments = ["build", "--quiet", "--package", "handfast", "--bin", "handfast"];
+    // Of the whole workspace, because other features would build half of it a second time.
+    let arguments = ["build", "--quiet", "--workspace", "--bin", "handfast"];
     crate::command::run(&mut repository.cargo(&arguments))?;
     let empty = repository.root.join("target/docs");
     std::fs::create_dir_all(empty.join("workspace"))
