@@ -1,6 +1,7 @@
 //! A command sees its workspace and the system, and nothing else of the machine.
 
 use std::net::TcpListener;
+use std::os::unix::fs::MetadataExt;
 
 use serde_json::{Value, json};
 
@@ -91,7 +92,6 @@ fn no_argument_of_a_call_weakens_the_cell() {
 
 #[test]
 fn files_of_a_command_belong_to_the_owner_of_the_workspace() {
-    use std::os::unix::fs::MetadataExt;
     let fixture = Fixture::new();
     assert_eq!(run(&fixture, "echo x > made; mkdir -p folder/sub; id -u")["exit_code"], 0);
     let owner = |path: &str| std::fs::metadata(fixture.workspace().join(path)).unwrap().uid();
@@ -109,4 +109,46 @@ fn a_command_is_never_root_and_gains_nothing_by_setuid() {
         |name: &str| lines.iter().any(|line| line.starts_with(name) && line.ends_with("0000000000000000"));
     assert!(zero("CapEff") && zero("CapBnd"), "{seen}");
     assert!(seen.contains("NoNewPrivs:\t1"), "{seen}");
+}
+
+#[test]
+fn a_command_leaves_no_file_that_runs_with_the_rights_of_its_owner() {
+    let fixture = Fixture::new();
+    let script = r##"
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+def attempt(name, change):
+    with open(name, "w") as file:
+        file.write("#!/bin/sh\n")
+    try:
+        change(name)
+    except OSError as error:
+        print(name, error.strerror)
+def raw(path, mode):
+    # fchmodat2, which this libc may not know.
+    if libc.syscall(452, -100, path.encode(), mode, 0) != 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+attempt("plain", lambda name: os.chmod(name, 0o755))
+folder = os.open(".", os.O_RDONLY)
+for bit in (0o4000, 0o2000):
+    attempt(f"chmod-{bit:o}", lambda name: os.chmod(name, 0o755 | bit))
+    attempt(f"fchmod-{bit:o}", lambda name: os.fchmod(os.open(name, os.O_RDONLY), 0o755 | bit))
+    attempt(f"fchmodat-{bit:o}", lambda name: os.chmod(name, 0o755 | bit, dir_fd=folder))
+    attempt(f"fchmodat2-{bit:o}", lambda name: raw(name, 0o755 | bit))
+    new = os.open(f"open-{bit:o}", os.O_CREAT | os.O_RDWR, 0o755 | bit)
+    os.write(new, b"#!/bin/sh\n")
+    os.mknod(f"mknod-{bit:o}", 0o100755 | bit)
+    os.truncate(f"mknod-{bit:o}", 4096)
+"##;
+    std::fs::write(fixture.workspace().join("attempts.py"), script).unwrap();
+    let seen = stdout(&fixture, "umask 0; python3 attempts.py");
+    assert_eq!(seen.lines().filter(|line| line.ends_with("Operation not permitted")).count(), 8, "{seen}");
+    let mode = |name: &str| std::fs::metadata(fixture.workspace().join(name)).unwrap().mode() & 0o7777;
+    assert_eq!(mode("plain"), 0o755, "an ordinary mode can be set");
+    for bit in ["4000", "2000"] {
+        for way in ["chmod", "fchmod", "fchmodat", "fchmodat2", "open", "mknod"] {
+            let name = format!("{way}-{bit}");
+            assert_eq!(mode(&name) & 0o6000, 0, "{name} has mode {:o}", mode(&name));
+        }
+    }
 }

@@ -1,7 +1,8 @@
 //! The system calls that a cell refuses.
 //!
 //! A list of refusals, because arbitrary tools run in a cell. It holds what reaches outside (other processes'
-//! memory, keys of the session, mounts, further namespaces) and what is large and seldom needed in the kernel.
+//! memory, keys of the session, mounts, further namespaces, files with the rights of their owner) and what is large
+//! and seldom needed in the kernel.
 //! Compiled once.
 
 use std::collections::BTreeMap;
@@ -38,6 +39,9 @@ fn compile() -> Result<BpfProgram, BackendError> {
     refuse(libc::SYS_ioctl, libc::EPERM, terminal_injection()?);
     refuse(libc::SYS_socket, libc::EPERM, socket_families()?);
     refuse(libc::SYS_socketpair, libc::EPERM, socket_families()?);
+    for &(number, argument) in CHANGES_OF_MODE {
+        refuse(number, libc::EPERM, privileged_modes(argument)?);
+    }
     // The flags of clone3 lie in memory where a filter cannot read them. Told that the call does not exist, libc
     // falls back to clone.
     refuse(libc::SYS_clone3, libc::ENOSYS, Vec::new());
@@ -176,6 +180,30 @@ fn socket_families() -> Result<Vec<SeccompRule>, BackendError> {
         ])?,
     ])
 }
+
+/// A mode, as the argument of this number, with the setuid or the setgid bit.
+///
+/// Files of a workspace belong to its owner on the host, where the bits would count: who is allowed to run such a file
+/// would get the rights of the owner, which may be root. The bits may also stand in the mode of a new file, but the
+/// kernel takes them away at the first byte that a process without capabilities writes.
+fn privileged_modes(argument: u8) -> Result<Vec<SeccompRule>, BackendError> {
+    [libc::S_ISUID, libc::S_ISGID]
+        .into_iter()
+        .map(|bit| {
+            let bit = u64::from(bit);
+            SeccompRule::new(vec![Condition::new(argument, Width::Dword, Is::MaskedEq(bit), bit)?])
+        })
+        .collect()
+}
+
+/// The calls that change a mode, each with the number of the argument that is the mode.
+const CHANGES_OF_MODE: &[(c_long, u8)] = &[
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_chmod, 1),
+    (libc::SYS_fchmod, 1),
+    (libc::SYS_fchmodat, 2),
+    (libc::SYS_fchmodat2, 2),
+];
 
 /// `open_tree_attr`, which libc does not name yet; the number is the same on all architectures.
 const SYS_OPEN_TREE_ATTR: c_long = 467;
@@ -335,6 +363,24 @@ mod tests {
             assert_eq!(run(libc::SYS_socket, family, 1, 0), verdict, "{family}");
         }
         assert_eq!(run(libc::SYS_socket, 16, 3, 15), ERRNO | 1, "netlink of another protocol");
+    }
+
+    #[test]
+    fn a_mode_with_setuid_or_setgid_is_refused_and_every_other_is_not() {
+        let filter = filter().unwrap();
+        for &(number, argument) in CHANGES_OF_MODE {
+            let run = |mode: u64| {
+                let mut arguments = [0o6000_u64; 6];
+                arguments[usize::from(argument)] = mode;
+                verdict(filter, number, HERE, arguments)
+            };
+            for mode in [0o4000, 0o2000, 0o6777, 0o4755, 0o2750, 0o10_4755, 0x1_0000_0000 | 0o4755] {
+                assert_eq!(run(mode), ERRNO | 1, "{number} with {mode:o}");
+            }
+            for mode in [0, 0o755, 0o1777, 0o10_0644, 0o6000 << 32] {
+                assert_eq!(run(mode), ALLOW, "{number} with {mode:o}");
+            }
+        }
     }
 
     #[test]
