@@ -1,5 +1,7 @@
 //! Configuration files: precedence, trust, and what is wrong with a broken one.
 
+use std::path::Path;
+
 use serde_json::json;
 
 use crate::harness::Fixture;
@@ -108,4 +110,43 @@ fn doctor_finds_the_promises_kept_on_a_machine_that_can() {
     let findings = run.json();
     assert_eq!(run.code, 0, "{findings:#}");
     assert!(findings.as_array().unwrap().len() > 5, "{findings:#}");
+}
+
+/// A command in this workspace with this state folder: its exit code, standard output and standard error.
+fn command_in(fixture: &Fixture, workspace: &Path, state: &Path) -> (Option<i32>, String, String) {
+    let output = std::process::Command::new(crate::harness::program())
+        .arg("--workspace")
+        .arg(workspace)
+        .arg("--state")
+        .arg(state)
+        .args(["call", "--yes", "shell_execute", r#"{"command": "cat a.txt"}"#])
+        .env("HOME", fixture.home())
+        .output()
+        .unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn a_workspace_that_json_cannot_name_is_refused_at_the_start() {
+    use std::os::unix::ffi::OsStrExt;
+    let fixture = Fixture::new();
+    let workspace = fixture.workspace().join(std::ffi::OsStr::from_bytes(b"\xff"));
+    std::fs::create_dir(&workspace).unwrap();
+    let (code, output, said) = command_in(&fixture, &workspace, &fixture.state());
+    assert_eq!((code, output.as_str()), (Some(2), ""), "{said}");
+    assert!(said.contains("is not UTF-8") && !said.contains("panicked"), "{said}");
+}
+
+#[test]
+fn a_workspace_in_the_state_folder_is_refused_and_the_reverse_works() {
+    let fixture = Fixture::with_files(&[("a.txt", "a")]);
+    let workspace = fixture.workspace();
+    for state in [workspace.clone(), fixture.outside()] {
+        let (code, output, said) = command_in(&fixture, &workspace, &state);
+        assert_eq!((code, output.as_str()), (Some(2), ""), "{said}");
+        assert!(said.contains("lies in the state folder"), "{said}");
+    }
+    let (code, output, said) = command_in(&fixture, &workspace, &workspace.join("state"));
+    assert!(code == Some(0) && output.contains(r#""stdout":"a""#), "{output}{said}");
 }

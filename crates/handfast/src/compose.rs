@@ -36,6 +36,13 @@ pub(crate) fn compose(global: &Global) -> Result<Composed, Failure> {
     let surroundings = Surroundings::of_this_process();
     let place = Place { workspace: workspace(global, &surroundings)? };
     let state = state_folder(global, &surroundings)?;
+    if place.workspace.starts_with(&state) {
+        return Err(Failure::usage(format!(
+            "the workspace {} lies in the state folder {}, which no tool may change; name another one with --state",
+            place.workspace.display(),
+            state.display()
+        )));
+    }
     let store = Arc::new(Store::open(&state)?);
     let policy = Arc::new(compile(global, &surroundings, &place, &state, &store)?);
     let registry =
@@ -77,6 +84,10 @@ pub(crate) fn workspace(global: &Global, surroundings: &Surroundings) -> Result<
         return Err(Failure::usage(
             "the workspace cannot be the whole file system; name a folder with --workspace",
         ));
+    }
+    // Calls, answers and the audit are JSON, which could not name a single file in it.
+    if real.to_str().is_none() {
+        return Err(Failure::usage(format!("the path of the workspace {} is not UTF-8", given.display())));
     }
     if surroundings.home.as_ref() == Some(&real) {
         warn("the workspace is your home folder: everything in it is within reach of the tools");
