@@ -114,6 +114,27 @@ fn what_the_system_denies_is_said_and_nothing_changes() {
 }
 
 #[test]
+fn folders_that_cannot_be_read_are_counted_and_hide_nothing_else() {
+    let own = Ordinary::new(&[("closed/a", "needle"), ("names_only/b", "needle"), ("z", "needle")]);
+    let mode = |path: &str, mode: u32| {
+        let path = own.fixture.workspace().join(path);
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    mode("closed", 0o000);
+    mode("names_only", 0o444);
+    let listed = own.call("file_list", json!({"path": ".", "recursive": true, "details": false}));
+    assert_eq!(listed["data"]["names"], json!(["closed/", "names_only/", "z"]), "{listed:#}");
+    assert_eq!(listed["data"]["note"], "2 folders cannot be read");
+    let found = own.call("file_search", json!({"pattern": "needle"}));
+    assert_eq!(found["data"]["matches"].as_array().unwrap().len(), 1, "{found:#}");
+    assert_eq!(found["data"]["note"], "2 files or folders cannot be read");
+    mode("closed", 0o755);
+    mode("names_only", 0o755);
+    let found = own.call("file_search", json!({"pattern": "needle"}));
+    assert_eq!(found["data"]["matches"].as_array().unwrap().len(), 3, "{found:#}");
+}
+
+#[test]
 fn without_namespaces_nothing_runs_and_the_reason_is_named() {
     let fixture = Fixture::new();
     // A user namespace in which no further one may be made, as on a host that forbids them.

@@ -55,6 +55,10 @@ impl Roots {
         let flags = if folder { AtFlags::REMOVEDIR } else { AtFlags::empty() };
         unlinkat(&slot.folder, &slot.name, flags).map_err(|errno| {
             let error = match errno {
+                // It was emptied, and filled again by something else.
+                Errno::NOTEMPTY | Errno::EXIST if removal == Removal::Tree => {
+                    RootsError::Changed { path: path.to_owned() }
+                }
                 Errno::NOTEMPTY | Errno::EXIST => RootsError::NotEmpty { path: path.to_owned() },
                 Errno::ISDIR | Errno::NOTDIR => RootsError::Changed { path: path.to_owned() },
                 errno => RootsError::system("remove", path, errno),
@@ -92,8 +96,12 @@ fn empty(judge: &Judge<'_>, folder: &Folder, gone: &mut u64) -> Result<()> {
             let real = folder.real.join(&entry.name);
             (judge.allows)(&real)?;
             let flags = if entry.kind == EntryKind::Folder {
-                let child = judge.roots.child_folder(folder.descriptor.as_fd(), &folder.real, &entry.name)?;
-                empty(judge, &child, gone)?;
+                let child = judge.roots.child_folder(folder.descriptor.as_fd(), &folder.real, &entry.name);
+                match child.and_then(|child| empty(judge, &child, gone)) {
+                    // Something else removed it since its name was read.
+                    Err(RootsError::NotFound { .. }) => continue,
+                    emptied => emptied?,
+                }
                 AtFlags::REMOVEDIR
             } else {
                 AtFlags::empty()
@@ -101,6 +109,7 @@ fn empty(judge: &Judge<'_>, folder: &Folder, gone: &mut u64) -> Result<()> {
             match unlinkat(&folder.descriptor, &entry.name, flags) {
                 Ok(()) => *gone += 1,
                 Err(Errno::NOENT) => {}
+                Err(Errno::NOTEMPTY | Errno::EXIST) => return Err(RootsError::Changed { path: real }),
                 Err(errno) => return Err(RootsError::system("remove", &real, errno)),
             }
         }

@@ -33,11 +33,11 @@ impl Judge<'_> {
             let real = folder.real.join(&entry.name);
             (self.allows)(&real)?;
             if entry.kind == EntryKind::Folder {
-                match self.roots.child_folder(folder.descriptor.as_fd(), &folder.real, &entry.name) {
-                    Ok(child) => self.tree(&child, depth + 1)?,
+                let child = self.roots.child_folder(folder.descriptor.as_fd(), &folder.real, &entry.name);
+                match child.and_then(|child| self.tree(&child, depth + 1)) {
                     // It vanished since its name was read.
                     Err(RootsError::NotFound { .. }) => {}
-                    Err(error) => return Err(error),
+                    judged => judged?,
                 }
             }
         }

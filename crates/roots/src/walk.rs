@@ -101,7 +101,15 @@ impl Walker<'_> {
         let readable = folder.readable_names();
         let at_once = if self.depth == 0 { NAMES_AT_THE_TOP } else { NAMES_BELOW };
         while !self.walked.ended {
-            let (entries, more) = folder.first_entries(last.as_deref(), at_once)?;
+            let (entries, more) = match folder.first_entries(last.as_deref(), at_once) {
+                // Its names may be read and not what they name (mode r--), or it went since it was opened.
+                Err(error) if self.depth > 0 && is_forbidden(&error) => {
+                    self.walked.unreadable += 1;
+                    break;
+                }
+                Err(RootsError::NotFound { .. }) if self.depth > 0 => break,
+                listed => listed?,
+            };
             for entry in &entries {
                 if relative.as_os_str().is_empty() {
                     self.entry(folder, entry, Path::new(&entry.name), &readable)?;
@@ -167,7 +175,7 @@ impl Walker<'_> {
             Err(
                 RootsError::NotFound { .. } | RootsError::WrongKind { .. } | RootsError::TooManyLinks { .. },
             ) => return Ok(()),
-            Err(RootsError::Io { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => {
+            Err(error) if is_forbidden(&error) => {
                 self.walked.unreadable += 1;
                 return Ok(());
             }
@@ -178,4 +186,8 @@ impl Walker<'_> {
         self.depth -= 1;
         done
     }
+}
+
+fn is_forbidden(error: &RootsError) -> bool {
+    matches!(error, RootsError::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied)
 }

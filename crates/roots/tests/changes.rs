@@ -247,3 +247,25 @@ fn a_stop_before_the_first_removal_removes_nothing() {
     assert!(matches!(error, RootsError::Stopped), "{error}");
     assert_eq!(names(&fixture.inside("tree")), ["file"]);
 }
+
+#[test]
+fn what_something_else_removes_meanwhile_does_not_fail_a_removal() {
+    // At each entry that is judged, and then at each that is removed.
+    for moment in 1..=4 {
+        let fixture = Fixture::new();
+        fs::create_dir_all(fixture.inside("tree/going")).unwrap();
+        fs::write(fixture.inside("tree/z"), "").unwrap();
+        let asked = std::cell::Cell::new(0);
+        let stop = || {
+            asked.set(asked.get() + 1);
+            if asked.get() == moment {
+                // At the last moments it may be gone already, by the removal itself.
+                let _ = fs::remove_dir(fixture.inside("tree/going"));
+            }
+            false
+        };
+        fixture.roots().remove(&fixture.inside("tree"), Removal::Tree, &stop).unwrap();
+        assert!(asked.get() >= moment.min(3), "{moment}: asked {} times", asked.get());
+        assert_eq!(names(&fixture.inside("")), [""; 0], "{moment}");
+    }
+}

@@ -99,3 +99,32 @@ fn a_walk_stops_going_down_at_its_depth() {
     let (paths, walked) = walk(&fixture, None, usize::MAX);
     assert_eq!((paths.len(), walked.too_deep), (roots::DEEPEST, 1));
 }
+
+#[test]
+fn a_folder_that_goes_while_it_is_walked_into_is_no_failure() {
+    struct Vanish(Collect);
+    impl Visit for Vanish {
+        fn enter(&mut self, folder: &Folder, _relative: &Path) -> Result<()> {
+            if folder.real().ends_with("going") {
+                fs::remove_dir(folder.real()).unwrap();
+            }
+            Ok(())
+        }
+
+        fn wants(&mut self, entry: &Entry, relative: &Path) -> bool {
+            self.0.wants(entry, relative)
+        }
+
+        fn visit(&mut self, folder: &Folder, entry: &Entry, relative: &Path) -> Result<Step> {
+            self.0.visit(folder, entry, relative)
+        }
+    }
+    let fixture = Fixture::new();
+    fs::create_dir(fixture.inside("going")).unwrap();
+    fs::write(fixture.inside("z"), "").unwrap();
+    let folder = fixture.roots().open_folder(&fixture.inside("")).unwrap();
+    let mut collect = Vanish(Collect { paths: Vec::new(), limit: usize::MAX });
+    let walked = Walk { recursive: true, after: None }.over(&folder, &mut collect).unwrap();
+    assert_eq!(collect.0.paths, ["going", "z"].map(PathBuf::from));
+    assert_eq!(walked, Walked::default());
+}
