@@ -15,6 +15,7 @@ pub(crate) struct Skim {
     in_string: bool,
     escaped: bool,
     values: usize,
+    end: End,
     token: Token,
     /// The field of the message, and the field of its `params`, that the bytes belong to.
     field: Field,
@@ -22,6 +23,16 @@ pub(crate) struct Skim {
     id: Option<Value>,
     method: Option<Value>,
     tool: Option<Value>,
+}
+
+/// Whether the message has ended.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum End {
+    #[default]
+    Open,
+    Closed,
+    /// Something stands behind its end.
+    Passed,
 }
 
 /// The text of one name or value.
@@ -74,6 +85,11 @@ impl Skim {
         self.values
     }
 
+    /// Whether the bytes were one whole object, as far as brackets and quotes tell.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.end == End::Closed
+    }
+
     /// The id, where it was found and can be answered to.
     pub(crate) fn id(&self) -> Option<&Value> {
         self.id.as_ref().filter(|id| id.is_string() || id.is_number())
@@ -90,6 +106,9 @@ impl Skim {
     }
 
     fn structure(&mut self, byte: u8) {
+        if self.end == End::Closed && !byte.is_ascii_whitespace() {
+            self.end = End::Passed;
+        }
         match byte {
             b'"' => {
                 self.in_string = true;
@@ -106,6 +125,9 @@ impl Skim {
             b'}' | b']' => {
                 if self.is_followed() {
                     self.end_of_value();
+                }
+                if self.depth == 1 && self.end == End::Open {
+                    self.end = End::Closed;
                 }
                 self.depth = self.depth.saturating_sub(1);
                 // What ends here was no plain value.
@@ -213,6 +235,16 @@ mod tests {
         }
         let long = format!(r#"{{"id":"{}","method":"m"}}"#, "x".repeat(LONGEST_TOKEN));
         assert_eq!((skim(&long).id(), skim(&long).method()), (None, Some("m")));
+    }
+
+    #[test]
+    fn one_closed_object_is_whole_and_no_part_or_pair_of_them_is() {
+        for whole in [r#"{"id":1}"#, " {\"a\":[{}],\"b\":\"}\"}\r\n", r#"{"a":"\ud800","id":1}"#] {
+            assert!(skim(whole).is_whole(), "{whole}");
+        }
+        for other in ["", "x", "{", r#"{"a":"}"#, r#"{"a":{}"#, "{}{}", "{} x", "{}}", "{}\""] {
+            assert!(!skim(other).is_whole(), "{other}");
+        }
     }
 
     #[test]

@@ -35,6 +35,12 @@ const FAREWELL: Duration = Duration::from_millis(1500);
 /// command that runs longer ends well before the official clients lose their patience.
 const LAST_CALLS: Duration = Duration::from_secs(1);
 
+/// What to do about a message beyond a limit.
+const SEND_LESS: &str = "send less in one call, for example a large file in parts";
+
+/// What to do about a message that is no JSON.
+const SEND_JSON: &str = "send JSON in UTF-8, each \\u escape of half a surrogate pair with its other half";
+
 /// One connection, as rmcp sees it.
 pub(crate) struct LineTransport<R> {
     lines: Lines<R>,
@@ -167,6 +173,11 @@ fn settle(connection: &Connection, id: &RequestId) -> Option<(Value, Held)> {
     }
 }
 
+/// The error of a message beyond a limit.
+fn beyond(problem: String) -> ErrorData {
+    ErrorData::new(ErrorCode::INVALID_REQUEST, problem, None)
+}
+
 /// Takes messages in, and answers those that rmcp shall not see.
 struct Desk<'a> {
     connection: &'a Connection,
@@ -183,7 +194,8 @@ impl Desk<'_> {
             let mut skim = Skim::default();
             skim.feed(line);
             if skim.values() > MOST_VALUES {
-                return self.unread(&skim, format!("the message holds more than {MOST_VALUES} JSON values"));
+                let problem = format!("the message holds more than {MOST_VALUES} JSON values");
+                return self.unread(&skim, beyond(problem), SEND_LESS);
             }
         }
         match decode(line) {
@@ -194,6 +206,9 @@ impl Desk<'_> {
             }
             Incoming::Response(message) => Some(*message),
             Incoming::Ignored => None,
+            Incoming::Fault { error, .. } if error.code == ErrorCode::PARSE_ERROR => {
+                self.unparsed(line, error)
+            }
             Incoming::Fault { id, error } => {
                 self.outbox.post(Message::Failure { id, error });
                 None
@@ -217,35 +232,43 @@ impl Desk<'_> {
                 None
             }
             Err(error) => {
-                self.fail(id.clone(), error.message);
+                self.outbox.post(Message::Failure { id: id.clone(), error: beyond(error.message) });
                 None
             }
         }
     }
 
     fn too_long(&self, skim: &Skim) -> Option<ClientJsonRpcMessage> {
-        self.unread(skim, format!("the message is longer than {} bytes", self.limit))
+        self.unread(skim, beyond(format!("the message is longer than {} bytes", self.limit)), SEND_LESS)
     }
 
-    /// A message that shall not be parsed. A call of a tool fails as a call, so that the model reads why and the audit has it.
-    fn unread(&self, skim: &Skim, problem: String) -> Option<ClientJsonRpcMessage> {
+    /// A line that is no JSON. A request that is one but for a bad text in it (half of a surrogate pair, a byte that is no UTF-8)
+    /// is answered under its own id: its sender would wait for ever otherwise.
+    fn unparsed(&self, line: &[u8], error: ErrorData) -> Option<ClientJsonRpcMessage> {
+        let mut skim = Skim::default();
+        skim.feed(line);
+        // The id of what has no method, a response, is one of ours.
+        if skim.is_whole() && skim.method().is_some() {
+            return self.unread(&skim, error, SEND_JSON);
+        }
+        self.outbox.post(Message::Failure { id: Value::Null, error });
+        None
+    }
+
+    /// A message that was not parsed. A call of a tool fails as a call, so that the model reads why and the audit has it.
+    fn unread(&self, skim: &Skim, error: ErrorData, hint: &'static str) -> Option<ClientJsonRpcMessage> {
         match (skim.id(), skim.method()) {
             (Some(id), Some("tools/call")) => {
-                let hint = Some("send less in one call, for example a large file in parts");
                 let tool = skim.tool().unwrap_or_default();
-                let call = unusable_call(tool, self.connection.modern(), Unusable { problem, hint });
+                let unusable = Unusable { problem: error.message.into_owned(), hint: Some(hint) };
+                let call = unusable_call(tool, self.connection.modern(), unusable);
                 self.admit(id, call, 0)
             }
             (id, _) => {
-                self.fail(id.cloned().unwrap_or_default(), problem);
+                self.outbox.post(Message::Failure { id: id.cloned().unwrap_or_default(), error });
                 None
             }
         }
-    }
-
-    fn fail(&self, id: Value, problem: String) {
-        let error = ErrorData::new(ErrorCode::INVALID_REQUEST, problem, None);
-        self.outbox.post(Message::Failure { id, error });
     }
 
     fn answer_call(&self, id: Value, error: &ToolError) {

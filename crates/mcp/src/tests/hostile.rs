@@ -36,6 +36,38 @@ async fn every_unreadable_line_is_answered_and_the_connection_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_request_with_a_text_that_is_none_is_answered_under_its_own_id() {
+    let mut client = Client::of(&Fake::new());
+    let deep = [&b"["[..]; 200].concat();
+    for text in [
+        &br#""\ud800""#[..],
+        b"\"\xff\"",
+        b"\"a\tb\"",
+        b"1e999",
+        b"NaN",
+        &[&deep, &b"]".repeat(200)[..]].concat(),
+    ] {
+        let message = |method: &[u8], params: &[u8]| {
+            [br#"{"method":""#, method, br#"","params":{"#, params, text, br#"},"jsonrpc":"2.0","id":5}"#]
+                .concat()
+        };
+        client.raw(message(b"tools/call", br#""name":"record","arguments":"#)).await;
+        let answer = client.next().await;
+        assert_eq!((&answer["id"], &answer["result"]["isError"]), (&json!(5), &json!(true)), "{answer}");
+        assert_eq!(answer["result"]["_meta"]["handfast/error"]["code"], "EVALIDATION");
+        let recorded = &answer["result"]["_meta"]["handfast/meta"]["call_id"];
+        assert_eq!(recorded, "refused record", "the engine records it");
+        client.raw(message(b"ping", br#""x":"#)).await;
+        let answer = client.next().await;
+        assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(5), &json!(-32700)), "{answer}");
+        still_answers(&mut client).await;
+    }
+    // A response has the id of a request of ours, which is nobody's to answer.
+    client.raw(br#"{"jsonrpc":"2.0","id":5,"result":{"x":"\ud800"}}"#).await;
+    assert_eq!(client.next().await["id"], Value::Null);
+}
+
+#[tokio::test(start_paused = true)]
 async fn ids_come_back_as_they_were_sent() {
     let mut client = Client::of(&Fake::new());
     for id in [
