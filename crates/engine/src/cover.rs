@@ -1,5 +1,7 @@
 //! The answer as it may be shown: text bounded, first and last parts kept, the whole by reference.
 
+use std::fmt::Write as _;
+
 use serde_json::Value;
 use tool::{TextCap, Whole};
 
@@ -37,6 +39,18 @@ pub(crate) fn bound(data: &mut Value, cap: TextCap, wholes: Vec<Whole>) -> Vec<S
         })
     });
     shortened
+}
+
+/// Characters of an error's message, and of its hint: two of the longest paths, and words around them.
+pub(crate) const LONGEST_MESSAGE: usize = 10_000;
+
+/// Bounds what an error says. It may repeat an argument of any length, and nothing of it is worth keeping.
+pub(crate) fn bound_message(text: &mut String) {
+    let Some((end, _)) = text.char_indices().nth(LONGEST_MESSAGE) else { return };
+    let missing = characters(&text[end..]);
+    text.truncate(end);
+    // Writing into a string cannot fail.
+    let _ = write!(text, " [... {missing} characters left out]");
 }
 
 fn shorten(data: &mut Value, budget: usize) -> Vec<Shortened> {

@@ -265,13 +265,17 @@ impl Engine {
         result
     }
 
-    /// Secrets do not leave in messages either.
+    /// Secrets do not leave in messages either, and neither does all of a long argument.
     fn cover_error(&self, mut error: ToolError) -> ToolError {
         if let Some(covered) = self.redactor.text(&error.message) {
             error.message = covered;
         }
         if let Some(covered) = error.hint.as_deref().and_then(|hint| self.redactor.text(hint)) {
             error.hint = Some(covered);
+        }
+        cover::bound_message(&mut error.message);
+        if let Some(hint) = &mut error.hint {
+            cover::bound_message(hint);
         }
         error
     }

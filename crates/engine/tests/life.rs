@@ -372,6 +372,19 @@ fn a_secret_is_covered_in_the_answer_the_question_and_the_audit() {
 }
 
 #[test]
+fn an_error_that_repeats_a_long_argument_is_bounded() {
+    let bench = Bench::new([]);
+    let long = "ä".repeat(1_000_000);
+    let result = bench.call("probe_read", json!({"path": "a", (&long): 1}));
+    assert_eq!(code(&result), Some(Code::Validation));
+    let message = &result.error().unwrap().message;
+    assert!(message.contains("ä") && message.ends_with("characters left out]"), "{}", message.len());
+    assert!(message.chars().count() < 11_000, "{}", message.chars().count());
+    bench.store.close().unwrap();
+    assert!(format!("{:?}", bench.rows()).len() < 100_000, "the audit does not keep it either");
+}
+
+#[test]
 fn a_stop_before_the_start_is_a_cancelled_call() {
     let bench = Bench::new([]);
     let request = bench.request("probe_read", json!({"path": "a", "then": "wait"}));
