@@ -132,7 +132,8 @@ impl<T: Tool> AnyTool for Erased<T> {
         &self.output_schema
     }
 
-    fn prepare(&self, arguments: Value, place: &Place) -> Result<Prepared, ToolError> {
+    fn prepare(&self, mut arguments: Value, place: &Place) -> Result<Prepared, ToolError> {
+        spell_whole_numbers(&mut arguments);
         let args: T::Args = serde_path_to_error::deserialize(arguments).map_err(|error| {
             let path = error.path().to_string();
             let field = if path == "." { "arguments" } else { &path };
@@ -150,5 +151,36 @@ impl<T: Tool> AnyTool for Erased<T> {
             })
         });
         Ok(Prepared { plan, timeout, answer_bytes, run })
+    }
+}
+
+/// Spells `1.0` as `1`. To JSON Schema both are integers, and clients whose numbers are all floating write the first; serde takes
+/// only the second for one.
+fn spell_whole_numbers(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            let float = number.as_f64().filter(|float| number.is_f64() && float.fract() == 0.0);
+            // What is beyond the integers stays as it is, and is refused with its field.
+            if let Some(whole) = float.and_then(|float| format!("{float:.0}").parse::<i64>().ok()) {
+                *number = whole.into();
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(spell_whole_numbers),
+        Value::Object(fields) => fields.values_mut().for_each(spell_whole_numbers),
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_whole_number_is_an_integer_however_it_is_spelled() {
+        let mut value = json!({"a": 1.0, "b": [-0.0, -2e3, 1.5, 1e300, 7], "c": "1.0", "d": u64::MAX});
+        spell_whole_numbers(&mut value);
+        assert_eq!(value, json!({"a": 1, "b": [0, -2000, 1.5, 1e300, 7], "c": "1.0", "d": u64::MAX}));
     }
 }
