@@ -199,7 +199,14 @@ impl Reader<'_> {
         let rest = usize::try_from(size.saturating_sub(start)).unwrap_or(usize::MAX);
         // One byte more than there should be, so that the end shows without another growth of the buffer.
         let mut bytes = Vec::with_capacity(rest.min(most).saturating_add(1));
-        self.opened.file.seek(SeekFrom::Start(start))?;
+        match self.opened.file.seek(SeekFrom::Start(start)) {
+            Ok(_) => {}
+            // No file of this file system is that long: it lies behind the end, too.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                return Ok(Part { bytes, start, cut: false });
+            }
+            Err(error) => return Err(error),
+        }
         let limit = u64::try_from(most).unwrap_or(u64::MAX);
         (&self.opened.file).take(limit).read_to_end(&mut bytes)?;
         let cut = bytes.len() < rest && bytes.len() == most;
@@ -353,6 +360,20 @@ mod tests {
             assert_eq!(error.code, Code::Validation);
             assert!(error.message.contains(field), "{}", error.message);
         }
+    }
+
+    #[test]
+    fn an_offset_may_lie_behind_the_end_and_behind_that_of_any_file() {
+        let workspace = Workspace::new().with_files(&[("f", "abc")]);
+        let at = |offset: Value| read(&workspace, json!({"path": "f", "offset": offset}));
+        assert_eq!(at(json!(1.0)).unwrap()["content"], "bc");
+        for beyond in [4, i64::MAX.unsigned_abs(), 1 << 63, u64::MAX] {
+            let output = at(json!(beyond)).unwrap();
+            assert_eq!((&output["content"], &output["truncated"]), (&json!(""), &json!(false)), "{beyond}");
+        }
+        let error = at(json!(1e30)).unwrap_err();
+        assert_eq!(error.code, Code::Validation);
+        assert!(error.message.starts_with("`offset`"), "{}", error.message);
     }
 
     #[test]

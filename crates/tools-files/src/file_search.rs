@@ -387,6 +387,20 @@ mod tests {
     }
 
     #[test]
+    fn a_line_may_end_like_on_windows() {
+        let workspace = Workspace::new().with_files(&[("f", "one\r\ntwo\r\n")]);
+        for pattern in ["two$", "^two$", "^.{3}$"] {
+            assert_eq!(
+                found(&workspace, json!({"pattern": pattern})).last().unwrap(),
+                "f:2:1:two",
+                "{pattern}"
+            );
+        }
+        // The carriage return itself is found, too: it is how one looks for such files.
+        assert_eq!(found(&workspace, json!({"pattern": "\\r"})).len(), 2);
+    }
+
+    #[test]
     fn context_is_given_once() {
         let workspace = Workspace::new().with_files(&[("f", "1\n2\nX\n4\nX\n6\n7\n")]);
         let output = search(&workspace, json!({"pattern": "X", "context_lines": 2})).unwrap();

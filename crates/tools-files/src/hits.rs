@@ -50,6 +50,10 @@ impl Pattern<'_> {
         builder
             .case_insensitive(!self.case_sensitive)
             .fixed_strings(self.literal)
+            // `$` stands before `\r\n`, too, as the end of the shown text does. `\r` itself may still be searched for, so `\n`
+            // alone ends a line.
+            .multi_line(true)
+            .crlf(true)
             .line_terminator(Some(b'\n'))
             .size_limit(PATTERN_BYTES)
             .dfa_size_limit(PATTERN_BYTES);

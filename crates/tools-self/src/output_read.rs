@@ -105,7 +105,12 @@ fn unreadable(error: std::io::Error) -> ToolError {
 
 /// `limit` bytes from `offset`, cut between characters, and where the next part starts.
 fn part(mut file: File, offset: u64, limit: u64) -> Result<(String, u64), ToolError> {
-    file.seek(SeekFrom::Start(offset)).map_err(unreadable)?;
+    match file.seek(SeekFrom::Start(offset)) {
+        Ok(_) => {}
+        // No file of this file system is that long: it lies behind the end, too.
+        Err(error) if error.kind() == std::io::ErrorKind::InvalidInput => return Ok((String::new(), offset)),
+        Err(error) => return Err(unreadable(error)),
+    }
     let mut bytes = Vec::new();
     file.take(limit).read_to_end(&mut bytes).map_err(unreadable)?;
     let full = bytes.len() as u64 == limit;
@@ -204,6 +209,14 @@ mod tests {
         let error = compile("(").unwrap_err();
         assert_eq!(error.code, Code::Validation);
         assert!(error.message.contains("`regex`"));
+    }
+
+    #[test]
+    fn an_offset_may_lie_behind_the_end_and_behind_that_of_any_file() {
+        for beyond in [4, i64::MAX.unsigned_abs(), 1 << 63, u64::MAX] {
+            let (text, next) = part(file(b"abc"), beyond, 10).unwrap();
+            assert_eq!((text.as_str(), next), ("", beyond));
+        }
     }
 
     #[test]
