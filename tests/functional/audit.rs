@@ -81,3 +81,14 @@ fn export_gives_every_row_as_json_lines() {
     assert_eq!(rows.len(), 3);
     assert_eq!(rows[1]["previous"], rows[0]["hash"]);
 }
+
+#[test]
+fn a_reader_of_an_export_may_leave_early() {
+    let fixture = Fixture::with_files(&[("a.txt", "a")]);
+    fixture.data("file_read", json!({"path": "a.txt"}));
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let output = fixture.command().args(["audit", "export"]).stdout(writer).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), &*said), (Some(0), ""));
+}

@@ -2,6 +2,7 @@
 
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use serde_json::Value;
 use store::{Filter, Hash, HeadFileState, Kind, Recorded, Store};
@@ -236,7 +237,10 @@ fn export(store: &Store) -> Result<ExitCode, Failure> {
 fn went_away(error: &(dyn std::error::Error + 'static)) -> bool {
     let mut cause = Some(error);
     while let Some(error) = cause {
-        if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
+        // The store shares its causes, and what is shared is not seen through by `downcast_ref`.
+        let shared = error.downcast_ref::<Arc<dyn std::error::Error + Send + Sync>>();
+        let written = shared.map_or_else(|| error.downcast_ref(), |shared| shared.downcast_ref());
+        if written.is_some_and(|error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe) {
             return true;
         }
         cause = error.source();
