@@ -231,3 +231,24 @@ fn a_full_disk_is_said_and_the_old_file_stays_whole() {
     assert!(text.contains("\"effect\":\"none\""), "{text}");
     assert!(text.ends_with("old"), "{text}");
 }
+
+#[test]
+fn a_link_to_a_path_that_is_no_text_is_followed_and_recorded() {
+    use std::os::unix::ffi::OsStrExt;
+    let fixture = Fixture::new();
+    let folder = fixture.workspace().join(std::ffi::OsStr::from_bytes(b"\xff"));
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("a.txt"), "a").unwrap();
+    symlink(&folder, fixture.workspace().join("link")).unwrap();
+    assert_eq!(fixture.data("file_read", json!({"path": "link/a.txt"}))["content"], "a");
+    fixture.data("file_write", json!({"path": "link/b.txt", "content": "b"}));
+    assert_eq!(std::fs::read(folder.join("b.txt")).unwrap(), b"b");
+    let rows = fixture.run(&["audit", "export"]).stdout;
+    let recorded = |row: &str| {
+        let row: Value = serde_json::from_str(row).unwrap();
+        row["plan"]["effects"].as_array().unwrap().iter().any(|effect| {
+            effect["leads_to"].as_str().is_some_and(|path| path.ends_with(r"/workspace/\xff/b.txt"))
+        })
+    };
+    assert_eq!(rows.lines().filter(|row| recorded(row)).count(), 2, "the intent and the outcome: {rows}");
+}

@@ -85,10 +85,6 @@ pub(crate) fn workspace(global: &Global, surroundings: &Surroundings) -> Result<
             "the workspace cannot be the whole file system; name a folder with --workspace",
         ));
     }
-    // Calls, answers and the audit are JSON, which could not name a single file in it.
-    if real.to_str().is_none() {
-        return Err(Failure::usage(format!("the path of the workspace {} is not UTF-8", given.display())));
-    }
     if surroundings.home.as_ref() == Some(&real) {
         warn("the workspace is your home folder: everything in it is within reach of the tools");
     }

@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use tool::{Effect, Level};
 
 use crate::Rule;
@@ -27,8 +27,13 @@ pub struct Part {
     #[serde(flatten)]
     pub effect: Effect,
     /// The path behind all links, where it differs from the one in the effect. Both are judged, the stricter counts.
-    #[serde(rename = "leads_to", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "leads_to", skip_serializing_if = "Option::is_none", serialize_with = "as_text")]
     pub real: Option<PathBuf>,
+}
+
+#[expect(clippy::ref_option, reason = "serde hands the field by reference")]
+fn as_text<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Result<S::Ok, S::Error> {
+    path.as_deref().map(tool::path_text).serialize(serializer)
 }
 
 impl From<Effect> for Part {

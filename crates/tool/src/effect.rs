@@ -1,6 +1,7 @@
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// One thing that a call would do to the world.
 ///
@@ -12,16 +13,19 @@ pub enum Effect {
     /// Reads a file, or a folder and all below it.
     Read {
         /// What is read.
+        #[serde(serialize_with = "as_text")]
         path: PathBuf,
     },
     /// Creates or changes a file or a folder.
     Write {
         /// What is written.
+        #[serde(serialize_with = "as_text")]
         path: PathBuf,
     },
     /// Removes a file, or a folder and all below it.
     Delete {
         /// What is removed.
+        #[serde(serialize_with = "as_text")]
         path: PathBuf,
     },
     /// Runs a program in a cell.
@@ -29,6 +33,7 @@ pub enum Effect {
         /// What is run.
         command: CommandLine,
         /// The directory it starts in.
+        #[serde(serialize_with = "as_text")]
         directory: PathBuf,
     },
     /// Speaks to another machine.
@@ -57,6 +62,23 @@ pub enum Effect {
         /// What is changed.
         what: String,
     },
+}
+
+/// A path as text: every byte that is not UTF-8 as `\xNN`, so that different paths stay different.
+///
+/// A link in the workspace may lead to a path of any bytes, and a plan that could not be written down could be neither
+/// recorded nor compared with the one that was approved.
+pub fn path_text(path: &Path) -> String {
+    let mut text = String::with_capacity(path.as_os_str().len());
+    for chunk in path.as_os_str().as_bytes().utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
+    }
+    text
+}
+
+fn as_text<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&path_text(path))
 }
 
 /// A command as the caller gave it.
@@ -97,5 +119,23 @@ impl Effect {
     /// Whether the effect only reads.
     pub fn only_reads(&self) -> bool {
         matches!(self, Effect::Read { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+
+    use super::*;
+
+    #[test]
+    fn a_path_of_any_bytes_can_be_written_down_and_told_from_others() {
+        let written = |bytes: &[u8]| {
+            let path = PathBuf::from(OsStr::from_bytes(bytes));
+            serde_json::to_value(Effect::Read { path }).unwrap()["path"].clone()
+        };
+        assert_eq!(written("/a/größe".as_bytes()), "/a/größe");
+        assert_eq!(written(b"/a/\xff\xc3x"), "/a/\\xff\\xc3x");
+        assert_ne!(written(b"/a/\xff"), written(b"/a/\xfe"));
     }
 }

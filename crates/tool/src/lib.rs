@@ -20,7 +20,7 @@ mod tool;
 mod visible;
 
 pub use context::{Catalogue, CatalogueEntry, Clock, Context, Outputs, Progress, Services, Whole};
-pub use effect::{Access, CommandLine, Effect};
+pub use effect::{Access, CommandLine, Effect, path_text};
 pub use error::{Code, EffectState, Retry, ToolError};
 pub use id::{CallId, SessionId};
 pub use level::Level;
