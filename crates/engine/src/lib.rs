@@ -38,6 +38,7 @@ pub use registry::{DuplicateTool, Registry};
 pub use request::{CallRequest, Caller, Door};
 
 use call::Call;
+use redact::CoveredProgress;
 use stopping::StopOnDrop;
 
 /// What an engine is made of.
@@ -239,7 +240,8 @@ impl Engine {
             services,
         );
         context.stop = call.stop.clone();
-        context.progress = call.progress.clone();
+        context.progress =
+            Arc::new(CoveredProgress { to: call.progress.clone(), redactor: self.redactor.clone() });
         Ok(context)
     }
 }

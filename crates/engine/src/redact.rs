@@ -1,18 +1,35 @@
 //! Secrets never leave: known values are replaced by their names in everything that is shown or stored.
 
 use std::io::{self, Read};
+use std::sync::Arc;
 
 use memchr::memmem;
 use serde_json::Value;
+use tool::Progress;
 
 /// The secrets of this runtime and what stands in their place.
 #[derive(Default, Clone)]
-pub struct Redactor(Vec<Secret>);
+pub struct Redactor(Arc<[Secret]>);
 
 #[derive(Clone)]
 struct Secret {
     value: Vec<u8>,
     cover: String,
+}
+
+/// Progress with every secret covered.
+pub(crate) struct CoveredProgress {
+    /// Where it goes.
+    pub(crate) to: Arc<dyn Progress>,
+    /// What covers it.
+    pub(crate) redactor: Redactor,
+}
+
+impl Progress for CoveredProgress {
+    fn report(&self, done: u64, total: Option<u64>, message: &str) {
+        let covered = self.redactor.text(message);
+        self.to.report(done, total, covered.as_deref().unwrap_or(message));
+    }
 }
 
 /// Shorter values are left alone: replacing a common short text would tell what the secret is.
@@ -28,13 +45,13 @@ impl Redactor {
             .collect();
         // The longest first: a secret that is a part of another must not break the longer one's match.
         known.sort_by_key(|secret| std::cmp::Reverse(secret.value.len()));
-        Self(known)
+        Self(known.into())
     }
 
     /// The text with every secret covered.
     pub fn text(&self, text: &str) -> Option<String> {
         let mut covered: Option<String> = None;
-        for secret in &self.0 {
+        for secret in self.0.iter() {
             let Ok(value) = std::str::from_utf8(&secret.value) else { continue };
             let current = covered.as_deref().unwrap_or(text);
             if memmem::find(current.as_bytes(), &secret.value).is_some() {

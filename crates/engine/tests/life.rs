@@ -112,7 +112,7 @@ impl Probe {
                 }
                 context.stop.check()?;
             }
-            _ => {}
+            _ => context.progress.report(1, None, &args.then),
         }
         assert_eq!(context.stop.requested(), None);
         let kind = if self.reads { "read" } else { "write" };
@@ -140,10 +140,14 @@ impl Asker for Script {
     }
 }
 
-struct Unreported;
+/// Keeps what is reported.
+#[derive(Default)]
+struct Reports(Mutex<Vec<String>>);
 
-impl Progress for Unreported {
-    fn report(&self, _done: u64, _total: Option<u64>, _message: &str) {}
+impl Progress for Reports {
+    fn report(&self, _done: u64, _total: Option<u64>, message: &str) {
+        self.0.lock().unwrap().push(message.to_owned());
+    }
 }
 
 struct Bench {
@@ -152,6 +156,7 @@ struct Bench {
     store: Arc<Store>,
     asker: Arc<Script>,
     runs: Arc<AtomicU32>,
+    reports: Arc<Reports>,
 }
 
 impl Bench {
@@ -187,7 +192,14 @@ impl Bench {
         })
         .unwrap();
         let asker = Script { answers: Mutex::new(answers.into_iter().collect()), ..Script::default() };
-        Self { folder, engine: Arc::new(engine), store, asker: Arc::new(asker), runs }
+        Self {
+            folder,
+            engine: Arc::new(engine),
+            store,
+            asker: Arc::new(asker),
+            runs,
+            reports: Arc::default(),
+        }
     }
 
     fn request(&self, tool: &str, arguments: Value) -> CallRequest {
@@ -201,7 +213,7 @@ impl Bench {
                 asker: self.asker.clone(),
             },
             stop: Stop::default(),
-            progress: Arc::new(Unreported),
+            progress: self.reports.clone(),
             cache: false,
         }
     }
@@ -360,11 +372,12 @@ fn a_read_is_recalled_only_where_the_caller_opted_in_and_nothing_changed() {
 }
 
 #[test]
-fn a_secret_is_covered_in_the_answer_the_question_and_the_audit() {
+fn a_secret_is_covered_in_the_answer_the_question_the_progress_and_the_audit() {
     let bench = Bench::new([once()]);
     let secret = "sk-1234567890abcdef";
     let result = bench.call("probe_write", json!({"path": secret, "then": format!("say {secret}")}));
     assert_eq!(result.data().unwrap()["text"], "write 0 say [SECRET:TOKEN]");
+    assert_eq!(*bench.reports.0.lock().unwrap(), ["say [SECRET:TOKEN]"]);
     let asked = format!("{:?}", bench.asker.asked.lock().unwrap());
     assert!(asked.contains("[SECRET:TOKEN]") && !asked.contains(secret), "{asked}");
     let rows = format!("{:?}", bench.rows());

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rmcp::model::ProgressToken;
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use tool::{Held, Progress};
+use tool::{Held, Progress, visible};
 
 use crate::outbox::{Message, Outbox};
 
@@ -79,7 +79,7 @@ impl Reporter {
             params["total"] = json!(total);
         }
         if let Some(message) = message {
-            params["message"] = Value::String(message.chars().take(LONGEST_MESSAGE).collect());
+            params["message"] = Value::String(visible(message).chars().take(LONGEST_MESSAGE).collect());
         }
         let notification = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
         self.unwritten.store(true, Ordering::Release);
@@ -177,11 +177,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn nothing_is_sent_after_the_end() {
         let (reporter, sent) = reporter();
-        reporter.report(1, None, "");
+        reporter.report(1, None, "\x1b[2K\u{202e}");
         reporter.close();
         tokio::time::advance(HEARTBEAT).await;
         reporter.report(2, None, "");
         reporter.beat();
-        assert_eq!(all(reporter, sent).await, ["1.0 -"]);
+        assert_eq!(all(reporter, sent).await, [r"1.0 \u{1b}[2K\u{202e}"], "and nothing in a message acts");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sandbox::{Captured, CellSpec, Command, Ended, Exit, Program, SandboxError, Stopper};
+use sandbox::{Captured, CellSpec, Command, Ended, Exit, Program, SandboxError, Stopper, Stream};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::{
@@ -101,9 +101,12 @@ impl Tool for ShellExecute {
         context.stop.on_request(move |_| at_request.stop());
 
         let mut seen = 0_u64;
-        let mut report = |_stream, bytes: &[u8]| {
+        let mut begun = [false; 2];
+        let mut report = |stream, bytes: &[u8]| {
             seen += bytes.len() as u64;
-            context.progress.report(seen, None, last_line(bytes));
+            let begun = &mut begun[usize::from(stream == Stream::Stderr)];
+            context.progress.report(seen, None, last_line(bytes, *begun));
+            *begun = !bytes.ends_with(b"\n");
         };
         // The deadline is the engine's: it requests the stop, so that there is one clock for every tool.
         let outcome = sandbox::run(&cell, &command, None, &stopper, &mut report).map_err(failed)?;
@@ -177,12 +180,21 @@ fn lossless_or_lossy(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
-/// The last full line of a piece of output, for a progress line; at most 200 characters of it.
-fn last_line(bytes: &[u8]) -> &str {
-    let start = bytes.len().saturating_sub(200);
-    let tail = bytes[start..].trim_ascii_end();
-    let line = tail.iter().rposition(|byte| *byte == b'\n').map_or(tail, |at| &tail[at + 1..]);
-    std::str::from_utf8(line).unwrap_or("")
+/// A longer line makes no progress line.
+const LONGEST_PROGRESS: usize = 1_000;
+
+/// The last whole line of a piece of output, for a progress line. `begun` says that the piece goes on with a line of the one before.
+///
+/// INVARIANT: never a part of a line, because a part of a secret is not recognised as one.
+fn last_line(bytes: &[u8], begun: bool) -> &str {
+    let Some(end) = bytes.iter().rposition(|byte| *byte == b'\n') else { return "" };
+    let lines = bytes[..end].trim_ascii_end();
+    let line = match lines.iter().rposition(|byte| *byte == b'\n') {
+        Some(at) => &lines[at + 1..],
+        None if begun => return "",
+        None => lines,
+    };
+    std::str::from_utf8(line).ok().filter(|line| line.len() <= LONGEST_PROGRESS).unwrap_or("")
 }
 
 fn failed(error: SandboxError) -> ToolError {
@@ -285,6 +297,22 @@ pub(crate) mod tests {
             assert_eq!(data["stdout"], "begun\n");
             assert_eq!(data["timed_out"], reason == StopReason::Deadline);
         }
+    }
+
+    #[test]
+    fn only_whole_lines_are_shown_as_progress() {
+        for (piece, begun, line) in [
+            ("one\n", false, "one"),
+            ("one\ntwo\n\n", true, "two"),
+            ("one\ntw", false, "one"),
+            ("on", false, ""),
+            ("e\n", true, ""),
+            ("e\ntw", true, ""),
+            ("\n", false, ""),
+        ] {
+            assert_eq!(last_line(piece.as_bytes(), begun), line, "{piece:?}");
+        }
+        assert_eq!(last_line(&[b"x".repeat(5000), b"\n".to_vec()].concat(), false), "");
     }
 
     struct StopAtOutput(tool::Stop, StopReason);
