@@ -25,7 +25,7 @@ pub(crate) struct Shortened {
 pub(crate) fn bound(data: &mut Value, cap: TextCap, wholes: Vec<Whole>) -> Vec<Shortened> {
     let mut shortened = match cap {
         TextCap::ByArguments => Vec::new(),
-        TextCap::Default => shorten(data, TextCap::DEFAULT_CHARACTERS),
+        TextCap::Default => shorten(data, TextCap::DEFAULT_CHARACTERS, &wholes),
     };
     for whole in wholes {
         // What stood in memory was already a part only: the file is the whole.
@@ -53,7 +53,7 @@ pub(crate) fn bound_message(text: &mut String) {
     let _ = write!(text, " [... {missing} characters left out]");
 }
 
-fn shorten(data: &mut Value, budget: usize) -> Vec<Shortened> {
+fn shorten(data: &mut Value, budget: usize, wholes: &[Whole]) -> Vec<Shortened> {
     let mut lengths = Vec::new();
     visit(data, &mut String::new(), &mut |_, text| lengths.push(characters(text)));
     if lengths.iter().sum::<usize>() <= budget {
@@ -64,7 +64,8 @@ fn shorten(data: &mut Value, budget: usize) -> Vec<Shortened> {
     visit(data, &mut String::new(), &mut |field, text| {
         let length = characters(text);
         if length > allowance {
-            let parts = first_and_last(text, length, allowance);
+            let bytes = wholes.iter().find(|whole| whole.field == field).map(|whole| whole.bytes);
+            let parts = first_and_last(text, length, allowance, bytes);
             let whole = std::mem::replace(text, parts);
             shortened.push(Shortened { field: field.to_owned(), original: Original::Text(whole) });
         }
@@ -89,10 +90,15 @@ fn allowance(mut lengths: Vec<usize>, budget: usize) -> usize {
 }
 
 /// The first and the last part of a text in at most `allowed` characters, with a line between them that says how much is
-/// missing. Cut between characters.
-fn first_and_last(text: &str, length: usize, allowed: usize) -> String {
-    let note_for =
-        |missing: usize| format!("\n[... {missing} characters left out; output_read has the whole ...]\n");
+/// missing. Cut between characters. Where the text is itself only a part of more, `whole_bytes` says of how much.
+fn first_and_last(text: &str, length: usize, allowed: usize, whole_bytes: Option<u64>) -> String {
+    let note_for = |missing: usize| {
+        let missing = match whole_bytes {
+            Some(bytes) => format!("most of {bytes} bytes"),
+            None => format!("{missing} characters"),
+        };
+        format!("\n[... {missing} left out; output_read has the whole ...]\n")
+    };
     let note_length = characters(&note_for(length));
     if allowed <= note_length {
         return text.chars().take(allowed).collect();
@@ -175,6 +181,16 @@ mod tests {
         assert!(text.starts_with("first line\n") && text.ends_with("\nlast line"));
         let Original::Text(whole) = &shortened[0].original else { panic!("no text") };
         assert_eq!(whole.len(), 100_000 + 21);
+    }
+
+    #[test]
+    fn the_note_tells_the_size_of_the_whole_and_not_of_the_part_in_memory() {
+        let whole = Whole { field: "stdout", file: tempfile::tempfile().unwrap(), bytes: 20_000_000 };
+        let mut data = json!({"stdout": "x".repeat(100_000), "stderr": "y".repeat(100_000)});
+        bound(&mut data, TextCap::Default, vec![whole]);
+        let text = |field: &str| data[field].as_str().unwrap().to_owned();
+        assert!(text("stdout").contains("[... most of 20000000 bytes left out;"), "{}", text("stdout"));
+        assert!(text("stderr").contains(" characters left out;"), "{}", text("stderr"));
     }
 
     #[test]
