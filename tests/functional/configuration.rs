@@ -151,3 +151,17 @@ fn a_workspace_in_the_state_folder_is_refused_and_the_reverse_works() {
     let (code, output, said) = command_in(&fixture, &workspace, &workspace.join("state"));
     assert!(code == Some(0) && output.contains(r#""stdout":"a""#), "{output}{said}");
 }
+
+#[test]
+fn init_names_the_file_that_it_cannot_write() {
+    let fixture = Fixture::new();
+    // Nobody makes files there, root included.
+    let output = std::process::Command::new(crate::harness::program())
+        .args(["--workspace", "/proc", "init"])
+        .env("HOME", fixture.home())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("/proc/handfast.yaml cannot be written"), "{said}");
+}

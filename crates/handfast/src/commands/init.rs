@@ -2,6 +2,7 @@
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 use super::Failure;
@@ -20,14 +21,22 @@ pub(super) fn run(global: &Global) -> Result<ExitCode, Failure> {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             return Err(Failure::usage(format!("{} exists already; nothing was changed", path.display())));
         }
-        other => other?,
+        other => other.map_err(|error| unwritten(&path, &error))?,
     };
-    file.write_all(TEMPLATE.as_bytes())?;
+    if let Err(error) = file.write_all(TEMPLATE.as_bytes()) {
+        // Half a template would be a broken configuration, which stops every later start.
+        let _ = std::fs::remove_file(&path);
+        return Err(unwritten(&path, &error));
+    }
     note(&format!(
         "wrote {}; it can only tighten rules until you run `handfast trust`, and again after each change",
         path.display()
     ));
     Ok(ExitCode::SUCCESS)
+}
+
+fn unwritten(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::from(format!("{} cannot be written: {error}", path.display()))
 }
 
 #[cfg(test)]
