@@ -187,3 +187,15 @@ fn a_secret_of_the_environment_is_covered_in_answers_and_in_the_audit() {
     assert!(exported.contains("[SECRET:GITHUB_TOKEN]"), "{exported}");
     assert!(!exported.contains("ghp_0123456789abcdef"), "{exported}");
 }
+
+#[test]
+fn package_managers_in_the_cell_do_not_wait_for_a_network() {
+    let fixture = Fixture::new();
+    let output = fixture.data(
+        "shell_execute",
+        json!({"command": "echo $CARGO_NET_OFFLINE $npm_config_fetch_retries; npm config get fetch-retries"}),
+    );
+    let said = output["stdout"].as_str().unwrap();
+    let expected = if output["exit_code"] == 127 { "true 0\n" } else { "true 0\n0\n" };
+    assert_eq!(said, expected, "{output:#}");
+}

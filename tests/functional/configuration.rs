@@ -110,6 +110,7 @@ fn doctor_finds_the_promises_kept_on_a_machine_that_can() {
     let findings = run.json();
     assert_eq!(run.code, 0, "{findings:#}");
     assert!(findings.as_array().unwrap().len() > 5, "{findings:#}");
+    assert!(!run.stdout.contains(r"\t"), "a control character in a finding: {findings:#}");
 }
 
 /// A command in this workspace with this state folder: its exit code, standard output and standard error.

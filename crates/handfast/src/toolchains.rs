@@ -65,8 +65,9 @@ const SYSTEM: [&str; 7] = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/
 pub(crate) fn cell_setup(surroundings: &Surroundings, spool_directory: PathBuf) -> CellSetup {
     let home = surroundings.home.as_deref();
     let mut environment: BTreeMap<OsString, OsString> = surroundings.passed_on.clone();
-    // There is no network in the cell: cargo would wait for it before it fails.
+    // There is no network in the cell: these would wait for it, npm longer than a command may take, before they fail.
     environment.insert("CARGO_NET_OFFLINE".into(), "true".into());
+    environment.insert("npm_config_fetch_retries".into(), "0".into());
     let (mut read_only, mut masked, mut home_files) = (Vec::new(), Vec::new(), Vec::new());
     if let Some(home) = home {
         let folders = FOLDERS.map(|folder| home.join(folder));

@@ -185,7 +185,9 @@ fn privileges(facts: &Facts<'_>) -> Probe {
     let names = ["status.CapInh:", "status.CapPrm:", "status.CapEff:", "status.CapBnd:", "status.CapAmb:"];
     let none = names.iter().all(|name| facts.is(name, "0000000000000000"));
     let holds = none && facts.is("status.NoNewPrivs:", "1");
-    finding("privileges", holds, format!("no capabilities: {none}, user: {}", facts.first("status.Uid:")))
+    // The kernel parts the four user ids by tabs, which a listing would show as escapes.
+    let users = facts.first("status.Uid:").replace('\t', " ");
+    finding("privileges", holds, format!("no capabilities: {none}, user: {users}"))
 }
 
 fn landlock(outcome: &Outcome) -> Probe {
