@@ -70,6 +70,7 @@ impl Engine {
             call.arguments = Value::Object(serde_json::Map::new());
         }
         call.note_arguments(&self.redactor);
+        self.registry.leave_out_nulls(&call.tool, &mut call.arguments);
         self.registry.find(&call.tool, &call.arguments).cloned()
     }
 

@@ -68,6 +68,21 @@ impl Registry {
         Err(faults(name, validator, arguments))
     }
 
+    /// Takes fields out that are null and may be left out: models in strict modes send every field, and null is how they leave one
+    /// away.
+    pub(crate) fn leave_out_nulls(&self, name: &str, arguments: &mut Value) {
+        let (Some(registered), Some(arguments)) = (self.by_name.get(name), arguments.as_object_mut()) else {
+            return;
+        };
+        let schema = registered.tool.input_schema();
+        let required = schema["required"].as_array().map(Vec::as_slice).unwrap_or_default();
+        arguments.retain(|field, value| {
+            !value.is_null()
+                || schema["properties"].get(field).is_none()
+                || required.iter().any(|name| name == field)
+        });
+    }
+
     fn unknown(&self, name: &str) -> ToolError {
         let shown: String = name.chars().take(100).collect();
         let error = ToolError::new(Code::NotFound, format!("there is no tool named `{shown}`"));

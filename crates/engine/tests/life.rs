@@ -398,6 +398,15 @@ fn an_error_that_repeats_a_long_argument_is_bounded() {
 }
 
 #[test]
+fn null_leaves_an_optional_field_out_and_nothing_else() {
+    let bench = Bench::new([]);
+    assert!(bench.call("probe_read", json!({"path": "a", "then": null})).ok());
+    for arguments in [json!({"path": null}), json!({"path": "a", "colour": null})] {
+        assert_eq!(code(&bench.call("probe_read", arguments)), Some(Code::Validation));
+    }
+}
+
+#[test]
 fn a_stop_before_the_start_is_a_cancelled_call() {
     let bench = Bench::new([]);
     let request = bench.request("probe_read", json!({"path": "a", "then": "wait"}));

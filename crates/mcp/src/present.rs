@@ -1,23 +1,12 @@
 //! From a result of the engine to a result of MCP.
 
-use std::fmt::Write as _;
-
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject};
 use serde_json::Value;
 use tool::{CallResult, Held, Meta, Outcome, Presentation, ToolError};
 
-/// Characters of JSON that stand as text beside the structured content; a longer record is only summarised there, so that no
-/// answer is sent twice.
-const TEXT_BESIDE_RECORD: usize = 4_000;
-
-/// Characters of the data of a failed call that are shown.
-const DATA_OF_ERROR: usize = 30_000;
-
-/// Fields that a summary names.
-const FIELDS_NAMED: usize = 20;
-
-/// Characters of a value that a summary shows.
-const VALUE_SHOWN: usize = 100;
+/// Characters of a record's JSON that stand as text, for the many hosts that show a model nothing else. Every text that the engine
+/// has bounded (25,000 characters) fits with its escapes; a longer record is not sent twice, but cut here.
+const RECORD_AS_TEXT: usize = 60_000;
 
 /// The result that the client gets, and what it occupies until it was written.
 ///
@@ -44,7 +33,7 @@ pub(crate) fn refusal(error: &ToolError) -> CallToolResult {
     }
     let mut content = vec![ContentBlock::text(text)];
     if let Some(data) = &error.data {
-        content.push(ContentBlock::text(bounded(data.to_string(), DATA_OF_ERROR)));
+        content.push(ContentBlock::text(as_text(data, "ask for less to see all of it")));
     }
     let mut result = CallToolResult::error(content);
     let mut meta = JsonObject::new();
@@ -69,10 +58,8 @@ fn success(data: Value, shape: Presentation, structured: bool) -> CallToolResult
             CallToolResult::success(content)
         }
         (Presentation::Record, data) if structured => {
-            let text = match json_within(&data, TEXT_BESIDE_RECORD) {
-                Some(text) => text,
-                None => summary(&data),
-            };
+            let text =
+                as_text(&data, "the whole is in the structured content; ask for less to see all of it here");
             let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
             result.structured_content = Some(data);
             result
@@ -86,62 +73,33 @@ fn meta_value(meta: &Meta) -> Value {
     serde_json::to_value(meta).unwrap_or_default()
 }
 
-/// The value as JSON, unless that is longer. Gives up as soon as it is.
-fn json_within(value: &Value, characters: usize) -> Option<String> {
-    struct Bounded {
-        text: Vec<u8>,
-        most: usize,
-    }
+/// The value as JSON, cut at [`RECORD_AS_TEXT`] characters with a word on where the rest is. No more is written than is shown.
+fn as_text(value: &Value, rest: &str) -> String {
+    struct Bounded(Vec<u8>);
     impl std::io::Write for Bounded {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            if self.text.len() + bytes.len() > self.most {
-                return Err(std::io::ErrorKind::FileTooLarge.into());
+            self.0.extend_from_slice(bytes);
+            // A character takes at most four bytes.
+            if self.0.len() > RECORD_AS_TEXT * 4 {
+                Err(std::io::ErrorKind::FileTooLarge.into())
+            } else {
+                Ok(bytes.len())
             }
-            self.text.extend_from_slice(bytes);
-            Ok(bytes.len())
         }
 
         fn flush(&mut self) -> std::io::Result<()> {
             Ok(())
         }
     }
-    // A character takes at most four bytes.
-    let mut text = Bounded { text: Vec::new(), most: characters * 4 };
-    serde_json::to_writer(&mut text, value).ok()?;
-    String::from_utf8(text.text).ok().filter(|text| text.chars().count() <= characters)
-}
-
-/// A record too long to stand beside itself: its fields with their sizes.
-fn summary(record: &Value) -> String {
-    let Value::Object(fields) = record else {
-        return format!("{}; see the structured content", describe(record));
-    };
-    let named: Vec<String> = fields
-        .iter()
-        .take(FIELDS_NAMED)
-        .map(|(name, value)| format!("{name}: {}", describe(value)))
-        .collect();
-    let more = if fields.len() > FIELDS_NAMED { ", ..." } else { "" };
-    format!("{}{more} (the whole is in the structured content)", named.join(", "))
-}
-
-fn describe(value: &Value) -> String {
-    match value {
-        Value::Array(items) => format!("{} items", items.len()),
-        Value::Object(fields) => format!("{} fields", fields.len()),
-        Value::String(text) if text.chars().nth(VALUE_SHOWN).is_some() => {
-            format!("{} characters", text.chars().count())
-        }
-        scalar => scalar.to_string(),
-    }
-}
-
-fn bounded(mut text: String, characters: usize) -> String {
-    if let Some((end, _)) = text.char_indices().nth(characters) {
-        let whole = text.len();
+    let mut json = Bounded(Vec::new());
+    let whole = serde_json::to_writer(&mut json, value).is_ok();
+    let mut text = String::from_utf8_lossy(&json.0).into_owned();
+    let end = text.char_indices().nth(RECORD_AS_TEXT).map(|(end, _)| end);
+    if let Some(end) = end.or_else(|| (!whole).then_some(text.len())) {
         text.truncate(end);
-        // Writing into a string cannot fail.
-        let _ = write!(text, "... (cut; {whole} bytes in all)");
+        text.push_str("... (cut here; ");
+        text.push_str(rest);
+        text.push(')');
     }
     text
 }
@@ -172,15 +130,21 @@ mod tests {
     }
 
     #[test]
-    fn a_long_record_is_sent_once_and_summarised() {
-        let entries: Vec<Value> = (0..1000).map(|number| json!({"number": number})).collect();
-        let data = json!({"entries": entries, "cursor": null, "path": "src", "note": "ä".repeat(200)});
+    fn the_output_of_a_command_stands_whole_in_the_text_too() {
+        let data = json!({"stdout": "line\n".repeat(5_000), "stderr": "", "exit_code": 0});
+        let result = shown(data.clone(), Presentation::Record, true);
+        assert!(result["content"][0]["text"] == data.to_string(), "the text is not the record");
+    }
+
+    #[test]
+    fn a_record_beyond_every_text_is_cut_beside_its_structure() {
+        let data = json!({"entries": vec!["ä".repeat(40); 10_000]});
         let result = shown(data.clone(), Presentation::Record, true);
         assert_eq!(result["structuredContent"], data);
-        assert_eq!(
-            result["content"][0]["text"],
-            "entries: 1000 items, cursor: null, path: \"src\", note: 200 characters (the whole is in the structured content)"
-        );
+        let text = result["content"][0]["text"].as_str().unwrap();
+        assert!(text.starts_with(r#"{"entries":["ä"#), "{text:.40}");
+        assert!(text.ends_with("ask for less to see all of it here)"), "{}", &text[text.len() - 80..]);
+        assert!(text.chars().count() < RECORD_AS_TEXT + 100);
     }
 
     #[test]
@@ -219,12 +183,16 @@ mod tests {
             .hint("ask for less")
             .effect(EffectState::Maybe)
             .retry(Retry::AfterMs(10))
-            .data(json!({"stdout": "x".repeat(DATA_OF_ERROR)}));
+            .data(json!({"stdout": "x".repeat(RECORD_AS_TEXT)}));
         let result = serde_json::to_value(refusal(&error)).unwrap();
         assert_eq!(result["isError"], true);
         assert_eq!(result["content"][0]["text"], "ETIMEOUT: it took too long\nHint: ask for less");
         let data = result["content"][1]["text"].as_str().unwrap();
-        assert!(data.ends_with("... (cut; 30013 bytes in all)"), "{}", &data[data.len() - 50..]);
+        assert!(
+            data.ends_with("... (cut here; ask for less to see all of it)"),
+            "{}",
+            &data[data.len() - 50..]
+        );
         assert_eq!(result["_meta"]["handfast/error"]["code"], "ETIMEOUT");
         assert_eq!(result["_meta"]["handfast/error"]["effect"], "maybe");
         assert!(result.get("structuredContent").is_none());
