@@ -189,7 +189,7 @@ fn a_secret_of_the_environment_is_covered_in_answers_and_in_the_audit() {
 }
 
 #[test]
-fn package_managers_in_the_cell_do_not_wait_for_a_network() {
+fn cargo_and_npm_in_the_cell_do_not_wait_for_a_network() {
     let fixture = Fixture::new();
     let output = fixture.data(
         "shell_execute",
