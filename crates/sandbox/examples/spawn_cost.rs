@@ -1,18 +1,21 @@
 //! What a cell adds to running `/bin/true`: `spawn_cost [RUNS] [RESIDENT_MIB]`, 300 runs each unless told.
 //!
-//! Cells and bare spawns take turns, so that whatever else the machine does hits both. With the second argument the
-//! program first touches that much memory, because the cost of a clone grows with it.
+//! Bare spawns, cells made for the command, and cells that waited take turns, so that whatever else the machine does hits both. With the second argument the
+//! program first touches that much memory, because the cost of a clone grows with it. Says also what a waiting cell holds.
 
 #![expect(clippy::print_stdout, reason = "an example says what it found")]
 #![expect(clippy::disallowed_methods, reason = "the bare spawn is what the cell is compared with")]
 
 use std::error::Error;
+use std::fs;
 use std::process;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sandbox::{CellSpec, Command, Exit, Program, Stopper, run};
+use sandbox::{CellSpec, Command, Exit, Origin, Pool, Program, Spawner, Stopper, run};
 
 fn main() -> Result<(), Box<dyn Error>> {
+    let spawner = Arc::new(Spawner::start(Pool::default())?);
     let mut arguments = std::env::args().skip(1);
     let runs: usize = arguments.next().map_or(Ok(300), |text| text.parse())?;
     let resident: usize = arguments.next().map_or(Ok(0), |text| text.parse())?;
@@ -28,29 +31,59 @@ fn main() -> Result<(), Box<dyn Error>> {
         program: Program::Argv(vec!["/bin/true".into()]),
         working_directory: spec.workspace.clone(),
     };
+    let pooled = CellSpec { spawner: Some(spawner), ..spec.clone() };
     let stopper = Stopper::new()?;
-    let (mut bare, mut cell) = (Vec::new(), Vec::new());
+    let (mut bare, mut made, mut waiting) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..runs {
         let started = Instant::now();
         if !process::Command::new("/bin/true").status()?.success() {
             return Err("/bin/true failed".into());
         }
         bare.push(started.elapsed());
-        let started = Instant::now();
-        if run(&spec, &command, None, &stopper, &mut |_, _| {})?.exit != Exit::Code(0) {
-            return Err("/bin/true failed in a cell".into());
+        for (spec, times, origin) in
+            [(&spec, &mut made, Origin::Made), (&pooled, &mut waiting, Origin::Spawner)]
+        {
+            let started = Instant::now();
+            let outcome = run(spec, &command, None, &stopper, &mut |_, _| {})?;
+            times.push(started.elapsed());
+            if (outcome.exit, outcome.origin) != (Exit::Code(0), origin) {
+                return Err(format!("{:?} in a cell: {:?}", outcome.exit, outcome.origin).into());
+            }
         }
-        cell.push(started.elapsed());
     }
     // Used once more, so that it is not optimised away.
     let ballast = std::hint::black_box(ballast).len() >> 20;
     println!("{runs} runs each, {ballast} MiB resident");
     for (name, percent) in [("min", 0), ("p10", 10), ("p50", 50)] {
-        let (bare, cell) = (percentile(&mut bare, percent), percentile(&mut cell, percent));
-        let ratio = cell.as_secs_f64() / bare.as_secs_f64();
-        println!("{name}: bare {bare:?}, cell {cell:?}, ratio {ratio:.2}");
+        let bare = percentile(&mut bare, percent);
+        println!("{name}: bare {bare:?}");
+        for (origin, times) in [("made", &mut made), ("waiting", &mut waiting)] {
+            let cell = percentile(times, percent);
+            let (more, ratio) = (cell.saturating_sub(bare), cell.as_secs_f64() / bare.as_secs_f64());
+            println!("    {origin} {cell:?}, {more:?} more, ratio {ratio:.2}");
+        }
+    }
+    for (pid, private_dirty, resident) in waiting_cells()? {
+        println!("waiting cell {pid}: {private_dirty} KiB private dirty, {resident} KiB resident");
     }
     Ok(())
+}
+
+/// The id, private dirty and resident memory (KiB) of each cell that waits: the children of the spawner.
+fn waiting_cells() -> Result<Vec<(String, u64, u64)>, Box<dyn Error>> {
+    let spawner = fs::read_to_string("/proc/thread-self/children")?;
+    let spawner = spawner.trim();
+    let cells = fs::read_to_string(format!("/proc/{spawner}/task/{spawner}/children"))?;
+    let mut found = Vec::new();
+    for pid in cells.split_whitespace() {
+        let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
+        let field = |name: &str| {
+            let line = rollup.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+            line.trim().trim_end_matches(" kB").parse().unwrap_or_default()
+        };
+        found.push((pid.to_owned(), field("Private_Dirty:"), field("Rss:")));
+    }
+    Ok(found)
 }
 
 fn percentile(times: &mut [Duration], percent: usize) -> Duration {

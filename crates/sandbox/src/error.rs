@@ -60,6 +60,12 @@ pub enum SandboxError {
         #[source]
         source: io::Error,
     },
+    /// The spawner must be started before any thread, and this process has {threads}.
+    #[error("the spawner must be started before any thread, and this process has {threads}")]
+    TooLate {
+        /// How many threads there are.
+        threads: usize,
+    },
     /// Setting up the cell failed while {doing}.
     #[error("setting up the cell failed while {doing}")]
     Setup {

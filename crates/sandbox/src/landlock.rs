@@ -3,14 +3,14 @@
 //! They also keep signals and abstract Unix sockets inside, where the kernel knows these scopes.
 
 use std::ffi::CString;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use ::landlock::{
     ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetError, Scope,
 };
 
-use crate::child::blueprint::{Kind, Landlock, c_string};
+use crate::child::blueprint::{Kind, c_string};
 use crate::error::SandboxError;
 use crate::sys;
 
@@ -23,9 +23,8 @@ pub(crate) fn version() -> Option<i32> {
     sys::landlock_version().ok().filter(|&version| version >= OLDEST)
 }
 
-/// The rules of a cell, still without paths.
+/// What is allowed where.
 pub(crate) struct Rules {
-    ruleset: OwnedFd,
     abi: ABI,
     paths: Vec<(CString, u64)>,
 }
@@ -46,19 +45,9 @@ pub(crate) enum Rights {
 }
 
 impl Rules {
-    pub(crate) fn new(version: i32) -> Result<Self, SandboxError> {
-        let abi = ABI::from(version);
-        let ruleset: Option<OwnedFd> = ruleset(abi)
-            .map_err(|error| SandboxError::Setup {
-                doing: "making the Landlock rules".to_owned(),
-                source: std::io::Error::other(error.to_string()),
-            })?
-            .into();
-        let ruleset = ruleset.ok_or_else(|| SandboxError::Setup {
-            doing: "making the Landlock rules".to_owned(),
-            source: std::io::ErrorKind::Unsupported.into(),
-        })?;
-        Ok(Self { ruleset, abi, paths: Vec::new() })
+    /// None yet, for this version of Landlock.
+    pub(crate) fn new(version: i32) -> Self {
+        Self { abi: ABI::from(version), paths: Vec::new() }
     }
 
     pub(crate) fn allow(&mut self, path: &Path, kind: Kind, rights: Rights) -> Result<(), SandboxError> {
@@ -84,13 +73,25 @@ impl Rules {
         Ok(())
     }
 
-    /// The part for the new process, and the ruleset, which must stay open until that process is made.
-    pub(crate) fn into_parts(self) -> (Landlock, OwnedFd) {
-        (Landlock { ruleset: self.ruleset.as_raw_fd(), rules: self.paths }, self.ruleset)
+    /// The paths and what is allowed there, as `LANDLOCK_ACCESS_FS_*`.
+    pub(crate) fn paths(&self) -> &[(CString, u64)] {
+        &self.paths
+    }
+
+    pub(crate) fn into_paths(self) -> Vec<(CString, u64)> {
+        self.paths
     }
 }
 
-fn ruleset(abi: ABI) -> Result<::landlock::RulesetCreated, RulesetError> {
+/// Makes a ruleset of this version that allows nothing yet.
+pub(crate) fn ruleset(version: i32) -> Result<OwnedFd, SandboxError> {
+    let failed = |source| SandboxError::Setup { doing: "making the Landlock rules".to_owned(), source };
+    let made: Option<OwnedFd> =
+        create(ABI::from(version)).map_err(|error| failed(std::io::Error::other(error.to_string())))?.into();
+    made.ok_or_else(|| failed(std::io::ErrorKind::Unsupported.into()))
+}
+
+fn create(abi: ABI) -> Result<::landlock::RulesetCreated, RulesetError> {
     let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(AccessFs::from_all(abi))?;

@@ -9,19 +9,22 @@ use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socke
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Gid, Uid, getgroups};
 
-use crate::child::blueprint::{Blueprint, INNER_ID, Step};
+use crate::child::blueprint::{Blueprint, INNER_ID, Landlock, Start, Step};
 use crate::child::report::{Fault, Stage};
-use crate::child::{self, GO};
+use crate::child::{self, GO, request};
 use crate::enforcement::{Enforcement, UserMapping};
 use crate::error::SandboxError;
 use crate::hint::unavailable;
 use crate::identity::Identity;
+use crate::outcome::Origin;
 use crate::process::{Process, write_map};
+use crate::roots::Roots;
+use crate::spawner::{Spawner, Waiting};
 use crate::spec::{CellSpec, Command};
 use crate::{landlock, process, program, seccomp, view};
 
 /// The namespaces of a cell: their flags, and their names for the record.
-const NAMESPACES: i32 = libc::CLONE_NEWUSER
+pub(crate) const NAMESPACES: i32 = libc::CLONE_NEWUSER
     | libc::CLONE_NEWNS
     | libc::CLONE_NEWPID
     | libc::CLONE_NEWNET
@@ -39,61 +42,136 @@ pub(crate) struct Cell {
     pub(crate) stdout: Option<OwnedFd>,
     pub(crate) stderr: Option<OwnedFd>,
     pub(crate) enforcement: Enforcement,
+    pub(crate) origin: Origin,
     steps: Vec<Step>,
 }
 
 /// Starts a cell. That setting up inside failed is learnt later, over the control socket.
+///
+/// A spawner that has no cell to give, for whatever reason, is no failure: the cell is then made here.
 pub(crate) fn launch(spec: &CellSpec, command: &Command) -> Result<Cell, SandboxError> {
     let identity = Identity::of_this_process()?;
-    let landlock_abi = landlock::version();
-    let start = program::prepare(spec, command)?;
-    let view = view::decide(spec, identity, landlock_abi)?;
-    let mut missing = view.missing;
-    if landlock_abi.is_none() {
-        missing.push("landlock".to_owned());
+    let landlock = landlock::version();
+    let call = Call { start: program::prepare(spec, command)?, roots: Roots::new(spec)?, identity, landlock };
+    if let Some(spawner) = &spec.spawner
+        && spawner.suits(identity, landlock, call.roots.all().map(|root| root.at.as_path()))
+    {
+        match call.hand_to_waiting(spec, spawner)? {
+            Handed::Over(cell) => return Ok(cell),
+            Handed::Back(call) => return call.make(spec),
+        }
     }
-    if identity.mapping == UserMapping::Own && has_further_groups(identity)? {
-        // Only privilege could drop them, and they give rights to files of the roots and system folders alone.
-        missing.push("dropping the user's further groups".to_owned());
+    call.make(spec)
+}
+
+/// What has been found out about a call.
+struct Call {
+    start: Start,
+    roots: Roots,
+    identity: Identity,
+    landlock: Option<i32>,
+}
+
+/// Whether a waiting cell took a call.
+enum Handed {
+    Over(Cell),
+    Back(Call),
+}
+
+impl Call {
+    /// Makes a cell for the call.
+    fn make(self, spec: &CellSpec) -> Result<Cell, SandboxError> {
+        let view = view::decide(spec, &self.roots, self.identity, self.landlock)?;
+        let enforcement = self.enforcement(view.missing)?;
+        let ruleset = self.landlock.map(landlock::ruleset).transpose()?;
+        let landlock = ruleset
+            .as_ref()
+            .zip(view.rules)
+            .map(|(ruleset, rules)| Landlock { ruleset: ruleset.as_raw_fd(), rules: rules.into_paths() });
+        let (control, inner_control) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+                .map_err(SandboxError::io("making a socket pair"))?;
+        let inner_control = above_standard(inner_control)?;
+        let (stdout, inner_stdout) = output_pipe(self.identity)?;
+        let (stderr, inner_stderr) = output_pipe(self.identity)?;
+        let mut keep: Vec<_> =
+            [&inner_control, &inner_stdout, &inner_stderr].into_iter().map(AsRawFd::as_raw_fd).collect();
+        keep.extend(view.trees.iter().map(AsRawFd::as_raw_fd));
+        keep.extend(landlock.as_ref().map(|landlock| landlock.ruleset));
+        keep.sort_unstable();
+        let mut blueprint = Blueprint {
+            keep,
+            control: inner_control.as_raw_fd(),
+            stdout: inner_stdout.as_raw_fd(),
+            stderr: inner_stderr.as_raw_fd(),
+            drop_groups: self.identity.mapping == UserMapping::IdMapped,
+            steps: view.steps,
+            landlock,
+            filter: seccomp::filter()?,
+            start: self.start,
+        };
+
+        let process = process::start(NAMESPACES, || child::enter(&mut blueprint))
+            .map_err(|errno| unavailable("namespaces of its own", errno))?;
+        map_user(process.pid(), self.identity)?;
+        send(&control, &[GO], SendFlags::NOSIGNAL).map_err(SandboxError::io("starting the cell"))?;
+        Ok(Cell {
+            process,
+            control,
+            stdout: Some(stdout),
+            stderr: Some(stderr),
+            enforcement,
+            origin: Origin::Made,
+            steps: blueprint.steps,
+        })
     }
-    let enforcement = Enforcement {
-        namespaces: NAMESPACE_NAMES,
-        landlock_abi,
-        seccomp: true,
-        user: identity.mapping,
-        missing,
-    };
-    let (landlock, _ruleset) = view.rules.map(landlock::Rules::into_parts).unzip();
 
-    let (control, inner_control) =
-        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
-            .map_err(SandboxError::io("making a socket pair"))?;
-    let inner_control = above_standard(inner_control)?;
-    let (stdout, inner_stdout) = output_pipe(identity)?;
-    let (stderr, inner_stderr) = output_pipe(identity)?;
-    let mut keep: Vec<_> =
-        [&inner_control, &inner_stdout, &inner_stderr].into_iter().map(AsRawFd::as_raw_fd).collect();
-    keep.extend(view.trees.iter().map(AsRawFd::as_raw_fd));
-    keep.extend(landlock.as_ref().map(|landlock| landlock.ruleset));
-    keep.sort_unstable();
-    let mut blueprint = Blueprint {
-        keep,
-        control: inner_control.as_raw_fd(),
-        stdout: inner_stdout.as_raw_fd(),
-        stderr: inner_stderr.as_raw_fd(),
-        drop_groups: identity.mapping == UserMapping::IdMapped,
-        steps: view.steps,
-        landlock,
-        filter: seccomp::filter()?,
-        start,
-    };
+    /// Sends the call to a waiting cell.
+    fn hand_to_waiting(self, spec: &CellSpec, spawner: &Spawner) -> Result<Handed, SandboxError> {
+        let view = view::addition(spec, &self.roots, self.identity, self.landlock)?;
+        let enforcement = self.enforcement(view.missing)?;
+        let (stdout, inner_stdout) = output_pipe(self.identity)?;
+        let (stderr, inner_stderr) = output_pipe(self.identity)?;
+        let mut descriptors = vec![inner_stdout.as_fd(), inner_stderr.as_fd()];
+        descriptors.extend(view.trees.iter().map(AsFd::as_fd));
+        let trees: Vec<_> = view.trees.iter().map(AsRawFd::as_raw_fd).collect();
+        let rules = view.rules.map(landlock::Rules::into_paths).unwrap_or_default();
+        let request = request::encode(&view.steps, &rules, &self.start, &trees);
+        for _ in 0..spawner.attempts() {
+            let Some(Waiting { process, control }) = spawner.take() else { break };
+            // A cell that was killed while it waited, or stopped, has not begun: another can.
+            if request::transmit(control.as_fd(), &request, &descriptors).is_ok() {
+                return Ok(Handed::Over(Cell {
+                    process,
+                    control,
+                    stdout: Some(stdout),
+                    stderr: Some(stderr),
+                    enforcement,
+                    origin: Origin::Spawner,
+                    steps: view.steps,
+                }));
+            }
+        }
+        Ok(Handed::Back(self))
+    }
 
-    let process = process::start(NAMESPACES, || child::enter(&mut blueprint))
-        .map_err(|errno| unavailable("namespaces of its own", errno))?;
-    map_user(&process, identity)?;
-    send(&control, &[GO], SendFlags::NOSIGNAL).map_err(SandboxError::io("starting the cell"))?;
-    let steps = blueprint.steps;
-    Ok(Cell { process, control, stdout: Some(stdout), stderr: Some(stderr), enforcement, steps })
+    /// What will be in force, besides what the view could not show.
+    fn enforcement(&self, mut missing: Vec<String>) -> Result<Enforcement, SandboxError> {
+        if self.landlock.is_none() {
+            missing.push("landlock".to_owned());
+        }
+        if self.identity.mapping == UserMapping::Own && has_further_groups(self.identity)? {
+            // Only privilege could drop them, and they give rights to files of the roots and system folders alone.
+            missing.push("dropping the user's further groups".to_owned());
+        }
+        Ok(Enforcement {
+            namespaces: NAMESPACE_NAMES,
+            landlock_abi: self.landlock,
+            seccomp: true,
+            user: self.identity.mapping,
+            missing,
+        })
+    }
 }
 
 impl Cell {
@@ -126,17 +204,18 @@ impl Cell {
     }
 }
 
-fn map_user(process: &Process, identity: Identity) -> Result<(), SandboxError> {
+/// Maps the user of a new process's user namespace.
+pub(crate) fn map_user(pid: i32, identity: Identity) -> Result<(), SandboxError> {
     let failed = |source: io::Error| match source.raw_os_error().map(Errno::from_raw_os_error) {
         Some(errno) => unavailable("a user of its own", errno),
         None => SandboxError::Io { doing: "mapping the cell's user", source },
     };
     if identity.mapping == UserMapping::Own {
         // Without this the kernel lets an ordinary user map no group.
-        write_map(process.pid(), "setgroups", "deny").map_err(failed)?;
+        write_map(pid, "setgroups", "deny").map_err(failed)?;
     }
-    write_map(process.pid(), "uid_map", &format!("{INNER_ID} {} 1\n", identity.user)).map_err(failed)?;
-    write_map(process.pid(), "gid_map", &format!("{INNER_ID} {} 1\n", identity.group)).map_err(failed)
+    write_map(pid, "uid_map", &format!("{INNER_ID} {} 1\n", identity.user)).map_err(failed)?;
+    write_map(pid, "gid_map", &format!("{INNER_ID} {} 1\n", identity.group)).map_err(failed)
 }
 
 fn has_further_groups(identity: Identity) -> Result<bool, SandboxError> {
@@ -157,7 +236,7 @@ fn output_pipe(identity: Identity) -> Result<(OwnedFd, OwnedFd), SandboxError> {
 }
 
 /// The descriptor under a number that the command's standard descriptors do not take.
-fn above_standard(fd: OwnedFd) -> Result<OwnedFd, SandboxError> {
+pub(crate) fn above_standard(fd: OwnedFd) -> Result<OwnedFd, SandboxError> {
     if fd.as_raw_fd() > 2 {
         return Ok(fd);
     }

@@ -25,8 +25,10 @@
 //! ```
 //!
 //! This crate knows no tools, no policy and no configuration: its callers decide what may run and what it may see.
-//! It never runs anything without a cell. It has no pool of waiting cells, no overlay and no limits on memory or
-//! processes yet.
+//! It never runs anything without a cell. It has no overlay and no limits on memory or processes yet.
+//!
+//! A cell is made when it is needed, which costs more the more memory this program holds. A program that serves starts
+//! a [`Spawner`] first thing in `main` and names it in each [`CellSpec`]: cells then wait ready-made.
 //!
 //! Linux on `x86_64` and `aarch64` only; elsewhere it does not compile.
 
@@ -48,6 +50,7 @@ mod program;
 mod roots;
 mod run;
 mod seccomp;
+mod spawner;
 mod spec;
 mod stopper;
 mod supervise;
@@ -57,9 +60,10 @@ mod view;
 
 pub use enforcement::{Enforcement, UserMapping};
 pub use error::SandboxError;
-pub use outcome::{Captured, Ended, Exit, Outcome, Stream};
+pub use outcome::{Captured, Ended, Exit, Origin, Outcome, Stream};
 pub use probe::{Probe, probe};
 pub use run::run;
+pub use spawner::{Pool, Spawner};
 pub use spec::{CellSpec, Command, Program};
 pub use stopper::Stopper;
 pub use system::shell;

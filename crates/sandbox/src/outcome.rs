@@ -20,6 +20,17 @@ pub struct Outcome {
     pub duration: Duration,
     /// What was in force.
     pub enforcement: Enforcement,
+    /// Where the cell came from.
+    pub origin: Origin,
+}
+
+/// Where a cell came from. It makes no difference to what the cell is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// It was made for this command.
+    Made,
+    /// It had been waiting, or was made by the spawner in this moment.
+    Spawner,
 }
 
 /// How a command ended.

@@ -4,26 +4,38 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 
-use crate::sys::{self, Side};
+use crate::sys::{self, AtEnd, Side};
 
 /// Starts a process in new namespaces (`CLONE_NEW*` of `flags`) that runs `inside` with all signals blocked, and
 /// then ends.
 ///
 /// INVARIANT: `inside` keeps to what `crate::child` says about such a process.
 pub(crate) fn start(flags: i32, inside: impl FnOnce()) -> Result<Process, Errno> {
+    let (pid, descriptor) = clone(flags, AtEnd::Quiet, inside)?;
+    Ok(Process { pid, descriptor, waited_for: Waiting::AsParent })
+}
+
+/// The same for a process that ends unnoticed by its starter, which ignores the ends of its children: gives its id
+/// and its descriptor.
+pub(crate) fn start_unattended(flags: i32, inside: impl FnOnce()) -> Result<(i32, OwnedFd), Errno> {
+    clone(flags, AtEnd::ChildSignal, inside)
+}
+
+fn clone(flags: i32, at_end: AtEnd, inside: impl FnOnce()) -> Result<(i32, OwnedFd), Errno> {
     // No handler of this program may run in the copy of it, so the copy starts with everything blocked.
     let blocked = sys::block_signals();
-    match sys::clone_into_namespaces(flags) {
+    match sys::clone_into_namespaces(flags, at_end) {
         Ok(Side::Child) => {
             inside();
             sys::exit(1)
         }
         Ok(Side::Parent(pid, descriptor)) => {
             blocked.restore();
-            Ok(Process { pid, descriptor, reaped: false })
+            Ok((pid, descriptor))
         }
         Err(errno) => {
             blocked.restore();
@@ -32,14 +44,31 @@ pub(crate) fn start(flags: i32, inside: impl FnOnce()) -> Result<Process, Errno>
     }
 }
 
-/// A process that was cloned, killed and reaped when dropped, so that no error path leaves it behind.
+/// A process, killed and waited for when dropped, so that no error path leaves it behind.
+#[derive(Debug)]
 pub(crate) struct Process {
     pid: i32,
     descriptor: OwnedFd,
-    reaped: bool,
+    waited_for: Waiting,
+}
+
+/// How the end of a process is waited for.
+#[derive(Clone, Copy, Debug)]
+enum Waiting {
+    /// As every parent does.
+    AsParent,
+    /// By its descriptor: its parent is another process.
+    ByDescriptor,
+    /// Not any more.
+    Done,
 }
 
 impl Process {
+    /// Takes over a process that the spawner has started.
+    pub(crate) fn adopt(pid: i32, descriptor: OwnedFd) -> Self {
+        Self { pid, descriptor, waited_for: Waiting::ByDescriptor }
+    }
+
     pub(crate) fn pid(&self) -> i32 {
         self.pid
     }
@@ -56,14 +85,19 @@ impl Process {
     }
 
     fn reap(&mut self) -> Result<(), Errno> {
+        let waited_for = std::mem::replace(&mut self.waited_for, Waiting::Done);
         let how = WaitIdOptions::EXITED | WaitIdOptions::from_bits_retain(libc::__WALL.cast_unsigned());
         loop {
-            match waitid(WaitId::PidFd(self.descriptor.as_fd()), how) {
-                Err(Errno::INTR) => {}
-                other => {
-                    self.reaped = true;
-                    return other.map(drop);
+            let ended = match waited_for {
+                Waiting::AsParent => waitid(WaitId::PidFd(self.descriptor.as_fd()), how).map(drop),
+                // Readable when the process has ended, whether it has been waited for or not.
+                Waiting::ByDescriptor => {
+                    poll(&mut [PollFd::new(&self.descriptor, PollFlags::IN)], None).map(drop)
                 }
+                Waiting::Done => Ok(()),
+            };
+            if ended != Err(Errno::INTR) {
+                return ended;
             }
         }
     }
@@ -71,7 +105,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        if !self.reaped {
+        if !matches!(self.waited_for, Waiting::Done) {
             self.kill();
             // Nothing is left to do about a failure here; the process is killed in any case.
             let _failed = self.reap();

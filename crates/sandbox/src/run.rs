@@ -59,6 +59,7 @@ pub fn run(
         stderr,
         duration: end.at.saturating_duration_since(started),
         enforcement: cell.enforcement,
+        origin: cell.origin,
     })
 }
 
@@ -77,7 +78,7 @@ fn failed_to_start(cell: &crate::launch::Cell, command: &Command, report: Report
             reason: reason(failure, errno),
             source: errno.into(),
         },
-        Report::Ended(_) => SandboxError::Io {
+        Report::Ended(_) | Report::Ready => SandboxError::Io {
             doing: "understanding the cell",
             source: std::io::ErrorKind::InvalidData.into(),
         },

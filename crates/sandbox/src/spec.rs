@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::spawner::Spawner;
 
 /// What a cell shows and how it is set up; made once a call.
 ///
@@ -39,6 +42,8 @@ pub struct CellSpec {
     /// How many bytes of each stream are kept on disk. What comes after is counted and dropped; the command is
     /// never made to wait for it.
     pub output_limit: u64,
+    /// Where waiting cells come from. Without one, or where it has none that suits, a cell is made by this process.
+    pub spawner: Option<Arc<Spawner>>,
 }
 
 /// What is run in a cell, with nothing on standard input.

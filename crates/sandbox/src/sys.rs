@@ -21,14 +21,18 @@ use rustix::mount::MountAttrFlags;
 /// Arguments or environment in the form that `execve` takes: pointers into the owned strings, then a null.
 pub(crate) struct StringArray {
     pointers: Vec<*const c_char>,
-    _strings: Vec<std::ffi::CString>,
+    strings: Vec<std::ffi::CString>,
 }
 
 impl StringArray {
     pub(crate) fn new(strings: Vec<std::ffi::CString>) -> Self {
         // A CString owns its bytes on the heap, so moving it into the struct leaves the pointers valid.
         let pointers = strings.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect();
-        Self { pointers, _strings: strings }
+        Self { pointers, strings }
+    }
+
+    pub(crate) fn strings(&self) -> &[std::ffi::CString] {
+        &self.strings
     }
 }
 
@@ -57,16 +61,26 @@ pub(crate) fn borrow<'a>(raw: RawFd) -> BorrowedFd<'a> {
     unsafe { BorrowedFd::borrow_raw(raw) }
 }
 
-/// Starts a process in new namespaces (`CLONE_NEW*` of `flags`) that raises no signal in its parent at its end.
-///
-/// Raising none keeps the process out of the reach of a `waitpid(-1)` or an ignored `SIGCHLD` elsewhere in this
-/// program: only a wait that asks for it by descriptor finds it.
-pub(crate) fn clone_into_namespaces(flags: c_int) -> Result<Side, Errno> {
+/// What the parent of a new process gets to know of its end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AtEnd {
+    /// No signal. That keeps the process out of the reach of a `waitpid(-1)` or an ignored `SIGCHLD` elsewhere in
+    /// this program: only a wait that asks for it by descriptor finds it.
+    Quiet,
+    /// The signal for children. Where it is ignored, the kernel takes the process away and nobody waits for it.
+    ChildSignal,
+}
+
+/// Starts a process, in new namespaces where `flags` has `CLONE_NEW*`.
+pub(crate) fn clone_into_namespaces(flags: c_int, at_end: AtEnd) -> Result<Side, Errno> {
     let mut descriptor: c_int = -1;
     // SAFETY: all fields of `clone_args` are integers, for which zero is valid.
     let mut arguments: libc::clone_args = unsafe { zeroed() };
     arguments.flags = u64::from((flags | libc::CLONE_PIDFD).cast_unsigned());
     arguments.pidfd = (&raw mut descriptor).addr() as u64;
+    if at_end == AtEnd::ChildSignal {
+        arguments.exit_signal = u64::from(libc::SIGCHLD.cast_unsigned());
+    }
     // SAFETY: without CLONE_VM the new process runs on a copy of this stack and this memory, so returning twice
     // is what a fork does. `arguments` and `descriptor` live across the call.
     let result = check(unsafe {
@@ -271,6 +285,12 @@ pub(crate) fn reset_signal_handlers() {
             );
         }
     }
+}
+
+/// Lets the kernel take away every child that was started with [`AtEnd::ChildSignal`] when it ends.
+pub(crate) fn ignore_children() {
+    // SAFETY: ignoring a signal runs no code.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
 }
 
 /// A descriptor that is readable when a child has changed state. The signal must be blocked.

@@ -40,28 +40,41 @@ pub(crate) struct View {
 /// Decides what the cell of `spec` shows to `identity`; `landlock` is the kernel's version of it.
 pub(crate) fn decide(
     spec: &CellSpec,
+    roots: &Roots,
     identity: Identity,
     landlock: Option<i32>,
 ) -> Result<View, SandboxError> {
-    let roots = Roots::new(spec)?;
-    let mut view = View {
-        steps: Vec::new(),
-        trees: Vec::new(),
-        rules: landlock.map(Rules::new).transpose()?,
-        missing: Vec::new(),
-    };
-    view.allow(Path::new("/"), Kind::Folder, Rights::List)?;
-    view.scratch()?;
-    view.tops(&roots, identity, &spec.home_files)?;
-    view.cover_system()?;
-    view.freeze(&roots.inside(&spec.frozen)?)?;
-    for (path, root) in roots.inside(&spec.masked)? {
-        // Under a second name of a root the path may not be there, but then it is under the first, and required.
-        view.cover(&path, !roots.is_alias(&root))?;
+    let mut view = View::new(landlock);
+    view.foundation(Some((roots, identity)), &spec.home_files)?;
+    view.hide(spec, roots)?;
+    Ok(view)
+}
+
+/// Decides what every cell shows, whatever its call is about.
+pub(crate) fn foundation(landlock: Option<i32>) -> Result<View, SandboxError> {
+    let mut view = View::new(landlock);
+    view.foundation(None, &[])?;
+    Ok(view)
+}
+
+/// Decides what the cell of `spec` shows in addition to the foundation.
+///
+/// Together they show what [`decide`] does, unless a root stands at or above a path of the foundation.
+pub(crate) fn addition(
+    spec: &CellSpec,
+    roots: &Roots,
+    identity: Identity,
+    landlock: Option<i32>,
+) -> Result<View, SandboxError> {
+    let mut view = View::new(landlock);
+    // Before the roots, one of which may lie in the home folder: the files must not be written through it.
+    view.home_files(Path::new(HOME), &spec.home_files)?;
+    let mut ordered: Vec<&Root> = roots.all().collect();
+    ordered.sort_by_key(|root| root.at.components().count());
+    for root in ordered {
+        view.root(root, identity)?;
     }
-    for path in roots.outside(&spec.masked)? {
-        view.cover(&path, false)?;
-    }
+    view.hide(spec, roots)?;
     Ok(view)
 }
 
@@ -81,11 +94,40 @@ enum Memory {
 }
 
 impl View {
+    fn new(landlock: Option<i32>) -> Self {
+        Self { steps: Vec::new(), trees: Vec::new(), rules: landlock.map(Rules::new), missing: Vec::new() }
+    }
+
+    /// What every cell has, with the roots in their places among it if they are known already.
+    fn foundation(
+        &mut self,
+        roots: Option<(&Roots, Identity)>,
+        home_files: &[(PathBuf, Vec<u8>)],
+    ) -> Result<(), SandboxError> {
+        self.allow(Path::new("/"), Kind::Folder, Rights::List)?;
+        self.scratch()?;
+        self.tops(roots, home_files)?;
+        self.cover_system()
+    }
+
+    /// Freezes and covers what the specification names.
+    fn hide(&mut self, spec: &CellSpec, roots: &Roots) -> Result<(), SandboxError> {
+        self.freeze(&roots.inside(&spec.frozen)?)?;
+        for (path, root) in roots.inside(&spec.masked)? {
+            // Under a second name of a root the path may not be there, but then it is under the first, and
+            // required.
+            self.cover(&path, !roots.is_alias(&root))?;
+        }
+        for path in roots.outside(&spec.masked)? {
+            self.cover(&path, false)?;
+        }
+        Ok(())
+    }
+
     /// Mounts everything that the cell shows, outer paths first.
     fn tops(
         &mut self,
-        roots: &Roots,
-        identity: Identity,
+        roots: Option<(&Roots, Identity)>,
         home_files: &[(PathBuf, Vec<u8>)],
     ) -> Result<(), SandboxError> {
         let mut tops: BTreeMap<PathBuf, Top<'_>> = BTreeMap::new();
@@ -102,7 +144,7 @@ impl View {
         memory("/var/tmp", c"256m", c"1777", Memory::Plain);
         memory(HOME, c"512m", c"0700", Memory::Home);
         tops.insert(PathBuf::from("/proc"), Top::Processes);
-        for root in roots.all() {
+        for root in roots.iter().flat_map(|(roots, _)| roots.all()) {
             // A root that stands where the system or an empty folder would is what its caller wants to see there.
             tops.insert(root.at.clone(), Top::Root(root));
         }
@@ -123,14 +165,19 @@ impl View {
                     self.allow(&path, Kind::Folder, Rights::Processes)?;
                 }
                 Top::Memory { size, mode, what } => {
-                    self.mount(Source::Memory { size, mode }, &path, Kind::Folder, READ_WRITE)?;
+                    let source = Source::Memory { size: size.to_owned(), mode: mode.to_owned() };
+                    self.mount(source, &path, Kind::Folder, READ_WRITE)?;
                     match what {
                         Memory::Devices => self.devices(&path)?,
                         Memory::Home => self.home(&path, home_files)?,
                         Memory::Plain => self.allow(&path, Kind::Folder, Rights::Write)?,
                     }
                 }
-                Top::Root(root) => self.root(root, identity)?,
+                Top::Root(root) => {
+                    if let Some((_, identity)) = roots {
+                        self.root(root, identity)?;
+                    }
+                }
             }
         }
         Ok(())
@@ -198,6 +245,11 @@ impl View {
     }
 
     fn home(&mut self, path: &Path, files: &[(PathBuf, Vec<u8>)]) -> Result<(), SandboxError> {
+        self.home_files(path, files)?;
+        self.allow(path, Kind::Folder, Rights::Write)
+    }
+
+    fn home_files(&mut self, path: &Path, files: &[(PathBuf, Vec<u8>)]) -> Result<(), SandboxError> {
         for (name, content) in files {
             if name.is_absolute() {
                 return Err(SandboxError::Invalid {
@@ -208,7 +260,7 @@ impl View {
             let at = Place::new(&path.join(name))?;
             self.steps.push(Step::File { at, content: content.clone(), mode: 0o600 });
         }
-        self.allow(path, Kind::Folder, Rights::Write)
+        Ok(())
     }
 
     /// Makes what covers are cloned from, empty folders that programs expect, and the files of `/etc` that must tell of the cell.
@@ -229,7 +281,7 @@ impl View {
         // The second lock on the same door: the filter refuses the calls that make user namespaces, and the kernel
         // would refuse them without it.
         let at = place("/proc/sys/user/max_user_namespaces")?;
-        self.steps.push(Step::Setting { at, value: c"0" });
+        self.steps.push(Step::Setting { at, value: c"0".to_owned() });
         self.inside(&format!("{SCRATCH}/passwd"), Path::new("/etc/passwd"), Kind::File, READ_ONLY)?;
         self.inside(&format!("{SCRATCH}/group"), Path::new("/etc/group"), Kind::File, READ_ONLY)?;
         for path in system::PROCESSES_READ_ONLY {

@@ -1,7 +1,7 @@
 //! Everything the new process needs to know, made by the caller before it starts: the process itself only reads
 //! it (and notes descriptors in places that are there for that), because it cannot allocate.
 
-use std::ffi::{CStr, CString, OsStr};
+use std::ffi::{CString, OsStr};
 use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
@@ -63,19 +63,24 @@ pub(crate) enum Step {
     /// Makes the mount at `at` read-only, after what belongs into it is in it.
     Seal { at: Place },
     /// Writes a setting of the kernel that counts in the cell's own namespaces. A kernel may not have it.
-    Setting { at: Place, value: &'static CStr },
+    Setting { at: Place, value: CString },
 }
 
 impl Step {
     /// The path in the cell that the step is about.
     pub(crate) fn path(&self) -> &Path {
+        &self.at().path
+    }
+
+    /// The same with its parts.
+    pub(crate) fn at(&self) -> &Place {
         match self {
             Self::Mount(Mount { at, .. })
             | Self::Link { at, .. }
             | Self::File { at, .. }
             | Self::Folder { at, .. }
             | Self::Seal { at }
-            | Self::Setting { at, .. } => &at.path,
+            | Self::Setting { at, .. } => at,
         }
     }
 }
@@ -104,7 +109,7 @@ pub(crate) enum Source {
     /// A path of the cell, with everything mounted below it.
     Inside(CString),
     /// A new file system in memory.
-    Memory { size: &'static CStr, mode: &'static CStr },
+    Memory { size: CString, mode: CString },
     /// The process table of the cell alone.
     Processes,
     /// Pseudo-terminals of the cell alone.

@@ -9,7 +9,7 @@
 use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd};
 
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, symlinkat};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, rmdir, symlinkat};
 use rustix::io::{Errno, write};
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, fsconfig_create,
@@ -24,10 +24,46 @@ use crate::sys;
 /// The size of the root itself, which holds nothing but mount points.
 const ROOT_SIZE: &CStr = c"1m";
 
+/// Where the host's file system waits in the new root for what a call wants of it.
+const HOST: &CStr = c"/.cell/host";
+
+/// Builds everything at once.
 pub(super) fn build(steps: &mut [Step]) -> Result<(), Fault> {
     separate_from_host().map_err(|errno| Stage::PrivateMounts.fault(errno))?;
-    each(steps, Stage::TakeTree, take)?;
-    enter_new_root().map_err(|errno| Stage::NewRoot.fault(errno))?;
+    each(steps, Stage::TakeTree, |step| take(step, None))?;
+    enter_new_root().and_then(|()| leave_host(c".")).map_err(|errno| Stage::NewRoot.fault(errno))?;
+    each(steps, Stage::Step, place)?;
+    seal(c"/").map_err(|errno| Stage::SealRoot.fault(errno))
+}
+
+/// Builds what does not depend on the call. With `keep_host` the host's file system stays within reach until
+/// [`complete`], which otherwise takes handed trees alone.
+///
+/// What the host mounts and unmounts in the meantime shows there too, so that a waiting cell keeps nothing busy. The
+/// trees taken here are separate from it at once.
+pub(super) fn prepare(steps: &mut [Step], keep_host: bool) -> Result<(), Fault> {
+    if !keep_host {
+        separate_from_host().map_err(|errno| Stage::PrivateMounts.fault(errno))?;
+    }
+    each(steps, Stage::TakeTree, |step| take(step, None))?;
+    let entered = if keep_host {
+        enter_new_root_above_host()
+    } else {
+        enter_new_root().and_then(|()| leave_host(c"."))
+    };
+    entered.map_err(|errno| Stage::NewRoot.fault(errno))?;
+    each(steps, Stage::Step, place)
+}
+
+/// Builds the rest into what [`prepare`] has built, and leaves the host's file system.
+pub(super) fn complete(steps: &mut [Step], host_kept: bool) -> Result<(), Fault> {
+    let new_root = |errno| Stage::NewRoot.fault(errno);
+    let host = if host_kept { Some(open_folder(HOST).map_err(new_root)?) } else { None };
+    each(steps, Stage::TakeTree, |step| take(step, host.as_ref().map(AsFd::as_fd)))?;
+    if host.is_some() {
+        drop(host);
+        leave_host(HOST).and_then(|()| rmdir(HOST)).map_err(new_root)?;
+    }
     each(steps, Stage::Step, place)?;
     seal(c"/").map_err(|errno| Stage::SealRoot.fault(errno))
 }
@@ -41,14 +77,14 @@ fn each(steps: &mut [Step], stage: Stage, act: impl Fn(&mut Step) -> Result<(), 
 
 /// From here on nothing that the host mounts or unmounts shows here.
 fn separate_from_host() -> Result<(), Errno> {
-    sys::mount_setattr(root()?.as_fd(), true, MountAttrFlags::empty(), None, true)
+    sys::mount_setattr(open_folder(c"/")?.as_fd(), true, MountAttrFlags::empty(), None, true)
 }
 
-/// Takes what a step needs of the host, while the host's file system is still there.
-fn take(step: &mut Step) -> Result<(), Errno> {
+/// Takes what a step needs of the host, while the host's file system is still there: below `host`, or as the root.
+fn take(step: &mut Step, host: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
     let Step::Mount(mount) = step else { return Ok(()) };
     let taken = match &mount.source {
-        Source::Host(path) => match clone_tree(path) {
+        Source::Host(path) => match clone_host_tree(path, host) {
             Err(Errno::NOENT | Errno::NOTDIR) if !mount.required => return Ok(()),
             taken => taken?,
         },
@@ -60,9 +96,25 @@ fn take(step: &mut Step) -> Result<(), Errno> {
         }
         Source::Inside(_) | Source::Memory { .. } | Source::Terminals => return Ok(()),
     };
-    sys::mount_setattr(taken.as_fd(), true, mount.attributes, None, false)?;
+    // Private, where the host as a whole has not been made so: nothing may appear in the cell that was not shown.
+    sys::mount_setattr(taken.as_fd(), true, mount.attributes, None, true)?;
     mount.tree = taken.into_raw_fd();
     Ok(())
+}
+
+fn clone_host_tree(path: &CStr, host: Option<BorrowedFd<'_>>) -> Result<OwnedFd, Errno> {
+    let Some(host) = host else { return clone_tree(path) };
+    // A link on the way leads to where it leads on the host.
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let found = openat2(host, path, flags, Mode::empty(), ResolveFlags::IN_ROOT)?;
+    open_tree(
+        found,
+        c"",
+        OpenTreeFlags::OPEN_TREE_CLONE
+            | OpenTreeFlags::OPEN_TREE_CLOEXEC
+            | OpenTreeFlags::AT_RECURSIVE
+            | OpenTreeFlags::AT_EMPTY_PATH,
+    )
 }
 
 fn clone_tree(path: &CStr) -> Result<OwnedFd, Errno> {
@@ -83,13 +135,29 @@ fn new_file_system(name: &CStr, settings: &[(&CStr, &CStr)]) -> Result<OwnedFd, 
     fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::MOUNT_ATTR_NOSUID)
 }
 
+/// Afterwards the old root lies on top of the new one, at the current directory.
 fn enter_new_root() -> Result<(), Errno> {
+    mount_new_root()?;
+    pivot_root(c".", c".")
+}
+
+/// Afterwards the old root lies at [`HOST`] in the new one.
+fn enter_new_root_above_host() -> Result<(), Errno> {
+    mount_new_root()?;
+    mkdirat(CWD, c".cell", Mode::from_raw_mode(0o755))?;
+    mkdirat(CWD, c".cell/host", Mode::from_raw_mode(0o700))?;
+    pivot_root(c".", c".cell/host")?;
+    chdir(c"/")
+}
+
+fn mount_new_root() -> Result<(), Errno> {
     let root = new_file_system(c"tmpfs", &[(c"size", ROOT_SIZE), (c"mode", c"0755")])?;
     put(root.as_fd(), CWD, c"/")?;
-    fchdir(&root)?;
-    // With both arguments the same the old root ends up on top of the new one, from where it is taken away.
-    pivot_root(c".", c".")?;
-    unmount(c".", UnmountFlags::DETACH)?;
+    fchdir(&root)
+}
+
+fn leave_host(at: &CStr) -> Result<(), Errno> {
+    unmount(at, UnmountFlags::DETACH)?;
     chdir(c"/")
 }
 
@@ -212,8 +280,8 @@ fn parent(at: &Place) -> Result<Option<OwnedFd>, Errno> {
     Ok(folder)
 }
 
-fn root() -> Result<OwnedFd, Errno> {
-    openat(CWD, c"/", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+fn open_folder(path: &CStr) -> Result<OwnedFd, Errno> {
+    openat(CWD, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
 
 /// Opens what has exactly this path. No link on the way is followed: content that earlier commands left behind must

@@ -16,8 +16,10 @@ mod command;
 mod filesystem;
 mod privileges;
 pub(crate) mod report;
+pub(crate) mod request;
+pub(crate) mod zygote;
 
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -34,19 +36,21 @@ pub(crate) const TERMINATE: u8 = b't';
 
 /// Runs the new process. All signals must be blocked.
 pub(crate) fn enter(blueprint: &mut Blueprint) -> ! {
-    /// Should something unwind after all, the caller's destructors must not run in this copy of it.
-    struct EndOnUnwind;
-    impl Drop for EndOnUnwind {
-        fn drop(&mut self) {
-            sys::exit(101)
-        }
-    }
     let _guard = EndOnUnwind;
     let control = sys::borrow(blueprint.control);
     if let Err(fault) = live(blueprint) {
         Report::Fault(fault).send(control);
     }
     sys::exit(1)
+}
+
+/// Should something unwind after all, the caller's destructors must not run in this copy of it.
+pub(crate) struct EndOnUnwind;
+
+impl Drop for EndOnUnwind {
+    fn drop(&mut self) {
+        sys::exit(101)
+    }
 }
 
 /// Only waits until the caller closes its end of `socket`: for a process that is needed for its namespace alone.
@@ -61,12 +65,18 @@ pub(crate) fn outlive_nobody(socket: &OwnedFd) -> ! {
 fn live(blueprint: &mut Blueprint) -> Result<(), Fault> {
     keep_only(&blueprint.keep).map_err(|errno| Stage::Descriptors.fault(errno))?;
     sys::reset_signal_handlers();
-    if !told_to_go(blueprint) {
+    if !told_to_go(blueprint.control) {
         sys::exit(0);
     }
     privileges::become_inner_user(blueprint.drop_groups).map_err(|errno| Stage::Identity.fault(errno))?;
     filesystem::build(&mut blueprint.steps)?;
     privileges::isolate()?;
+    privileges::limit_capabilities()?;
+    run(blueprint)
+}
+
+/// Runs the command in the cell, which is finished but for what binds its own builder.
+fn run(blueprint: &Blueprint) -> Result<(), Fault> {
     privileges::renounce(blueprint)?;
     let Some(command) = sys::fork().map_err(|errno| Stage::Fork.fault(errno))? else {
         command::start(blueprint)
@@ -76,7 +86,7 @@ fn live(blueprint: &mut Blueprint) -> Result<(), Fault> {
 
 /// Closes every descriptor but those of `keep`, which are in ascending order: what the caller's other threads
 /// had open at the moment of the clone, other cells' control sockets among it, must not live on here.
-fn keep_only(keep: &[i32]) -> Result<(), Errno> {
+pub(crate) fn keep_only(keep: &[RawFd]) -> Result<(), Errno> {
     let mut next = 0_u32;
     for &kept in keep {
         let kept = kept.cast_unsigned();
@@ -88,10 +98,10 @@ fn keep_only(keep: &[i32]) -> Result<(), Errno> {
     sys::close_range(next, u32::MAX, false)
 }
 
-fn told_to_go(blueprint: &Blueprint) -> bool {
+fn told_to_go(control: RawFd) -> bool {
     let mut message = [0_u8; 1];
     matches!(
-        recv(sys::borrow(blueprint.control), &mut message[..], RecvFlags::empty()),
+        recv(sys::borrow(control), &mut message[..], RecvFlags::empty()),
         Ok((1, _)) if message == [GO]
     )
 }

@@ -16,7 +16,7 @@ use rustix::thread::{
     set_thread_res_uid,
 };
 
-use super::blueprint::{Blueprint, INNER_ID};
+use super::blueprint::{Blueprint, INNER_ID, Landlock};
 use super::report::{Fault, Stage};
 use crate::sys;
 
@@ -62,23 +62,34 @@ fn loopback() -> Result<(), Errno> {
 pub(super) fn renounce(blueprint: &Blueprint) -> Result<(), Fault> {
     drop_capabilities().map_err(|errno| Stage::Capabilities.fault(errno))?;
     if let Some(landlock) = &blueprint.landlock {
-        for (path, rights) in &landlock.rules {
-            match open(path.as_c_str(), OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
-                Ok(path) => {
-                    sys::landlock_allow(landlock.ruleset, std::os::fd::AsFd::as_fd(&path), *rights)
-                        .map_err(|errno| Stage::Landlock.fault(errno))?;
-                }
-                // What is not there needs no right: the rule's step was left out as well.
-                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
-                Err(errno) => return Err(Stage::Landlock.fault(errno)),
-            }
-        }
+        add_rules(landlock)?;
         sys::landlock_restrict(landlock.ruleset).map_err(|errno| Stage::Landlock.fault(errno))?;
     }
     sys::seccomp(blueprint.filter).map_err(|errno| Stage::Seccomp.fault(errno))
 }
 
-fn drop_capabilities() -> Result<(), Errno> {
+/// Adds the rules to the ruleset, without applying it.
+pub(super) fn add_rules(landlock: &Landlock) -> Result<(), Fault> {
+    for (path, rights) in &landlock.rules {
+        match open(path.as_c_str(), OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
+            Ok(path) => {
+                sys::landlock_allow(landlock.ruleset, std::os::fd::AsFd::as_fd(&path), *rights)
+                    .map_err(|errno| Stage::Landlock.fault(errno))?;
+            }
+            // What is not there needs no right: the rule's step was left out as well.
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
+            Err(errno) => return Err(Stage::Landlock.fault(errno)),
+        }
+    }
+    Ok(())
+}
+
+/// Sees to it that capabilities, once dropped, cannot come back. Those in hand stay.
+pub(super) fn limit_capabilities() -> Result<(), Fault> {
+    close_ways_to_capabilities().map_err(|errno| Stage::Capabilities.fault(errno))
+}
+
+fn close_ways_to_capabilities() -> Result<(), Errno> {
     clear_ambient_capability_set()?;
     set_capabilities_secure_bits(
         CapabilitiesSecureBits::NO_ROOT
@@ -97,6 +108,10 @@ fn drop_capabilities() -> Result<(), Errno> {
             Err(errno) => return Err(errno),
         }
     }
+    Ok(())
+}
+
+fn drop_capabilities() -> Result<(), Errno> {
     let none = CapabilitySet::empty();
     set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })?;
     set_no_new_privs(true)

@@ -15,6 +15,8 @@ pub(crate) enum Report {
     Execute { failure: ExecuteFailure, errno: Errno },
     /// The command has ended with this wait status.
     Ended(i32),
+    /// What does not depend on a call is built; the cell waits for its request.
+    Ready,
 }
 
 /// Why no candidate could be executed.
@@ -42,6 +44,7 @@ pub(crate) struct Fault {
 #[repr(i32)]
 pub(crate) enum Stage {
     Descriptors,
+    Request,
     Identity,
     PrivateMounts,
     TakeTree,
@@ -59,8 +62,9 @@ pub(crate) enum Stage {
 }
 
 impl Stage {
-    const ALL: [Self; 15] = [
+    const ALL: [Self; 16] = [
         Self::Descriptors,
+        Self::Request,
         Self::Identity,
         Self::PrivateMounts,
         Self::TakeTree,
@@ -81,6 +85,7 @@ impl Stage {
     pub(crate) fn doing(self) -> &'static str {
         match self {
             Self::Descriptors => "closing inherited descriptors",
+            Self::Request => "understanding what is wanted of it",
             Self::Identity => "becoming the unprivileged user",
             Self::PrivateMounts => "separating the mounts from the host's",
             Self::TakeTree => "taking over a folder of the host",
@@ -114,6 +119,7 @@ impl Report {
             Self::WorkingDirectory(errno) => [1, 0, 0, errno.raw_os_error()],
             Self::Execute { failure, errno } => [2, failure as i32, 0, errno.raw_os_error()],
             Self::Ended(status) => [3, status, 0, 0],
+            Self::Ready => [4, 0, 0, 0],
         };
         let mut bytes = [0_u8; 16];
         for (place, number) in bytes.chunks_exact_mut(4).zip(numbers) {
@@ -159,6 +165,7 @@ impl Report {
                 Ok(Some(Self::Execute { failure, errno: errno()? }))
             }
             3 => Ok(Some(Self::Ended(first))),
+            4 => Ok(Some(Self::Ready)),
             _ => Err(Errno::PROTO),
         }
     }
@@ -179,6 +186,7 @@ mod tests {
         let mut reports = vec![
             Report::WorkingDirectory(Errno::NOENT),
             Report::Ended(0x0f),
+            Report::Ready,
             Report::Execute { failure: ExecuteFailure::NotFound, errno: Errno::NOENT },
             Report::Execute { failure: ExecuteFailure::InterpreterMissing, errno: Errno::NOENT },
             Report::Execute { failure: ExecuteFailure::Refused, errno: Errno::ACCESS },

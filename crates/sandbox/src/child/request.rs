@@ -1,0 +1,287 @@
+//! What a call adds to a waiting cell, on its way through the control socket: the steps, rules and start of a
+//! blueprint in bytes, and the descriptors that belong to them.
+//!
+//! Both ends are the same program, so there are no versions. Neither end allocates in a copy of a process that had
+//! other threads: the sender is an ordinary process, and the receiver a copy of the spawner, which has one thread.
+
+use std::ffi::{CStr, CString, OsStr};
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use rustix::io::Errno;
+use rustix::mount::MountAttrFlags;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recv, recvmsg, send, sendmsg,
+};
+
+use super::blueprint::{Kind, Mount, Place, Source, Start, Step};
+use crate::sys::StringArray;
+
+/// What a waiting cell is to become.
+pub(crate) struct Request {
+    pub(crate) steps: Vec<Step>,
+    pub(crate) rules: Vec<(CString, u64)>,
+    pub(crate) start: Start,
+    /// What the command's output goes to.
+    pub(crate) stdout: RawFd,
+    pub(crate) stderr: RawFd,
+}
+
+/// How much goes into one message: far less than what a socket takes at once.
+const CHUNK: usize = 64 * 1024;
+/// The most descriptors that the kernel takes in one message, `SCM_MAX_FD` of net/scm.h.
+const MOST_DESCRIPTORS: usize = 253;
+
+/// The request in bytes. `trees` are those that the steps name by number, in the order in which they are sent.
+pub(crate) fn encode(steps: &[Step], rules: &[(CString, u64)], start: &Start, trees: &[RawFd]) -> Vec<u8> {
+    let mut bytes = Encoder(Vec::new());
+    bytes.list(steps, |bytes, step| bytes.step(step, trees));
+    bytes.list(rules, |bytes, (path, rights)| {
+        bytes.text(path);
+        bytes.number(*rights);
+    });
+    bytes.text(&start.working_directory);
+    for texts in [&start.candidates[..], start.arguments.strings(), start.environment.strings()] {
+        bytes.list(texts, |bytes, text| bytes.text(text));
+    }
+    bytes.0
+}
+
+impl Request {
+    fn decode(bytes: &[u8], descriptors: Vec<OwnedFd>) -> Option<Self> {
+        // From here on the descriptors are numbers, as in every blueprint. The process ends if this fails.
+        let descriptors: Vec<RawFd> = descriptors.into_iter().map(IntoRawFd::into_raw_fd).collect();
+        let (&[stdout, stderr], trees) = descriptors.split_first_chunk::<2>()?;
+        let mut bytes = Decoder(bytes);
+        let steps = bytes.list(|bytes| bytes.step(trees))?;
+        let rules = bytes.list(|bytes| Some((bytes.text()?, bytes.number()?)))?;
+        let start = Start {
+            working_directory: bytes.text()?,
+            candidates: bytes.list(Decoder::text)?,
+            arguments: StringArray::new(bytes.list(Decoder::text)?),
+            environment: StringArray::new(bytes.list(Decoder::text)?),
+        };
+        bytes.0.is_empty().then_some(Self { steps, rules, start, stdout, stderr })
+    }
+}
+
+/// Sends an encoded request: the output descriptors first, then the trees. Blocks for as long as the socket lets it.
+pub(crate) fn transmit(
+    control: BorrowedFd<'_>,
+    request: &[u8],
+    descriptors: &[BorrowedFd<'_>],
+) -> Result<(), Errno> {
+    if descriptors.len() > MOST_DESCRIPTORS {
+        return Err(Errno::TOOBIG);
+    }
+    let length = (request.len() as u64).to_ne_bytes();
+    let mut space = vec![MaybeUninit::uninit(); ancillary_space()];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !ancillary.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        return Err(Errno::TOOBIG);
+    }
+    let (first, rest) = request.split_at(request.len().min(CHUNK));
+    sendmsg(control, &[IoSlice::new(&length), IoSlice::new(first)], &mut ancillary, SendFlags::NOSIGNAL)?;
+    for chunk in rest.chunks(CHUNK) {
+        send(control, chunk, SendFlags::NOSIGNAL)?;
+    }
+    Ok(())
+}
+
+/// The request that arrives; `None` when the other end has been closed instead.
+pub(super) fn receive(control: BorrowedFd<'_>) -> Result<Option<Request>, Errno> {
+    let mut length = [0_u8; 8];
+    let mut request = vec![0_u8; CHUNK];
+    let mut space = vec![MaybeUninit::uninit(); ancillary_space()];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let received = recvmsg(
+        control,
+        &mut [IoSliceMut::new(&mut length), IoSliceMut::new(&mut request)],
+        &mut ancillary,
+        RecvFlags::CMSG_CLOEXEC,
+    );
+    let Some(received) = (match received {
+        Ok(message) => message.bytes.checked_sub(length.len()),
+        Err(Errno::CONNRESET) => None,
+        Err(errno) => return Err(errno),
+    }) else {
+        return Ok(None);
+    };
+    let descriptors: Vec<OwnedFd> = ancillary
+        .drain()
+        .filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
+            _ => None,
+        })
+        .flatten()
+        .collect();
+    let length = usize::try_from(u64::from_ne_bytes(length)).map_err(|_| Errno::PROTO)?;
+    request.truncate(received);
+    while request.len() < length {
+        let filled = request.len();
+        request.resize(filled + CHUNK, 0);
+        match recv(control, &mut request[filled..], RecvFlags::empty()) {
+            Ok((0, _)) | Err(Errno::CONNRESET) => return Ok(None),
+            Ok((received, _)) => request.truncate(filled + received),
+            Err(errno) => return Err(errno),
+        }
+    }
+    Request::decode(&request, descriptors).map(Some).ok_or(Errno::PROTO)
+}
+
+fn ancillary_space() -> usize {
+    rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))
+}
+
+struct Encoder(Vec<u8>);
+
+impl Encoder {
+    fn number(&mut self, number: u64) {
+        self.0.extend_from_slice(&number.to_ne_bytes());
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.number(bytes.len() as u64);
+        self.0.extend_from_slice(bytes);
+    }
+
+    fn text(&mut self, text: &CStr) {
+        self.bytes(text.to_bytes());
+    }
+
+    fn list<T>(&mut self, items: &[T], mut each: impl FnMut(&mut Self, &T)) {
+        self.number(items.len() as u64);
+        for item in items {
+            each(self, item);
+        }
+    }
+
+    fn step(&mut self, step: &Step, trees: &[RawFd]) {
+        self.text(&step.at().full);
+        match step {
+            Step::Mount(mount) => {
+                self.number(0);
+                self.source(&mount.source, trees);
+                self.number(u64::from(mount.kind == Kind::Folder));
+                self.number(mount.attributes.bits().into());
+                self.number(mount.required.into());
+                self.number(mount.make_point.into());
+            }
+            Step::Link { text, .. } => {
+                self.number(1);
+                self.text(text);
+            }
+            Step::File { content, mode, .. } => {
+                self.number(2);
+                self.bytes(content);
+                self.number((*mode).into());
+            }
+            Step::Folder { mode, .. } => {
+                self.number(3);
+                self.number((*mode).into());
+            }
+            Step::Seal { .. } => self.number(4),
+            Step::Setting { value, .. } => {
+                self.number(5);
+                self.text(value);
+            }
+        }
+    }
+
+    fn source(&mut self, source: &Source, trees: &[RawFd]) {
+        match source {
+            Source::Host(path) => {
+                self.number(0);
+                self.text(path);
+            }
+            Source::Handed(tree) => {
+                self.number(1);
+                // One that is not among the trees gets a number that the other end knows for none.
+                let index = trees.iter().position(|other| other == tree).unwrap_or(trees.len());
+                self.number(index as u64);
+            }
+            Source::Inside(path) => {
+                self.number(2);
+                self.text(path);
+            }
+            Source::Memory { size, mode } => {
+                self.number(3);
+                self.text(size);
+                self.text(mode);
+            }
+            Source::Processes => self.number(4),
+            Source::Terminals => self.number(5),
+        }
+    }
+}
+
+struct Decoder<'a>(&'a [u8]);
+
+impl<'a> Decoder<'a> {
+    fn number(&mut self) -> Option<u64> {
+        let (number, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(u64::from_ne_bytes(*number))
+    }
+
+    fn small(&mut self) -> Option<u32> {
+        self.number()?.try_into().ok()
+    }
+
+    fn flag(&mut self) -> Option<bool> {
+        Some(self.number()? != 0)
+    }
+
+    fn bytes(&mut self) -> Option<&'a [u8]> {
+        let length = usize::try_from(self.number()?).ok()?;
+        let (bytes, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(bytes)
+    }
+
+    fn text(&mut self) -> Option<CString> {
+        CString::new(self.bytes()?).ok()
+    }
+
+    fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+        let count = self.number()?;
+        (0..count).map(|_| item(self)).collect()
+    }
+
+    fn step(&mut self, trees: &[RawFd]) -> Option<Step> {
+        let at = Place::new(Path::new(OsStr::from_bytes(self.bytes()?))).ok()?;
+        Some(match self.number()? {
+            0 => Step::Mount(Mount {
+                source: self.source(trees)?,
+                at,
+                kind: if self.flag()? { Kind::Folder } else { Kind::File },
+                attributes: MountAttrFlags::from_bits_retain(self.small()?),
+                required: self.flag()?,
+                make_point: self.flag()?,
+                tree: -1,
+            }),
+            1 => Step::Link { at, text: self.text()? },
+            2 => Step::File { at, content: self.bytes()?.to_vec(), mode: self.small()? },
+            3 => Step::Folder { at, mode: self.small()? },
+            4 => Step::Seal { at },
+            5 => Step::Setting { at, value: self.text()? },
+            _ => return None,
+        })
+    }
+
+    fn source(&mut self, trees: &[RawFd]) -> Option<Source> {
+        Some(match self.number()? {
+            0 => Source::Host(self.text()?),
+            1 => Source::Handed(*trees.get(usize::try_from(self.number()?).ok()?)?),
+            2 => Source::Inside(self.text()?),
+            3 => Source::Memory { size: self.text()?, mode: self.text()? },
+            4 => Source::Processes,
+            5 => Source::Terminals,
+            _ => return None,
+        })
+    }
+}

@@ -1,0 +1,100 @@
+//! A cell that waits for its call: everything that no call decides is built, and the rest comes by a request.
+//!
+//! It is a copy of the spawner, which has one thread, so unlike its siblings this module may allocate.
+//! It serves one call and ends with it, or without one when the other end of its control socket is closed.
+
+use std::os::fd::RawFd;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use seccompiler::sock_filter;
+
+use super::blueprint::{Blueprint, Landlock, Step};
+use super::report::{Fault, Report, Stage};
+use super::{EndOnUnwind, filesystem, keep_only, privileges, request, told_to_go};
+use crate::sys;
+
+/// What a waiting cell is built from.
+pub(crate) struct Foundation<'a> {
+    /// The process's end of the control socket.
+    pub(crate) control: RawFd,
+    /// Whether the further groups can be dropped, which needs privilege.
+    pub(crate) drop_groups: bool,
+    /// Whether roots are taken from the host by their paths, and not all handed over.
+    pub(crate) keep_host: bool,
+    pub(crate) steps: &'a mut [Step],
+    pub(crate) landlock: Option<Landlock>,
+    pub(crate) filter: &'static [sock_filter],
+}
+
+/// Builds the cell, says that it is ready, waits for the request, and runs its command. All signals must be blocked,
+/// and the standard descriptors must be open: what arrives later must not take their numbers.
+pub(crate) fn wait(mut foundation: Foundation<'_>) -> ! {
+    let _guard = EndOnUnwind;
+    let control = sys::borrow(foundation.control);
+    if let Err(fault) = live(&mut foundation) {
+        Report::Fault(fault).send(control);
+    }
+    sys::exit(1)
+}
+
+fn live(foundation: &mut Foundation<'_>) -> Result<(), Fault> {
+    let mut keep = vec![0, 1, 2, foundation.control];
+    keep.extend(foundation.landlock.as_ref().map(|landlock| landlock.ruleset));
+    keep.sort_unstable();
+    // INVARIANT: before anything else. A descriptor of another waiting cell's control socket that lived on here would
+    // keep that cell alive after everybody else has let go of it.
+    keep_only(&keep).map_err(|errno| Stage::Descriptors.fault(errno))?;
+    sys::reset_signal_handlers();
+    if !told_to_go(foundation.control) {
+        sys::exit(0);
+    }
+    privileges::become_inner_user(foundation.drop_groups).map_err(|errno| Stage::Identity.fault(errno))?;
+    filesystem::prepare(foundation.steps, foundation.keep_host)?;
+    privileges::isolate()?;
+    privileges::limit_capabilities()?;
+    if let Some(landlock) = &foundation.landlock {
+        privileges::add_rules(landlock)?;
+    }
+    close_trees(foundation.steps).map_err(|errno| Stage::Descriptors.fault(errno))?;
+    let control = sys::borrow(foundation.control);
+    Report::Ready.send(control);
+
+    // Nothing is allocated for the request before it comes: a process that waits should be small.
+    while let Err(errno) = poll(&mut [PollFd::new(&control, PollFlags::IN)], None) {
+        if errno != Errno::INTR {
+            return Err(Stage::Request.fault(errno));
+        }
+    }
+    let Some(request) = request::receive(control).map_err(|errno| Stage::Request.fault(errno))? else {
+        sys::exit(0)
+    };
+    let mut blueprint = Blueprint {
+        keep,
+        control: foundation.control,
+        stdout: request.stdout,
+        stderr: request.stderr,
+        drop_groups: foundation.drop_groups,
+        steps: request.steps,
+        landlock: foundation
+            .landlock
+            .as_ref()
+            .map(|landlock| Landlock { ruleset: landlock.ruleset, rules: request.rules }),
+        filter: foundation.filter,
+        start: request.start,
+    };
+    filesystem::complete(&mut blueprint.steps, foundation.keep_host)?;
+    super::run(&blueprint)
+}
+
+/// Closes the trees that have been put in place.
+fn close_trees(steps: &[Step]) -> Result<(), Errno> {
+    for step in steps {
+        if let Step::Mount(mount) = step
+            && let Ok(tree) = u32::try_from(mount.tree)
+        {
+            sys::close_range(tree, tree, false)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,195 @@
+//! A process that keeps cells waiting, and how this one takes them.
+//!
+//! The spawner process is started before this program has threads and memory worth mentioning, so that cloning it is
+//! cheap and its copies may do what a copy of a program with threads may not. It builds what cells have in common
+//! before anybody asks. What a call wants, a waiting cell hears from the caller itself.
+//!
+//! Everything hangs on sockets: when this program dies, however it does, the kernel closes its ends, and the spawner,
+//! the waiting cells and the running ones end by themselves.
+
+mod serve;
+
+use std::fs::{self, File};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
+
+use crate::error::SandboxError;
+use crate::identity::Identity;
+use crate::launch::above_standard;
+use crate::process::{self, Process};
+use crate::{landlock, seccomp, view};
+use serve::{Answer, Serving};
+
+/// How long a call waits for a cell before it makes its own: many times what building one takes, also on a busy
+/// machine.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How many cells are kept waiting.
+#[derive(Clone, Copy, Debug)]
+pub struct Pool {
+    /// The number of waiting cells; at least one is kept. Each costs about 150 KB, most of it in the kernel.
+    pub waiting: u8,
+}
+
+impl Default for Pool {
+    /// Four: what an agent starts at once is seldom more, and the fifth waits for less than a millisecond.
+    fn default() -> Self {
+        Self { waiting: 4 }
+    }
+}
+
+/// The spawner process and the cells that wait.
+///
+/// When it is dropped, they end. The cells in which commands run do not.
+#[derive(Debug)]
+pub struct Spawner {
+    /// INVARIANT: ended before `line` is closed or at the same time; either ends the process.
+    _process: Process,
+    identity: Identity,
+    landlock: Option<i32>,
+    /// The paths of the foundation, which no root may stand at or above.
+    foundation: Vec<PathBuf>,
+    waiting: u8,
+    line: Mutex<Line>,
+}
+
+/// The connection to the spawner.
+#[derive(Debug)]
+struct Line {
+    socket: OwnedFd,
+    /// The mounts of this process, to be told when they change.
+    mounts: File,
+    /// Set when the spawner did not answer in time, so that the next call does not wait for nothing.
+    impatient: bool,
+    /// How many times it was asked for cells that know the mounts of now, and has not answered. What comes before it
+    /// does is dropped.
+    refreshing: u32,
+}
+
+/// A cell that waits for its request.
+pub(crate) struct Waiting {
+    pub(crate) process: Process,
+    pub(crate) control: OwnedFd,
+}
+
+impl Spawner {
+    /// Starts the spawner, which starts to build cells at once.
+    ///
+    /// Call this at the very start of `main`: the new process is a copy of this one, and a copy of a process that has
+    /// further threads could wait for ever for a lock that one of them held.
+    /// It keeps none of the open descriptors. What this process has read into memory by now, its environment
+    /// for one, it keeps.
+    ///
+    /// That cells cannot be built on this machine is not noticed here: the spawner gives none then, every call makes
+    /// its own cell, and says why that fails.
+    ///
+    /// # Errors
+    ///
+    /// [`SandboxError::TooLate`] when this process has more than one thread; others when the process cannot be made.
+    pub fn start(pool: Pool) -> Result<Self, SandboxError> {
+        let threads = fs::read_dir("/proc/self/task")
+            .map_err(|source| SandboxError::Io { doing: "counting the own threads", source })?
+            .count();
+        if threads != 1 {
+            return Err(SandboxError::TooLate { threads });
+        }
+        let identity = Identity::of_this_process()?;
+        let landlock = landlock::version();
+        let shown = view::foundation(landlock)?;
+        let foundation = shown.steps.iter().map(|step| step.path().to_owned()).collect();
+        let filter = seccomp::filter()?;
+        // Before the spawner copies the mounts, so that no change of them is missed.
+        let mounts = File::open("/proc/self/mountinfo")
+            .map_err(|source| SandboxError::Io { doing: "watching the mounts", source })?;
+        let (socket, theirs) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+                .map_err(SandboxError::io("making a socket pair"))?;
+        let theirs = above_standard(theirs)?;
+        let waiting = pool.waiting.max(1);
+        let serving = Serving { line: theirs, identity, landlock, filter, waiting };
+        let process =
+            process::start(0, || serving.serve(shown)).map_err(SandboxError::io("starting the spawner"))?;
+        let line = Mutex::new(Line { socket, mounts, impatient: false, refreshing: 0 });
+        Ok(Self { _process: process, identity, landlock, foundation, waiting, line })
+    }
+
+    /// Whether its cells are what this process would make now, for these roots.
+    pub(crate) fn suits<'a>(
+        &self,
+        identity: Identity,
+        landlock: Option<i32>,
+        mut roots: impl Iterator<Item = &'a Path>,
+    ) -> bool {
+        let replaces = |root: &Path| self.foundation.iter().any(|path| path.starts_with(root));
+        self.identity == identity && self.landlock == landlock && !roots.any(replaces)
+    }
+
+    /// How many cells may have died while they waited, before it is better to make one.
+    pub(crate) fn attempts(&self) -> u8 {
+        self.waiting.saturating_add(1)
+    }
+
+    /// The next cell that waits; `None` when there is none to be had and the caller must make its own.
+    pub(crate) fn take(&self) -> Option<Waiting> {
+        // Whoever panicked with the lock left a socket behind that is as good as before.
+        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+        if line.mounts_have_changed() {
+            line.refreshing += 1;
+            line.ask(serve::REFRESH);
+        }
+        loop {
+            match line.answer()? {
+                Answer::Fresh => line.refreshing = line.refreshing.saturating_sub(1),
+                Answer::Cell { .. } if line.refreshing > 0 => line.ask(serve::WANTED),
+                Answer::Cell { process, control } => {
+                    line.ask(serve::WANTED);
+                    return Some(Waiting { process, control });
+                }
+                Answer::Failed => {
+                    // Asked again, because what was in the way may pass. Every call sees for itself until then.
+                    line.ask(serve::WANTED);
+                    return None;
+                }
+            }
+        }
+    }
+}
+
+impl Line {
+    /// Whether something was mounted or unmounted since this was asked last. Waiting cells may not show it.
+    fn mounts_have_changed(&self) -> bool {
+        poll(&mut [PollFd::new(&self.mounts, PollFlags::PRI)], Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))
+            != Ok(0)
+    }
+
+    /// Asks the spawner. When it is gone this does nothing, and the answers end after those that it gave before.
+    fn ask(&self, what: u8) {
+        let _gone = send(&self.socket, &[what], SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+    }
+
+    /// The next answer, waited for within reason; `None` when the spawner is gone or stuck.
+    fn answer(&mut self) -> Option<Answer> {
+        let patience = if self.impatient { Duration::ZERO } else { PATIENCE };
+        let timeout = Timespec {
+            tv_sec: i64::try_from(patience.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: patience.subsec_nanos().into(),
+        };
+        let ready = loop {
+            match poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&timeout)) {
+                Err(Errno::INTR) => {}
+                other => break other,
+            }
+        };
+        self.impatient = ready != Ok(1);
+        if self.impatient {
+            return None;
+        }
+        serve::receive(self.socket.as_fd())
+    }
+}

@@ -1,0 +1,218 @@
+//! The spawner process: builds cells and gives them away, until its other end is closed.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recv, recvmsg, send, sendmsg, socketpair,
+};
+use rustix::process::{Signal, chdir, pidfd_send_signal, setsid};
+use rustix::thread::set_name;
+use seccompiler::sock_filter;
+
+use crate::child::blueprint::Landlock;
+use crate::child::report::Report;
+use crate::child::zygote::{self, Foundation};
+use crate::child::{EndOnUnwind, GO, keep_only};
+use crate::enforcement::UserMapping;
+use crate::error::SandboxError;
+use crate::identity::Identity;
+use crate::launch::{NAMESPACES, map_user};
+use crate::process::{Process, start_unattended};
+use crate::view::View;
+use crate::{landlock, sys};
+
+/// Asks for one more cell. There is exactly one answer to each: a cell, or that it failed.
+pub(super) const WANTED: u8 = b'w';
+/// Asks for [`Answer::Fresh`]: what comes after it was built after this was asked.
+pub(super) const REFRESH: u8 = b'r';
+
+const CELL: u8 = b'c';
+const FAILED: u8 = b'f';
+const FRESH: u8 = b'n';
+
+/// How long a caller may be kept from sending its request by a cell that does not read it. A cell that waits reads at
+/// once, so it has been stopped from outside.
+const SEND_PATIENCE: Duration = Duration::from_secs(1);
+
+/// What the spawner says.
+pub(super) enum Answer {
+    Cell { process: Process, control: OwnedFd },
+    Failed,
+    Fresh,
+}
+
+/// What the spawner works with.
+pub(super) struct Serving {
+    pub(super) line: OwnedFd,
+    pub(super) identity: Identity,
+    pub(super) landlock: Option<i32>,
+    pub(super) filter: &'static [sock_filter],
+    pub(super) waiting: u8,
+}
+
+/// The other end of the line is closed.
+struct Gone;
+
+/// Why there is no new cell.
+enum NoCell {
+    Gone,
+    /// The caller's own attempt will say why.
+    Failed,
+}
+
+impl From<SandboxError> for NoCell {
+    fn from(_: SandboxError) -> Self {
+        Self::Failed
+    }
+}
+
+impl From<Errno> for NoCell {
+    fn from(_: Errno) -> Self {
+        Self::Failed
+    }
+}
+
+impl Serving {
+    /// Runs the process. All signals must be blocked: only its line and SIGKILL end it, not what a terminal sends to
+    /// everybody.
+    pub(super) fn serve(self, mut shown: View) -> ! {
+        let _guard = EndOnUnwind;
+        if self.settle().is_ok() {
+            let Err(Gone) = self.answer_all(&mut shown);
+        }
+        sys::exit(0)
+    }
+
+    /// Lets go of everything that is the caller's.
+    fn settle(&self) -> Result<(), Errno> {
+        keep_only(&[self.line.as_raw_fd()])?;
+        // The first free number is 0. Taken, the standard descriptors are nobody else's by accident.
+        let null = open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+        sys::duplicate_onto(&null, 1)?;
+        sys::duplicate_onto(&null, 2)?;
+        std::mem::forget(null);
+        sys::ignore_children();
+        chdir(c"/")?;
+        setsid()?;
+        set_name(c"handfast-spawn")
+    }
+
+    fn answer_all(&self, shown: &mut View) -> Result<std::convert::Infallible, Gone> {
+        for _ in 0..self.waiting {
+            self.give(shown)?;
+        }
+        loop {
+            let mut asked = [0_u8; 1];
+            match recv(&self.line, &mut asked[..], RecvFlags::empty()) {
+                Ok((1, _)) if asked == [WANTED] => self.give(shown)?,
+                Ok((1, _)) if asked == [REFRESH] => self.say(FRESH)?,
+                Err(Errno::INTR) => {}
+                Ok(_) | Err(_) => return Err(Gone),
+            }
+        }
+    }
+
+    fn say(&self, what: u8) -> Result<(), Gone> {
+        send(&self.line, &[what], SendFlags::NOSIGNAL).map_err(|_| Gone).map(drop)
+    }
+
+    /// Builds a cell and gives it away.
+    fn give(&self, shown: &mut View) -> Result<(), Gone> {
+        let (pid, process, control) = match self.build(shown) {
+            Ok(built) => built,
+            Err(NoCell::Failed) => return self.say(FAILED),
+            Err(NoCell::Gone) => return Err(Gone),
+        };
+        let descriptors = [process.as_fd(), control.as_fd()];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+        let pid = pid.to_ne_bytes();
+        let message = [IoSlice::new(&[CELL]), IoSlice::new(&pid)];
+        sendmsg(&self.line, &message, &mut ancillary, SendFlags::NOSIGNAL).map_err(|_| Gone)?;
+        // Closing the control socket here leaves it to the caller, whose end it is from now on.
+        Ok(())
+    }
+
+    fn build(&self, shown: &mut View) -> Result<(i32, OwnedFd, OwnedFd), NoCell> {
+        let (control, inner) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        set_socket_timeout(&control, Timeout::Send, Some(SEND_PATIENCE))?;
+        let ruleset = self.landlock.map(landlock::ruleset).transpose()?;
+        let rules = shown.rules.as_ref().map(landlock::Rules::paths);
+        let foundation = Foundation {
+            control: inner.as_raw_fd(),
+            drop_groups: self.identity.mapping == UserMapping::IdMapped,
+            keep_host: self.identity.mapping == UserMapping::Own,
+            steps: &mut shown.steps,
+            landlock: ruleset
+                .as_ref()
+                .zip(rules)
+                .map(|(ruleset, rules)| Landlock { ruleset: ruleset.as_raw_fd(), rules: rules.to_vec() }),
+            filter: self.filter,
+        };
+        let (pid, process) = start_unattended(NAMESPACES, || zygote::wait(foundation))?;
+        drop((inner, ruleset));
+        let built = self.see_through(pid, &control);
+        if built.is_err() {
+            // The one possible failure is that it has ended.
+            let _ended = pidfd_send_signal(&process, Signal::KILL);
+        }
+        built.map(|()| (pid, process, control))
+    }
+
+    /// Maps the cell's user and waits until it is ready.
+    fn see_through(&self, pid: i32, control: &OwnedFd) -> Result<(), NoCell> {
+        map_user(pid, self.identity)?;
+        send(control, &[GO], SendFlags::NOSIGNAL)?;
+        let (ready, gone) = loop {
+            let mut events =
+                [PollFd::new(control, PollFlags::IN), PollFd::new(&self.line, PollFlags::empty())];
+            match poll(&mut events, None) {
+                Err(Errno::INTR) => {}
+                other => {
+                    other?;
+                    break (!events[0].revents().is_empty(), !events[1].revents().is_empty());
+                }
+            }
+        };
+        match Report::receive(control.as_fd()) {
+            _ if gone => Err(NoCell::Gone),
+            Ok(Some(Report::Ready)) if ready => Ok(()),
+            _ => Err(NoCell::Failed),
+        }
+    }
+}
+
+/// The next answer on the line, from the other end; `None` when the spawner is gone.
+pub(super) fn receive(line: BorrowedFd<'_>) -> Option<Answer> {
+    let (mut what, mut pid) = ([0_u8; 1], [0_u8; 4]);
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let parts = &mut [IoSliceMut::new(&mut what), IoSliceMut::new(&mut pid)];
+    let received =
+        recvmsg(line, parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT).ok()?;
+    let mut descriptors = ancillary.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
+        _ => None,
+    });
+    match (received.bytes, what[0]) {
+        (5, CELL) => {
+            let mut descriptors = descriptors.next()?;
+            let (process, control) = (descriptors.next()?, descriptors.next()?);
+            let process = Process::adopt(i32::from_ne_bytes(pid), process);
+            Some(Answer::Cell { process, control })
+        }
+        (1, FAILED) => Some(Answer::Failed),
+        (1, FRESH) => Some(Answer::Fresh),
+        _ => None,
+    }
+}
