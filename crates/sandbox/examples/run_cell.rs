@@ -1,4 +1,4 @@
-//! Runs a shell line in a cell that shows one folder: `run_cell FOLDER LINE [READ_ONLY_FOLDER...]`.
+//! Runs a shell line in a cell that shows one folder: `run_cell [--spawner] FOLDER LINE [READ_ONLY_FOLDER...]`.
 //!
 //! Prints what the command prints, then how it ended and what was in force. To look around in a cell by hand; a
 //! test kills it to see its cell die.
@@ -8,13 +8,18 @@
 use std::error::Error;
 use std::io::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use sandbox::{CellSpec, Command, Program, Stopper, Stream, run};
+use sandbox::{CellSpec, Command, Pool, Program, Spawner, Stopper, Stream, run};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut arguments = std::env::args_os().skip(1);
+    let mut arguments = std::env::args_os().skip(1).peekable();
+    let spawner = match arguments.next_if(|argument| argument == "--spawner") {
+        Some(_) => Some(Arc::new(Spawner::start(Pool::default())?)),
+        None => None,
+    };
     let (Some(workspace), Some(line)) = (arguments.next(), arguments.next()) else {
-        return Err("usage: run_cell FOLDER LINE [READ_ONLY_FOLDER...]".into());
+        return Err("usage: run_cell [--spawner] FOLDER LINE [READ_ONLY_FOLDER...]".into());
     };
     let workspace = PathBuf::from(workspace);
     let spec = CellSpec {
@@ -22,6 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         read_only: arguments.map(PathBuf::from).collect(),
         spool_directory: std::env::temp_dir(),
         output_limit: 1 << 30,
+        spawner,
         ..CellSpec::default()
     };
     let command = Command {
@@ -35,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             Stream::Stderr => std::io::stderr().write_all(chunk),
         };
     })?;
-    println!("{:?}, {:?}, {:?}", outcome.exit, outcome.ended, outcome.duration);
+    println!("{:?}, {:?}, {:?}, {:?}", outcome.exit, outcome.ended, outcome.duration, outcome.origin);
     eprintln!("{}", outcome.enforcement.summary().join(" "));
     Ok(())
 }

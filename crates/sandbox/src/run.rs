@@ -50,6 +50,9 @@ pub fn run(
     let end = supervise(&cell, &mut outputs, deadline, stopper, failure, on_output)?;
     cell.process.kill();
     cell.process.end().map_err(SandboxError::io("waiting for the end of the cell"))?;
+    if let Some(spawner) = &spec.spawner {
+        spawner.refill();
+    }
     finish(&mut outputs, on_output)?;
     let [stdout, stderr] = outputs.map(|output| output.capture.finish());
     Ok(Outcome {

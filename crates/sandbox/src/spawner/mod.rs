@@ -70,6 +70,8 @@ struct Line {
     /// How many times it was asked for cells that know the mounts of now, and has not answered. What comes before it
     /// does is dropped.
     refreshing: u32,
+    /// How many cells were taken that the spawner has not been asked for again.
+    taken: u32,
 }
 
 /// A cell that waits for its request.
@@ -115,7 +117,7 @@ impl Spawner {
         let serving = Serving { line: theirs, identity, landlock, filter, waiting };
         let process =
             process::start(0, || serving.serve(shown)).map_err(SandboxError::io("starting the spawner"))?;
-        let line = Mutex::new(Line { socket, mounts, impatient: false, refreshing: 0 });
+        let line = Mutex::new(Line { socket, mounts, impatient: false, refreshing: 0, taken: 0 });
         Ok(Self { _process: process, identity, landlock, foundation, waiting, line })
     }
 
@@ -135,6 +137,12 @@ impl Spawner {
         self.waiting.saturating_add(1)
     }
 
+    /// Lets the spawner build what was taken. Called when a command has ended: while it starts, the machine has better
+    /// things to do, and building takes locks of the kernel that starting wants too.
+    pub(crate) fn refill(&self) {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner).refill();
+    }
+
     /// The next cell that waits; `None` when there is none to be had and the caller must make its own.
     pub(crate) fn take(&self) -> Option<Waiting> {
         // Whoever panicked with the lock left a socket behind that is as good as before.
@@ -146,14 +154,14 @@ impl Spawner {
         loop {
             match line.answer()? {
                 Answer::Fresh => line.refreshing = line.refreshing.saturating_sub(1),
-                Answer::Cell { .. } if line.refreshing > 0 => line.ask(serve::WANTED),
+                Answer::Cell { .. } if line.refreshing > 0 => line.taken += 1,
                 Answer::Cell { process, control } => {
-                    line.ask(serve::WANTED);
+                    line.taken += 1;
                     return Some(Waiting { process, control });
                 }
                 Answer::Failed => {
-                    // Asked again, because what was in the way may pass. Every call sees for itself until then.
-                    line.ask(serve::WANTED);
+                    // Asked for again, because what was in the way may pass. Each call sees for itself until then.
+                    line.taken += 1;
                     return None;
                 }
             }
@@ -168,6 +176,12 @@ impl Line {
             != Ok(0)
     }
 
+    fn refill(&mut self) {
+        for _ in 0..std::mem::take(&mut self.taken) {
+            self.ask(serve::WANTED);
+        }
+    }
+
     /// Asks the spawner. When it is gone this does nothing, and the answers end after those that it gave before.
     fn ask(&self, what: u8) {
         let _gone = send(&self.socket, &[what], SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
@@ -176,20 +190,25 @@ impl Line {
     /// The next answer, waited for within reason; `None` when the spawner is gone or stuck.
     fn answer(&mut self) -> Option<Answer> {
         let patience = if self.impatient { Duration::ZERO } else { PATIENCE };
+        let mut ready = self.is_readable_within(Duration::ZERO);
+        if !ready {
+            self.refill();
+            ready = self.is_readable_within(patience);
+        }
+        self.impatient = !ready;
+        if self.impatient { None } else { serve::receive(self.socket.as_fd()) }
+    }
+
+    fn is_readable_within(&self, patience: Duration) -> bool {
         let timeout = Timespec {
             tv_sec: i64::try_from(patience.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: patience.subsec_nanos().into(),
         };
-        let ready = loop {
+        loop {
             match poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&timeout)) {
                 Err(Errno::INTR) => {}
-                other => break other,
+                other => return other == Ok(1),
             }
-        };
-        self.impatient = ready != Ok(1);
-        if self.impatient {
-            return None;
         }
-        serve::receive(self.socket.as_fd())
     }
 }

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
-use sandbox::{Command, Ended, Exit, Outcome, Program, Stopper, run};
+use sandbox::{Command, Ended, Exit, Outcome, Program, Stopper};
 
+use crate::run;
 use crate::support::{
     PATIENCE, Place, marker, processes_with, run_cell, stderr, stdout, wait_for_processes_with,
 };

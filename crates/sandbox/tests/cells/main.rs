@@ -10,3 +10,5 @@ mod development;
 mod ending;
 mod files;
 mod support;
+
+use sandbox::run;

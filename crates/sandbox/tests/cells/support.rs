@@ -7,7 +7,9 @@ use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use sandbox::{CellSpec, Command, Outcome, Program, SandboxError, Stopper, run};
+use sandbox::{CellSpec, Command, Outcome, Program, SandboxError, Stopper};
+
+use crate::run;
 
 /// A limit for tests in which nothing should take long; reaching it fails them by how the command ended.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(2);

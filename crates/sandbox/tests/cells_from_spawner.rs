@@ -1,0 +1,100 @@
+//! The suite of `tests/cells` once more, in cells that waited.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+#![expect(clippy::disallowed_methods, reason = "the controls run programs outside of any cell on purpose")]
+#![expect(unsafe_code, reason = "the spawner must start before the test harness has threads")]
+
+#[path = "cells/attacks.rs"]
+mod attacks;
+#[path = "cells/development.rs"]
+mod development;
+#[path = "cells/ending.rs"]
+mod ending;
+#[path = "cells/files.rs"]
+mod files;
+#[path = "cells/support.rs"]
+mod support;
+
+use std::sync::{Arc, OnceLock};
+
+use sandbox::{CellSpec, Origin, Outcome, Pool, Program, SandboxError, Spawner};
+
+static SPAWNER: OnceLock<Arc<Spawner>> = OnceLock::new();
+
+/// Runs before `main`, so before the threads of the test harness.
+extern "C" fn start() {
+    let spawner = Spawner::start(Pool::default()).unwrap();
+    SPAWNER.set(Arc::new(spawner)).unwrap();
+}
+
+// SAFETY: the loader calls each function of this section once, before `main`, with arguments that a function of the C
+// convention may ignore. The standard library needs nothing set up for what `start` does.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static START: extern "C" fn() = start;
+
+/// Runs through the spawner, and sees to it that it did: a suite that fell back would prove nothing.
+fn run(
+    spec: &CellSpec,
+    command: &sandbox::Command,
+    deadline: Option<std::time::Duration>,
+    stopper: &sandbox::Stopper,
+    on_output: &mut dyn FnMut(sandbox::Stream, &[u8]),
+) -> Result<Outcome, SandboxError> {
+    let spec = CellSpec { spawner: SPAWNER.get().cloned(), ..spec.clone() };
+    let outcome = sandbox::run(&spec, command, deadline, stopper, on_output)?;
+    assert_eq!(outcome.origin, Origin::Spawner);
+    Ok(outcome)
+}
+
+#[test]
+fn a_second_spawner_is_refused_because_there_are_threads() {
+    assert!(matches!(Spawner::start(Pool::default()), Err(SandboxError::TooLate { threads: 2.. })));
+}
+
+#[test]
+fn a_root_that_stands_where_the_foundation_does_gets_a_cell_of_its_own() {
+    let place = support::Place::new();
+    let spec = CellSpec {
+        read_only: vec!["/opt".into(), "/var".into()],
+        spawner: SPAWNER.get().cloned(),
+        ..place.spec.clone()
+    };
+    let command = sandbox::Command {
+        program: Program::Shell("echo x > /opt/x; echo x > /var/tmp/x && cat /var/tmp/x".to_owned()),
+        working_directory: spec.workspace.clone(),
+    };
+    let outcome =
+        sandbox::run(&spec, &command, None, &sandbox::Stopper::new().unwrap(), &mut |_, _| {}).unwrap();
+    assert_eq!(outcome.origin, Origin::Made);
+    assert_eq!(support::stdout(&outcome), "x\n", "the cell's own folder lies on top of the root's");
+    assert!(support::stderr(&outcome).contains("Read-only file system"));
+}
+
+#[test]
+fn a_request_of_megabytes_arrives_whole() {
+    let place = support::Place::new();
+    let arguments: Vec<_> = ["/bin/sh", "-c", r#"echo $# "$(echo $* | cksum)""#, "sh"]
+        .into_iter()
+        .map(str::to_owned)
+        .chain((0..10).map(|number| number.to_string().repeat(100_000)))
+        .collect();
+    let expected = place.argv(&arguments.iter().map(String::as_str).collect::<Vec<_>>()).unwrap();
+    assert_eq!(support::stdout(&expected), "10 2133060811 1000010\n");
+}
+
+#[test]
+fn sixty_four_commands_at_once_all_run_in_cells_of_the_spawner() {
+    let threads: Vec<_> = (0..64)
+        .map(|number: u32| {
+            std::thread::spawn(move || {
+                let place = support::Place::new();
+                place.output(&format!("echo {number} > file; cat file; ls /proc | grep -c '^[0-9]'"))
+            })
+        })
+        .collect();
+    for (number, thread) in threads.into_iter().enumerate() {
+        let said = thread.join().unwrap();
+        assert_eq!(said.lines().next(), Some(&*number.to_string()));
+    }
+}
