@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use policy::{Denied, Policy};
-use sandbox::CellSpec;
+use sandbox::{CellSpec, Spawner};
 use tool::Place;
 
 /// What the cells of this runtime have in common, found out once by whoever composes it.
@@ -24,6 +25,8 @@ pub struct CellSetup {
     pub home_files: Vec<(PathBuf, Vec<u8>)>,
     /// Where output that outgrows memory goes.
     pub spool_directory: PathBuf,
+    /// Where waiting cells come from; without one each is made when it is needed.
+    pub spawner: Option<Arc<Spawner>>,
 }
 
 /// Bytes kept of each stream of a command, unless the profile says otherwise.
@@ -42,6 +45,7 @@ pub(crate) fn specification(setup: &CellSetup, policy: &Policy, place: &Place) -
         environment: setup.environment.clone(),
         home_files: setup.home_files.clone(),
         spool_directory: setup.spool_directory.clone(),
+        spawner: setup.spawner.clone(),
         output_limit: policy.limits().output_bytes.unwrap_or(OUTPUT_LIMIT),
         ..CellSpec::default()
     };

@@ -93,7 +93,7 @@ pub(crate) fn cell_setup(surroundings: &Surroundings, spool_directory: PathBuf) 
             search_path.push(entry);
         }
     }
-    CellSetup { read_only, masked, search_path, environment, home_files, spool_directory }
+    CellSetup { read_only, masked, search_path, environment, home_files, spool_directory, spawner: None }
 }
 
 /// Cargo's configuration may hold a registry's token; then the file is not shown.
