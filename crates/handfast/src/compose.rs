@@ -6,6 +6,7 @@ use std::sync::Arc;
 use engine::{CellSetup, DuplicateTool, Engine, Parts, Redactor, Registry};
 use jiff::Timestamp;
 use policy::{Mode, Origin, Policy, Source, Trust};
+use sandbox::Spawner;
 use store::Store;
 use tool::{AnyTool, Catalogue, CatalogueEntry, Clock, Place, SessionId};
 
@@ -32,7 +33,8 @@ pub(crate) fn registered() -> Vec<Arc<dyn AnyTool>> {
     [tools_files::tools(), tools_shell::tools(), tools_self::tools()].concat()
 }
 
-pub(crate) fn compose(global: &Global) -> Result<Composed, Failure> {
+/// Composes the runtime. A program that serves many calls has started a spawner, before anything else.
+pub(crate) fn compose(global: &Global, spawner: Option<Arc<Spawner>>) -> Result<Composed, Failure> {
     let surroundings = Surroundings::of_this_process();
     let place = Place { workspace: workspace(global, &surroundings)? };
     let state = state_folder(global, &surroundings)?;
@@ -48,7 +50,7 @@ pub(crate) fn compose(global: &Global) -> Result<Composed, Failure> {
     let registry =
         Registry::new(registered()).map_err(|DuplicateTool(name)| format!("two tools are named {name}"))?;
     let clock = Arc::new(SystemClock);
-    let cell = cell(&surroundings, &state)?;
+    let cell = cell(&surroundings, &state, spawner)?;
     let workspace = place.workspace.clone();
     let engine = Engine::new(Parts {
         place,
@@ -63,10 +65,14 @@ pub(crate) fn compose(global: &Global) -> Result<Composed, Failure> {
     Ok(Composed { engine: Arc::new(engine), store, session: new_session(), workspace })
 }
 
-fn cell(surroundings: &Surroundings, state: &Path) -> Result<CellSetup, Failure> {
+fn cell(
+    surroundings: &Surroundings,
+    state: &Path,
+    spawner: Option<Arc<Spawner>>,
+) -> Result<CellSetup, Failure> {
     let spool = state.join("spool");
     std::fs::create_dir_all(&spool)?;
-    Ok(toolchains::cell_setup(surroundings, spool))
+    Ok(toolchains::cell_setup(surroundings, spool, spawner))
 }
 
 /// The workspace: absolute, without links, an existing folder.

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use engine::CellSetup;
+use sandbox::Spawner;
 
 use crate::surroundings::Surroundings;
 
@@ -62,7 +64,11 @@ const SYSTEM_SEARCH_PATH: [&str; 6] =
 const SYSTEM: [&str; 7] = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/nix"];
 
 /// What every cell of this runtime has in common.
-pub(crate) fn cell_setup(surroundings: &Surroundings, spool_directory: PathBuf) -> CellSetup {
+pub(crate) fn cell_setup(
+    surroundings: &Surroundings,
+    spool_directory: PathBuf,
+    spawner: Option<Arc<Spawner>>,
+) -> CellSetup {
     let home = surroundings.home.as_deref();
     let mut environment: BTreeMap<OsString, OsString> = surroundings.passed_on.clone();
     // There is no network in the cell: these would wait for it, npm longer than a command may take, before they fail.
@@ -93,7 +99,7 @@ pub(crate) fn cell_setup(surroundings: &Surroundings, spool_directory: PathBuf) 
             search_path.push(entry);
         }
     }
-    CellSetup { read_only, masked, search_path, environment, home_files, spool_directory, spawner: None }
+    CellSetup { read_only, masked, search_path, environment, home_files, spool_directory, spawner }
 }
 
 /// Cargo's configuration may hold a registry's token; then the file is not shown.

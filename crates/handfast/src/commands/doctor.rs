@@ -83,7 +83,7 @@ fn state(global: &Global, surroundings: &Surroundings) -> Finding {
 /// The configuration files can be read, and the workspace opened.
 fn configuration(global: &Global) -> Finding {
     let name = "configuration".to_owned();
-    match compose(global) {
+    match compose(global, None) {
         Ok(composed) => {
             let detail = format!("workspace {}", composed.workspace.display());
             Finding { name, holds: true, detail, hint: None }

@@ -4,6 +4,8 @@ use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use sandbox::{Pool, Spawner};
+
 use super::{Failure, tokio_runtime};
 use crate::cli::Global;
 use crate::compose::compose;
@@ -11,7 +13,15 @@ use crate::report::{note, warn};
 use crate::signals::Signals;
 
 pub(super) fn run(global: &Global) -> Result<ExitCode, Failure> {
-    let composed = compose(global)?;
+    // Before anything makes a thread. Without it every command makes its own cell, which is slower and no different.
+    let spawner = match Spawner::start(Pool::default()) {
+        Ok(spawner) => Some(Arc::new(spawner)),
+        Err(error) => {
+            warn(&format!("commands will start more slowly: {error}"));
+            None
+        }
+    };
+    let composed = compose(global, spawner)?;
     let mut options = mcp::Options::new("handfast", env!("CARGO_PKG_VERSION"), composed.session.clone());
     options.title = Some("Handfast".to_owned());
     options.instructions = Some(format!(
