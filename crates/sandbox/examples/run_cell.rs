@@ -1,7 +1,7 @@
 //! Runs a shell line in a cell that shows one folder: `run_cell [--spawner] FOLDER LINE [READ_ONLY_FOLDER...]`.
 //!
-//! Prints what the command prints, then how it ended and what was in force. To look around in a cell by hand; a
-//! test kills it to see its cell die.
+//! Prints what the command prints, then how it ended and what was in force. With `-` for the line it does so for each
+//! line of standard input. To look around in a cell by hand; tests kill it to see its cells die.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "an example says what it found")]
 
@@ -21,20 +21,27 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (Some(workspace), Some(line)) = (arguments.next(), arguments.next()) else {
         return Err("usage: run_cell [--spawner] FOLDER LINE [READ_ONLY_FOLDER...]".into());
     };
-    let workspace = PathBuf::from(workspace);
     let spec = CellSpec {
-        workspace: workspace.clone(),
+        workspace: PathBuf::from(workspace),
         read_only: arguments.map(PathBuf::from).collect(),
         spool_directory: std::env::temp_dir(),
         output_limit: 1 << 30,
         spawner,
         ..CellSpec::default()
     };
-    let command = Command {
-        program: Program::Shell(line.into_string().map_err(|_| "the line is not UTF-8")?),
-        working_directory: workspace,
-    };
-    let outcome = run(&spec, &command, None, &Stopper::new()?, &mut |stream, chunk| {
+    let line = line.into_string().map_err(|_| "the line is not UTF-8")?;
+    if line != "-" {
+        return one(&spec, line);
+    }
+    for line in std::io::stdin().lines() {
+        one(&spec, line?)?;
+    }
+    Ok(())
+}
+
+fn one(spec: &CellSpec, line: String) -> Result<(), Box<dyn Error>> {
+    let command = Command { program: Program::Shell(line), working_directory: spec.workspace.clone() };
+    let outcome = run(spec, &command, None, &Stopper::new()?, &mut |stream, chunk| {
         // A closed pipe of this example is no reason to disturb the command.
         let _closed = match stream {
             Stream::Stdout => std::io::stdout().write_all(chunk),
