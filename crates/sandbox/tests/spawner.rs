@@ -230,7 +230,8 @@ fn cells_that_are_killed_while_they_wait_are_replaced() {
     assert_eq!(program.origin(), "Spawner");
     kill(&program.cells(WAITING)[..1]);
     assert_eq!(program.origin(), "Spawner");
-    kill(&program.cells(WAITING));
+    // The last one may still be being built: if that fails, a call makes its own.
+    kill(&program.cells(WAITING)[..WAITING - 1]);
     assert_eq!(program.origin(), "Spawner");
     program.cells(WAITING);
     program.end();
