@@ -63,25 +63,23 @@ fn main() -> Result<(), Box<dyn Error>> {
             println!("    {origin} {cell:?}, {more:?} more, ratio {ratio:.2}");
         }
     }
-    for (pid, private_dirty, resident) in waiting_cells()? {
-        println!("waiting cell {pid}: {private_dirty} KiB private dirty, {resident} KiB resident");
+    for line in waiting_cells()? {
+        println!("{line}");
     }
     Ok(())
 }
 
-/// The id, private dirty and resident memory (KiB) of each cell that waits: the children of the spawner.
-fn waiting_cells() -> Result<Vec<(String, u64, u64)>, Box<dyn Error>> {
+/// What each waiting cell, a child of the spawner, holds of memory, in KiB.
+fn waiting_cells() -> Result<Vec<String>, Box<dyn Error>> {
     let spawner = fs::read_to_string("/proc/thread-self/children")?;
     let spawner = spawner.trim();
     let cells = fs::read_to_string(format!("/proc/{spawner}/task/{spawner}/children"))?;
     let mut found = Vec::new();
     for pid in cells.split_whitespace() {
         let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
-        let field = |name: &str| {
-            let line = rollup.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
-            line.trim().trim_end_matches(" kB").parse().unwrap_or_default()
-        };
-        found.push((pid.to_owned(), field("Private_Dirty:"), field("Rss:")));
+        let fields =
+            rollup.lines().filter(|line| line.starts_with("Private_Dirty:") || line.starts_with("Rss:"));
+        found.push(format!("waiting cell {pid}: {}", fields.collect::<Vec<_>>().join(", ")));
     }
     Ok(found)
 }
