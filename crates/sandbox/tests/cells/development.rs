@@ -89,7 +89,10 @@ with multiprocessing.Pool(2) as pool:
     print(pool.map(abs, [-1, -2]))
 leader, follower = pty.openpty()
 os.write(follower, b"typed\n")
-print(os.isatty(follower), os.read(leader, 100))
+typed = b""
+while not typed.endswith(b"\n"):
+    typed += os.read(leader, 100)
+print(os.isatty(follower), typed)
 server = socket.create_server(("127.0.0.1", 0))
 threading.Thread(target=lambda: server.accept()[0].sendall(b"tcp")).start()
 print(socket.create_connection(server.getsockname()).recv(10))
