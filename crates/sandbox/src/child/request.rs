@@ -285,3 +285,80 @@ impl<'a> Decoder<'a> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn encoded() -> Vec<u8> {
+        let at = || Place::new(Path::new("/a/b")).unwrap();
+        let mount = |source| {
+            let attributes = MountAttrFlags::MOUNT_ATTR_RDONLY;
+            let (required, make_point) = (true, false);
+            Step::Mount(Mount {
+                source,
+                at: at(),
+                kind: Kind::Folder,
+                attributes,
+                required,
+                make_point,
+                tree: -1,
+            })
+        };
+        let steps = [
+            mount(Source::Host(c"/h".to_owned())),
+            mount(Source::Handed(71)),
+            mount(Source::Inside(c"/i".to_owned())),
+            mount(Source::Memory { size: c"1m".to_owned(), mode: c"0755".to_owned() }),
+            mount(Source::Processes),
+            mount(Source::Terminals),
+            Step::Link { at: at(), text: c"t".to_owned() },
+            Step::File { at: at(), content: b"x\0y".to_vec(), mode: 0o600 },
+            Step::Folder { at: at(), mode: 0o755 },
+            Step::Seal { at: at() },
+            Step::Setting { at: at(), value: c"0".to_owned() },
+        ];
+        let strings = || StringArray::new(vec![c"one".to_owned(), c"".to_owned()]);
+        let start = Start {
+            working_directory: c"/w".to_owned(),
+            candidates: vec![c"/bin/x".to_owned()],
+            arguments: strings(),
+            environment: strings(),
+        };
+        encode(&steps, &[(c"/r".to_owned(), 7)], &start, &[70, 71])
+    }
+
+    fn null() -> OwnedFd {
+        std::fs::File::open("/dev/null").unwrap().into()
+    }
+
+    #[test]
+    fn a_request_that_was_decoded_says_what_was_encoded() {
+        let descriptors: Vec<_> = (0..4).map(|_| null()).collect();
+        let numbers: Vec<_> = descriptors.iter().map(std::os::fd::AsRawFd::as_raw_fd).collect();
+        let request = Request::decode(&encoded(), descriptors).unwrap();
+        let Request { steps, rules, start, stdout, stderr } = request;
+        assert_eq!([stdout, stderr], numbers[..2]);
+        let handed = |step: &Step| match step {
+            Step::Mount(Mount { source: Source::Handed(tree), .. }) => Some(*tree),
+            _ => None,
+        };
+        assert_eq!(
+            steps.iter().find_map(handed),
+            Some(numbers[3]),
+            "the second tree is the fourth descriptor"
+        );
+        // With the tree under its old number the bytes are the same again.
+        assert_eq!(encode(&steps, &rules, &start, &numbers[2..]), encoded());
+    }
+
+    #[test]
+    fn a_request_that_is_cut_short_or_goes_on_is_refused() {
+        let whole = encoded();
+        let decode = |bytes: &[u8]| Request::decode(bytes, (0..4).map(|_| null()).collect());
+        assert!(decode(&whole).is_some());
+        assert!((0..whole.len()).all(|length| decode(&whole[..length]).is_none()));
+        assert!(decode(&[&whole[..], b"x"].concat()).is_none());
+        assert!(Request::decode(&whole, (0..3).map(|_| null()).collect()).is_none(), "a tree is missing");
+    }
+}
