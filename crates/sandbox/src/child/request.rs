@@ -7,7 +7,7 @@
 use std::ffi::{CStr, CString, OsStr};
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{BorrowedFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{BorrowedFd, IntoRawFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -52,9 +52,7 @@ pub(crate) fn encode(steps: &[Step], rules: &[(CString, u64)], start: &Start, tr
 }
 
 impl Request {
-    fn decode(bytes: &[u8], descriptors: Vec<OwnedFd>) -> Option<Self> {
-        // From here on the descriptors are numbers, as in every blueprint. The process ends if this fails.
-        let descriptors: Vec<RawFd> = descriptors.into_iter().map(IntoRawFd::into_raw_fd).collect();
+    fn decode(bytes: &[u8], descriptors: &[RawFd]) -> Option<Self> {
         let (&[stdout, stderr], trees) = descriptors.split_first_chunk::<2>()?;
         let mut bytes = Decoder(bytes);
         let steps = bytes.list(|bytes| bytes.step(trees))?;
@@ -111,13 +109,15 @@ pub(super) fn receive(control: BorrowedFd<'_>) -> Result<Option<Request>, Errno>
     }) else {
         return Ok(None);
     };
-    let descriptors: Vec<OwnedFd> = ancillary
+    // From here on the descriptors are numbers, as in every blueprint. The process ends if this fails.
+    let descriptors: Vec<RawFd> = ancillary
         .drain()
         .filter_map(|message| match message {
             RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
             _ => None,
         })
         .flatten()
+        .map(IntoRawFd::into_raw_fd)
         .collect();
     let length = usize::try_from(u64::from_ne_bytes(length)).map_err(|_| Errno::PROTO)?;
     request.truncate(received);
@@ -130,7 +130,7 @@ pub(super) fn receive(control: BorrowedFd<'_>) -> Result<Option<Request>, Errno>
             Err(errno) => return Err(errno),
         }
     }
-    Request::decode(&request, descriptors).map(Some).ok_or(Errno::PROTO)
+    Request::decode(&request, &descriptors).map(Some).ok_or(Errno::PROTO)
 }
 
 fn ancillary_space() -> usize {
@@ -328,37 +328,27 @@ mod tests {
         encode(&steps, &[(c"/r".to_owned(), 7)], &start, &[70, 71])
     }
 
-    fn null() -> OwnedFd {
-        std::fs::File::open("/dev/null").unwrap().into()
-    }
-
     #[test]
     fn a_request_that_was_decoded_says_what_was_encoded() {
-        let descriptors: Vec<_> = (0..4).map(|_| null()).collect();
-        let numbers: Vec<_> = descriptors.iter().map(std::os::fd::AsRawFd::as_raw_fd).collect();
-        let request = Request::decode(&encoded(), descriptors).unwrap();
+        let request = Request::decode(&encoded(), &[5, 6, 7, 8]).unwrap();
         let Request { steps, rules, start, stdout, stderr } = request;
-        assert_eq!([stdout, stderr], numbers[..2]);
+        assert_eq!([stdout, stderr], [5, 6]);
         let handed = |step: &Step| match step {
             Step::Mount(Mount { source: Source::Handed(tree), .. }) => Some(*tree),
             _ => None,
         };
-        assert_eq!(
-            steps.iter().find_map(handed),
-            Some(numbers[3]),
-            "the second tree is the fourth descriptor"
-        );
+        assert_eq!(steps.iter().find_map(handed), Some(8), "the second tree is the fourth descriptor");
         // With the tree under its old number the bytes are the same again.
-        assert_eq!(encode(&steps, &rules, &start, &numbers[2..]), encoded());
+        assert_eq!(encode(&steps, &rules, &start, &[7, 8]), encoded());
     }
 
     #[test]
     fn a_request_that_is_cut_short_or_goes_on_is_refused() {
         let whole = encoded();
-        let decode = |bytes: &[u8]| Request::decode(bytes, (0..4).map(|_| null()).collect());
+        let decode = |bytes: &[u8]| Request::decode(bytes, &[5, 6, 7, 8]);
         assert!(decode(&whole).is_some());
         assert!((0..whole.len()).all(|length| decode(&whole[..length]).is_none()));
         assert!(decode(&[&whole[..], b"x"].concat()).is_none());
-        assert!(Request::decode(&whole, (0..3).map(|_| null()).collect()).is_none(), "a tree is missing");
+        assert!(Request::decode(&whole, &[5, 6, 7]).is_none(), "a tree is missing");
     }
 }
