@@ -33,7 +33,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// How many cells are kept waiting.
 #[derive(Clone, Copy, Debug)]
 pub struct Pool {
-    /// The number of waiting cells; at least one is kept. Each costs about 150 KB, most of it in the kernel.
+    /// The number of waiting cells; at least one is kept. Each holds about 50 KB of its own, and about 250 KB in
+    /// the kernel, most of it for the network namespace (measured on Linux 6.18).
     pub waiting: u8,
 }
 
