@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use policy::{Decision, Line, Part};
+use policy::{Decision, Part};
 use serde_json::Value;
 use tool::{
     CallId, CallResult, EffectState, Held, KeptOutput, Level, Meta, Outcome, Place, Progress, SessionId,
@@ -123,9 +123,7 @@ impl Call {
             redactor.text(&line).unwrap_or(line)
         };
         let effects: Vec<String> = self.effects.iter().map(shown).collect();
-        // What cannot be taken back and what looks dangerous is asked about every single time.
-        let once_only = decision.level == Level::Critical || decision.line == Line::Dangerous;
-        let session_covers = (!once_only)
+        let session_covers = (!decision.asks_every_time())
             .then(|| format!("`{}` again with exactly these effects: {}", self.tool, effects.join("; ")));
         Approval {
             id: format!("a{}", self.id),

@@ -98,7 +98,7 @@ pub enum Line {
     AskAlways,
     /// 5: a command that could hide a denied one.
     Uncertain,
-    /// 6: a path or a host that is not listed.
+    /// 6: a path or a host that is not listed, or a file through which a later program would run code.
     Unlisted,
     /// 7: only reads, read-only or listed commands, and writes to listed paths.
     Allowed,
@@ -106,6 +106,16 @@ pub enum Line {
     Undoable,
     /// 9: the table of modes and levels.
     Table,
+}
+
+impl Decision {
+    /// Whether a yes can only be for this one call: what cannot be taken back, what looks dangerous, and what a later program
+    /// would run.
+    pub fn asks_every_time(&self) -> bool {
+        self.level == Level::Critical
+            || self.line == Line::Dangerous
+            || self.rule.key == crate::judge::AUTO_RUN
+    }
 }
 
 impl Line {

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use tool::{Access, CommandLine, Effect};
 
+use crate::auto_run::{AutoRun, Entry, auto_run};
 use crate::command::{Operand, Reached, Surroundings, dangerous, reads_only};
 use crate::host::normal_host;
 use crate::path::Spot;
@@ -137,7 +138,38 @@ impl Policy {
                 });
             }
         }
+        if access == Access::Write && !removes {
+            for path in std::iter::once(path).chain(real) {
+                if let Some(cause) = self.runs_later(path) {
+                    // Also where the path is listed: an entry that lists a folder was not written with this in mind.
+                    judgement.unlisted.get_or_insert(cause);
+                    judgement.changes_only_the_workspace = false;
+                }
+            }
+        }
         judgement
+    }
+
+    /// Why writing the path is asked about by itself: a later program would run code through it.
+    fn runs_later(&self, path: &Path) -> Option<Cause> {
+        let root = self.roots.iter().map(|root| &root.path).filter(|root| path.starts_with(root));
+        let relative = path.strip_prefix(root.max_by_key(|root| root.components().count())?).ok()?;
+        let nowhere = |_: &Path| false;
+        let found = auto_run(relative, Entry::File, &nowhere)
+            .or_else(|| auto_run(relative, Entry::Tree, &nowhere))?;
+        let why = match found {
+            AutoRun::Any(why) => why,
+            AutoRun::GitConfig => "git runs what it names",
+            AutoRun::GitPointer => "it leads git to a repository",
+        };
+        Some(Cause {
+            rule: self.setting(AUTO_RUN, "(built in)", Origin::BuiltIn),
+            reason: format!(
+                "{} is a file through which a later program would run code: {why}",
+                path.display()
+            ),
+            hint: Some("a human has to approve it; no mode and no list lets it pass".to_owned()),
+        })
     }
 
     /// A rule against removing or moving the path: what must not be read must not be carried elsewhere either, and what is
@@ -381,6 +413,9 @@ impl Policy {
         Rule { key, entry: entry.to_owned(), profile: self.profile.clone(), origin }
     }
 }
+
+/// The key that a decision names for a file through which a later program would run code.
+pub(crate) const AUTO_RUN: &str = "auto_run";
 
 /// Folders that every cell shows, read-only or its own (design: what counts as readable for commands).
 const SYSTEM_FOLDERS: [&str; 12] =

@@ -5,6 +5,7 @@
 //! Reading the files is the caller's, holding the rules against races is the guard's, and the boundary is the sandbox: a
 //! mistake here costs a question too few, never the sandbox.
 
+mod auto_run;
 mod command;
 mod decide;
 mod decision;
@@ -18,6 +19,7 @@ mod profile;
 mod rule;
 mod spell;
 
+pub use auto_run::{AutoRun, Entry, auto_run, git_config_change, git_pointer_change};
 pub use command::{Parsed, SimpleCommand, Word, parse};
 pub use decision::{Decision, Line, Part, Request, Verdict};
 pub use error::PolicyError;

@@ -74,6 +74,31 @@ fn line_1_protects_handfasts_own_files_from_every_write() {
 }
 
 #[test]
+fn line_6_asks_about_files_that_a_later_program_would_run_whatever_lists_and_modes_say() {
+    let policy = normal(r#"{"allowed_write_paths": [".", ".envrc"]}"#, Mode::FullAuto);
+    for effect in
+        [write(".envrc"), write("sub/.git/hooks/pre-commit"), write(".git/config"), write(".vscode")]
+    {
+        let decision = decide(&policy, Level::Moderate, effect.clone());
+        assert_eq!(short(&decision), "check 6", "{effect:?}");
+        assert!(decision.asks_every_time() && decision.rule.key == "auto_run", "{decision:?}");
+    }
+    for effect in [write(".git/index"), write("envrc"), delete(".git/hooks/pre-commit"), read(".envrc")] {
+        let decision = decide(&policy, Level::Moderate, effect.clone());
+        assert_eq!(decision.verdict, Verdict::Pass, "{effect:?}");
+    }
+    let parts = [Part { effect: write("a"), real: Some("/w/project/.git/hooks/x".into()) }];
+    let request = Request {
+        tool: "file_write",
+        level: Level::Moderate,
+        parts: &parts,
+        undoable_in_force: true,
+        background: false,
+    };
+    assert_eq!(short(&policy.decide(&request)), "check 6");
+}
+
+#[test]
 fn line_1_judges_where_a_path_really_leads() {
     let policy = normal("{}", Mode::FullAuto);
     let ask = |effect: Effect, real: Option<&str>| {
