@@ -5,8 +5,8 @@ use jiff::Timestamp;
 use policy::{Decision, Part};
 use serde_json::Value;
 use tool::{
-    CallId, CallResult, EffectState, Held, KeptOutput, Level, Meta, Outcome, Place, Progress, SessionId,
-    Stop, ToolError,
+    CallId, CallResult, Changes, EffectState, Held, KeptOutput, Level, Meta, Outcome, Place, Progress,
+    SessionId, Stop, ToolError,
 };
 
 use crate::redact::Redactor;
@@ -36,6 +36,7 @@ pub(crate) struct Call {
     pub(crate) approved_by: Option<String>,
     pub(crate) intent_recorded: bool,
     pub(crate) sandbox: Option<Vec<String>>,
+    pub(crate) changes: Option<Changes>,
     pub(crate) cached: bool,
     pub(crate) truncated: bool,
     pub(crate) outputs: Vec<KeptOutput>,
@@ -68,6 +69,7 @@ impl Call {
             approved_by: None,
             intent_recorded: false,
             sandbox: None,
+            changes: None,
             cached: false,
             truncated: false,
             outputs: Vec::new(),
@@ -149,6 +151,7 @@ impl Call {
         }
         meta.approved_by = self.approved_by;
         meta.sandbox = self.sandbox;
+        meta.changes = self.changes;
         meta.truncated = self.truncated;
         meta.output_ref = self.outputs.first().map(|kept| kept.output_ref.clone());
         meta.outputs = self.outputs;

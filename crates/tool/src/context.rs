@@ -1,6 +1,7 @@
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::fs::File;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -29,6 +30,7 @@ pub struct Context {
     wholes: Mutex<Vec<Whole>>,
     enforced: Mutex<Option<Vec<String>>>,
     warnings: Mutex<Vec<String>>,
+    discard: AtomicBool,
 }
 
 /// A text that did not fit into memory, whole, in a file.
@@ -64,6 +66,7 @@ impl Context {
             wholes: Mutex::default(),
             enforced: Mutex::default(),
             warnings: Mutex::default(),
+            discard: AtomicBool::new(false),
         }
     }
 
@@ -93,6 +96,16 @@ impl Context {
     /// What was said so, for the layer that hands it on.
     pub fn take_warnings(&self) -> Vec<String> {
         std::mem::take(&mut self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Says that what the call changed in its snapshot of the workspace is not wanted. Without a snapshot this is without effect.
+    pub fn discard_changes(&self) {
+        self.discard.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether that was said.
+    pub fn changes_are_discarded(&self) -> bool {
+        self.discard.load(Ordering::SeqCst)
     }
 
     /// Keeps the whole of a text whose shortened form stands in `field` of the output.

@@ -25,7 +25,7 @@ pub use error::{Code, EffectState, Retry, ToolError};
 pub use id::{CallId, SessionId};
 pub use level::Level;
 pub use place::Place;
-pub use result::{CallResult, Held, KeptOutput, Meta, Outcome};
+pub use result::{CallResult, Changes, ChangesState, Held, KeptOutput, Meta, Outcome};
 pub use schema::{schema_of_input, schema_of_output, subset_violations};
 pub use spec::{Class, Example, Lane, Presentation, Spec, TextCap, Timeout};
 pub use stop::{Stop, StopReason};

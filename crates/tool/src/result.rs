@@ -58,6 +58,9 @@ pub struct Meta {
     /// What the cell really enforced, where one was used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<Vec<String>>,
+    /// What became of the changes that a command made to its snapshot of the workspace; absent where there were none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changes: Option<Changes>,
     /// What undoes the call, where something changed that can be undone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checkpoint: Option<String>,
@@ -90,6 +93,7 @@ impl Meta {
             rule: None,
             approved_by: None,
             sandbox: None,
+            changes: None,
             checkpoint: None,
             truncated: false,
             output_ref: None,
@@ -98,6 +102,30 @@ impl Meta {
             warnings: Vec::new(),
         }
     }
+}
+
+/// What became of the changes that a command made to its snapshot of the workspace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Changes {
+    /// What became of them.
+    pub state: ChangesState,
+    /// How many files, folders and links they are.
+    pub paths: u64,
+    /// What `handfast changes` takes, where they were kept aside.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+}
+
+/// What became of changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChangesState {
+    /// They are in the workspace, all of them.
+    Committed,
+    /// They are gone, and the workspace is as it was.
+    Discarded,
+    /// They lie aside, and the workspace is as it was.
+    Kept,
 }
 
 /// The whole of one shortened text.

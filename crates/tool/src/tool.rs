@@ -52,12 +52,22 @@ pub struct Plan {
     pub effects: Vec<Effect>,
     /// The level, where the arguments change it.
     pub level: Option<Level>,
+    /// Whether the call may run on a snapshot of the workspace, whose changes are swapped in as a whole when it has ended:
+    /// it runs a command that ends with it, and the command changes the workspace in no other way.
+    pub on_snapshot: bool,
 }
 
 impl Plan {
     /// A plan at the tool's own level.
     pub fn of(effects: Vec<Effect>) -> Self {
-        Self { effects, level: None }
+        Self { effects, level: None, on_snapshot: false }
+    }
+
+    /// The same plan, run on a snapshot of the workspace where one can be had.
+    #[must_use]
+    pub fn on_snapshot(mut self) -> Self {
+        self.on_snapshot = true;
+        self
     }
 }
 

@@ -24,6 +24,19 @@ pub struct Args {
     /// Seconds until it is killed, default 30, at most 3600.
     #[schemars(range(min = 1, max = 3600))]
     timeout: Option<u64>,
+    /// What becomes of its changes when it is killed, default keep.
+    #[serde(default)]
+    on_timeout: OnTimeout,
+}
+
+/// What becomes of the changes of a command that is killed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+enum OnTimeout {
+    #[default]
+    Keep,
+    Discard,
 }
 
 /// What came out.
@@ -82,7 +95,8 @@ impl Tool for ShellExecute {
             Some(directory) => place.resolve("working_directory", directory)?,
             None => place.workspace.clone(),
         };
-        Ok(Plan::of(vec![Effect::Run { command: CommandLine::Shell(args.command.clone()), directory }]))
+        let run = Effect::Run { command: CommandLine::Shell(args.command.clone()), directory };
+        Ok(Plan::of(vec![run]).on_snapshot())
     }
 
     fn timeout(&self, args: &Args) -> Option<Duration> {
@@ -112,6 +126,9 @@ impl Tool for ShellExecute {
         let outcome = sandbox::run(&cell, &command, None, &stopper, &mut report).map_err(failed)?;
 
         context.report_enforced(outcome.enforcement.summary());
+        if outcome.ended != Ended::Finished && args.on_timeout == OnTimeout::Discard {
+            context.discard_changes();
+        }
         let exit_code = match outcome.exit {
             Exit::Code(code) => Some(code),
             Exit::Signal(signal) => Some(128 + signal),

@@ -158,19 +158,17 @@ fn in_repository(names: &[String], entry: Entry) -> Option<AutoRun> {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     match *names.as_slice() {
         // `.git` as a file tells where the repository is; as a folder that is moved here it brings everything along.
-        [] => Some(if entry == Entry::File { AutoRun::GitPointer } else { HOOK }),
-        // Examples that git does not run.
-        ["hooks", name] if name.ends_with(".sample") => None,
-        ["hooks", ..] => Some(HOOK),
-        ["config" | "config.worktree"] => Some(AutoRun::GitConfig),
-        ["commondir" | "gitdir"] => Some(AutoRun::GitPointer),
-        ["worktrees", _, "config" | "config.worktree"] => Some(AutoRun::GitConfig),
-        ["worktrees", _, "commondir"] => Some(AutoRun::GitPointer),
+        [] if entry == Entry::Tree => Some(HOOK),
+        [] | ["commondir" | "gitdir"] | ["worktrees", _, "commondir"] | ["modules", .., "commondir"] => {
+            Some(AutoRun::GitPointer)
+        }
+        ["config" | "config.worktree"]
+        | ["worktrees", _, "config" | "config.worktree"]
         // A submodule's repository, whose name may itself hold slashes.
-        ["modules", .., "config" | "config.worktree"] => Some(AutoRun::GitConfig),
-        ["modules", .., "commondir"] => Some(AutoRun::GitPointer),
-        ["modules", .., "hooks", name] if name.ends_with(".sample") => None,
-        ["modules", .., "hooks", _] => Some(HOOK),
+        | ["modules", .., "config" | "config.worktree"] => Some(AutoRun::GitConfig),
+        // Examples that git does not run.
+        ["hooks", name] | ["modules", .., "hooks", name] if name.ends_with(".sample") => None,
+        ["hooks", ..] | ["modules", .., "hooks", _] => Some(HOOK),
         ["modules" | "worktrees", ..] if entry == Entry::Tree => Some(HOOK),
         _ => None,
     }
