@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::command::{Failure, Result, capture, read};
 
-/// Folders that hold nothing written by hand, at any depth.
+/// Folders that hold nothing written by hand, at any depth; `.git` is a file in a worktree.
 const NOT_OURS: [&str; 5] = [".git", "target", "node_modules", ".venv", "__pycache__"];
 
 /// The checkout that this build of xtask belongs to.
@@ -76,11 +76,12 @@ impl Repository {
             let entry = entry.map_err(failed)?;
             let kind = entry.file_type().map_err(failed)?;
             let path = entry.path();
+            let not_ours = NOT_OURS.iter().any(|name| entry.file_name() == *name);
             if kind.is_dir() {
-                if !NOT_OURS.iter().any(|name| entry.file_name() == *name) {
+                if !not_ours {
                     self.walk(&path, files)?;
                 }
-            } else if kind.is_file() {
+            } else if kind.is_file() && !not_ours {
                 let bytes = std::fs::read(&path)
                     .map_err(|error| Failure(format!("cannot read {}: {error}", path.display())))?;
                 let relative = path.strip_prefix(&self.root).unwrap_or(&path).to_string_lossy().into_owned();
