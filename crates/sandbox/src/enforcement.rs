@@ -1,5 +1,7 @@
 //! What was really in force around a command, as facts for its result.
 
+use std::path::PathBuf;
+
 use serde::Serialize;
 
 /// What was in force. Setting up a cell fails as a whole when one part of it does, so what is named here was done.
@@ -13,8 +15,25 @@ pub struct Enforcement {
     pub seccomp: bool,
     /// Whose rights the command had on the host.
     pub user: UserMapping,
+    /// Where changes of the workspace went.
+    pub workspace: WorkspaceChanges,
+    /// With an overlay: what the command could write to and yet was no part of it, such as further roots and what is
+    /// mounted below the workspace.
+    pub direct: Vec<PathBuf>,
     /// What the kernel did not offer, and so was not in force.
     pub missing: Vec<String>,
+}
+
+/// Where changes go that a command makes in the workspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WorkspaceChanges {
+    /// Into the workspace, at once.
+    Direct,
+    /// Into the upper folder of an overlay. The workspace is not touched.
+    Overlay,
+    /// Nowhere: the workspace is read-only.
+    ReadOnly,
 }
 
 /// Whose rights a command has on the host.
@@ -45,6 +64,12 @@ impl Enforcement {
             UserMapping::Own => "user:own".to_owned(),
             UserMapping::IdMapped => "user:id_mapped".to_owned(),
         });
+        words.push(match self.workspace {
+            WorkspaceChanges::Direct => "workspace:direct".to_owned(),
+            WorkspaceChanges::Overlay => "workspace:overlay".to_owned(),
+            WorkspaceChanges::ReadOnly => "workspace:read_only".to_owned(),
+        });
+        words.extend(self.direct.iter().map(|path| format!("direct:{}", path.display())));
         words.extend(self.missing.iter().map(|what| format!("missing:{what}")));
         words
     }

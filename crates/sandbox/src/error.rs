@@ -26,6 +26,19 @@ pub enum SandboxError {
         /// Why it cannot.
         reason: String,
     },
+    /// Changes of `{}` cannot be kept apart from it: {reason}.
+    ///
+    /// Without the overlay the same command can run, and writes to the workspace directly.
+    #[error("changes of `{}` cannot be kept apart from it: {reason}", workspace.display())]
+    Overlay {
+        /// The workspace.
+        workspace: PathBuf,
+        /// Why not.
+        reason: String,
+        /// What the kernel said.
+        #[source]
+        source: io::Error,
+    },
     /// The cell's {field} is not valid: {reason}.
     #[error("the cell's {field} is not valid: {reason}")]
     Invalid {

@@ -17,6 +17,7 @@ use rustix::mount::{MountAttrFlags, OpenTreeFlags, open_tree};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{getegid, geteuid};
 
+use crate::child::blueprint::INNER_ID;
 use crate::enforcement::UserMapping;
 use crate::error::SandboxError;
 use crate::hint::unavailable;
@@ -29,12 +30,24 @@ use crate::{child, sys};
 /// containers have.
 const UNPRIVILEGED: u32 = 65533;
 
+/// Where the owners of files that belong to somebody else begin to be seen in the roots of a root's cell: the owner 0
+/// as this one, 1 as the next, and so on.
+///
+/// The upper half of all ids, which nobody uses. The cell knows these ids, so that the kernel can note the owner
+/// when such a file is copied within an overlay; and as they are nobody's on the host, that gives no right over
+/// anything but the roots.
+const FOREIGN: u32 = 1 << 31;
+/// How many such ids there are: the last is the highest id that the kernel has.
+const FOREIGN_COUNT: u32 = u32::MAX - FOREIGN;
+
 /// Who a command is on the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub(crate) mapping: UserMapping,
     pub(crate) user: u32,
     pub(crate) group: u32,
+    /// Whether the ids from [`FOREIGN`] on are there to be used.
+    foreign: bool,
 }
 
 impl Identity {
@@ -42,10 +55,35 @@ impl Identity {
     pub(crate) fn of_this_process() -> Result<Self, SandboxError> {
         let (user, group) = (geteuid().as_raw(), getegid().as_raw());
         // Root of a user namespace that has no id to spare is an ordinary user outside of it.
-        if user == 0 && ids_of_this_namespace()?.contains(UNPRIVILEGED) {
-            return Ok(Self { mapping: UserMapping::IdMapped, user: UNPRIVILEGED, group: UNPRIVILEGED });
+        if user == 0 {
+            let ids = ids_of_this_namespace()?;
+            if ids.contains(UNPRIVILEGED) {
+                let foreign = ids.contains(u32::MAX - 1);
+                let (user, group) = (UNPRIVILEGED, UNPRIVILEGED);
+                return Ok(Self { mapping: UserMapping::IdMapped, user, group, foreign });
+            }
         }
-        Ok(Self { mapping: UserMapping::Own, user, group })
+        Ok(Self { mapping: UserMapping::Own, user, group, foreign: false })
+    }
+
+    /// The lines of the map with which the cell knows `id`, its user or group on the host, as its own.
+    pub(crate) fn map(self, id: u32) -> String {
+        let mut lines = format!("{INNER_ID} {id} 1\n");
+        if self.foreign {
+            // Everybody else is seen under the number on disk. The one whose number is taken gets that of the host's
+            // id for commands, who owns nothing. Five lines in all, which the kernel keeps in its smallest table.
+            let after = UNPRIVILEGED + 1;
+            let segments = [
+                (0, 0, INNER_ID),
+                (INNER_ID + 1, INNER_ID + 1, UNPRIVILEGED - INNER_ID - 1),
+                (UNPRIVILEGED, INNER_ID, 1),
+                (after, after, FOREIGN_COUNT - after),
+            ];
+            for (seen, on_disk, count) in segments {
+                lines.extend([format!("{seen} {} {count}\n", FOREIGN + on_disk)]);
+            }
+        }
+        lines
     }
 }
 
@@ -85,6 +123,7 @@ pub(crate) fn mapped_tree(
     let owners = owners_namespace(Owners {
         user: (metadata.uid(), identity.user),
         group: (metadata.gid(), identity.group),
+        foreign: identity.foreign,
     })?;
     let take = |recursive: bool| -> Result<OwnedFd, Errno> {
         let mut flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
@@ -122,6 +161,7 @@ fn refused(path: &Path, errno: Errno) -> SandboxError {
 struct Owners {
     user: (u32, u32),
     group: (u32, u32),
+    foreign: bool,
 }
 
 /// A user namespace with the mapping, which is all that an id-mapped mount wants of it.
@@ -151,9 +191,8 @@ fn make_owners_namespace(owners: Owners) -> Result<OwnedFd, SandboxError> {
     let process = process::start(libc::CLONE_NEWUSER, || child::outlive_nobody(&there))
         .map_err(|errno| unavailable("user namespaces", errno))?;
     drop(there);
-    let everything = ids_of_this_namespace()?.contains(u32::MAX - 1);
-    write_map(process.pid(), "uid_map", &extents(owners.user, everything))
-        .and_then(|()| write_map(process.pid(), "gid_map", &extents(owners.group, everything)))
+    write_map(process.pid(), "uid_map", &extents(owners.user, owners.foreign))
+        .and_then(|()| write_map(process.pid(), "gid_map", &extents(owners.group, owners.foreign)))
         .map_err(|source| SandboxError::Io { doing: "mapping owners", source })?;
     let namespace = fs::File::open(format!("/proc/{}/ns/user", process.pid()))
         .map_err(|source| SandboxError::Io { doing: "opening a user namespace", source })?;
@@ -162,17 +201,15 @@ fn make_owners_namespace(owners: Owners) -> Result<OwnedFd, SandboxError> {
     Ok(namespace.into())
 }
 
-/// The lines of a map in which `owner` on disk is seen as `seen`. Where this namespace has `everything`, all other
-/// ids are seen as they are, so that what belongs to somebody else but is open to all stays usable.
-fn extents((owner, seen): (u32, u32), everything: bool) -> String {
+/// The lines of a map in which `owner` on disk is seen as `seen`, and with `foreign` all others as ids from
+/// [`FOREIGN`] on, so that what belongs to somebody else but is open to all stays usable.
+fn extents((owner, seen): (u32, u32), foreign: bool) -> String {
     let mut lines = format!("{owner} {seen} 1\n");
-    if everything {
-        // On disk `seen` itself has no place to be seen at, unless it is the owner.
-        let (low, high) = (owner.min(seen), owner.max(seen));
-        let between = low.saturating_add(1);
-        let segments = [(0, low), (between, high.saturating_sub(between)), (high + 1, u32::MAX - high - 1)];
+    if foreign {
+        let after = owner.saturating_add(1);
+        let segments = [(0, owner.min(FOREIGN_COUNT)), (after, FOREIGN_COUNT.saturating_sub(after))];
         for (first, count) in segments.into_iter().filter(|&(_, count)| count > 0) {
-            lines.extend([format!("{first} {first} {count}\n")]);
+            lines.extend([format!("{first} {} {count}\n", FOREIGN + first)]);
         }
     }
     lines
@@ -183,18 +220,37 @@ mod tests {
     use super::*;
 
     #[test]
-    fn extents_map_the_owner_and_leave_the_others() {
-        assert_eq!(extents((0, 65533), true), "0 65533 1\n1 1 65532\n65534 65534 4294901761\n",);
+    fn extents_map_the_owner_and_shift_the_others() {
+        assert_eq!(extents((0, 65533), true), "0 65533 1\n1 2147483649 2147483646\n");
         assert_eq!(
             extents((1000, 65533), true),
-            "1000 65533 1\n0 0 1000\n1001 1001 64532\n65534 65534 4294901761\n",
+            "1000 65533 1\n0 2147483648 1000\n1001 2147484649 2147482646\n",
         );
         assert_eq!(extents((0, 65533), false), "0 65533 1\n");
+        assert_eq!(extents((1 << 31, 65533), true), "2147483648 65533 1\n0 2147483648 2147483647\n");
     }
 
     #[test]
-    fn extents_of_the_id_itself_change_nothing() {
-        assert_eq!(extents((65533, 65533), true), "65533 65533 1\n0 0 65533\n65534 65534 4294901761\n");
+    fn the_map_of_a_cell_names_each_id_once_on_either_side() {
+        let (mapping, user) = (UserMapping::IdMapped, UNPRIVILEGED);
+        let identity = Identity { mapping, user, group: user, foreign: true };
+        let map = identity.map(user);
+        let mut lines: Vec<[u64; 3]> = map
+            .lines()
+            .map(|line| {
+                let numbers: Vec<u64> = line.split(' ').map(|number| number.parse().unwrap()).collect();
+                numbers.try_into().unwrap()
+            })
+            .collect();
+        for side in 0..2 {
+            lines.sort_by_key(|line| line[side]);
+            assert!(lines.windows(2).all(|pair| pair[0][side] + pair[0][2] <= pair[1][side]), "{map}");
+            let last = lines.last().unwrap();
+            assert!(u32::try_from(last[side] + last[2]).is_ok(), "{map}");
+        }
+        assert_eq!(lines.len(), 5);
+        let alone = Identity { mapping: UserMapping::Own, user: 7, group: 8, foreign: false };
+        assert_eq!(alone.map(7), "1000 7 1\n");
     }
 
     #[test]

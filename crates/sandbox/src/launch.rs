@@ -1,7 +1,10 @@
 //! Starts the first process of a cell: prepares what it needs, clones it, maps its user, and lets it go.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::time::SystemTime;
 
 use rustix::fs::{OFlags, fchown, fcntl_setfl};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
@@ -9,18 +12,20 @@ use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socke
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Gid, Uid, getgroups};
 
-use crate::child::blueprint::{Blueprint, INNER_ID, Landlock, Start, Step};
+use crate::child::blueprint::{Blueprint, Landlock, Mount, Source, Start, Step};
 use crate::child::report::{Fault, Stage};
 use crate::child::{self, GO, request};
-use crate::enforcement::{Enforcement, UserMapping};
+use crate::enforcement::{Enforcement, UserMapping, WorkspaceChanges};
 use crate::error::SandboxError;
 use crate::hint::unavailable;
 use crate::identity::Identity;
 use crate::outcome::Origin;
+use crate::overlay::{self, Layers};
 use crate::process::{Process, write_map};
 use crate::roots::Roots;
 use crate::spawner::{Spawner, Waiting};
 use crate::spec::{CellSpec, Command};
+use crate::view::Shown;
 use crate::{landlock, process, program, seccomp, view};
 
 /// The namespaces of a cell: their flags, and their names for the record.
@@ -43,7 +48,10 @@ pub(crate) struct Cell {
     pub(crate) stderr: Option<OwnedFd>,
     pub(crate) enforcement: Enforcement,
     pub(crate) origin: Origin,
+    /// Changes of others have this change time or a later one.
+    pub(crate) started_at: SystemTime,
     steps: Vec<Step>,
+    layers: Option<Layers>,
 }
 
 /// Starts a cell. That setting up inside failed is learnt later, over the control socket.
@@ -52,7 +60,12 @@ pub(crate) struct Cell {
 pub(crate) fn launch(spec: &CellSpec, command: &Command) -> Result<Cell, SandboxError> {
     let identity = Identity::of_this_process()?;
     let landlock = landlock::version();
-    let call = Call { start: program::prepare(spec, command)?, roots: Roots::new(spec)?, identity, landlock };
+    let (start, roots) = (program::prepare(spec, command)?, Roots::new(spec)?);
+    let (layers, started_at) = match overlay::prepare(spec, &roots, identity)? {
+        Some((layers, started_at)) => (Some(layers), started_at),
+        None => (None, overlay::now()),
+    };
+    let call = Call { start, roots, identity, landlock, layers, started_at };
     if let Some(spawner) = &spec.spawner
         && spawner.suits(identity, landlock, call.roots.all().map(|root| root.at.as_path()))
     {
@@ -70,6 +83,8 @@ struct Call {
     roots: Roots,
     identity: Identity,
     landlock: Option<i32>,
+    layers: Option<Layers>,
+    started_at: SystemTime,
 }
 
 /// Whether a waiting cell took a call.
@@ -81,7 +96,7 @@ enum Handed {
 impl Call {
     /// Makes a cell for the call.
     fn make(self, spec: &CellSpec) -> Result<Cell, SandboxError> {
-        let view = view::decide(spec, &self.roots, self.identity, self.landlock)?;
+        let view = view::decide(spec, self.shown())?;
         let enforcement = self.enforcement(view.missing)?;
         let ruleset = self.landlock.map(landlock::ruleset).transpose()?;
         let landlock = ruleset
@@ -122,13 +137,15 @@ impl Call {
             stderr: Some(stderr),
             enforcement,
             origin: Origin::Made,
+            started_at: self.started_at,
             steps: blueprint.steps,
+            layers: self.layers,
         })
     }
 
     /// Sends the call to a waiting cell.
     fn hand_to_waiting(self, spec: &CellSpec, spawner: &Spawner) -> Result<Handed, SandboxError> {
-        let view = view::addition(spec, &self.roots, self.identity, self.landlock)?;
+        let view = view::addition(spec, self.shown())?;
         let enforcement = self.enforcement(view.missing)?;
         let (stdout, inner_stdout) = output_pipe(self.identity)?;
         let (stderr, inner_stderr) = output_pipe(self.identity)?;
@@ -148,11 +165,22 @@ impl Call {
                     stderr: Some(stderr),
                     enforcement,
                     origin: Origin::Spawner,
+                    started_at: self.started_at,
                     steps: view.steps,
+                    layers: self.layers,
                 }));
             }
         }
         Ok(Handed::Back(self))
+    }
+
+    fn shown(&self) -> Shown<'_> {
+        Shown {
+            roots: &self.roots,
+            identity: self.identity,
+            landlock: self.landlock,
+            layers: self.layers.as_ref(),
+        }
     }
 
     /// What will be in force, besides what the view could not show.
@@ -169,8 +197,24 @@ impl Call {
             landlock_abi: self.landlock,
             seccomp: true,
             user: self.identity.mapping,
+            workspace: match (&self.layers, self.roots.workspace()) {
+                (Some(_), _) => WorkspaceChanges::Overlay,
+                (None, Some(root)) if root.writable => WorkspaceChanges::Direct,
+                (None, _) => WorkspaceChanges::ReadOnly,
+            },
+            direct: self.direct(),
             missing,
         })
+    }
+}
+
+impl Call {
+    /// What the command can write to although there is an overlay.
+    fn direct(&self) -> Vec<PathBuf> {
+        let Some(layers) = &self.layers else { return Vec::new() };
+        let roots = self.roots.all().filter(|root| root.writable && root.real != layers.workspace);
+        let paths = roots.map(|root| &root.real).chain(&layers.submounts).cloned();
+        paths.collect::<BTreeSet<_>>().into_iter().collect()
     }
 }
 
@@ -184,6 +228,11 @@ impl Cell {
             }
             _ => fault.stage.doing().to_owned(),
         };
+        if let (Some(layers), Some(Step::Mount(Mount { source: Source::Overlay { .. }, .. }))) =
+            (&self.layers, step)
+        {
+            return layers.refused(fault.errno);
+        }
         let refused = matches!(fault.errno, Errno::PERM | Errno::ACCESS | Errno::NOSYS);
         // These stages touch nothing of the user's, so a refusal is the machine's.
         let of_machine = matches!(
@@ -214,8 +263,8 @@ pub(crate) fn map_user(pid: i32, identity: Identity) -> Result<(), SandboxError>
         // Without this the kernel lets an ordinary user map no group.
         write_map(pid, "setgroups", "deny").map_err(failed)?;
     }
-    write_map(pid, "uid_map", &format!("{INNER_ID} {} 1\n", identity.user)).map_err(failed)?;
-    write_map(pid, "gid_map", &format!("{INNER_ID} {} 1\n", identity.group)).map_err(failed)
+    write_map(pid, "uid_map", &identity.map(identity.user)).map_err(failed)?;
+    write_map(pid, "gid_map", &identity.map(identity.group)).map_err(failed)
 }
 
 fn has_further_groups(identity: Identity) -> Result<bool, SandboxError> {

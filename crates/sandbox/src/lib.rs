@@ -25,7 +25,7 @@
 //! ```
 //!
 //! This crate knows no tools, no policy and no configuration: its callers decide what may run and what it may see.
-//! It never runs anything without a cell. It has no overlay and no limits on memory or processes yet.
+//! It never runs anything without a cell. It has no limits on memory or processes yet.
 //!
 //! A cell is made when it is needed, which costs more the more memory this program holds. A program that serves starts
 //! a [`Spawner`] first thing in `main` and names it in each [`CellSpec`]: cells then wait ready-made.
@@ -43,7 +43,9 @@ mod hint;
 mod identity;
 mod landlock;
 mod launch;
+mod mounts;
 mod outcome;
+mod overlay;
 mod probe;
 mod process;
 mod program;
@@ -58,12 +60,12 @@ mod sys;
 mod system;
 mod view;
 
-pub use enforcement::{Enforcement, UserMapping};
+pub use enforcement::{Enforcement, UserMapping, WorkspaceChanges};
 pub use error::SandboxError;
 pub use outcome::{Captured, Ended, Exit, Origin, Outcome, Stream};
 pub use probe::{Probe, probe};
 pub use run::run;
 pub use spawner::{Pool, Spawner};
-pub use spec::{CellSpec, Command, Program};
+pub use spec::{CellSpec, Command, Overlay, Program};
 pub use stopper::Stopper;
 pub use system::shell;

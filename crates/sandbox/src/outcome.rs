@@ -1,7 +1,7 @@
 //! What a command's run comes to.
 
 use std::fs::File;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::enforcement::Enforcement;
 
@@ -18,6 +18,9 @@ pub struct Outcome {
     pub stderr: Captured,
     /// From the start of the cell to the end of the command.
     pub duration: Duration,
+    /// A moment before the command could see the workspace, in the time with which its file system stamps changes:
+    /// what changes later has a change time at or after this.
+    pub started_at: SystemTime,
     /// What was in force.
     pub enforcement: Enforcement,
     /// Where the cell came from.

@@ -20,12 +20,16 @@ pub(crate) struct Root {
     pub(crate) writable: bool,
 }
 
-/// All roots of a cell, one for each path.
-pub(crate) struct Roots(BTreeMap<PathBuf, Root>);
+/// All roots of a cell, one for each path, and the path of the workspace.
+pub(crate) struct Roots {
+    all: BTreeMap<PathBuf, Root>,
+    workspace: PathBuf,
+}
 
 impl Roots {
     pub(crate) fn new(spec: &CellSpec) -> Result<Self, SandboxError> {
-        let mut roots = Self(BTreeMap::new());
+        let workspace = spec.workspace.components().collect();
+        let mut roots = Self { all: BTreeMap::new(), workspace };
         roots.add(&spec.workspace, true)?;
         if !fs::metadata(&spec.workspace).is_ok_and(|metadata| metadata.is_dir()) {
             return Err(refused(&spec.workspace, "the workspace must be a folder"));
@@ -36,6 +40,7 @@ impl Roots {
         for path in &spec.read_only {
             roots.add(path, false)?;
         }
+        roots.complete_names();
         Ok(roots)
     }
 
@@ -54,19 +59,43 @@ impl Roots {
         };
         for at in [given, real.clone()] {
             refuse_reserved(path, &at)?;
-            let root = self.0.entry(at.clone()).or_insert(Root { at, real: real.clone(), kind, writable });
+            let root = self.all.entry(at.clone()).or_insert(Root { at, real: real.clone(), kind, writable });
             root.writable &= writable;
         }
         Ok(())
     }
 
+    /// A root that lies in another is reached under every name of that one too, and must be the same there: what is
+    /// named several times has the fewest rights under all its names.
+    fn complete_names(&mut self) {
+        let mut found = Vec::new();
+        for (outer, inner) in
+            self.all.values().flat_map(|outer| self.all.values().map(move |inner| (outer, inner)))
+        {
+            if let Ok(below) = inner.real.strip_prefix(&outer.real) {
+                let inside = !below.as_os_str().is_empty();
+                let at = if inside { outer.at.join(below) } else { outer.at.clone() };
+                found.push(Root { at, ..inner.clone() });
+            }
+        }
+        for root in found {
+            let writable = root.writable;
+            self.all.entry(root.at.clone()).or_insert(root).writable &= writable;
+        }
+    }
+
     pub(crate) fn all(&self) -> impl Iterator<Item = &Root> {
-        self.0.values()
+        self.all.values()
+    }
+
+    /// The workspace at its resolved path.
+    pub(crate) fn workspace(&self) -> Option<&Root> {
+        self.all.get(&self.all.get(&self.workspace)?.real)
     }
 
     /// Whether the root at this path of the cell is also shown at its resolved path.
     pub(crate) fn is_alias(&self, at: &Path) -> bool {
-        self.0.get(at).is_some_and(|root| root.at != root.real)
+        self.all.get(at).is_some_and(|root| root.at != root.real)
     }
 
     /// The resolved ones of `paths` that lie in no root. The cell may show them as part of a system folder.
@@ -148,6 +177,18 @@ mod tests {
         let writable = |roots: &Roots| roots.all().map(|root| root.writable).collect::<Vec<_>>();
         assert_eq!(writable(&roots(&real, &[]).unwrap()), [true]);
         assert_eq!(writable(&roots(&real, &[&real]).unwrap()), [false]);
+    }
+
+    #[test]
+    fn a_root_below_a_linked_one_has_its_rights_under_both_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let real = folder.path().canonicalize().unwrap();
+        fs::create_dir_all(real.join("work/vendor")).unwrap();
+        std::os::unix::fs::symlink("work", real.join("link")).unwrap();
+        let roots = roots(&real.join("link"), &[&real.join("work/vendor")]).unwrap();
+        let rights: Vec<_> = roots.all().map(|root| (root.at.clone(), root.writable)).collect();
+        let expected = [("link", true), ("link/vendor", false), ("work", true), ("work/vendor", false)];
+        assert_eq!(rights, expected.map(|(name, writable)| (real.join(name), writable)));
     }
 
     #[test]

@@ -63,6 +63,7 @@ pub fn run(
         duration: end.at.saturating_duration_since(started),
         enforcement: cell.enforcement,
         origin: cell.origin,
+        started_at: cell.started_at,
     })
 }
 

@@ -42,8 +42,26 @@ pub struct CellSpec {
     /// How many bytes of each stream are kept on disk. What comes after is counted and dropped; the command is
     /// never made to wait for it.
     pub output_limit: u64,
+    /// Where changes of the workspace go instead of into the workspace; `None` lets the command write to it directly.
+    pub overlay: Option<Overlay>,
     /// Where waiting cells come from. Without one, or where it has none that suits, a cell is made by this process.
     pub spawner: Option<Arc<Spawner>>,
+}
+
+/// Two empty folders of the host beside each other, for one call.
+///
+/// Both lie in a folder that is there for them alone, belongs to the caller and is closed to everybody else
+/// (mode 0700). As root [`run`](crate::run) gives that folder and both of them to the workspace's owner: it is the
+/// folder around it that keeps that user out.
+/// The upper folder gets the mode, times and extended attributes of the workspace, which it stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Overlay {
+    /// What receives the changes: what is new or changed, whole, and marks for what is gone. When
+    /// [`run`](crate::run) has returned an outcome it does not change any more.
+    pub upper: PathBuf,
+    /// What the kernel needs beside it. Of no use afterwards; it holds folders that nobody may read, so their mode
+    /// must be changed before an ordinary user can remove them.
+    pub work: PathBuf,
 }
 
 /// What is run in a cell, with nothing on standard input.

@@ -1,5 +1,7 @@
 //! Decides what a cell shows: the steps that build its file system, and the Landlock rules that say the same.
 
+mod layers;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -10,8 +12,9 @@ use rustix::mount::MountAttrFlags;
 use crate::child::blueprint::{Kind, Mount, Place, Source, Step, c_string};
 use crate::enforcement::UserMapping;
 use crate::error::SandboxError;
-use crate::identity::{Identity, mapped_tree};
+use crate::identity::{Identity, MappedTree, mapped_tree};
 use crate::landlock::{Rights, Rules};
+use crate::overlay::Layers;
 use crate::roots::{Root, Roots};
 use crate::spec::CellSpec;
 use crate::system::{self, SystemEntry};
@@ -35,18 +38,30 @@ pub(crate) struct View {
     pub(crate) rules: Option<Rules>,
     /// What could not be shown.
     pub(crate) missing: Vec<String>,
+    /// Where things are mounted that the finished cell must not have.
+    scaffold: Vec<PathBuf>,
+    /// Whether the lower folder of the overlay has what is mounted below it.
+    with_submounts: bool,
 }
 
-/// Decides what the cell of `spec` shows to `identity`; `landlock` is the kernel's version of it.
-pub(crate) fn decide(
-    spec: &CellSpec,
-    roots: &Roots,
-    identity: Identity,
-    landlock: Option<i32>,
-) -> Result<View, SandboxError> {
-    let mut view = View::new(landlock);
-    view.foundation(Some((roots, identity)), &spec.home_files)?;
-    view.hide(spec, roots)?;
+/// What a cell shows of the host.
+#[derive(Clone, Copy)]
+pub(crate) struct Shown<'a> {
+    pub(crate) roots: &'a Roots,
+    /// To whom.
+    pub(crate) identity: Identity,
+    /// The kernel's version of Landlock.
+    pub(crate) landlock: Option<i32>,
+    /// What the workspace is shown through.
+    pub(crate) layers: Option<&'a Layers>,
+}
+
+/// Decides what the cell of `spec` shows.
+pub(crate) fn decide(spec: &CellSpec, shown: Shown<'_>) -> Result<View, SandboxError> {
+    let mut view = View::new(shown.landlock);
+    view.foundation(Some(shown), &spec.home_files)?;
+    view.dismantle()?;
+    view.hide(spec, shown.roots)?;
     Ok(view)
 }
 
@@ -60,22 +75,24 @@ pub(crate) fn foundation(landlock: Option<i32>) -> Result<View, SandboxError> {
 /// Decides what the cell of `spec` shows in addition to the foundation.
 ///
 /// Together they show what [`decide`] does, unless a root stands at or above a path of the foundation.
-pub(crate) fn addition(
-    spec: &CellSpec,
-    roots: &Roots,
-    identity: Identity,
-    landlock: Option<i32>,
-) -> Result<View, SandboxError> {
-    let mut view = View::new(landlock);
+pub(crate) fn addition(spec: &CellSpec, shown: Shown<'_>) -> Result<View, SandboxError> {
+    let mut view = View::new(shown.landlock);
     // Before the roots, one of which may lie in the home folder: the files must not be written through it.
     view.home_files(Path::new(HOME), &spec.home_files)?;
-    let mut ordered: Vec<&Root> = roots.all().collect();
+    let mut ordered: Vec<&Root> = shown.roots.all().collect();
     ordered.sort_by_key(|root| root.at.components().count());
     for root in ordered {
-        view.root(root, identity)?;
+        view.root(root, shown)?;
     }
-    view.hide(spec, roots)?;
+    view.dismantle()?;
+    view.hide(spec, shown.roots)?;
     Ok(view)
+}
+
+/// A tree of the host, and whether what is mounted below it could not be taken along.
+struct Tree {
+    source: Source,
+    without_submounts: bool,
 }
 
 /// What stands at one path of the cell before anything is covered.
@@ -95,18 +112,25 @@ enum Memory {
 
 impl View {
     fn new(landlock: Option<i32>) -> Self {
-        Self { steps: Vec::new(), trees: Vec::new(), rules: landlock.map(Rules::new), missing: Vec::new() }
+        Self {
+            steps: Vec::new(),
+            trees: Vec::new(),
+            rules: landlock.map(Rules::new),
+            missing: Vec::new(),
+            scaffold: Vec::new(),
+            with_submounts: false,
+        }
     }
 
     /// What every cell has, with the roots in their places among it if they are known already.
     fn foundation(
         &mut self,
-        roots: Option<(&Roots, Identity)>,
+        shown: Option<Shown<'_>>,
         home_files: &[(PathBuf, Vec<u8>)],
     ) -> Result<(), SandboxError> {
         self.allow(Path::new("/"), Kind::Folder, Rights::List)?;
         self.scratch()?;
-        self.tops(roots, home_files)?;
+        self.tops(shown, home_files)?;
         self.cover_system()
     }
 
@@ -127,7 +151,7 @@ impl View {
     /// Mounts everything that the cell shows, outer paths first.
     fn tops(
         &mut self,
-        roots: Option<(&Roots, Identity)>,
+        shown: Option<Shown<'_>>,
         home_files: &[(PathBuf, Vec<u8>)],
     ) -> Result<(), SandboxError> {
         let mut tops: BTreeMap<PathBuf, Top<'_>> = BTreeMap::new();
@@ -144,7 +168,7 @@ impl View {
         memory("/var/tmp", c"256m", c"1777", Memory::Plain);
         memory(HOME, c"512m", c"0700", Memory::Home);
         tops.insert(PathBuf::from("/proc"), Top::Processes);
-        for root in roots.iter().flat_map(|(roots, _)| roots.all()) {
+        for root in shown.iter().flat_map(|shown| shown.roots.all()) {
             // A root that stands where the system or an empty folder would is what its caller wants to see there.
             tops.insert(root.at.clone(), Top::Root(root));
         }
@@ -174,8 +198,8 @@ impl View {
                     }
                 }
                 Top::Root(root) => {
-                    if let Some((_, identity)) = roots {
-                        self.root(root, identity)?;
+                    if let Some(shown) = shown {
+                        self.root(root, shown)?;
                     }
                 }
             }
@@ -196,27 +220,45 @@ impl View {
         }
     }
 
-    fn root(&mut self, root: &Root, identity: Identity) -> Result<(), SandboxError> {
-        let attributes = if root.writable { READ_WRITE } else { READ_ONLY };
-        let source = match identity.mapping {
-            UserMapping::Own => Source::Host(c_string("path", &root.real)?),
-            UserMapping::IdMapped => {
-                let mapped = mapped_tree(&root.real, identity, attributes)?;
-                if mapped.without_submounts {
-                    self.missing.push(format!("mounts below {}", root.real.display()));
-                }
-                let source = Source::Handed(mapped.tree.as_raw_fd());
-                self.trees.push(mapped.tree);
-                source
+    fn root(&mut self, root: &Root, shown: Shown<'_>) -> Result<(), SandboxError> {
+        match shown.layers {
+            Some(layers) if layers.workspace == root.real => self.overlay(root, layers, shown)?,
+            _ => {
+                let attributes = if root.writable { READ_WRITE } else { READ_ONLY };
+                let tree = self.tree(&root.real, shown.identity, attributes)?;
+                self.mount(tree.source, &root.at, root.kind, attributes)?;
+                self.require_at_resolved_path(root);
             }
-        };
-        self.mount(source, &root.at, root.kind, attributes)?;
-        if let Some(Step::Mount(mount)) = self.steps.last_mut() {
-            // A second name of a root may lead through a link of the system, and is then not needed.
-            mount.required = root.at == root.real;
         }
         let rights = if root.writable { Rights::Write } else { Rights::Read };
         self.allow(&root.at, root.kind, rights)
+    }
+
+    /// A second name of a root may lead through a link of the system, and is then not needed.
+    fn require_at_resolved_path(&mut self, root: &Root) {
+        if let Some(Step::Mount(mount)) = self.steps.last_mut() {
+            mount.required = root.at == root.real;
+        }
+    }
+
+    /// A tree of the host, as its path or handed over with its owner mapped.
+    fn tree(
+        &mut self,
+        real: &Path,
+        identity: Identity,
+        attributes: MountAttrFlags,
+    ) -> Result<Tree, SandboxError> {
+        if identity.mapping == UserMapping::Own {
+            let source = Source::Host(c_string("path", real)?);
+            return Ok(Tree { source, without_submounts: false });
+        }
+        let MappedTree { tree, without_submounts } = mapped_tree(real, identity, attributes)?;
+        if without_submounts {
+            self.missing.push(format!("mounts below {}", real.display()));
+        }
+        let source = Source::Handed(tree.as_raw_fd());
+        self.trees.push(tree);
+        Ok(Tree { source, without_submounts })
     }
 
     fn devices(&mut self, path: &Path) -> Result<(), SandboxError> {

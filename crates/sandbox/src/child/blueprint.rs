@@ -1,7 +1,7 @@
 //! Everything the new process needs to know, made by the caller before it starts: the process itself only reads
 //! it (and notes descriptors in places that are there for that), because it cannot allocate.
 
-use std::ffi::{CString, OsStr};
+use std::ffi::{CStr, CString, OsStr};
 use std::os::fd::RawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
@@ -60,6 +60,8 @@ pub(crate) enum Step {
     File { at: Place, content: Vec<u8>, mode: u32 },
     /// Makes a folder of the cell's own.
     Folder { at: Place, mode: u32 },
+    /// Takes away what is mounted at `at`, with all below it, and the mount point.
+    Unmount { at: Place },
     /// Makes the mount at `at` read-only, after what belongs into it is in it.
     Seal { at: Place },
     /// Writes a setting of the kernel that counts in the cell's own namespaces. A kernel may not have it.
@@ -79,6 +81,7 @@ impl Step {
             | Self::Link { at, .. }
             | Self::File { at, .. }
             | Self::Folder { at, .. }
+            | Self::Unmount { at }
             | Self::Seal { at }
             | Self::Setting { at, .. } => at,
         }
@@ -110,11 +113,17 @@ pub(crate) enum Source {
     Inside(CString),
     /// A new file system in memory.
     Memory { size: CString, mode: CString },
+    /// An overlay of what is at [`LOWER`] in the cell, with these folders of the cell for the changes, escaped as its
+    /// options are.
+    Overlay { upper: CString, work: CString },
     /// The process table of the cell alone.
     Processes,
     /// Pseudo-terminals of the cell alone.
     Terminals,
 }
+
+/// Where the lower folder of an overlay is while the overlay is made.
+pub(crate) const LOWER: &CStr = c"/.cell/lower";
 
 /// What a mount point is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

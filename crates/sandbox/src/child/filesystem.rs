@@ -9,15 +9,17 @@
 use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd};
 
-use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, mkdirat, openat, openat2, rmdir, symlinkat};
+use rustix::fs::{
+    CWD, Mode, OFlags, ResolveFlags, StatVfsMountFlags, fstatvfs, mkdirat, openat, openat2, rmdir, symlinkat,
+};
 use rustix::io::{Errno, write};
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, fsconfig_create,
-    fsconfig_set_string, fsmount, fsopen, move_mount, open_tree, unmount,
+    fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, move_mount, open_tree, unmount,
 };
 use rustix::process::{chdir, fchdir, pivot_root};
 
-use super::blueprint::{Kind, Mount, Place, Source, Step};
+use super::blueprint::{Kind, LOWER, Mount, Place, Source, Step};
 use super::report::{Fault, Stage};
 use crate::sys;
 
@@ -94,7 +96,9 @@ fn take(step: &mut Step, host: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
             mount.tree = *handed;
             return Ok(());
         }
-        Source::Inside(_) | Source::Memory { .. } | Source::Terminals => return Ok(()),
+        Source::Inside(_) | Source::Overlay { .. } | Source::Memory { .. } | Source::Terminals => {
+            return Ok(());
+        }
     };
     // Private, where the host as a whole has not been made so: nothing may appear in the cell that was not shown.
     sys::mount_setattr(taken.as_fd(), true, mount.attributes, None, true)?;
@@ -133,6 +137,26 @@ fn new_file_system(name: &CStr, settings: &[(&CStr, &CStr)]) -> Result<OwnedFd, 
     }
     fsconfig_create(context.as_fd())?;
     fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::MOUNT_ATTR_NOSUID)
+}
+
+/// An overlay of [`LOWER`] that keeps changes in `upper`.
+fn overlay(upper: &CStr, work: &CStr) -> Result<OwnedFd, Errno> {
+    let context = fsopen(c"overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    for (key, value) in [(c"lowerdir", LOWER), (c"upperdir", upper), (c"workdir", work)] {
+        fsconfig_set_string(context.as_fd(), key, value)?;
+    }
+    // Nothing of it outlives a crash of the machine, so nothing need reach the disk before its end; and what the
+    // overlay notes with a file is noted in the names that an unprivileged user may write.
+    for flag in [c"userxattr", c"volatile"] {
+        fsconfig_set_flag(context.as_fd(), flag)?;
+    }
+    fsconfig_create(context.as_fd())?;
+    let mount = fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::MOUNT_ATTR_NOSUID)?;
+    // Where the kernel cannot use the folder for its work it says nothing and makes the overlay read-only.
+    if fstatvfs(&mount)?.f_flag.contains(StatVfsMountFlags::RDONLY) {
+        return Err(Errno::ROFS);
+    }
+    Ok(mount)
 }
 
 /// Afterwards the old root lies on top of the new one, at the current directory.
@@ -196,6 +220,10 @@ fn place(step: &mut Step) -> Result<(), Errno> {
             Ok(())
         }
         Step::Folder { at, mode } => make_folder(at, *mode),
+        Step::Unmount { at } => {
+            unmount(&*at.full, UnmountFlags::DETACH)?;
+            rmdir(&*at.full)
+        }
         Step::Seal { at } => seal(&at.full),
         Step::Setting { at, value } => {
             let file = match open_exactly(&at.full, OFlags::WRONLY) {
@@ -223,6 +251,11 @@ fn attach(mount: &Mount) -> Result<(), Errno> {
         }
         Source::Memory { size, mode } => {
             made = new_file_system(c"tmpfs", &[(c"size", size), (c"mode", mode), (c"nr_inodes", c"200k")])?;
+            sys::mount_setattr(made.as_fd(), false, mount.attributes, None, false)?;
+            made.as_fd()
+        }
+        Source::Overlay { upper, work } => {
+            made = overlay(upper, work)?;
             sys::mount_setattr(made.as_fd(), false, mount.attributes, None, false)?;
             made.as_fd()
         }

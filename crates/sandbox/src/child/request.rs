@@ -184,6 +184,7 @@ impl Encoder {
                 self.number(3);
                 self.number((*mode).into());
             }
+            Step::Unmount { .. } => self.number(6),
             Step::Seal { .. } => self.number(4),
             Step::Setting { value, .. } => {
                 self.number(5);
@@ -212,6 +213,11 @@ impl Encoder {
                 self.number(3);
                 self.text(size);
                 self.text(mode);
+            }
+            Source::Overlay { upper, work } => {
+                self.number(6);
+                self.text(upper);
+                self.text(work);
             }
             Source::Processes => self.number(4),
             Source::Terminals => self.number(5),
@@ -269,6 +275,7 @@ impl<'a> Decoder<'a> {
             3 => Step::Folder { at, mode: self.small()? },
             4 => Step::Seal { at },
             5 => Step::Setting { at, value: self.text()? },
+            6 => Step::Unmount { at },
             _ => return None,
         })
     }
@@ -281,6 +288,7 @@ impl<'a> Decoder<'a> {
             3 => Source::Memory { size: self.text()?, mode: self.text()? },
             4 => Source::Processes,
             5 => Source::Terminals,
+            6 => Source::Overlay { upper: self.text()?, work: self.text()? },
             _ => return None,
         })
     }
@@ -312,6 +320,8 @@ mod tests {
             mount(Source::Memory { size: c"1m".to_owned(), mode: c"0755".to_owned() }),
             mount(Source::Processes),
             mount(Source::Terminals),
+            mount(Source::Overlay { upper: c"/u".to_owned(), work: c"/w".to_owned() }),
+            Step::Unmount { at: at() },
             Step::Link { at: at(), text: c"t".to_owned() },
             Step::File { at: at(), content: b"x\0y".to_vec(), mode: 0o600 },
             Step::Folder { at: at(), mode: 0o755 },

@@ -1,0 +1,267 @@
+//! Prepares the two folders of an overlay, and finds out beforehand where one cannot be had.
+//!
+//! The cell itself mounts the overlay, in its own namespaces: the kernel forgets it with the last of its processes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{CString, OsStr};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::{
+    AtFlags, CWD, FileType, Gid, Mode, OFlags, Stat, Timespec, Timestamps, Uid, XattrFlags, fchmod, fchown,
+    fgetxattr, flistxattr, fremovexattr, fsetxattr, fstat, futimens, makedev, mknodat, openat, unlinkat,
+};
+use rustix::io::Errno;
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::child::blueprint::c_string;
+use crate::enforcement::UserMapping;
+use crate::error::SandboxError;
+use crate::identity::Identity;
+use crate::mounts;
+use crate::roots::Roots;
+use crate::spec::{CellSpec, Overlay};
+
+/// Where the folders for the changes are in the cell while the overlay is made.
+pub(crate) const LAYERS: &str = "/.cell/layers";
+
+/// The folders of one overlay, ready for it.
+pub(crate) struct Layers {
+    /// The resolved path of the workspace.
+    pub(crate) workspace: PathBuf,
+    /// The folder in which the others are.
+    pub(crate) folder: PathBuf,
+    /// The paths in the cell, escaped as mount options are.
+    pub(crate) upper: CString,
+    pub(crate) work: CString,
+    /// What is mounted below the workspace; no overlay has any part of it.
+    pub(crate) submounts: Vec<PathBuf>,
+    key: Key,
+}
+
+/// What decides whether an overlay can be mounted: the workspace as device and number, and the device of the upper
+/// folder.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    workspace: (u64, u64),
+    upper: u64,
+}
+
+/// The overlays that the kernel has refused, and what it said.
+static REFUSED: Mutex<BTreeMap<Key, Errno>> = Mutex::new(BTreeMap::new());
+
+/// The moment from which on a change has a later change time, for a command that writes directly.
+pub(crate) fn now() -> SystemTime {
+    // With this clock file systems stamp changes.
+    system_time(clock_gettime(ClockId::RealtimeCoarse))
+}
+
+/// Makes the folders ready and says since when changes count; `None` where the workspace is not writable.
+pub(crate) fn prepare(
+    spec: &CellSpec,
+    roots: &Roots,
+    identity: Identity,
+) -> Result<Option<(Layers, SystemTime)>, SandboxError> {
+    let Some(overlay) = &spec.overlay else { return Ok(None) };
+    let Some(root) = roots.workspace().filter(|root| root.writable) else { return Ok(None) };
+    let failed = |reason: &str, source: io::Error| failed(&root.real, reason, source);
+    let (folder, names) = split(overlay)?;
+    let workspace = open_folder(CWD, &root.real)
+        .map_err(|errno| failed("the workspace cannot be opened", errno.into()))?;
+    let inner = open_folder(CWD, &folder)
+        .map_err(|errno| failed("the folder around the upper folder cannot be opened", errno.into()))?;
+    let open = |name: &OsStr| {
+        open_folder(inner.as_fd(), Path::new(name))
+            .map_err(|errno| failed("the folders for the changes cannot be opened", errno.into()))
+    };
+    let (upper, work) = (open(names.0)?, open(names.1)?);
+    let status = |fd: &OwnedFd| fstat(fd).map_err(SandboxError::io("looking at the folders of an overlay"));
+    let (below, around) = (status(&workspace)?, status(&inner)?);
+    if around.st_mode & 0o077 != 0 {
+        return Err(invalid("the folder around the upper folder is not closed to others"));
+    }
+    let key = Key { workspace: (below.st_dev, below.st_ino), upper: around.st_dev };
+    let refused = REFUSED.lock().unwrap_or_else(PoisonError::into_inner).get(&key).copied();
+    if let Some(errno) = refused {
+        return Err(failed(REASON, errno.into()));
+    }
+    let submounts = mounts::below(&root.real)?;
+    match identity.mapping {
+        UserMapping::Own => suits_own_user(&below, identity, &submounts)
+            .map_err(|reason| failed(&reason, io::ErrorKind::Unsupported.into()))?,
+        UserMapping::IdMapped => {
+            for fd in [&inner, &upper, &work] {
+                give(fd, &below).map_err(SandboxError::io("giving the folders of an overlay to its user"))?;
+            }
+        }
+    }
+    takes_changes(&upper, inner.as_fd(), around.st_dev)
+        .map_err(|errno| failed("the file system of the upper folder cannot hold changes", errno.into()))?;
+    let imitating = "making the upper folder like the workspace";
+    imitate(&workspace, &below, &upper).map_err(SandboxError::io(imitating))?;
+    let started_at = stamp(&below, &upper).map_err(SandboxError::io(imitating))?;
+    let layers = Layers {
+        workspace: root.real.clone(),
+        folder,
+        upper: option(names.0)?,
+        work: option(names.1)?,
+        submounts,
+        key,
+    };
+    Ok(Some((layers, started_at)))
+}
+
+const REASON: &str = "the kernel refuses an overlay of its file system";
+
+impl Layers {
+    /// The error for an overlay that could not be mounted. What will not change is remembered.
+    pub(crate) fn refused(&self, errno: Errno) -> SandboxError {
+        if matches!(errno, Errno::INVAL | Errno::NODEV | Errno::PERM | Errno::OPNOTSUPP) {
+            REFUSED.lock().unwrap_or_else(PoisonError::into_inner).insert(self.key, errno);
+        }
+        failed(&self.workspace, REASON, errno.into())
+    }
+
+    /// The error for folders that cannot be shown to the cell's user.
+    pub(crate) fn unmappable(&self, error: SandboxError) -> SandboxError {
+        match error {
+            SandboxError::Unavailable { source, .. } => {
+                failed(&self.workspace, "the upper folder cannot be mounted with its owner mapped", source)
+            }
+            other => other,
+        }
+    }
+}
+
+fn failed(workspace: &Path, reason: &str, source: io::Error) -> SandboxError {
+    SandboxError::Overlay { workspace: workspace.to_owned(), reason: reason.to_owned(), source }
+}
+
+fn invalid(reason: &str) -> SandboxError {
+    SandboxError::Invalid { field: "overlay", reason: reason.to_owned() }
+}
+
+/// The folder around both, and their names in it.
+fn split(overlay: &Overlay) -> Result<(PathBuf, (&OsStr, &OsStr)), SandboxError> {
+    let parts = |path: &'_ Path| path.parent().map(Path::to_owned).filter(|_| path.is_absolute());
+    let folder = parts(&overlay.upper)
+        .filter(|folder| parts(&overlay.work).as_ref() == Some(folder))
+        .ok_or_else(|| invalid("upper and work must be absolute paths in one folder"))?;
+    let names = overlay.upper.file_name().zip(overlay.work.file_name()).filter(|(upper, work)| upper != work);
+    Ok((folder, names.ok_or_else(|| invalid("upper and work must be two folders"))?))
+}
+
+fn open_folder(at: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(at, path, flags, Mode::empty())
+}
+
+/// The kernel takes a backslash before any character of the option's value away.
+fn option(name: &OsStr) -> Result<CString, SandboxError> {
+    let mut path = format!("{LAYERS}/").into_bytes();
+    for &byte in name.as_bytes() {
+        path.extend((byte == b'\\').then_some(b'\\'));
+        path.push(byte);
+    }
+    c_string("overlay", OsStr::from_bytes(&path))
+}
+
+/// Whether an ordinary user's overlay of this workspace would behave as the workspace does.
+fn suits_own_user(workspace: &Stat, identity: Identity, submounts: &[PathBuf]) -> Result<(), String> {
+    // The cell knows its own user and group alone, and the kernel copies no file of another owner into the upper
+    // folder (EOVERFLOW), although that user may be allowed to write it.
+    if workspace.st_uid != identity.user {
+        return Err("it belongs to another user".to_owned());
+    }
+    // With this bit what is made in it belongs to its group.
+    if workspace.st_gid != identity.group && workspace.st_mode & 0o2000 != 0 {
+        return Err("its files belong to another group than the user's first".to_owned());
+    }
+    // A user namespace may not uncover what is mounted over, so the kernel gives it no overlay of what is below.
+    match submounts {
+        [] => Ok(()),
+        [first, ..] => Err(format!("something is mounted in it, at `{}`", first.display())),
+    }
+}
+
+/// Gives a folder to the workspace's owner.
+fn give(folder: &OwnedFd, workspace: &Stat) -> Result<(), Errno> {
+    let own = fstat(folder)?;
+    if (own.st_uid, own.st_gid) == (workspace.st_uid, workspace.st_gid) {
+        return Ok(());
+    }
+    fchown(folder, Some(Uid::from_raw(workspace.st_uid)), Some(Gid::from_raw(workspace.st_gid)))
+}
+
+/// Tries once for each file system whether it holds what an overlay writes into its upper folder: the kernel would
+/// mount the overlay all the same, and changes would fail or get lost in it.
+fn takes_changes(upper: &OwnedFd, folder: BorrowedFd<'_>, device: u64) -> Result<(), Errno> {
+    static KNOWN: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
+    if KNOWN.lock().unwrap_or_else(PoisonError::into_inner).contains(&device) {
+        return Ok(());
+    }
+    // An attribute, with which a folder is marked as new.
+    let name = c"user.handfast.trial";
+    fsetxattr(upper, name, b"y", XattrFlags::empty())?;
+    fremovexattr(upper, name)?;
+    // The device that marks what is gone.
+    let mark = c".trial";
+    mknodat(folder, mark, FileType::CharacterDevice, Mode::empty(), makedev(0, 0))?;
+    unlinkat(folder, mark, AtFlags::empty())?;
+    KNOWN.lock().unwrap_or_else(PoisonError::into_inner).insert(device);
+    Ok(())
+}
+
+/// The upper folder is what a command sees of the workspace itself, so it must look the same.
+fn imitate(workspace: &OwnedFd, status: &Stat, upper: &OwnedFd) -> Result<(), Errno> {
+    let mut names = vec![0_u8; 64 * 1024];
+    let length = match flistxattr(workspace, &mut names[..]) {
+        Err(Errno::OPNOTSUPP) => 0,
+        length => length?,
+    };
+    for name in names.get(..length).unwrap_or_default().split_inclusive(|&byte| byte == 0) {
+        // The other kinds are privileged, or what overlays note of themselves.
+        let wanted = name.starts_with(b"system.posix_acl_")
+            || (name.starts_with(b"user.") && !name.starts_with(b"user.overlay."));
+        if wanted {
+            let mut value = vec![0_u8; 64 * 1024];
+            let length = fgetxattr(workspace, name, &mut value[..])?;
+            fsetxattr(upper, name, value.get(..length).unwrap_or_default(), XattrFlags::empty())?;
+        }
+    }
+    fchmod(upper, Mode::from_raw_mode(status.st_mode & 0o7777))
+}
+
+/// Sets the times of the upper folder, and gives the moment from which on changes have a change time.
+fn stamp(workspace: &Stat, upper: &OwnedFd) -> Result<SystemTime, Errno> {
+    let coarse = now();
+    // Looked at and then changed, it gets a change time that is later than that of every change before, on a kernel
+    // with stamps that fine, and no change after gets an earlier one. Other kernels give it the coarse time.
+    let before = fstat(upper)?;
+    futimens(
+        upper,
+        &Timestamps {
+            last_access: timespec(workspace.st_atime, workspace.st_atime_nsec),
+            last_modification: timespec(workspace.st_mtime, workspace.st_mtime_nsec),
+        },
+    )?;
+    let after = fstat(upper)?;
+    // Another file system may not have such stamps.
+    if before.st_dev != workspace.st_dev {
+        return Ok(coarse);
+    }
+    Ok(system_time(timespec(after.st_ctime, after.st_ctime_nsec)))
+}
+
+fn timespec(seconds: i64, nanoseconds: u64) -> Timespec {
+    Timespec { tv_sec: seconds, tv_nsec: i64::try_from(nanoseconds).unwrap_or_default() }
+}
+
+fn system_time(time: Timespec) -> SystemTime {
+    let seconds = Duration::from_secs(u64::try_from(time.tv_sec).unwrap_or_default());
+    SystemTime::UNIX_EPOCH + seconds + Duration::from_nanos(u64::try_from(time.tv_nsec).unwrap_or_default())
+}

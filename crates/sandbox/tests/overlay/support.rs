@@ -1,0 +1,157 @@
+//! A workspace with the folders of an overlay beside it.
+
+use std::cell::Cell;
+use std::fs::{self, DirBuilder, Permissions};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sandbox::{
+    CellSpec, Command, Exit, Origin, Outcome, Overlay, Program, SandboxError, Stopper, WorkspaceChanges,
+};
+
+use crate::SPAWNER;
+
+/// A limit for tests in which nothing should take long.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+pub(crate) struct Place {
+    folder: tempfile::TempDir,
+    calls: Cell<u32>,
+    pub(crate) spec: CellSpec,
+}
+
+/// What a command came to, and where its changes are.
+pub(crate) struct Ran {
+    pub(crate) outcome: Outcome,
+    pub(crate) upper: PathBuf,
+}
+
+impl Ran {
+    pub(crate) fn stdout(&self) -> String {
+        let captured = &self.outcome.stdout;
+        String::from_utf8_lossy(&[&captured.head[..], &captured.tail].concat()).into_owned()
+    }
+
+    pub(crate) fn stderr(&self) -> String {
+        let captured = &self.outcome.stderr;
+        String::from_utf8_lossy(&[&captured.head[..], &captured.tail].concat()).into_owned()
+    }
+
+    /// The sorted names of everything in the upper folder.
+    pub(crate) fn changed(&self) -> Vec<String> {
+        names(&self.upper)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.upper.join(name)
+    }
+}
+
+impl Place {
+    /// A workspace of its own whose cells come from where `origin` says.
+    pub(crate) fn new(origin: Origin) -> Self {
+        Self::at(origin, &std::env::temp_dir())
+    }
+
+    /// The same in a folder of the caller's choice.
+    pub(crate) fn at(origin: Origin, parent: &Path) -> Self {
+        let folder = tempfile::tempdir_in(parent).unwrap();
+        let real = folder.path().canonicalize().unwrap();
+        fs::create_dir(real.join("ws")).unwrap();
+        fs::set_permissions(real.join("ws"), Permissions::from_mode(0o755)).unwrap();
+        let spec = CellSpec {
+            workspace: real.join("ws"),
+            spool_directory: std::env::temp_dir(),
+            output_limit: 1 << 30,
+            spawner: (origin == Origin::Spawner).then(|| SPAWNER.get().cloned()).flatten(),
+            ..CellSpec::default()
+        };
+        Self { folder, calls: Cell::new(0), spec }
+    }
+
+    pub(crate) fn outside(&self, name: &str) -> PathBuf {
+        self.folder.path().canonicalize().unwrap().join(name)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.spec.workspace.join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, content: &str) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    pub(crate) fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    /// New folders for the changes of one call.
+    pub(crate) fn overlay(&self) -> Overlay {
+        self.calls.set(self.calls.get() + 1);
+        overlay_at(&self.outside(&format!("call{}", self.calls.get())))
+    }
+
+    pub(crate) fn try_sh(&self, line: &str) -> Result<Ran, SandboxError> {
+        let overlay = self.overlay();
+        let upper = overlay.upper.clone();
+        let spec = CellSpec { overlay: Some(overlay), ..self.spec.clone() };
+        let outcome = run(&spec, line)?;
+        let origin = if spec.spawner.is_some() { Origin::Spawner } else { Origin::Made };
+        assert_eq!(outcome.origin, origin);
+        assert_eq!(outcome.enforcement.workspace, WorkspaceChanges::Overlay);
+        Ok(Ran { outcome, upper })
+    }
+
+    /// Runs a shell line on an overlay.
+    pub(crate) fn sh(&self, line: &str) -> Ran {
+        self.try_sh(line).unwrap()
+    }
+
+    /// Runs a shell line on an overlay, which must succeed.
+    pub(crate) fn ok(&self, line: &str) -> Ran {
+        let ran = self.sh(line);
+        assert_eq!(ran.outcome.exit, Exit::Code(0), "{line}\n{}{}", ran.stdout(), ran.stderr());
+        ran
+    }
+}
+
+pub(crate) fn run(spec: &CellSpec, line: &str) -> Result<Outcome, SandboxError> {
+    let command =
+        Command { program: Program::Shell(line.to_owned()), working_directory: spec.workspace.clone() };
+    sandbox::run(spec, &command, Some(PATIENCE), &Stopper::new()?, &mut |_, _| {})
+}
+
+pub(crate) fn overlay_at(folder: &Path) -> Overlay {
+    DirBuilder::new().mode(0o700).create(folder).unwrap();
+    let overlay = Overlay { upper: folder.join("upper"), work: folder.join("work") };
+    for path in [&overlay.upper, &overlay.work] {
+        DirBuilder::new().mode(0o700).create(path).unwrap();
+    }
+    overlay
+}
+
+pub(crate) fn names(folder: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut open = vec![folder.to_owned()];
+    while let Some(next) = open.pop() {
+        for entry in fs::read_dir(next).unwrap() {
+            let path = entry.unwrap().path();
+            found.push(path.strip_prefix(folder).unwrap().display().to_string());
+            if fs::symlink_metadata(&path).unwrap().is_dir() {
+                open.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+/// For both ways in which a cell comes about.
+pub(crate) fn both(test: impl Fn(&Place)) {
+    for origin in [Origin::Made, Origin::Spawner] {
+        test(&Place::new(origin));
+    }
+}
