@@ -103,16 +103,6 @@ fn init_writes_a_valid_configuration_and_never_over_one() {
     assert_eq!(fixture.run(&["init"]).code, 2);
 }
 
-#[test]
-fn doctor_finds_the_promises_kept_on_a_machine_that_can() {
-    let fixture = Fixture::new();
-    let run = fixture.run(&["doctor", "--json"]);
-    let findings = run.json();
-    assert_eq!(run.code, 0, "{findings:#}");
-    assert!(findings.as_array().unwrap().len() > 5, "{findings:#}");
-    assert!(!run.stdout.contains(r"\t"), "a control character in a finding: {findings:#}");
-}
-
 /// A command in this workspace with this state folder: its exit code, standard output and standard error.
 fn command_in(fixture: &Fixture, workspace: &Path, state: &Path) -> (Option<i32>, String, String) {
     let output = std::process::Command::new(crate::harness::program())

@@ -16,4 +16,5 @@ mod audit;
 mod bad_input;
 mod call;
 mod configuration;
+mod doctor;
 mod mcp;

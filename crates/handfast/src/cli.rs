@@ -2,6 +2,7 @@
 
 #![allow(clippy::doc_markdown, reason = "the comments here are what `--help` prints, as plain text")]
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -88,11 +89,19 @@ pub(crate) enum Command {
         /// The file [default: handfast.yaml of the workspace].
         file: Option<PathBuf>,
     },
-    /// Tries out what this machine can enforce.
+    /// Tries out what this machine can enforce: attempts to break out of a cell, each with a control.
+    ///
+    /// Exits with 1 when a promise of docs/GUARANTEES.md does not hold here, or could not be tried.
     Doctor {
         /// As JSON.
         #[arg(long)]
         json: bool,
+    },
+    /// Makes one attempt of the doctor's, from within a cell.
+    #[command(hide = true)]
+    ProbeAttempt {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
     },
     /// Writes a handfast.yaml with every setting explained into the workspace.
     Init,

@@ -63,7 +63,7 @@ mod view;
 pub use enforcement::{Enforcement, UserMapping, WorkspaceChanges};
 pub use error::SandboxError;
 pub use outcome::{Captured, Ended, Exit, Origin, Outcome, Stream};
-pub use probe::{Probe, probe};
+pub use probe::{Attempter, Probe, Verdict, attempt, probe};
 pub use run::run;
 pub use spawner::{Pool, Spawner};
 pub use spec::{CellSpec, Command, Overlay, Program};

@@ -10,6 +10,8 @@
     reason = "the system calls that rustix does not wrap; each call states why it is sound"
 )]
 
+pub(crate) mod attempts;
+
 use std::ffi::{CStr, c_char, c_int, c_long, c_ulong, c_void};
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use sandbox::{Attempter, Probe, Verdict};
 use serde::Serialize;
 
 use super::{Failure, print, print_json};
@@ -14,9 +15,13 @@ use crate::surroundings::Surroundings;
 #[derive(Debug, Serialize)]
 struct Finding {
     /// What was tried.
-    name: String,
+    name: &'static str,
+    /// The name of the line in `docs/GUARANTEES.md` that was tried; none where nothing is promised.
+    promise: Option<&'static str>,
     /// Whether it is as promised.
-    holds: bool,
+    verdict: Verdict,
+    /// What sees to it.
+    enforced_by: String,
     /// What was seen.
     detail: String,
     /// What to do where it does not hold.
@@ -27,75 +32,106 @@ struct Finding {
 pub(super) fn run(global: &Global, as_json: bool) -> Result<ExitCode, Failure> {
     let surroundings = Surroundings::of_this_process();
     let mut findings = vec![state(global, &surroundings), configuration(global)];
-    findings.extend(sandbox::probe().into_iter().map(|probe| Finding {
-        name: probe.name.to_owned(),
-        holds: probe.holds,
-        detail: probe.detail,
-        hint: probe.hint,
-    }));
-    let holds = findings.iter().all(|finding| finding.holds);
+    findings.extend(sandbox::probe(&attempter()?).into_iter().map(Finding::from));
+    let broken = findings.iter().any(Finding::breaks_a_promise);
     if as_json {
         print_json(&findings)?;
     } else {
-        let rows = findings.iter().map(|finding| {
-            let verdict = if finding.holds { "ok" } else { "FAILS" };
-            vec![finding.name.clone(), verdict.to_owned(), finding.detail.clone()]
-        });
-        print(&table(&["promise", "", "what was seen"], rows))?;
-        for finding in findings.iter().filter(|finding| !finding.holds) {
-            let hint = finding.hint.as_deref().unwrap_or("no advice for this one; please report it");
-            print(&format!("\n{}: {hint}\n", finding.name))?;
+        let rows = findings.iter().map(Finding::row);
+        print(&table(&["tried", "holds", "enforced by", "what was seen"], rows))?;
+        for (hint, names) in hints(&findings) {
+            print(&format!("\n{}: {hint}\n", names.join(", ")))?;
         }
     }
-    Ok(ExitCode::from(u8::from(!holds)))
+    Ok(ExitCode::from(u8::from(broken)))
+}
+
+/// Each hint once, with the names that it is for.
+fn hints(findings: &[Finding]) -> Vec<(&str, Vec<&str>)> {
+    let mut hints: Vec<(&str, Vec<&str>)> = Vec::new();
+    for finding in findings {
+        let Some(hint) = finding.hint.as_deref() else { continue };
+        match hints.iter_mut().find(|(known, _)| *known == hint) {
+            Some((_, names)) => names.push(finding.name),
+            None => hints.push((hint, vec![finding.name])),
+        }
+    }
+    hints
+}
+
+/// This program, which makes the attempts itself, so that they need nothing that a machine may not have.
+pub(super) fn attempter() -> Result<Attempter, Failure> {
+    let program = std::env::current_exe()?.canonicalize()?;
+    Ok(Attempter { program, arguments: vec!["probe-attempt".into(), "--".into()] })
+}
+
+impl Finding {
+    fn breaks_a_promise(&self) -> bool {
+        self.promise.is_some() && self.verdict != Verdict::Holds
+    }
+
+    fn row(&self) -> Vec<String> {
+        let holds = match (self.verdict, self.promise) {
+            (Verdict::Holds, _) => "yes",
+            (Verdict::Fails, Some(_)) => "NO",
+            (Verdict::Fails, None) => "no, not promised",
+            (Verdict::Unknown, _) => "UNKNOWN",
+        };
+        vec![self.name.to_owned(), holds.to_owned(), self.enforced_by.clone(), self.detail.clone()]
+    }
+}
+
+impl From<Probe> for Finding {
+    fn from(probe: Probe) -> Self {
+        let Probe { name, promise, verdict, enforced_by, detail, hint } = probe;
+        Self { name, promise, verdict, enforced_by, detail, hint }
+    }
 }
 
 /// The state folder can be used, and the audit log in it is whole.
 fn state(global: &Global, surroundings: &Surroundings) -> Finding {
-    let name = "audit log".to_owned();
     let checked = open_store(global, surroundings).and_then(|store| Ok(store.audit().verify(None)?));
-    match checked {
+    let (verdict, detail, hint) = match checked {
         Ok(found) => match &found.fault {
-            None => {
-                Finding { name, holds: true, detail: format!("{} rows, chain whole", found.rows), hint: None }
-            }
-            Some(fault) => Finding {
-                name,
-                holds: false,
-                detail: fault.to_string(),
-                hint: Some(
-                    "keep a copy of the state folder; someone or something changed the log".to_owned(),
-                ),
-            },
-        },
-        Err(failure) => Finding {
-            name,
-            holds: false,
-            detail: failure.error.to_string(),
-            hint: Some(
-                "no call is made without its audit: repair the state folder, or name another with --state"
-                    .to_owned(),
+            None => (Verdict::Holds, format!("{} rows, chain whole", found.rows), None),
+            Some(fault) => (
+                Verdict::Fails,
+                fault.to_string(),
+                Some("keep a copy of the state folder; someone or something changed the log"),
             ),
         },
+        Err(failure) => (
+            Verdict::Fails,
+            failure.error.to_string(),
+            Some("no call is made without its audit: repair the state folder, or name another with --state"),
+        ),
+    };
+    Finding {
+        name: "audit-log",
+        promise: Some("audit-tampering-found"),
+        verdict,
+        enforced_by: "the chain of hashes".to_owned(),
+        detail,
+        hint: hint.map(str::to_owned),
     }
 }
 
 /// The configuration files can be read, and the workspace opened.
 fn configuration(global: &Global) -> Finding {
-    let name = "configuration".to_owned();
-    match compose(global, None) {
-        Ok(composed) => {
-            let detail = format!("workspace {}", composed.workspace.display());
-            Finding { name, holds: true, detail, hint: None }
-        }
-        Err(failure) => Finding {
-            name,
-            holds: false,
-            detail: failure.error.to_string(),
-            hint: Some(
-                "correct the file that is named; `handfast init` writes one with every setting explained"
-                    .to_owned(),
-            ),
-        },
+    let (verdict, detail, hint) = match compose(global, None) {
+        Ok(composed) => (Verdict::Holds, format!("workspace {}", composed.workspace.display()), None),
+        Err(failure) => (
+            Verdict::Fails,
+            failure.error.to_string(),
+            Some("correct the file that is named; `handfast init` writes one with every setting explained"),
+        ),
+    };
+    Finding {
+        name: "configuration",
+        promise: Some("call-decided"),
+        verdict,
+        enforced_by: "Handfast".to_owned(),
+        detail,
+        hint: hint.map(str::to_owned),
     }
 }

@@ -52,6 +52,10 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Audit { command } => audit::run(global, command),
         Command::Trust { file } => trust::run(global, file),
         Command::Doctor { json } => doctor::run(global, json),
+        Command::ProbeAttempt { arguments } => {
+            sandbox::attempt(&arguments)?;
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Init => init::run(global),
     }
 }

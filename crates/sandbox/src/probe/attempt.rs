@@ -1,0 +1,317 @@
+//! The inside half of a probe: one attempt to overstep, made by a process in a cell, or outside of one as the control.
+//!
+//! What an attempt came to is one line on standard output. A process that ends without one has not answered.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{SocketAddr, UnixStream};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, mount};
+use rustix::process::{
+    Gid, Pid, Signal, Uid, WaitId, WaitIdOptions, WaitOptions, getpid, kill_process, setsid, waitid, waitpid,
+};
+use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+
+use crate::sys::{self, AtEnd, Side, attempts};
+
+/// What the files of a probe hold.
+pub(super) const MARKER: &str = "marker of a probe";
+/// What a process prints that waits to be seen or killed.
+pub(super) const WAITING: &str = "waiting";
+/// What is no attempt that could be refused: to wait, to look around, to write so many bytes.
+pub(super) const WAIT: &str = "wait";
+pub(super) const LOOK: &str = "look";
+pub(super) const OUTPUT: &str = "output";
+
+/// The kinds of namespaces that a cell has of its own, as `/proc/self/ns` names them.
+pub(super) const NAMESPACES: [&str; 7] = ["user", "mnt", "pid", "net", "ipc", "uts", "cgroup"];
+
+/// How long a process lives on that should have been killed, at most.
+const LONGEST_SURVIVAL: Duration = Duration::from_mins(1);
+
+/// What an attempt came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// It worked.
+    Done(String),
+    /// It was refused.
+    Refused(String),
+}
+
+impl Answer {
+    /// Reads the line that [`attempt`] prints; `None` if it is none.
+    pub(super) fn parse(output: &str) -> Option<Self> {
+        let (word, detail) = output.trim_end().split_once(' ')?;
+        match word {
+            "done" => Some(Self::Done(detail.to_owned())),
+            "refused" => Some(Self::Refused(detail.to_owned())),
+            _ => None,
+        }
+    }
+}
+
+/// Makes the attempt that the arguments name and prints what came of it: what the program that an
+/// [`Attempter`](super::Attempter) names must call, in a process that has one thread.
+///
+/// This does to the machine what it says, where nothing refuses it. The attempts are harmless there: they read, write
+/// and kill only what the probe has made for them.
+///
+/// # Errors
+///
+/// When there is no such attempt, or it could not even be begun.
+pub fn attempt(arguments: &[OsString]) -> io::Result<()> {
+    let (name, arguments) =
+        arguments.split_first().and_then(|(name, rest)| Some((name.to_str()?, rest))).ok_or_else(unknown)?;
+    let answer = match name {
+        WAIT => return wait(),
+        LOOK => return look(),
+        OUTPUT => return write_out(number(arguments, 0)?),
+        _ => make(name, arguments)?,
+    };
+    let line = match answer {
+        Ok(detail) => format!("done {detail}\n"),
+        Err(error) => format!("refused {error}\n"),
+    };
+    io::stdout().write_all(line.as_bytes())
+}
+
+/// The inner result is the answer; the outer one fails where nothing was attempted.
+fn make(name: &str, arguments: &[OsString]) -> io::Result<io::Result<String>> {
+    let path = |index: usize| arguments.get(index).map(Path::new).ok_or_else(unknown);
+    Ok(match name {
+        "read" => read(path(0)?),
+        "read-by-symlink" => std::os::unix::fs::symlink(path(0)?, path(1)?).and_then(|()| read(path(1)?)),
+        "read-by-hard-link" => fs::hard_link(path(0)?, path(1)?).and_then(|()| read(path(1)?)),
+        "read-after-rename" => fs::rename(path(0)?, path(1)?).and_then(|()| read(path(2)?)),
+        "write" => fs::write(path(0)?, MARKER).map(|()| "it was written".to_owned()),
+        "set-user-id-mode" => fs::set_permissions(path(0)?, fs::Permissions::from_mode(0o4755))
+            .map(|()| "the bit was set".to_owned()),
+        "set-user-id-program" => gain(arguments)?,
+        "connect" => TcpStream::connect(("127.0.0.1", number(arguments, 0)?)).map(connected),
+        "connect-abstract" => {
+            let name = arguments.first().ok_or_else(unknown)?;
+            let address = SocketAddr::from_abstract_name(name.as_bytes())?;
+            UnixStream::connect_addr(&address).map(connected)
+        }
+        "connect-path" => UnixStream::connect(path(0)?).map(connected),
+        "namespace" => namespace(path(0)?),
+        "mount" => {
+            // An ordinary user outside may mount in namespaces of its own only.
+            let _refused_inside = attempts::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWNS);
+            mount("tmpfs", path(0)?, "tmpfs", MountFlags::empty(), None)
+                .map(|()| "mounted".to_owned())
+                .map_err(io::Error::from)
+        }
+        "trace" => attempts::ask_to_be_traced().map(|()| "it is traced".to_owned()).map_err(io::Error::from),
+        "memory" => Ok(touch(number(arguments, 0)?)),
+        "processes" => fork_many(number(arguments, 0)?),
+        "file-size" => fill(path(0)?, number(arguments, 1)?),
+        "see" => see(path(0)?),
+        "kill" => kill(number(arguments, 0)?),
+        "survive" => survive(path(0)?),
+        _ => return Err(unknown()),
+    })
+}
+
+fn unknown() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "there is no such attempt")
+}
+
+fn number<T: std::str::FromStr>(arguments: &[OsString], index: usize) -> io::Result<T> {
+    let text = arguments.get(index).and_then(|argument| argument.to_str());
+    text.and_then(|text| text.parse().ok()).ok_or_else(unknown)
+}
+
+fn connected<T>(_stream: T) -> String {
+    "connected".to_owned()
+}
+
+fn read(path: &Path) -> io::Result<String> {
+    let content = fs::read(path)?;
+    if content == MARKER.as_bytes() {
+        return Ok("its content was read".to_owned());
+    }
+    Err(io::Error::other("it does not have its content"))
+}
+
+/// Makes a user namespace in the way that is named.
+fn namespace(way: &Path) -> io::Result<String> {
+    match way.to_str() {
+        Some("unshare") => attempts::unshare(libc::CLONE_NEWUSER)?,
+        Some("clone") => match attempts::fork_into_namespaces(libc::CLONE_NEWUSER)? {
+            None => sys::exit(0),
+            Some(child) => reap(child)?,
+        },
+        Some("clone3") => match sys::clone_into_namespaces(libc::CLONE_NEWUSER, AtEnd::ChildSignal)? {
+            Side::Child => sys::exit(0),
+            Side::Parent(child, _) => reap(child)?,
+        },
+        _ => return Err(unknown()),
+    }
+    Ok("it was made".to_owned())
+}
+
+fn reap(child: i32) -> io::Result<()> {
+    waitpid(Pid::from_raw(child), WaitOptions::empty())?;
+    Ok(())
+}
+
+/// Uses so much memory, in bytes.
+fn touch(bytes: usize) -> String {
+    let mut memory = vec![0_u8; bytes];
+    for page in memory.chunks_mut(4096) {
+        if let Some(first) = page.first_mut() {
+            *first = 1;
+        }
+    }
+    let used: usize =
+        std::hint::black_box(&memory).chunks(4096).filter(|page| page.first() == Some(&1)).count();
+    format!("{} MiB were used", used >> 8)
+}
+
+/// Has so many processes at the same time.
+fn fork_many(count: usize) -> io::Result<String> {
+    let (reader, writer) = io::pipe()?;
+    for made in 0..count {
+        match sys::fork() {
+            Ok(None) => {
+                drop(writer);
+                // Ends with its parent, however that ends.
+                let _end = rustix::io::read(&reader, &mut [0_u8; 1]);
+                sys::exit(0)
+            }
+            Ok(Some(_)) => {}
+            Err(errno) => return Err(io::Error::other(format!("{errno} after {made} processes"))),
+        }
+    }
+    Ok(format!("{count} processes were there at once"))
+}
+
+fn fill(path: &Path, bytes: u64) -> io::Result<String> {
+    let written = io::copy(&mut io::repeat(0).take(bytes), &mut File::create(path)?)?;
+    Ok(format!("{} MiB were written", written >> 20))
+}
+
+/// Prints what a process sees of itself and around it. Every fact is a line that begins with its name.
+fn look() -> io::Result<()> {
+    let mut facts = String::new();
+    for line in fs::read_to_string("/proc/self/status")?.lines() {
+        facts.push_str(&format!("status.{line}\n"));
+    }
+    for name in NAMESPACES {
+        let link = fs::read_link(format!("/proc/self/ns/{name}"))?;
+        facts.push_str(&format!("namespace.{name} {}\n", link.display()));
+    }
+    for line in fs::read_to_string("/proc/self/net/dev")?.lines().skip(2) {
+        let device = line.split(':').next().unwrap_or_default();
+        facts.push_str(&format!("device {device}\n"));
+    }
+    let processes =
+        fs::read_dir("/proc")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    facts.push_str(&format!("processes {}\n", processes.count()));
+    io::stdout().write_all(facts.as_bytes())
+}
+
+fn write_out(bytes: u64) -> io::Result<()> {
+    io::copy(&mut io::repeat(b'x').take(bytes), &mut io::stdout()).map(drop)
+}
+
+/// Looks for a process that has this argument.
+fn see(argument: &Path) -> io::Result<String> {
+    let own = getpid().as_raw_nonzero().get();
+    for entry in fs::read_dir("/proc")? {
+        let entry = entry?;
+        let process: Option<i32> = entry.file_name().to_str().and_then(|name| name.parse().ok());
+        if process.is_none_or(|process| process == own) {
+            continue;
+        }
+        // Of processes that end meanwhile, or whose arguments are closed to this one, nothing is seen.
+        let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        if line.split(|&byte| byte == 0).any(|found| found == argument.as_os_str().as_bytes()) {
+            return Ok("its command line was read".to_owned());
+        }
+    }
+    Err(io::Error::from(Errno::SRCH))
+}
+
+fn kill(pid: i32) -> io::Result<String> {
+    let process = Pid::from_raw(pid).filter(|&pid| pid != getpid()).ok_or(Errno::SRCH)?;
+    kill_process(process, Signal::KILL)?;
+    Ok("the signal was sent".to_owned())
+}
+
+/// Starts a program of the system that runs with its owner's rights, and looks whose it has.
+fn gain(candidates: &[OsString]) -> io::Result<io::Result<String>> {
+    // Root has nothing to gain. In a cell nobody is root.
+    if rustix::process::geteuid().is_root() {
+        let (user, group) = (Uid::from_raw(65534), Gid::from_raw(65534));
+        set_thread_groups(&[])?;
+        set_thread_res_gid(group, group, group)?;
+        set_thread_res_uid(user, user, user)?;
+    }
+    let program = candidates.first().ok_or_else(unknown)?;
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this runs in a cell, or is the control of what runs in one"
+    )]
+    let mut command = Command::new(program);
+    // Without input it asks for nothing that somebody would have to answer.
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    // When this returns, the new process is the other program.
+    let mut started = match command.spawn() {
+        Ok(started) => started,
+        Err(error) => return Ok(Err(error)),
+    };
+    let pid = Pid::from_child(&started);
+    // Stopped or ended, it does not go away before it is waited for.
+    let _ended = kill_process(pid, Signal::STOP);
+    waitid(WaitId::Pid(pid), WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)?;
+    let status = fs::read_to_string(format!("/proc/{}/status", started.id()));
+    let _ended = started.kill();
+    started.wait()?;
+    let status = status?;
+    let users = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default();
+    let ids: Vec<&str> = users.split_whitespace().collect();
+    Ok(match ids[..] {
+        [real, effective, ..] if real != effective => Ok(format!("it ran as user {effective}")),
+        [_, _, ..] => Err(io::Error::other("it ran with the rights of who started it")),
+        _ => return Err(io::Error::other("nothing is known of its user")),
+    })
+}
+
+/// Prints that it waits, and does so until its input ends.
+fn wait() -> io::Result<()> {
+    writeln!(io::stdout(), "{WAITING}")?;
+    io::copy(&mut io::stdin(), &mut io::sink()).map(drop)
+}
+
+/// Leaves a process behind that ignores SIGTERM and belongs to nobody, and goes on itself. Whoever lives holds a lock
+/// on the file.
+fn survive(path: &Path) -> io::Result<String> {
+    // Blocked signals are as good as ignored ones.
+    let _blocked = sys::block_signals();
+    let file = File::create(path)?;
+    flock(&file, FlockOperation::LockExclusive)?;
+    if sys::fork()?.is_none() {
+        let _own_session = setsid();
+        if let Ok(Some(_)) = sys::fork() {
+            sys::exit(0);
+        }
+        thread::sleep(LONGEST_SURVIVAL);
+        sys::exit(0);
+    }
+    writeln!(io::stdout(), "{WAITING}")?;
+    thread::sleep(LONGEST_SURVIVAL);
+    Ok("it was not killed".to_owned())
+}

@@ -1,0 +1,177 @@
+//! The attempts that one process makes and that are refused or not.
+
+use std::ffi::OsString;
+
+use super::scene::{Scene, set_user_id_program};
+
+/// One attempt with its control.
+pub(super) struct Case {
+    pub(super) name: &'static str,
+    /// The line of `docs/GUARANTEES.md` that it tries; `None` where nothing is promised.
+    pub(super) promise: Option<&'static str>,
+    /// What should refuse it.
+    pub(super) enforced_by: &'static str,
+    /// What is attempted in the cell.
+    pub(super) inside: Vec<OsString>,
+    /// What is attempted outside, where it must work.
+    pub(super) outside: Vec<OsString>,
+    /// What is to be known of a refusal, beside the answer.
+    pub(super) reading: Reading,
+}
+
+/// How the answers are to be read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reading {
+    /// As they are.
+    Plain,
+    /// The host may refuse it to everybody, and then the refusal inside is as good.
+    HostMayRefuse,
+    /// Being killed is being refused.
+    MayKill,
+    /// What became of the host counts, not the answer: the cell may have something of its own by the same name.
+    ByEvidence,
+}
+
+/// How much of a limited thing is asked for, where the limit of the probe's cell is half of it.
+pub(super) mod amount {
+    /// Bytes of memory.
+    pub(in crate::probe) const MEMORY: u64 = 128 << 20;
+    /// Processes at once.
+    pub(in crate::probe) const PROCESSES: u64 = 128;
+    /// Bytes of one file.
+    pub(in crate::probe) const FILE: u64 = 16 << 20;
+}
+
+/// The file beside the workspace that must not appear.
+pub(super) const MADE: &str = "made-inside";
+
+const MOUNTS: &str = "mount namespace, Landlock";
+const COVER: &str = "mounts over what is denied";
+const NETWORK: &str = "network namespace";
+const PROCESSES: &str = "pid namespace";
+const SYSTEM_CALLS: &str = "seccomp, no capabilities";
+
+/// All of them, in the order in which they are shown.
+pub(super) fn all(scene: &Scene) -> Vec<Case> {
+    let file = |path: &str| scene.inside(path).into_os_string();
+    let beside = |path: &str| scene.outside(path).into_os_string();
+    let port = || vec![scene.loopback.to_string().into()];
+    let mut cases = vec![
+        Case::new("file-outside", "host-absent", MOUNTS, "read", vec![beside("file")]),
+        Case::new("write-outside", "host-absent", MOUNTS, "write", vec![])
+            .sides(vec![beside(MADE)], vec![beside("made-outside")])
+            .read(Reading::ByEvidence),
+        Case::new("write-read-only-root", "host-absent", MOUNTS, "write", vec![beside("shown/made")]),
+        Case::new("denied-file", "denied-files-absent", COVER, "read", vec![file("denied/file")]),
+        Case::new("denied-file-by-symlink", "denied-files-absent", COVER, "read-by-symlink", vec![]).sides(
+            vec![file("denied/file"), file("symlink-in")],
+            vec![file("denied/file"), file("symlink-out")],
+        ),
+        Case::new("denied-file-by-hard-link", "denied-files-absent", COVER, "read-by-hard-link", vec![])
+            .sides(vec![file("denied/file"), file("link-in")], vec![file("denied/file"), file("link-out")]),
+        Case::new("denied-file-after-rename", "denied-files-absent", COVER, "read-after-rename", vec![])
+            .sides(
+                vec![file("moved-in"), file("away-in"), file("away-in/file")],
+                vec![file("moved-out"), file("away-out"), file("away-out/file")],
+            ),
+        Case::new("denied-file-other-name", "", COVER, "read", vec![file("other-name")]),
+        Case::new("host-loopback", "host-absent", NETWORK, "connect", port()),
+        Case::new(
+            "host-abstract-socket",
+            "host-absent",
+            NETWORK,
+            "connect-abstract",
+            vec![scene.abstract_name.clone()],
+        ),
+        Case::new("host-socket-file", "host-absent", MOUNTS, "connect-path", vec![beside("socket")]),
+        Case::new("socket-in-workspace", "", "nothing", "connect-path", vec![file("socket")]),
+        Case::new(
+            "host-process-seen",
+            "host-absent",
+            PROCESSES,
+            "see",
+            vec![scene.victims[0].argument.clone()],
+        ),
+        Case::new("host-process-killed", "host-absent", PROCESSES, "kill", vec![])
+            .sides(
+                vec![scene.victims[0].pid().to_string().into()],
+                vec![scene.victims[1].pid().to_string().into()],
+            )
+            .read(Reading::ByEvidence),
+    ];
+    for (name, way) in [
+        ("namespace-by-unshare", "unshare"),
+        ("namespace-by-clone", "clone"),
+        ("namespace-by-clone3", "clone3"),
+    ] {
+        let case =
+            Case::new(name, "kernel-surface", "seccomp, limit of namespaces", "namespace", vec![way.into()]);
+        cases.push(case.read(Reading::HostMayRefuse));
+    }
+    cases.push(
+        Case::new("mount", "kernel-surface", SYSTEM_CALLS, "mount", vec![file("mount")])
+            .read(Reading::HostMayRefuse),
+    );
+    cases.push(
+        Case::new("trace", "kernel-surface", SYSTEM_CALLS, "trace", vec![]).read(Reading::HostMayRefuse),
+    );
+    if let Some(program) = set_user_id_program() {
+        let by = "no new privileges, mounts without set-user-id";
+        let program = vec![program.into_os_string()];
+        cases.push(Case::new(
+            "set-user-id-program",
+            "command-unprivileged",
+            by,
+            "set-user-id-program",
+            program,
+        ));
+    }
+    cases.push(Case::new(
+        "set-user-id-mode",
+        "no-set-user-id-left",
+        "seccomp",
+        "set-user-id-mode",
+        vec![file("mode")],
+    ));
+    cases.extend(limits(scene));
+    cases
+}
+
+/// Attempts to use more than the cell may.
+fn limits(scene: &Scene) -> Vec<Case> {
+    let amount = |amount: u64| OsString::from(amount.to_string());
+    let file = |name: &str| vec![scene.inside(name).into_os_string(), amount(amount::FILE)];
+    vec![
+        Case::new("memory", "", "nothing", "memory", vec![amount(amount::MEMORY)]).read(Reading::MayKill),
+        Case::new("processes", "", "nothing", "processes", vec![amount(amount::PROCESSES)])
+            .read(Reading::MayKill),
+        Case::new("file-size", "", "nothing", "file-size", vec![])
+            .sides(file("large-in"), file("large-out"))
+            .read(Reading::MayKill),
+    ]
+}
+
+impl Case {
+    /// An attempt that is the same inside and outside. Without a name of a promise, nothing is promised.
+    fn new(
+        name: &'static str,
+        promise: &'static str,
+        enforced_by: &'static str,
+        attempt: &'static str,
+        arguments: Vec<OsString>,
+    ) -> Self {
+        let whole: Vec<OsString> = [attempt.into()].into_iter().chain(arguments).collect();
+        let promise = (!promise.is_empty()).then_some(promise);
+        Self { name, promise, enforced_by, outside: whole.clone(), inside: whole, reading: Reading::Plain }
+    }
+
+    fn sides(mut self, inside: Vec<OsString>, outside: Vec<OsString>) -> Self {
+        self.inside.extend(inside);
+        self.outside.extend(outside);
+        self
+    }
+
+    fn read(self, reading: Reading) -> Self {
+        Self { reading, ..self }
+    }
+}

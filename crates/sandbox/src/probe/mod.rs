@@ -1,0 +1,282 @@
+//! Tries on this machine whether cells hold, for `handfast doctor`: each probe is an attempt from inside a cell to
+//! overstep, and its finding is what the attempt came to.
+//!
+//! An attempt that was refused says something only if the same attempt works without a cell. So each has a control,
+//! and where that fails, the finding is that nothing is known.
+
+mod attempt;
+mod cases;
+mod facts;
+mod scene;
+
+use std::error::Error;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, flock};
+
+use crate::enforcement::Enforcement;
+use crate::error::SandboxError;
+use crate::outcome::{Ended, Exit, Outcome};
+use crate::run::run;
+use crate::spec::{CellSpec, Command, Program};
+use crate::stopper::Stopper;
+use attempt::{Answer, LOOK, OUTPUT};
+use cases::{Case, Reading};
+use scene::Scene;
+
+pub use attempt::attempt;
+
+/// What a probe found.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Probe {
+    /// What was tried, in a word.
+    pub name: &'static str,
+    /// The name of the line in `docs/GUARANTEES.md` that was tried; `None` where nothing is promised.
+    pub promise: Option<&'static str>,
+    /// Whether it holds.
+    pub verdict: Verdict,
+    /// What refuses it.
+    pub enforced_by: String,
+    /// What was seen.
+    pub detail: String,
+    /// What to do, where it does not hold.
+    pub hint: Option<String>,
+}
+
+/// Whether something holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It was tried and refused, and the same works without a cell.
+    Holds,
+    /// It was tried and worked.
+    Fails,
+    /// It could not be tried.
+    Unknown,
+}
+
+/// A program that calls [`attempt`] with what follows its own arguments, before it starts a thread.
+#[derive(Clone, Debug)]
+pub struct Attempter {
+    /// Its absolute path. It is shown in the cells of the probe.
+    pub program: PathBuf,
+    /// Its own arguments.
+    pub arguments: Vec<OsString>,
+}
+
+/// How long an attempt may take before it counts as not made.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Makes all attempts, with `attempter` as the one who makes them. Takes about a second; blocks.
+///
+/// Files, sockets and processes that it needs are made for it, below the folder for temporary files, and are gone
+/// when this returns.
+pub fn probe(attempter: &Attempter) -> Vec<Probe> {
+    match examine(attempter) {
+        Ok(probes) => probes,
+        Err(error) => vec![cannot(&error)],
+    }
+}
+
+fn cannot(error: &SandboxError) -> Probe {
+    let mut detail = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        detail = format!("{detail}: {cause}");
+        source = cause.source();
+    }
+    let hint = match error {
+        SandboxError::Unavailable { hint, .. } => hint.clone(),
+        _ => "this is not a setting that is known to be wrong; report it with the detail above".to_owned(),
+    };
+    Probe {
+        name: "cell",
+        promise: Some("command-in-cell"),
+        verdict: Verdict::Fails,
+        enforced_by: "nothing runs".to_owned(),
+        detail,
+        hint: Some(hint),
+    }
+}
+
+fn examine(attempter: &Attempter) -> Result<Vec<Probe>, SandboxError> {
+    let mut scene = Scene::new(attempter)
+        .map_err(|source| SandboxError::Io { doing: "making what probes are tried on", source })?;
+    let cell = Cell { spec: scene.spec(attempter), attempter };
+    let (looked, _) = cell.attempt(&[LOOK.into()], PATIENCE)?;
+    let mut probes = facts::findings(&looked);
+    for case in cases::all(&scene) {
+        let (made, _) = cell.attempt(&case.inside, PATIENCE)?;
+        let inside = inside(&case, &made);
+        let untouched = !scene.outside(cases::MADE).exists() && scene.victims[0].is_alive();
+        probes.push(judge(&case, inside, untouched, || control(attempter, &case)));
+    }
+    probes.push(workspace(&cell, &scene)?);
+    probes.push(deadline(&cell, &scene)?);
+    probes.push(output(&cell)?);
+    Ok(probes)
+}
+
+/// The cell in which attempts are made.
+struct Cell<'a> {
+    spec: CellSpec,
+    attempter: &'a Attempter,
+}
+
+impl Cell<'_> {
+    /// Makes one attempt in a cell of its own.
+    fn attempt(&self, attempt: &[OsString], deadline: Duration) -> Result<(Outcome, String), SandboxError> {
+        let program = [self.attempter.program.clone().into_os_string()];
+        let whole = program.iter().chain(&self.attempter.arguments).chain(attempt);
+        let command = Command {
+            program: Program::Argv(whole.cloned().collect()),
+            working_directory: self.spec.workspace.clone(),
+        };
+        let outcome = run(&self.spec, &command, Some(deadline), &Stopper::new()?, &mut |_, _| {})?;
+        let output = String::from_utf8_lossy(&outcome.stdout.head).into_owned();
+        Ok((outcome, output))
+    }
+}
+
+/// The answer of an attempt, or why there is none.
+type Tried = Result<Answer, String>;
+
+fn inside(case: &Case, outcome: &Outcome) -> Tried {
+    let output = String::from_utf8_lossy(&outcome.stdout.head);
+    match (Answer::parse(&output), outcome.exit) {
+        (Some(answer), _) => Ok(answer),
+        (None, Exit::Signal(signal)) if case.reading == Reading::MayKill => {
+            Ok(Answer::Refused(format!("killed by signal {signal}")))
+        }
+        (None, exit) => {
+            let said = String::from_utf8_lossy(&outcome.stderr.head);
+            Err(format!("the attempt ended with {exit:?} and no answer: {}", said.trim()))
+        }
+    }
+}
+
+/// The same attempt outside.
+fn control(attempter: &Attempter, case: &Case) -> Tried {
+    let output = attempter.outside().args(&case.outside).output().map_err(|error| error.to_string())?;
+    Answer::parse(&String::from_utf8_lossy(&output.stdout))
+        .ok_or_else(|| format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim()))
+}
+
+fn judge(case: &Case, inside: Tried, untouched: bool, control: impl FnOnce() -> Tried) -> Probe {
+    let by_evidence = case.reading == Reading::ByEvidence;
+    let (verdict, detail) = match inside {
+        Ok(Answer::Done(what)) if !by_evidence => (Verdict::Fails, what),
+        Ok(_) if by_evidence && !untouched => (Verdict::Fails, "the host was changed".to_owned()),
+        Ok(Answer::Done(what)) => with_control(case, format!("{what}, and the host is untouched"), control),
+        Ok(Answer::Refused(why)) => with_control(case, why, control),
+        Err(problem) => (Verdict::Unknown, problem),
+    };
+    finding(case.name, case.promise, verdict, case.enforced_by, detail)
+}
+
+/// The verdict on what was refused for this reason.
+fn with_control(case: &Case, why: String, control: impl FnOnce() -> Tried) -> (Verdict, String) {
+    match control() {
+        Ok(Answer::Done(_)) => (Verdict::Holds, why),
+        Ok(Answer::Refused(_)) if case.reading == Reading::HostMayRefuse => {
+            (Verdict::Holds, format!("{why}; this machine refuses it without a cell too"))
+        }
+        Ok(Answer::Refused(also)) => (Verdict::Unknown, format!("{why}; but without a cell as well: {also}")),
+        Err(problem) => (Verdict::Unknown, format!("{why}; but the control failed: {problem}")),
+    }
+}
+
+/// A finding, with the hint that its verdict asks for.
+fn finding(
+    name: &'static str,
+    promise: Option<&'static str>,
+    verdict: Verdict,
+    enforced_by: &str,
+    detail: String,
+) -> Probe {
+    let hint = match (verdict, promise) {
+        (Verdict::Holds, _) => None,
+        (Verdict::Fails, Some(_)) => {
+            Some("do not rely on the sandbox of this machine for this, and report it with the detail")
+        }
+        (Verdict::Fails, None) => Some("this is not promised; docs/THREAT_MODEL.md says what that means"),
+        (Verdict::Unknown, _) => Some("this could not be tried here; the detail says what was in the way"),
+    };
+    Probe {
+        name,
+        promise,
+        verdict,
+        enforced_by: enforced_by.to_owned(),
+        detail,
+        hint: hint.map(str::to_owned),
+    }
+}
+
+/// The workspace can be written, and what is written belongs to its owner.
+fn workspace(cell: &Cell<'_>, scene: &Scene) -> Result<Probe, SandboxError> {
+    let path = scene.inside("written");
+    let (_, output) = cell.attempt(&["write".into(), path.clone().into_os_string()], PATIENCE)?;
+    let owner = |path: &Path| fs::metadata(path).ok().map(|found| found.uid());
+    let (verdict, detail) = match (Answer::parse(&output), owner(&path), owner(&cell.spec.workspace)) {
+        (Some(Answer::Done(_)), Some(file), Some(workspace)) if file == workspace => {
+            (Verdict::Holds, format!("a new file belongs to user {file}, as the workspace does"))
+        }
+        (Some(Answer::Done(_)), Some(file), _) => {
+            (Verdict::Fails, format!("a new file belongs to user {file}"))
+        }
+        (answer, ..) => (Verdict::Unknown, format!("no file could be written: {answer:?}")),
+    };
+    Ok(finding("workspace", Some("command-owner"), verdict, "user namespace, id-mapped mount", detail))
+}
+
+/// A command that ignores SIGTERM, and what it leaves behind, are gone when their time is over.
+fn deadline(cell: &Cell<'_>, scene: &Scene) -> Result<Probe, SandboxError> {
+    let path = scene.inside("survivor");
+    let attempt = ["survive".into(), path.clone().into_os_string()];
+    // The attempt must have begun before its time is over. How long that takes depends on what else the machine does.
+    for patience in [300, 1_000, 5_000].map(Duration::from_millis) {
+        let (outcome, output) = cell.attempt(&attempt, patience)?;
+        if output.trim() != attempt::WAITING {
+            continue;
+        }
+        let file = File::open(&path)
+            .map_err(|source| SandboxError::Io { doing: "opening what a probe has left", source })?;
+        let alone = flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
+        let (verdict, detail) = match (outcome.ended, alone) {
+            (Ended::Deadline, true) => (Verdict::Holds, "killed, and nothing of it is left"),
+            (_, false) => (Verdict::Fails, "a process of it lives on"),
+            (_, true) => (Verdict::Fails, "it ended in another way than by its deadline"),
+        };
+        return Ok(finding(
+            "deadline",
+            Some("command-ends"),
+            verdict,
+            end_of(&outcome.enforcement),
+            detail.to_owned(),
+        ));
+    }
+    let detail = "the attempt did not begin within 5 s".to_owned();
+    Ok(finding("deadline", Some("command-ends"), Verdict::Unknown, "", detail))
+}
+
+fn end_of(_enforcement: &Enforcement) -> &'static str {
+    "pid namespace"
+}
+
+/// Output past its limit is counted and not kept.
+fn output(cell: &Cell<'_>) -> Result<Probe, SandboxError> {
+    let more = cell.spec.output_limit + 100_000;
+    let (outcome, _) = cell.attempt(&[OUTPUT.into(), more.to_string().into()], PATIENCE)?;
+    let captured = &outcome.stdout;
+    let detail = format!("{} bytes were written and {} kept", captured.bytes, captured.whole_bytes);
+    let verdict = match (captured.bytes == more, captured.whole_bytes == cell.spec.output_limit) {
+        (true, true) => Verdict::Holds,
+        (true, false) => Verdict::Fails,
+        (false, _) => Verdict::Unknown,
+    };
+    Ok(finding("output", Some("command-output-bounded"), verdict, "Handfast", detail))
+}

@@ -1,0 +1,150 @@
+//! What probes need of the host: files, sockets, processes, all made for them and gone with them.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, BufRead, BufReader};
+use std::net::TcpListener;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use tempfile::TempDir;
+
+use super::Attempter;
+use super::attempt::{MARKER, WAIT};
+use crate::spec::CellSpec;
+
+/// What the attempts are made on.
+pub(super) struct Scene {
+    workspace: TempDir,
+    elsewhere: TempDir,
+    pub(super) loopback: u16,
+    pub(super) abstract_name: OsString,
+    /// One for the attempt, one for its control.
+    pub(super) victims: [Victim; 2],
+    /// They listen while the scene lasts.
+    _listeners: (TcpListener, [UnixListener; 3]),
+}
+
+impl Scene {
+    pub(super) fn new(attempter: &Attempter) -> io::Result<Self> {
+        let (workspace, elsewhere) = (tempfile::tempdir()?, tempfile::tempdir()?);
+        let (inside, outside) = (workspace.path(), elsewhere.path());
+        for folder in ["denied", "moved-in", "moved-out"] {
+            fs::create_dir(inside.join(folder))?;
+            fs::write(inside.join(folder).join("file"), MARKER)?;
+        }
+        fs::hard_link(inside.join("denied/file"), inside.join("other-name"))?;
+        fs::write(inside.join("mode"), MARKER)?;
+        fs::create_dir(inside.join("mount"))?;
+        fs::create_dir(outside.join("shown"))?;
+        fs::write(outside.join("file"), MARKER)?;
+        let loopback = TcpListener::bind(("127.0.0.1", 0))?;
+        // The name of a folder that is new, so that no other probe has it.
+        let unique = outside.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let abstract_name = format!("handfast-probe-{unique}");
+        let unix = [
+            UnixListener::bind_addr(&SocketAddr::from_abstract_name(&abstract_name)?)?,
+            UnixListener::bind(outside.join("socket"))?,
+            UnixListener::bind(inside.join("socket"))?,
+        ];
+        Ok(Self {
+            loopback: loopback.local_addr()?.port(),
+            abstract_name: abstract_name.into(),
+            victims: [Victim::new(attempter, &unique, "in")?, Victim::new(attempter, &unique, "out")?],
+            _listeners: (loopback, unix),
+            workspace,
+            elsewhere,
+        })
+    }
+
+    /// A path in the workspace.
+    pub(super) fn inside(&self, name: &str) -> PathBuf {
+        self.workspace.path().join(name)
+    }
+
+    /// A path beside the workspace.
+    pub(super) fn outside(&self, name: &str) -> PathBuf {
+        self.elsewhere.path().join(name)
+    }
+
+    /// The cell in which attempts are made.
+    pub(super) fn spec(&self, attempter: &Attempter) -> CellSpec {
+        CellSpec {
+            workspace: self.workspace.path().to_owned(),
+            read_only: vec![self.outside("shown"), attempter.program.clone()],
+            masked: vec![self.inside("denied/file"), self.inside("moved-in/file")],
+            spool_directory: self.elsewhere.path().to_owned(),
+            output_limit: 1 << 20,
+            ..CellSpec::default()
+        }
+    }
+}
+
+/// A process of the host.
+pub(super) struct Victim {
+    process: Child,
+    /// One of its arguments, which no other process has.
+    pub(super) argument: OsString,
+}
+
+impl Victim {
+    fn new(attempter: &Attempter, unique: &str, name: &str) -> io::Result<Self> {
+        let argument = OsString::from(format!("victim-{name}-{unique}"));
+        let mut process = attempter
+            .outside()
+            .args([WAIT.as_ref(), argument.as_os_str()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(|error| {
+                io::Error::new(error.kind(), format!("{}: {error}", attempter.program.display()))
+            })?;
+        // What it prints says that it is another program by now.
+        let output = process.stdout.take().ok_or(io::ErrorKind::BrokenPipe)?;
+        BufReader::new(output).read_line(&mut String::new())?;
+        Ok(Self { process, argument })
+    }
+
+    pub(super) fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    pub(super) fn is_alive(&mut self) -> bool {
+        matches!(self.process.try_wait(), Ok(None))
+    }
+}
+
+impl Drop for Victim {
+    fn drop(&mut self) {
+        // It may have been killed already; then this only takes it away.
+        let _ended = self.process.kill();
+        let _status = self.process.wait();
+    }
+}
+
+/// The programs of the system that run with the rights of their owner, as far as the usual ones are there.
+pub(super) fn set_user_id_program() -> Option<PathBuf> {
+    use std::os::unix::fs::MetadataExt;
+    let names = ["su", "passwd", "mount", "newgrp", "chsh", "chfn", "umount"];
+    let paths = names.iter().flat_map(|name| ["/usr/bin", "/bin"].map(|folder| Path::new(folder).join(name)));
+    paths.into_iter().find(|path| {
+        fs::metadata(path)
+            .is_ok_and(|found| found.uid() == 0 && found.mode() & 0o4000 != 0 && found.mode() & 0o5 == 5)
+    })
+}
+
+impl Attempter {
+    /// The program, to be run without a cell.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the control of a probe is the same attempt without a cell"
+    )]
+    pub(super) fn outside(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments).stdin(Stdio::null());
+        command
+    }
+}

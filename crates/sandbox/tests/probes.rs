@@ -1,0 +1,32 @@
+//! The probes find what holds on this machine, and notice what does not.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
+use std::path::PathBuf;
+
+use sandbox::{Attempter, Probe, Verdict, probe};
+
+fn attempter() -> Attempter {
+    // target/debug/deps/this -> target/debug/examples/attempt
+    let own = std::env::current_exe().unwrap();
+    let program = own.parent().unwrap().parent().unwrap().join("examples/attempt");
+    Attempter { program, arguments: Vec::new() }
+}
+
+#[test]
+fn every_promise_holds_on_this_machine() {
+    let found = probe(&attempter());
+    assert!(found.len() > 25, "{found:#?}");
+    for probe in &found {
+        assert!(probe.promise.is_none() || probe.verdict == Verdict::Holds, "{probe:?}");
+    }
+}
+
+#[test]
+fn nothing_is_known_when_no_attempt_can_be_made() {
+    let silent = Attempter { program: PathBuf::from("/bin/true"), arguments: Vec::new() };
+    let found = probe(&silent);
+    let tried: Vec<&Probe> = found.iter().filter(|probe| probe.verdict == Verdict::Holds).collect();
+    // What the outcome of a run says by itself.
+    assert!(tried.iter().all(|probe| probe.name == "landlock"), "{tried:#?}");
+}

@@ -1,0 +1,103 @@
+//! `handfast doctor` says what holds on this machine, in the words of the pages that promise it.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::harness::{Fixture, repository};
+
+/// The promises of `docs/GUARANTEES.md` about commands that no single attempt can try: they are about time passing, other
+/// users, or whole toolchains, and tests hold them.
+const NOT_TRIED: [&str; 4] =
+    ["command-any-user", "command-ends-with-handfast", "command-toolchains", "doctor-tries"];
+
+/// The names of the promises, of all sections or of one.
+fn promises(section: Option<&str>) -> Vec<String> {
+    let text = std::fs::read_to_string(repository().join("docs/GUARANTEES.md")).unwrap();
+    let mut heading = "";
+    let mut names = Vec::new();
+    for line in text.lines() {
+        heading = line.strip_prefix("## ").unwrap_or(heading);
+        let name = line.strip_prefix("| `").and_then(|rest| rest.split_once("` | "));
+        if let Some((name, _)) = name.filter(|_| section.is_none_or(|section| section == heading)) {
+            names.push(name.to_owned());
+        }
+    }
+    names
+}
+
+fn findings(fixture: &Fixture) -> (i32, Vec<Value>) {
+    let run = fixture.run(&["doctor", "--json"]);
+    assert!(!run.stdout.contains(r"\t"), "a control character in a finding: {}", run.stdout);
+    (run.code, run.json().as_array().unwrap().clone())
+}
+
+#[test]
+fn doctor_finds_the_promises_kept_on_a_machine_that_can() {
+    let (code, findings) = findings(&Fixture::new());
+    for finding in findings.iter().filter(|finding| !finding["promise"].is_null()) {
+        assert_eq!(finding["verdict"], "holds", "{finding:#}");
+    }
+    assert_eq!(code, 0);
+    assert!(findings.len() > 25, "{findings:#?}");
+}
+
+#[test]
+fn doctor_and_the_page_of_guarantees_speak_of_the_same_promises() {
+    let all = promises(None);
+    let names: BTreeSet<&String> = all.iter().collect();
+    assert_eq!(names.len(), all.len(), "a name stands twice on the page");
+    let (_, findings) = findings(&Fixture::new());
+    let tried: BTreeSet<String> =
+        findings.iter().filter_map(|finding| Some(finding["promise"].as_str()?.to_owned())).collect();
+    for promise in &tried {
+        assert!(names.contains(promise), "`{promise}` is not on the page");
+    }
+    let commands: BTreeSet<String> = promises(Some("Commands")).into_iter().collect();
+    let expected: BTreeSet<String> =
+        commands.into_iter().filter(|name| !NOT_TRIED.contains(&name.as_str())).collect();
+    let missing: Vec<_> = expected.difference(&tried).collect();
+    assert!(missing.is_empty(), "promised of commands, and not tried: {missing:?}");
+}
+
+#[test]
+fn doctor_fails_where_no_cell_can_be_had_and_leaves_nothing_behind() {
+    let fixture = Fixture::new();
+    // A user namespace in which no further one may be made, as on a host that forbids them.
+    let script = r#"echo 0 > /proc/sys/user/max_user_namespaces && exec "$@""#;
+    let folder = fixture.outside().join("temporary");
+    std::fs::create_dir(&folder).unwrap();
+    let doctor = |wrapper: &[&str]| {
+        let own = fixture.command();
+        let (program, arguments) = wrapper.split_first().unwrap();
+        std::process::Command::new(program)
+            .args(arguments)
+            .arg(own.get_program())
+            .args(own.get_args())
+            .args(["doctor", "--json"])
+            .env("TMPDIR", &folder)
+            .env("HOME", fixture.home())
+            .output()
+            .unwrap()
+    };
+    let output = doctor(&["unshare", "--user", "--map-root-user", "sh", "-c", script, "sh"]);
+    assert_eq!(output.status.code(), Some(1));
+    let findings: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let cell = findings.as_array().unwrap().iter().find(|finding| finding["name"] == "cell").unwrap();
+    assert_eq!(cell["verdict"], "fails");
+    assert!(cell["hint"].as_str().unwrap().contains("user.max_user_namespaces"), "{cell:#}");
+    // The control: the same where namespaces can be had.
+    assert_eq!(doctor(&["env"]).status.code(), Some(0));
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
+}
+
+#[test]
+fn doctor_shows_a_table_that_says_what_enforces_what() {
+    let run = Fixture::new().run(&["doctor"]);
+    let line = |name: &str| run.stdout.lines().find(|line| line.starts_with(name)).unwrap_or_default();
+    assert!(line("TRIED").contains("ENFORCED BY"), "{}", run.stdout);
+    assert!(line("host-loopback ").contains("yes") && line("host-loopback ").contains("network namespace"));
+    // What is not promised does not hold, is said, and is no failure.
+    assert!(line("denied-file-other-name ").contains("not promised"), "{}", run.stdout);
+    assert_eq!(run.code, 0);
+}
