@@ -1,0 +1,170 @@
+//! Extended attributes: the overlay's own marks, and those that belong to people and programs.
+
+use std::ffi::{CStr, CString, OsStr};
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{XattrFlags, lgetxattr, llistxattr, lremovexattr, lsetxattr};
+use rustix::io::Errno;
+
+use crate::beneath::path_in;
+use crate::{Error, Kind, Result};
+
+/// The namespace of the marks that an overlay mounted with `userxattr` makes.
+const OVERLAY: &[u8] = b"user.overlay.";
+/// What gives a program privileges.
+const CAPABILITY: &[u8] = b"security.capability";
+/// Of a list of names and of one value (`XATTR_LIST_MAX`, `XATTR_SIZE_MAX`, limits.h).
+const LARGEST: usize = 65_536;
+
+/// What an overlay says about an entry of its upper folder.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Marks {
+    /// It was copied up from the lower folder.
+    pub(crate) copied_up: bool,
+    /// A folder that hides what the lower one has.
+    pub(crate) opaque: bool,
+    /// An empty file that stands for a removal.
+    pub(crate) whiteout: bool,
+    /// There is something to [`strip`].
+    pub(crate) any: bool,
+}
+
+/// Names and values, sorted by name.
+pub(crate) type Attributes = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// What the overlay marked. Only files and folders can carry marks.
+pub(crate) fn marks(folder: BorrowedFd<'_>, name: &OsStr, kind: Kind, shown: &Path) -> Result<Marks> {
+    let mut marks = Marks::default();
+    if !matches!(kind, Kind::File | Kind::Folder) {
+        return Ok(marks);
+    }
+    let path = path_in(folder, name);
+    let failed = Error::while_doing("read the attributes of", shown);
+    for attribute in list(&path).map_err(&failed)? {
+        let bytes = attribute.to_bytes();
+        marks.any |= bytes.starts_with(OVERLAY) || bytes == CAPABILITY;
+        match bytes.strip_prefix(OVERLAY) {
+            Some(b"origin") => marks.copied_up = true,
+            Some(b"opaque") => {
+                marks.opaque = value(&path, &attribute).map_err(&failed)?.is_some_and(|value| value == b"y");
+            }
+            Some(b"whiteout") => marks.whiteout = true,
+            Some(b"redirect") => {
+                return Err(Error::Form { path: shown.to_owned(), attribute: "redirect" });
+            }
+            Some(b"metacopy") => {
+                return Err(Error::Form { path: shown.to_owned(), attribute: "metacopy" });
+            }
+            _ => {}
+        }
+    }
+    Ok(marks)
+}
+
+/// The attributes that are part of what people keep: those of users and programs, and access control lists.
+///
+/// Without the overlay's marks. Security labels and capabilities are not among them: the kernel gives each entry its own.
+pub(crate) fn kept(folder: BorrowedFd<'_>, name: &OsStr) -> rustix::io::Result<Attributes> {
+    let path = path_in(folder, name);
+    let mut kept = Vec::new();
+    for attribute in list(&path)? {
+        let bytes = attribute.to_bytes();
+        let own = bytes.starts_with(b"user.") && !bytes.starts_with(OVERLAY);
+        if (own || bytes.starts_with(b"system.posix_acl_"))
+            && let Some(value) = value(&path, &attribute)?
+        {
+            kept.push((bytes.to_vec(), value));
+        }
+    }
+    kept.sort_unstable();
+    Ok(kept)
+}
+
+/// Gives an entry exactly these attributes, of those that [`kept`] is about.
+pub(crate) fn set(folder: BorrowedFd<'_>, name: &OsStr, wanted: &Attributes) -> rustix::io::Result<()> {
+    let path = path_in(folder, name);
+    for (attribute, _) in kept(folder, name)? {
+        if !wanted.iter().any(|(name, _)| *name == attribute) {
+            remove(&path, &text(attribute)?)?;
+        }
+    }
+    for (attribute, value) in wanted {
+        lsetxattr(&path, text(attribute.clone())?.as_c_str(), value, XattrFlags::empty())?;
+    }
+    Ok(())
+}
+
+/// Takes the overlay's marks off an entry, and capabilities.
+///
+/// Attributes that a program itself set in the overlay's namespace go, too (the kernel stores them there under an escaped
+/// name): in a workspace they could make a later overlay believe things.
+pub(crate) fn strip(folder: BorrowedFd<'_>, name: &OsStr, kind: Kind) -> rustix::io::Result<()> {
+    if !matches!(kind, Kind::File | Kind::Folder) {
+        return Ok(());
+    }
+    let path = path_in(folder, name);
+    for attribute in list(&path)? {
+        let bytes = attribute.to_bytes();
+        if bytes.starts_with(OVERLAY) || bytes == CAPABILITY {
+            remove(&path, &attribute)?;
+        }
+    }
+    Ok(())
+}
+
+/// Marks a folder of an upper folder again as it was before [`strip`].
+pub(crate) fn mark_again(folder: BorrowedFd<'_>, name: &OsStr, marks: Marks) -> rustix::io::Result<()> {
+    let path = path_in(folder, name);
+    for (set, attribute, value) in
+        [(marks.opaque, c"user.overlay.opaque", &b"y"[..]), (marks.copied_up, c"user.overlay.origin", b"")]
+    {
+        if set {
+            lsetxattr(&path, attribute, value, XattrFlags::empty())?;
+        }
+    }
+    Ok(())
+}
+
+fn list(path: &PathBuf) -> rustix::io::Result<Vec<CString>> {
+    // Nearly every entry has none or a few short ones.
+    let mut small = [0_u8; 512];
+    let mut large = Vec::new();
+    let names: &[u8] = match llistxattr(path, &mut small[..]) {
+        Ok(length) => &small[..length],
+        Err(Errno::RANGE) => {
+            large.resize(LARGEST, 0);
+            let length = llistxattr(path, &mut large[..])?;
+            &large[..length]
+        }
+        Err(Errno::OPNOTSUPP) => &[],
+        Err(errno) => return Err(errno),
+    };
+    let names = names.split_inclusive(|byte| *byte == 0);
+    Ok(names.filter_map(|name| CStr::from_bytes_with_nul(name).ok().map(CStr::to_owned)).collect())
+}
+
+/// None where it was removed meanwhile.
+fn value(path: &PathBuf, attribute: &CStr) -> rustix::io::Result<Option<Vec<u8>>> {
+    let mut value = vec![0; LARGEST];
+    match lgetxattr(path, attribute, &mut value[..]) {
+        Ok(length) => {
+            value.truncate(length);
+            value.shrink_to_fit();
+            Ok(Some(value))
+        }
+        Err(Errno::NODATA) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}
+
+fn remove(path: &PathBuf, attribute: &CStr) -> rustix::io::Result<()> {
+    match lremovexattr(path, attribute) {
+        Ok(()) | Err(Errno::NODATA) => Ok(()),
+        Err(errno) => Err(errno),
+    }
+}
+
+fn text(name: Vec<u8>) -> rustix::io::Result<CString> {
+    CString::new(name).map_err(|_| Errno::INVAL)
+}

@@ -1,0 +1,118 @@
+//! The one place that resolves paths: beneath an open folder, through no link and no mount point.
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, ResolveFlags, fstat, openat2, statat};
+use rustix::io::Errno;
+
+use crate::{Entry, Kind};
+
+/// How often a resolution is tried again that a rename elsewhere disturbed (EAGAIN, `openat2(2)`).
+const TRIES: usize = 128;
+
+/// The longest relative path that is handed to the kernel at once, in bytes. `PATH_MAX` is 4,096.
+const LONGEST: usize = 3_500;
+
+/// A folder, open as a mere place.
+pub(crate) const PLACE: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
+/// A folder, open for listing.
+pub(crate) const LIST: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
+
+/// Opens what lies at `path`, however long that is. An empty path is the folder itself.
+pub(crate) fn open(folder: BorrowedFd<'_>, path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    if path.as_os_str().is_empty() {
+        return open_once(folder, Path::new("."), flags);
+    }
+    if path.as_os_str().len() <= LONGEST {
+        return open_once(folder, path, flags);
+    }
+    let mut opened: Option<OwnedFd> = None;
+    let mut part = PathBuf::new();
+    for name in path {
+        if part.as_os_str().len() + name.len() > LONGEST {
+            opened = Some(open_once(opened.as_ref().map_or(folder, AsFd::as_fd), &part, PLACE)?);
+            part = PathBuf::new();
+        }
+        part.push(name);
+    }
+    open_once(opened.as_ref().map_or(folder, AsFd::as_fd), &part, flags)
+}
+
+fn open_once(folder: BorrowedFd<'_>, path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    let resolve = ResolveFlags::BENEATH
+        | ResolveFlags::NO_SYMLINKS
+        | ResolveFlags::NO_MAGICLINKS
+        | ResolveFlags::NO_XDEV;
+    let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    for _ in 0..TRIES {
+        match openat2(folder, path, flags, Mode::empty(), resolve) {
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            done => return done,
+        }
+    }
+    Err(Errno::AGAIN)
+}
+
+/// What is called `name` in the folder, if anything is.
+pub(crate) fn look(folder: impl AsFd, name: &OsStr) -> rustix::io::Result<Option<Entry>> {
+    match statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => Ok(Some(Entry::of(&stat))),
+        Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// The names in a folder that is open for listing, in the order of the file system.
+pub(crate) fn names(folder: &OwnedFd) -> rustix::io::Result<Vec<OsString>> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(folder)? {
+        let name = entry?.file_name().to_bytes().to_vec();
+        if name != b"." && name != b".." {
+            names.push(OsString::from_vec(name));
+        }
+    }
+    Ok(names)
+}
+
+/// The path through which the kernel reaches an open descriptor.
+pub(crate) fn descriptor_path(descriptor: BorrowedFd<'_>) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", descriptor.as_raw_fd()))
+}
+
+/// The path through which the kernel reaches a name in an open folder, for the calls that know no descriptors.
+///
+/// Those calls must not follow the last name.
+pub(crate) fn path_in(folder: BorrowedFd<'_>, name: &OsStr) -> PathBuf {
+    let mut path = format!("/proc/self/fd/{}/", folder.as_raw_fd()).into_bytes();
+    path.extend_from_slice(name.as_bytes());
+    PathBuf::from(OsString::from_vec(path))
+}
+
+/// Opens a regular file or a folder that was looked at, and makes sure that it is still that one.
+///
+/// ESTALE where it is not.
+pub(crate) fn open_known(
+    folder: impl AsFd,
+    name: &OsStr,
+    known: &Entry,
+    flags: OFlags,
+) -> rustix::io::Result<OwnedFd> {
+    let place = open(folder.as_fd(), Path::new(name), OFlags::PATH)?;
+    if !Entry::of(&fstat(&place)?).is_same_object(known) || !matches!(known.kind, Kind::File | Kind::Folder) {
+        return Err(Errno::STALE);
+    }
+    if flags == OFlags::PATH {
+        return Ok(place);
+    }
+    // It is a file or a folder, so that opening cannot block and changes nothing.
+    let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+    rustix::fs::openat(CWD, descriptor_path(place.as_fd()), flags, Mode::empty())
+}
+
+/// Sets the mode of what was opened, also where only as a place.
+pub(crate) fn set_mode(opened: BorrowedFd<'_>, mode: u32) -> rustix::io::Result<()> {
+    rustix::fs::chmod(descriptor_path(opened), Mode::from_raw_mode(mode))
+}

@@ -1,0 +1,318 @@
+use std::fs::File;
+use std::ops::ControlFlow;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, mkdirat, openat, syncfs};
+use rustix::io::Errno;
+
+use crate::area::{Call, TAKEN, UPPER, remove_staging};
+use crate::beneath::{LIST, look, open};
+use crate::copy::Copier;
+use crate::journal::Journal;
+use crate::loosened::Loosened;
+use crate::read::Reading;
+use crate::sides::{OnStep, Sides, name_of, step, taken_name};
+use crate::swap::{Stopped, swap};
+use crate::undo::undo;
+use crate::{Changes, Conflict, Error, Meanwhile, Result, Time, Touch, Verdict, What, Workspace};
+
+/// On what terms changes are read and committed.
+pub struct Terms<'a> {
+    /// When the overlay was mounted, see [`Time::of_changes_now`]. What changed at this time or later, others changed.
+    ///
+    /// A change that was made in the same tick of that clock just *before* the overlay was mounted looks like a later one:
+    /// whoever makes changes of their own right before a command waits for the next tick.
+    ///
+    /// None overwrites what others did (`force`); even then nothing is overwritten that changes during the commit.
+    pub baseline: Option<Time>,
+    /// Git's index: where it lies in the workspace, and the open file from before the command started, if there was one.
+    pub index: Option<(PathBuf, Option<File>)>,
+    /// Is asked about everything that a commit would touch. If it does not allow one of them, nothing is committed.
+    pub judge: &'a dyn Fn(&Touch<'_>) -> Verdict,
+    /// What a commit survives.
+    pub durability: Durability,
+    /// Is asked before every system call that changes something. On [`ControlFlow::Break`] the commit ends at once with
+    /// [`Error::BrokenOff`] and leaves everything as a killed process would; for tests.
+    pub on_step: OnStep<'a>,
+}
+
+/// What a commit survives as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// The death of this process at any point. Nothing is flushed; what a direct run of the command would have written
+    /// would not have been either.
+    #[default]
+    Process,
+    /// A loss of power, too: one flush of the file system before the swap and one behind it (`syncfs(2)`).
+    Power,
+}
+
+impl Terms<'_> {
+    /// The terms of a call: everything allowed, nothing flushed.
+    pub fn since(baseline: Time) -> Self {
+        Self {
+            baseline: Some(baseline),
+            index: None,
+            judge: &|_| Verdict::Allow,
+            durability: Durability::default(),
+            on_step: &|| ControlFlow::Continue(()),
+        }
+    }
+}
+
+/// What came of a commit.
+#[derive(Debug)]
+pub enum Outcome {
+    /// Everything is in its place.
+    Committed(Committed),
+    /// Somebody else changed the same entries: nothing was committed. [`Changes::conflicts`] says which.
+    Conflict(Changes),
+    /// The judge did not allow everything: nothing was committed. [`Changes::held`] says what.
+    Held(Changes),
+}
+
+/// A commit that happened.
+#[derive(Debug)]
+pub struct Committed {
+    /// What changed.
+    pub changes: Changes,
+    /// Where the old entries lie until the call is discarded.
+    old: PathBuf,
+}
+
+impl Committed {
+    /// Where the entry lies that the change of this number took out of the workspace, if it took one: with its content, its
+    /// attributes and its times, until the call is discarded.
+    ///
+    /// The content is as it was unless a program writes into it that had it open.
+    pub fn old_place(&self, number: usize) -> Option<PathBuf> {
+        let change = self.changes.list.get(number)?;
+        match change.what {
+            What::Replace => Some(self.old.join(UPPER).join(&change.path)),
+            What::Remove => Some(self.old.join(TAKEN).join(taken_name(number))),
+            What::Create | What::Attributes | What::Times => None,
+        }
+    }
+}
+
+impl Call {
+    /// Reads the changes and compares them with the workspace, without changing that.
+    ///
+    /// The overlay must be unmounted, and everything that wrote to it must have ended.
+    ///
+    /// # Errors
+    /// Where something cannot be read, or lies in a form that cannot be committed.
+    pub fn changes(&self, workspace: &Workspace, terms: &Terms<'_>) -> Result<Changes> {
+        let mut loosened = Loosened::open(self.folder.as_fd())?;
+        self.read(workspace, terms, &mut loosened)
+    }
+
+    fn read(&self, workspace: &Workspace, terms: &Terms<'_>, loosened: &mut Loosened) -> Result<Changes> {
+        let upper = self.open(UPPER)?;
+        let reading = Reading::new(terms.baseline, terms.index.as_ref(), terms.judge, loosened);
+        reading.whole(upper.as_fd(), workspace.folder.as_fd())
+    }
+
+    /// Puts all changes into the workspace, or none.
+    ///
+    /// The overlay must be unmounted, and everything that wrote to it must have ended.
+    ///
+    /// # Errors
+    /// Where something failed. The workspace is then as it was, except after [`Error::NotUndone`] and
+    /// [`Error::BrokenOff`], where [`crate::Area::recover`] takes back the rest.
+    pub fn commit(&self, workspace: &Workspace, terms: &Terms<'_>) -> Result<Outcome> {
+        let _serialised = self.lock_workspace(workspace)?;
+        let mut loosened = Loosened::open(self.folder.as_fd())?;
+        let mut changes = self.read(workspace, terms, &mut loosened)?;
+        if !changes.held.is_empty() {
+            return Ok(Outcome::Held(changes));
+        }
+        if !changes.conflicts.is_empty() {
+            return Ok(Outcome::Conflict(changes));
+        }
+        if changes.list.is_empty() {
+            return Ok(Outcome::Committed(Committed { changes, old: self.path.clone() }));
+        }
+        let staging =
+            if workspace.shares_mount_with(&self.folder) { None } else { Some(self.staging_name()) };
+        let journal = |changes: &Changes| Journal {
+            workspace: workspace.path.clone(),
+            identity: workspace.identity,
+            staging: staging.clone(),
+            baseline: terms.baseline,
+            index: terms.index.as_ref().map(|(path, _)| path.clone()),
+            changes: changes.list.clone(),
+        };
+        if staging.is_some() {
+            // The journal names the folder before it is made, so that recovery knows of it.
+            step(terms.on_step)?;
+            Journal { changes: Vec::new(), ..journal(&Changes::default()) }
+                .write(self.folder.as_fd(), false)?;
+            if let Err(error) = self.stage(workspace, staging.as_deref(), &mut changes, terms.on_step) {
+                return Err(self.give_up(workspace, staging.as_deref(), error));
+            }
+            step(terms.on_step)?;
+        }
+        let sides = self.sides(workspace, staging.as_deref())?;
+        if terms.durability == Durability::Power {
+            syncfs(&sides.stage).map_err(|errno| Error::system("flush", UPPER, errno))?;
+        }
+        step(terms.on_step)?;
+        let written = journal(&changes).write(self.folder.as_fd(), terms.durability == Durability::Power);
+        if let Err(error) = written {
+            return Err(self.give_up(workspace, staging.as_deref(), error));
+        }
+        let swapped = swap(&sides, &changes, &loosened, terms.baseline, terms.on_step);
+        let flushed = swapped.and_then(|()| {
+            if terms.durability == Durability::Power {
+                syncfs(&sides.stage).map_err(|errno| Error::system("flush", &workspace.path, errno))?;
+            }
+            step(terms.on_step)?;
+            Ok(Journal::mark_committed(self.folder.as_fd())?)
+        });
+        match flushed {
+            Ok(()) => {
+                let old = staging.map_or_else(|| self.path.clone(), |name| workspace.path.join(name));
+                Ok(Outcome::Committed(Committed { changes, old }))
+            }
+            Err(Stopped::Failed(Error::BrokenOff)) => Err(Error::BrokenOff),
+            Err(Stopped::Failed(error)) => {
+                self.take_back(workspace, &sides, staging.as_deref(), &changes, terms.on_step)?;
+                Err(error)
+            }
+            Err(Stopped::Conflict(path)) => {
+                let left = self.take_back(workspace, &sides, staging.as_deref(), &changes, terms.on_step)?;
+                let during = |path| Conflict { path, meanwhile: Meanwhile::ChangedDuringCommit };
+                changes.conflicts.push(during(path));
+                for path in left {
+                    if changes.conflicts.iter().all(|known| known.path != path) {
+                        changes.conflicts.push(during(path));
+                    }
+                }
+                Ok(Outcome::Conflict(changes))
+            }
+        }
+    }
+
+    fn take_back(
+        &self,
+        workspace: &Workspace,
+        sides: &Sides,
+        staging: Option<&Path>,
+        changes: &Changes,
+        on_step: OnStep<'_>,
+    ) -> Result<Vec<PathBuf>> {
+        let undone = undo(sides, &changes.list, on_step)?;
+        step(on_step)?;
+        if undone.left.is_empty() {
+            remove_staging(workspace, staging)?;
+        }
+        Journal::remove(self.folder.as_fd())?;
+        Ok([undone.others, undone.left].concat())
+    }
+
+    /// Nothing was swapped yet. Gives the error that led here.
+    fn give_up(&self, workspace: &Workspace, staging: Option<&Path>, error: Error) -> Error {
+        if matches!(error, Error::BrokenOff) {
+            return error;
+        }
+        let removed = remove_staging(workspace, staging).and_then(|()| Journal::remove(self.folder.as_fd()));
+        // What is left of it, recovery removes; the first error is the one that counts.
+        drop(removed);
+        error
+    }
+
+    /// Copies what is new into a folder of the workspace, so that it lies on its file system.
+    fn stage(
+        &self,
+        workspace: &Workspace,
+        staging: Option<&Path>,
+        changes: &mut Changes,
+        on_step: OnStep<'_>,
+    ) -> Result<()> {
+        let Some(name) = staging else { return Ok(()) };
+        let failed = |errno: Errno| Error::system("make", name, errno);
+        let private = Mode::from_raw_mode(0o700);
+        step(on_step)?;
+        mkdirat(&workspace.folder, name, private).map_err(failed)?;
+        let folder = open(workspace.folder.as_fd(), name, LIST).map_err(failed)?;
+        for part in [UPPER, TAKEN] {
+            step(on_step)?;
+            mkdirat(&folder, part, private).map_err(failed)?;
+        }
+        let to = open(folder.as_fd(), Path::new(UPPER), LIST).map_err(failed)?;
+        let from = self.open(UPPER)?;
+        let mut copier = Copier::new(on_step);
+        for change in &mut changes.list {
+            if matches!(change.what, What::Attributes | What::Times) {
+                continue;
+            }
+            let path = change.path.clone();
+            let failed = Error::while_doing("copy", &path);
+            let parent = path.parent().unwrap_or(Path::new(""));
+            let target = open_or_make(&to, parent).map_err(&failed)?;
+            let Some(new) = &mut change.new else { continue };
+            let source = open(from.as_fd(), parent, LIST).map_err(&failed)?;
+            let name = name_of(&path);
+            // As it lies there: its mode may have been loosened.
+            let Some(found) = look(&source, name).map_err(&failed)? else {
+                return Err(failed(Errno::STALE));
+            };
+            copier.copy(&source, &target, name, &path, &found)?;
+            let Some(copied) = look(&target, name).map_err(&failed)? else {
+                return Err(failed(Errno::STALE));
+            };
+            *new = crate::Entry { mode: new.mode, ..copied };
+            change.marks.any = false;
+        }
+        changes.marked.clear();
+        Ok(())
+    }
+
+    pub(crate) fn sides(&self, workspace: &Workspace, staging: Option<&Path>) -> Result<Sides> {
+        let open_in = |folder: &OwnedFd, part: &str| {
+            open(folder.as_fd(), Path::new(part), LIST).map_err(Error::while_doing("open", Path::new(part)))
+        };
+        let around = match staging {
+            Some(name) => {
+                open(workspace.folder.as_fd(), name, LIST).map_err(Error::while_doing("open", name))?
+            }
+            None => self.open("")?,
+        };
+        let workspace =
+            workspace.folder.try_clone().map_err(|source| Error::system("open", &workspace.path, source))?;
+        Ok(Sides { stage: open_in(&around, UPPER)?, taken: open_in(&around, TAKEN)?, workspace })
+    }
+
+    /// Waits until no other commit into this workspace is under way, in this process or another one.
+    pub(crate) fn lock_workspace(&self, workspace: &Workspace) -> Result<File> {
+        let name = format!("workspace-{:x}-{:x}.lock", workspace.identity.0, workspace.identity.1);
+        let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let failed = |errno: Errno| Error::system("lock", &name, errno);
+        let file = openat(&self.area, &name, flags, Mode::from_raw_mode(0o600)).map_err(failed)?;
+        loop {
+            match flock(&file, FlockOperation::LockExclusive) {
+                Err(Errno::INTR) => {}
+                done => break done.map_err(failed)?,
+            }
+        }
+        Ok(File::from(file))
+    }
+}
+
+fn open_or_make(folder: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
+    match open(folder.as_fd(), path, LIST) {
+        Err(Errno::NOENT) => {}
+        opened => return opened,
+    }
+    let mut at = open(folder.as_fd(), Path::new(""), LIST)?;
+    for name in path {
+        match mkdirat(&at, name, Mode::from_raw_mode(0o700)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(errno) => return Err(errno),
+        }
+        at = open(at.as_fd(), Path::new(name), LIST)?;
+    }
+    Ok(at)
+}

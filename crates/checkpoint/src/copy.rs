@@ -1,0 +1,128 @@
+//! Copying entries onto the file system of the workspace, where the changes lie on another one.
+
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{
+    AtFlags, FileType, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, Uid, chownat, linkat, mkdirat,
+    mknodat, openat, readlinkat, symlinkat, utimensat,
+};
+use rustix::io::Errno;
+
+use crate::beneath::{LIST, look, names, open, open_known, set_mode};
+use crate::sides::{OnStep, step};
+use crate::{Entry, Error, Kind, Result, attributes};
+
+/// Copies entries, and remembers what had several names.
+pub(crate) struct Copier<'a> {
+    /// Where the first copy of an inode with several names lies: in which open folder, under which name.
+    copied: HashMap<(u64, u64), (OwnedFd, OsString)>,
+    on_step: OnStep<'a>,
+}
+
+impl<'a> Copier<'a> {
+    pub(crate) fn new(on_step: OnStep<'a>) -> Self {
+        Self { copied: HashMap::new(), on_step }
+    }
+
+    /// Copies what is called `name`, with all that is in it, its owner, mode, times and attributes.
+    ///
+    /// Hard links between what is copied stay hard links. The overlay's marks are left behind.
+    pub(crate) fn copy(
+        &mut self,
+        from: &OwnedFd,
+        to: &OwnedFd,
+        name: &OsStr,
+        path: &Path,
+        entry: &Entry,
+    ) -> Result<()> {
+        step(self.on_step)?;
+        let inode = (entry.device, entry.inode);
+        if entry.has_other_names {
+            if let Some((folder, first)) = self.copied.get(&inode) {
+                return linkat(folder, first, to, name, AtFlags::empty())
+                    .map_err(|errno| Error::system("copy", path, errno));
+            }
+            let kept = to.try_clone().map_err(|source| Error::system("copy", path, source))?;
+            self.copied.insert(inode, (kept, name.to_owned()));
+        }
+        let made = self.make(from, to, name, path, entry);
+        made.map_err(|error| match error {
+            Failure::Io(source) => Error::system("copy", path, source),
+            Failure::Below(error) => error,
+        })
+    }
+
+    fn make(
+        &mut self,
+        from: &OwnedFd,
+        to: &OwnedFd,
+        name: &OsStr,
+        path: &Path,
+        entry: &Entry,
+    ) -> Result<(), Failure> {
+        let private = Mode::from_raw_mode(0o600);
+        match entry.kind {
+            Kind::File => {
+                let mut source = File::from(open_known(from, name, entry, OFlags::RDONLY)?);
+                let flags =
+                    OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+                let mut copy = File::from(openat(to, name, flags, private)?);
+                io::copy(&mut source, &mut copy).map_err(Failure::Io)?;
+            }
+            Kind::Folder => {
+                mkdirat(to, name, Mode::from_raw_mode(0o700))?;
+                let source = open_known(from, name, entry, LIST)?;
+                let copy = open(to.as_fd(), Path::new(name), LIST)?;
+                for name in names(&source)? {
+                    let Some(entry) = look(&source, &name)? else { continue };
+                    self.copy(&source, &copy, &name, &path.join(&name), &entry).map_err(Failure::Below)?;
+                }
+            }
+            Kind::Link => symlinkat(readlinkat(from, name, Vec::new())?, to, name)?,
+            Kind::Fifo => mknodat(to, name, FileType::Fifo, private, 0)?,
+            Kind::Socket | Kind::Device | Kind::Whiteout => return Err(Errno::INVAL.into()),
+        }
+        keep(from, to, name, entry)?;
+        Ok(())
+    }
+}
+
+enum Failure {
+    Io(io::Error),
+    Below(Error),
+}
+
+impl From<Errno> for Failure {
+    fn from(errno: Errno) -> Self {
+        Self::Io(errno.into())
+    }
+}
+
+/// Owner first, because a change of owner clears bits of the mode; times last, because all else sets them.
+fn keep(from: &OwnedFd, to: &OwnedFd, name: &OsStr, entry: &Entry) -> rustix::io::Result<()> {
+    let made = look(to, name)?.ok_or(Errno::STALE)?;
+    if (made.owner, made.group) != (entry.owner, entry.group) {
+        let (owner, group) = (Uid::from_raw(entry.owner), Gid::from_raw(entry.group));
+        chownat(to, name, Some(owner), Some(group), AtFlags::SYMLINK_NOFOLLOW)?;
+    }
+    if matches!(entry.kind, Kind::File | Kind::Folder) {
+        attributes::set(to.as_fd(), name, &attributes::kept(from.as_fd(), name)?)?;
+    }
+    if entry.kind != Kind::Link {
+        let place = open(to.as_fd(), Path::new(name), OFlags::PATH)?;
+        set_mode(place.as_fd(), entry.mode & if entry.kind == Kind::File { 0o1777 } else { 0o7777 })?;
+    }
+    let times = Timestamps {
+        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+        last_modification: Timespec {
+            tv_sec: entry.modified.seconds,
+            tv_nsec: entry.modified.nanoseconds.into(),
+        },
+    };
+    utimensat(to, name, &times, AtFlags::SYMLINK_NOFOLLOW)
+}

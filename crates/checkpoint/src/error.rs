@@ -1,0 +1,95 @@
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+
+/// What an operation of this crate gives.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why changes could not be read, committed, kept or removed.
+///
+/// Of a commit, unless it is [`Error::NotUndone`], the workspace is as it was.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The system failed.
+    #[error("could not {doing} {path}")]
+    System {
+        /// What was tried, to stand before the path.
+        doing: &'static str,
+        /// With what; relative to the workspace where it lies in one.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Folders lie too deep to be looked through.
+    #[error("{path} is more than {limit} folders deep")]
+    TooDeep {
+        /// The folder.
+        path: PathBuf,
+        /// How many levels are looked at.
+        limit: usize,
+    },
+    /// There are more changes than are handled at once.
+    #[error("there are more than {limit} changes")]
+    TooMany {
+        /// How many are handled.
+        limit: usize,
+    },
+    /// The overlay stored a change in a form that this crate does not know, such as data left in the lower layer.
+    #[error("the overlay stored {path} in a form that cannot be committed ({attribute})")]
+    Form {
+        /// The entry.
+        path: PathBuf,
+        /// The attribute that says so.
+        attribute: &'static str,
+    },
+    /// Something is mounted in the workspace at the path; the overlay did not show it.
+    #[error("another file system is mounted at {path}, and the changes lie beneath it")]
+    Mounted {
+        /// The mount point.
+        path: PathBuf,
+    },
+    /// There is no workspace where the changes belong, or another one.
+    #[error("{path} is not the folder any more that it was when the changes were made")]
+    OtherWorkspace {
+        /// Where the workspace was.
+        path: PathBuf,
+    },
+    /// There are no changes under this id, or a live process holds them.
+    #[error("no changes are kept under the id {id}")]
+    NoSuchChanges {
+        /// The id that was asked for.
+        id: String,
+    },
+    /// A file of this crate's own is damaged.
+    #[error("{path} is damaged")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The commit failed half-way, and what was done could not all be taken back: recovery will try again.
+    #[error("the commit failed, and {path} could not be put back")]
+    NotUndone {
+        /// The first entry that could not be put back.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// The commit was broken off by the `on_step` of its terms, and left just as a killed process would leave it.
+    #[error("the commit was broken off")]
+    BrokenOff,
+}
+
+impl Error {
+    pub(crate) fn system(doing: &'static str, path: impl AsRef<Path>, source: impl Into<io::Error>) -> Self {
+        Self::System { doing, path: path.as_ref().to_owned(), source: source.into() }
+    }
+
+    /// For `map_err`. A mount point has its own variant.
+    pub(crate) fn while_doing(doing: &'static str, path: &Path) -> impl Fn(Errno) -> Self {
+        move |errno| match errno {
+            Errno::XDEV => Self::Mounted { path: path.to_owned() },
+            errno => Self::system(doing, path, errno),
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! What a commit is about to do, written down before it does any of it.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags, RenameFlags, openat, renameat_with};
+use rustix::io::Errno;
+
+use crate::attributes::{Attributes, Marks};
+use crate::encoding::{Decoder, Encoder};
+use crate::{Change, Error, Result, Time, What};
+
+/// The journal of a commit that is under way. While it has this name, what was done is taken back.
+const UNDER_WAY: &str = "journal";
+/// The name that it gets in one step when everything is in place. From then on the commit has happened.
+const COMMITTED: &str = "journal.committed";
+/// Before it is complete. Nothing was done yet.
+const INCOMPLETE: &str = "journal.new";
+
+const MAGIC: &[u8] = b"handfast commit 1\n";
+const HASH_BYTES: usize = blake3::OUT_LEN;
+
+/// Everything that is needed to take a commit back, or to clean up behind it.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    /// Where the workspace was.
+    pub(crate) workspace: PathBuf,
+    /// Which folder that is: device and inode.
+    pub(crate) identity: (u64, u64),
+    /// The name of the folder in the workspace through which the changes go, where it lies on another file system.
+    pub(crate) staging: Option<PathBuf>,
+    /// The terms of the commit, to keep its changes under the same ones.
+    pub(crate) baseline: Option<Time>,
+    pub(crate) index: Option<PathBuf>,
+    pub(crate) changes: Vec<Change>,
+}
+
+/// How far the commit got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    UnderWay,
+    Committed,
+}
+
+impl Journal {
+    /// Writes the journal into the folder of the call. It is there as a whole or not at all.
+    pub(crate) fn write(&self, call: BorrowedFd<'_>, flush: bool) -> Result<()> {
+        let failed = |source: std::io::Error| Error::system("write", UNDER_WAY, source);
+        let flags = OFlags::CREATE | OFlags::TRUNC | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let opened = openat(call, INCOMPLETE, flags, Mode::from_raw_mode(0o600));
+        let mut file = File::from(opened.map_err(|errno| failed(errno.into()))?);
+        file.write_all(&self.encode()).map_err(failed)?;
+        if flush {
+            file.sync_all().map_err(failed)?;
+        }
+        renameat_with(call, INCOMPLETE, call, UNDER_WAY, RenameFlags::empty())
+            .map_err(|errno| failed(errno.into()))?;
+        if flush {
+            rustix::fs::fsync(open_self(call).map_err(|errno| failed(errno.into()))?)
+                .map_err(|errno| failed(errno.into()))?;
+        }
+        Ok(())
+    }
+
+    /// Reads what is there, if anything is.
+    pub(crate) fn read(call: BorrowedFd<'_>) -> Result<Option<(Stage, Self)>> {
+        for (name, stage) in [(UNDER_WAY, Stage::UnderWay), (COMMITTED, Stage::Committed)] {
+            let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+            let mut file = match openat(call, name, flags, Mode::empty()) {
+                Ok(file) => File::from(file),
+                Err(Errno::NOENT) => continue,
+                Err(errno) => return Err(Error::system("open", name, errno)),
+            };
+            let mut bytes = Vec::new();
+            file.read_to_end(&mut bytes).map_err(|source| Error::system("read", name, source))?;
+            let journal = Self::decode(&bytes).ok_or_else(|| Error::Damaged { path: name.into() })?;
+            return Ok(Some((stage, journal)));
+        }
+        Ok(None)
+    }
+
+    /// The moment at which the commit has happened.
+    pub(crate) fn mark_committed(call: BorrowedFd<'_>) -> Result<()> {
+        renameat_with(call, UNDER_WAY, call, COMMITTED, RenameFlags::empty())
+            .map_err(|errno| Error::system("rename", UNDER_WAY, errno))
+    }
+
+    /// After everything was taken back.
+    pub(crate) fn remove(call: BorrowedFd<'_>) -> Result<()> {
+        match rustix::fs::unlinkat(call, UNDER_WAY, rustix::fs::AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(Error::system("remove", UNDER_WAY, errno)),
+        }
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut to = Encoder(MAGIC.to_vec());
+        to.path(&self.workspace);
+        to.number(self.identity.0);
+        to.number(self.identity.1);
+        to.byte(u8::from(self.staging.is_some()));
+        if let Some(staging) = &self.staging {
+            to.path(staging);
+        }
+        to.byte(u8::from(self.baseline.is_some()));
+        to.time(self.baseline.unwrap_or(Time { seconds: 0, nanoseconds: 0 }));
+        to.byte(u8::from(self.index.is_some()));
+        to.path(self.index.as_deref().unwrap_or(Path::new("")));
+        to.number(u64::try_from(self.changes.len()).unwrap_or(u64::MAX));
+        for change in &self.changes {
+            encode_change(change, &mut to);
+        }
+        let hash = blake3::hash(&to.0);
+        to.0.extend_from_slice(hash.as_bytes());
+        to.0
+    }
+
+    /// None where it is not what [`Journal::encode`] made.
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let (body, hash) = bytes.split_at_checked(bytes.len().checked_sub(HASH_BYTES)?)?;
+        if blake3::hash(body).as_bytes() != hash {
+            return None;
+        }
+        let mut from = Decoder(body.strip_prefix(MAGIC)?);
+        let workspace = from.path()?;
+        let identity = (from.number()?, from.number()?);
+        let staging = if from.flag()? { Some(from.path()?) } else { None };
+        let has_baseline = from.flag()?;
+        let baseline = Some(from.time()?).filter(|_| has_baseline);
+        let has_index = from.flag()?;
+        let index = Some(from.path()?).filter(|_| has_index);
+        let count = from.number()?;
+        let mut changes = Vec::new();
+        for _ in 0..count {
+            changes.push(decode_change(&mut from)?);
+        }
+        from.0.is_empty().then_some(Self { workspace, identity, staging, baseline, index, changes })
+    }
+}
+
+fn open_self(call: BorrowedFd<'_>) -> rustix::io::Result<std::os::fd::OwnedFd> {
+    crate::beneath::open(call, std::path::Path::new(""), crate::beneath::LIST)
+}
+
+fn encode_change(change: &Change, to: &mut Encoder) {
+    to.path(&change.path);
+    to.byte(match change.what {
+        What::Create => 0,
+        What::Replace => 1,
+        What::Remove => 2,
+        What::Attributes => 3,
+        What::Times => 4,
+    });
+    to.entry(change.old.as_ref());
+    to.entry(change.new.as_ref());
+    for flag in
+        [change.regenerable, change.sets_time, change.marks.copied_up, change.marks.opaque, change.marks.any]
+    {
+        to.byte(u8::from(flag));
+    }
+    to.byte(u8::from(change.attributes.is_some()));
+    if let Some((old, new)) = &change.attributes {
+        for attributes in [old, new] {
+            to.number(u64::try_from(attributes.len()).unwrap_or(u64::MAX));
+            for (name, value) in attributes {
+                to.bytes(name);
+                to.bytes(value);
+            }
+        }
+    }
+}
+
+fn decode_change(from: &mut Decoder<'_>) -> Option<Change> {
+    let path = from.path()?;
+    let what = match from.byte()? {
+        0 => What::Create,
+        1 => What::Replace,
+        2 => What::Remove,
+        3 => What::Attributes,
+        4 => What::Times,
+        _ => return None,
+    };
+    let (old, new) = (from.entry()?, from.entry()?);
+    let (regenerable, sets_time) = (from.flag()?, from.flag()?);
+    let marks = Marks { copied_up: from.flag()?, opaque: from.flag()?, any: from.flag()?, whiteout: false };
+    let attributes =
+        if from.flag()? { Some((decode_attributes(from)?, decode_attributes(from)?)) } else { None };
+    Some(Change { path, what, old, new, regenerable, marks, attributes, sets_time })
+}
+
+fn decode_attributes(from: &mut Decoder<'_>) -> Option<Attributes> {
+    let count = from.number()?;
+    let mut attributes = Vec::new();
+    for _ in 0..count {
+        attributes.push((from.bytes()?.to_vec(), from.bytes()?.to_vec()));
+    }
+    Some(attributes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Entry, Kind};
+
+    fn journal() -> Journal {
+        let entry = Entry {
+            kind: Kind::Link,
+            mode: 0o7654,
+            owner: 1,
+            group: 2,
+            size_bytes: 3,
+            modified: Time { seconds: -4, nanoseconds: 5 },
+            changed: Time { seconds: 6, nanoseconds: 7 },
+            has_other_names: true,
+            device: 8,
+            inode: 9,
+        };
+        let change = Change {
+            path: "a/b\n\u{0}".into(),
+            what: What::Attributes,
+            old: Some(entry),
+            new: None,
+            regenerable: true,
+            marks: Marks { copied_up: true, opaque: false, whiteout: false, any: true },
+            attributes: Some((vec![(b"user.x".to_vec(), vec![0, 255])], Vec::new())),
+            sets_time: true,
+        };
+        Journal {
+            workspace: "/w".into(),
+            identity: (1, 2),
+            staging: Some("s".into()),
+            baseline: Some(Time { seconds: 1, nanoseconds: 2 }),
+            index: Some(".git/index".into()),
+            changes: vec![change.clone(), Change { what: What::Times, attributes: None, ..change }],
+        }
+    }
+
+    #[test]
+    fn a_journal_comes_back_as_it_was_written() {
+        let journal = journal();
+        let read = Journal::decode(&journal.encode()).unwrap();
+        assert_eq!(format!("{read:?}"), format!("{journal:?}"));
+    }
+
+    #[test]
+    fn a_journal_with_any_byte_cut_or_changed_is_refused() {
+        let whole = journal().encode();
+        for length in 0..whole.len() {
+            assert!(Journal::decode(&whole[..length]).is_none(), "cut at {length}");
+            let mut changed = whole.clone();
+            changed[length] ^= 1;
+            assert!(Journal::decode(&changed).is_none(), "changed at {length}");
+        }
+    }
+}

@@ -1,0 +1,414 @@
+//! Reading the changes out of an upper folder, and comparing them with the workspace as it is now.
+//!
+//! # What is a conflict
+//!
+//! `baseline` is the time from before the overlay was mounted. *Since* means that the change time of what is in the
+//! workspace is not before it. Below, *new* is what the upper folder has, *old* what the workspace has now.
+//!
+//! | new | old: nothing | old: same kind | old: another kind |
+//! |---|---|---|---|
+//! | nothing (whiteout, socket, device) | nothing to do | removed; conflict where it, or anything below it, changed since | same |
+//! | file, link, FIFO, made by the command | made | replaced; changed since: conflict, unless content and mode are the same, then the old stays | replaced; conflict where it, or anything below it, changed since |
+//! | the same, copied up | conflict: somebody removed it, unless the command may have moved it here | the same; nothing to do where it is still a faithful copy | as above |
+//! | folder, copied up | conflict: somebody removed it | merged | conflict: somebody replaced it |
+//! | folder, made by the command | made, with all in it | merged | as a file |
+//! | folder that hides the old one (opaque) | made, with all in it | replaced whole; conflict where the old one, or anything below it, changed since | as a file |
+//!
+//! A folder that is merged is no conflict through entries that others make or remove in it. Where its mode, owner or
+//! attributes are not what the upper folder says, the command changed them, or somebody else did: changed since, that is a
+//! conflict, because nothing tells the two apart.
+//!
+//! In a regenerable folder nothing is a conflict. `.git/index` has a rule of its own, see [`crate::git_index`].
+//!
+//! Two things cannot be seen. A changed file that somebody removed meanwhile looks like one that the command moved there,
+//! where the command moved or removed any file at all, or where it had several names (the overlay marks no such copies): it
+//! is made again. And where somebody replaces a *parent*
+//! folder by another one that has an entry of the same name, older than the baseline, that entry is taken for the old one.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, OFlags, unlinkat};
+use rustix::io::Errno;
+
+use crate::attributes::{self, Marks};
+use crate::beneath::{LIST, PLACE, look, names, open, open_known, set_mode};
+use crate::compare::{has_same_content, is_faithful_copy};
+use crate::git_index::{self, Winner};
+use crate::loosened::Loosened;
+use crate::{
+    Action, Change, Changes, Conflict, Entry, Error, Found, Held, Kind, MOST_CHANGES, Meanwhile, Note,
+    Result, Time, Touch, Verdict, What, is_regenerable_folder,
+};
+
+/// How many folders deep changes may lie. Each level takes two descriptors, of which a process usually has 1,024.
+pub const DEEPEST: usize = 256;
+
+/// How many conflicts are told of; one is enough to stop a commit.
+const MOST_CONFLICTS: usize = 1_000;
+
+/// What a reading needs besides the two folders.
+pub(crate) struct Reading<'a> {
+    /// None to overwrite whatever others did.
+    pub(crate) baseline: Option<Time>,
+    /// Git's index from before the command started, and where it lies.
+    pub(crate) index: Option<&'a (PathBuf, Option<File>)>,
+    pub(crate) judge: &'a dyn Fn(&Touch<'_>) -> Verdict,
+    pub(crate) loosened: &'a mut Loosened,
+    changes: Changes,
+    /// Whether there is any sign that the command moved files: something that is gone or was made anew.
+    moves: bool,
+    /// Files that were copied up and have nothing below them: the command moved them here, or somebody removed what was.
+    moved_or_removed: Vec<PathBuf>,
+}
+
+/// The two open folders that are compared, and where they lie.
+struct Pair<'a> {
+    upper: &'a OwnedFd,
+    lower: &'a OwnedFd,
+    depth: usize,
+    regenerable: bool,
+}
+
+/// One name in both.
+struct Both<'a> {
+    name: &'a OsStr,
+    path: &'a Path,
+    new: Entry,
+    marks: Marks,
+    old: Option<Entry>,
+}
+
+impl<'a> Reading<'a> {
+    pub(crate) fn new(
+        baseline: Option<Time>,
+        index: Option<&'a (PathBuf, Option<File>)>,
+        judge: &'a dyn Fn(&Touch<'_>) -> Verdict,
+        loosened: &'a mut Loosened,
+    ) -> Self {
+        let changes = Changes::default();
+        Self { baseline, index, judge, loosened, changes, moves: false, moved_or_removed: Vec::new() }
+    }
+
+    /// Reads everything.
+    pub(crate) fn whole(mut self, upper: BorrowedFd<'_>, lower: BorrowedFd<'_>) -> Result<Changes> {
+        let here = Path::new("");
+        let failed = Error::while_doing("open", here);
+        let upper_folder = open(upper, here, LIST).map_err(&failed)?;
+        let lower_folder = open(lower, here, PLACE).map_err(&failed)?;
+        let pair = Pair { upper: &upper_folder, lower: &lower_folder, depth: 0, regenerable: false };
+        let direct = self.level(&pair, here)?;
+        let stat = |folder: &OwnedFd| rustix::fs::fstat(folder).map(|stat| Entry::of(&stat)).map_err(&failed);
+        let (new, old) = (stat(&upper_folder)?, stat(&lower_folder)?);
+        if !self.moves {
+            for path in std::mem::take(&mut self.moved_or_removed) {
+                self.conflict(&path, Meanwhile::Removed);
+            }
+        }
+        // Its rights are the overlay's own, so only its time counts.
+        let sets_time = direct && !self.since(old.modified);
+        if sets_time || direct && self.must_loosen(&old) {
+            self.stays(here, (new, old), false, sets_time)?;
+        }
+        Ok(self.changes)
+    }
+
+    /// Says whether anything directly in this folder comes or goes.
+    fn level(&mut self, pair: &Pair<'_>, path: &Path) -> Result<bool> {
+        if pair.depth >= DEEPEST {
+            return Err(Error::TooDeep { path: path.to_owned(), limit: DEEPEST });
+        }
+        let mut names = names(pair.upper).map_err(Error::while_doing("list", path))?;
+        names.sort_unstable();
+        let mut direct = false;
+        for name in &names {
+            direct |= self.entry(pair, name, &path.join(name))?;
+        }
+        Ok(direct)
+    }
+
+    fn entry(&mut self, pair: &Pair<'_>, name: &OsStr, path: &Path) -> Result<bool> {
+        let failed = Error::while_doing("look at", path);
+        let Some(mut new) = look(pair.upper, name).map_err(&failed)? else { return Ok(false) };
+        new = self.loosened.truly(path, new);
+        let folder = match new.kind {
+            Kind::Folder => Some(self.loosened.open_folder(pair.upper, name, path, &new)?),
+            _ => None,
+        };
+        let marks = attributes::marks(pair.upper.as_fd(), name, new.kind, path)?;
+        let old = look(pair.lower, name).map_err(&failed)?;
+        if new.kind == Kind::File {
+            new = self.without_set_id(pair.upper, name, path, new)?;
+        }
+        let both = Both { name, path, new, marks, old };
+        match (new.kind, old) {
+            _ if marks.whiteout => self.gone(pair, &both),
+            (Kind::Whiteout, _) => self.gone(pair, &both),
+            (Kind::Socket | Kind::Device, _) => {
+                self.changes.notes.push(Note::Dropped { path: path.to_owned(), kind: new.kind });
+                self.gone(pair, &both)
+            }
+            (Kind::Folder, Some(old)) if !marks.opaque && old.kind == Kind::Folder => {
+                let folder = folder.as_ref().unwrap_or(pair.upper);
+                self.merge(pair, &both, folder, old)?;
+                Ok(false)
+            }
+            _ => self.placed(pair, &both, folder.as_ref()),
+        }
+    }
+
+    /// Whether this happened since the baseline.
+    fn since(&self, time: Time) -> bool {
+        self.baseline.is_some_and(|baseline| time >= baseline)
+    }
+
+    fn conflict(&mut self, path: &Path, meanwhile: Meanwhile) {
+        if self.changes.conflicts.len() < MOST_CONFLICTS {
+            self.changes.conflicts.push(Conflict { path: path.to_owned(), meanwhile });
+        }
+    }
+
+    fn ask(&mut self, touch: &Touch<'_>) {
+        let (may_be_approved, reason) = match (self.judge)(touch) {
+            Verdict::Allow => return,
+            Verdict::Hold(reason) => (true, reason),
+            Verdict::Deny(reason) => (false, reason),
+        };
+        let (path, action) = (touch.path.to_owned(), touch.action);
+        self.changes.held.push(Held { path, action, may_be_approved, reason });
+    }
+
+    fn push(&mut self, change: Change) -> Result<()> {
+        if self.changes.list.len() >= MOST_CHANGES {
+            return Err(Error::TooMany { limit: MOST_CHANGES });
+        }
+        self.changes.list.push(change);
+        Ok(())
+    }
+
+    /// The command removed it.
+    fn gone(&mut self, pair: &Pair<'_>, both: &Both<'_>) -> Result<bool> {
+        self.moves = true;
+        let Some(old) = both.old else { return Ok(false) };
+        let regenerable = pair.regenerable || old.kind == Kind::Folder && is_regenerable_folder(both.name);
+        let found = Found { entry: old, folder: pair.lower.as_fd(), name: both.name };
+        self.ask(&Touch { path: both.path, action: Action::Remove, old: Some(found), new: None });
+        self.leaves(pair.lower, both.name, both.path, old, regenerable)?;
+        self.push(Change::of(both, What::Remove, None, regenerable))?;
+        Ok(true)
+    }
+
+    /// Something made or changed by the command, that is no merged folder.
+    fn placed(&mut self, pair: &Pair<'_>, both: &Both<'_>, folder: Option<&OwnedFd>) -> Result<bool> {
+        let &Both { name, path, new, marks, old } = both;
+        let of_tools =
+            folder.is_some() && is_regenerable_folder(name) && old.is_none_or(|old| old.kind == Kind::Folder);
+        let regenerable = pair.regenerable || of_tools;
+        let checked = !regenerable && self.baseline.is_some();
+        self.moves |= marks.opaque || old.is_some() && folder.is_none() && !marks.copied_up;
+        if checked && marks.copied_up && old.is_none() {
+            if folder.is_some() {
+                self.conflict(path, Meanwhile::Removed);
+            } else if !new.has_other_names {
+                self.moved_or_removed.push(path.to_owned());
+            }
+        }
+        if checked && marks.copied_up && folder.is_some() && !marks.opaque && old.is_some() {
+            self.conflict(path, Meanwhile::Changed);
+        }
+        if let Some(old) = old {
+            if old.kind == new.kind && folder.is_none() {
+                let (upper, lower) = (pair.upper.as_fd(), pair.lower.as_fd());
+                if is_faithful_copy(upper, lower, name, &new, &old) {
+                    return Ok(false);
+                }
+                if checked && self.since(old.changed) {
+                    if old.mode == new.mode && has_same_content(upper, lower, name, &new, &old) {
+                        return Ok(false);
+                    }
+                    match self.winner_of_index(pair, both, &old) {
+                        Some(Winner::Command) => {}
+                        Some(Winner::Others) => {
+                            self.changes.notes.push(Note::IndexKept { path: path.to_owned() });
+                            return Ok(false);
+                        }
+                        None => self.conflict(path, Meanwhile::Changed),
+                    }
+                }
+            } else {
+                self.leaves(pair.lower, name, path, old, regenerable)?;
+            }
+            if old.kind == Kind::File && old.has_other_names {
+                self.changes.notes.push(Note::LinkBroken { path: path.to_owned() });
+            }
+        }
+        let what = if old.is_some() { What::Replace } else { What::Create };
+        let new_found = Found { entry: new, folder: pair.upper.as_fd(), name };
+        let old_found = old.map(|entry| Found { entry, folder: pair.lower.as_fd(), name });
+        let action = if old.is_some() { Action::Replace } else { Action::Create };
+        self.ask(&Touch { path, action, old: old_found, new: Some(new_found) });
+        if let Some(folder) = folder {
+            self.comes(folder, path, pair.depth + 1)?;
+        }
+        self.push(Change::of(both, what, Some(new), regenerable))?;
+        Ok(true)
+    }
+
+    /// A folder in both.
+    fn merge(&mut self, pair: &Pair<'_>, both: &Both<'_>, folder: &OwnedFd, old: Entry) -> Result<()> {
+        let &Both { name, path, new, .. } = both;
+        let regenerable = pair.regenerable || is_regenerable_folder(name);
+        let lower =
+            open(pair.lower.as_fd(), Path::new(name), PLACE).map_err(Error::while_doing("open", path))?;
+        let below = Pair { upper: folder, lower: &lower, depth: pair.depth + 1, regenerable };
+        let direct = self.level(&below, path)?;
+        let failed = Error::while_doing("read the attributes of", path);
+        let wanted = attributes::kept(pair.upper.as_fd(), name).map_err(&failed)?;
+        let had = attributes::kept(pair.lower.as_fd(), name).map_err(&failed)?;
+        let sets_time = (direct || new.modified != old.modified) && !self.since(old.modified);
+        if new.has_same_rights(&old) && wanted == had {
+            if sets_time || direct && self.must_loosen(&old) {
+                self.stays(path, (new, old), regenerable, sets_time)?;
+            }
+            return Ok(());
+        }
+        if !regenerable && self.since(old.changed) {
+            self.conflict(path, Meanwhile::Changed);
+        }
+        let new_found = Found { entry: new, folder: pair.upper.as_fd(), name };
+        let old_found = Found { entry: old, folder: pair.lower.as_fd(), name };
+        let action = Action::Attributes;
+        self.ask(&Touch { path, action, old: Some(old_found), new: Some(new_found) });
+        let attributes = (wanted != had).then_some((had, wanted));
+        let mut change = Change::of(both, What::Attributes, Some(new), regenerable);
+        (change.attributes, change.sets_time) = (attributes, sets_time);
+        self.push(change)
+    }
+
+    /// Whether the mode of a folder has to be loosened before anything in it is swapped. The journal must know it then.
+    fn must_loosen(&self, folder: &Entry) -> bool {
+        self.loosened.needed() && folder.mode & 0o300 != 0o300
+    }
+
+    fn stays(
+        &mut self,
+        path: &Path,
+        (new, old): (Entry, Entry),
+        regenerable: bool,
+        sets_time: bool,
+    ) -> Result<()> {
+        let new = Entry { modified: new.modified, ..old };
+        let both = Both { name: OsStr::new(""), path, new, marks: Marks::default(), old: Some(old) };
+        let mut change = Change::of(&both, What::Times, Some(new), regenerable);
+        change.sets_time = sets_time;
+        self.push(change)
+    }
+
+    /// Everything below what the command made: judged, without what a workspace never gets.
+    fn comes(&mut self, folder: &OwnedFd, path: &Path, depth: usize) -> Result<()> {
+        if depth >= DEEPEST {
+            return Err(Error::TooDeep { path: path.to_owned(), limit: DEEPEST });
+        }
+        for name in names(folder).map_err(Error::while_doing("list", path))? {
+            let path = path.join(&name);
+            let failed = Error::while_doing("look at", &path);
+            let Some(mut new) = look(folder, &name).map_err(&failed)? else { continue };
+            new = self.loosened.truly(&path, new);
+            let child = match new.kind {
+                Kind::Folder => Some(self.loosened.open_folder(folder, &name, &path, &new)?),
+                _ => None,
+            };
+            let marks = attributes::marks(folder.as_fd(), &name, new.kind, &path)?;
+            if marks.whiteout || matches!(new.kind, Kind::Whiteout | Kind::Socket | Kind::Device) {
+                unlinkat(folder, &name, AtFlags::empty()).map_err(Error::while_doing("drop", &path))?;
+                if matches!(new.kind, Kind::Socket | Kind::Device) {
+                    self.changes.notes.push(Note::Dropped { path: path.clone(), kind: new.kind });
+                }
+                continue;
+            }
+            if new.kind == Kind::File {
+                new = self.without_set_id(folder, &name, &path, new)?;
+            }
+            if marks.any {
+                self.changes.marked.push((path.clone(), new.kind));
+            }
+            let found = Found { entry: new, folder: folder.as_fd(), name: &name };
+            self.ask(&Touch { path: &path, action: Action::Create, old: None, new: Some(found) });
+            if let Some(child) = child {
+                self.comes(&child, &path, depth + 1)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What goes, and everything below it: unchanged, and each entry below it judged.
+    fn leaves(
+        &mut self,
+        lower: &OwnedFd,
+        name: &OsStr,
+        path: &Path,
+        old: Entry,
+        regenerable: bool,
+    ) -> Result<()> {
+        if !regenerable && self.since(old.changed) {
+            self.conflict(path, Meanwhile::Changed);
+        }
+        if old.kind != Kind::Folder {
+            return Ok(());
+        }
+        let folder = open_known(lower, name, &old, LIST).map_err(Error::while_doing("look into", path))?;
+        if path.components().count() >= DEEPEST {
+            return Err(Error::TooDeep { path: path.to_owned(), limit: DEEPEST });
+        }
+        for name in names(&folder).map_err(Error::while_doing("list", path))? {
+            let path = path.join(&name);
+            let Some(old) = look(&folder, &name).map_err(Error::while_doing("look at", &path))? else {
+                self.conflict(&path, Meanwhile::Removed);
+                continue;
+            };
+            let found = Found { entry: old, folder: folder.as_fd(), name: &name };
+            self.ask(&Touch { path: &path, action: Action::Remove, old: Some(found), new: None });
+            let regenerable = regenerable || old.kind == Kind::Folder && is_regenerable_folder(&name);
+            self.leaves(&folder, &name, &path, old, regenerable)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the bits off a file that let a program run as its owner or group.
+    fn without_set_id(&mut self, folder: &OwnedFd, name: &OsStr, path: &Path, new: Entry) -> Result<Entry> {
+        if new.mode & 0o6000 == 0 {
+            return Ok(new);
+        }
+        let strip = || -> rustix::io::Result<Entry> {
+            let place = open_known(folder, name, &new, OFlags::PATH)?;
+            set_mode(place.as_fd(), new.mode & 0o1777)?;
+            look(folder, name)?.ok_or(Errno::STALE)
+        };
+        let stripped = strip().map_err(Error::while_doing("take set-id bits off", path))?;
+        self.changes.notes.push(Note::SetIdRemoved { path: path.to_owned() });
+        Ok(stripped)
+    }
+
+    fn winner_of_index(&self, pair: &Pair<'_>, both: &Both<'_>, old: &Entry) -> Option<Winner> {
+        let (path, before) = self.index?;
+        if path != both.path || both.new.kind != Kind::File {
+            return None;
+        }
+        let open = |folder: &OwnedFd, entry: &Entry| {
+            open_known(folder, both.name, entry, OFlags::RDONLY).ok().map(File::from)
+        };
+        let command = open(pair.upper, &both.new)?;
+        let others = open(pair.lower, old)?;
+        git_index::winner(before.as_ref(), &others, &command)
+    }
+}
+
+impl Change {
+    fn of(both: &Both<'_>, what: What, new: Option<Entry>, regenerable: bool) -> Self {
+        let &Both { path, marks, old, .. } = both;
+        let path = path.to_owned();
+        Self { path, what, old, new, regenerable, marks, attributes: None, sets_time: false }
+    }
+}

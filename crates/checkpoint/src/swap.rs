@@ -1,0 +1,257 @@
+//! Doing a commit: entry by entry, each in one step that can be taken back.
+
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{
+    AtFlags, CWD, Gid, OFlags, RenameFlags, Timespec, Timestamps, UTIME_OMIT, Uid, fstat, renameat_with,
+    utimensat,
+};
+use rustix::io::Errno;
+
+use crate::beneath::{LIST, descriptor_path, look, names, open, open_known, set_mode};
+use crate::loosened::Loosened;
+use crate::sides::{OnStep, Parents, Sides, Walker, name_of, step, taken_name};
+use crate::{Change, Changes, Entry, Error, Kind, Result, Time, What, attributes, is_regenerable_folder};
+
+/// Why a swap was not finished.
+pub(crate) enum Stopped {
+    /// The entry is not what was checked.
+    Conflict(PathBuf),
+    Failed(Error),
+}
+
+impl From<Error> for Stopped {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// Puts every new entry in its place and every old one into the folder of the call. Then what stays gets its rights and
+/// times, and what came loses its marks.
+pub(crate) fn swap(
+    sides: &Sides,
+    changes: &Changes,
+    loosened: &Loosened,
+    baseline: Option<Time>,
+    on_step: OnStep<'_>,
+) -> Result<(), Stopped> {
+    let mut walker = Walker::new(sides);
+    for (number, change) in changes.list.iter().enumerate() {
+        move_one(&mut walker, number, change, baseline, on_step)?;
+    }
+    finish(&mut walker, changes, loosened, on_step)?;
+    Ok(())
+}
+
+fn move_one(
+    walker: &mut Walker<'_>,
+    number: usize,
+    change: &Change,
+    baseline: Option<Time>,
+    on_step: OnStep<'_>,
+) -> Result<(), Stopped> {
+    let path = &change.path;
+    let failed = |doing| move |errno: Errno| stopped(doing, path, errno);
+    if matches!(change.what, What::Attributes | What::Times) {
+        return Ok(());
+    }
+    let name = name_of(path);
+    // The walker is asked about modes while they are used.
+    let Parents { stage, workspace } =
+        walker.parents(path).and_then(Parents::try_clone).map_err(failed("reach"))?;
+    if let Some(new) = &change.new {
+        // The upper folder is ours alone, but it is looked at all the same before anything is moved by its name.
+        let found = look(&stage, name).map_err(failed("look at"))?;
+        if !found.is_some_and(|found| found.is_same_object(new)) {
+            return Err(Stopped::Conflict(path.clone()));
+        }
+    }
+    if let Some(old) = &change.old {
+        let found = look(&workspace, name).map_err(failed("look at"))?;
+        let unchanged = |found: Entry| {
+            found.is_unchanged(old)
+                && (found.changed == old.changed || old.kind == Kind::Folder || change.regenerable)
+        };
+        if !found.is_some_and(unchanged) {
+            return Err(Stopped::Conflict(path.clone()));
+        }
+        step(on_step)?;
+        walker.make_movable(&workspace, name, old).map_err(failed("move"))?;
+    }
+    step(on_step)?;
+    let moved = match change.what {
+        What::Create => renameat_with(&stage, name, &workspace, name, RenameFlags::NOREPLACE),
+        What::Replace => renameat_with(&stage, name, &workspace, name, RenameFlags::EXCHANGE),
+        What::Remove => {
+            renameat_with(&workspace, name, &walker.sides.taken, taken_name(number), RenameFlags::NOREPLACE)
+        }
+        What::Attributes | What::Times => Ok(()),
+    };
+    moved.map_err(failed("swap"))?;
+    let Some(old) = &change.old else { return Ok(()) };
+    // What came out is looked at again: somebody may have changed it since it was checked.
+    let (folder, name) = match change.what {
+        What::Remove => (&walker.sides.taken, &*taken_name(number)),
+        _ => (&stage, name),
+    };
+    let found = look(folder, name).map_err(failed("look at"))?;
+    if !found.is_some_and(|found| found.is_unchanged(old)) {
+        return Err(Stopped::Conflict(path.clone()));
+    }
+    if let (Kind::Folder, false, Some(baseline)) = (old.kind, change.regenerable, baseline)
+        && let Some(changed) = changed_since(folder, name, old, path, baseline)?
+    {
+        return Err(Stopped::Conflict(changed));
+    }
+    Ok(())
+}
+
+/// What was done to the workspace that the check did not see is a conflict, not a failure.
+fn stopped(doing: &'static str, path: &Path, errno: Errno) -> Stopped {
+    match errno {
+        Errno::EXIST | Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::STALE => {
+            Stopped::Conflict(path.to_owned())
+        }
+        errno => Stopped::Failed(Error::while_doing(doing, path)(errno)),
+    }
+}
+
+/// The first entry below a folder that changed since the baseline.
+///
+/// A rename of the folder itself changes none of them, so this tells what others did up to the very moment of the swap.
+fn changed_since(
+    parent: impl AsFd,
+    name: &std::ffi::OsStr,
+    folder: &Entry,
+    path: &Path,
+    baseline: Time,
+) -> Result<Option<PathBuf>> {
+    let failed = Error::while_doing("look into", path);
+    let opened = open_known(parent, name, folder, LIST).map_err(&failed)?;
+    for name in names(&opened).map_err(&failed)? {
+        let path = path.join(&name);
+        let Some(entry) = look(&opened, &name).map_err(Error::while_doing("look at", &path))? else {
+            return Ok(Some(path));
+        };
+        if entry.kind == Kind::Folder && is_regenerable_folder(&name) {
+            continue;
+        }
+        if entry.changed >= baseline {
+            return Ok(Some(path));
+        }
+        if entry.kind == Kind::Folder
+            && let Some(changed) = changed_since(&opened, &name, &entry, &path, baseline)?
+        {
+            return Ok(Some(changed));
+        }
+    }
+    Ok(None)
+}
+
+fn finish(
+    walker: &mut Walker<'_>,
+    changes: &Changes,
+    loosened: &Loosened,
+    on_step: OnStep<'_>,
+) -> Result<()> {
+    let workspace = walker.sides.workspace.as_fd();
+    let placed = |change: &&Change| matches!(change.what, What::Create | What::Replace);
+    let own = changes.list.iter().filter(placed).filter(|change| change.marks.any);
+    let own = own.filter_map(|change| Some((&change.path, change.new?.kind)));
+    for (path, kind) in own.chain(changes.marked.iter().map(|(path, kind)| (path, *kind))) {
+        step(on_step)?;
+        let failed = Error::while_doing("take the marks off", path);
+        let parent = open(workspace, path.parent().unwrap_or(Path::new("")), crate::beneath::PLACE);
+        let parent = parent.map_err(&failed)?;
+        strip_read_only_too(&parent, path, kind).map_err(failed)?;
+    }
+    for change in changes.list.iter().filter(placed) {
+        for (path, mode) in loosened.below(&change.path) {
+            step(on_step)?;
+            let failed = Error::while_doing("set the mode of", path);
+            let opened = open(workspace, path, OFlags::PATH).map_err(&failed)?;
+            set_mode(opened.as_fd(), mode & 0o1777).map_err(failed)?;
+        }
+    }
+    for (number, change) in changes.list.iter().enumerate() {
+        match change.what {
+            What::Attributes | What::Times => {
+                step(on_step)?;
+                let new = change.new.as_ref().or(change.old.as_ref());
+                let attributes = change.attributes.as_ref().map(|(_, new)| new);
+                if let Some(new) = new {
+                    settle(walker, &change.path, new, attributes, change.sets_time.then_some(new.modified))?;
+                }
+            }
+            What::Replace | What::Remove => restore_old_mode(walker, number, change)?,
+            What::Create => {}
+        }
+    }
+    Ok(())
+}
+
+/// Gives a folder that stays its rights, attributes and time.
+pub(crate) fn settle(
+    walker: &Walker<'_>,
+    path: &Path,
+    wanted: &Entry,
+    attributes: Option<&crate::attributes::Attributes>,
+    modified: Option<Time>,
+) -> Result<()> {
+    let failed = Error::while_doing("set the attributes of", path);
+    let folder = open(walker.sides.workspace.as_fd(), path, crate::beneath::PLACE).map_err(&failed)?;
+    let now = Entry::of(&fstat(&folder).map_err(&failed)?);
+    let reached = descriptor_path(folder.as_fd());
+    if let Some(attributes) = attributes {
+        attributes::set(folder.as_fd(), std::ffi::OsStr::new("."), attributes).map_err(&failed)?;
+    }
+    if (now.owner, now.group) != (wanted.owner, wanted.group) {
+        let (owner, group) = (Uid::from_raw(wanted.owner), Gid::from_raw(wanted.group));
+        rustix::fs::chownat(CWD, &reached, Some(owner), Some(group), AtFlags::empty()).map_err(&failed)?;
+    }
+    if let Some(modified) = modified {
+        let times = Timestamps {
+            last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+            last_modification: Timespec { tv_sec: modified.seconds, tv_nsec: modified.nanoseconds.into() },
+        };
+        utimensat(CWD, &reached, &times, AtFlags::empty()).map_err(&failed)?;
+    }
+    if now.mode != wanted.mode {
+        set_mode(folder.as_fd(), wanted.mode).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// A folder that was loosened so that it could be moved gets its mode back where it lies now.
+pub(crate) fn restore_old_mode(walker: &mut Walker<'_>, number: usize, change: &Change) -> Result<()> {
+    let Some(old) = change.old.filter(|old| old.kind == Kind::Folder && old.mode & 0o700 != 0o700) else {
+        return Ok(());
+    };
+    let failed = Error::while_doing("set the mode of", &change.path);
+    let (folder, name) = match change.what {
+        What::Remove => (walker.sides.taken.try_clone(), taken_name(number)),
+        _ => {
+            let parents = walker.parents(&change.path).map_err(&failed)?;
+            (parents.stage.try_clone(), name_of(&change.path).to_owned())
+        }
+    };
+    let folder = folder.map_err(|source| Error::system("reach", &change.path, source))?;
+    let place = open_known(&folder, &name, &old, OFlags::PATH).map_err(&failed)?;
+    set_mode(place.as_fd(), old.mode).map_err(failed)
+}
+
+/// An ordinary user may take attributes off no file that is read-only, even an own one.
+fn strip_read_only_too(parent: &std::os::fd::OwnedFd, path: &Path, kind: Kind) -> rustix::io::Result<()> {
+    let name = name_of(path);
+    match attributes::strip(parent.as_fd(), name, kind) {
+        Err(Errno::ACCESS | Errno::PERM) => {}
+        done => return done,
+    }
+    let entry = look(parent, name)?.ok_or(Errno::STALE)?;
+    let place = open_known(parent, name, &entry, OFlags::PATH)?;
+    set_mode(place.as_fd(), entry.mode | 0o600)?;
+    let stripped = attributes::strip(parent.as_fd(), name, kind);
+    set_mode(place.as_fd(), entry.mode)?;
+    stripped
+}

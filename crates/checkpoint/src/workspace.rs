@@ -1,0 +1,58 @@
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, Mode, OFlags, StatxFlags, fstat, openat, statx};
+
+use crate::beneath::PLACE;
+use crate::{Error, Result};
+
+/// The folder into which changes are committed.
+#[derive(Debug)]
+pub struct Workspace {
+    pub(crate) path: PathBuf,
+    pub(crate) folder: OwnedFd,
+    /// Device and inode.
+    pub(crate) identity: (u64, u64),
+}
+
+impl Workspace {
+    /// Opens the folder at `path`. Links on the way are followed, here and never again.
+    ///
+    /// # Errors
+    /// [`Error::System`] where there is no folder that may be opened.
+    pub fn open(path: &Path) -> Result<Self> {
+        let flags = PLACE | OFlags::CLOEXEC;
+        let folder =
+            openat(CWD, path, flags, Mode::empty()).map_err(|errno| Error::system("open", path, errno))?;
+        let stat = fstat(&folder).map_err(|errno| Error::system("look at", path, errno))?;
+        Ok(Self { path: path.to_owned(), folder, identity: (stat.st_dev, stat.st_ino) })
+    }
+
+    /// Where it was opened.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Opens the workspace of a journal or of kept changes, if it still is the same folder.
+    pub(crate) fn again(path: &Path, identity: (u64, u64)) -> Result<Self> {
+        match Self::open(path) {
+            Ok(workspace) if workspace.identity == identity => Ok(workspace),
+            _ => Err(Error::OtherWorkspace { path: path.to_owned() }),
+        }
+    }
+
+    /// Whether entries can be renamed between it and `other`: that takes the same mount, not only the same file system.
+    pub(crate) fn shares_mount_with(&self, other: &OwnedFd) -> bool {
+        let mount = |folder: &OwnedFd| {
+            let flags = rustix::fs::AtFlags::EMPTY_PATH;
+            let found = statx(folder, "", flags, StatxFlags::BASIC_STATS | StatxFlags::MNT_ID).ok()?;
+            let known = found.stx_mask & StatxFlags::MNT_ID.bits() != 0;
+            known.then_some((found.stx_mnt_id, found.stx_dev_major, found.stx_dev_minor))
+        };
+        match (mount(&self.folder), mount(other)) {
+            (Some(one), Some(other)) => one == other,
+            // Kernels before 5.8 do not say it; a copy is right in any case.
+            _ => false,
+        }
+    }
+}
