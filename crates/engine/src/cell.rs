@@ -47,6 +47,8 @@ pub(crate) fn specification(setup: &CellSetup, policy: &Policy, place: &Place) -
         spool_directory: setup.spool_directory.clone(),
         spawner: setup.spawner.clone(),
         output_limit: policy.limits().output_bytes.unwrap_or(OUTPUT_LIMIT),
+        limits: limits(policy.limits()),
+        strict: policy.strict(),
         ..CellSpec::default()
     };
     let mut shown = vec![workspace.clone()];
@@ -66,6 +68,27 @@ pub(crate) fn specification(setup: &CellSetup, policy: &Policy, place: &Place) -
     let below_a_root = |path: &&Path| shown.iter().any(|root| path.starts_with(root) && path.exists());
     spec.frozen.extend(policy.protected().filter(below_a_root).map(Path::to_owned));
     spec
+}
+
+/// The profile's limits as the cell takes them. The one on output is not among them: it is kept by whoever reads it.
+fn limits(of_profile: policy::Limits) -> sandbox::Limits {
+    let policy::Limits {
+        memory_bytes,
+        cpus,
+        processes,
+        open_files,
+        file_size_bytes,
+        disk_bytes,
+        output_bytes: _,
+    } = of_profile;
+    sandbox::Limits {
+        memory: memory_bytes,
+        cpus,
+        processes,
+        open_files,
+        file_size: file_size_bytes,
+        disk: disk_bytes,
+    }
 }
 
 /// Adds what the deny lists name below a folder. Links are not followed: what they lead to has its own name.

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
+use crate::limits::{Layer, LimitInForce};
+
 /// What was in force. Setting up a cell fails as a whole when one part of it does, so what is named here was done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Enforcement {
@@ -20,6 +22,8 @@ pub struct Enforcement {
     /// With an overlay: what the command could write to and yet was no part of it, such as further roots and what is
     /// mounted below the workspace.
     pub direct: Vec<PathBuf>,
+    /// The limits, and what held each.
+    pub limits: Vec<LimitInForce>,
     /// What the kernel did not offer, and so was not in force.
     pub missing: Vec<String>,
 }
@@ -48,6 +52,17 @@ pub enum UserMapping {
 }
 
 impl Enforcement {
+    /// What is less than all that a cell can be: what is missing, and the limits that are not held exactly. Empty
+    /// where nothing is.
+    pub fn shortcomings(&self) -> Vec<String> {
+        let inexact = self.limits.iter().filter(|it| !it.layer.is_some_and(Layer::is_exact));
+        let limits = inexact.map(|it| match it.layer {
+            Some(layer) => format!("the limit on {} is held by {} alone", it.limit.as_str(), layer.as_str()),
+            None => format!("the limit on {} is not held", it.limit.as_str()),
+        });
+        self.missing.iter().map(|what| format!("{what} is missing")).chain(limits).collect()
+    }
+
     /// The facts as short words, for the `sandbox` field of a result's metadata.
     pub fn summary(&self) -> Vec<String> {
         let mut words = vec![format!("namespaces:{}", self.namespaces.join("+"))];
@@ -70,6 +85,10 @@ impl Enforcement {
             WorkspaceChanges::ReadOnly => "workspace:read_only".to_owned(),
         });
         words.extend(self.direct.iter().map(|path| format!("direct:{}", path.display())));
+        words.extend(self.limits.iter().map(|LimitInForce { limit, layer, .. }| match layer {
+            Some(layer) => format!("limit:{}={}", limit.as_str(), layer.as_str()),
+            None => format!("missing:limit:{}", limit.as_str()),
+        }));
         words.extend(self.missing.iter().map(|what| format!("missing:{what}")));
         words
     }

@@ -17,6 +17,18 @@ pub(crate) fn unavailable(what: &str, errno: Errno) -> SandboxError {
     }
 }
 
+/// The error for a profile that is strict, where these things would be less than it wants.
+pub(crate) fn strict(shortcomings: &[String]) -> SandboxError {
+    SandboxError::Unavailable {
+        what: format!("the profile is strict, and {}", shortcomings.join(", ")),
+        hint: "run Handfast where it may divide a control group of its own: `systemd-run --user --scope -p \
+               Delegate=yes handfast ...`, or as root; or set `strict: false` in the profile to run with what there \
+               is, which each result names"
+            .to_owned(),
+        source: std::io::ErrorKind::Unsupported.into(),
+    }
+}
+
 /// Chooses the hint; `setting` reads a setting of the kernel.
 fn hint(errno: Errno, setting: impl Fn(&str) -> Option<String>) -> String {
     let is = |name: &str, value: &str| setting(name).as_deref() == Some(value);

@@ -12,13 +12,16 @@ use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socke
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Gid, Uid, getgroups};
 
+use crate::cgroup::{Group, Owner};
 use crate::child::blueprint::{Blueprint, Landlock, Mount, Source, Start, Step};
 use crate::child::report::{Fault, Stage};
 use crate::child::{self, GO, request};
 use crate::enforcement::{Enforcement, UserMapping, WorkspaceChanges};
 use crate::error::SandboxError;
-use crate::hint::unavailable;
+use crate::hint::{strict, unavailable};
 use crate::identity::Identity;
+use crate::limits::Bounds;
+use crate::limits::machine::Machine;
 use crate::outcome::Origin;
 use crate::overlay::{self, Layers};
 use crate::process::{Process, write_map};
@@ -26,7 +29,7 @@ use crate::roots::Roots;
 use crate::spawner::{Spawner, Waiting};
 use crate::spec::{CellSpec, Command};
 use crate::view::Shown;
-use crate::{landlock, process, program, seccomp, view};
+use crate::{cgroup, landlock, process, program, seccomp, view};
 
 /// The namespaces of a cell: their flags, and their names for the record.
 pub(crate) const NAMESPACES: i32 = libc::CLONE_NEWUSER
@@ -36,6 +39,8 @@ pub(crate) const NAMESPACES: i32 = libc::CLONE_NEWUSER
     | libc::CLONE_NEWIPC
     | libc::CLONE_NEWUTS
     | libc::CLONE_NEWCGROUP;
+/// What is added to the score by which the kernel chooses whom to kill, in thousandths of the memory there is.
+const OUT_OF_MEMORY_SCORE: &str = "500";
 const NAMESPACE_NAMES: &[&str] = &["user", "mount", "pid", "net", "ipc", "uts", "cgroup"];
 
 /// A cell that has been started, seen from outside.
@@ -50,6 +55,8 @@ pub(crate) struct Cell {
     pub(crate) origin: Origin,
     /// Changes of others have this change time or a later one.
     pub(crate) started_at: SystemTime,
+    /// The control group, which must outlive what is in it.
+    pub(crate) group: Option<Group>,
     steps: Vec<Step>,
     layers: Option<Layers>,
 }
@@ -65,7 +72,9 @@ pub(crate) fn launch(spec: &CellSpec, command: &Command) -> Result<Cell, Sandbox
         Some((layers, started_at)) => (Some(layers), started_at),
         None => (None, overlay::now()),
     };
-    let call = Call { start, roots, identity, landlock, layers, started_at };
+    let machine = Machine::this();
+    let bounds = Bounds::of(&spec.limits, machine);
+    let call = Call { start, roots, identity, landlock, layers, started_at, bounds, machine };
     if let Some(spawner) = &spec.spawner
         && spawner.suits(identity, landlock, call.roots.all().map(|root| root.at.as_path()))
     {
@@ -85,6 +94,8 @@ struct Call {
     landlock: Option<i32>,
     layers: Option<Layers>,
     started_at: SystemTime,
+    bounds: Bounds,
+    machine: &'static Machine,
 }
 
 /// Whether a waiting cell took a call.
@@ -95,9 +106,13 @@ enum Handed {
 
 impl Call {
     /// Makes a cell for the call.
-    fn make(self, spec: &CellSpec) -> Result<Cell, SandboxError> {
+    fn make(mut self, spec: &CellSpec) -> Result<Cell, SandboxError> {
         let view = view::decide(spec, self.shown())?;
-        let enforcement = self.enforcement(view.missing)?;
+        // Where no group can be made, weaker layers hold the limits, and the result says so.
+        let mut group = cgroup::hierarchy().zip(Owner::this()).and_then(|(hierarchy, owner)| {
+            Group::make(hierarchy, &owner, &self.bounds).map(|(_, group)| group).ok()
+        });
+        let enforcement = self.enforce(spec, view.missing, group.as_ref())?;
         let ruleset = self.landlock.map(landlock::ruleset).transpose()?;
         let landlock = ruleset
             .as_ref()
@@ -126,8 +141,20 @@ impl Call {
             start: self.start,
         };
 
-        let process = process::start(NAMESPACES, || child::enter(&mut blueprint))
-            .map_err(|errno| unavailable("namespaces of its own", errno))?;
+        let door = group.as_ref().and_then(Group::door);
+        let process = match process::start_in(door.as_ref().map(AsFd::as_fd), NAMESPACES, || {
+            child::enter(&mut blueprint)
+        }) {
+            // Perhaps it is the group that the kernel refuses.
+            Err(_) if door.is_some() => {
+                return Call { start: blueprint.start, ..self }.make_without_group(spec);
+            }
+            process => process.map_err(|errno| unavailable("namespaces of its own", errno))?,
+        };
+        if group.as_mut().is_some_and(|group| group.attach(process.pid()).is_err()) {
+            drop(process);
+            return Call { start: blueprint.start, ..self }.make_without_group(spec);
+        }
         map_user(process.pid(), self.identity)?;
         send(&control, &[GO], SendFlags::NOSIGNAL).map_err(SandboxError::io("starting the cell"))?;
         Ok(Cell {
@@ -138,24 +165,34 @@ impl Call {
             enforcement,
             origin: Origin::Made,
             started_at: self.started_at,
+            group,
             steps: blueprint.steps,
             layers: self.layers,
         })
     }
 
+    /// Makes the cell after a group turned out to be of no use, and remembers that.
+    fn make_without_group(self, spec: &CellSpec) -> Result<Cell, SandboxError> {
+        cgroup::give_up();
+        self.make(spec)
+    }
+
     /// Sends the call to a waiting cell.
-    fn hand_to_waiting(self, spec: &CellSpec, spawner: &Spawner) -> Result<Handed, SandboxError> {
+    fn hand_to_waiting(mut self, spec: &CellSpec, spawner: &Spawner) -> Result<Handed, SandboxError> {
         let view = view::addition(spec, self.shown())?;
-        let enforcement = self.enforcement(view.missing)?;
         let (stdout, inner_stdout) = output_pipe(self.identity)?;
         let (stderr, inner_stderr) = output_pipe(self.identity)?;
         let mut descriptors = vec![inner_stdout.as_fd(), inner_stderr.as_fd()];
         descriptors.extend(view.trees.iter().map(AsFd::as_fd));
         let trees: Vec<_> = view.trees.iter().map(AsRawFd::as_raw_fd).collect();
         let rules = view.rules.map(landlock::Rules::into_paths).unwrap_or_default();
-        let request = request::encode(&view.steps, &rules, &self.start, &trees);
         for _ in 0..spawner.attempts() {
-            let Some(Waiting { process, control }) = spawner.take() else { break };
+            let Some(Waiting { process, control, mut group }) = spawner.take() else { break };
+            if group.as_mut().is_some_and(|group| !spawner.adjust(group, process.pid(), &self.bounds)) {
+                break;
+            }
+            let enforcement = self.enforce(spec, view.missing.clone(), group.as_ref())?;
+            let request = request::encode(&view.steps, &rules, &self.start, &trees);
             // A cell that was killed while it waited, or stopped, has not begun: another can.
             if request::transmit(control.as_fd(), &request, &descriptors).is_ok() {
                 return Ok(Handed::Over(Cell {
@@ -166,6 +203,7 @@ impl Call {
                     enforcement,
                     origin: Origin::Spawner,
                     started_at: self.started_at,
+                    group,
                     steps: view.steps,
                     layers: self.layers,
                 }));
@@ -183,8 +221,13 @@ impl Call {
         }
     }
 
-    /// What will be in force, besides what the view could not show.
-    fn enforcement(&self, mut missing: Vec<String>) -> Result<Enforcement, SandboxError> {
+    /// What will be in force, besides what the view could not show; and the same told to the command's process.
+    fn enforce(
+        &mut self,
+        spec: &CellSpec,
+        mut missing: Vec<String>,
+        group: Option<&Group>,
+    ) -> Result<Enforcement, SandboxError> {
         if self.landlock.is_none() {
             missing.push("landlock".to_owned());
         }
@@ -192,7 +235,10 @@ impl Call {
             // Only privilege could drop them, and they give rights to files of the roots and system folders alone.
             missing.push("dropping the user's further groups".to_owned());
         }
-        Ok(Enforcement {
+        let limits = self.bounds.in_force(group, self.machine);
+        self.start.bounds = self.bounds.resources(&limits, self.machine);
+        self.start.processors = self.bounds.processors(&limits, self.machine);
+        let enforcement = Enforcement {
             namespaces: NAMESPACE_NAMES,
             landlock_abi: self.landlock,
             seccomp: true,
@@ -203,8 +249,11 @@ impl Call {
                 (None, _) => WorkspaceChanges::ReadOnly,
             },
             direct: self.direct(),
+            limits,
             missing,
-        })
+        };
+        let shortcomings = if spec.strict { enforcement.shortcomings() } else { Vec::new() };
+        if shortcomings.is_empty() { Ok(enforcement) } else { Err(strict(&shortcomings)) }
     }
 }
 
@@ -263,6 +312,9 @@ pub(crate) fn map_user(pid: i32, identity: Identity) -> Result<(), SandboxError>
         // Without this the kernel lets an ordinary user map no group.
         write_map(pid, "setgroups", "deny").map_err(failed)?;
     }
+    // Where the machine as a whole runs out of memory, a command is a better choice than what it runs beside. The kernel
+    // may refuse, if this program was marked in that way itself.
+    let _as_before = write_map(pid, "oom_score_adj", OUT_OF_MEMORY_SCORE);
     write_map(pid, "uid_map", &identity.map(identity.user)).map_err(failed)?;
     write_map(pid, "gid_map", &identity.map(identity.group)).map_err(failed)
 }

@@ -36,6 +36,7 @@
 compile_error!("Handfast's sandbox needs Linux (or WSL2) on x86_64 or aarch64");
 
 mod capture;
+mod cgroup;
 mod child;
 mod enforcement;
 mod error;
@@ -43,6 +44,7 @@ mod hint;
 mod identity;
 mod landlock;
 mod launch;
+mod limits;
 mod mounts;
 mod outcome;
 mod overlay;
@@ -62,6 +64,7 @@ mod view;
 
 pub use enforcement::{Enforcement, UserMapping, WorkspaceChanges};
 pub use error::SandboxError;
+pub use limits::{Layer, Limit, LimitInForce, Limits};
 pub use outcome::{Captured, Ended, Exit, Origin, Outcome, Stream};
 pub use probe::{Attempter, Probe, Verdict, attempt, probe};
 pub use run::run;

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::time::{Duration, SystemTime};
 
 use crate::enforcement::Enforcement;
+use crate::limits::LimitInForce;
 
 /// What is left of a command that has run. When it is returned, no process of the cell is left.
 #[derive(Debug)]
@@ -21,6 +22,9 @@ pub struct Outcome {
     /// A moment before the command could see the workspace, in the time with which its file system stamps changes:
     /// what changes later has a change time at or after this.
     pub started_at: SystemTime,
+    /// The limit that the command was killed for, or a part of it: memory or what it wrote to disk. A command that was
+    /// refused more of something by the kernel was told by the kernel, and it is not noted here.
+    pub exceeded: Option<LimitInForce>,
     /// What was in force.
     pub enforcement: Enforcement,
     /// Where the cell came from.

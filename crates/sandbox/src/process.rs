@@ -2,9 +2,10 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 
@@ -15,20 +16,38 @@ use crate::sys::{self, AtEnd, Side};
 ///
 /// INVARIANT: `inside` keeps to what `crate::child` says about such a process.
 pub(crate) fn start(flags: i32, inside: impl FnOnce()) -> Result<Process, Errno> {
-    let (pid, descriptor) = clone(flags, AtEnd::Quiet, inside)?;
+    start_in(None, flags, inside)
+}
+
+/// The same in a control group of version two.
+pub(crate) fn start_in(
+    group: Option<BorrowedFd<'_>>,
+    flags: i32,
+    inside: impl FnOnce(),
+) -> Result<Process, Errno> {
+    let (pid, descriptor) = clone(flags, AtEnd::Quiet, group, inside)?;
     Ok(Process { pid, descriptor, waited_for: Waiting::AsParent })
 }
 
 /// The same for a process that ends unnoticed by its starter, which ignores the ends of its children: gives its id
 /// and its descriptor.
-pub(crate) fn start_unattended(flags: i32, inside: impl FnOnce()) -> Result<(i32, OwnedFd), Errno> {
-    clone(flags, AtEnd::ChildSignal, inside)
+pub(crate) fn start_unattended(
+    group: Option<BorrowedFd<'_>>,
+    flags: i32,
+    inside: impl FnOnce(),
+) -> Result<(i32, OwnedFd), Errno> {
+    clone(flags, AtEnd::ChildSignal, group, inside)
 }
 
-fn clone(flags: i32, at_end: AtEnd, inside: impl FnOnce()) -> Result<(i32, OwnedFd), Errno> {
+fn clone(
+    flags: i32,
+    at_end: AtEnd,
+    group: Option<BorrowedFd<'_>>,
+    inside: impl FnOnce(),
+) -> Result<(i32, OwnedFd), Errno> {
     // No handler of this program may run in the copy of it, so the copy starts with everything blocked.
     let blocked = sys::block_signals();
-    match sys::clone_into_namespaces(flags, at_end) {
+    match sys::clone_into_namespaces(flags, at_end, group) {
         Ok(Side::Child) => {
             inside();
             sys::exit(1)
@@ -77,6 +96,16 @@ impl Process {
     pub(crate) fn kill(&self) {
         // The one possible failure is that it has ended.
         let _ended = pidfd_send_signal(&self.descriptor, Signal::KILL);
+    }
+
+    /// Waits for the end of the process, but no longer than this.
+    pub(crate) fn await_end(&self, patience: Duration) {
+        let timeout = Timespec {
+            tv_sec: i64::try_from(patience.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: patience.subsec_nanos().into(),
+        };
+        // Interrupted, it is waited for less long.
+        let _ended = poll(&mut [PollFd::new(&self.descriptor, PollFlags::IN)], Some(&timeout));
     }
 
     /// Waits for the end of the process and, by what the kernel promises, of everything in its pid namespace.

@@ -45,6 +45,8 @@ pub(crate) fn prepare(spec: &CellSpec, command: &Command) -> Result<Start, Sandb
         candidates,
         arguments: StringArray::new(arguments),
         environment: StringArray::new(environment),
+        bounds: Vec::new(),
+        processors: Vec::new(),
     })
 }
 

@@ -53,6 +53,9 @@ pub fn run(
     if let Some(spawner) = &spec.spawner {
         spawner.refill();
     }
+    let exceeded =
+        cell.group.as_ref().and_then(|group| crate::limits::exceeded(group, &cell.enforcement.limits));
+    drop(cell.group);
     finish(&mut outputs, on_output)?;
     let [stdout, stderr] = outputs.map(|output| output.capture.finish());
     Ok(Outcome {
@@ -61,6 +64,7 @@ pub fn run(
         stdout,
         stderr,
         duration: end.at.saturating_duration_since(started),
+        exceeded,
         enforcement: cell.enforcement,
         origin: cell.origin,
         started_at: cell.started_at,

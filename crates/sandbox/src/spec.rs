@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::limits::Limits;
 use crate::spawner::Spawner;
 
 /// What a cell shows and how it is set up; made once a call.
@@ -44,6 +45,10 @@ pub struct CellSpec {
     pub output_limit: u64,
     /// Where changes of the workspace go instead of into the workspace; `None` lets the command write to it directly.
     pub overlay: Option<Overlay>,
+    /// What the command may use.
+    pub limits: Limits,
+    /// Whether to refuse where the machine cannot hold a limit exactly, or lacks anything else that a cell has.
+    pub strict: bool,
     /// Where waiting cells come from. Without one, or where it has none that suits, a cell is made by this process.
     pub spawner: Option<Arc<Spawner>>,
 }

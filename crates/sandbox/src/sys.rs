@@ -74,12 +74,24 @@ pub(crate) enum AtEnd {
 }
 
 /// Starts a process, in new namespaces where `flags` has `CLONE_NEW*`.
-pub(crate) fn clone_into_namespaces(flags: c_int, at_end: AtEnd) -> Result<Side, Errno> {
+///
+/// With a `group` (the folder of a control group, version two) it is in there from its beginning.
+pub(crate) fn clone_into_namespaces(
+    flags: c_int,
+    at_end: AtEnd,
+    group: Option<BorrowedFd<'_>>,
+) -> Result<Side, Errno> {
+    /// `CLONE_INTO_CGROUP` of linux/sched.h, which is wider than libc's type for the flags.
+    const INTO_GROUP: u64 = 0x2_0000_0000;
     let mut descriptor: c_int = -1;
     // SAFETY: all fields of `clone_args` are integers, for which zero is valid.
     let mut arguments: libc::clone_args = unsafe { zeroed() };
     arguments.flags = u64::from((flags | libc::CLONE_PIDFD).cast_unsigned());
     arguments.pidfd = (&raw mut descriptor).addr() as u64;
+    if let Some(group) = group {
+        arguments.flags |= INTO_GROUP;
+        arguments.cgroup = u64::from(group.as_raw_fd().cast_unsigned());
+    }
     if at_end == AtEnd::ChildSignal {
         arguments.exit_signal = u64::from(libc::SIGCHLD.cast_unsigned());
     }

@@ -12,6 +12,8 @@ mod development;
 mod ending;
 #[path = "cells/files.rs"]
 mod files;
+#[path = "cells/limits.rs"]
+mod limits;
 #[path = "cells/support.rs"]
 mod support;
 

@@ -42,6 +42,41 @@ pub(crate) struct Start {
     pub(crate) candidates: Vec<CString>,
     pub(crate) arguments: StringArray,
     pub(crate) environment: StringArray,
+    /// What its process sets for itself and all that come from it.
+    pub(crate) bounds: Vec<Bound>,
+    /// The processors it starts on; empty for all.
+    pub(crate) processors: Vec<u64>,
+}
+
+/// A limit on a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bound {
+    pub(crate) resource: Resource,
+    pub(crate) soft: u64,
+    pub(crate) hard: u64,
+}
+
+/// What the kernel limits for a process or its user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Resource {
+    Processes,
+    OpenFiles,
+    FileSize,
+    Data,
+}
+
+impl Resource {
+    pub(crate) const ALL: [Self; 4] = [Self::Processes, Self::OpenFiles, Self::FileSize, Self::Data];
+
+    pub(crate) fn to_kernel(self) -> rustix::process::Resource {
+        match self {
+            Self::Processes => rustix::process::Resource::Nproc,
+            Self::OpenFiles => rustix::process::Resource::Nofile,
+            Self::FileSize => rustix::process::Resource::Fsize,
+            Self::Data => rustix::process::Resource::Data,
+        }
+    }
 }
 
 /// A Landlock ruleset that the caller has made, and the rules still to be added: their paths exist in the cell only.

@@ -4,10 +4,11 @@
 
 use rustix::fs::{Access, Mode, OFlags, access, open};
 use rustix::io::Errno;
-use rustix::process::{chdir, setsid};
+use rustix::process::{Rlimit, chdir, setrlimit, setsid};
+use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::blueprint::{Blueprint, Start};
-use super::report::{ExecuteFailure, Report};
+use super::report::{ExecuteFailure, Report, Stage};
 use crate::sys;
 
 /// The exit code of a process that never became the command; nobody is shown it.
@@ -34,8 +35,28 @@ fn become_command(blueprint: &Blueprint) -> Result<std::convert::Infallible, Rep
     sys::duplicate_onto(sys::borrow(blueprint.stderr), 2).map_err(refused)?;
     sys::close_range(3, u32::MAX, true).map_err(refused)?;
     chdir(blueprint.start.working_directory.as_c_str()).map_err(Report::WorkingDirectory)?;
+    limit(&blueprint.start).map_err(|errno| Report::Fault(Stage::Limits.fault(errno)))?;
     sys::unblock_signals();
     Err(execute(&blueprint.start))
+}
+
+/// Sets the limits that are the kernel's to keep. Last, so that nothing above is in their way.
+fn limit(start: &Start) -> Result<(), Errno> {
+    for bound in &start.bounds {
+        let value = Rlimit { current: Some(bound.soft), maximum: Some(bound.hard) };
+        setrlimit(bound.resource.to_kernel(), value)?;
+    }
+    if start.processors.is_empty() {
+        return Ok(());
+    }
+    let mut set = CpuSet::new();
+    for processor in &start.processors {
+        match usize::try_from(*processor) {
+            Ok(number) if number < CpuSet::MAX_CPU => set.set(number),
+            _ => return Err(Errno::INVAL),
+        }
+    }
+    sched_setaffinity(None, &set)
 }
 
 /// Tries the candidates as a shell searches its PATH: the first that can be executed is, and a refusal is

@@ -18,7 +18,7 @@ use rustix::net::{
     SendFlags, recv, recvmsg, send, sendmsg,
 };
 
-use super::blueprint::{Kind, Mount, Place, Source, Start, Step};
+use super::blueprint::{Bound, Kind, Mount, Place, Resource, Source, Start, Step};
 use crate::sys::StringArray;
 
 /// What a waiting cell is to become.
@@ -48,6 +48,12 @@ pub(crate) fn encode(steps: &[Step], rules: &[(CString, u64)], start: &Start, tr
     for texts in [&start.candidates[..], start.arguments.strings(), start.environment.strings()] {
         bytes.list(texts, |bytes, text| bytes.text(text));
     }
+    bytes.list(&start.bounds, |bytes, bound| {
+        bytes.number(bound.resource as u64);
+        bytes.number(bound.soft);
+        bytes.number(bound.hard);
+    });
+    bytes.list(&start.processors, |bytes, processor| bytes.number(*processor));
     bytes.0
 }
 
@@ -62,6 +68,8 @@ impl Request {
             candidates: bytes.list(Decoder::text)?,
             arguments: StringArray::new(bytes.list(Decoder::text)?),
             environment: StringArray::new(bytes.list(Decoder::text)?),
+            bounds: bytes.list(Decoder::bound)?,
+            processors: bytes.list(Decoder::number)?,
         };
         bytes.0.is_empty().then_some(Self { steps, rules, start, stdout, stderr })
     }
@@ -258,6 +266,11 @@ impl<'a> Decoder<'a> {
         (0..count).map(|_| item(self)).collect()
     }
 
+    fn bound(&mut self) -> Option<Bound> {
+        let resource = *Resource::ALL.get(usize::try_from(self.number()?).ok()?)?;
+        Some(Bound { resource, soft: self.number()?, hard: self.number()? })
+    }
+
     fn step(&mut self, trees: &[RawFd]) -> Option<Step> {
         let at = Place::new(Path::new(OsStr::from_bytes(self.bytes()?))).ok()?;
         Some(match self.number()? {
@@ -334,6 +347,8 @@ mod tests {
             candidates: vec![c"/bin/x".to_owned()],
             arguments: strings(),
             environment: strings(),
+            bounds: Resource::ALL.map(|resource| Bound { resource, soft: 1, hard: 2 }).into(),
+            processors: vec![3, 4],
         };
         encode(&steps, &[(c"/r".to_owned(), 7)], &start, &[70, 71])
     }

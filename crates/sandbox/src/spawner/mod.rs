@@ -19,9 +19,12 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
 
+use crate::cgroup::{self, Group, Hierarchy, Owner};
 use crate::error::SandboxError;
 use crate::identity::Identity;
 use crate::launch::above_standard;
+use crate::limits::machine::Machine;
+use crate::limits::{Bounds, Limits};
 use crate::process::{self, Process};
 use crate::{landlock, seccomp, view};
 use serve::{Answer, Serving};
@@ -50,14 +53,34 @@ impl Default for Pool {
 /// When it is dropped, they end. The cells in which commands run do not.
 #[derive(Debug)]
 pub struct Spawner {
-    /// INVARIANT: ended before `line` is closed or at the same time; either ends the process.
-    _process: Process,
     identity: Identity,
     landlock: Option<i32>,
     /// The paths of the foundation, which no root may stand at or above.
     foundation: Vec<PathBuf>,
     waiting: u8,
+    /// What the groups of its cells are limited to.
+    bounds: Bounds,
+    groups: Option<Groups>,
     line: Mutex<Line>,
+    /// INVARIANT: after `line`, which is closed first and by that tells the process to clear up and end.
+    _process: Leaving,
+}
+
+/// The spawner process, which is given time to clear up before it is killed.
+#[derive(Debug)]
+struct Leaving(Process);
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        self.0.await_end(PATIENCE);
+    }
+}
+
+/// Where the groups of the spawner's cells are.
+#[derive(Debug)]
+struct Groups {
+    hierarchy: &'static Hierarchy,
+    owner: Owner,
 }
 
 /// The connection to the spawner.
@@ -79,6 +102,7 @@ struct Line {
 pub(crate) struct Waiting {
     pub(crate) process: Process,
     pub(crate) control: OwnedFd,
+    pub(crate) group: Option<Group>,
 }
 
 impl Spawner {
@@ -107,6 +131,8 @@ impl Spawner {
         let shown = view::foundation(landlock)?;
         let foundation = shown.steps.iter().map(|step| step.path().to_owned()).collect();
         let filter = seccomp::filter()?;
+        let bounds = Bounds::of(&Limits::default(), Machine::this());
+        let hierarchy = cgroup::hierarchy();
         // Before the spawner copies the mounts, so that no change of them is missed.
         let mounts = File::open("/proc/self/mountinfo")
             .map_err(|source| SandboxError::Io { doing: "watching the mounts", source })?;
@@ -115,11 +141,23 @@ impl Spawner {
                 .map_err(SandboxError::io("making a socket pair"))?;
         let theirs = above_standard(theirs)?;
         let waiting = pool.waiting.max(1);
-        let serving = Serving { line: theirs, identity, landlock, filter, waiting };
+        let serving = Serving {
+            line: theirs,
+            identity,
+            landlock,
+            filter,
+            waiting,
+            bounds,
+            hierarchy,
+            starter: Owner::this(),
+        };
         let process =
             process::start(0, || serving.serve(shown)).map_err(SandboxError::io("starting the spawner"))?;
+        let groups = hierarchy
+            .zip(Owner::of(process.pid().cast_unsigned()))
+            .map(|(hierarchy, owner)| Groups { hierarchy, owner });
         let line = Mutex::new(Line { socket, mounts, impatient: false, refreshing: 0, taken: 0 });
-        Ok(Self { _process: process, identity, landlock, foundation, waiting, line })
+        Ok(Self { _process: Leaving(process), identity, landlock, foundation, waiting, bounds, groups, line })
     }
 
     /// Whether its cells are what this process would make now, for these roots.
@@ -136,6 +174,17 @@ impl Spawner {
     /// How many cells may have died while they waited, before it is better to make one.
     pub(crate) fn attempts(&self) -> u8 {
         self.waiting.saturating_add(1)
+    }
+
+    /// The group of that number; zero stands for none.
+    fn group(&self, number: u32) -> Option<Group> {
+        let groups = self.groups.as_ref().filter(|_| number != 0)?;
+        Some(Group::of(groups.hierarchy, &groups.owner, number))
+    }
+
+    /// Sees to it that a waiting cell's group has these limits. Says whether it has.
+    pub(crate) fn adjust(&self, group: &mut Group, pid: i32, bounds: &Bounds) -> bool {
+        *bounds == self.bounds || group.limit(bounds).and_then(|()| group.attach_to_processors(pid)).is_ok()
     }
 
     /// Lets the spawner build what was taken. Called when a command has ended: while it starts, the machine has better
@@ -155,10 +204,16 @@ impl Spawner {
         loop {
             match line.answer()? {
                 Answer::Fresh => line.refreshing = line.refreshing.saturating_sub(1),
-                Answer::Cell { .. } if line.refreshing > 0 => line.taken += 1,
-                Answer::Cell { process, control } => {
+                Answer::Cell { process, group, .. } if line.refreshing > 0 => {
                     line.taken += 1;
-                    return Some(Waiting { process, control });
+                    // In this order: a group can be removed when nothing is in it any more.
+                    drop(process);
+                    drop(self.group(group));
+                }
+                Answer::Cell { process, control, group } => {
+                    line.taken += 1;
+                    let group = self.group(group);
+                    return Some(Waiting { process, control, group });
                 }
                 Answer::Failed => {
                     // Asked for again, because what was in the way may pass. Each call sees for itself until then.

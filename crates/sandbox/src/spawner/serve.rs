@@ -3,7 +3,7 @@
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{Mode, OFlags, open};
@@ -17,6 +17,7 @@ use rustix::process::{Signal, chdir, pidfd_send_signal, setsid};
 use rustix::thread::set_name;
 use seccompiler::sock_filter;
 
+use crate::cgroup::{self, Group, Hierarchy, Owner};
 use crate::child::blueprint::Landlock;
 use crate::child::report::Report;
 use crate::child::zygote::{self, Foundation};
@@ -25,6 +26,7 @@ use crate::enforcement::UserMapping;
 use crate::error::SandboxError;
 use crate::identity::Identity;
 use crate::launch::{NAMESPACES, map_user};
+use crate::limits::Bounds;
 use crate::process::{Process, start_unattended};
 use crate::view::View;
 use crate::{landlock, sys};
@@ -42,9 +44,19 @@ const FRESH: u8 = b'n';
 /// once, so it has been stopped from outside.
 const SEND_PATIENCE: Duration = Duration::from_secs(1);
 
+/// How long the spawner stays for the groups of cells that end: what keeps a process from dying for longer than this,
+/// such as a disk that does not answer, is left to who starts next.
+const AFTERMATH: Duration = Duration::from_secs(10);
+const AFTERMATH_STEP: Duration = Duration::from_millis(2);
+
 /// What the spawner says.
 pub(super) enum Answer {
-    Cell { process: Process, control: OwnedFd },
+    /// With the number of its control group; zero when it has none.
+    Cell {
+        process: Process,
+        control: OwnedFd,
+        group: u32,
+    },
     Failed,
     Fresh,
 }
@@ -56,6 +68,19 @@ pub(super) struct Serving {
     pub(super) landlock: Option<i32>,
     pub(super) filter: &'static [sock_filter],
     pub(super) waiting: u8,
+    /// What the groups of cells are limited to until a call wants something else.
+    pub(super) bounds: Bounds,
+    pub(super) hierarchy: Option<&'static Hierarchy>,
+    /// The process that has started this one.
+    pub(super) starter: Option<Owner>,
+}
+
+/// A cell that is ready to be given away.
+struct Built {
+    pid: i32,
+    process: OwnedFd,
+    control: OwnedFd,
+    group: Option<(u32, Group)>,
 }
 
 /// The other end of the line is closed.
@@ -87,6 +112,7 @@ impl Serving {
         let _guard = EndOnUnwind;
         if self.settle().is_ok() {
             let Err(Gone) = self.answer_all(&mut shown);
+            self.remove_groups();
         }
         sys::exit(0)
     }
@@ -126,23 +152,26 @@ impl Serving {
 
     /// Builds a cell and gives it away.
     fn give(&self, shown: &mut View) -> Result<(), Gone> {
-        let (pid, process, control) = match self.build(shown) {
+        let Built { pid, process, control, group } = match self.build(shown) {
             Ok(built) => built,
             Err(NoCell::Failed) => return self.say(FAILED),
             Err(NoCell::Gone) => return Err(Gone),
         };
+        let (number, group) = group.unzip();
+        // The caller removes it from now on; what it leaves because it was killed is removed in the end.
+        std::mem::forget(group);
         let descriptors = [process.as_fd(), control.as_fd()];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
-        let pid = pid.to_ne_bytes();
-        let message = [IoSlice::new(&[CELL]), IoSlice::new(&pid)];
+        let (pid, number) = (pid.to_ne_bytes(), number.unwrap_or(0).to_ne_bytes());
+        let message = [IoSlice::new(&[CELL]), IoSlice::new(&pid), IoSlice::new(&number)];
         sendmsg(&self.line, &message, &mut ancillary, SendFlags::NOSIGNAL).map_err(|_| Gone)?;
         // Closing the control socket here leaves it to the caller, whose end it is from now on.
         Ok(())
     }
 
-    fn build(&self, shown: &mut View) -> Result<(i32, OwnedFd, OwnedFd), NoCell> {
+    fn build(&self, shown: &mut View) -> Result<Built, NoCell> {
         let (control, inner) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         set_socket_timeout(&control, Timeout::Send, Some(SEND_PATIENCE))?;
@@ -159,14 +188,45 @@ impl Serving {
                 .map(|(ruleset, rules)| Landlock { ruleset: ruleset.as_raw_fd(), rules: rules.to_vec() }),
             filter: self.filter,
         };
-        let (pid, process) = start_unattended(NAMESPACES, || zygote::wait(foundation))?;
-        drop((inner, ruleset));
-        let built = self.see_through(pid, &control);
+        // Where there is no group, the caller holds the limits in another way, and says so.
+        let mut group = self
+            .hierarchy
+            .zip(Owner::this())
+            .and_then(|(hierarchy, owner)| Group::make(hierarchy, &owner, &self.bounds).ok());
+        let door = group.as_ref().and_then(|(_, group)| group.door());
+        let started =
+            start_unattended(door.as_ref().map(AsFd::as_fd), NAMESPACES, || zygote::wait(foundation));
+        if started.is_err() && door.is_some() {
+            // Perhaps it is the group that the kernel refuses. The next cell is made without.
+            cgroup::give_up();
+        }
+        let (pid, process) = started?;
+        drop((inner, ruleset, door));
+        let attached = match &mut group {
+            Some((_, group)) => group.attach(pid).map_err(|_| {
+                cgroup::give_up();
+                NoCell::Failed
+            }),
+            None => Ok(()),
+        };
+        let built = attached.and_then(|()| self.see_through(pid, &control));
         if built.is_err() {
             // The one possible failure is that it has ended.
             let _ended = pidfd_send_signal(&process, Signal::KILL);
         }
-        built.map(|()| (pid, process, control))
+        built.map(|()| Built { pid, process, control, group })
+    }
+
+    /// Removes the groups of all cells, which are ending because the program has let go of them.
+    fn remove_groups(&self) {
+        let (Some(hierarchy), Some(own)) = (self.hierarchy, Owner::this()) else { return };
+        let begun = Instant::now();
+        let rest = |owner: &Owner| !hierarchy.remove_of(owner);
+        while [Some(&own), self.starter.as_ref()].into_iter().flatten().any(rest)
+            && begun.elapsed() < AFTERMATH
+        {
+            std::thread::sleep(AFTERMATH_STEP);
+        }
     }
 
     /// Maps the cell's user and waits until it is ready.
@@ -194,10 +254,10 @@ impl Serving {
 
 /// The next answer on the line, from the other end; `None` when the spawner is gone.
 pub(super) fn receive(line: BorrowedFd<'_>) -> Option<Answer> {
-    let (mut what, mut pid) = ([0_u8; 1], [0_u8; 4]);
+    let (mut what, mut pid, mut group) = ([0_u8; 1], [0_u8; 4], [0_u8; 4]);
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let parts = &mut [IoSliceMut::new(&mut what), IoSliceMut::new(&mut pid)];
+    let parts = &mut [IoSliceMut::new(&mut what), IoSliceMut::new(&mut pid), IoSliceMut::new(&mut group)];
     let received =
         recvmsg(line, parts, &mut ancillary, RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT).ok()?;
     let mut descriptors = ancillary.drain().filter_map(|message| match message {
@@ -205,11 +265,11 @@ pub(super) fn receive(line: BorrowedFd<'_>) -> Option<Answer> {
         _ => None,
     });
     match (received.bytes, what[0]) {
-        (5, CELL) => {
+        (9, CELL) => {
             let mut descriptors = descriptors.next()?;
             let (process, control) = (descriptors.next()?, descriptors.next()?);
             let process = Process::adopt(i32::from_ne_bytes(pid), process);
-            Some(Answer::Cell { process, control })
+            Some(Answer::Cell { process, control, group: u32::from_ne_bytes(group) })
         }
         (1, FAILED) => Some(Answer::Failed),
         (1, FRESH) => Some(Answer::Fresh),

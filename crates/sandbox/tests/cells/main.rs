@@ -9,6 +9,7 @@ mod attacks;
 mod development;
 mod ending;
 mod files;
+mod limits;
 mod support;
 
 use sandbox::run;

@@ -1,0 +1,178 @@
+//! The group of one cell.
+
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::fs::{Mode, OFlags, open};
+
+use super::{Hierarchy, Owner, Version};
+use crate::limits::Bounds;
+
+/// The number of a group that is made to see whether one can be.
+pub(super) const TRIAL: u32 = 0;
+/// The number of the group that the program itself moves into.
+pub(super) const ASIDE: u32 = 1;
+/// The first number of a cell's group.
+const FIRST: u32 = 2;
+
+/// The length of time that processor time is measured out in, in microseconds: the kernel's own choice.
+const PERIOD: u64 = 100_000;
+
+/// The group of one cell. Its folders are removed when it is dropped, which must come after the end of the cell.
+#[derive(Debug)]
+pub(crate) struct Group {
+    version: Version,
+    folder: PathBuf,
+    /// The group of the same name that has the processor controller; in version two it is the same one.
+    processors: Option<PathBuf>,
+    limits_processors: bool,
+}
+
+impl Group {
+    /// Makes a group with the limits, and says which number it has.
+    pub(crate) fn make(hierarchy: &Hierarchy, owner: &Owner, bounds: &Bounds) -> io::Result<(u32, Self)> {
+        static NEXT: AtomicU32 = AtomicU32::new(FIRST);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let mut group = Self::of(hierarchy, owner, number);
+        fs::create_dir(&group.folder)?;
+        group.limit(bounds)?;
+        Ok((number, group))
+    }
+
+    /// The group of that number, which is there already.
+    pub(crate) fn of(hierarchy: &Hierarchy, owner: &Owner, number: u32) -> Self {
+        let name = owner.name(number);
+        Self {
+            version: hierarchy.version,
+            folder: hierarchy.folder.join(&name),
+            processors: hierarchy.processors.as_ref().map(|folder| folder.join(&name)),
+            limits_processors: false,
+        }
+    }
+
+    pub(crate) fn version(&self) -> Version {
+        self.version
+    }
+
+    /// Whether it holds the limit on processors.
+    pub(crate) fn limits_processors(&self) -> bool {
+        self.limits_processors
+    }
+
+    /// Sets the limits, whatever they were before. A limit on processors that cannot be set is left to another layer.
+    pub(crate) fn limit(&mut self, bounds: &Bounds) -> io::Result<()> {
+        if let (Some(folder), Some(cpus)) = (&self.processors, bounds.cpus) {
+            self.limits_processors = self.measure_out(folder, cpus).is_ok();
+        }
+        let set = |file: &str, value: &str| fs::write(self.folder.join(file), value);
+        let optional = |result: io::Result<()>| match result {
+            // A kernel that does not account for swap has no such file.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            other => other,
+        };
+        let memory = bounds.memory.to_string();
+        match self.version {
+            Version::One => {
+                // The limit on both together is never below the one on memory, so it makes way first. Both the same
+                // means that nothing is swapped out to get below the limit.
+                optional(set("memory.memsw.limit_in_bytes", "-1"))?;
+                set("memory.limit_in_bytes", &memory)?;
+                optional(set("memory.memsw.limit_in_bytes", &memory))
+            }
+            Version::Two => {
+                set("memory.max", &memory)?;
+                optional(set("memory.swap.max", "0"))?;
+                // The first process of the cell is none of the command's.
+                set("pids.max", &bounds.processes.saturating_add(1).to_string())
+            }
+        }
+    }
+
+    /// Limits the processor time of `folder`. In version one that is a group of its own, made for those cells only
+    /// that have such a limit, because each group that a process is attached to costs time.
+    fn measure_out(&self, folder: &Path, cpus: u64) -> io::Result<()> {
+        let quota = cpus.saturating_mul(PERIOD).to_string();
+        match self.version {
+            Version::One => {
+                match fs::create_dir(folder) {
+                    Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                    _ => {}
+                }
+                fs::write(folder.join("cpu.cfs_period_us"), PERIOD.to_string())
+                    .and_then(|()| fs::write(folder.join("cpu.cfs_quota_us"), quota))
+                    .inspect_err(|_| super::remove(folder.to_owned()))
+            }
+            Version::Two => fs::write(folder.join("cpu.max"), format!("{quota} {PERIOD}")),
+        }
+    }
+
+    /// Puts a process that has not started anything yet into the group.
+    pub(crate) fn attach(&mut self, pid: i32) -> io::Result<()> {
+        fs::write(self.folder.join("cgroup.procs"), pid.to_string())?;
+        self.attach_to_processors(pid)
+    }
+
+    /// Puts a process that is in the group into the one beside it, if there is one.
+    pub(crate) fn attach_to_processors(&mut self, pid: i32) -> io::Result<()> {
+        match &self.processors {
+            Some(folder) if self.version == Version::One && self.limits_processors => {
+                fs::write(folder.join("cgroup.procs"), pid.to_string())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The group as the place of a new process, where the kernel can start one in it.
+    pub(crate) fn door(&self) -> Option<OwnedFd> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        match self.version {
+            Version::One => None,
+            Version::Two => open(&self.folder, flags, Mode::empty()).ok(),
+        }
+    }
+
+    /// How many processes the kernel has killed because the group's memory was used up.
+    pub(crate) fn killed_for_memory(&self) -> u64 {
+        let file = match self.version {
+            Version::One => "memory.oom_control",
+            Version::Two => "memory.events",
+        };
+        counted(&self.folder.join(file), "oom_kill")
+    }
+}
+
+/// A number of a file with a name and a number a line; zero where there is none.
+fn counted(path: &Path, name: &str) -> u64 {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let number = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok();
+    text.lines().find_map(number).unwrap_or(0)
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if self.version == Version::One
+            && self.limits_processors
+            && let Some(folder) = self.processors.take()
+        {
+            super::remove(folder);
+        }
+        super::remove(std::mem::take(&mut self.folder));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_is_found_by_its_whole_name() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n").unwrap();
+        assert_eq!(counted(file.path(), "oom_kill"), 3);
+        assert_eq!(counted(file.path(), "oom"), 0);
+        assert_eq!(counted(Path::new("/nonexistent"), "oom_kill"), 0);
+    }
+}

@@ -1,0 +1,187 @@
+//! Control groups: one for each cell, below the group that this process is in, where it may make some.
+//!
+//! A group's name says who made it, so that whoever comes later can tell what was left behind by a process that was
+//! killed. Nothing here ever kills: a group with processes in it is left alone.
+
+mod group;
+mod owner;
+mod place;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+pub(crate) use group::Group;
+pub(crate) use owner::Owner;
+
+/// The two generations of control groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Version {
+    /// A hierarchy for each controller.
+    One,
+    /// One hierarchy for all.
+    Two,
+}
+
+/// Where this process may make groups.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Hierarchy {
+    pub(crate) version: Version,
+    /// The folder below which groups are made; of the memory controller in version one.
+    folder: PathBuf,
+    /// The same of the processor controller. In version two it is the same folder, where there is the controller.
+    processors: Option<PathBuf>,
+}
+
+/// Set when a group could not be used after all, so that it is not tried again.
+static GIVEN_UP: AtomicBool = AtomicBool::new(false);
+
+/// The hierarchy to use; `None` where there is none with the right to make groups in it. Found out once, and what
+/// processes that were killed have left there is then removed.
+///
+/// With version two this moves the process into a group of its own, because a group that has processes can have no
+/// limited groups below it. So it must come before anything is started.
+pub(crate) fn hierarchy() -> Option<&'static Hierarchy> {
+    static FOUND: OnceLock<Option<Hierarchy>> = OnceLock::new();
+    let found = FOUND.get_or_init(|| {
+        let found = Hierarchy::find();
+        if let Some(hierarchy) = &found {
+            hierarchy.sweep();
+        }
+        found
+    });
+    found.as_ref().filter(|_| !GIVEN_UP.load(Ordering::Relaxed))
+}
+
+/// From now on [`hierarchy`] gives none.
+pub(crate) fn give_up() {
+    GIVEN_UP.store(true, Ordering::Relaxed);
+}
+
+/// What the group that this process is in may have of memory, in bytes; `None` when there is no limit to be seen.
+pub(crate) fn memory_of_own_group() -> Option<u64> {
+    let number = |path: PathBuf| -> Option<u64> { fs::read_to_string(path).ok()?.trim().parse().ok() };
+    let two = place::unified().and_then(|place| {
+        let groups = place.folder.ancestors().take_while(|folder| folder.starts_with(&place.mount));
+        groups.filter_map(|folder| number(folder.join("memory.max"))).min()
+    });
+    let one = place::of_controller("memory").and_then(|place| {
+        let stat = fs::read_to_string(place.folder.join("memory.stat")).ok()?;
+        let line = stat.lines().find_map(|line| line.strip_prefix("hierarchical_memory_limit "))?;
+        line.trim().parse().ok()
+    });
+    two.into_iter().chain(one).min()
+}
+
+impl Hierarchy {
+    fn find() -> Option<Self> {
+        let owner = Owner::this()?;
+        Self::unified(&owner).or_else(|| Self::of_controllers(&owner))
+    }
+
+    /// Version one: each controller has a hierarchy, and only who is root may make groups.
+    fn of_controllers(owner: &Owner) -> Option<Self> {
+        let writable = |controller: &str| {
+            let folder = place::of_controller(controller)?.folder;
+            let trial = folder.join(owner.name(group::TRIAL));
+            fs::create_dir(&trial).ok()?;
+            fs::remove_dir(&trial).ok()?;
+            Some(folder)
+        };
+        Some(Self { version: Version::One, folder: writable("memory")?, processors: writable("cpu") })
+    }
+
+    /// Version two: in a group that was given to this process alone.
+    fn unified(owner: &Owner) -> Option<Self> {
+        let place = place::unified()?;
+        let has = |file: &str| -> Option<Vec<String>> {
+            let text = fs::read_to_string(place.folder.join(file)).ok()?;
+            Some(text.split_whitespace().map(str::to_owned).collect())
+        };
+        let offered = has("cgroup.controllers")?;
+        let offers = |controller: &str| offered.iter().any(|offered| offered == controller);
+        if !offers("memory") || !offers("pids") || !place.is_delegated() {
+            return None;
+        }
+        let enabled = has("cgroup.subtree_control")?;
+        let is_enabled = |controller: &str| enabled.iter().any(|enabled| enabled == controller);
+        if !is_enabled("memory") || !is_enabled("pids") {
+            move_aside(&place.folder, owner)?;
+            let control = place.folder.join("cgroup.subtree_control");
+            if fs::write(&control, "+memory +pids").is_err() {
+                // Back, as far as that goes: what is not limited by groups is limited in other ways.
+                let _stays = fs::write(place.folder.join("cgroup.procs"), "0");
+                let _stays = fs::remove_dir(place.folder.join(owner.name(group::ASIDE)));
+                return None;
+            }
+            // The processor controller is an extra: without it, limits on processors are held in another way.
+            let _without = fs::write(&control, "+cpu");
+        }
+        let trial = place.folder.join(owner.name(group::TRIAL));
+        fs::create_dir(&trial).ok()?;
+        let processors = trial.join("cpu.max").exists().then(|| place.folder.clone());
+        let usable = trial.join("memory.max").exists() && trial.join("pids.max").exists();
+        fs::remove_dir(&trial).ok()?;
+        usable.then_some(Self { version: Version::Two, folder: place.folder, processors })
+    }
+
+    /// All folders in which groups are made.
+    fn folders(&self) -> impl Iterator<Item = &Path> {
+        let second = self.processors.as_deref().filter(|folder| *folder != self.folder);
+        [self.folder.as_path()].into_iter().chain(second)
+    }
+
+    /// Removes the empty groups of processes that are gone.
+    fn sweep(&self) {
+        self.remove_where(|owner| !owner.lives());
+    }
+
+    /// Removes the empty groups of `owner`. Says whether none is left.
+    pub(crate) fn remove_of(&self, owner: &Owner) -> bool {
+        self.remove_where(|of| of == owner)
+    }
+
+    fn remove_where(&self, ours: impl Fn(&Owner) -> bool) -> bool {
+        let mut none_left = true;
+        for folder in self.folders() {
+            for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+                let owner = entry.file_name().to_str().and_then(Owner::of_name);
+                if owner.is_some_and(|owner| ours(&owner)) && fs::remove_dir(entry.path()).is_err() {
+                    none_left = false;
+                }
+            }
+        }
+        none_left
+    }
+}
+
+/// Moves this process into a group of its own below `folder`, if it is alone there.
+fn move_aside(folder: &Path, owner: &Owner) -> Option<()> {
+    let inhabitants = fs::read_to_string(folder.join("cgroup.procs")).ok()?;
+    let own = std::process::id().to_string();
+    // The group at the root of everything may have both.
+    let is_root = !folder.join("cgroup.type").exists();
+    if is_root {
+        return Some(());
+    }
+    if inhabitants.split_whitespace().any(|pid| pid != own) {
+        return None;
+    }
+    let aside = folder.join(owner.name(group::ASIDE));
+    fs::create_dir(&aside).ok()?;
+    fs::write(aside.join("cgroup.procs"), "0").ok()
+}
+
+/// Groups that could not be removed when their cell ended, because the kernel still counted a process in them.
+static LEFT: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Removes a group's folder now or, if the kernel is not done with it, when the next one is removed.
+fn remove(folder: PathBuf) {
+    let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
+    left.push(folder);
+    left.retain(|folder| match fs::remove_dir(folder) {
+        Ok(()) => false,
+        Err(error) => error.kind() != std::io::ErrorKind::NotFound,
+    });
+}

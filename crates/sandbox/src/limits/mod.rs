@@ -1,0 +1,267 @@
+//! What a command may use of the machine, and what holds it to that.
+//!
+//! Each limit is held by the strongest layer that the machine offers: control groups, then the kernel's limits on
+//! resources, then sampling from outside. Which one it was is part of every result.
+
+pub(crate) mod machine;
+
+use serde::Serialize;
+
+use crate::cgroup::{Group, Version};
+use crate::child::blueprint::{Bound, Resource};
+use machine::Machine;
+
+/// What one command may use with everything that it starts. What is `None` has the built-in value.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Memory in bytes, of all processes of the cell together: their own, what they share, and files in memory
+    /// (`/tmp`, `/dev/shm`, memfd). Built in: half of the machine's, or of what this process's group may have.
+    pub memory: Option<u64>,
+    /// Processor time, in cores. Built in: all.
+    pub cpus: Option<u64>,
+    /// Processes and threads at once. Built in: 512.
+    pub processes: Option<u64>,
+    /// Open files of one process; never more than this process may have. Built in: 65,536.
+    pub open_files: Option<u64>,
+    /// Size of one file in bytes. Built in: none.
+    pub file_size: Option<u64>,
+    /// Bytes written to disks in all. Built in: none.
+    pub disk: Option<u64>,
+}
+
+/// Design section 7.
+const PROCESSES: u64 = 512;
+
+/// Above what compilers, databases and browsers open, and far below what the kernel would let one user hold.
+const OPEN_FILES: u64 = 65_536;
+
+/// What a limit is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// [`Limits::memory`].
+    Memory,
+    /// [`Limits::cpus`].
+    Cpus,
+    /// [`Limits::processes`].
+    Processes,
+    /// [`Limits::open_files`].
+    OpenFiles,
+    /// [`Limits::file_size`].
+    FileSize,
+    /// [`Limits::disk`].
+    Disk,
+}
+
+impl Limit {
+    /// Its name in records.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Cpus => "cpus",
+            Self::Processes => "processes",
+            Self::OpenFiles => "open_files",
+            Self::FileSize => "file_size",
+            Self::Disk => "disk",
+        }
+    }
+}
+
+/// What holds a command to a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Layer {
+    /// A control group of the unified hierarchy.
+    CgroupV2,
+    /// A control group of the hierarchy of that controller.
+    CgroupV1,
+    /// A limit that the kernel keeps on each process, or on the cell's only user.
+    Rlimit,
+    /// The processors that the command starts on. It could choose others.
+    Affinity,
+    /// Sampling: what is used is looked at several times a second, and the cell is killed when it is too much. What
+    /// is allocated and given back between two looks is not seen.
+    Watchdog,
+}
+
+impl Layer {
+    /// Its name in records.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::CgroupV2 => "cgroup_v2",
+            Self::CgroupV1 => "cgroup_v1",
+            Self::Rlimit => "rlimit",
+            Self::Affinity => "affinity",
+            Self::Watchdog => "watchdog",
+        }
+    }
+
+    /// Whether the kernel holds the command to the limit, whatever it does.
+    pub fn is_exact(self) -> bool {
+        !matches!(self, Self::Affinity | Self::Watchdog)
+    }
+}
+
+/// A limit with its value and what holds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct LimitInForce {
+    /// On what.
+    pub limit: Limit,
+    /// How much: bytes, cores, or a number.
+    pub value: u64,
+    /// What holds it; `None` where nothing on this machine does.
+    pub layer: Option<Layer>,
+}
+
+/// The limits of one cell, with the built-in values in their places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    pub(crate) memory: u64,
+    /// `None` when it would be no limit here.
+    pub(crate) cpus: Option<u64>,
+    pub(crate) processes: u64,
+    open_files: u64,
+    file_size: Option<u64>,
+    pub(crate) disk: Option<u64>,
+}
+
+impl Bounds {
+    pub(crate) fn of(limits: &Limits, machine: &Machine) -> Self {
+        Self {
+            memory: limits.memory.unwrap_or(machine.memory / 2),
+            cpus: limits.cpus.map(|cpus| cpus.max(1)).filter(|cpus| *cpus < machine.processors),
+            processes: limits.processes.unwrap_or(PROCESSES),
+            open_files: limits.open_files.unwrap_or(OPEN_FILES).min(machine.open_files.hard),
+            file_size: limits.file_size,
+            disk: limits.disk,
+        }
+    }
+
+    /// The limits and what holds each, in a cell with this control group.
+    pub(crate) fn in_force(&self, group: Option<&Group>, machine: &Machine) -> Vec<LimitInForce> {
+        let version = group.map(|group| match group.version() {
+            Version::One => Layer::CgroupV1,
+            Version::Two => Layer::CgroupV2,
+        });
+        let rlimit = machine.counts_processes_by_namespace.then_some(Layer::Rlimit);
+        let mut found = vec![
+            (Limit::Memory, Some(self.memory), version.or(Some(Layer::Watchdog))),
+            (Limit::Processes, Some(self.processes), version.filter(|it| *it == Layer::CgroupV2).or(rlimit)),
+            (Limit::OpenFiles, Some(self.open_files), Some(Layer::Rlimit)),
+            (Limit::FileSize, self.file_size, Some(Layer::Rlimit)),
+            (Limit::Disk, self.disk, Some(Layer::Watchdog)),
+        ];
+        let by_group = group.is_some_and(Group::limits_processors);
+        let processors = version.filter(|_| by_group).or(Some(Layer::Affinity));
+        found.insert(1, (Limit::Cpus, self.cpus, processors));
+        found
+            .into_iter()
+            .filter_map(|(limit, value, layer)| Some(LimitInForce { limit, value: value?, layer }))
+            .collect()
+    }
+
+    /// What the command's own process sets for itself before it executes, given what else holds the limits.
+    pub(crate) fn resources(&self, in_force: &[LimitInForce], machine: &Machine) -> Vec<Bound> {
+        let mut bounds = vec![Bound {
+            resource: Resource::OpenFiles,
+            soft: machine.open_files.soft.min(self.open_files),
+            hard: self.open_files,
+        }];
+        let mut both = |resource, value| bounds.push(Bound { resource, soft: value, hard: value });
+        if machine.counts_processes_by_namespace {
+            // The first process of the cell is none of the command's.
+            both(Resource::Processes, self.processes.saturating_add(1));
+        }
+        if let Some(size) = self.file_size {
+            both(Resource::FileSize, size);
+        }
+        if in_force.iter().any(|it| it.limit == Limit::Memory && it.layer == Some(Layer::Watchdog)) {
+            // A single process cannot outrun the watchdog with memory of its own.
+            both(Resource::Data, self.memory);
+        }
+        bounds
+    }
+
+    /// The processors that the command starts on; empty for all.
+    pub(crate) fn processors(&self, in_force: &[LimitInForce], machine: &Machine) -> Vec<u64> {
+        let by_affinity = |it: &LimitInForce| it.limit == Limit::Cpus && it.layer == Some(Layer::Affinity);
+        let Some(cpus) = self.cpus.filter(|_| in_force.iter().any(by_affinity)) else { return Vec::new() };
+        machine.some_processors(cpus)
+    }
+}
+
+/// The limit that the kernel has killed a process of the cell for.
+pub(crate) fn exceeded(group: &Group, in_force: &[LimitInForce]) -> Option<LimitInForce> {
+    let memory = in_force.iter().find(|it| it.limit == Limit::Memory).copied();
+    memory.filter(|_| group.killed_for_memory() > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::machine::OpenFiles;
+    use super::*;
+
+    fn machine() -> Machine {
+        Machine {
+            memory: 8 << 30,
+            processors: 4,
+            allowed: vec![0, 1, 2, 3],
+            open_files: OpenFiles { soft: 1024, hard: 4096 },
+            counts_processes_by_namespace: true,
+        }
+    }
+
+    #[test]
+    fn what_is_not_named_has_the_built_in_value_and_all_cores_are_no_limit() {
+        let bounds = Bounds::of(&Limits { cpus: Some(4), ..Limits::default() }, &machine());
+        assert_eq!((bounds.memory, bounds.cpus, bounds.processes), (4 << 30, None, 512));
+        assert_eq!(bounds.open_files, 4096, "never more than this process may have");
+        let named: Vec<_> = bounds.in_force(None, &machine()).iter().map(|it| it.limit).collect();
+        assert_eq!(named, [Limit::Memory, Limit::Processes, Limit::OpenFiles]);
+    }
+
+    #[test]
+    fn without_a_control_group_the_weaker_layers_are_named_and_set() {
+        let limits = Limits {
+            memory: Some(1 << 20),
+            cpus: Some(1),
+            processes: Some(10),
+            open_files: Some(100),
+            file_size: Some(7),
+            disk: Some(8),
+        };
+        let machine = machine();
+        let bounds = Bounds::of(&limits, &machine);
+        let in_force = bounds.in_force(None, &machine);
+        let layers: Vec<_> =
+            in_force.iter().map(|it| (it.limit.as_str(), it.value, it.layer.unwrap().as_str())).collect();
+        assert_eq!(
+            layers,
+            [
+                ("memory", 1 << 20, "watchdog"),
+                ("cpus", 1, "affinity"),
+                ("processes", 10, "rlimit"),
+                ("open_files", 100, "rlimit"),
+                ("file_size", 7, "rlimit"),
+                ("disk", 8, "watchdog"),
+            ]
+        );
+        assert_eq!(bounds.processors(&in_force, &machine).len(), 1);
+        let set = bounds.resources(&in_force, &machine);
+        let of = |resource| set.iter().find(|it| it.resource == resource).map(|it| (it.soft, it.hard));
+        assert_eq!(of(Resource::Processes), Some((11, 11)));
+        assert_eq!(of(Resource::OpenFiles), Some((100, 100)));
+        assert_eq!(of(Resource::FileSize), Some((7, 7)));
+        assert_eq!(of(Resource::Data), Some((1 << 20, 1 << 20)));
+    }
+
+    #[test]
+    fn a_kernel_that_counts_processes_by_user_alone_is_said_to_hold_nothing() {
+        let machine = Machine { counts_processes_by_namespace: false, ..machine() };
+        let bounds = Bounds::of(&Limits::default(), &machine);
+        let in_force = bounds.in_force(None, &machine);
+        let processes = in_force.iter().find(|it| it.limit == Limit::Processes).unwrap();
+        assert_eq!(processes.layer, None);
+        assert!(!bounds.resources(&in_force, &machine).iter().any(|it| it.resource == Resource::Processes));
+    }
+}
