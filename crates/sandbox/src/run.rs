@@ -6,6 +6,7 @@ use crate::capture::Capture;
 use crate::child::report::{ExecuteFailure, Report};
 use crate::error::SandboxError;
 use crate::launch::launch;
+use crate::limits::exceeded;
 use crate::outcome::{Outcome, Stream};
 use crate::program;
 use crate::spec::{CellSpec, Command};
@@ -53,8 +54,7 @@ pub fn run(
     if let Some(spawner) = &spec.spawner {
         spawner.refill();
     }
-    let exceeded =
-        cell.group.as_ref().and_then(|group| crate::limits::exceeded(group, &cell.enforcement.limits));
+    let exceeded = exceeded(cell.group.as_ref(), end.exit, &cell.enforcement.limits);
     drop(cell.group);
     finish(&mut outputs, on_output)?;
     let [stdout, stderr] = outputs.map(|output| output.capture.finish());

@@ -10,7 +10,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Longer than anything here may take on a busy machine.
@@ -19,6 +19,8 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// The example, running a line that prints `ready` and then goes on until it is killed.
 struct Program {
     child: Child,
+    /// Held open, so that what the program says in the end goes somewhere.
+    _output: BufReader<ChildStdout>,
     _workspace: tempfile::TempDir,
 }
 
@@ -37,9 +39,10 @@ impl Program {
             .spawn()
             .unwrap();
         let mut said = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut said).unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        output.read_line(&mut said).unwrap();
         assert_eq!(said, "ready\n");
-        Self { child, _workspace: workspace }
+        Self { child, _output: output, _workspace: workspace }
     }
 
     /// The program and all that it has started.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sandbox::{Captured, CellSpec, Command, Ended, Exit, Program, SandboxError, Stopper, Stream};
+use sandbox::{Captured, CellSpec, Command, Ended, Exit, Limit, Program, SandboxError, Stopper, Stream};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::{
@@ -139,6 +139,16 @@ impl Tool for ShellExecute {
             exit_code,
             timed_out: false,
         };
+        if let Some(limit) = outcome.exceeded {
+            // A limit ends the command only if it was the command that was killed, and not a part of it.
+            if outcome.ended == Ended::Killed || matches!(outcome.exit, Exit::Signal(SIGKILL | SIGXFSZ)) {
+                let message = format!("the command was killed at its {limit}");
+                let error = ToolError::new(Code::Quota, message).hint(how_to_raise(limit.limit));
+                return Err(error.effect(EffectState::Maybe).data(json(output)?));
+            }
+            let raise = how_to_raise(limit.limit);
+            context.warn(format!("a process of the command was killed at its {limit}; {raise}"));
+        }
         match outcome.ended {
             Ended::Finished => return Ok(output),
             Ended::Killed => {
@@ -168,6 +178,23 @@ impl Tool for ShellExecute {
         output.exit_code = None;
         Err(early.effect(EffectState::Maybe).data(json(output)?))
     }
+}
+
+/// Signals of asm-generic/signal.h, the same on all Linux architectures that there are cells on.
+const SIGKILL: i32 = 9;
+const SIGXFSZ: i32 = 25;
+
+/// What to do about a limit that was reached.
+fn how_to_raise(limit: Limit) -> String {
+    let key = match limit {
+        Limit::Memory => "memory_bytes",
+        Limit::Cpus => "cpus",
+        Limit::Processes => "processes",
+        Limit::OpenFiles => "open_files",
+        Limit::FileSize => "file_size_bytes",
+        Limit::Disk => "disk_bytes",
+    };
+    format!("let it use less, or raise `limits.{key}` of the profile in the configuration")
 }
 
 fn json(output: Output) -> Result<serde_json::Value, ToolError> {

@@ -5,10 +5,13 @@
 
 pub(crate) mod machine;
 
+use std::fmt;
+
 use serde::Serialize;
 
 use crate::cgroup::{Group, Version};
 use crate::child::blueprint::{Bound, Resource};
+use crate::outcome::Exit;
 use machine::Machine;
 
 /// What one command may use with everything that it starts. What is `None` has the built-in value.
@@ -190,10 +193,36 @@ impl Bounds {
     }
 }
 
-/// The limit that the kernel has killed a process of the cell for.
-pub(crate) fn exceeded(group: &Group, in_force: &[LimitInForce]) -> Option<LimitInForce> {
-    let memory = in_force.iter().find(|it| it.limit == Limit::Memory).copied();
-    memory.filter(|_| group.killed_for_memory() > 0)
+/// The limit for which the kernel has killed the command or, with memory, any process of the cell.
+pub(crate) fn exceeded(group: Option<&Group>, exit: Exit, in_force: &[LimitInForce]) -> Option<LimitInForce> {
+    let limit = match exit {
+        _ if group.is_some_and(|group| group.killed_for_memory() > 0) => Limit::Memory,
+        Exit::Signal(libc::SIGXFSZ) => Limit::FileSize,
+        _ => return None,
+    };
+    in_force.iter().find(|it| it.limit == limit).copied()
+}
+
+impl fmt::Display for LimitInForce {
+    /// Such as `limit of 512 MiB on memory`.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match self.limit {
+            Limit::Memory => "memory",
+            Limit::Cpus => "processor cores",
+            Limit::Processes => "processes and threads",
+            Limit::OpenFiles => "open files of a process",
+            Limit::FileSize => "the size of a file",
+            Limit::Disk => "what is written to disk",
+        };
+        let in_bytes = matches!(self.limit, Limit::Memory | Limit::FileSize | Limit::Disk);
+        write!(formatter, "limit of ")?;
+        match self.value {
+            bytes if in_bytes && bytes % (1 << 20) == 0 => write!(formatter, "{} MiB", bytes >> 20)?,
+            bytes if in_bytes => write!(formatter, "{bytes} bytes")?,
+            count => write!(formatter, "{count}")?,
+        }
+        write!(formatter, " on {what}")
+    }
 }
 
 #[cfg(test)]
