@@ -153,7 +153,7 @@ fn namespace(way: &Path) -> io::Result<String> {
             None => sys::exit(0),
             Some(child) => reap(child)?,
         },
-        Some("clone3") => match sys::clone_into_namespaces(libc::CLONE_NEWUSER, AtEnd::ChildSignal)? {
+        Some("clone3") => match sys::clone_into_namespaces(libc::CLONE_NEWUSER, AtEnd::ChildSignal, None)? {
             Side::Child => sys::exit(0),
             Side::Parent(child, _) => reap(child)?,
         },
