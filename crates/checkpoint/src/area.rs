@@ -4,7 +4,9 @@ use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, FlockOperation, Mode, OFlags, RenameFlags, flock, mkdirat, openat, renameat_with};
+use rustix::fs::{
+    CWD, FlockOperation, Mode, OFlags, RenameFlags, fchmod, flock, fstat, mkdirat, openat, renameat_with,
+};
 use rustix::io::Errno;
 
 use crate::beneath::{LIST, names, open};
@@ -13,7 +15,7 @@ use crate::journal::{Journal, Stage};
 use crate::remove::remove_tree;
 use crate::sides::{OnStep, step};
 use crate::undo::{Undone, undo};
-use crate::{Error, Result, Terms, Time, Workspace};
+use crate::{Entry, Error, Result, Terms, Time, Workspace};
 
 /// The parts of the folder of a call: what the overlay wrote,
 pub(crate) const UPPER: &str = "upper";
@@ -26,6 +28,8 @@ pub(crate) const TAKEN: &str = "taken";
 const LOCK: &str = "lock";
 /// Says that the changes are kept, and what is needed to apply them later.
 const KEPT: &str = "kept";
+/// The file whose change times are the clock of the changes.
+const CLOCK: &str = "clock";
 /// The copy of git's index that goes with kept changes.
 const INDEX: &str = "index";
 
@@ -263,14 +267,17 @@ fn recover_one(call: Call, on_step: OnStep<'_>) -> Result<Option<Recovery>> {
                 step(on_step)?;
                 // What was put back has a change time of just now. Where all is as it was when the commit checked it, what
                 // counts from here on is what changes after that; otherwise everything since the command started.
-                let baseline =
-                    if left.is_empty() && others.is_empty() { Some(next_tick()) } else { journal.baseline };
+                let baseline = if left.is_empty() && others.is_empty() {
+                    Some(call.baseline()?)
+                } else {
+                    journal.baseline
+                };
                 let kept = Kept {
                     id: call.id.clone(),
                     workspace: journal.workspace,
                     identity: journal.identity,
                     baseline,
-                    since: Time::of_changes_now(),
+                    since: call.baseline()?,
                     reason: "the program ended while they were being committed".to_owned(),
                     index: journal.index,
                     has_index: false,
@@ -290,19 +297,6 @@ fn recover_one(call: Call, on_step: OnStep<'_>) -> Result<Option<Recovery>> {
     }
 }
 
-/// Waits until changes are stamped with a later time than those made until now.
-fn next_tick() -> Time {
-    let before = Time::of_changes_now();
-    loop {
-        let now = Time::of_changes_now();
-        if now > before {
-            return now;
-        }
-        // A tick is one to ten milliseconds.
-        std::thread::sleep(std::time::Duration::from_millis(1));
-    }
-}
-
 impl Call {
     /// The name of the call in its area, 32 hexadecimal digits.
     pub fn id(&self) -> &str {
@@ -317,6 +311,30 @@ impl Call {
     /// The empty folder that the overlay needs for itself, on the same file system.
     pub fn work(&self) -> PathBuf {
         self.path.join(WORK)
+    }
+
+    /// The time by which changes made before this moment are told from those made after it: the baseline of
+    /// [`Terms`], to be taken right before the overlay is mounted.
+    ///
+    /// The kernel stamps most changes with a clock that stands still between ticks, some milliseconds long and longer on a
+    /// loaded machine. Since Linux 6.13 a file that somebody looked at gets the exact time of its next change, and from then
+    /// on nothing anywhere gets an earlier one (multigrain timestamps). That is done here, so that the baseline is exact.
+    ///
+    /// With an older kernel, a change made in the same tick just before this moment looks like a later one.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn baseline(&self) -> Result<Time> {
+        let failed = |errno: Errno| Error::system("look at", CLOCK, errno);
+        let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let private = Mode::from_raw_mode(0o600);
+        let file = openat(&self.folder, CLOCK, flags, private).map_err(failed)?;
+        // The first change may get the time that others got before; the second a later one, because the first was seen.
+        for _ in 0..2 {
+            fstat(&file).map_err(failed)?;
+            fchmod(&file, private).map_err(failed)?;
+        }
+        Ok(Entry::of(&fstat(&file).map_err(failed)?).changed)
     }
 
     /// Keeps the changes, which were not committed, to be applied or discarded later. Gives their id.
@@ -340,7 +358,7 @@ impl Call {
             workspace: workspace.path.clone(),
             identity: workspace.identity,
             baseline: terms.baseline,
-            since: Time::of_changes_now(),
+            since: self.baseline()?,
             reason: reason.to_owned(),
             index: terms.index.as_ref().map(|(path, _)| path.clone()),
             has_index,

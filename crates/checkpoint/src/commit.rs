@@ -19,10 +19,7 @@ use crate::{Changes, Conflict, Error, Meanwhile, Result, Time, Touch, Verdict, W
 
 /// On what terms changes are read and committed.
 pub struct Terms<'a> {
-    /// When the overlay was mounted, see [`Time::of_changes_now`]. What changed at this time or later, others changed.
-    ///
-    /// A change that was made in the same tick of that clock just *before* the overlay was mounted looks like a later one:
-    /// whoever makes changes of their own right before a command waits for the next tick.
+    /// What changed at this time or later, others changed. See [`Call::baseline`].
     ///
     /// None overwrites what others did (`force`); even then nothing is overwritten that changes during the commit.
     pub baseline: Option<Time>,

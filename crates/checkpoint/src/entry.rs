@@ -1,7 +1,6 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::Stat;
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::Kind;
 
@@ -15,15 +14,6 @@ pub struct Time {
 }
 
 impl Time {
-    /// The time with which the kernel would stamp a change made now: it moves in ticks of some milliseconds
-    /// (`CLOCK_REALTIME_COARSE`, `clock_gettime(2)`).
-    ///
-    /// Taken before an overlay is mounted, it is the baseline of [`crate::Terms`].
-    pub fn of_changes_now() -> Self {
-        let now = clock_gettime(ClockId::RealtimeCoarse);
-        Self::new(now.tv_sec, now.tv_nsec)
-    }
-
     pub(crate) fn new(seconds: i64, nanoseconds: impl TryInto<u32>) -> Self {
         Self { seconds, nanoseconds: nanoseconds.try_into().unwrap_or_default() }
     }

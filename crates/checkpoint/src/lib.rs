@@ -4,7 +4,7 @@
 //! command has ended and the overlay is unmounted, [`Call::commit`] swaps the changes in.
 //!
 //! ```
-//! use checkpoint::{Area, Outcome, Terms, Time, Workspace};
+//! use checkpoint::{Area, Outcome, Terms, Workspace};
 //!
 //! let folder = tempfile::tempdir()?;
 //! std::fs::create_dir(folder.path().join("workspace"))?;
@@ -12,7 +12,7 @@
 //! let area = Area::open(&folder.path().join("area"))?;
 //!
 //! let call = area.begin()?;
-//! let terms = Terms::since(Time::of_changes_now());
+//! let terms = Terms::since(call.baseline()?);
 //! // In real life a command writes this through an overlay.
 //! std::fs::write(call.upper().join("new"), "content")?;
 //! assert!(matches!(call.commit(&workspace, &terms)?, Outcome::Committed(_)));

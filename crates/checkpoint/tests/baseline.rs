@@ -1,0 +1,50 @@
+//! The baseline tells what was there before from what others did afterwards.
+
+#![allow(clippy::unwrap_used, reason = "a test ends where its set-up fails")]
+
+mod fixture;
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+use checkpoint::Time;
+use fixture::Place;
+
+/// Whether the kernel gives exact times to files that somebody looked at (since Linux 6.13).
+fn has_exact_times() -> bool {
+    let release = rustix::system::uname().release().to_string_lossy().into_owned();
+    let mut numbers =
+        release.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse::<u32>().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (6, 13)
+}
+
+#[test]
+fn a_change_right_before_the_baseline_is_earlier_and_one_right_after_it_is_not() {
+    let place = Place::new();
+    let call = place.area.begin().unwrap();
+    let path = place.path().join("file");
+    let changed = || {
+        let found = fs::symlink_metadata(&path).unwrap();
+        Time { seconds: found.ctime(), nanoseconds: found.ctime_nsec().try_into().unwrap() }
+    };
+    let exact = has_exact_times();
+    if !exact {
+        println!("not checked: this kernel stamps changes with a clock that moves in ticks");
+    }
+    for round in 0..400 {
+        // Now a new file, whose time is of the coarse clock, now one that was looked at.
+        if round % 2 == 0 {
+            let _ = fs::remove_file(&path);
+        }
+        fs::write(&path, "before").unwrap();
+        let baseline = call.baseline().unwrap();
+        if exact {
+            assert!(changed() < baseline, "in round {round}: {:?} against {baseline:?}", changed());
+        }
+        if round % 3 == 0 {
+            let _ = fs::remove_file(&path);
+        }
+        fs::write(&path, "after").unwrap();
+        assert!(changed() >= baseline, "in round {round}: {:?} against {baseline:?}", changed());
+    }
+}
