@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use crate::enforcement::Enforcement;
 use crate::limits::LimitInForce;
 
-/// What is left of a command that has run. When it is returned, no process of the cell is left.
+/// What is left of a command that has run. When it is returned, no process that the command started is left.
 #[derive(Debug)]
 pub struct Outcome {
     /// How the command ended.

@@ -26,8 +26,8 @@ use crate::mounts;
 use crate::roots::Roots;
 use crate::spec::{CellSpec, Overlay};
 
-/// Where the folders for the changes are in the cell while the overlay is made.
-pub(crate) const LAYERS: &str = "/.cell/layers";
+/// Where the folder around those for the changes is; nothing in the finished cell gets there.
+pub(crate) const LAYERS: &str = "/.cell/overlay/layers";
 
 /// The folders of one overlay, ready for it.
 pub(crate) struct Layers {

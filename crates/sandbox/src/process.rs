@@ -113,6 +113,11 @@ impl Process {
         self.reap()
     }
 
+    /// Whether it has ended, whoever waits for it.
+    pub(crate) fn has_ended(&self) -> bool {
+        poll(&mut [PollFd::new(&self.descriptor, PollFlags::IN)], Some(&Timespec::default())) == Ok(1)
+    }
+
     fn reap(&mut self) -> Result<(), Errno> {
         let waited_for = std::mem::replace(&mut self.waited_for, Waiting::Done);
         let how = WaitIdOptions::EXITED | WaitIdOptions::from_bits_retain(libc::__WALL.cast_unsigned());

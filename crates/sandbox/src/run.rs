@@ -7,7 +7,7 @@ use crate::child::report::{ExecuteFailure, Report};
 use crate::error::SandboxError;
 use crate::launch::launch;
 use crate::limits::exceeded;
-use crate::outcome::{Outcome, Stream};
+use crate::outcome::{Origin, Outcome, Stream};
 use crate::program;
 use crate::spec::{CellSpec, Command};
 use crate::stopper::Stopper;
@@ -17,8 +17,10 @@ use crate::supervise::{Output, finish, reason, supervise};
 ///
 /// At the deadline, or when the stopper is used, the command's process group gets a SIGTERM, and everything in the
 /// cell is killed 200 ms later; what was written until then is in the outcome. When the command itself has ended,
-/// what it left running is killed: at once, or if it still holds the output open after at most 100 ms. So no
-/// process of the cell is left when this returns. The same happens when this program dies in between.
+/// what it left running is killed: at once, or if it still holds the output open after at most 100 ms. So nothing
+/// that the command started is left when this returns, and nothing changes the roots or the upper folder any more;
+/// the first process of a cell that had waited, which is ours, may still be taking the cell's mounts down. The same
+/// happens when this program dies in between.
 ///
 /// `on_output` is called on this thread with every piece of output as it is read, at most 64 KiB at once.
 /// While it runs nothing else is read and no deadline is noticed, so it must not block for long.
@@ -49,13 +51,23 @@ pub fn run(
         });
     let failure = |report| failed_to_start(&cell, command, report);
     let end = supervise(&cell, &mut outputs, deadline, stopper, failure, on_output)?;
-    cell.process.kill();
-    cell.process.end().map_err(SandboxError::io("waiting for the end of the cell"))?;
+    let exceeded = exceeded(cell.group.as_ref(), end.exit, &cell.enforcement.limits);
+    match &spec.spawner {
+        // A first process that is alone is our own code on its way out, and takes the mounts of the cell down. Nobody
+        // need wait for that: an overlay keeps nothing back, so all that was written, through mappings too, is in the
+        // upper folder's own files when the writers are gone.
+        Some(spawner) if end.alone && cell.origin == Origin::Spawner => {
+            spawner.see_off(cell.process, cell.group);
+        }
+        _ => {
+            cell.process.kill();
+            cell.process.end().map_err(SandboxError::io("waiting for the end of the cell"))?;
+            drop(cell.group);
+        }
+    }
     if let Some(spawner) = &spec.spawner {
         spawner.refill();
     }
-    let exceeded = exceeded(cell.group.as_ref(), end.exit, &cell.enforcement.limits);
-    drop(cell.group);
     finish(&mut outputs, on_output)?;
     let [stdout, stderr] = outputs.map(|output| output.capture.finish());
     Ok(Outcome {
@@ -86,7 +98,7 @@ fn failed_to_start(cell: &crate::launch::Cell, command: &Command, report: Report
             reason: reason(failure, errno),
             source: errno.into(),
         },
-        Report::Ended(_) | Report::Ready => SandboxError::Io {
+        Report::Ended { .. } | Report::Ready => SandboxError::Io {
             doing: "understanding the cell",
             source: std::io::ErrorKind::InvalidData.into(),
         },

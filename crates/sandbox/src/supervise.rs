@@ -32,6 +32,8 @@ pub(crate) struct End {
     pub(crate) exit: Exit,
     pub(crate) ended: Ended,
     pub(crate) at: Instant,
+    /// Whether nobody else is left in the cell but its first process, which is about to end.
+    pub(crate) alone: bool,
 }
 
 /// One output of the cell.
@@ -77,7 +79,7 @@ pub(crate) fn supervise(
             Life::Over(end, until) if all_read || now >= until => return Ok(end),
             // The control socket closes only when the cell's first process ends.
             Life::Killed(ended) if all_read && !control_open => {
-                return Ok(End { exit: Exit::Signal(libc::SIGKILL), ended, at: now });
+                return Ok(End { exit: Exit::Signal(libc::SIGKILL), ended, at: now, alone: false });
             }
             Life::Running => deadline,
             Life::Terminating(_, kill) => Some(kill),
@@ -94,7 +96,7 @@ pub(crate) fn supervise(
         }
         if ready.control {
             match Report::receive(cell.control.as_fd()) {
-                Ok(Some(Report::Ended(status))) => life = over(life, status),
+                Ok(Some(Report::Ended { status, last })) => life = over(life, status, last),
                 Ok(Some(report)) => return Err(failure(report)),
                 Ok(None) => control_open = false,
                 Err(Errno::AGAIN | Errno::INTR) => {}
@@ -137,7 +139,7 @@ fn terminate(cell: &Cell, why: Ended) -> Life {
     Life::Terminating(why, Instant::now() + TERMINATION_GRACE)
 }
 
-fn over(life: Life, status: i32) -> Life {
+fn over(life: Life, status: i32, alone: bool) -> Life {
     let exit = if libc::WIFEXITED(status) {
         Exit::Code(libc::WEXITSTATUS(status))
     } else {
@@ -149,7 +151,7 @@ fn over(life: Life, status: i32) -> Life {
         Life::Over(..) => return life,
     };
     let at = Instant::now();
-    Life::Over(End { exit, ended, at }, at + DRAIN_GRACE)
+    Life::Over(End { exit, ended, at, alone }, at + DRAIN_GRACE)
 }
 
 /// What a wait was ended by.

@@ -320,11 +320,13 @@ pub(crate) fn child_events() -> Result<OwnedFd, Errno> {
     }
 }
 
-/// The next child that has ended, as id and wait status. `None` when none has yet, `CHILD` when there are none.
+/// The next child of whatever kind that has ended, as id and wait status. `None` when none has yet, `CHILD` when
+/// there are none.
 pub(crate) fn reap() -> Result<Option<(i32, i32)>, Errno> {
     let mut status: c_int = 0;
     // SAFETY: the pointer is valid for the call.
-    let pid = check(c_long::from(unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) }))?;
+    let pid =
+        check(c_long::from(unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG | libc::__WALL) }))?;
     if pid == 0 {
         return Ok(None);
     }

@@ -38,8 +38,8 @@ pub(crate) struct View {
     pub(crate) rules: Option<Rules>,
     /// What could not be shown.
     pub(crate) missing: Vec<String>,
-    /// Where things are mounted that the finished cell must not have.
-    scaffold: Vec<PathBuf>,
+    /// Whether the overlay is mounted already, for one of the workspace's names.
+    overlaid: bool,
     /// Whether the lower folder of the overlay has what is mounted below it.
     with_submounts: bool,
 }
@@ -60,7 +60,6 @@ pub(crate) struct Shown<'a> {
 pub(crate) fn decide(spec: &CellSpec, shown: Shown<'_>) -> Result<View, SandboxError> {
     let mut view = View::new(shown.landlock);
     view.foundation(Some(shown), &spec.home_files)?;
-    view.dismantle()?;
     view.hide(spec, shown.roots)?;
     Ok(view)
 }
@@ -84,7 +83,6 @@ pub(crate) fn addition(spec: &CellSpec, shown: Shown<'_>) -> Result<View, Sandbo
     for root in ordered {
         view.root(root, shown)?;
     }
-    view.dismantle()?;
     view.hide(spec, shown.roots)?;
     Ok(view)
 }
@@ -117,7 +115,7 @@ impl View {
             trees: Vec::new(),
             rules: landlock.map(Rules::new),
             missing: Vec::new(),
-            scaffold: Vec::new(),
+            overlaid: false,
             with_submounts: false,
         }
     }
@@ -130,6 +128,9 @@ impl View {
     ) -> Result<(), SandboxError> {
         self.allow(Path::new("/"), Kind::Folder, Rights::List)?;
         self.scratch()?;
+        if shown.is_none_or(|shown| shown.layers.is_some()) {
+            self.site()?;
+        }
         self.tops(shown, home_files)?;
         self.cover_system()
     }

@@ -95,8 +95,6 @@ pub(crate) enum Step {
     File { at: Place, content: Vec<u8>, mode: u32 },
     /// Makes a folder of the cell's own.
     Folder { at: Place, mode: u32 },
-    /// Takes away what is mounted at `at`, with all below it, and the mount point.
-    Unmount { at: Place },
     /// Makes the mount at `at` read-only, after what belongs into it is in it.
     Seal { at: Place },
     /// Writes a setting of the kernel that counts in the cell's own namespaces. A kernel may not have it.
@@ -116,7 +114,6 @@ impl Step {
             | Self::Link { at, .. }
             | Self::File { at, .. }
             | Self::Folder { at, .. }
-            | Self::Unmount { at }
             | Self::Seal { at }
             | Self::Setting { at, .. } => at,
         }
@@ -157,8 +154,8 @@ pub(crate) enum Source {
     Terminals,
 }
 
-/// Where the lower folder of an overlay is while the overlay is made.
-pub(crate) const LOWER: &CStr = c"/.cell/lower";
+/// Where the lower folder of an overlay is; nothing in the finished cell gets there.
+pub(crate) const LOWER: &CStr = c"/.cell/overlay/lower";
 
 /// What a mount point is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -220,10 +220,6 @@ fn place(step: &mut Step) -> Result<(), Errno> {
             Ok(())
         }
         Step::Folder { at, mode } => make_folder(at, *mode),
-        Step::Unmount { at } => {
-            unmount(&*at.full, UnmountFlags::DETACH)?;
-            rmdir(&*at.full)
-        }
         Step::Seal { at } => seal(&at.full),
         Step::Setting { at, value } => {
             let file = match open_exactly(&at.full, OFlags::WRONLY) {

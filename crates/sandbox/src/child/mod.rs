@@ -24,6 +24,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
+use rustix::thread::set_name;
 
 use crate::sys;
 use blueprint::Blueprint;
@@ -117,15 +118,27 @@ fn watch(blueprint: &Blueprint, command: i32) -> Result<(), Errno> {
     let children = sys::child_events()?;
     let mut ended = false;
     loop {
+        let mut status = None;
         loop {
             match sys::reap() {
-                Ok(Some((pid, status))) if pid == command => {
-                    ended = true;
-                    Report::Ended(status).send(control);
-                }
+                Ok(Some((pid, its_status))) if pid == command => status = Some(its_status),
                 Ok(Some(_)) | Err(Errno::INTR) => {}
-                Ok(None) => break,
-                Err(Errno::CHILD) if ended => sys::exit(0),
+                Ok(None) => {
+                    if let Some(status) = status {
+                        ended = true;
+                        Report::Ended { status, last: false }.send(control);
+                    }
+                    break;
+                }
+                // Nobody is left.
+                Err(Errno::CHILD) if ended || status.is_some() => {
+                    if let Some(status) = status {
+                        // So that whoever looks at the processes does not take this one for one that waits.
+                        let _name = set_name(c"handfast-ended");
+                        Report::Ended { status, last: true }.send(control);
+                    }
+                    sys::exit(0)
+                }
                 Err(errno) => return Err(errno),
             }
         }

@@ -13,8 +13,13 @@ pub(crate) enum Report {
     WorkingDirectory(Errno),
     /// The command could not be executed.
     Execute { failure: ExecuteFailure, errno: Errno },
-    /// The command has ended with this wait status.
-    Ended(i32),
+    /// The command has ended.
+    Ended {
+        /// Its wait status.
+        status: i32,
+        /// Whether every other process of the cell, but the one that reports, has ended and been waited for.
+        last: bool,
+    },
     /// What does not depend on a call is built; the cell waits for its request.
     Ready,
 }
@@ -118,7 +123,7 @@ impl Report {
             }
             Self::WorkingDirectory(errno) => [1, 0, 0, errno.raw_os_error()],
             Self::Execute { failure, errno } => [2, failure as i32, 0, errno.raw_os_error()],
-            Self::Ended(status) => [3, status, 0, 0],
+            Self::Ended { status, last } => [3, status, last.into(), 0],
             Self::Ready => [4, 0, 0, 0],
         };
         let mut bytes = [0_u8; 16];
@@ -164,7 +169,7 @@ impl Report {
                 };
                 Ok(Some(Self::Execute { failure, errno: errno()? }))
             }
-            3 => Ok(Some(Self::Ended(first))),
+            3 => Ok(Some(Self::Ended { status: first, last: second != 0 })),
             4 => Ok(Some(Self::Ready)),
             _ => Err(Errno::PROTO),
         }
@@ -185,7 +190,8 @@ mod tests {
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
         let mut reports = vec![
             Report::WorkingDirectory(Errno::NOENT),
-            Report::Ended(0x0f),
+            Report::Ended { status: 0x0f, last: false },
+            Report::Ended { status: 0, last: true },
             Report::Ready,
             Report::Execute { failure: ExecuteFailure::NotFound, errno: Errno::NOENT },
             Report::Execute { failure: ExecuteFailure::InterpreterMissing, errno: Errno::NOENT },

@@ -192,7 +192,6 @@ impl Encoder {
                 self.number(3);
                 self.number((*mode).into());
             }
-            Step::Unmount { .. } => self.number(6),
             Step::Seal { .. } => self.number(4),
             Step::Setting { value, .. } => {
                 self.number(5);
@@ -288,7 +287,6 @@ impl<'a> Decoder<'a> {
             3 => Step::Folder { at, mode: self.small()? },
             4 => Step::Seal { at },
             5 => Step::Setting { at, value: self.text()? },
-            6 => Step::Unmount { at },
             _ => return None,
         })
     }
@@ -334,7 +332,6 @@ mod tests {
             mount(Source::Processes),
             mount(Source::Terminals),
             mount(Source::Overlay { upper: c"/u".to_owned(), work: c"/w".to_owned() }),
-            Step::Unmount { at: at() },
             Step::Link { at: at(), text: c"t".to_owned() },
             Step::File { at: at(), content: b"x\0y".to_vec(), mode: 0o600 },
             Step::Folder { at: at(), mode: 0o755 },

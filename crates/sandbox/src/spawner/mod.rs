@@ -7,6 +7,7 @@
 //! Everything hangs on sockets: when this program dies, however it does, the kernel closes its ends, and the spawner,
 //! the waiting cells and the running ones end by themselves.
 
+mod ending;
 mod serve;
 
 use std::fs::{self, File};
@@ -27,6 +28,7 @@ use crate::limits::machine::Machine;
 use crate::limits::{Bounds, Limits};
 use crate::process::{self, Process};
 use crate::{landlock, seccomp, view};
+use ending::Ending;
 use serve::{Answer, Serving};
 
 /// How long a call waits for a cell before it makes its own: many times what building one takes, also on a busy
@@ -61,6 +63,7 @@ pub struct Spawner {
     /// What the groups of its cells are limited to.
     bounds: Bounds,
     groups: Option<Groups>,
+    ending: Ending,
     line: Mutex<Line>,
     /// INVARIANT: after `line`, which is closed first and by that tells the process to clear up and end.
     _process: Leaving,
@@ -157,7 +160,8 @@ impl Spawner {
             .zip(Owner::of(process.pid().cast_unsigned()))
             .map(|(hierarchy, owner)| Groups { hierarchy, owner });
         let line = Mutex::new(Line { socket, mounts, impatient: false, refreshing: 0, taken: 0 });
-        Ok(Self { _process: Leaving(process), identity, landlock, foundation, waiting, bounds, groups, line })
+        let (ending, process) = (Ending::default(), Leaving(process));
+        Ok(Self { _process: process, identity, landlock, foundation, waiting, bounds, groups, ending, line })
     }
 
     /// Whether its cells are what this process would make now, for these roots.
@@ -191,6 +195,11 @@ impl Spawner {
     /// things to do, and building takes locks of the kernel that starting wants too.
     pub(crate) fn refill(&self) {
         self.line.lock().unwrap_or_else(PoisonError::into_inner).refill();
+    }
+
+    /// Waits behind the answer for the end of a cell in which nobody is left but its first process.
+    pub(crate) fn see_off(&self, process: Process, group: Option<Group>) {
+        self.ending.add(process, group);
     }
 
     /// The next cell that waits; `None` when there is none to be had and the caller must make its own.

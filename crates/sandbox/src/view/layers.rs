@@ -4,14 +4,16 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use super::{READ_WRITE, Shown, View, kind_of};
+use super::{READ_ONLY, READ_WRITE, Shown, View, kind_of};
 use crate::child::blueprint::{Kind, LOWER, Place, Source, Step, c_string};
 use crate::error::SandboxError;
 use crate::overlay::{LAYERS, Layers};
 use crate::roots::Root;
 
+/// Where everything is mounted that an overlay is made of.
+const SITE: &str = "/.cell/overlay";
 /// Where a workspace with several names is mounted first, for these to be clones of.
-const SHARED: &str = "/.cell/overlay";
+const SHARED: &str = "/.cell/overlay/shared";
 
 impl View {
     /// Shows the workspace at one of its names.
@@ -23,10 +25,12 @@ impl View {
     ) -> Result<(), SandboxError> {
         let several = shown.roots.all().filter(|other| other.real == root.real).count() > 1;
         let lower = Path::new(OsStr::from_bytes(LOWER.to_bytes()));
-        if self.scaffold.is_empty() {
-            let tree = self.tree(&root.real, shown.identity, READ_WRITE)?;
+        if !std::mem::replace(&mut self.overlaid, true) {
+            // What is mounted below the workspace is shown from here, and can be written.
+            let attributes = if layers.submounts.is_empty() { READ_ONLY } else { READ_WRITE };
+            let tree = self.tree(&root.real, shown.identity, attributes)?;
             self.with_submounts = !tree.without_submounts;
-            self.mount(tree.source, lower, Kind::Folder, READ_WRITE)?;
+            self.mount(tree.source, lower, Kind::Folder, attributes)?;
             let tree = self
                 .tree(&layers.folder, shown.identity, READ_WRITE)
                 .map_err(|error| layers.unmappable(error))?;
@@ -34,8 +38,6 @@ impl View {
             let source = Source::Overlay { upper: layers.upper.clone(), work: layers.work.clone() };
             let at = if several { Path::new(SHARED) } else { &root.at };
             self.mount(source, at, Kind::Folder, READ_WRITE)?;
-            self.scaffold = vec![lower.to_owned(), LAYERS.into()];
-            self.scaffold.extend(several.then(|| SHARED.into()));
         }
         if several {
             self.mount(Source::Inside(c_string("path", SHARED)?), &root.at, Kind::Folder, READ_WRITE)?;
@@ -54,11 +56,17 @@ impl View {
         Ok(())
     }
 
-    /// Takes away what only helped to mount the overlay, so that the workspace cannot be reached beside it.
-    pub(super) fn dismantle(&mut self) -> Result<(), SandboxError> {
-        for path in std::mem::take(&mut self.scaffold) {
-            self.steps.push(Step::Unmount { at: Place::new(&path)? });
+    /// Makes what the overlay is built in. A cell that waits has it ready, whether there will be an overlay or not.
+    ///
+    /// Nobody may enter it and, as it is read-only, nobody can change that: it holds as a mask does. Unmounting what
+    /// is in it instead would take longer than all the rest, because the kernel waits for every processor.
+    pub(super) fn site(&mut self) -> Result<(), SandboxError> {
+        let source = Source::Memory { size: c"4k".to_owned(), mode: c"0000".to_owned() };
+        self.mount(source, Path::new(SITE), Kind::Folder, READ_WRITE)?;
+        for path in [Path::new(OsStr::from_bytes(LOWER.to_bytes())), Path::new(LAYERS), Path::new(SHARED)] {
+            self.steps.push(Step::Folder { at: Place::new(path)?, mode: 0o755 });
         }
+        self.steps.push(Step::Seal { at: Place::new(Path::new(SITE))? });
         Ok(())
     }
 }
