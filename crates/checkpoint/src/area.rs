@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, FlockOperation, Mode, OFlags, fchmod, flock, fstat, mkdirat, openat};
 use rustix::io::Errno;
 
-use crate::beneath::{LIST, names, open};
+use crate::beneath::{LIST, names, open, set_modified};
 use crate::journal::{Journal, Stage};
 use crate::remove::remove_tree;
 use crate::{Entry, Error, Kept, Result, Time, Workspace};
@@ -196,13 +196,20 @@ impl Call {
     /// Removes the folder of the call with all that is in it: the changes, or after a commit the old entries.
     ///
     /// # Errors
-    /// [`Error::System`]; recovery removes later what is left.
+    /// [`Error::UnderWay`] where a commit has to be taken back first; [`Error::System`]: recovery removes what is left.
     pub fn discard(self) -> Result<()> {
-        if let Some((Stage::Committed, journal)) = Journal::read(self.folder.as_fd())?
-            && journal.staging.is_some()
+        let journal = match Journal::read(self.folder.as_fd())? {
+            // The old entries that are to be put back lie in this folder.
+            Some((Stage::UnderWay, journal)) if !journal.changes.is_empty() => {
+                return Err(Error::UnderWay { id: self.id });
+            }
+            journal => journal.map(|(_, journal)| journal),
+        };
+        if let Some(journal) = journal
+            && let Some(staging) = &journal.staging
         {
             match Workspace::again(&journal.workspace, journal.identity) {
-                Ok(workspace) => remove_staging(&workspace, journal.staging.as_deref())?,
+                Ok(workspace) => remove_staging(&workspace, staging, None)?,
                 // The workspace is gone, and the folder in it as well.
                 Err(Error::OtherWorkspace { .. }) => {}
                 Err(error) => return Err(error),
@@ -223,11 +230,14 @@ impl Call {
     }
 }
 
-/// Removes the folder in the workspace through which a commit went, if it went through one.
-pub(crate) fn remove_staging(workspace: &Workspace, name: Option<&Path>) -> Result<()> {
-    let Some(name) = name else { return Ok(()) };
-    remove_tree(workspace.folder.as_fd(), name.as_os_str())
-        .map_err(|errno| Error::system("remove", name, errno))
+/// Removes the folder in the workspace through which a commit went.
+///
+/// That changes the time of the workspace, which then gets the one given, or the one that it had.
+pub(crate) fn remove_staging(workspace: &Workspace, name: &Path, modified: Option<Time>) -> Result<()> {
+    let failed = |errno: Errno| Error::system("remove", name, errno);
+    let before = Entry::of(&fstat(&workspace.folder).map_err(failed)?).modified;
+    remove_tree(workspace.folder.as_fd(), name.as_os_str()).map_err(failed)?;
+    set_modified(workspace.folder.as_fd(), modified.unwrap_or(before)).map_err(failed)
 }
 
 const ID_BYTES: usize = 16;

@@ -5,10 +5,13 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, ResolveFlags, fstat, openat2, statat};
+use rustix::fs::{
+    AtFlags, CWD, Dir, Mode, OFlags, ResolveFlags, Timespec, Timestamps, UTIME_OMIT, fstat, openat2, statat,
+    utimensat,
+};
 use rustix::io::Errno;
 
-use crate::{Entry, Kind};
+use crate::{Entry, Kind, Time};
 
 /// How often a resolution is tried again that a rename elsewhere disturbed (EAGAIN, `openat2(2)`).
 const TRIES: usize = 128;
@@ -115,4 +118,17 @@ pub(crate) fn open_known(
 /// Sets the mode of what was opened, also where only as a place.
 pub(crate) fn set_mode(opened: BorrowedFd<'_>, mode: u32) -> rustix::io::Result<()> {
     rustix::fs::chmod(descriptor_path(opened), Mode::from_raw_mode(mode))
+}
+
+/// Sets the modification time of what was opened, also where only as a place. The access time stays.
+pub(crate) fn set_modified(opened: BorrowedFd<'_>, modified: Time) -> rustix::io::Result<()> {
+    utimensat(CWD, descriptor_path(opened), &times(modified), AtFlags::empty())
+}
+
+/// The modification time for `utimensat`, and no access time.
+pub(crate) fn times(modified: Time) -> Timestamps {
+    Timestamps {
+        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+        last_modification: Timespec { tv_sec: modified.seconds, tv_nsec: modified.nanoseconds.into() },
+    }
 }

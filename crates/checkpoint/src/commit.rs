@@ -3,10 +3,10 @@ use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, Mode, OFlags, flock, mkdirat, openat, syncfs};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstat, mkdirat, openat, syncfs};
 use rustix::io::Errno;
 
-use crate::area::{Call, TAKEN, UPPER, remove_staging};
+use crate::area::{Call, TAKEN, UPPER};
 use crate::beneath::{LIST, look, open};
 use crate::copy::Copier;
 use crate::journal::Journal;
@@ -15,7 +15,7 @@ use crate::read::Reading;
 use crate::sides::{OnStep, Sides, name_of, step, taken_name};
 use crate::swap::{Stopped, swap};
 use crate::undo::undo;
-use crate::{Changes, Conflict, Error, Meanwhile, Result, Time, Touch, Verdict, What, Workspace};
+use crate::{Changes, Conflict, Entry, Error, Meanwhile, Result, Time, Touch, Verdict, What, Workspace};
 
 /// On what terms changes are read and committed.
 pub struct Terms<'a> {
@@ -120,6 +120,9 @@ impl Call {
     /// [`Error::BrokenOff`], where [`crate::Area::recover`] takes back the rest.
     pub fn commit(&self, workspace: &Workspace, terms: &Terms<'_>) -> Result<Outcome> {
         let _serialised = self.lock_workspace(workspace)?;
+        if Journal::read(self.folder.as_fd())?.is_some() {
+            return Err(Error::UnderWay { id: self.id().to_owned() });
+        }
         let mut loosened = Loosened::open(self.folder.as_fd())?;
         let mut changes = self.read(workspace, terms, &mut loosened)?;
         if !changes.held.is_empty() {
@@ -133,10 +136,14 @@ impl Call {
         }
         let staging =
             if workspace.shares_mount_with(&self.folder) { None } else { Some(self.staging_name()) };
+        let root =
+            fstat(&workspace.folder).map_err(|errno| Error::system("look at", &workspace.path, errno))?;
+        let root_modified = staging.as_ref().map(|_| Entry::of(&root).modified);
         let journal = |changes: &Changes| Journal {
             workspace: workspace.path.clone(),
             identity: workspace.identity,
             staging: staging.clone(),
+            root_modified,
             baseline: terms.baseline,
             index: terms.index.as_ref().map(|(path, _)| path.clone()),
             changes: changes.list.clone(),
@@ -147,7 +154,7 @@ impl Call {
             Journal { changes: Vec::new(), ..journal(&Changes::default()) }
                 .write(self.folder.as_fd(), false)?;
             if let Err(error) = self.stage(workspace, staging.as_deref(), &mut changes, terms.on_step) {
-                return Err(self.give_up(workspace, staging.as_deref(), error));
+                return Err(self.give_up(workspace, journal(&Changes::default()), error, terms.on_step));
             }
             step(terms.on_step)?;
         }
@@ -158,7 +165,7 @@ impl Call {
         step(terms.on_step)?;
         let written = journal(&changes).write(self.folder.as_fd(), terms.durability == Durability::Power);
         if let Err(error) = written {
-            return Err(self.give_up(workspace, staging.as_deref(), error));
+            return Err(self.give_up(workspace, journal(&Changes::default()), error, terms.on_step));
         }
         let swapped = swap(&sides, &changes, &loosened, terms.baseline, terms.on_step);
         let flushed = swapped.and_then(|()| {
@@ -175,11 +182,11 @@ impl Call {
             }
             Err(Stopped::Failed(Error::BrokenOff)) => Err(Error::BrokenOff),
             Err(Stopped::Failed(error)) => {
-                self.take_back(workspace, &sides, staging.as_deref(), &changes, terms.on_step)?;
+                self.take_back(workspace, &sides, journal(&changes), terms.on_step)?;
                 Err(error)
             }
             Err(Stopped::Conflict(path)) => {
-                let left = self.take_back(workspace, &sides, staging.as_deref(), &changes, terms.on_step)?;
+                let left = self.take_back(workspace, &sides, journal(&changes), terms.on_step)?;
                 let during = |path| Conflict { path, meanwhile: Meanwhile::ChangedDuringCommit };
                 changes.conflicts.push(during(path));
                 for path in left {
@@ -192,31 +199,28 @@ impl Call {
         }
     }
 
+    /// Gives the entries that are not as they were, because somebody else changed them.
     fn take_back(
         &self,
         workspace: &Workspace,
         sides: &Sides,
-        staging: Option<&Path>,
-        changes: &Changes,
+        journal: Journal,
         on_step: OnStep<'_>,
     ) -> Result<Vec<PathBuf>> {
-        let undone = undo(sides, &changes.list, on_step)?;
-        step(on_step)?;
-        if undone.left.is_empty() {
-            remove_staging(workspace, staging)?;
+        let undone = undo(sides, &journal.changes, on_step)?;
+        if journal.staging.is_some() {
+            self.rescue(sides, &journal.changes, &undone.left, on_step)?;
         }
-        Journal::remove(self.folder.as_fd())?;
+        self.clean_up(workspace, journal, on_step)?;
         Ok([undone.others, undone.left].concat())
     }
 
     /// Nothing was swapped yet. Gives the error that led here.
-    fn give_up(&self, workspace: &Workspace, staging: Option<&Path>, error: Error) -> Error {
-        if matches!(error, Error::BrokenOff) {
-            return error;
+    fn give_up(&self, workspace: &Workspace, journal: Journal, error: Error, on_step: OnStep<'_>) -> Error {
+        if !matches!(error, Error::BrokenOff) {
+            // What is left of it, recovery removes; the first error is the one that counts.
+            drop(self.clean_up(workspace, journal, on_step));
         }
-        let removed = remove_staging(workspace, staging).and_then(|()| Journal::remove(self.folder.as_fd()));
-        // What is left of it, recovery removes; the first error is the one that counts.
-        drop(removed);
         error
     }
 
@@ -260,7 +264,7 @@ impl Call {
             let Some(copied) = look(&target, name).map_err(&failed)? else {
                 return Err(failed(Errno::STALE));
             };
-            *new = crate::Entry { mode: new.mode, ..copied };
+            *new = Entry { mode: new.mode, ..copied };
             change.marks.any = false;
         }
         changes.marked.clear();

@@ -8,12 +8,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{
-    AtFlags, FileType, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, Uid, chownat, linkat, mkdirat,
-    mknodat, openat, readlinkat, symlinkat, utimensat,
+    AtFlags, FileType, Gid, Mode, OFlags, Uid, chownat, linkat, mkdirat, mknodat, openat, readlinkat,
+    symlinkat, utimensat,
 };
 use rustix::io::Errno;
 
-use crate::beneath::{LIST, look, names, open, open_known, set_mode};
+use crate::beneath::{LIST, look, names, open, open_known, set_mode, times};
 use crate::sides::{OnStep, step};
 use crate::{Entry, Error, Kind, Result, attributes};
 
@@ -117,12 +117,5 @@ fn keep(from: &OwnedFd, to: &OwnedFd, name: &OsStr, entry: &Entry) -> rustix::io
         let place = open(to.as_fd(), Path::new(name), OFlags::PATH)?;
         set_mode(place.as_fd(), entry.mode & if entry.kind == Kind::File { 0o1777 } else { 0o7777 })?;
     }
-    let times = Timestamps {
-        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
-        last_modification: Timespec {
-            tv_sec: entry.modified.seconds,
-            tv_nsec: entry.modified.nanoseconds.into(),
-        },
-    };
-    utimensat(to, name, &times, AtFlags::SYMLINK_NOFOLLOW)
+    utimensat(to, name, &times(entry.modified), AtFlags::SYMLINK_NOFOLLOW)
 }

@@ -61,6 +61,12 @@ pub enum Error {
         /// The id that was asked for.
         id: String,
     },
+    /// A commit of these changes was cut off, or was made already: they can be neither committed nor discarded like this.
+    #[error("the changes {id} were being committed; recovery comes first")]
+    UnderWay {
+        /// The id of the changes.
+        id: String,
+    },
     /// A file of this crate's own is damaged.
     #[error("{path} is damaged")]
     Damaged {

@@ -31,6 +31,8 @@ pub(crate) struct Journal {
     pub(crate) identity: (u64, u64),
     /// The name of the folder in the workspace through which the changes go, where it lies on another file system.
     pub(crate) staging: Option<PathBuf>,
+    /// The modification time of the workspace before that folder was made.
+    pub(crate) root_modified: Option<Time>,
     /// The terms of the commit, to keep its changes under the same ones.
     pub(crate) baseline: Option<Time>,
     pub(crate) index: Option<PathBuf>,
@@ -104,8 +106,10 @@ impl Journal {
         if let Some(staging) = &self.staging {
             to.path(staging);
         }
-        to.byte(u8::from(self.baseline.is_some()));
-        to.time(self.baseline.unwrap_or(Time { seconds: 0, nanoseconds: 0 }));
+        for time in [self.root_modified, self.baseline] {
+            to.byte(u8::from(time.is_some()));
+            to.time(time.unwrap_or(Time { seconds: 0, nanoseconds: 0 }));
+        }
         to.byte(u8::from(self.index.is_some()));
         to.path(self.index.as_deref().unwrap_or(Path::new("")));
         to.number(u64::try_from(self.changes.len()).unwrap_or(u64::MAX));
@@ -127,8 +131,11 @@ impl Journal {
         let workspace = from.path()?;
         let identity = (from.number()?, from.number()?);
         let staging = if from.flag()? { Some(from.path()?) } else { None };
-        let has_baseline = from.flag()?;
-        let baseline = Some(from.time()?).filter(|_| has_baseline);
+        let mut time = || {
+            let given = from.flag()?;
+            from.time().map(|time| Some(time).filter(|_| given))
+        };
+        let (root_modified, baseline) = (time()?, time()?);
         let has_index = from.flag()?;
         let index = Some(from.path()?).filter(|_| has_index);
         let count = from.number()?;
@@ -136,7 +143,15 @@ impl Journal {
         for _ in 0..count {
             changes.push(decode_change(&mut from)?);
         }
-        from.0.is_empty().then_some(Self { workspace, identity, staging, baseline, index, changes })
+        from.0.is_empty().then_some(Self {
+            workspace,
+            identity,
+            staging,
+            root_modified,
+            baseline,
+            index,
+            changes,
+        })
     }
 }
 
@@ -231,6 +246,7 @@ mod tests {
             workspace: "/w".into(),
             identity: (1, 2),
             staging: Some("s".into()),
+            root_modified: None,
             baseline: Some(Time { seconds: 1, nanoseconds: 2 }),
             index: Some(".git/index".into()),
             changes: vec![change.clone(), Change { what: What::Times, attributes: None, ..change }],

@@ -165,7 +165,9 @@ impl<'a> Reading<'a> {
     }
 
     fn conflict(&mut self, path: &Path, meanwhile: Meanwhile) {
-        if self.changes.conflicts.len() < MOST_CONFLICTS {
+        let conflicts = &self.changes.conflicts;
+        let told = conflicts.last().is_some_and(|last| last.path == path);
+        if !told && conflicts.len() < MOST_CONFLICTS {
             self.changes.conflicts.push(Conflict { path: path.to_owned(), meanwhile });
         }
     }

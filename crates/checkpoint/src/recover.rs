@@ -1,13 +1,23 @@
 //! Calls whose process is gone.
 
+use std::ffi::OsString;
 use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, mkdirat};
+use rustix::io::Errno;
 
 use crate::area::{Area, Call, remove_staging};
+use crate::beneath::{LIST, look, open};
+use crate::copy::Copier;
 use crate::journal::{Journal, Stage};
-use crate::sides::{OnStep, step};
+use crate::remove::remove_tree;
+use crate::sides::{OnStep, Sides, name_of, step, taken_name};
 use crate::undo::{Undone, undo};
-use crate::{Error, Kept, Result, Workspace};
+use crate::{Change, Error, Kept, Result, What, Workspace};
+
+/// Where in the folder of a call the entries lie that could not be put back, by their last names.
+const LEFT: &str = "left";
 
 /// What recovery did with one call whose process is gone.
 #[derive(Debug)]
@@ -28,7 +38,7 @@ pub enum Recovery {
         /// Entries that somebody else changed meanwhile; they stay so, and nothing is lost.
         others: Vec<PathBuf>,
         /// Entries that somebody else changed since they were swapped; they stay so, and what was there before the commit
-        /// is among the kept changes.
+        /// stays in the folder of the call.
         left: Vec<PathBuf>,
     },
     /// It had committed: what was left of it was removed.
@@ -79,40 +89,20 @@ fn recover_one(call: Call, on_step: OnStep<'_>) -> Result<Option<Recovery>> {
         Some((Stage::UnderWay, journal)) => {
             let workspace = Workspace::again(&journal.workspace, journal.identity)?;
             let _serialised = call.lock_workspace(&workspace)?;
-            let mut undone = Undone::default();
-            if !journal.changes.is_empty() {
+            let undone = if journal.changes.is_empty() {
+                Undone::default()
+            } else {
                 let sides = call.sides(&workspace, journal.staging.as_deref())?;
-                undone = undo(&sides, &journal.changes, on_step)?;
-            }
+                let undone = undo(&sides, &journal.changes, on_step)?;
+                if journal.staging.is_some() {
+                    call.rescue(&sides, &journal.changes, &undone.left, on_step)?;
+                }
+                undone
+            };
             step(on_step)?;
-            let Undone { others, left } = undone;
-            if left.is_empty() {
-                remove_staging(&workspace, journal.staging.as_deref())?;
-            }
-            if Kept::read(&call.area, &call.id)?.is_none() {
-                step(on_step)?;
-                // What was put back has a change time of just now. Where all is as it was when the commit checked it, what
-                // counts from here on is what changes after that; otherwise everything since the command started.
-                let baseline = if left.is_empty() && others.is_empty() {
-                    Some(call.baseline()?)
-                } else {
-                    journal.baseline
-                };
-                let kept = Kept {
-                    id: call.id.clone(),
-                    workspace: journal.workspace,
-                    identity: journal.identity,
-                    baseline,
-                    since: call.baseline()?,
-                    reason: "the program ended while they were being committed".to_owned(),
-                    index: journal.index,
-                    has_index: false,
-                };
-                kept.write(&call.folder)?;
-            }
-            step(on_step)?;
-            Journal::remove(call.folder.as_fd())?;
-            Ok(Some(Recovery::TakenBack { others, left }))
+            keep(&call, &journal, &undone)?;
+            call.clean_up(&workspace, journal, on_step)?;
+            Ok(Some(Recovery::TakenBack { others: undone.others, left: undone.left }))
         }
         None if Kept::read(&call.area, &call.id)?.is_some() => Ok(None),
         None => {
@@ -120,5 +110,89 @@ fn recover_one(call: Call, on_step: OnStep<'_>) -> Result<Option<Recovery>> {
             call.discard()?;
             Ok(Some(Recovery::Dropped))
         }
+    }
+}
+
+/// Keeps the changes of a commit that was taken back.
+fn keep(call: &Call, journal: &Journal, undone: &Undone) -> Result<()> {
+    let already = Kept::read(&call.area, &call.id)?;
+    if already.is_some() && journal.changes.is_empty() {
+        // An earlier recovery has done this, and was cut off.
+        return Ok(());
+    }
+    // What was put back has a change time of just now. Where all is as it was when the commit checked it, what counts from
+    // here on is what changes after that; otherwise everything since the command started.
+    let clean = !journal.changes.is_empty() && undone.left.is_empty() && undone.others.is_empty();
+    let now = call.baseline()?;
+    let baseline = if clean { Some(now) } else { journal.baseline };
+    let kept = match already {
+        Some(kept) => Kept { baseline, ..kept },
+        None => Kept {
+            id: call.id.clone(),
+            workspace: journal.workspace.clone(),
+            identity: journal.identity,
+            baseline,
+            since: now,
+            reason: "the program ended while they were being committed".to_owned(),
+            index: journal.index.clone(),
+            has_index: false,
+        },
+    };
+    kept.write(&call.folder)
+}
+
+impl Call {
+    /// Ends a commit that was taken back: removes the folder in the workspace and then the journal.
+    ///
+    /// INVARIANT: a journal that has changes has the folders to undo them in. So it loses them before the folder goes.
+    pub(crate) fn clean_up(
+        &self,
+        workspace: &Workspace,
+        mut journal: Journal,
+        on_step: OnStep<'_>,
+    ) -> Result<()> {
+        if let Some(staging) = &journal.staging {
+            step(on_step)?;
+            journal.changes = Vec::new();
+            journal.write(self.folder.as_fd(), false)?;
+            step(on_step)?;
+            remove_staging(workspace, staging, journal.root_modified)?;
+        }
+        step(on_step)?;
+        Journal::remove(self.folder.as_fd())
+    }
+
+    /// Copies what was there before a commit, and could not be put back, into the folder of the call.
+    pub(crate) fn rescue(
+        &self,
+        sides: &Sides,
+        changes: &[Change],
+        left: &[PathBuf],
+        on_step: OnStep<'_>,
+    ) -> Result<()> {
+        let mut copier = Copier::new(on_step);
+        for path in left {
+            let Some(number) = changes.iter().position(|change| change.path == *path) else { continue };
+            let failed = Error::while_doing("rescue", path);
+            let (folder, name) = match changes[number].what {
+                What::Remove => (open(sides.taken.as_fd(), Path::new(""), LIST), taken_name(number)),
+                What::Replace => {
+                    let parent = path.parent().unwrap_or(Path::new(""));
+                    (open(sides.stage.as_fd(), parent, LIST), name_of(path).to_owned())
+                }
+                _ => continue,
+            };
+            let folder = folder.map_err(&failed)?;
+            let Some(entry) = look(&folder, &name).map_err(&failed)? else { continue };
+            let rescued = OsString::from(LEFT);
+            match mkdirat(&self.folder, &rescued, Mode::from_raw_mode(0o700)) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(errno) => return Err(failed(errno)),
+            }
+            let place = self.open(LEFT)?;
+            remove_tree(place.as_fd(), &name).map_err(&failed)?;
+            copier.copy(&folder, &place, &name, path, &entry)?;
+        }
+        Ok(())
     }
 }

@@ -3,13 +3,10 @@
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{
-    AtFlags, CWD, Gid, OFlags, RenameFlags, Timespec, Timestamps, UTIME_OMIT, Uid, fstat, renameat_with,
-    utimensat,
-};
+use rustix::fs::{AtFlags, CWD, Gid, OFlags, RenameFlags, Uid, fstat, renameat_with};
 use rustix::io::Errno;
 
-use crate::beneath::{LIST, descriptor_path, look, names, open, open_known, set_mode};
+use crate::beneath::{LIST, PLACE, descriptor_path, look, names, open, open_known, set_mode, set_modified};
 use crate::loosened::Loosened;
 use crate::sides::{OnStep, Parents, Sides, Walker, name_of, step, taken_name};
 use crate::{Change, Changes, Entry, Error, Kind, Result, Time, What, attributes, is_regenerable_folder};
@@ -162,26 +159,27 @@ fn finish(
     for (path, kind) in own.chain(changes.marked.iter().map(|(path, kind)| (path, *kind))) {
         step(on_step)?;
         let failed = Error::while_doing("take the marks off", path);
-        let parent = open(workspace, path.parent().unwrap_or(Path::new("")), crate::beneath::PLACE);
-        let parent = parent.map_err(&failed)?;
-        strip_read_only_too(&parent, path, kind).map_err(failed)?;
+        let parent = open(workspace, path.parent().unwrap_or(Path::new("")), PLACE);
+        let stripped = parent.and_then(|parent| strip_read_only_too(&parent, path, kind));
+        unless_gone(stripped).map_err(failed)?;
     }
     for change in changes.list.iter().filter(placed) {
         for (path, mode) in loosened.below(&change.path) {
             step(on_step)?;
             let failed = Error::while_doing("set the mode of", path);
-            let opened = open(workspace, path, OFlags::PATH).map_err(&failed)?;
-            set_mode(opened.as_fd(), mode & 0o1777).map_err(failed)?;
+            let opened = open(workspace, path, OFlags::PATH);
+            let set = opened.and_then(|opened| set_mode(opened.as_fd(), mode & 0o1777));
+            unless_gone(set).map_err(failed)?;
         }
     }
     for (number, change) in changes.list.iter().enumerate() {
         match change.what {
             What::Attributes | What::Times => {
                 step(on_step)?;
-                let new = change.new.as_ref().or(change.old.as_ref());
                 let attributes = change.attributes.as_ref().map(|(_, new)| new);
-                if let Some(new) = new {
-                    settle(walker, &change.path, new, attributes, change.sets_time.then_some(new.modified))?;
+                if let (Some(old), Some(new)) = (&change.old, &change.new) {
+                    let modified = change.sets_time.then_some(new.modified);
+                    settle(walker.sides, &change.path, old, new, attributes, modified)?;
                 }
             }
             What::Replace | What::Remove => restore_old_mode(walker, number, change)?,
@@ -191,17 +189,34 @@ fn finish(
     Ok(())
 }
 
-/// Gives a folder that stays its rights, attributes and time.
+/// What others took away after it was swapped is theirs.
+fn unless_gone(done: rustix::io::Result<()>) -> rustix::io::Result<()> {
+    match done {
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::STALE) => Ok(()),
+        done => done,
+    }
+}
+
+/// Gives a folder that stays its rights, attributes and time. Says whether it is there: another one by its name is left
+/// alone.
 pub(crate) fn settle(
-    walker: &Walker<'_>,
+    sides: &Sides,
     path: &Path,
+    known: &Entry,
     wanted: &Entry,
     attributes: Option<&crate::attributes::Attributes>,
     modified: Option<Time>,
-) -> Result<()> {
+) -> Result<bool> {
     let failed = Error::while_doing("set the attributes of", path);
-    let folder = open(walker.sides.workspace.as_fd(), path, crate::beneath::PLACE).map_err(&failed)?;
+    let folder = match open(sides.workspace.as_fd(), path, PLACE) {
+        Ok(folder) => folder,
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(false),
+        Err(errno) => return Err(failed(errno)),
+    };
     let now = Entry::of(&fstat(&folder).map_err(&failed)?);
+    if !now.is_same_object(known) {
+        return Ok(false);
+    }
     let reached = descriptor_path(folder.as_fd());
     if let Some(attributes) = attributes {
         attributes::set(folder.as_fd(), std::ffi::OsStr::new("."), attributes).map_err(&failed)?;
@@ -211,16 +226,12 @@ pub(crate) fn settle(
         rustix::fs::chownat(CWD, &reached, Some(owner), Some(group), AtFlags::empty()).map_err(&failed)?;
     }
     if let Some(modified) = modified {
-        let times = Timestamps {
-            last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
-            last_modification: Timespec { tv_sec: modified.seconds, tv_nsec: modified.nanoseconds.into() },
-        };
-        utimensat(CWD, &reached, &times, AtFlags::empty()).map_err(&failed)?;
+        set_modified(folder.as_fd(), modified).map_err(&failed)?;
     }
     if now.mode != wanted.mode {
         set_mode(folder.as_fd(), wanted.mode).map_err(failed)?;
     }
-    Ok(())
+    Ok(true)
 }
 
 /// A folder that was loosened so that it could be moved gets its mode back where it lies now.

@@ -8,7 +8,7 @@
 
 use std::ffi::OsStr;
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use rustix::fs::{OFlags, RenameFlags, fstat, renameat_with};
 use rustix::io::Errno;
@@ -52,9 +52,7 @@ pub(crate) fn undo(sides: &Sides, changes: &[Change], on_step: OnStep<'_>) -> Re
         if let (What::Attributes | What::Times, Some(old)) = (change.what, &change.old) {
             step(on_step)?;
             let attributes = change.attributes.as_ref().map(|(old, _)| old);
-            if is_the_same_folder(sides, &change.path, old) {
-                settle(&walker, &change.path, old, attributes, Some(old.modified))?;
-            } else {
+            if !settle(sides, &change.path, old, old, attributes, Some(old.modified))? {
                 undone.others.push(change.path.clone());
             }
         }
@@ -180,9 +178,4 @@ fn mark_again(parents: &Parents, change: &Change) -> rustix::io::Result<()> {
         Err(Errno::ACCESS | Errno::PERM) => Ok(()),
         done => done,
     }
-}
-
-fn is_the_same_folder(sides: &Sides, path: &Path, old: &Entry) -> bool {
-    let found = open(sides.workspace.as_fd(), path, PLACE).and_then(|opened| fstat(&opened));
-    found.is_ok_and(|stat| Entry::of(&stat).is_same_object(old))
 }

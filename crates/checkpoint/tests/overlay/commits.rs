@@ -1,15 +1,11 @@
 //! What a command changed through an overlay comes out in the workspace.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends where its set-up fails")]
-
-mod fixture;
-
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use crate::fixture::{Place, direct, since, tree, without_times};
 use checkpoint::{Committed, Kind, Note, Outcome, What};
-use fixture::{Place, direct, since, tree, without_times};
 
 /// Everything that is told apart: kinds, renames, removals, modes, links, attributes, opaque folders.
 const BEFORE: &str = "
@@ -118,7 +114,7 @@ fn a_changed_file_with_other_names_leaves_them_their_content_and_says_so() {
     place.prepare("mkdir in; echo old >in/a; ln in/a in/b");
     let outside = place.folder.path().join("outside");
     fs::hard_link(place.path().join("in/a"), &outside).unwrap();
-    fixture::next_tick();
+    crate::fixture::next_tick();
     let (call, baseline) = place.overlay("echo new >in/a");
     let committed = committed(call.commit(&place.workspace(), &since(baseline)).unwrap());
     let read = |name: &str| fs::read_to_string(place.path().join("in").join(name)).unwrap();

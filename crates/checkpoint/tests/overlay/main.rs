@@ -1,0 +1,14 @@
+//! Commands change a workspace through a real overlay, and their changes are committed.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test ends where its set-up fails")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the commands of these tests run in an overlay and not in a cell"
+)]
+
+mod baseline;
+mod commits;
+mod conflicts;
+mod fixture;
+mod interrupted;
+mod ordinary_user;
