@@ -1,4 +1,5 @@
-//! Runs a shell line in a cell that shows one folder: `run_cell [--spawner] FOLDER LINE [READ_ONLY_FOLDER...]`.
+//! Runs a shell line in a cell that shows one folder:
+//! `run_cell [--spawner] [--memory BYTES] [--disk BYTES] FOLDER LINE [READ_ONLY_FOLDER...]`.
 //!
 //! Prints what the command prints, then how it ended and what was in force. With `-` for the line it does so for each
 //! line of standard input. To look around in a cell by hand; tests kill it to see its cells die.
@@ -10,7 +11,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use sandbox::{CellSpec, Command, Pool, Program, Spawner, Stopper, Stream, run};
+use sandbox::{CellSpec, Command, Limits, Pool, Program, Spawner, Stopper, Stream, run};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args_os().skip(1).peekable();
@@ -18,6 +19,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         Some(_) => Some(Arc::new(Spawner::start(Pool::default())?)),
         None => None,
     };
+    let mut limits = Limits::default();
+    for (name, limit) in [("--memory", &mut limits.memory), ("--disk", &mut limits.disk)] {
+        if arguments.next_if(|argument| argument == name).is_some() {
+            let value =
+                arguments.next().and_then(|value| value.into_string().ok()).ok_or("a limit has no value")?;
+            *limit = Some(value.parse()?);
+        }
+    }
     let (Some(workspace), Some(line)) = (arguments.next(), arguments.next()) else {
         return Err("usage: run_cell [--spawner] FOLDER LINE [READ_ONLY_FOLDER...]".into());
     };
@@ -26,6 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         read_only: arguments.map(PathBuf::from).collect(),
         spool_directory: std::env::temp_dir(),
         output_limit: 1 << 30,
+        limits,
         spawner,
         ..CellSpec::default()
     };
@@ -49,6 +59,9 @@ fn one(spec: &CellSpec, line: String) -> Result<(), Box<dyn Error>> {
         };
     })?;
     println!("{:?}, {:?}, {:?}, {:?}", outcome.exit, outcome.ended, outcome.duration, outcome.origin);
+    if let Some(limit) = outcome.exceeded {
+        println!("exceeded: {limit}");
+    }
     eprintln!("{}", outcome.enforcement.summary().join(" "));
     Ok(())
 }

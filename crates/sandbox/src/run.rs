@@ -51,7 +51,7 @@ pub fn run(
         });
     let failure = |report| failed_to_start(&cell, command, report);
     let end = supervise(&cell, &mut outputs, deadline, stopper, failure, on_output)?;
-    let exceeded = exceeded(cell.group.as_ref(), end.exit, &cell.enforcement.limits);
+    let exceeded = end.exceeded.or_else(|| exceeded(cell.group.as_ref(), end.exit, &cell.enforcement.limits));
     match &spec.spawner {
         // A first process that is alone is our own code on its way out, and takes the mounts of the cell down. Nobody
         // need wait for that: an overlay keeps nothing back, so all that was written, through mappings too, is in the

@@ -12,6 +12,8 @@ use crate::child::TERMINATE;
 use crate::child::report::{ExecuteFailure, Report};
 use crate::error::SandboxError;
 use crate::launch::Cell;
+use crate::limits::LimitInForce;
+use crate::limits::watchdog::Watchdog;
 use crate::outcome::{Ended, Exit, Stream};
 use crate::stopper::Stopper;
 
@@ -34,6 +36,8 @@ pub(crate) struct End {
     pub(crate) at: Instant,
     /// Whether nobody else is left in the cell but its first process, which is about to end.
     pub(crate) alone: bool,
+    /// The limit for which the cell was killed from here.
+    pub(crate) exceeded: Option<LimitInForce>,
 }
 
 /// One output of the cell.
@@ -68,21 +72,30 @@ pub(crate) fn supervise(
     let mut buffer = vec![0_u8; CHUNK];
     let mut life = Life::Running;
     let mut control_open = true;
+    let mut watchdog = Watchdog::over(cell.process.pid(), &cell.enforcement.limits, Instant::now());
+    let mut exceeded = None;
     loop {
         let now = Instant::now();
         life = on_time(life, now, deadline, cell);
         if !control_open && matches!(life, Life::Running | Life::Terminating(..)) {
             life = Life::Killed(Ended::Killed);
         }
+        if let Some(limit) = watchdog.look(now)
+            && matches!(life, Life::Running | Life::Terminating(..))
+        {
+            cell.process.kill();
+            exceeded = Some(limit);
+            life = Life::Killed(Ended::Killed);
+        }
         let all_read = outputs.iter().all(|output| output.pipe.is_none());
         let wake = match life {
-            Life::Over(end, until) if all_read || now >= until => return Ok(end),
+            Life::Over(end, until) if all_read || now >= until => return Ok(End { exceeded, ..end }),
             // The control socket closes only when the cell's first process ends.
             Life::Killed(ended) if all_read && !control_open => {
-                return Ok(End { exit: Exit::Signal(libc::SIGKILL), ended, at: now, alone: false });
+                return Ok(End { exit: Exit::Signal(libc::SIGKILL), ended, at: now, alone: false, exceeded });
             }
-            Life::Running => deadline,
-            Life::Terminating(_, kill) => Some(kill),
+            Life::Running => earlier(deadline, watchdog.next()),
+            Life::Terminating(_, kill) => earlier(Some(kill), watchdog.next()),
             Life::Killed(_) => None,
             Life::Over(_, until) => Some(until),
         };
@@ -151,7 +164,11 @@ fn over(life: Life, status: i32, alone: bool) -> Life {
         Life::Over(..) => return life,
     };
     let at = Instant::now();
-    Life::Over(End { exit, ended, at, alone }, at + DRAIN_GRACE)
+    Life::Over(End { exit, ended, at, alone, exceeded: None }, at + DRAIN_GRACE)
+}
+
+fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    one.into_iter().chain(other).min()
 }
 
 /// What a wait was ended by.

@@ -4,6 +4,7 @@
 //! resources, then sampling from outside. Which one it was is part of every result.
 
 pub(crate) mod machine;
+pub(crate) mod watchdog;
 
 use std::fmt;
 

@@ -1,0 +1,227 @@
+//! Looks at a running cell from outside, several times a second, for limits that nothing else on this machine holds.
+//!
+//! It reads what the kernel shows of each process to everybody, and more of those that let themselves be looked at. It
+//! is not exact: it does not see a memfd that is not mapped nor a segment of System V that is not attached, and what
+//! comes and goes between two looks.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use rustix::fs::statvfs;
+
+use super::{Layer, Limit, LimitInForce};
+use crate::view::HOME;
+
+/// Most commands have ended before this, and cost nothing.
+const FIRST_LOOK: Duration = Duration::from_millis(50);
+const PAUSE: Duration = Duration::from_millis(100);
+/// Looking takes at most one part in so many of the time, however many processes there are.
+const SHARE: u32 = 20;
+
+/// The folders of a cell that are in memory.
+const IN_MEMORY: [&str; 4] = ["/tmp", "/dev/shm", "/var/tmp", HOME];
+
+/// Watches one cell.
+pub(crate) struct Watchdog {
+    /// The first process of the cell, which is none of the command's.
+    first: i32,
+    memory: Option<LimitInForce>,
+    disk: Option<LimitInForce>,
+    next: Option<Instant>,
+    written: Written,
+}
+
+/// What was written to disks.
+#[derive(Default)]
+struct Written {
+    /// By whom the first process took away, where that one does not show what it has counted.
+    gone: u64,
+    /// By the children of the first process, at the last look.
+    children: BTreeMap<i32, u64>,
+}
+
+impl Watchdog {
+    /// Watches the cell of that first process for the limits that are left to it.
+    pub(crate) fn over(first: i32, in_force: &[LimitInForce], now: Instant) -> Self {
+        let of = |limit| {
+            let is = |it: &&LimitInForce| it.limit == limit && it.layer == Some(Layer::Watchdog);
+            in_force.iter().find(is).copied()
+        };
+        let (memory, disk) = (of(Limit::Memory), of(Limit::Disk));
+        let next = (memory.is_some() || disk.is_some()).then(|| now + FIRST_LOOK);
+        Self { first, memory, disk, next, written: Written::default() }
+    }
+
+    /// When it wants to look next.
+    pub(crate) fn next(&self) -> Option<Instant> {
+        self.next
+    }
+
+    /// Looks if it is time, and says which limit is exceeded.
+    pub(crate) fn look(&mut self, now: Instant) -> Option<LimitInForce> {
+        self.next.filter(|next| now >= *next)?;
+        let processes = descendants(self.first);
+        let memory = self.memory.filter(|limit| uses_more(&processes, limit.value));
+        let disk = self.disk.filter(|limit| self.written.total(self.first, &processes) > limit.value);
+        let done = Instant::now();
+        self.next = Some(done + PAUSE.max(done.duration_since(now) * SHARE));
+        memory.or(disk)
+    }
+}
+
+/// All processes below `first`, those before that others come from.
+fn descendants(first: i32) -> Vec<i32> {
+    let mut found = children(first);
+    let mut next = 0;
+    while let Some(process) = found.get(next) {
+        found.extend(children(*process));
+        next += 1;
+    }
+    found
+}
+
+fn children(process: i32) -> Vec<i32> {
+    let mut found = Vec::new();
+    // Each thread has the children that it made.
+    for thread in fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten() {
+        let listed = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+        found.extend(listed.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
+    }
+    found
+}
+
+/// Whether the processes hold more bytes of memory than this.
+fn uses_more(processes: &[i32], limit: u64) -> bool {
+    let files = processes.iter().find_map(|process| files_in_memory(*process)).unwrap_or(0);
+    let mut quick = Held::default();
+    for process in processes {
+        quick.add(&Held::quickly(*process));
+    }
+    if quick.total(files) <= limit {
+        return false;
+    }
+    // What several processes share was counted for each of them. Counted with care this takes longer.
+    let mut exact = Held::default();
+    for process in processes {
+        exact.add(&Held::exactly(*process).unwrap_or_else(|| Held::quickly(*process)));
+    }
+    exact.total(files) > limit
+}
+
+/// Memory in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Held {
+    own: u64,
+    /// Mapped, and shared or part of a file in memory.
+    shared: u64,
+}
+
+impl Held {
+    fn quickly(process: i32) -> Self {
+        Self::of_text(
+            &fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default(),
+            ["RssAnon:", "VmSwap:"],
+            "RssShmem:",
+        )
+    }
+
+    /// Each page in as many parts as it has users. Only of processes that let themselves be looked at.
+    fn exactly(process: i32) -> Option<Self> {
+        let text = fs::read_to_string(format!("/proc/{process}/smaps_rollup")).ok()?;
+        // Kernels before 5.4 say less.
+        text.contains("Pss_Anon:").then(|| Self::of_text(&text, ["Pss_Anon:", "SwapPss:"], "Pss_Shmem:"))
+    }
+
+    fn of_text(text: &str, own: [&str; 2], shared: &str) -> Self {
+        let bytes = |name: &str| -> u64 {
+            let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+            line.trim().strip_suffix(" kB").and_then(|number| number.parse::<u64>().ok()).unwrap_or(0) << 10
+        };
+        Self { own: own.map(bytes).into_iter().sum(), shared: bytes(shared) }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.own = self.own.saturating_add(other.own);
+        self.shared = self.shared.saturating_add(other.shared);
+    }
+
+    /// With `files` bytes in files, some of which may be mapped: no command is killed for what may be counted twice.
+    fn total(&self, files: u64) -> u64 {
+        self.own.saturating_add(self.shared.max(files))
+    }
+}
+
+/// How many bytes the cell's files in memory have, seen through one of its processes, if that lets itself be seen.
+fn files_in_memory(process: i32) -> Option<u64> {
+    let used = |folder: &str| {
+        let found = statvfs(format!("/proc/{process}/root{folder}")).ok()?;
+        Some(found.f_blocks.saturating_sub(found.f_bfree).saturating_mul(found.f_frsize))
+    };
+    IN_MEMORY.into_iter().map(used).sum()
+}
+
+impl Written {
+    /// What all have written together, in bytes.
+    fn total(&mut self, first: i32, processes: &[i32]) -> u64 {
+        // A process that was waited for is counted by the one that waited.
+        let by_first = written_by(first);
+        let mut sum = by_first.unwrap_or(0);
+        let direct = children(first);
+        let mut seen = BTreeMap::new();
+        for process in processes {
+            let written = written_by(*process).unwrap_or(0);
+            sum = sum.saturating_add(written);
+            if direct.contains(process) {
+                seen.insert(*process, written);
+            }
+        }
+        let before = std::mem::replace(&mut self.children, seen);
+        if by_first.is_none() {
+            let gone = before.into_iter().filter(|(process, _)| !self.children.contains_key(process));
+            self.gone = gone.fold(self.gone, |sum, (_, written)| sum.saturating_add(written));
+        }
+        sum.saturating_add(self.gone)
+    }
+}
+
+/// Bytes that a process, and whom it has waited for, made go to a disk.
+fn written_by(process: i32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{process}/io")).ok()?;
+    let number =
+        |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
+    Some(number("write_bytes:")?.saturating_sub(number("cancelled_write_bytes:").unwrap_or(0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shared_counts_once_and_never_beside_the_file_it_belongs_to() {
+        let status = "VmSwap:\t       4 kB\nRssAnon:\t     100 kB\nRssFile:\t 9 kB\nRssShmem:\t      50 kB\n";
+        let held = Held::of_text(status, ["RssAnon:", "VmSwap:"], "RssShmem:");
+        assert_eq!(held, Held { own: 104 << 10, shared: 50 << 10 });
+        assert_eq!(held.total(0), 154 << 10);
+        assert_eq!(held.total(60 << 10), 164 << 10);
+        assert_eq!(Held::of_text("", ["a", "b"], "c"), Held::default());
+    }
+
+    #[test]
+    fn this_process_holds_something_and_both_ways_to_count_find_it() {
+        let own = i32::try_from(std::process::id()).unwrap();
+        assert!(Held::quickly(own).own > 0);
+        assert!(Held::exactly(own).unwrap().own > 0);
+        assert!(written_by(own).is_some());
+        assert!(uses_more(&[own], 1) && !uses_more(&[own], u64::MAX) && !uses_more(&[], 0));
+    }
+
+    #[test]
+    fn nothing_is_looked_at_when_other_layers_hold_the_limits_or_before_it_is_time() {
+        let now = Instant::now();
+        let limit = |layer| LimitInForce { limit: Limit::Memory, value: 0, layer: Some(layer) };
+        assert_eq!(Watchdog::over(1, &[limit(Layer::CgroupV1)], now).next(), None);
+        let mut watchdog = Watchdog::over(1, &[limit(Layer::Watchdog)], now);
+        assert_eq!((watchdog.next(), watchdog.look(now)), (Some(now + FIRST_LOOK), None));
+    }
+}
