@@ -152,3 +152,29 @@ for bit in (0o4000, 0o2000):
         }
     }
 }
+
+#[test]
+fn a_process_of_the_host_that_listens_at_a_socket_cannot_be_reached() {
+    let fixture = Fixture::with_files(&[(
+        "connect.py",
+        "import socket, sys\nfor path in sys.argv[1:]:\n    one = socket.socket(socket.AF_UNIX)\n    try:\n        \
+         one.connect(path)\n        print('connected')\n    except OSError as error:\n        print('refused')\n",
+    )]);
+    let paths = [fixture.outside().join("agent.sock"), fixture.workspace().join("server.sock")];
+    let listeners = paths.each_ref().map(|path| std::os::unix::net::UnixListener::bind(path).unwrap());
+    let named = paths.each_ref().map(|path| path.to_str().unwrap()).join(" ");
+    // The control: outside of a cell both can be reached, by the same program.
+    let line = format!("python3 connect.py {named}");
+    let outside = std::process::Command::new("sh")
+        .args(["-c", &line])
+        .current_dir(fixture.workspace())
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&outside.stdout), "connected\nconnected\n");
+    assert_eq!(stdout(&fixture, &line), "refused\nrefused\n");
+    for listener in listeners {
+        listener.accept().unwrap();
+        listener.set_nonblocking(true).unwrap();
+        assert_eq!(listener.accept().unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    }
+}

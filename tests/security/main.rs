@@ -12,5 +12,6 @@
 mod harness;
 
 mod cell;
+mod limits;
 mod ordinary_user;
 mod reach;

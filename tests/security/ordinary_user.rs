@@ -12,8 +12,8 @@ use crate::harness::{Fixture, program};
 const NOBODY: u32 = 65534;
 
 /// A fixture that belongs to an ordinary user, with the program beside it where that user can reach it.
-struct Ordinary {
-    fixture: Fixture,
+pub(crate) struct Ordinary {
+    pub(crate) fixture: Fixture,
     root: bool,
 }
 
@@ -28,7 +28,7 @@ fn give(path: &Path) {
 }
 
 impl Ordinary {
-    fn new(files: &[(&str, &str)]) -> Self {
+    pub(crate) fn new(files: &[(&str, &str)]) -> Self {
         let fixture = Fixture::with_files(files);
         let root =
             std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
@@ -40,7 +40,7 @@ impl Ordinary {
         own
     }
 
-    fn call(&self, tool: &str, arguments: Value) -> Value {
+    pub(crate) fn call(&self, tool: &str, arguments: Value) -> Value {
         let binary = self.fixture.outside().join("handfast");
         let mut command = if self.root {
             let mut command = Command::new("setpriv");

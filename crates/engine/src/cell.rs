@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -101,7 +102,8 @@ fn hide(folder: &Path, reads: Denied<'_>, writes: Denied<'_>, spec: &mut CellSpe
             continue;
         }
         let path = entry.path();
-        if reads.is_denied(&path, kind.is_dir()) {
+        // Who listens at a socket is a process outside, and no list of files says what it does for whoever connects.
+        if kind.is_socket() || reads.is_denied(&path, kind.is_dir()) {
             spec.masked.push(path);
             continue;
         }

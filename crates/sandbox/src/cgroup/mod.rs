@@ -134,20 +134,25 @@ impl Hierarchy {
 
     /// Removes the empty groups of processes that are gone.
     fn sweep(&self) {
-        self.remove_where(|owner| !owner.lives());
+        self.remove_where(|owner, _| !owner.lives());
     }
 
-    /// Removes the empty groups of `owner`. Says whether none is left.
+    /// Removes the empty groups of cells that `owner` made. Says whether none is left.
     pub(crate) fn remove_of(&self, owner: &Owner) -> bool {
-        self.remove_where(|of| of == owner)
+        // The one that the owner is in itself, and its spawner with it, goes with what it is in.
+        let own = owner.name(group::ASIDE);
+        self.remove_where(|of, name| of == owner && name != own)
     }
 
-    fn remove_where(&self, ours: impl Fn(&Owner) -> bool) -> bool {
+    fn remove_where(&self, ours: impl Fn(&Owner, &str) -> bool) -> bool {
         let mut none_left = true;
         for folder in self.folders() {
             for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-                let owner = entry.file_name().to_str().and_then(Owner::of_name);
-                if owner.is_some_and(|owner| ours(&owner)) && fs::remove_dir(entry.path()).is_err() {
+                let name = entry.file_name();
+                let Some(name) = name.to_str() else { continue };
+                if Owner::of_name(name).is_some_and(|owner| ours(&owner, name))
+                    && fs::remove_dir(entry.path()).is_err()
+                {
                     none_left = false;
                 }
             }

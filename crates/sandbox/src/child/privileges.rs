@@ -50,7 +50,16 @@ pub(super) fn isolate() -> Result<(), Fault> {
     sethostname(b"cell").map_err(|errno| Stage::Names.fault(errno))?;
     loopback().map_err(|errno| Stage::Network.fault(errno))?;
     let none = Rlimit { current: Some(0), maximum: Some(0) };
-    setrlimit(Resource::Core, none).map_err(|errno| Stage::Limits.fault(errno))
+    for resource in [
+        // A memory image of a process would hold what it knows.
+        Resource::Core,
+        // A user who may use priorities that nothing else comes before would lend that to every command.
+        Resource::Rtprio,
+        Resource::Nice,
+    ] {
+        setrlimit(resource, none).map_err(|errno| Stage::Limits.fault(errno))?;
+    }
+    Ok(())
 }
 
 fn loopback() -> Result<(), Errno> {

@@ -10,12 +10,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/ioctl.h>
 #include <sys/ptrace.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/timex.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static void say(const char *name, long result) { printf("%s %d\n", name, result < 0 ? errno : 0); fflush(stdout); }
@@ -103,7 +108,44 @@ int main(int count, char **arguments) {
     TRY("sethostname", SYS_sethostname, "x", 1);
     TRY("reboot", SYS_reboot, 0, 0, 0, 0);
     TRY("syslog", SYS_syslog, 3, buffer, sizeof buffer);
+    TRY("quotactl", SYS_quotactl, 0x80000700, 0, 0, buffer);
+    TRY("quotactl_fd", SYS_quotactl_fd, -1, 0x80000700, 0, buffer);
+    TRY("setdomainname", SYS_setdomainname, "x", 1);
+    struct timeval now = {1, 0};
+    TRY("settimeofday", SYS_settimeofday, &now, 0);
+    struct timespec then = {1, 0};
+    TRY("clock_settime", SYS_clock_settime, CLOCK_REALTIME, &then);
+    struct timex adjustment = {.modes = ADJ_TICK, .tick = 10000};
+    TRY("clock_adjtime", SYS_clock_adjtime, CLOCK_REALTIME, &adjustment);
+    TRY("swapon", SYS_swapon, "/dev/null", 0);
+    TRY("acct", SYS_acct, 0);
+    TRY("vhangup", SYS_vhangup);
+    TRY("io_uring_setup-null", SYS_io_uring_setup, 1, 0);
+    TRY("fspick", SYS_fspick, AT_FDCWD, "/", 0);
+    TRY("finit_module", SYS_finit_module, -1, "", 0);
+    TRY("delete_module", SYS_delete_module, "x", 0);
+    TRY("kexec_file", SYS_kexec_file_load, -1, -1, 0, "", 0);
+    TRY("mknod-device", SYS_mknodat, AT_FDCWD, "attempt-device", S_IFCHR | 0600, 0x103);
+    TRY("setuid-root", SYS_setresuid, 0, 0, 0);
+    TRY("realtime", SYS_sched_setscheduler, 0, SCHED_FIFO, &(struct sched_param){.sched_priority = 1});
+    TRY("nice-up", SYS_setpriority, 0, 0, -5);
+#ifdef __x86_64__
+    TRY("iopl", SYS_iopl, 3);
+    TRY("ioperm", SYS_ioperm, 0x80, 1, 1);
+    TRY("modify_ldt", SYS_modify_ldt, 0, buffer, sizeof buffer);
+#endif
+    // The own persona is nobody else's concern: debuggers and sanitizers set it.
+    TRY("personality", SYS_personality, 0xffffffff);
+    // What is shared by name is shared within the cell.
+    int segment = shmget(0x68616e64, 4096, IPC_CREAT | 0600);
+    say("segment", segment);
+    say("segment-gone", shmctl(segment, IPC_RMID, 0));
     say("socket-vsock", socket(AF_VSOCK, SOCK_STREAM, 0));
+    say("socket-bluetooth", socket(AF_BLUETOOTH, SOCK_RAW, 1));
+    say("socket-can", socket(29, SOCK_RAW, 1));
+    say("socket-xdp", socket(44, SOCK_RAW, 0));
+    say("socket-audit", socket(AF_NETLINK, SOCK_RAW, 9));
+    say("socketpair-vsock", socketpair(AF_VSOCK, SOCK_STREAM, 0, (int[2]){0}));
     say("socket-packet", socket(AF_PACKET, SOCK_DGRAM, 0));
     say("socket-alg", socket(AF_ALG, SOCK_SEQPACKET, 0));
     say("socket-uevent", socket(AF_NETLINK, SOCK_RAW, 15));
