@@ -144,7 +144,7 @@ fn sockets_of_the_host_are_absent_or_masked_and_those_of_the_cell_work() {
     let mut place = Place::new();
     let elsewhere = tempfile::tempdir().unwrap();
     let name = format!("@handfast-test-sockets-{}", process::id());
-    let address = SocketAddr::from_abstract_name(name[1..].as_bytes()).unwrap();
+    let address = SocketAddr::from_abstract_name(&name.as_bytes()[1..]).unwrap();
     let outside = elsewhere.path().join("agent.sock");
     let masked = place.path("masked.sock");
     // As the session bus, the agent of ssh, a display, and a server that somebody runs in the workspace.
