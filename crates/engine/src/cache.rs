@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use tool::Data;
 
 /// How long an answer may be given again (CSP/1 source: 60 s for safe reads).
 const FRESH: Duration = Duration::from_mins(1);
@@ -18,7 +18,7 @@ pub(crate) struct Cache(Mutex<Answers>);
 
 #[derive(Default)]
 struct Answers {
-    by_key: HashMap<String, (Instant, Value)>,
+    by_key: HashMap<String, (Instant, Data)>,
     generation: Generation,
 }
 
@@ -27,7 +27,7 @@ struct Answers {
 pub(crate) struct Generation(u64);
 
 impl Cache {
-    pub(crate) fn get(&self, key: &str, now: Instant) -> Option<Value> {
+    pub(crate) fn get(&self, key: &str, now: Instant) -> Option<Data> {
         let answers = self.answers();
         let (_, answer) = answers.by_key.get(key).filter(|(made, _)| now.duration_since(*made) < FRESH)?;
         Some(answer.clone())
@@ -38,8 +38,12 @@ impl Cache {
     }
 
     /// Keeps an answer that was read in this generation.
-    pub(crate) fn put(&self, key: String, answer: &Value, read_in: Generation, now: Instant) {
-        if answer.to_string().len() > LARGEST_ANSWER {
+    pub(crate) fn put(&self, key: String, answer: &Data, read_in: Generation, now: Instant) {
+        let size = match answer {
+            Data::Value(value) => value.to_string().len(),
+            Data::Written(written) => written.as_str().len(),
+        };
+        if size > LARGEST_ANSWER {
             return;
         }
         let mut answers = self.answers();
@@ -63,18 +67,25 @@ impl Cache {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
+
+    fn data(value: impl Into<Value>) -> Data {
+        Data::Value(value.into())
+    }
 
     #[test]
     fn an_answer_is_given_again_until_it_is_stale_or_something_changed() {
         let cache = Cache::default();
         let now = Instant::now();
-        cache.put("a".to_owned(), &Value::from(1), cache.generation(), now);
-        assert_eq!(cache.get("a", now + FRESH / 2), Some(Value::from(1)));
-        assert_eq!(cache.get("a", now + FRESH), None);
-        assert_eq!(cache.get("b", now), None);
+        cache.put("a".to_owned(), &data(1), cache.generation(), now);
+        let kept = cache.get("a", now + FRESH / 2).map(|data| data.into_value().unwrap());
+        assert_eq!(kept, Some(Value::from(1)));
+        assert!(cache.get("a", now + FRESH).is_none());
+        assert!(cache.get("b", now).is_none());
         cache.clear();
-        assert_eq!(cache.get("a", now), None);
+        assert!(cache.get("a", now).is_none());
     }
 
     #[test]
@@ -82,15 +93,15 @@ mod tests {
         let cache = Cache::default();
         let before = cache.generation();
         cache.clear();
-        cache.put("a".to_owned(), &Value::from(1), before, Instant::now());
-        assert_eq!(cache.get("a", Instant::now()), None);
+        cache.put("a".to_owned(), &data(1), before, Instant::now());
+        assert!(cache.get("a", Instant::now()).is_none());
     }
 
     #[test]
     fn a_large_answer_is_not_kept() {
         let cache = Cache::default();
-        let large = Value::from("x".repeat(LARGEST_ANSWER));
+        let large = data("x".repeat(LARGEST_ANSWER));
         cache.put("a".to_owned(), &large, cache.generation(), Instant::now());
-        assert_eq!(cache.get("a", Instant::now()), None);
+        assert!(cache.get("a", Instant::now()).is_none());
     }
 }

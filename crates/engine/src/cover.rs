@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use serde_json::Value;
-use tool::{TextCap, Whole};
+use tool::{Data, TextCap, Whole};
 
 /// What a shortened text was before.
 pub(crate) enum Original {
@@ -19,6 +19,20 @@ pub(crate) struct Shortened {
     pub(crate) field: String,
     /// The whole.
     pub(crate) original: Original,
+}
+
+/// [`bound`] for data of either form. Data that its tool has written stays so where the arguments bound it already.
+pub(crate) fn bound_data(
+    data: Data,
+    cap: TextCap,
+    wholes: Vec<Whole>,
+) -> serde_json::Result<(Data, Vec<Shortened>)> {
+    if matches!((&data, cap), (Data::Written(_), TextCap::ByArguments)) {
+        return Ok((data, bound(&mut Value::Null, cap, wholes)));
+    }
+    let mut data = data.into_value()?;
+    let shortened = bound(&mut data, cap, wholes);
+    Ok((data.into(), shortened))
 }
 
 /// Bounds the text of an answer and hands back what was shortened, the longest first.
@@ -159,6 +173,18 @@ mod tests {
         let before = data.clone();
         assert!(bound(&mut data, TextCap::Default, vec![]).is_empty());
         assert_eq!(data, before);
+    }
+
+    #[test]
+    fn what_was_written_is_bounded_as_its_tree_unless_its_arguments_bound_it() {
+        let data = json!({"text": "x".repeat(30_000)});
+        let written = || Data::Written(tool::Written::of(&data, 0).unwrap());
+        let (kept, shortened) = bound_data(written(), TextCap::ByArguments, vec![]).unwrap();
+        assert!(matches!(&kept, Data::Written(_)) && shortened.is_empty());
+        assert_eq!(kept.into_value().unwrap(), data);
+        let (cut, shortened) = bound_data(written(), TextCap::Default, vec![]).unwrap();
+        assert_eq!(shortened.len(), 1);
+        assert!(total(&mut cut.into_value().unwrap()) <= TextCap::DEFAULT_CHARACTERS);
     }
 
     #[test]

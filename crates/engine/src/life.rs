@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use store::{Durability, Kind};
-use tool::{AnyTool, CallResult, Code, Context, EffectState, Outcome, Prepared, StopReason, ToolError};
+use tool::{AnyTool, CallResult, Code, Context, Data, EffectState, Outcome, Prepared, StopReason, ToolError};
 
 use crate::admit::Admitted;
 use crate::cache::Generation;
@@ -46,7 +46,7 @@ impl Engine {
         call.answered(outcome, self.clock.now())
     }
 
-    async fn layers(self: &Arc<Self>, call: &mut Call) -> Result<Value, ToolError> {
+    async fn layers(self: &Arc<Self>, call: &mut Call) -> Result<Data, ToolError> {
         let tool = self.parse(call)?;
         let prepared = self.plan(call, &tool)?;
         self.decide(call, &tool)?;
@@ -155,7 +155,7 @@ impl Engine {
         self.lanes.admit(tool.spec().lane, prepared.answer_bytes, &call.stop).await
     }
 
-    fn recall(&self, call: &mut Call, tool: &Arc<dyn AnyTool>) -> Option<Value> {
+    fn recall(&self, call: &mut Call, tool: &Arc<dyn AnyTool>) -> Option<Data> {
         if !call.cache || !tool.spec().class.reads_only {
             return None;
         }
@@ -187,7 +187,7 @@ impl Engine {
         call: &mut Call,
         tool: &Arc<dyn AnyTool>,
         prepared: Prepared,
-    ) -> Result<(Arc<Context>, Result<Value, ToolError>), ToolError> {
+    ) -> Result<(Arc<Context>, Result<Data, ToolError>), ToolError> {
         let context = Arc::new(self.context(call, tool.spec().lane)?);
         let running = context.clone();
         let runtime = tokio::runtime::Handle::current();
@@ -229,23 +229,27 @@ impl Engine {
         call: &mut Call,
         tool: &Arc<dyn AnyTool>,
         context: &Arc<Context>,
-        produced: Result<Value, ToolError>,
+        produced: Result<Data, ToolError>,
         admitted: Admitted,
-    ) -> Result<Value, ToolError> {
+    ) -> Result<Data, ToolError> {
         call.held = admitted.into_held();
         let cap = tool.spec().text;
-        let cover = |data: &mut Value| {
-            self.redactor.value(data);
-            cover::bound(data, cap, context.take_wholes())
-        };
         let (result, shortened) = match produced {
-            Ok(mut data) => {
-                let shortened = cover(&mut data);
+            Ok(data) => {
+                let covered = self.redactor.data(data);
+                let bound = covered.and_then(|data| cover::bound_data(data, cap, context.take_wholes()));
+                let (data, shortened) = bound.map_err(|error| {
+                    let effect = if call.intent_recorded { EffectState::Done } else { EffectState::None };
+                    ToolError::internal("the tool's output cannot be read").effect(effect).because(error)
+                })?;
                 (Ok(data), shortened)
             }
             Err(mut error) => {
-                let shortened = error.data.as_mut().map(cover).unwrap_or_default();
-                (Err(error), shortened)
+                let shortened = error.data.as_mut().map(|data| {
+                    self.redactor.value(data);
+                    cover::bound(data, cap, context.take_wholes())
+                });
+                (Err(error), shortened.unwrap_or_default())
             }
         };
         if shortened.is_empty() {
@@ -281,7 +285,7 @@ impl Engine {
         error
     }
 
-    fn remember(&self, call: &Call, tool: &Arc<dyn AnyTool>, answer: &Value, read_in: Generation) {
+    fn remember(&self, call: &Call, tool: &Arc<dyn AnyTool>, answer: &Data, read_in: Generation) {
         if call.cache && tool.spec().class.reads_only && !call.truncated {
             self.cache.put(call.digest(), answer, read_in, Instant::now());
         }
@@ -301,9 +305,10 @@ impl Engine {
             Outcome::Ok(data) => {
                 let effect = if call.intent_recorded { EffectState::Done } else { EffectState::None };
                 let message = format!("the call was made, but its end cannot be recorded: {unrecorded}");
-                Outcome::Err(
-                    ToolError::new(Code::Runtime, message).effect(effect).data(data).because(unrecorded),
-                )
+                let mut error = ToolError::new(Code::Runtime, message).effect(effect).because(unrecorded);
+                // What cannot be read is left out of an answer that is a failure already.
+                error.data = data.into_value().ok();
+                Outcome::Err(error)
             }
             failed @ Outcome::Err(_) => failed,
         }

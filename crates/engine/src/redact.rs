@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use memchr::memmem;
 use serde_json::Value;
-use tool::Progress;
+use tool::{Data, Progress};
 
 /// The secrets of this runtime and what stands in their place.
 #[derive(Default, Clone)]
@@ -14,6 +14,8 @@ pub struct Redactor(Arc<[Secret]>);
 #[derive(Clone)]
 struct Secret {
     value: Vec<u8>,
+    /// As it stands in JSON. Escaping goes character by character, so a text that holds the secret holds this, written.
+    escaped: memmem::Finder<'static>,
     cover: String,
 }
 
@@ -41,7 +43,11 @@ impl Redactor {
         let mut known: Vec<Secret> = secrets
             .into_iter()
             .filter(|(_, value)| value.len() >= SHORTEST_SECRET)
-            .map(|(name, value)| Secret { value: value.into_bytes(), cover: format!("[SECRET:{name}]") })
+            .map(|(name, value)| Secret {
+                escaped: memmem::Finder::new(&escaped(&value)).into_owned(),
+                value: value.into_bytes(),
+                cover: format!("[SECRET:{name}]"),
+            })
             .collect();
         // The longest first: a secret that is a part of another must not break the longer one's match.
         known.sort_by_key(|secret| std::cmp::Reverse(secret.value.len()));
@@ -59,6 +65,21 @@ impl Redactor {
             }
         }
         covered
+    }
+
+    /// [`Redactor::value`] for data of either form. What its tool has written stays so where no secret is in it.
+    ///
+    /// # Errors
+    /// Where what was written cannot be read.
+    pub fn data(&self, data: Data) -> serde_json::Result<Data> {
+        if let Data::Written(written) = &data
+            && !self.0.iter().any(|secret| secret.escaped.find(written.as_str().as_bytes()).is_some())
+        {
+            return Ok(data);
+        }
+        let mut value = data.into_value()?;
+        self.value(&mut value);
+        Ok(value.into())
     }
 
     /// Covers every secret in every string of a value, keys included.
@@ -153,6 +174,12 @@ impl<R: Read> Read for Covered<'_, R> {
     }
 }
 
+/// A text as `serde_json` writes it, without the quotes around it.
+fn escaped(text: &str) -> String {
+    let quoted = Value::from(text).to_string();
+    quoted[1..quoted.len() - 1].to_owned()
+}
+
 impl std::fmt::Debug for Redactor {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_tuple("Redactor").field(&self.0.len()).finish()
@@ -178,6 +205,29 @@ mod tests {
         });
         redactor().value(&mut value);
         assert_eq!(value, serde_json::json!({"a [SECRET:TOKEN]": ["x [SECRET:LONG] y", "abc"]}));
+    }
+
+    #[test]
+    fn a_secret_is_covered_in_what_was_written_however_it_is_escaped() {
+        let secrets =
+            ["sk-1234567890abcdef", "pass \"word\\ \n\t\u{1}\u{7f} \u{e4}\u{1f600}/</", "\\n\\n\\n\\n\\n\\n"];
+        let named = secrets.iter().enumerate().map(|(at, secret)| (format!("S{at}"), (*secret).to_owned()));
+        let redactor = Redactor::new(named);
+        for secret in secrets {
+            let mut value =
+                serde_json::json!({"list": ["plain", format!("\\{secret}\""), {(secret): secret}]});
+            let written = tool::Written::of(&value, 0).unwrap();
+            let covered = redactor.data(Data::Written(written)).unwrap().into_value().unwrap();
+            redactor.value(&mut value);
+            assert_eq!(covered, value);
+            assert!(!covered.to_string().contains(&escaped(secret)), "{covered}");
+        }
+        // Line breaks are written as one of the secrets reads, and are none: the answer stays as it is.
+        let breaks = serde_json::json!(["\n\n\n\n\n\n\n"]);
+        let written = tool::Written::of(&breaks, 0).unwrap();
+        assert_eq!(redactor.data(Data::Written(written)).unwrap().into_value().unwrap(), breaks);
+        let written = tool::Written::of(&["nothing to cover"], 0).unwrap();
+        assert!(matches!(redactor.data(Data::Written(written)).unwrap(), Data::Written(_)));
     }
 
     #[test]

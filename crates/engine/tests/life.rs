@@ -376,7 +376,8 @@ fn a_secret_is_covered_in_the_answer_the_question_the_progress_and_the_audit() {
     let bench = Bench::new([once()]);
     let secret = "sk-1234567890abcdef";
     let result = bench.call("probe_write", json!({"path": secret, "then": format!("say {secret}")}));
-    assert_eq!(result.data().unwrap()["text"], "write 0 say [SECRET:TOKEN]");
+    let shown = serde_json::to_value(&result).unwrap();
+    assert_eq!(shown["data"]["text"], "write 0 say [SECRET:TOKEN]");
     assert_eq!(*bench.reports.0.lock().unwrap(), ["say [SECRET:TOKEN]"]);
     let asked = format!("{:?}", bench.asker.asked.lock().unwrap());
     assert!(asked.contains("[SECRET:TOKEN]") && !asked.contains(secret), "{asked}");

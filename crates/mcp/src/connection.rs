@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 use tokio::sync::Notify;
-use tool::{Code, Held, Retry, Stop, StopReason, ToolError};
+use tool::{Code, Held, Retry, Stop, StopReason, ToolError, Written};
 
 /// Requests that may wait for their answer at a time; the next one is refused at once.
 pub(crate) const MOST_REQUESTS: usize = 4096;
@@ -41,6 +41,18 @@ struct Request {
     cancelled: bool,
     stop: Option<Stop>,
     held: Held,
+    structured: Option<Written>,
+}
+
+/// A request that gets its answer now.
+#[derive(Debug)]
+pub(crate) struct Settled {
+    /// What the client calls it.
+    pub(crate) id: Value,
+    /// What the answer occupies until it was sent.
+    pub(crate) held: Held,
+    /// The answer's structured content, where it does not stand in the answer itself.
+    pub(crate) structured: Option<Written>,
 }
 
 /// Whether a client may give a request up.
@@ -74,8 +86,8 @@ impl Connection {
         state.last += 1;
         state.bytes += bytes;
         let number = state.last;
-        let request =
-            Request { id: id.clone(), bytes, kind, cancelled: false, stop: None, held: Held::default() };
+        let (held, structured) = (Held::default(), None);
+        let request = Request { id: id.clone(), bytes, kind, cancelled: false, stop: None, held, structured };
         state.requests.insert(number, request);
         Ok(number)
     }
@@ -97,10 +109,11 @@ impl Connection {
         }
     }
 
-    /// Keeps what an answer occupies until it was written.
-    pub(crate) fn hold(&self, number: i64, held: Held) {
+    /// Keeps what an answer occupies until it was sent, and what of it does not go through rmcp.
+    pub(crate) fn hold(&self, number: i64, held: Held, structured: Option<Written>) {
         if let Some(request) = self.state().requests.get_mut(&number) {
             request.held = held;
+            request.structured = structured;
         }
     }
 
@@ -119,7 +132,7 @@ impl Connection {
     }
 
     /// Ends a request: whom to answer and what the answer holds, or none where nobody waits for it any more.
-    pub(crate) fn settle(&self, number: i64) -> Option<(Value, Held)> {
+    pub(crate) fn settle(&self, number: i64) -> Option<Settled> {
         let request = {
             let mut state = self.state();
             let request = state.requests.remove(&number)?;
@@ -127,7 +140,8 @@ impl Connection {
             request
         };
         self.settled.notify_waiters();
-        (!request.cancelled).then_some((request.id, request.held))
+        let Request { id, held, structured, cancelled, .. } = request;
+        (!cancelled).then_some(Settled { id, held, structured })
     }
 
     /// Waits until every request is settled.
@@ -186,16 +200,16 @@ mod tests {
         let token = Arc::new(());
         let answered = connection.admit(&json!("a"), 1, Kind::Other).unwrap();
         let cancelled = connection.admit(&json!("b"), 1, Kind::Other).unwrap();
-        connection.hold(answered, held(&token));
-        connection.hold(cancelled, held(&token));
-        connection.hold(99, held(&token));
+        connection.hold(answered, held(&token), None);
+        connection.hold(cancelled, held(&token), None);
+        connection.hold(99, held(&token), None);
         assert_eq!(Arc::strong_count(&token), 3);
         connection.cancel(&json!("b"));
         assert!(connection.settle(cancelled).is_none());
         assert_eq!(Arc::strong_count(&token), 2);
-        let (id, kept) = connection.settle(answered).unwrap();
-        assert_eq!((id, Arc::strong_count(&token)), (json!("a"), 2));
-        drop(kept);
+        let settled = connection.settle(answered).unwrap();
+        assert_eq!((&settled.id, Arc::strong_count(&token)), (&json!("a"), 2));
+        drop(settled);
         assert_eq!(Arc::strong_count(&token), 1);
         assert!(connection.settle(answered).is_none());
     }

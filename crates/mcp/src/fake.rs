@@ -156,7 +156,7 @@ impl Fake {
     }
 
     fn result(&self, call: CallId, outcome: Result<Value, ToolError>) -> CallResult {
-        let outcome = outcome.map_or_else(Outcome::Err, Outcome::Ok);
+        let outcome = outcome.map_or_else(Outcome::Err, |data| Outcome::Ok(data.into()));
         let held = Held(Some(Box::new(self.held.clone())));
         CallResult { outcome, meta: Meta::arrived(call, Timestamp::UNIX_EPOCH), held }
     }

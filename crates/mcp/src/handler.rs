@@ -229,9 +229,9 @@ impl<C: Calls> Handler<C> {
     }
 
     fn answer(&self, number: i64, result: CallResult, shape: Presentation, peer: &Peer) -> CallToolResponse {
-        let (result, held) = present::result(result, shape, peer.structured);
-        self.connection.hold(number, held);
-        result.into()
+        let presented = present::result(result, shape, peer.structured);
+        self.connection.hold(number, presented.held, presented.structured);
+        presented.result.into()
     }
 
     /// What the user said, where the request brings an answer.

@@ -10,12 +10,15 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
-use tool::Held;
+use tool::{Held, Written};
 
 /// Messages that may wait to be written before no more are read.
 ///
 /// A client may well write this many requests before it reads its first answer, so fewer would stop both for ever.
 const MOST_WAITING: usize = 4096;
+
+/// Structured content up to this size is copied, so that its message is written at once.
+const COPIED: usize = 64 * 1024;
 
 /// A buffer that grew beyond this is given back once its message was written.
 const KEPT_BUFFER: usize = 1024 * 1024;
@@ -55,6 +58,8 @@ pub(crate) enum Message {
         id: Value,
         /// The answer.
         result: Box<ServerResult>,
+        /// Its structured content, where that does not stand in it.
+        structured: Option<Written>,
     },
     /// The answer to a request that failed as a request.
     Failure {
@@ -127,11 +132,25 @@ impl Mail {
             buffer.clear();
             let encoded = encode(&outgoing.message, &mut buffer);
             // The text of the message is in the buffer now; holding it twice would double the memory of a large answer.
-            outgoing.message = Message::Raw(Value::Null);
+            let aside = match std::mem::replace(&mut outgoing.message, Message::Raw(Value::Null)) {
+                Message::Answer { structured, .. } => structured,
+                _ => None,
+            };
             let result = tokio::select! {
                 biased;
                 result = async {
                     encoded?;
+                    if let Some(aside) = &aside {
+                        // The answer is still open; its structured content is its last field.
+                        if aside.as_str().len() > COPIED {
+                            writer.write_all(&buffer).await?;
+                            buffer.clear();
+                            writer.write_all(aside.as_str().as_bytes()).await?;
+                        } else {
+                            buffer.extend_from_slice(aside.as_str().as_bytes());
+                        }
+                        buffer.extend_from_slice(b"}}\n");
+                    }
                     writer.write_all(&buffer).await?;
                     writer.flush().await
                 } => result,
@@ -162,6 +181,7 @@ pub(crate) fn is_departure(error: &io::Error) -> bool {
     matches!(error.kind(), BrokenPipe | ConnectionReset | ConnectionAborted | NotConnected)
 }
 
+/// Writes a message down: whole, or up to where the structured content of an [`Answer`](Message::Answer) begins.
 fn encode(message: &Message, buffer: &mut Vec<u8>) -> io::Result<()> {
     #[derive(Serialize)]
     struct Envelope<'a> {
@@ -174,9 +194,17 @@ fn encode(message: &Message, buffer: &mut Vec<u8>) -> io::Result<()> {
     }
     let jsonrpc = "2.0";
     match message {
-        Message::Answer { id, result } => {
+        Message::Answer { id, result, structured } => {
             buffer.reserve(size_of_text(result));
-            serde_json::to_writer(&mut *buffer, &Envelope { jsonrpc, id, result: Some(result), error: None })
+            let envelope = Envelope { jsonrpc, id, result: Some(result), error: None };
+            serde_json::to_writer(&mut *buffer, &envelope)?;
+            if structured.is_some() {
+                // The result is the envelope's last field, and has fields itself: its content at least.
+                buffer.truncate(buffer.len() - b"}}".len());
+                buffer.extend_from_slice(br#","structuredContent":"#);
+                return Ok(());
+            }
+            Ok(())
         }
         Message::Failure { id, error } => {
             serde_json::to_writer(&mut *buffer, &Envelope { jsonrpc, id, result: None, error: Some(error) })
@@ -251,6 +279,33 @@ mod tests {
         assert!(stuck.await.is_err());
         delivery.await.unwrap().unwrap();
         outbox.failed().await;
+    }
+
+    #[tokio::test]
+    async fn structured_content_beside_an_answer_becomes_its_last_field() {
+        for size in [1, COPIED, 4 * COPIED] {
+            let (outbox, mail) = outbox();
+            let (mut client, server) = tokio::io::duplex(1000);
+            let delivery = tokio::spawn(mail.deliver(server));
+            let data = json!({"text": "ä\n".repeat(size)});
+            let text = rmcp::model::ContentBlock::text("short");
+            let result = ServerResult::CallToolResult(rmcp::model::CallToolResult::success(vec![text]));
+            let structured = Some(Written::of(&data, 0).unwrap());
+            outbox.post(Message::Answer { id: json!(7), result: Box::new(result), structured });
+            outbox.post(Message::Raw(json!("next")));
+            drop(outbox);
+            let mut read = String::new();
+            client.read_to_string(&mut read).await.unwrap();
+            delivery.await.unwrap().unwrap();
+            let lines: Vec<&str> = read.lines().collect();
+            assert_eq!((lines.len(), lines[1]), (2, "\"next\""));
+            let message: Value = serde_json::from_str(lines[0]).unwrap();
+            assert!(message["result"]["structuredContent"] == data, "{:.200}", lines[0]);
+            assert_eq!(
+                (&message["id"], &message["result"]["content"][0]["text"]),
+                (&json!(7), &json!("short"))
+            );
+        }
     }
 
     #[tokio::test]

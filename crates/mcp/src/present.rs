@@ -2,23 +2,41 @@
 
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject};
 use serde_json::Value;
-use tool::{CallResult, Held, Meta, Outcome, Presentation, ToolError};
+use tool::{CallResult, Data, Held, Meta, Outcome, Presentation, ToolError, Written};
 
 /// Characters of a record's JSON that stand as text, for the many hosts that show a model nothing else. Every text that the engine
 /// has bounded (25,000 characters) fits with its escapes; a longer record is not sent twice, but cut here.
 const RECORD_AS_TEXT: usize = 60_000;
 
-/// The result that the client gets, and what it occupies until it was written.
+/// Where the rest of a record is whose text was cut.
+const BESIDE_STRUCTURE: &str = "the whole is in the structured content; ask for less to see all of it here";
+
+/// The result that the client gets.
+pub(crate) struct Presented {
+    pub(crate) result: CallToolResult,
+    /// The result's structured content, where the tool has written it: rmcp has no place for text that is JSON already.
+    pub(crate) structured: Option<Written>,
+    /// What it occupies until it was sent.
+    pub(crate) held: Held,
+}
+
+/// The result as the client gets it.
 ///
 /// `structured` says whether the client knows structured content, as those from the revision of 2025-06-18 on do.
-pub(crate) fn result(result: CallResult, shape: Presentation, structured: bool) -> (CallToolResult, Held) {
+pub(crate) fn result(result: CallResult, shape: Presentation, structured: bool) -> Presented {
     let CallResult { outcome, meta, held } = result;
+    let mut aside = None;
     let mut shown = match outcome {
-        Outcome::Ok(data) => success(data, shape, structured),
+        Outcome::Ok(Data::Value(data)) => success(data, shape, structured),
+        Outcome::Ok(Data::Written(data)) => {
+            let (text, rest) = written(data, structured);
+            aside = rest;
+            CallToolResult::success(vec![ContentBlock::text(text)])
+        }
         Outcome::Err(error) => refusal(&error),
     };
     shown.meta.get_or_insert_default().insert("handfast/meta".to_owned(), meta_value(&meta));
-    (shown, held)
+    Presented { result: shown, structured: aside, held }
 }
 
 /// The result for a call that failed.
@@ -58,14 +76,28 @@ fn success(data: Value, shape: Presentation, structured: bool) -> CallToolResult
             CallToolResult::success(content)
         }
         (Presentation::Record, data) if structured => {
-            let text =
-                as_text(&data, "the whole is in the structured content; ask for less to see all of it here");
+            let text = as_text(&data, BESIDE_STRUCTURE);
             let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
             result.structured_content = Some(data);
             result
         }
         (_, data) => CallToolResult::success(vec![ContentBlock::text(data.to_string())]),
     }
+}
+
+/// A record that its tool has written, as text, and its structured content where the client knows it.
+fn written(data: Written, structured: bool) -> (String, Option<Written>) {
+    if !structured {
+        return (data.as_str().to_owned(), None);
+    }
+    let text = data.as_str();
+    // A character takes at least one byte, so only what is longer in bytes is counted.
+    let end = if text.len() > RECORD_AS_TEXT { text.char_indices().nth(RECORD_AS_TEXT) } else { None };
+    let text = match end {
+        Some((end, _)) => cut(text[..end].to_owned(), BESIDE_STRUCTURE),
+        None => text.to_owned(),
+    };
+    (text, Some(data))
 }
 
 fn meta_value(meta: &Meta) -> Value {
@@ -97,10 +129,16 @@ fn as_text(value: &Value, rest: &str) -> String {
     let end = text.char_indices().nth(RECORD_AS_TEXT).map(|(end, _)| end);
     if let Some(end) = end.or_else(|| (!whole).then_some(text.len())) {
         text.truncate(end);
-        text.push_str("... (cut here; ");
-        text.push_str(rest);
-        text.push(')');
+        return cut(text, rest);
     }
+    text
+}
+
+/// The beginning of a text with a word on where the rest is.
+fn cut(mut text: String, rest: &str) -> String {
+    text.push_str("... (cut here; ");
+    text.push_str(rest);
+    text.push(')');
     text
 }
 
@@ -146,6 +184,20 @@ mod tests {
         assert!(text.starts_with(r#"{"entries":["ä"#), "{text:.40}");
         assert!(text.ends_with("ask for less to see all of it here)"), "{}", &text[text.len() - 80..]);
         assert!(text.chars().count() < RECORD_AS_TEXT + 100);
+    }
+
+    #[test]
+    fn what_was_written_is_shown_as_its_tree_would_be() {
+        let long = json!({"entries": vec!["ä\"\n".repeat(20); 10_000]});
+        for data in [json!({"path": "a"}), long, json!(["x".repeat(RECORD_AS_TEXT - 4)])] {
+            for structured in [true, false] {
+                let expected = shown(data.clone(), Presentation::Record, structured);
+                let (text, aside) = written(Written::of(&data, 0).unwrap(), structured);
+                assert!(expected["content"][0]["text"] == text, "the texts differ");
+                let aside = aside.map(|aside| aside.parse().unwrap());
+                assert!(expected.get("structuredContent") == aside.as_ref(), "the structures differ");
+            }
+        }
     }
 
     #[test]

@@ -14,7 +14,7 @@ use tokio::io::AsyncRead;
 use tokio::time::Instant;
 use tool::{Held, ToolError};
 
-use crate::connection::{Connection, Kind};
+use crate::connection::{Connection, Kind, Settled};
 use crate::decode::{Incoming, Unusable, decode, is_modern, unusable_call};
 use crate::lines::{Line, Lines};
 use crate::outbox::{Message, Outbox, is_departure};
@@ -152,12 +152,15 @@ impl<R: AsyncRead + Unpin + Send> Transport<RoleServer> for LineTransport<R> {
 fn outgoing(connection: &Connection, item: ServerJsonRpcMessage) -> Option<(Message, Held)> {
     match item {
         JsonRpcMessage::Response(response) => {
-            let (id, held) = settle(connection, &response.id)?;
-            Some((Message::Answer { id, result: Box::new(response.result) }, held))
+            let Settled { id, held, structured } = settle(connection, &response.id)?;
+            Some((Message::Answer { id, result: Box::new(response.result), structured }, held))
         }
         JsonRpcMessage::Error(failure) => {
             let (id, held) = match &failure.id {
-                Some(id) => settle(connection, id)?,
+                Some(id) => {
+                    let settled = settle(connection, id)?;
+                    (settled.id, settled.held)
+                }
                 None => (Value::Null, Held::default()),
             };
             Some((Message::Failure { id, error: failure.error }, held))
@@ -166,7 +169,7 @@ fn outgoing(connection: &Connection, item: ServerJsonRpcMessage) -> Option<(Mess
     }
 }
 
-fn settle(connection: &Connection, id: &RequestId) -> Option<(Value, Held)> {
+fn settle(connection: &Connection, id: &RequestId) -> Option<Settled> {
     match id {
         RequestId::Number(number) => connection.settle(*number),
         RequestId::String(_) => None,
@@ -276,6 +279,6 @@ impl Desk<'_> {
         if !self.connection.modern() {
             result.strip_result_type_for_legacy_peer();
         }
-        self.outbox.post(Message::Answer { id, result: Box::new(result) });
+        self.outbox.post(Message::Answer { id, result: Box::new(result), structured: None });
     }
 }

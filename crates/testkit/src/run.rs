@@ -21,7 +21,8 @@ pub fn run_tool(tool: &dyn AnyTool, workspace: &Workspace, arguments: Value) -> 
 /// # Errors
 /// What the tool says, while planning or running.
 pub fn run_in(tool: &dyn AnyTool, context: &Context, arguments: Value) -> Result<Value, ToolError> {
-    block_on(tool.prepare(arguments, &context.place)?.run(context))
+    let data = block_on(tool.prepare(arguments, &context.place)?.run(context))?;
+    data.into_value().map_err(|error| ToolError::internal("the tool's output cannot be read").because(error))
 }
 
 /// Runs a future to its end on this thread. Tools know no async runtime, so none is needed.

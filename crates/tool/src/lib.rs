@@ -7,6 +7,7 @@
 //! It never asks for permission, audits, times itself out, redacts or truncates: the layers of the engine do that around it.
 
 mod context;
+mod data;
 mod effect;
 mod error;
 mod id;
@@ -20,6 +21,7 @@ mod tool;
 mod visible;
 
 pub use context::{Catalogue, CatalogueEntry, Clock, Context, Outputs, Progress, Services, Whole};
+pub use data::{Data, Written};
 pub use effect::{Access, CommandLine, Effect, path_text};
 pub use error::{Code, EffectState, Retry, ToolError};
 pub use id::{CallId, SessionId};

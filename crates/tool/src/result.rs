@@ -2,7 +2,7 @@ use jiff::Timestamp;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::Value;
 
-use crate::{CallId, ToolError};
+use crate::{CallId, Data, ToolError};
 
 /// What comes back from a call, the same through every door (design section 4).
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl std::fmt::Debug for Held {
 #[derive(Debug)]
 pub enum Outcome {
     /// The tool worked.
-    Ok(Value),
+    Ok(Data),
     /// It did not; the error may carry data.
     Err(ToolError),
 }
@@ -154,14 +154,6 @@ impl CallResult {
             Outcome::Err(error) => Some(error),
         }
     }
-
-    /// The data: the tool's output, or what a failed call could still give.
-    pub fn data(&self) -> Option<&Value> {
-        match &self.outcome {
-            Outcome::Ok(data) => Some(data),
-            Outcome::Err(error) => error.data.as_ref(),
-        }
-    }
 }
 
 impl Serialize for CallResult {
@@ -171,8 +163,11 @@ impl Serialize for CallResult {
         if let Some(error) = self.error() {
             map.serialize_entry("error", &WireError(error))?;
         }
-        if let Some(data) = self.data() {
-            map.serialize_entry("data", data)?;
+        // The tool's output, or what a failed call could still give.
+        match &self.outcome {
+            Outcome::Ok(data) => map.serialize_entry("data", data)?,
+            Outcome::Err(ToolError { data: Some(data), .. }) => map.serialize_entry("data", data)?,
+            Outcome::Err(_) => {}
         }
         map.serialize_entry("meta", &self.meta)?;
         map.end()

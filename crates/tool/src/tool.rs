@@ -8,7 +8,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{Context, Effect, Level, Place, Spec, ToolError, schema_of_input, schema_of_output};
+use crate::{
+    Context, Data, Effect, Level, Place, Presentation, Spec, TextCap, ToolError, Written, schema_of_input,
+    schema_of_output,
+};
 
 /// One tool: what it is, what a call of it would do, and doing it.
 ///
@@ -85,11 +88,11 @@ pub struct Prepared {
     run: RunOnce,
 }
 
-type RunOnce = Box<dyn for<'a> FnOnce(&'a Context) -> BoxFuture<'a, Result<Value, ToolError>> + Send + Sync>;
+type RunOnce = Box<dyn for<'a> FnOnce(&'a Context) -> BoxFuture<'a, Result<Data, ToolError>> + Send + Sync>;
 
 impl Prepared {
     /// Does it.
-    pub fn run(self, context: &Context) -> BoxFuture<'_, Result<Value, ToolError>> {
+    pub fn run(self, context: &Context) -> BoxFuture<'_, Result<Data, ToolError>> {
         (self.run)(context)
     }
 }
@@ -156,11 +159,28 @@ impl<T: Tool> AnyTool for Erased<T> {
         let run: RunOnce = Box::new(move |context| {
             Box::pin(async move {
                 let output = tool.run(context, args).await?;
-                serde_json::to_value(output)
+                data(&T::SPEC, &output, answer_bytes)
                     .map_err(|error| ToolError::internal("the tool's output is no JSON").because(error))
             })
         });
         Ok(Prepared { plan, timeout, answer_bytes, run })
+    }
+}
+
+/// Bytes that are set aside for a written answer, at most. Until they are written, they are addresses and no memory.
+const MOST_SET_ASIDE: usize = 4 * 1024 * 1024;
+
+/// The output as data: a tree where a layer or a door takes it apart, and else written at once.
+fn data(spec: &Spec, output: &impl Serialize, answer_bytes: u64) -> serde_json::Result<Data> {
+    match (spec.presentation, spec.text) {
+        (Presentation::Record, TextCap::ByArguments) => {
+            let expected =
+                usize::try_from(answer_bytes).map_or(MOST_SET_ASIDE, |most| most.min(MOST_SET_ASIDE));
+            Written::of(output, expected).map(Data::Written)
+        }
+        (Presentation::Text { .. }, _) | (_, TextCap::Default) => {
+            serde_json::to_value(output).map(Data::Value)
+        }
     }
 }
 
