@@ -1,4 +1,4 @@
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::{Code, ToolError};
 
@@ -16,24 +16,26 @@ pub enum StopReason {
 /// The engine requests, the tool notices: in a loop with [`Stop::check`], or by a callback that kills what it waits for.
 /// A stop is requested once; a later request changes nothing.
 #[derive(Clone, Default)]
-pub struct Stop(Arc<Mutex<State>>);
+pub struct Stop(Arc<Shared>);
+
+type Callback = Box<dyn FnOnce(StopReason) + Send>;
 
 #[derive(Default)]
-struct State {
-    reason: Option<StopReason>,
-    callbacks: Vec<Box<dyn FnOnce(StopReason) + Send>>,
+struct Shared {
+    /// Set under the lock of the callbacks and read without it: loops ask at every step.
+    reason: OnceLock<StopReason>,
+    callbacks: Mutex<Vec<Callback>>,
 }
 
 impl Stop {
     /// Asks the call to end. Returns at once; callbacks run on this thread.
     pub fn request(&self, reason: StopReason) {
         let callbacks = {
-            let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            if state.reason.is_some() {
+            let mut callbacks = self.0.callbacks.lock().unwrap_or_else(PoisonError::into_inner);
+            if self.0.reason.set(reason).is_err() {
                 return;
             }
-            state.reason = Some(reason);
-            std::mem::take(&mut state.callbacks)
+            std::mem::take(&mut *callbacks)
         };
         for callback in callbacks {
             callback(reason);
@@ -42,15 +44,15 @@ impl Stop {
 
     /// Why the call must end, if it must.
     pub fn requested(&self) -> Option<StopReason> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).reason
+        self.0.reason.get().copied()
     }
 
     /// Runs `callback` when a stop is requested, at once if it was already. Callbacks must not block.
     pub fn on_request(&self, callback: impl FnOnce(StopReason) + Send + 'static) {
         let reason = {
-            let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            let Some(reason) = state.reason else {
-                state.callbacks.push(Box::new(callback));
+            let mut callbacks = self.0.callbacks.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(reason) = self.requested() else {
+                callbacks.push(Box::new(callback));
                 return;
             };
             reason
