@@ -1,8 +1,10 @@
 use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use globset::{Candidate, Glob, GlobBuilder, GlobSet, GlobSetBuilder};
 
+use super::ends::Ends;
 use super::overlap::{GlobPath, may_overlap};
 use super::pattern::{Anchor, Pattern};
 use crate::{PolicyError, Rule};
@@ -26,6 +28,7 @@ pub(crate) struct PathList {
 #[derive(Debug, Clone)]
 struct Entry {
     rule: Rule,
+    ends: Ends,
     pattern: Pattern,
 }
 
@@ -99,7 +102,7 @@ impl PathList {
             if pattern.is_literal() && !pattern.negated {
                 literal.extend(prefix.map(|path| (path, index)));
             }
-            entries.push(Entry { rule, pattern });
+            entries.push(Entry { rule, ends: Ends::of(&pattern), pattern });
         }
         literal.sort();
         let build = |group: GroupBuilder| {
@@ -156,7 +159,10 @@ impl PathList {
     /// [`PathList::holds`] for a name in a folder, in a list that is about names.
     pub(crate) fn holds_name(&self, last_above: Option<usize>, name: &OsStr) -> Option<&Rule> {
         let mut last = last_above;
-        self.inside.match_one(Path::new(name), Kind::Unknown, &self.entries, &mut Vec::new(), &mut last);
+        let bytes = name.as_bytes();
+        if self.entries.iter().any(|entry| entry.ends.may_match(bytes)) {
+            self.inside.match_one(Path::new(name), Kind::Unknown, &self.entries, &mut Vec::new(), &mut last);
+        }
         let entry = self.entries.get(last?)?;
         (!entry.pattern.negated).then_some(&entry.rule)
     }

@@ -2,6 +2,7 @@
 //!
 //! Paths are compared by their spelling. Nothing is looked up: whoever asks says where a path really leads.
 
+mod ends;
 mod list;
 mod overlap;
 mod pattern;
