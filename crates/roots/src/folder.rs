@@ -1,32 +1,19 @@
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, Dir, OFlags, statat};
+use rustix::fs::{AtFlags, OFlags, statat};
 
 use crate::beneath::{Links, open_beneath, reopen};
 use crate::root::Found;
-use crate::{
-    EntryKind, Guard, LastLink, Metadata, OpenedFile, ReadableNames, Result, Roots, RootsError,
-    is_temporary_name,
-};
+use crate::{EntryKind, Guard, LastLink, Metadata, OpenedFile, ReadableNames, Result, Roots, RootsError};
 
 /// An open folder. What lies directly in it is reached without resolving a path again.
 pub struct Folder {
     pub(crate) descriptor: OwnedFd,
     pub(crate) real: PathBuf,
     guard: Arc<dyn Guard>,
-}
-
-/// A name in a folder.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Entry {
-    /// The name, any bytes but `/` and NUL.
-    pub name: OsString,
-    /// What it stood for when the folder was read.
-    pub kind: EntryKind,
 }
 
 impl Roots {
@@ -68,68 +55,6 @@ impl Folder {
     /// [`Folder::may_read`] for many names.
     pub(crate) fn readable_names(&self) -> ReadableNames<'_> {
         self.guard.readable_names(&self.real)
-    }
-
-    /// All entries in the order of the file system, without those that are being written.
-    /// The guard is not asked: [`Folder::may_read`] does.
-    ///
-    /// # Errors
-    /// Where the folder cannot be read; each entry can fail, too.
-    pub fn entries(&self) -> Result<impl Iterator<Item = Result<Entry>> + '_> {
-        let all = self.all_entries()?;
-        Ok(all.filter(|entry| !matches!(entry, Ok(entry) if is_temporary_name(&entry.name))))
-    }
-
-    /// All entries, also those that are being written or were left by a killed writer.
-    pub(crate) fn all_entries(&self) -> Result<impl Iterator<Item = Result<Entry>> + '_> {
-        let mut folder =
-            Dir::read_from(&self.descriptor).map_err(RootsError::while_doing("list", &self.real))?;
-        Ok(std::iter::from_fn(move || {
-            loop {
-                let entry = match folder.read()? {
-                    Ok(entry) => entry,
-                    Err(errno) => return Some(Err(RootsError::system("list", &self.real, errno))),
-                };
-                let name = OsStr::from_bytes(entry.file_name().to_bytes());
-                if name == "." || name == ".." {
-                    continue;
-                }
-                let name = name.to_owned();
-                let kind = match EntryKind::of(entry.file_type()) {
-                    // Some file systems do not say it in the listing; what vanished meanwhile stays unknown.
-                    EntryKind::Unknown => self.metadata(&name).map_or(EntryKind::Unknown, |found| found.kind),
-                    kind => kind,
-                };
-                return Some(Ok(Entry { name, kind }));
-            }
-        }))
-    }
-
-    /// The `at_most` first entries by the bytes of their names, of those that come after `after`, and whether there are more.
-    ///
-    /// Holds no more than twice that many in memory, however many there are.
-    ///
-    /// # Errors
-    /// As [`Folder::entries`].
-    pub fn first_entries(&self, after: Option<&OsStr>, at_most: usize) -> Result<(Vec<Entry>, bool)> {
-        let mut kept = Vec::new();
-        let mut more = false;
-        for entry in self.entries()? {
-            let entry = entry?;
-            if after.is_some_and(|after| entry.name.as_os_str() <= after) {
-                continue;
-            }
-            kept.push(entry);
-            if kept.len() >= at_most.saturating_mul(2) {
-                kept.select_nth_unstable(at_most);
-                kept.truncate(at_most);
-                more = true;
-            }
-        }
-        kept.sort_unstable();
-        more |= kept.len() > at_most;
-        kept.truncate(at_most);
-        Ok((kept, more))
     }
 
     /// What is called `name`, without following it.

@@ -88,31 +88,31 @@ impl Roots {
 fn empty(judge: &Judge<'_>, folder: &Folder, gone: &mut u64) -> Result<()> {
     for _ in 0..ROUNDS {
         let before = *gone;
-        for entry in folder.all_entries()? {
-            let entry = entry?;
+        folder.for_each(|entry| {
             if (judge.stop)() {
                 return Err(RootsError::Stopped);
             }
-            let real = folder.real.join(&entry.name);
+            let real = folder.real.join(entry.name);
             (judge.allows)(&real)?;
             let flags = if entry.kind == EntryKind::Folder {
-                let child = judge.roots.child_folder(folder.descriptor.as_fd(), &folder.real, &entry.name);
+                let child = judge.roots.child_folder(folder.descriptor.as_fd(), &folder.real, entry.name);
                 match child.and_then(|child| empty(judge, &child, gone)) {
                     // Something else removed it since its name was read.
-                    Err(RootsError::NotFound { .. }) => continue,
+                    Err(RootsError::NotFound { .. }) => return Ok(()),
                     emptied => emptied?,
                 }
                 AtFlags::REMOVEDIR
             } else {
                 AtFlags::empty()
             };
-            match unlinkat(&folder.descriptor, &entry.name, flags) {
+            match unlinkat(&folder.descriptor, entry.name, flags) {
                 Ok(()) => *gone += 1,
                 Err(Errno::NOENT) => {}
                 Err(Errno::NOTEMPTY | Errno::EXIST) => return Err(RootsError::Changed { path: real }),
                 Err(errno) => return Err(RootsError::system("remove", &real, errno)),
             }
-        }
+            Ok(())
+        })?;
         if *gone == before {
             return Ok(());
         }

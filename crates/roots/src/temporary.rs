@@ -1,6 +1,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 
 use rustix::fs::{
     AtFlags, CWD, FlockOperation, Mode, OFlags, RenameFlags, ResolveFlags, flock, fstat, linkat, openat,
@@ -35,8 +36,9 @@ const SLOTS: u32 = 4096;
 ///
 /// Listings leave such names out.
 pub fn is_temporary_name(name: &OsStr) -> bool {
-    let middle = name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX));
-    middle.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+    let middle = name.as_bytes().strip_prefix(PREFIX.as_bytes());
+    let middle = middle.and_then(|name| name.strip_suffix(SUFFIX.as_bytes()));
+    middle.is_some_and(|number| !number.is_empty() && number.iter().all(u8::is_ascii_digit))
 }
 
 impl Temporary {

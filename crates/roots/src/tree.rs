@@ -25,23 +25,22 @@ impl Judge<'_> {
         if depth >= DEEPEST {
             return Err(RootsError::TooDeep { path: folder.real.clone(), limit: DEEPEST });
         }
-        for entry in folder.all_entries()? {
-            let entry = entry?;
+        folder.for_each(|entry| {
             if (self.stop)() {
                 return Err(RootsError::Stopped);
             }
-            let real = folder.real.join(&entry.name);
+            let real = folder.real.join(entry.name);
             (self.allows)(&real)?;
             if entry.kind == EntryKind::Folder {
-                let child = self.roots.child_folder(folder.descriptor.as_fd(), &folder.real, &entry.name);
+                let child = self.roots.child_folder(folder.descriptor.as_fd(), &folder.real, entry.name);
                 match child.and_then(|child| self.tree(&child, depth + 1)) {
                     // It vanished since its name was read.
                     Err(RootsError::NotFound { .. }) => {}
                     judged => judged?,
                 }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 }
 

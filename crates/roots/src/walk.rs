@@ -1,5 +1,6 @@
 use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::{Entry, EntryKind, Folder, ReadableNames, Result, RootsError};
@@ -35,13 +36,13 @@ pub trait Visit {
     fn leave(&mut self) {}
 
     /// Whether an entry is of any interest. If not, the guard is not asked about it, and a folder is not gone into.
-    fn wants(&mut self, entry: &Entry, relative: &Path) -> bool;
+    fn wants(&mut self, entry: Entry<'_>, relative: &Path) -> bool;
 
     /// An entry that is wanted and that the guard lets be seen, in the open folder that holds it.
     ///
     /// # Errors
     /// Ends the walk.
-    fn visit(&mut self, folder: &Folder, entry: &Entry, relative: &Path) -> Result<Step>;
+    fn visit(&mut self, folder: &Folder, entry: Entry<'_>, relative: &Path) -> Result<Step>;
 }
 
 /// Whether a walk goes on.
@@ -110,12 +111,16 @@ impl Walker<'_> {
                 Err(RootsError::NotFound { .. }) if self.depth > 0 => break,
                 listed => listed?,
             };
-            for entry in &entries {
-                if relative.as_os_str().is_empty() {
-                    self.entry(folder, entry, Path::new(&entry.name), &readable)?;
-                } else {
-                    self.entry(folder, entry, &relative.join(&entry.name), &readable)?;
-                }
+            // One piece of memory for all paths of this folder: a name is put behind `around`, and taken off again.
+            let mut path = relative.as_os_str().as_bytes().to_vec();
+            if !path.is_empty() {
+                path.push(b'/');
+            }
+            let around = path.len();
+            for entry in entries.iter() {
+                path.truncate(around);
+                path.extend_from_slice(entry.name.as_bytes());
+                self.entry(folder, entry, Path::new(OsStr::from_bytes(&path)), &readable)?;
                 if self.walked.ended {
                     break;
                 }
@@ -123,7 +128,7 @@ impl Walker<'_> {
             if !more {
                 break;
             }
-            last = entries.into_iter().next_back().map(|entry| entry.name);
+            last = entries.iter().next_back().map(|entry| entry.name.to_owned());
         }
         self.visitor.leave();
         Ok(())
@@ -132,10 +137,10 @@ impl Walker<'_> {
     /// The entry in which, or behind which, an earlier walk ended.
     fn resume(&mut self, folder: &Folder, relative: &Path, begun: &OsStr, after: &Path) -> Result<()> {
         let Ok(metadata) = folder.metadata(begun) else { return Ok(()) };
-        let entry = Entry { name: begun.to_owned(), kind: metadata.kind };
+        let entry = Entry { name: begun, kind: metadata.kind };
         let path = relative.join(begun);
-        if self.visitor.wants(&entry, &path) && folder.may_read(begun) {
-            self.below(folder, &entry, &path, after.strip_prefix(begun).unwrap_or(Path::new("")))?;
+        if self.visitor.wants(entry, &path) && folder.may_read(begun) {
+            self.below(folder, entry, &path, after.strip_prefix(begun).unwrap_or(Path::new("")))?;
         }
         Ok(())
     }
@@ -143,14 +148,14 @@ impl Walker<'_> {
     fn entry(
         &mut self,
         folder: &Folder,
-        entry: &Entry,
+        entry: Entry<'_>,
         path: &Path,
         readable: &ReadableNames<'_>,
     ) -> Result<()> {
         if !self.visitor.wants(entry, path) {
             return Ok(());
         }
-        if !readable(&entry.name) {
+        if !readable(entry.name) {
             self.walked.refused += 1;
             return Ok(());
         }
@@ -161,7 +166,7 @@ impl Walker<'_> {
         self.below(folder, entry, path, Path::new(""))
     }
 
-    fn below(&mut self, folder: &Folder, entry: &Entry, path: &Path, after: &Path) -> Result<()> {
+    fn below(&mut self, folder: &Folder, entry: Entry<'_>, path: &Path, after: &Path) -> Result<()> {
         if !self.recursive || entry.kind != EntryKind::Folder {
             return Ok(());
         }
@@ -169,7 +174,7 @@ impl Walker<'_> {
             self.walked.too_deep += 1;
             return Ok(());
         }
-        let child = match folder.open_folder(&entry.name) {
+        let child = match folder.open_folder(entry.name) {
             Ok(child) => child,
             // It vanished, or became something else, since its name was read.
             Err(

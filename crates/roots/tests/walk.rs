@@ -17,11 +17,11 @@ struct Collect {
 }
 
 impl Visit for Collect {
-    fn wants(&mut self, entry: &Entry, _relative: &Path) -> bool {
+    fn wants(&mut self, entry: Entry<'_>, _relative: &Path) -> bool {
         entry.name != "unwanted"
     }
 
-    fn visit(&mut self, _folder: &Folder, _entry: &Entry, relative: &Path) -> Result<Step> {
+    fn visit(&mut self, _folder: &Folder, _entry: Entry<'_>, relative: &Path) -> Result<Step> {
         self.paths.push(relative.to_owned());
         Ok(if self.paths.len() >= self.limit { Step::End } else { Step::Next })
     }
@@ -111,11 +111,11 @@ fn a_folder_that_goes_while_it_is_walked_into_is_no_failure() {
             Ok(())
         }
 
-        fn wants(&mut self, entry: &Entry, relative: &Path) -> bool {
+        fn wants(&mut self, entry: Entry<'_>, relative: &Path) -> bool {
             self.0.wants(entry, relative)
         }
 
-        fn visit(&mut self, folder: &Folder, entry: &Entry, relative: &Path) -> Result<Step> {
+        fn visit(&mut self, folder: &Folder, entry: Entry<'_>, relative: &Path) -> Result<Step> {
             self.0.visit(folder, entry, relative)
         }
     }

@@ -1,7 +1,7 @@
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-use jiff::Timestamp;
-use roots::{Entry, EntryKind, Folder, Metadata, Roots, RootsError, Step, Visit, Walk};
+use roots::{Entry, Folder, Roots, RootsError, Step, Visit, Walk};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::{
@@ -10,6 +10,7 @@ use tool::{
 };
 
 use crate::failure::failure;
+use crate::rows::{Listed, Names, Rows};
 use crate::selection::{Cursor, NameGlob, is_hidden};
 
 /// Lists what is in a folder.
@@ -44,10 +45,12 @@ pub(crate) struct Args {
 pub(crate) struct Output {
     /// In order.
     #[serde(skip_serializing_if = "Option::is_none")]
-    entries: Option<Vec<Listed>>,
+    #[schemars(with = "Option<Vec<Listed<'_>>>")]
+    entries: Option<Rows>,
     /// Paths below `path`: a/ is a folder, b@ a link.
     #[serde(skip_serializing_if = "Option::is_none")]
-    names: Option<Vec<String>>,
+    #[schemars(with = "Option<Vec<String>>")]
+    names: Option<Names>,
     /// There are more.
     truncated: bool,
     /// Next page.
@@ -58,32 +61,6 @@ pub(crate) struct Output {
     /// What is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<String>,
-}
-
-#[derive(Serialize, JsonSchema)]
-struct Listed {
-    /// Name.
-    name: String,
-    /// For other tools.
-    path: String,
-    /// Kind.
-    r#type: Kind,
-    /// Size.
-    size_bytes: u64,
-    /// Last change, RFC 3339.
-    modified_at: String,
-    /// Not UTF-8: no tool takes it.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    lossy: bool,
-}
-
-#[derive(Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-enum Kind {
-    File,
-    Directory,
-    Symlink,
-    Other,
 }
 
 const DEFAULT_LIMIT: usize = 1_000;
@@ -150,14 +127,18 @@ impl Tool for FileList {
             glob: NameGlob::parse("pattern", args.pattern.as_deref())?,
             include_hidden: args.include_hidden,
             limit: args.limit,
-            entries: args.details.then(Vec::new),
-            names: (!args.details).then(Vec::new),
+            entries: args.details.then(Rows::default),
+            looks_up_later: !args.recursive,
+            names: (!args.details).then(Names::default),
             listed: 0,
             last: None,
         };
         let after = args.cursor.as_deref().map(Cursor::decode).transpose()?.map(|cursor| cursor.path);
         let walk = Walk { recursive: args.recursive, after };
         let walked = walk.over(&folder, &mut listing).map_err(outward)?;
+        if let Some(rows) = &mut listing.entries {
+            rows.look_up(&folder, &context.stop).map_err(outward)?;
+        }
         let note = |count: u64, what: &str| (count > 0).then(|| format!("{count} {what}"));
         let notes = [
             note(walked.unreadable, "folders cannot be read"),
@@ -183,48 +164,45 @@ struct Listing<'a> {
     glob: Option<NameGlob>,
     include_hidden: bool,
     limit: usize,
-    entries: Option<Vec<Listed>>,
-    names: Option<Vec<String>>,
+    entries: Option<Rows>,
+    /// Whether the entries are looked up together, after the walk: where all lie in one folder.
+    looks_up_later: bool,
+    names: Option<Names>,
     listed: usize,
     last: Option<PathBuf>,
 }
 
 impl Listing<'_> {
     /// Adds an entry to the answer, unless it vanished since its name was read.
-    fn add(&mut self, folder: &Folder, entry: &Entry, relative: &Path) -> roots::Result<bool> {
+    fn add(&mut self, folder: &Folder, entry: Entry<'_>, relative: &Path) -> roots::Result<bool> {
+        // Nearly all names are UTF-8, and testing that alone is quicker.
+        let shown = relative.to_str().map_or_else(|| relative.to_string_lossy(), Cow::Borrowed);
         if let Some(names) = &mut self.names {
-            let mark = match entry.kind {
-                EntryKind::Folder => "/",
-                EntryKind::Link => "@",
-                _ => "",
-            };
-            names.push([&relative.to_string_lossy(), mark].concat());
+            names.push(&shown, entry.kind);
         }
-        if let Some(entries) = &mut self.entries {
-            let metadata = match folder.metadata(&entry.name) {
-                Ok(metadata) => metadata,
+        if let Some(rows) = &mut self.entries {
+            // What is no UTF-8 has been replaced, and so is a text of its own.
+            let lossy = matches!(shown, Cow::Owned(_));
+            if self.looks_up_later && !lossy {
+                rows.push(&self.shown, &shown, lossy, None);
+                return Ok(true);
+            }
+            match folder.metadata(entry.name) {
+                Ok(metadata) => rows.push(&self.shown, &shown, lossy, Some(metadata)),
                 Err(RootsError::NotFound { .. }) => return Ok(false),
                 Err(error) => return Err(error),
-            };
-            entries.push(Listed {
-                name: entry.name.to_string_lossy().into_owned(),
-                path: [self.shown.as_str(), &relative.to_string_lossy()].concat(),
-                r#type: shown_kind(metadata.kind),
-                size_bytes: metadata.size_bytes,
-                modified_at: modified_at(&metadata),
-                lossy: relative.to_str().is_none(),
-            });
+            }
         }
         Ok(true)
     }
 }
 
 impl Visit for Listing<'_> {
-    fn wants(&mut self, entry: &Entry, _relative: &Path) -> bool {
-        self.include_hidden || !is_hidden(&entry.name)
+    fn wants(&mut self, entry: Entry<'_>, _relative: &Path) -> bool {
+        self.include_hidden || !is_hidden(entry.name)
     }
 
-    fn visit(&mut self, folder: &Folder, entry: &Entry, relative: &Path) -> roots::Result<Step> {
+    fn visit(&mut self, folder: &Folder, entry: Entry<'_>, relative: &Path) -> roots::Result<Step> {
         if self.context.stop.requested().is_some() {
             return Err(RootsError::Stopped);
         }
@@ -254,23 +232,9 @@ fn shown_prefix(place: &Place, folder: &Path) -> String {
     }
 }
 
-fn shown_kind(kind: EntryKind) -> Kind {
-    match kind {
-        EntryKind::File => Kind::File,
-        EntryKind::Folder => Kind::Directory,
-        EntryKind::Link => Kind::Symlink,
-        EntryKind::Fifo | EntryKind::Socket | EntryKind::Device | EntryKind::Unknown => Kind::Other,
-    }
-}
-
-/// To the second: the rest of the digits tell a caller nothing.
-fn modified_at(metadata: &Metadata) -> String {
-    // A file system may hold a time beyond the year 9999.
-    Timestamp::from_second(metadata.modified_seconds).unwrap_or(Timestamp::MAX).to_string()
-}
-
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
     use serde_json::{Value, json};
     use testkit::{DenyNames, Workspace, run_tool};
     use tool::{Code, Erased, StopReason};
@@ -301,6 +265,42 @@ mod tests {
         assert!(short.get("entries").is_none() && output.get("names").is_none());
         let all = list(&workspace, json!({"path": ".", "include_hidden": true})).unwrap();
         assert_eq!(paths(&all), [".hidden", "a.txt", "b", "c"]);
+    }
+
+    #[test]
+    fn many_entries_have_each_their_own_size_in_order() {
+        let workspace = Workspace::new();
+        for number in 0..2_500 {
+            workspace.write(&format!("many/f{number:04}"), "x".repeat(number % 11));
+        }
+        let output = list(&workspace, json!({"path": "many", "limit": 20_000})).unwrap();
+        let entries = output["entries"].as_array().unwrap();
+        assert_eq!(entries.len(), 2_500);
+        for (number, entry) in entries.iter().enumerate() {
+            let name = format!("f{number:04}");
+            assert_eq!((&entry["name"], &entry["path"]), (&json!(name), &json!(format!("many/{name}"))));
+            assert_eq!((&entry["size_bytes"], &entry["type"]), (&json!(number % 11), &json!("file")));
+        }
+        let names = list(&workspace, json!({"path": "many", "limit": 20_000, "details": false})).unwrap();
+        assert_eq!(names["names"].as_array().unwrap().len(), 2_500);
+    }
+
+    #[test]
+    fn what_vanishes_before_it_is_looked_up_is_left_out_and_a_stop_ends_the_looking() {
+        let workspace = Workspace::new().with_files(&[("a", "abc"), ("b", "")]);
+        let context = workspace.context();
+        let folder = context.service::<Roots>().unwrap().open_folder(workspace.path()).unwrap();
+        let mut rows = Rows::default();
+        for name in ["a", "gone", "b"] {
+            rows.push("", name, false, None);
+        }
+        rows.look_up(&folder, &context.stop).unwrap();
+        let shown = serde_json::to_value(&rows).unwrap();
+        let names: Vec<_> = shown.as_array().unwrap().iter().map(|row| &row["name"]).collect();
+        assert_eq!(names, ["a", "b"]);
+        rows.push("", "a", false, None);
+        context.stop.request(StopReason::Cancelled);
+        assert!(matches!(rows.look_up(&folder, &context.stop), Err(RootsError::Stopped)));
     }
 
     #[test]

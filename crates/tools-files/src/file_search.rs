@@ -319,7 +319,7 @@ impl Visit for Search<'_> {
         self.rules.leave();
     }
 
-    fn wants(&mut self, entry: &Entry, relative: &Path) -> bool {
+    fn wants(&mut self, entry: Entry<'_>, relative: &Path) -> bool {
         let is_folder = entry.kind == EntryKind::Folder;
         let chosen = match entry.kind {
             EntryKind::Folder => entry.name != ".git",
@@ -327,18 +327,18 @@ impl Visit for Search<'_> {
             _ => false,
         };
         chosen
-            && (self.include_hidden || !is_hidden(&entry.name))
+            && (self.include_hidden || !is_hidden(entry.name))
             && !self.rules.ignores(&self.real.join(relative), is_folder)
     }
 
-    fn visit(&mut self, folder: &Folder, entry: &Entry, relative: &Path) -> roots::Result<Step> {
+    fn visit(&mut self, folder: &Folder, entry: Entry<'_>, relative: &Path) -> roots::Result<Step> {
         if self.context.stop.requested().is_some() {
             return Err(RootsError::Stopped);
         }
         if entry.kind != EntryKind::File {
             return Ok(Step::Next);
         }
-        match folder.open_file(&entry.name) {
+        match folder.open_file(entry.name) {
             Ok(opened) => self.file(opened, relative),
             Err(RootsError::Io { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => {
                 self.unreadable += 1;

@@ -11,6 +11,7 @@ mod file_read;
 mod file_search;
 mod file_write;
 mod hits;
+mod rows;
 mod selection;
 mod text;
 

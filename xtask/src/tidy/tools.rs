@@ -6,9 +6,10 @@ use crate::tidy::source::Source;
 use crate::tidy::{Finding, Tree};
 
 /// Files of the families that hold no tool, each with what it holds.
-const SHARED: [(&str, &str); 4] = [
+const SHARED: [(&str, &str); 5] = [
     ("crates/tools-files/src/failure.rs", "what the errors of the roots become for a caller"),
     ("crates/tools-files/src/hits.rs", "what a search finds in one file"),
+    ("crates/tools-files/src/rows.rs", "the entries of a listing, as the answer shows them"),
     ("crates/tools-files/src/selection.rs", "which entries a listing or a search is about"),
     ("crates/tools-files/src/text.rs", "bytes as text: line ends and encodings"),
 ];
