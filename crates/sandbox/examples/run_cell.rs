@@ -1,5 +1,5 @@
 //! Runs a shell line in a cell that shows one folder:
-//! `run_cell [--spawner] [--memory BYTES] [--disk BYTES] FOLDER LINE [READ_ONLY_FOLDER...]`.
+//! `run_cell [--spawner] [--memory BYTES] [--disk BYTES] [--overlay PRIVATE_FOLDER] FOLDER LINE [READ_ONLY_FOLDER...]`.
 //!
 //! Prints what the command prints, then how it ended and what was in force. With `-` for the line it does so for each
 //! line of standard input. To look around in a cell by hand; tests kill it to see its cells die.
@@ -7,11 +7,12 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "an example says what it found")]
 
 use std::error::Error;
+use std::fs;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use sandbox::{CellSpec, Command, Limits, Pool, Program, Spawner, Stopper, Stream, run};
+use sandbox::{CellSpec, Command, Limits, Overlay, Pool, Program, Spawner, Stopper, Stream, run};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args_os().skip(1).peekable();
@@ -27,8 +28,14 @@ fn main() -> Result<(), Box<dyn Error>> {
             *limit = Some(value.parse()?);
         }
     }
+    let overlay = match arguments.next_if(|argument| argument == "--overlay") {
+        Some(_) => Some(overlay(&PathBuf::from(arguments.next().unwrap_or_default()))?),
+        None => None,
+    };
     let (Some(workspace), Some(line)) = (arguments.next(), arguments.next()) else {
-        return Err("usage: run_cell [--spawner] FOLDER LINE [READ_ONLY_FOLDER...]".into());
+        return Err(
+            "usage: run_cell [--spawner] [--memory BYTES] [--disk BYTES] [--overlay PRIVATE_FOLDER] FOLDER LINE [READ_ONLY_FOLDER...]".into(),
+        );
     };
     let spec = CellSpec {
         workspace: PathBuf::from(workspace),
@@ -36,6 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         spool_directory: std::env::temp_dir(),
         output_limit: 1 << 30,
         limits,
+        overlay,
         spawner,
         ..CellSpec::default()
     };
@@ -47,6 +55,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         one(&spec, line?)?;
     }
     Ok(())
+}
+
+fn overlay(folder: &Path) -> Result<Overlay, Box<dyn Error>> {
+    let overlay = Overlay { upper: folder.join("upper"), work: folder.join("work") };
+    fs::create_dir(&overlay.upper)?;
+    fs::create_dir(&overlay.work)?;
+    Ok(overlay)
 }
 
 fn one(spec: &CellSpec, line: String) -> Result<(), Box<dyn Error>> {

@@ -3,7 +3,8 @@
 //! The cell itself mounts the overlay, in its own namespaces: the kernel forgets it with the last of its processes.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::{CString, OsStr};
+use std::ffi::{CStr, CString, OsStr};
+use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -70,6 +71,12 @@ pub(crate) fn prepare(
     let Some(root) = roots.workspace().filter(|root| root.writable) else { return Ok(None) };
     let failed = |reason: &str, source: io::Error| failed(&root.real, reason, source);
     let (folder, names) = split(overlay)?;
+    let folder = fs::canonicalize(&folder)
+        .map_err(|error| failed("the folder around the upper folder cannot be found", error))?;
+    if let Some(root) = roots.all().find(|root| folder.starts_with(&root.real)) {
+        let reason = format!("the folder for them is inside of `{}`", root.real.display());
+        return Err(failed(&reason, io::ErrorKind::Unsupported.into()));
+    }
     let workspace = open_folder(CWD, &root.real)
         .map_err(|errno| failed("the workspace cannot be opened", errno.into()))?;
     let inner = open_folder(CWD, &folder)
@@ -228,6 +235,7 @@ fn imitate(workspace: &OwnedFd, status: &Stat, upper: &OwnedFd) -> Result<(), Er
         let wanted = name.starts_with(b"system.posix_acl_")
             || (name.starts_with(b"user.") && !name.starts_with(b"user.overlay."));
         if wanted {
+            let name = CStr::from_bytes_with_nul(name).map_err(|_| Errno::INVAL)?;
             let mut value = vec![0_u8; 64 * 1024];
             let length = fgetxattr(workspace, name, &mut value[..])?;
             fsetxattr(upper, name, value.get(..length).unwrap_or_default(), XattrFlags::empty())?;

@@ -51,23 +51,24 @@ impl Ran {
 impl Place {
     /// A workspace of its own whose cells come from where `origin` says.
     pub(crate) fn new(origin: Origin) -> Self {
-        Self::at(origin, &std::env::temp_dir())
-    }
-
-    /// The same in a folder of the caller's choice.
-    pub(crate) fn at(origin: Origin, parent: &Path) -> Self {
-        let folder = tempfile::tempdir_in(parent).unwrap();
+        let folder = tempfile::tempdir().unwrap();
         let real = folder.path().canonicalize().unwrap();
-        fs::create_dir(real.join("ws")).unwrap();
-        fs::set_permissions(real.join("ws"), Permissions::from_mode(0o755)).unwrap();
+        let workspace = real.join("around/ws");
+        fs::create_dir_all(&workspace).unwrap();
+        open_to_all(&workspace);
         let spec = CellSpec {
-            workspace: real.join("ws"),
+            workspace,
             spool_directory: std::env::temp_dir(),
             output_limit: 1 << 30,
             spawner: (origin == Origin::Spawner).then(|| SPAWNER.get().cloned()).flatten(),
             ..CellSpec::default()
         };
         Self { folder, calls: Cell::new(0), spec }
+    }
+
+    /// A workspace of its own whose cells come from where those of `other` do.
+    pub(crate) fn like(other: &Self) -> Self {
+        Self::new(if other.spec.spawner.is_some() { Origin::Spawner } else { Origin::Made })
     }
 
     pub(crate) fn outside(&self, name: &str) -> PathBuf {
@@ -108,6 +109,26 @@ impl Place {
     /// Runs a shell line on an overlay.
     pub(crate) fn sh(&self, line: &str) -> Ran {
         self.try_sh(line).unwrap()
+    }
+
+    /// Runs a shell line on an overlay that says `ready`, and calls `meanwhile` when it does.
+    pub(crate) fn sh_meanwhile(&self, line: &str, meanwhile: impl Fn()) -> Ran {
+        let overlay = self.overlay();
+        let upper = overlay.upper.clone();
+        let spec = CellSpec { overlay: Some(overlay), ..self.spec.clone() };
+        let program = Program::Shell(line.to_owned());
+        let command = Command { program, working_directory: spec.workspace.clone() };
+        let mut said = Vec::new();
+        let mut on_output = |_, chunk: &[u8]| {
+            said.extend_from_slice(chunk);
+            if said.starts_with(b"ready\n") {
+                said = vec![b'-'];
+                meanwhile();
+            }
+        };
+        let stopper = Stopper::new().unwrap();
+        let outcome = sandbox::run(&spec, &command, Some(PATIENCE), &stopper, &mut on_output).unwrap();
+        Ran { outcome, upper }
     }
 
     /// Runs a shell line on an overlay, which must succeed.
@@ -154,4 +175,32 @@ pub(crate) fn both(test: impl Fn(&Place)) {
     for origin in [Origin::Made, Origin::Spawner] {
         test(&Place::new(origin));
     }
+}
+
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+pub(crate) fn open_to_all(folder: &Path) {
+    fs::set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
+}
+
+/// The example that runs a cell, which is built beside the tests.
+pub(crate) fn run_cell() -> PathBuf {
+    // target/debug/deps/this -> target/debug/examples/run_cell
+    let own = std::env::current_exe().unwrap();
+    own.parent().unwrap().parent().unwrap().join("examples/run_cell")
+}
+
+/// Everything about a tree that a change would change.
+pub(crate) fn state(folder: &Path) -> Vec<String> {
+    use std::os::unix::fs::MetadataExt;
+    let names = names(folder).into_iter();
+    let described = names.map(|name| {
+        let metadata = fs::symlink_metadata(folder.join(&name)).unwrap();
+        let (ino, mode, size) = (metadata.ino(), metadata.mode(), metadata.size());
+        let times = (metadata.mtime(), metadata.mtime_nsec(), metadata.ctime(), metadata.ctime_nsec());
+        format!("{name} {ino} {mode:o} {size} {times:?} {}", metadata.nlink())
+    });
+    described.collect()
 }
