@@ -9,6 +9,8 @@ use crate::limits::{Layer, LimitInForce};
 /// What was in force. Setting up a cell fails as a whole when one part of it does, so what is named here was done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Enforcement {
+    /// What the cell had to do with, where it had no namespaces of its own.
+    pub degraded: Option<Degraded>,
     /// The kinds of namespaces that the cell had of its own.
     pub namespaces: &'static [&'static str],
     /// The version of Landlock that the kernel offered; `None` where it was not used.
@@ -40,12 +42,31 @@ pub enum WorkspaceChanges {
     ReadOnly,
 }
 
+/// What confines a command on a host that refuses namespaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Degraded {
+    /// Landlock and the filter of system calls alone.
+    Landlock,
+}
+
+impl Degraded {
+    /// As a word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Landlock => "landlock",
+        }
+    }
+}
+
 /// Whose rights a command has on the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UserMapping {
     /// Those of the user who started Handfast.
     Own,
+    /// Those of the owner of the workspace: Handfast runs as root, on a host without namespaces.
+    WorkspaceOwner,
     /// Those of no user at all: Handfast runs as root, the command under an id that owns nothing, and id-mapped
     /// mounts show it the roots as its own.
     IdMapped,
@@ -65,7 +86,10 @@ impl Enforcement {
 
     /// The facts as short words, for the `sandbox` field of a result's metadata.
     pub fn summary(&self) -> Vec<String> {
-        let mut words = vec![format!("namespaces:{}", self.namespaces.join("+"))];
+        let mut words = vec![match self.degraded {
+            Some(degraded) => format!("degraded:{}", degraded.as_str()),
+            None => format!("namespaces:{}", self.namespaces.join("+")),
+        }];
         words.push("file_system:allow_list".to_owned());
         words.push("network:none".to_owned());
         words.push("capabilities:none".to_owned());
@@ -77,6 +101,7 @@ impl Enforcement {
         }
         words.push(match self.user {
             UserMapping::Own => "user:own".to_owned(),
+            UserMapping::WorkspaceOwner => "user:workspace_owner".to_owned(),
             UserMapping::IdMapped => "user:id_mapped".to_owned(),
         });
         words.push(match self.workspace {

@@ -7,7 +7,8 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use ::landlock::{
-    ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetError, Scope,
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetError,
+    Scope,
 };
 
 use crate::child::blueprint::{Kind, c_string};
@@ -44,6 +45,28 @@ pub(crate) enum Rights {
     List,
 }
 
+impl Rights {
+    /// As `LANDLOCK_ACCESS_FS_*`, for this version and kind of object.
+    pub(crate) fn bits(self, abi: ABI, kind: Kind) -> u64 {
+        let read = AccessFs::from_read(abi);
+        let all = AccessFs::from_all(abi);
+        let rights = match self {
+            Self::Read => read,
+            Self::Write => all & !(AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev),
+            Self::Devices => {
+                all & (AccessFs::ReadFile
+                    | AccessFs::WriteFile
+                    | AccessFs::ReadDir
+                    | AccessFs::Truncate
+                    | AccessFs::IoctlDev)
+            }
+            Self::Processes => all & (AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::ReadDir),
+            Self::List => AccessFs::ReadDir.into(),
+        };
+        if kind == Kind::File { (rights & AccessFs::from_file(abi)).bits() } else { rights.bits() }
+    }
+}
+
 impl Rules {
     /// None yet, for this version of Landlock.
     pub(crate) fn new(version: i32) -> Self {
@@ -51,25 +74,7 @@ impl Rules {
     }
 
     pub(crate) fn allow(&mut self, path: &Path, kind: Kind, rights: Rights) -> Result<(), SandboxError> {
-        let read = AccessFs::from_read(self.abi);
-        let all = AccessFs::from_all(self.abi);
-        let mut rights = match rights {
-            Rights::Read => read,
-            Rights::Write => all & !(AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::IoctlDev),
-            Rights::Devices => {
-                all & (AccessFs::ReadFile
-                    | AccessFs::WriteFile
-                    | AccessFs::ReadDir
-                    | AccessFs::Truncate
-                    | AccessFs::IoctlDev)
-            }
-            Rights::Processes => all & (AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::ReadDir),
-            Rights::List => AccessFs::ReadDir.into(),
-        };
-        if kind == Kind::File {
-            rights &= AccessFs::from_file(self.abi);
-        }
-        self.paths.push((c_string("path", path)?, rights.bits()));
+        self.paths.push((c_string("path", path)?, rights.bits(self.abi, kind)));
         Ok(())
     }
 
@@ -85,16 +90,28 @@ impl Rules {
 
 /// Makes a ruleset of this version that allows nothing yet.
 pub(crate) fn ruleset(version: i32) -> Result<OwnedFd, SandboxError> {
+    made(create(ABI::from(version), false))
+}
+
+/// The same for a cell without a network namespace: it forbids TCP too.
+pub(crate) fn ruleset_alone(version: i32) -> Result<OwnedFd, SandboxError> {
+    made(create(ABI::from(version), true))
+}
+
+fn made(created: Result<::landlock::RulesetCreated, RulesetError>) -> Result<OwnedFd, SandboxError> {
     let failed = |source| SandboxError::Setup { doing: "making the Landlock rules".to_owned(), source };
     let made: Option<OwnedFd> =
-        create(ABI::from(version)).map_err(|error| failed(std::io::Error::other(error.to_string())))?.into();
+        created.map_err(|error| failed(std::io::Error::other(error.to_string())))?.into();
     made.ok_or_else(|| failed(std::io::ErrorKind::Unsupported.into()))
 }
 
-fn create(abi: ABI) -> Result<::landlock::RulesetCreated, RulesetError> {
+fn create(abi: ABI, network: bool) -> Result<::landlock::RulesetCreated, RulesetError> {
     let mut ruleset = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(AccessFs::from_all(abi))?;
+    if network {
+        ruleset = ruleset.handle_access(AccessNet::from_all(abi))?;
+    }
     let scopes: BitFlags<Scope> = Scope::from_all(abi);
     if !scopes.is_empty() {
         ruleset = ruleset.scope(scopes)?;

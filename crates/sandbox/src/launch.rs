@@ -16,6 +16,7 @@ use crate::cgroup::{Group, Owner};
 use crate::child::blueprint::{Blueprint, Landlock, Mount, Source, Start, Step};
 use crate::child::report::{Fault, Stage};
 use crate::child::{self, GO, request};
+use crate::degraded::PrivateFolder;
 use crate::enforcement::{Enforcement, UserMapping, WorkspaceChanges};
 use crate::error::SandboxError;
 use crate::hint::{strict, unavailable};
@@ -59,6 +60,8 @@ pub(crate) struct Cell {
     pub(crate) group: Option<Group>,
     steps: Vec<Step>,
     layers: Option<Layers>,
+    /// What a cell without namespaces has of its own on the host.
+    pub(crate) private: Option<PrivateFolder>,
 }
 
 /// Starts a cell. That setting up inside failed is learnt later, over the control socket.
@@ -168,6 +171,7 @@ impl Call {
             group,
             steps: blueprint.steps,
             layers: self.layers,
+            private: None,
         })
     }
 
@@ -206,6 +210,7 @@ impl Call {
                     group,
                     steps: view.steps,
                     layers: self.layers,
+                    private: None,
                 }));
             }
         }
@@ -231,7 +236,7 @@ impl Call {
         if self.landlock.is_none() {
             missing.push("landlock".to_owned());
         }
-        if self.identity.mapping == UserMapping::Own && has_further_groups(self.identity)? {
+        if self.identity.mapping == UserMapping::Own && has_further_groups(self.identity.group)? {
             // Only privilege could drop them, and they give rights to files of the roots and system folders alone.
             missing.push("dropping the user's further groups".to_owned());
         }
@@ -239,6 +244,7 @@ impl Call {
         self.start.bounds = self.bounds.resources(&limits, self.machine);
         self.start.processors = self.bounds.processors(&limits, self.machine);
         let enforcement = Enforcement {
+            degraded: None,
             namespaces: NAMESPACE_NAMES,
             landlock_abi: self.landlock,
             seccomp: true,
@@ -268,6 +274,30 @@ impl Call {
 }
 
 impl Cell {
+    /// A cell without namespaces.
+    pub(crate) fn alone(
+        process: Process,
+        control: OwnedFd,
+        [stdout, stderr]: [OwnedFd; 2],
+        enforcement: Enforcement,
+        started_at: SystemTime,
+        (group, private): (Option<Group>, PrivateFolder),
+    ) -> Self {
+        Self {
+            process,
+            control,
+            stdout: Some(stdout),
+            stderr: Some(stderr),
+            enforcement,
+            origin: Origin::Made,
+            started_at,
+            group,
+            steps: Vec::new(),
+            layers: None,
+            private: Some(private),
+        }
+    }
+
     /// The error for a fault that the cell has reported.
     pub(crate) fn fault(&self, fault: Fault) -> SandboxError {
         let step = usize::try_from(fault.step).ok().and_then(|index| self.steps.get(index));
@@ -319,9 +349,10 @@ pub(crate) fn map_user(pid: i32, identity: Identity) -> Result<(), SandboxError>
     write_map(pid, "gid_map", &identity.map(identity.group)).map_err(failed)
 }
 
-fn has_further_groups(identity: Identity) -> Result<bool, SandboxError> {
+/// Whether this process has groups beside `own`.
+pub(crate) fn has_further_groups(own: u32) -> Result<bool, SandboxError> {
     let groups = getgroups().map_err(SandboxError::io("reading the own groups"))?;
-    Ok(groups.iter().any(|group| group.as_raw() != identity.group))
+    Ok(groups.iter().any(|group| group.as_raw() != own))
 }
 
 /// A pipe for output, as the end to read here without blocking and the end for the cell.

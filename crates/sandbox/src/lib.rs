@@ -38,6 +38,7 @@ compile_error!("Handfast's sandbox needs Linux (or WSL2) on x86_64 or aarch64");
 mod capture;
 mod cgroup;
 mod child;
+mod degraded;
 mod enforcement;
 mod error;
 mod hint;
@@ -62,7 +63,8 @@ mod sys;
 mod system;
 mod view;
 
-pub use enforcement::{Enforcement, UserMapping, WorkspaceChanges};
+pub use degraded::has_namespaces;
+pub use enforcement::{Degraded, Enforcement, UserMapping, WorkspaceChanges};
 pub use error::SandboxError;
 pub use limits::{Layer, Limit, LimitInForce, Limits};
 pub use outcome::{Captured, Ended, Exit, Origin, Outcome, Stream};

@@ -98,7 +98,7 @@ pub(crate) fn prepare(
     }
     let submounts = mounts::below(&root.real)?;
     match identity.mapping {
-        UserMapping::Own => suits_own_user(&below, identity, &submounts)
+        UserMapping::Own | UserMapping::WorkspaceOwner => suits_own_user(&below, identity, &submounts)
             .map_err(|reason| failed(&reason, io::ErrorKind::Unsupported.into()))?,
         UserMapping::IdMapped => {
             for fd in [&inner, &upper, &work] {

@@ -26,7 +26,14 @@ pub(crate) fn start_in(
     inside: impl FnOnce(),
 ) -> Result<Process, Errno> {
     let (pid, descriptor) = clone(flags, AtEnd::Quiet, group, inside)?;
-    Ok(Process { pid, descriptor, waited_for: Waiting::AsParent })
+    Ok(Process { pid, descriptor, waited_for: Waiting::AsParent, killed_by: Signal::KILL })
+}
+
+/// Starts a process that ends what it has started when it is told to by SIGTERM, because no kernel does it.
+pub(crate) fn start_keeper(group: Option<BorrowedFd<'_>>, inside: impl FnOnce()) -> Result<Process, Errno> {
+    let mut process = start_in(group, 0, inside)?;
+    process.killed_by = Signal::TERM;
+    Ok(process)
 }
 
 /// The same for a process that ends unnoticed by its starter, which ignores the ends of its children: gives its id
@@ -69,6 +76,8 @@ pub(crate) struct Process {
     pid: i32,
     descriptor: OwnedFd,
     waited_for: Waiting,
+    /// The signal that ends it with everything in its cell.
+    killed_by: Signal,
 }
 
 /// How the end of a process is waited for.
@@ -85,7 +94,7 @@ enum Waiting {
 impl Process {
     /// Takes over a process that the spawner has started.
     pub(crate) fn adopt(pid: i32, descriptor: OwnedFd) -> Self {
-        Self { pid, descriptor, waited_for: Waiting::ByDescriptor }
+        Self { pid, descriptor, waited_for: Waiting::ByDescriptor, killed_by: Signal::KILL }
     }
 
     pub(crate) fn pid(&self) -> i32 {
@@ -95,7 +104,7 @@ impl Process {
     /// Kills the process, and with it, when it is the first of its pid namespace, everything in there.
     pub(crate) fn kill(&self) {
         // The one possible failure is that it has ended.
-        let _ended = pidfd_send_signal(&self.descriptor, Signal::KILL);
+        let _ended = pidfd_send_signal(&self.descriptor, self.killed_by);
     }
 
     /// Waits for the end of the process, but no longer than this.

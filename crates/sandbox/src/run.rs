@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use crate::capture::Capture;
 use crate::child::report::{ExecuteFailure, Report};
+use crate::degraded::{self, PrivateFolder};
 use crate::error::SandboxError;
-use crate::launch::launch;
+use crate::launch::{Cell, launch};
 use crate::limits::exceeded;
 use crate::outcome::{Origin, Outcome, Stream};
 use crate::program;
@@ -27,6 +28,8 @@ use crate::supervise::{Output, finish, reason, supervise};
 ///
 /// This blocks, and may be called from any thread, and from several at once.
 ///
+/// Where the machine refuses namespaces, the cell has none; see [`Enforcement::degraded`](crate::Enforcement).
+///
 /// # Errors
 ///
 /// A [`SandboxError`]; there is no way to run without a cell.
@@ -37,10 +40,41 @@ pub fn run(
     stopper: &Stopper,
     on_output: &mut dyn FnMut(Stream, &[u8]),
 ) -> Result<Outcome, SandboxError> {
+    match run_in_namespaces(spec, command, deadline, stopper, on_output) {
+        // INVARIANT: this error says that the command has not begun.
+        Err(error) if degraded::may_follow(spec, &error) => {
+            let started = Instant::now();
+            let cell = degraded::launch(spec, command, error)?;
+            run_in(cell, spec, command, (started, deadline), stopper, on_output)
+        }
+        other => other,
+    }
+}
+
+/// The same, with namespaces or not at all.
+pub(crate) fn run_in_namespaces(
+    spec: &CellSpec,
+    command: &Command,
+    deadline: Option<Duration>,
+    stopper: &Stopper,
+    on_output: &mut dyn FnMut(Stream, &[u8]),
+) -> Result<Outcome, SandboxError> {
     let started = Instant::now();
+    let cell = launch(spec, command)?;
+    run_in(cell, spec, command, (started, deadline), stopper, on_output)
+}
+
+/// Runs the command of a cell that was launched, which began at the moment given.
+fn run_in(
+    mut cell: Cell,
+    spec: &CellSpec,
+    command: &Command,
+    (started, deadline): (Instant, Option<Duration>),
+    stopper: &Stopper,
+    on_output: &mut dyn FnMut(Stream, &[u8]),
+) -> Result<Outcome, SandboxError> {
     // A deadline too far away to be told is none.
     let deadline = deadline.and_then(|deadline| started.checked_add(deadline));
-    let mut cell = launch(spec, command)?;
     let mut outputs =
         [(Stream::Stdout, &mut cell.stdout), (Stream::Stderr, &mut cell.stderr)].map(|(stream, pipe)| {
             Output {
@@ -70,6 +104,9 @@ pub fn run(
     }
     finish(&mut outputs, on_output)?;
     let [stdout, stderr] = outputs.map(|output| output.capture.finish());
+    if let Some(Err(error)) = cell.private.map(PrivateFolder::remove) {
+        cell.enforcement.missing.push(format!("removal of the private folder: {error}"));
+    }
     Ok(Outcome {
         exit: end.exit,
         ended: end.ended,
@@ -84,7 +121,7 @@ pub fn run(
 }
 
 /// The error for a report that says that the command never ran.
-fn failed_to_start(cell: &crate::launch::Cell, command: &Command, report: Report) -> SandboxError {
+fn failed_to_start(cell: &Cell, command: &Command, report: Report) -> SandboxError {
     match report {
         Report::Fault(fault) => cell.fault(fault),
         Report::WorkingDirectory(errno) => {

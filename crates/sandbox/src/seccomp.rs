@@ -5,6 +5,8 @@
 //! and seldom needed in the kernel.
 //! Compiled once.
 
+mod alone;
+
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
@@ -16,10 +18,26 @@ use seccompiler::{
 
 use crate::error::SandboxError;
 
-/// The filter of every cell.
+/// The filter of every cell that has namespaces.
 pub(crate) fn filter() -> Result<&'static [sock_filter], SandboxError> {
-    static FILTER: LazyLock<Result<BpfProgram, BackendError>> = LazyLock::new(compile);
-    match &*FILTER {
+    static FILTER: LazyLock<Result<BpfProgram, BackendError>> = LazyLock::new(|| assemble(refusals()?));
+    compiled(&FILTER)
+}
+
+/// The filter of a cell that has none.
+pub(crate) fn filter_alone() -> Result<&'static [sock_filter], SandboxError> {
+    static FILTER: LazyLock<Result<BpfProgram, BackendError>> = LazyLock::new(|| {
+        let mut refused = refusals()?;
+        alone::add(&mut refused)?;
+        assemble(refused)
+    });
+    compiled(&FILTER)
+}
+
+fn compiled(
+    filter: &'static Result<BpfProgram, BackendError>,
+) -> Result<&'static [sock_filter], SandboxError> {
+    match filter {
         Ok(filter) => Ok(filter),
         Err(error) => Err(SandboxError::Setup {
             doing: "compiling the system call filter".to_owned(),
@@ -28,7 +46,7 @@ pub(crate) fn filter() -> Result<&'static [sock_filter], SandboxError> {
     }
 }
 
-fn compile() -> Result<BpfProgram, BackendError> {
+fn refusals() -> Result<BTreeMap<c_long, Refusal>, BackendError> {
     let mut refused: BTreeMap<c_long, Refusal> = REFUSED
         .iter()
         .chain(REFUSED_ON_THIS_ARCHITECTURE)
@@ -45,7 +63,7 @@ fn compile() -> Result<BpfProgram, BackendError> {
     // The flags of clone3 lie in memory where a filter cannot read them. Told that the call does not exist, libc
     // falls back to clone.
     refuse(libc::SYS_clone3, libc::ENOSYS, Vec::new());
-    assemble(refused)
+    Ok(refused)
 }
 
 /// What a refused call gets, and for which arguments; for all when none are named.

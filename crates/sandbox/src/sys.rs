@@ -11,6 +11,7 @@
 )]
 
 pub(crate) mod attempts;
+pub(crate) mod keeper;
 
 use std::ffi::{CStr, c_char, c_int, c_long, c_ulong, c_void};
 use std::mem::{size_of, zeroed};

@@ -14,6 +14,7 @@
 pub(crate) mod blueprint;
 mod command;
 mod filesystem;
+pub(crate) mod keeper;
 mod privileges;
 pub(crate) mod report;
 pub(crate) mod request;

@@ -19,9 +19,13 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, mount};
 use rustix::process::{
-    Gid, Pid, Signal, Uid, WaitId, WaitIdOptions, WaitOptions, getpid, kill_process, setsid, waitid, waitpid,
+    Gid, Pid, Signal, Uid, WaitId, WaitIdOptions, WaitOptions, geteuid, getpid, kill_process, setsid, waitid,
+    waitpid,
 };
-use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+use rustix::thread::{
+    CapabilitySet, SecureComputingMode, capabilities, capability_is_in_bounding_set, no_new_privs,
+    secure_computing_mode, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
+};
 
 use crate::sys::{self, AtEnd, Side, attempts};
 
@@ -203,23 +207,27 @@ fn fill(path: &Path, bytes: u64) -> io::Result<String> {
     Ok(format!("{} MiB were written", written >> 20))
 }
 
-/// Prints what a process sees of itself and around it. Every fact is a line that begins with its name.
+/// Prints what a process knows of itself. Every fact is a line that begins with its name.
 fn look() -> io::Result<()> {
-    let mut facts = String::new();
-    for line in fs::read_to_string("/proc/self/status")?.lines() {
-        facts.push_str(&format!("status.{line}\n"));
-    }
+    let sets = capabilities(None)?;
+    let none = (sets.effective | sets.permitted | sets.inheritable).is_empty();
+    let bounded = (0..u64::BITS).all(|bit| {
+        let one = CapabilitySet::from_bits_retain(1 << bit);
+        !capability_is_in_bounding_set(one).unwrap_or(false)
+    });
+    let mut facts = format!(
+        "capabilities {}\nbounding-set {}\nno-new-privileges {}\nseccomp {}\nuser {}\n",
+        if none { "none" } else { "some" },
+        if bounded { "empty" } else { "not empty" },
+        no_new_privs()?,
+        secure_computing_mode()? == SecureComputingMode::Filter,
+        geteuid().as_raw(),
+    );
     for name in NAMESPACES {
-        let link = fs::read_link(format!("/proc/self/ns/{name}"))?;
+        // A name that cannot be read says nothing, and the reader takes it so.
+        let link = fs::read_link(format!("/proc/self/ns/{name}")).unwrap_or_default();
         facts.push_str(&format!("namespace.{name} {}\n", link.display()));
     }
-    for line in fs::read_to_string("/proc/self/net/dev")?.lines().skip(2) {
-        let device = line.split(':').next().unwrap_or_default();
-        facts.push_str(&format!("device {device}\n"));
-    }
-    let processes =
-        fs::read_dir("/proc")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
-    facts.push_str(&format!("processes {}\n", processes.count()));
     io::stdout().write_all(facts.as_bytes())
 }
 
@@ -254,7 +262,7 @@ fn kill(pid: i32) -> io::Result<String> {
 /// Starts a program of the system that runs with its owner's rights, and looks whose it has.
 fn gain(candidates: &[OsString]) -> io::Result<io::Result<String>> {
     // Root has nothing to gain. In a cell nobody is root.
-    if rustix::process::geteuid().is_root() {
+    if geteuid().is_root() {
         let (user, group) = (Uid::from_raw(65534), Gid::from_raw(65534));
         set_thread_groups(&[])?;
         set_thread_res_gid(group, group, group)?;

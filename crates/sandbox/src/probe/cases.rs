@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use super::scene::{Scene, set_user_id_program};
+use crate::enforcement::Enforcement;
 
 /// One attempt with its control.
 pub(super) struct Case {
@@ -10,7 +11,7 @@ pub(super) struct Case {
     /// The line of `docs/GUARANTEES.md` that it tries; `None` where nothing is promised.
     pub(super) promise: Option<&'static str>,
     /// What should refuse it.
-    pub(super) enforced_by: &'static str,
+    pub(super) enforced_by: Wall,
     /// What is attempted in the cell.
     pub(super) inside: Vec<OsString>,
     /// What is attempted outside, where it must work.
@@ -45,11 +46,37 @@ pub(super) mod amount {
 /// The file beside the workspace that must not appear.
 pub(super) const MADE: &str = "made-inside";
 
-const MOUNTS: &str = "mount namespace, Landlock";
-const COVER: &str = "mounts over what is denied";
-const NETWORK: &str = "network namespace";
-const PROCESSES: &str = "pid namespace";
-const SYSTEM_CALLS: &str = "seccomp, no capabilities";
+/// What refuses an attempt: in a cell with namespaces, and in one without.
+#[derive(Clone, Copy)]
+pub(super) struct Wall {
+    with: &'static str,
+    without: &'static str,
+}
+
+impl Wall {
+    const fn new(with: &'static str, without: &'static str) -> Self {
+        Self { with, without }
+    }
+
+    pub(super) fn of(self, enforcement: &Enforcement) -> &'static str {
+        if enforcement.degraded.is_some() { self.without } else { self.with }
+    }
+}
+
+const MOUNTS: Wall = Wall::new("mount namespace, Landlock", "Landlock");
+const SOCKET_FILES: Wall = Wall::new("mount namespace", "seccomp");
+const COVER: Wall = Wall::new("mounts over what is denied", "Landlock");
+const NETWORK: Wall = Wall::new("network namespace", "seccomp, Landlock");
+const PROCESSES: Wall = Wall::new("pid namespace", "Landlock");
+const SYSTEM_CALLS: Wall = Wall::new("seccomp, no capabilities", "seccomp, no capabilities");
+const NAMESPACES: Wall = Wall::new("seccomp, limit of namespaces", "seccomp");
+const MODES: Wall = Wall::new("seccomp", "seccomp");
+const PROGRAMS: Wall = Wall::new("no new privileges, mounts without set-user-id", "no new privileges");
+const NOTHING: Wall = Wall::new("nothing", "nothing");
+/// What ends everything that a command has started.
+pub(super) const END: Wall = Wall::new("pid namespace", "the cell's first process");
+/// What makes the command's files the owner's.
+pub(super) const OWNER: Wall = Wall::new("user namespace, id-mapped mount", "it runs as that user");
 
 /// All of them, in the order in which they are shown.
 pub(super) fn all(scene: &Scene) -> Vec<Case> {
@@ -64,11 +91,14 @@ pub(super) fn all(scene: &Scene) -> Vec<Case> {
         Case::new("write-read-only-root", "host-absent", MOUNTS, "write", vec![beside("shown/made")]),
         Case::new("denied-file", "denied-files-absent", COVER, "read", vec![file("denied/file")]),
         Case::new("denied-file-by-symlink", "denied-files-absent", COVER, "read-by-symlink", vec![]).sides(
-            vec![file("denied/file"), file("symlink-in")],
-            vec![file("denied/file"), file("symlink-out")],
+            vec![file("denied/file"), file("plain/symlink-in")],
+            vec![file("denied/file"), file("plain/symlink-out")],
         ),
         Case::new("denied-file-by-hard-link", "denied-files-absent", COVER, "read-by-hard-link", vec![])
-            .sides(vec![file("denied/file"), file("link-in")], vec![file("denied/file"), file("link-out")]),
+            .sides(
+                vec![file("denied/file"), file("plain/link-in")],
+                vec![file("denied/file"), file("plain/link-out")],
+            ),
         Case::new("denied-file-after-rename", "denied-files-absent", COVER, "read-after-rename", vec![])
             .sides(
                 vec![file("moved-in"), file("away-in"), file("away-in/file")],
@@ -83,8 +113,8 @@ pub(super) fn all(scene: &Scene) -> Vec<Case> {
             "connect-abstract",
             vec![scene.abstract_name.clone()],
         ),
-        Case::new("host-socket-file", "host-absent", MOUNTS, "connect-path", vec![beside("socket")]),
-        Case::new("socket-in-workspace", "", "nothing", "connect-path", vec![file("socket")]),
+        Case::new("host-socket-file", "host-absent", SOCKET_FILES, "connect-path", vec![beside("socket")]),
+        Case::new("socket-in-workspace", "", NOTHING, "connect-path", vec![file("socket")]),
         Case::new(
             "host-process-seen",
             "host-absent",
@@ -104,8 +134,7 @@ pub(super) fn all(scene: &Scene) -> Vec<Case> {
         ("namespace-by-clone", "clone"),
         ("namespace-by-clone3", "clone3"),
     ] {
-        let case =
-            Case::new(name, "kernel-surface", "seccomp, limit of namespaces", "namespace", vec![way.into()]);
+        let case = Case::new(name, "kernel-surface", NAMESPACES, "namespace", vec![way.into()]);
         cases.push(case.read(Reading::HostMayRefuse));
     }
     cases.push(
@@ -116,12 +145,11 @@ pub(super) fn all(scene: &Scene) -> Vec<Case> {
         Case::new("trace", "kernel-surface", SYSTEM_CALLS, "trace", vec![]).read(Reading::HostMayRefuse),
     );
     if let Some(program) = set_user_id_program() {
-        let by = "no new privileges, mounts without set-user-id";
         let program = vec![program.into_os_string()];
         cases.push(Case::new(
             "set-user-id-program",
             "command-unprivileged",
-            by,
+            PROGRAMS,
             "set-user-id-program",
             program,
         ));
@@ -129,7 +157,7 @@ pub(super) fn all(scene: &Scene) -> Vec<Case> {
     cases.push(Case::new(
         "set-user-id-mode",
         "no-set-user-id-left",
-        "seccomp",
+        MODES,
         "set-user-id-mode",
         vec![file("mode")],
     ));
@@ -142,11 +170,11 @@ fn limits(scene: &Scene) -> Vec<Case> {
     let amount = |amount: u64| OsString::from(amount.to_string());
     let file = |name: &str| vec![scene.inside(name).into_os_string(), amount(amount::FILE)];
     vec![
-        Case::new("memory", "", "nothing", "memory", vec![amount(amount::MEMORY)]).read(Reading::MayKill),
-        Case::new("processes", "", "nothing", "processes", vec![amount(amount::PROCESSES)])
+        Case::new("memory", "", NOTHING, "memory", vec![amount(amount::MEMORY)]).read(Reading::MayKill),
+        Case::new("processes", "", NOTHING, "processes", vec![amount(amount::PROCESSES)])
             .read(Reading::MayKill),
-        Case::new("file-size", "", "nothing", "file-size", vec![])
-            .sides(file("large-in"), file("large-out"))
+        Case::new("file-size", "", NOTHING, "file-size", vec![])
+            .sides(file("plain/large-in"), file("plain/large-out"))
             .read(Reading::MayKill),
     ]
 }
@@ -156,7 +184,7 @@ impl Case {
     fn new(
         name: &'static str,
         promise: &'static str,
-        enforced_by: &'static str,
+        enforced_by: Wall,
         attempt: &'static str,
         arguments: Vec<OsString>,
     ) -> Self {

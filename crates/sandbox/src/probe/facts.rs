@@ -5,22 +5,24 @@ use std::path::Path;
 
 use super::attempt::NAMESPACES;
 use super::{Probe, Verdict, finding};
+use crate::enforcement::Degraded;
 use crate::outcome::Outcome;
 
 /// What can be told of a cell from what one process in it has seen.
 pub(super) fn findings(outcome: &Outcome) -> Vec<Probe> {
     let output = String::from_utf8_lossy(&outcome.stdout.head).into_owned();
     let facts = Facts(&output);
+    let degraded = outcome.enforcement.degraded;
     vec![
         finding(
             "cell",
             Some("command-in-cell"),
-            if facts.is("status.Seccomp:", "2") { Verdict::Holds } else { Verdict::Fails },
+            if facts.is("seccomp", "true") { Verdict::Holds } else { Verdict::Fails },
             "Handfast",
             outcome.enforcement.summary().join(" "),
         ),
-        namespaces(&facts),
-        privileges(&facts),
+        namespaces(&facts, degraded),
+        privileges(&facts, degraded),
         landlock(outcome),
     ]
 }
@@ -30,8 +32,8 @@ struct Facts<'a>(&'a str);
 
 impl<'a> Facts<'a> {
     fn first(&self, name: &str) -> &'a str {
-        let mut values = self.0.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix([' ', '\t']));
-        values.next().unwrap_or_default().trim()
+        let mut values = self.0.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        values.next().unwrap_or_default()
     }
 
     fn is(&self, name: &str, value: &str) -> bool {
@@ -39,7 +41,7 @@ impl<'a> Facts<'a> {
     }
 }
 
-fn namespaces(facts: &Facts<'_>) -> Probe {
+fn namespaces(facts: &Facts<'_>, degraded: Option<Degraded>) -> Probe {
     let shared: Vec<&str> = NAMESPACES
         .into_iter()
         .filter(|name| {
@@ -53,18 +55,27 @@ fn namespaces(facts: &Facts<'_>) -> Probe {
     } else {
         (Verdict::Fails, format!("shared with the host: {}", shared.join(", ")))
     };
-    finding("namespaces", Some("host-absent"), verdict, "the kernel", detail)
+    let mut found = finding("namespaces", Some("host-absent"), verdict, "the kernel", detail);
+    if degraded.is_some() {
+        found.hint = Some(
+            "commands run with less than Handfast promises, which each result says: `handfast setup sandbox` tells \
+             what this machine needs for all of it"
+                .to_owned(),
+        );
+    }
+    found
 }
 
-fn privileges(facts: &Facts<'_>) -> Probe {
-    let names = ["status.CapInh:", "status.CapPrm:", "status.CapEff:", "status.CapBnd:", "status.CapAmb:"];
-    let none = names.iter().all(|name| facts.is(name, "0000000000000000"));
-    let holds = none && facts.is("status.NoNewPrivs:", "1");
-    // The kernel parts the four user ids by tabs, which a listing would show as escapes.
-    let users = facts.first("status.Uid:").replace('\t', " ");
+fn privileges(facts: &Facts<'_>, degraded: Option<Degraded>) -> Probe {
+    let none = facts.is("capabilities", "none");
+    // Who is not privileged cannot empty the set, and gains nothing from it where nothing can be gained.
+    let bounded = degraded.is_some() || facts.is("bounding-set", "empty");
+    let user = facts.first("user");
+    let holds = none && bounded && facts.is("no-new-privileges", "true") && !user.is_empty() && user != "0";
     let verdict = if holds { Verdict::Holds } else { Verdict::Fails };
-    let detail = format!("no capabilities: {none}, user: {users}");
-    finding("privileges", Some("command-unprivileged"), verdict, "user namespace, no new privileges", detail)
+    let detail = format!("no capabilities: {none}, user: {user}");
+    let by = if degraded.is_some() { "no new privileges" } else { "user namespace, no new privileges" };
+    finding("privileges", Some("command-unprivileged"), verdict, by, detail)
 }
 
 fn landlock(outcome: &Outcome) -> Probe {
@@ -91,7 +102,7 @@ mod tests {
     #[test]
     fn a_missing_fact_does_not_hold() {
         let nothing = Facts("");
-        for probe in [namespaces(&nothing), privileges(&nothing)] {
+        for probe in [namespaces(&nothing, None), privileges(&nothing, None)] {
             assert!(probe.verdict == Verdict::Fails && probe.hint.is_some(), "{probe:?}");
         }
     }

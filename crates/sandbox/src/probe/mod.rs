@@ -18,7 +18,6 @@ use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 
-use crate::enforcement::Enforcement;
 use crate::error::SandboxError;
 use crate::outcome::{Ended, Exit, Outcome};
 use crate::run::run;
@@ -113,7 +112,8 @@ fn examine(attempter: &Attempter) -> Result<Vec<Probe>, SandboxError> {
         let (made, _) = cell.attempt(&case.inside, PATIENCE)?;
         let inside = inside(&case, &made);
         let untouched = !scene.outside(cases::MADE).exists() && scene.victims[0].is_alive();
-        probes.push(judge(&case, inside, untouched, || control(attempter, &case)));
+        let by = case.enforced_by.of(&made.enforcement);
+        probes.push(judge(&case, by, inside, untouched, || control(attempter, &case)));
     }
     probes.push(workspace(&cell, &scene)?);
     probes.push(deadline(&cell, &scene)?);
@@ -166,7 +166,7 @@ fn control(attempter: &Attempter, case: &Case) -> Tried {
         .ok_or_else(|| format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim()))
 }
 
-fn judge(case: &Case, inside: Tried, untouched: bool, control: impl FnOnce() -> Tried) -> Probe {
+fn judge(case: &Case, by: &str, inside: Tried, untouched: bool, control: impl FnOnce() -> Tried) -> Probe {
     let by_evidence = case.reading == Reading::ByEvidence;
     let (verdict, detail) = match inside {
         Ok(Answer::Done(what)) if !by_evidence => (Verdict::Fails, what),
@@ -175,7 +175,7 @@ fn judge(case: &Case, inside: Tried, untouched: bool, control: impl FnOnce() -> 
         Ok(Answer::Refused(why)) => with_control(case, why, control),
         Err(problem) => (Verdict::Unknown, problem),
     };
-    finding(case.name, case.promise, verdict, case.enforced_by, detail)
+    finding(case.name, case.promise, verdict, by, detail)
 }
 
 /// The verdict on what was refused for this reason.
@@ -218,8 +218,8 @@ fn finding(
 
 /// The workspace can be written, and what is written belongs to its owner.
 fn workspace(cell: &Cell<'_>, scene: &Scene) -> Result<Probe, SandboxError> {
-    let path = scene.inside("written");
-    let (_, output) = cell.attempt(&["write".into(), path.clone().into_os_string()], PATIENCE)?;
+    let path = scene.inside("plain/written");
+    let (outcome, output) = cell.attempt(&["write".into(), path.clone().into_os_string()], PATIENCE)?;
     let owner = |path: &Path| fs::metadata(path).ok().map(|found| found.uid());
     let (verdict, detail) = match (Answer::parse(&output), owner(&path), owner(&cell.spec.workspace)) {
         (Some(Answer::Done(_)), Some(file), Some(workspace)) if file == workspace => {
@@ -230,12 +230,12 @@ fn workspace(cell: &Cell<'_>, scene: &Scene) -> Result<Probe, SandboxError> {
         }
         (answer, ..) => (Verdict::Unknown, format!("no file could be written: {answer:?}")),
     };
-    Ok(finding("workspace", Some("command-owner"), verdict, "user namespace, id-mapped mount", detail))
+    Ok(finding("workspace", Some("command-owner"), verdict, cases::OWNER.of(&outcome.enforcement), detail))
 }
 
 /// A command that ignores SIGTERM, and what it leaves behind, are gone when their time is over.
 fn deadline(cell: &Cell<'_>, scene: &Scene) -> Result<Probe, SandboxError> {
-    let path = scene.inside("survivor");
+    let path = scene.inside("plain/survivor");
     let attempt = ["survive".into(), path.clone().into_os_string()];
     // The attempt must have begun before its time is over. How long that takes depends on what else the machine does.
     for patience in [300, 1_000, 5_000].map(Duration::from_millis) {
@@ -255,16 +255,12 @@ fn deadline(cell: &Cell<'_>, scene: &Scene) -> Result<Probe, SandboxError> {
             "deadline",
             Some("command-ends"),
             verdict,
-            end_of(&outcome.enforcement),
+            cases::END.of(&outcome.enforcement),
             detail.to_owned(),
         ));
     }
     let detail = "the attempt did not begin within 5 s".to_owned();
     Ok(finding("deadline", Some("command-ends"), Verdict::Unknown, "", detail))
-}
-
-fn end_of(_enforcement: &Enforcement) -> &'static str {
-    "pid namespace"
 }
 
 /// Output past its limit is counted and not kept.

@@ -36,6 +36,8 @@ impl Scene {
             fs::write(inside.join(folder).join("file"), MARKER)?;
         }
         fs::hard_link(inside.join("denied/file"), inside.join("other-name"))?;
+        // What attempts make is made here, beside nothing that is denied.
+        fs::create_dir(inside.join("plain"))?;
         fs::write(inside.join("mode"), MARKER)?;
         fs::create_dir(inside.join("mount"))?;
         fs::create_dir(outside.join("shown"))?;

@@ -1,0 +1,220 @@
+//! The Landlock rules of a cell without namespaces: the same list of what may be reached, by which the view of other
+//! cells is built.
+//!
+//! Landlock allows what lies below a folder, and takes nothing out again. So a folder that holds something denied is
+//! not allowed as a whole but entry by entry, and what is added to it later is not allowed at all.
+//!
+//! Objects are opened step by step without following links, because earlier commands may have left some.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use ::landlock::ABI;
+use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
+use rustix::io::Errno;
+
+use super::PrivateFolder;
+use crate::child::blueprint::Kind;
+use crate::error::SandboxError;
+use crate::landlock::{self, Rights};
+use crate::roots::Roots;
+use crate::spec::{CellSpec, Command};
+use crate::sys;
+use crate::system::{self, SystemEntry};
+
+/// The most entries that are allowed one by one: what opening them may cost before a command starts.
+const MOST_ENTRIES: usize = 50_000;
+
+/// The devices that every cell has, but for the terminal.
+const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
+
+/// What programs look up of the machine. Nothing in it is about one process.
+const MACHINE: [&str; 9] = [
+    "/proc/cpuinfo",
+    "/proc/filesystems",
+    "/proc/loadavg",
+    "/proc/meminfo",
+    "/proc/stat",
+    "/proc/sys",
+    "/proc/uptime",
+    "/proc/version",
+    "/sys/devices/system/cpu",
+];
+
+/// What a cell may reach.
+#[derive(Debug)]
+pub(super) struct Allowed {
+    pub(super) ruleset: OwnedFd,
+    /// What could not be allowed.
+    pub(super) missing: Vec<String>,
+    /// Where a command may start.
+    folders: Vec<PathBuf>,
+}
+
+pub(super) fn allow(
+    spec: &CellSpec,
+    roots: &Roots,
+    private: &PrivateFolder,
+    version: i32,
+) -> Result<Allowed, SandboxError> {
+    let ruleset = landlock::ruleset_alone(version)?;
+    let masked = existing(&spec.masked)?;
+    let mut hidden = BTreeSet::new();
+    for path in &masked {
+        let found = fs::symlink_metadata(path).map_err(|error| cannot(path, &error.to_string()))?;
+        hidden.insert((found.dev(), found.ino()));
+    }
+    let mut read_only = existing(&spec.frozen)?;
+    read_only.extend(roots.all().filter(|root| !root.writable).map(|root| root.real.clone()));
+    let mut rules =
+        Rules { ruleset, abi: ABI::from(version), masked, hidden, read_only, entries: 0, split: false };
+    for entry in system::entries()? {
+        if let SystemEntry::Folder(path) = entry {
+            rules.tree(&path, Rights::Read)?;
+        }
+    }
+    for path in DEVICES {
+        rules.tree(Path::new(path), Rights::Devices)?;
+    }
+    for path in MACHINE {
+        rules.tree(Path::new(path), Rights::Read)?;
+    }
+    rules.tree(private.path(), Rights::Write)?;
+    for root in roots.all().filter(|root| root.at == root.real) {
+        rules.tree(&root.real, if root.writable { Rights::Write } else { Rights::Read })?;
+    }
+    let mut folders: Vec<PathBuf> = roots.all().map(|root| root.real.clone()).collect();
+    folders.push(private.path().to_owned());
+    let missing = rules
+        .split
+        .then(|| "new entries in folders that hold a denied or protected file".to_owned())
+        .into_iter()
+        .collect();
+    Ok(Allowed { ruleset: rules.ruleset, missing, folders })
+}
+
+impl Allowed {
+    /// The working directory of `command` behind all links. Landlock does not ask who enters a folder.
+    pub(super) fn working_directory(&self, command: &Command) -> Result<PathBuf, SandboxError> {
+        let path = &command.working_directory;
+        let refused = |source| SandboxError::WorkingDirectory { path: path.clone(), source };
+        let real = fs::canonicalize(path).map_err(refused)?;
+        if self.folders.iter().any(|folder| real.starts_with(folder)) {
+            return Ok(real);
+        }
+        Err(refused(std::io::ErrorKind::NotFound.into()))
+    }
+}
+
+/// Those of the paths that are there, behind all links.
+fn existing(paths: &[PathBuf]) -> Result<BTreeSet<PathBuf>, SandboxError> {
+    let mut found = BTreeSet::new();
+    for path in paths {
+        match fs::canonicalize(path) {
+            Ok(real) => {
+                found.insert(real);
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(cannot(path, &error.to_string())),
+        }
+    }
+    Ok(found)
+}
+
+fn cannot(path: &Path, reason: &str) -> SandboxError {
+    SandboxError::Root { path: path.to_owned(), reason: reason.to_owned() }
+}
+
+/// Rules in the making.
+struct Rules {
+    ruleset: OwnedFd,
+    abi: ABI,
+    /// What nothing may be done with.
+    masked: BTreeSet<PathBuf>,
+    /// The same by device and number: Landlock allows a file under all its names when it does under one.
+    hidden: BTreeSet<(u64, u64)>,
+    /// What may be read at most.
+    read_only: BTreeSet<PathBuf>,
+    entries: usize,
+    /// Whether a writable folder is allowed entry by entry.
+    split: bool,
+}
+
+impl Rules {
+    /// Allows `path`, which has no link in it, with all below, but for what is excepted. What is not there is left out.
+    fn tree(&mut self, path: &Path, rights: Rights) -> Result<(), SandboxError> {
+        let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let failed = |errno: Errno| cannot(path, &std::io::Error::from(errno).to_string());
+        match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+            Ok(object) => self.object(&object, path, rights),
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(()),
+            Err(errno) => Err(failed(errno)),
+        }
+    }
+
+    fn object(&mut self, object: &OwnedFd, path: &Path, rights: Rights) -> Result<(), SandboxError> {
+        if self.masked.contains(path) {
+            return Ok(());
+        }
+        let failed = |errno: Errno| cannot(path, &std::io::Error::from(errno).to_string());
+        let found = fstat(object).map_err(failed)?;
+        if self.hidden.contains(&(found.st_dev, found.st_ino)) {
+            return Ok(());
+        }
+        let kind = match FileType::from_raw_mode(found.st_mode) {
+            FileType::Directory => Kind::Folder,
+            // What a link leads to is allowed as what it is, or not at all.
+            FileType::Symlink => return Ok(()),
+            _ => Kind::File,
+        };
+        let writes = matches!(rights, Rights::Write);
+        let rights = if writes && self.read_only.contains(path) { Rights::Read } else { rights };
+        let writes = matches!(rights, Rights::Write);
+        let below = |set: &BTreeSet<PathBuf>| {
+            kind == Kind::Folder && set.iter().any(|inner| inner != path && inner.starts_with(path))
+        };
+        let whole = !(below(&self.masked) || writes && below(&self.read_only));
+        if whole {
+            return self.add(object, rights.bits(self.abi, kind)).map_err(failed);
+        }
+        self.split |= writes;
+        // Listed, with all below it: its entries have rules of their own.
+        self.add(object, Rights::List.bits(self.abi, kind)).map_err(failed)?;
+        let listed =
+            openat(object, c".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+        let entries = Dir::new(listed.map_err(failed)?).map_err(failed)?;
+        for entry in entries {
+            let entry = entry.map_err(failed)?;
+            let name = entry.file_name();
+            if name == c"." || name == c".." {
+                continue;
+            }
+            self.entries += 1;
+            if self.entries > MOST_ENTRIES {
+                return Err(cannot(
+                    path,
+                    "it holds denied files among more entries than can be allowed one by one",
+                ));
+            }
+            let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            match openat(object, name, flags, Mode::empty()) {
+                Ok(inner) => {
+                    let inner_path = path.join(std::ffi::OsStr::from_bytes(name.to_bytes()));
+                    self.object(&inner, &inner_path, rights)?;
+                }
+                // Gone meanwhile.
+                Err(Errno::NOENT) => {}
+                Err(errno) => return Err(failed(errno)),
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&self, object: &OwnedFd, rights: u64) -> Result<(), Errno> {
+        sys::landlock_allow(self.ruleset.as_raw_fd(), object.as_fd(), rights)
+    }
+}

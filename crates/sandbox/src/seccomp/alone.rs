@@ -1,0 +1,125 @@
+//! What a cell without namespaces refuses in addition, because nothing else stands in between there.
+//!
+//! Landlock knows nothing of a Unix socket's path, of what System V shares, of the attributes of files, and of what one
+//! process of a user may set for another.
+
+use std::collections::BTreeMap;
+
+use libc::{c_int, c_long};
+use seccompiler::{
+    BackendError, SeccompCmpArgLen as Width, SeccompCmpOp as Is, SeccompCondition as Condition, SeccompRule,
+};
+
+use super::Refusal;
+
+/// Adds the refusals.
+pub(super) fn add(refused: &mut BTreeMap<c_long, Refusal>) -> Result<(), BackendError> {
+    for &number in REFUSED.iter().chain(REFUSED_ON_THIS_ARCHITECTURE) {
+        refused.insert(number, Refusal { errno: libc::EPERM, when: Vec::new() });
+    }
+    for &number in ATTRIBUTES {
+        // What programs that copy files take as a file system without attributes.
+        refused.insert(number, Refusal { errno: libc::EOPNOTSUPP, when: Vec::new() });
+    }
+    refused.insert(libc::SYS_socketpair, Refusal { errno: libc::EPERM, when: pairs()? });
+    for &number in OF_A_PROCESS {
+        let other = SeccompRule::new(vec![compare(0, Is::Ne, 0)?])?;
+        refused.insert(number, Refusal { errno: libc::EPERM, when: vec![other] });
+    }
+    for (number, user) in ALL_OF_A_USER {
+        let when = vec![
+            SeccompRule::new(vec![compare(1, Is::Ne, 0)?])?,
+            SeccompRule::new(vec![compare(0, Is::Eq, user)?])?,
+        ];
+        refused.insert(number, Refusal { errno: libc::EPERM, when });
+    }
+    Ok(())
+}
+
+fn compare(argument: u8, is: Is, value: u64) -> Result<Condition, BackendError> {
+    Condition::new(argument, Width::Dword, is, value)
+}
+
+/// Pairs of sockets but of connected Unix ones: the others can be sent from to any path.
+fn pairs() -> Result<Vec<SeccompRule>, BackendError> {
+    /// `SOCK_TYPE_MASK` of linux/net.h: the rest of the argument is flags.
+    const TYPE: u64 = 0xf;
+    let of_type = |value: c_int| {
+        SeccompRule::new(vec![compare(1, Is::MaskedEq(TYPE), u64::from(value.cast_unsigned()))?])
+    };
+    let unix = u64::from(libc::AF_UNIX.cast_unsigned());
+    Ok(vec![
+        SeccompRule::new(vec![compare(0, Is::Ne, unix)?])?,
+        of_type(libc::SOCK_DGRAM)?,
+        // Of Unix sockets the same.
+        of_type(libc::SOCK_RAW)?,
+    ])
+}
+
+/// Refused with EPERM whatever the arguments are.
+const REFUSED: &[c_long] = &[
+    // The network of the host, and its Unix sockets.
+    libc::SYS_socket,
+    libc::SYS_connect,
+    libc::SYS_bind,
+    libc::SYS_listen,
+    libc::SYS_accept,
+    libc::SYS_accept4,
+    // What System V and POSIX share by a name of their own.
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_msgget,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_msgctl,
+    libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_semctl,
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
+    // The owner of any file of the same owner, to another group of the user.
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+    // The names of what happens in folders that cannot be listed.
+    libc::SYS_inotify_init1,
+    // Where another process has its memory.
+    libc::SYS_move_pages,
+    libc::SYS_migrate_pages,
+];
+
+/// The same for calls that only one architecture has.
+#[cfg(target_arch = "x86_64")]
+const REFUSED_ON_THIS_ARCHITECTURE: &[c_long] = &[libc::SYS_chown, libc::SYS_lchown, libc::SYS_inotify_init];
+#[cfg(not(target_arch = "x86_64"))]
+const REFUSED_ON_THIS_ARCHITECTURE: &[c_long] = &[];
+
+/// `setxattrat` and `removexattrat`, which libc does not name yet; the numbers are the same on all architectures.
+const SYS_SETXATTRAT: c_long = 463;
+const SYS_REMOVEXATTRAT: c_long = 466;
+
+/// Changes of attributes, which reach every file of the user by its name.
+const ATTRIBUTES: &[c_long] = &[
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_fremovexattr,
+    SYS_SETXATTRAT,
+    SYS_REMOVEXATTRAT,
+];
+
+/// Settings of processes by what they have in common, the first argument: `PRIO_USER` of sys/resource.h and
+/// `IOPRIO_WHO_USER` of linux/ioprio.h.
+const ALL_OF_A_USER: [(c_long, u64); 2] = [(libc::SYS_setpriority, 2), (libc::SYS_ioprio_set, 3)];
+
+/// Settings of a process, which is the first argument: refused for any but the caller itself.
+const OF_A_PROCESS: &[c_long] = &[
+    libc::SYS_prlimit64,
+    libc::SYS_sched_setaffinity,
+    libc::SYS_sched_setparam,
+    libc::SYS_sched_setscheduler,
+    libc::SYS_sched_setattr,
+];

@@ -1,0 +1,42 @@
+//! System calls of the process that keeps a cell without namespaces.
+
+use std::mem::zeroed;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+
+use rustix::io::Errno;
+
+use super::check;
+
+/// A descriptor that is readable when a child has changed state or SIGTERM has come. Both signals must be blocked.
+pub(crate) fn child_and_termination_events() -> Result<OwnedFd, Errno> {
+    // SAFETY: a sigset_t is plain data that `sigemptyset` fills; all pointers are to live data; the returned
+    // descriptor is new and ours.
+    unsafe {
+        let mut set: libc::sigset_t = zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, libc::SIGCHLD);
+        libc::sigaddset(&raw mut set, libc::SIGTERM);
+        let fd = check(libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK).into())?;
+        Ok(OwnedFd::from_raw_fd(RawFd::try_from(fd).map_err(|_| Errno::OVERFLOW)?))
+    }
+}
+
+/// The signal that an event of the descriptor stands for; `None` when there is none.
+pub(crate) fn next_signal(events: &OwnedFd) -> Option<u32> {
+    // The number is the first field of `signalfd_siginfo`.
+    let mut event = [0_u8; size_of::<libc::signalfd_siginfo>()];
+    match rustix::io::read(events, &mut event) {
+        Ok(length) if length == event.len() => {
+            let [a, b, c, d, ..] = event;
+            Some(u32::from_ne_bytes([a, b, c, d]))
+        }
+        _ => None,
+    }
+}
+
+/// Kills one process.
+pub(crate) fn kill(pid: i32) {
+    // The one failure that matters not is that it has ended; no other can be told from here.
+    // SAFETY: takes integers only.
+    unsafe { libc::kill(pid, libc::SIGKILL) };
+}
