@@ -12,6 +12,7 @@
 mod harness;
 
 mod cell;
+mod degraded;
 mod limits;
 mod ordinary_user;
 mod reach;

@@ -135,31 +135,6 @@ fn folders_that_cannot_be_read_are_counted_and_hide_nothing_else() {
 }
 
 #[test]
-fn without_namespaces_nothing_runs_and_the_reason_is_named() {
-    let fixture = Fixture::new();
-    // A user namespace in which no further one may be made, as on a host that forbids them.
-    let script = r#"echo 0 > /proc/sys/user/max_user_namespaces && exec "$@""#;
-    let call = json!({"command": "touch made"}).to_string();
-    let output = Command::new("unshare")
-        .args(["--user", "--map-root-user", "sh", "-c", script, "sh"])
-        .arg(program())
-        .arg("--workspace")
-        .arg(fixture.workspace())
-        .arg("--state")
-        .arg(fixture.state())
-        .args(["call", "--yes", "shell_execute", &call])
-        .output()
-        .unwrap();
-    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(result["error"]["code"], "EUNAVAILABLE", "{result:#}");
-    assert!(result["error"]["hint"].as_str().unwrap().contains("user.max_user_namespaces"), "{result:#}");
-    assert!(!fixture.workspace().join("made").exists());
-    // The control: the same call where namespaces can be had.
-    fixture.data("shell_execute", json!({"command": "touch made"}));
-    assert!(fixture.workspace().join("made").exists());
-}
-
-#[test]
 fn ordinary_development_works_inside_without_configuration() {
     let fixture = Fixture::with_files(&[
         ("hello.c", "#include <stdio.h>\nint main(void) { puts(\"c\"); return 0; }\n"),

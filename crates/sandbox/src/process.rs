@@ -30,10 +30,9 @@ pub(crate) fn start_in(
 }
 
 /// Starts a process that ends what it has started when it is told to by SIGTERM, because no kernel does it.
-pub(crate) fn start_keeper(group: Option<BorrowedFd<'_>>, inside: impl FnOnce()) -> Result<Process, Errno> {
-    let mut process = start_in(group, 0, inside)?;
-    process.killed_by = Signal::TERM;
-    Ok(process)
+pub(crate) fn start_keeper(inside: impl FnOnce()) -> Result<Process, Errno> {
+    let (pid, descriptor) = begin(sys::keeper::clone_by_older_call, inside)?;
+    Ok(Process { pid, descriptor, waited_for: Waiting::AsParent, killed_by: Signal::TERM })
 }
 
 /// The same for a process that ends unnoticed by its starter, which ignores the ends of its children: gives its id
@@ -52,9 +51,14 @@ fn clone(
     group: Option<BorrowedFd<'_>>,
     inside: impl FnOnce(),
 ) -> Result<(i32, OwnedFd), Errno> {
+    begin(|| sys::clone_into_namespaces(flags, at_end, group), inside)
+}
+
+/// Makes a process in one way or another and lets it run `inside`.
+fn begin(make: impl FnOnce() -> Result<Side, Errno>, inside: impl FnOnce()) -> Result<(i32, OwnedFd), Errno> {
     // No handler of this program may run in the copy of it, so the copy starts with everything blocked.
     let blocked = sys::block_signals();
-    match sys::clone_into_namespaces(flags, at_end, group) {
+    match make() {
         Ok(Side::Child) => {
             inside();
             sys::exit(1)

@@ -13,7 +13,7 @@ mod rules;
 mod support;
 
 use std::fs;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 
 use rustix::fs::{OFlags, fchown, fcntl_setfl};
@@ -99,8 +99,7 @@ pub(crate) fn launch(
     };
     let started_at = overlay::now();
     let enforcement = enforcement(&roots, version, user, limits, allowed.missing)?;
-    let door = group.as_ref().and_then(Group::door);
-    let process = process::start_keeper(door.as_ref().map(AsFd::as_fd), || keeper::enter(&blueprint, user))
+    let process = process::start_keeper(|| keeper::enter(&blueprint, user))
         .map_err(SandboxError::io("starting a process"))?;
     if group.as_mut().is_some_and(|group| group.attach(process.pid()).is_err()) {
         drop(process);

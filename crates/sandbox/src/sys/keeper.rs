@@ -1,11 +1,12 @@
 //! System calls of the process that keeps a cell without namespaces.
 
+use std::ffi::{c_int, c_long};
 use std::mem::zeroed;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
 use rustix::io::Errno;
 
-use super::check;
+use super::{Side, check};
 
 /// A descriptor that is readable when a child has changed state or SIGTERM has come. Both signals must be blocked.
 pub(crate) fn child_and_termination_events() -> Result<OwnedFd, Errno> {
@@ -32,6 +33,29 @@ pub(crate) fn next_signal(events: &OwnedFd) -> Option<u32> {
         }
         _ => None,
     }
+}
+
+/// Starts a process without namespaces by the older of the two calls: containers often refuse the newer one.
+pub(crate) fn clone_by_older_call() -> Result<Side, Errno> {
+    let mut descriptor: c_int = -1;
+    // SAFETY: without CLONE_VM this is a fork. With CLONE_PIDFD the third argument is where the descriptor goes; the
+    // others are null and so unused.
+    let result = check(unsafe {
+        libc::syscall(
+            libc::SYS_clone,
+            c_long::from(libc::CLONE_PIDFD),
+            0_usize,
+            &raw mut descriptor,
+            0_usize,
+            0_usize,
+        )
+    })?;
+    if result == 0 {
+        return Ok(Side::Child);
+    }
+    // SAFETY: the kernel has just opened this descriptor for us and nobody else knows it.
+    let owned = unsafe { OwnedFd::from_raw_fd(descriptor) };
+    Ok(Side::Parent(i32::try_from(result).map_err(|_| Errno::OVERFLOW)?, owned))
 }
 
 /// Kills one process.
