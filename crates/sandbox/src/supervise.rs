@@ -72,7 +72,7 @@ pub(crate) fn supervise(
     let mut buffer = vec![0_u8; CHUNK];
     let mut life = Life::Running;
     let mut control_open = true;
-    let mut watchdog = Watchdog::over(cell.process.pid(), &cell.enforcement.limits, Instant::now());
+    let mut watchdog = Watchdog::over(cell.process.pid(), &cell.enforcement, Instant::now());
     let mut exceeded = None;
     loop {
         let now = Instant::now();

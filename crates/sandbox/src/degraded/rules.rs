@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use ::landlock::ABI;
@@ -62,11 +62,16 @@ pub(super) fn allow(
     version: i32,
 ) -> Result<Allowed, SandboxError> {
     let ruleset = landlock::ruleset_alone(version)?;
-    let masked = existing(&spec.masked)?;
+    let mut masked = existing(&spec.masked)?;
     let mut hidden = BTreeSet::new();
-    for path in &masked {
-        let found = fs::symlink_metadata(path).map_err(|error| cannot(path, &error.to_string()))?;
-        hidden.insert((found.dev(), found.ino()));
+    for path in masked.clone() {
+        let found = fs::symlink_metadata(&path).map_err(|error| cannot(&path, &error.to_string()))?;
+        if found.file_type().is_socket() {
+            // No socket can be connected to from such a cell, wherever it lies.
+            masked.remove(&path);
+        } else {
+            hidden.insert((found.dev(), found.ino()));
+        }
     }
     let mut read_only = existing(&spec.frozen)?;
     read_only.extend(roots.all().filter(|root| !root.writable).map(|root| root.real.clone()));

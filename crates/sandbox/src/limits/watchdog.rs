@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::statvfs;
 
 use super::{Layer, Limit, LimitInForce};
+use crate::enforcement::Enforcement;
 use crate::view::HOME;
 
 /// Most commands have ended before this, and cost nothing.
@@ -28,6 +29,8 @@ pub(crate) struct Watchdog {
     first: i32,
     memory: Option<LimitInForce>,
     disk: Option<LimitInForce>,
+    /// Whether the folders in memory are the cell's own. Without namespaces they are the host's.
+    own_files: bool,
     next: Option<Instant>,
     written: Written,
 }
@@ -43,14 +46,18 @@ struct Written {
 
 impl Watchdog {
     /// Watches the cell of that first process for the limits that are left to it.
-    pub(crate) fn over(first: i32, in_force: &[LimitInForce], now: Instant) -> Self {
+    pub(crate) fn over(first: i32, enforcement: &Enforcement, now: Instant) -> Self {
+        Self::of(first, &enforcement.limits, enforcement.degraded.is_none(), now)
+    }
+
+    fn of(first: i32, in_force: &[LimitInForce], own_files: bool, now: Instant) -> Self {
         let of = |limit| {
             let is = |it: &&LimitInForce| it.limit == limit && it.layer == Some(Layer::Watchdog);
             in_force.iter().find(is).copied()
         };
         let (memory, disk) = (of(Limit::Memory), of(Limit::Disk));
         let next = (memory.is_some() || disk.is_some()).then(|| now + FIRST_LOOK);
-        Self { first, memory, disk, next, written: Written::default() }
+        Self { first, memory, disk, own_files, next, written: Written::default() }
     }
 
     /// When it wants to look next.
@@ -62,7 +69,7 @@ impl Watchdog {
     pub(crate) fn look(&mut self, now: Instant) -> Option<LimitInForce> {
         self.next.filter(|next| now >= *next)?;
         let processes = descendants(self.first);
-        let memory = self.memory.filter(|limit| uses_more(&processes, limit.value));
+        let memory = self.memory.filter(|limit| uses_more(&processes, self.own_files, limit.value));
         let disk = self.disk.filter(|limit| self.written.total(self.first, &processes) > limit.value);
         let done = Instant::now();
         self.next = Some(done + PAUSE.max(done.duration_since(now) * SHARE));
@@ -92,8 +99,9 @@ fn children(process: i32) -> Vec<i32> {
 }
 
 /// Whether the processes hold more bytes of memory than this.
-fn uses_more(processes: &[i32], limit: u64) -> bool {
-    let files = processes.iter().find_map(|process| files_in_memory(*process)).unwrap_or(0);
+fn uses_more(processes: &[i32], own_files: bool, limit: u64) -> bool {
+    let files =
+        processes.iter().filter(|_| own_files).find_map(|process| files_in_memory(*process)).unwrap_or(0);
     let mut quick = Held::default();
     for process in processes {
         quick.add(&Held::quickly(*process));
@@ -213,15 +221,17 @@ mod tests {
         assert!(Held::quickly(own).own > 0);
         assert!(Held::exactly(own).unwrap().own > 0);
         assert!(written_by(own).is_some());
-        assert!(uses_more(&[own], 1) && !uses_more(&[own], u64::MAX) && !uses_more(&[], 0));
+        assert!(
+            uses_more(&[own], true, 1) && !uses_more(&[own], false, u64::MAX) && !uses_more(&[], true, 0)
+        );
     }
 
     #[test]
     fn nothing_is_looked_at_when_other_layers_hold_the_limits_or_before_it_is_time() {
         let now = Instant::now();
         let limit = |layer| LimitInForce { limit: Limit::Memory, value: 0, layer: Some(layer) };
-        assert_eq!(Watchdog::over(1, &[limit(Layer::CgroupV1)], now).next(), None);
-        let mut watchdog = Watchdog::over(1, &[limit(Layer::Watchdog)], now);
+        assert_eq!(Watchdog::of(1, &[limit(Layer::CgroupV1)], true, now).next(), None);
+        let mut watchdog = Watchdog::of(1, &[limit(Layer::Watchdog)], true, now);
         assert_eq!((watchdog.next(), watchdog.look(now)), (Some(now + FIRST_LOOK), None));
     }
 }
