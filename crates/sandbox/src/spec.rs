@@ -59,6 +59,10 @@ pub struct CellSpec {
 /// (mode 0700). As root [`run`](crate::run) gives that folder and both of them to the workspace's owner: it is the
 /// folder around it that keeps that user out.
 /// The upper folder gets the mode, times and extended attributes of the workspace, which it stands for.
+///
+/// What the workspace does not do on an overlay: `rename(2)` of a folder that was there before is `EXDEV`; a file with
+/// two names becomes two when one is changed; and in the workspace of an ordinary user a file of another owner or
+/// group cannot be changed (`EOVERFLOW`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overlay {
     /// What receives the changes: what is new or changed, whole, and marks for what is gone. When
