@@ -3,8 +3,10 @@
 //! Both servers are spoken to over stdio with the same raw messages, in turns within one run, so that a busy machine
 //! is busy for both; the ratios mean more than the figures.
 //! Policy and audit of Handfast are on, as they always are.
+//! Commands are compared with the same ones run bare and in bubblewrap.
 //! It compares and prints: no figure makes it fail, because no machine but yours knows what else it is doing.
 
+mod commands;
 mod measure;
 mod report;
 mod server;
@@ -37,11 +39,12 @@ struct Samples {
     small_reads: usize,
     large_reads: usize,
     listings: usize,
+    commands: usize,
 }
 
 impl Samples {
-    const FULL: Self = Self { starts: 30, small_reads: 4_000, large_reads: 20, listings: 40 };
-    const QUICK: Self = Self { starts: 3, small_reads: 400, large_reads: 2, listings: 4 };
+    const FULL: Self = Self { starts: 30, small_reads: 4_000, large_reads: 20, listings: 40, commands: 300 };
+    const QUICK: Self = Self { starts: 3, small_reads: 400, large_reads: 2, listings: 4, commands: 30 };
 }
 
 /// Measures both servers and prints the table.
@@ -55,8 +58,13 @@ pub(crate) fn run(repository: &Repository, binary: Option<&Path>, quick: bool) -
     remove_folder(&folder)?;
     let bench = Bench::prepare(repository, &folder, &binary)?;
     let samples = if quick { Samples::QUICK } else { Samples::FULL };
-    let [handfast, peer] = measure::all(&bench, samples)?;
-    report::print(&handfast, &peer)
+    let [ours, peer] = measure::all(&bench, samples)?;
+    report::print(&ours, &peer)?;
+    let many = folder.join("many");
+    commands::prepare(&many)?;
+    let many = real(&many)?;
+    let server = handfast(&folder, &many, &binary);
+    report::print_commands(&commands::all(&server, &many, samples.commands)?)
 }
 
 fn build(repository: &Repository) -> Result<PathBuf> {
@@ -80,14 +88,16 @@ impl Bench {
         for entry in 0..ENTRIES {
             write(&workspace.join(format!("many/entry-{entry:05}.txt")), "x")?;
         }
-        let workspace = workspace
-            .canonicalize()
-            .map_err(|error| Failure(format!("cannot find {}: {error}", workspace.display())))?;
+        let workspace = real(&workspace)?;
         let peer = repository
             .test_tools()
             .join("node/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js");
         Ok(Self { handfast: handfast(folder, &workspace, binary), peer: peer_of(folder, &workspace, &peer) })
     }
+}
+
+fn real(folder: &Path) -> Result<PathBuf> {
+    folder.canonicalize().map_err(|error| Failure(format!("cannot find {}: {error}", folder.display())))
 }
 
 fn handfast(folder: &Path, workspace: &Path, binary: &Path) -> Kind {
@@ -99,7 +109,12 @@ fn handfast(folder: &Path, workspace: &Path, binary: &Path) -> Kind {
         log: folder.join("handfast.log"),
         command: Box::new(move || {
             let mut command = Command::new(&binary);
-            command.args(["mcp", "--workspace"]).arg(&workspace).arg("--state").arg(&state);
+            // Nobody is there to be asked about commands.
+            command
+                .args(["mcp", "--mode", "full_auto", "--workspace"])
+                .arg(&workspace)
+                .arg("--state")
+                .arg(&state);
             // The figures are of what is built in, not of what the person at this machine has configured.
             command.env("XDG_CONFIG_HOME", &configuration);
             command

@@ -40,7 +40,7 @@ pub(super) struct Figures {
 pub(super) struct Durations(Vec<Duration>);
 
 impl Durations {
-    fn add(&mut self, duration: Duration) {
+    pub(super) fn add(&mut self, duration: Duration) {
         let at = self.0.partition_point(|other| *other <= duration);
         self.0.insert(at, duration);
     }
@@ -52,6 +52,11 @@ impl Durations {
     /// The upper median, which is one of the samples.
     pub(super) fn median(&self) -> Duration {
         self.0.get(self.0.len() / 2).copied().unwrap_or_default()
+    }
+
+    /// What one sample in ten is quicker than.
+    pub(super) fn tenth(&self) -> Duration {
+        self.0.get(self.0.len() / 10).copied().unwrap_or_default()
     }
 
     pub(super) fn count(&self) -> usize {

@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::time::Duration;
 
+use crate::bench::commands::Commands;
 use crate::bench::measure::{Durations, Figures};
 use crate::command::{Failure, Result};
 
@@ -17,9 +18,18 @@ struct Row {
 
 /// Prints the table to standard output.
 pub(super) fn print(ours: &Figures, theirs: &Figures) -> Result<()> {
+    print_table(&table(ours, theirs))
+}
+
+/// Prints the table about commands to standard output.
+pub(super) fn print_commands(commands: &Commands) -> Result<()> {
+    print_table(&commands_table(commands))
+}
+
+fn print_table(table: &str) -> Result<()> {
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load = load.split_whitespace().take(3).collect::<Vec<_>>().join(" ");
-    let text = format!("{}\nload average of this machine: {load}\n", table(ours, theirs));
+    let text = format!("{table}\nload average of this machine: {load}\n");
     let mut output = std::io::stdout().lock();
     output.write_all(text.as_bytes()).map_err(|error| Failure(format!("cannot print the table: {error}")))
 }
@@ -33,6 +43,30 @@ fn table(ours: &Figures, theirs: &Figures) -> String {
         let ratio = row.ratio.map(|ratio| format!("{ratio:.2}")).unwrap_or_default();
         format!("| {} | {} | {} | {ratio} | {} |", row.what, row.ours, row.theirs, row.target)
     }));
+    lines.join("\n") + "\n"
+}
+
+fn commands_table(commands: &Commands) -> String {
+    let mut lines = vec![
+        "| command, p10 | bare | bubblewrap | handfast (MCP) | more than bare | ratio to bubblewrap | target |".to_owned(),
+        "|---|---:|---:|---:|---:|---:|---|".to_owned(),
+    ];
+    for (what, ways, target) in [
+        ("`true`", &commands.nothing, "bare + 1.5 ms, half of bubblewrap"),
+        ("ten files of 100,000 changed", &commands.ten_files, "5 ms more than without an overlay"),
+        ("15 that compute, at once", &commands.at_once, "as bare: they scale with the cores"),
+    ] {
+        let [bare, wrapped, ours] = [&ways.bare, &ways.bubblewrap, &ways.handfast].map(Durations::tenth);
+        let ratio = quotient(ours.as_secs_f64(), wrapped.as_secs_f64());
+        lines.push(format!(
+            "| {what} | {} | {} | {} | {} | {} | {target} |",
+            milliseconds(bare),
+            if wrapped.is_zero() { String::new() } else { milliseconds(wrapped) },
+            milliseconds(ours),
+            milliseconds(ours.saturating_sub(bare)),
+            ratio.map(|ratio| format!("{ratio:.2}")).unwrap_or_default(),
+        ));
+    }
     lines.join("\n") + "\n"
 }
 

@@ -1,0 +1,159 @@
+//! What a command costs, beside the same command without a cell and in bubblewrap's.
+//!
+//! The three take turns, one command each, and the 10th percentile is compared: it is near what an idle machine does,
+//! while the median tells of what else this one was doing.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::bench::measure::Durations;
+use crate::bench::server::{Kind, Server};
+use crate::command::{Failure, Result, probe, write};
+
+/// Commands at once: as many as one lane takes, which are 5 that run and 10 that wait.
+const AT_ONCE: usize = 15;
+/// Work for one core for some tens of milliseconds.
+const WORK: &str = "i=0; while [ $i -lt 40000 ]; do i=$((i+1)); done";
+/// Changes ten files; the folders are those of [`prepare`].
+const TEN_FILES: &str = "for n in 0 1 2 3 4 5 6 7 8 9; do echo changed > d00$n/f00$n; done";
+/// Files in the workspace in which ten are changed: folders, and files in each.
+const FOLDERS: usize = 100;
+const FILES: usize = 1_000;
+
+/// How long one thing took in each of the ways.
+#[derive(Default)]
+pub(super) struct Ways {
+    pub(super) bare: Durations,
+    pub(super) bubblewrap: Durations,
+    pub(super) handfast: Durations,
+}
+
+/// The figures about commands.
+#[derive(Default)]
+pub(super) struct Commands {
+    /// `true`.
+    pub(super) nothing: Ways,
+    /// Ten files changed in a workspace of many.
+    pub(super) ten_files: Ways,
+    /// [`AT_ONCE`] commands that compute.
+    pub(super) at_once: Ways,
+}
+
+/// Lays out the workspace of 100,000 files.
+pub(super) fn prepare(workspace: &Path) -> Result<()> {
+    for folder in 0..FOLDERS {
+        for file in 0..FILES {
+            write(&workspace.join(format!("d{folder:03}/f{file:03}")), "x")?;
+        }
+    }
+    Ok(())
+}
+
+/// Measures all, `count` commands each. The server must serve the workspace of [`prepare`].
+pub(super) fn all(kind: &Kind, workspace: &Path, count: usize) -> Result<Commands> {
+    let mut server = Server::start(kind)?;
+    let bubblewrap = probe(Command::new("bwrap").arg("--version"));
+    if !bubblewrap {
+        eprintln!(
+            "bubblewrap is not installed, so its column stays empty; on Debian: sudo apt-get install bubblewrap"
+        );
+    }
+    let mut commands = Commands::default();
+    for (line, ways) in [("true", &mut commands.nothing), (TEN_FILES, &mut commands.ten_files)] {
+        eprintln!("running a command {count} times in each way: {line}");
+        for turn in 0..=count {
+            // The first turn of each is not counted.
+            let keep = |durations: &mut Durations, took| (turn > 0).then(|| durations.add(took));
+            keep(&mut ways.bare, timed(bare(workspace, line))?);
+            if bubblewrap {
+                keep(&mut ways.bubblewrap, timed(wrapped(workspace, line))?);
+            }
+            keep(&mut ways.handfast, called(&mut server, line)?);
+        }
+    }
+    let rounds = count.div_ceil(30);
+    eprintln!("running {AT_ONCE} commands at once, {rounds} times in each way");
+    for _ in 0..rounds {
+        commands.at_once.bare.add(at_once(|| bare(workspace, WORK))?);
+        if bubblewrap {
+            commands.at_once.bubblewrap.add(at_once(|| wrapped(workspace, WORK))?);
+        }
+        commands.at_once.handfast.add(called_at_once(&mut server)?);
+    }
+    server.stop()?;
+    Ok(commands)
+}
+
+fn bare(workspace: &Path, line: &str) -> Command {
+    let mut command = Command::new("bash");
+    command.args(["-c", line]).current_dir(workspace);
+    command
+}
+
+/// What a careful user of bubblewrap writes: every namespace, the system read-only, the workspace writable, no rights.
+fn wrapped(workspace: &Path, line: &str) -> Command {
+    let mut command = Command::new("bwrap");
+    command.args(["--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]);
+    command.args(["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]);
+    command.arg("--bind").arg(workspace).arg(workspace).arg("--chdir").arg(workspace);
+    command.args(["bash", "-c", line]);
+    command
+}
+
+fn timed(mut command: Command) -> Result<Duration> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let started = Instant::now();
+    let output = command.output().map_err(|error| Failure(format!("cannot run {command:?}: {error}")))?;
+    let took = started.elapsed();
+    if output.status.success() {
+        return Ok(took);
+    }
+    Err(Failure(format!("{command:?}: {}: {}", output.status, String::from_utf8_lossy(&output.stderr))))
+}
+
+fn at_once(make: impl Fn() -> Command) -> Result<Duration> {
+    let started = Instant::now();
+    let mut children = Vec::new();
+    for _ in 0..AT_ONCE {
+        let mut command = make();
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
+        children.push(child.map_err(|error| Failure(format!("cannot run {command:?}: {error}")))?);
+    }
+    for mut child in children {
+        let status = child.wait().map_err(|error| Failure(format!("cannot wait for a command: {error}")))?;
+        if !status.success() {
+            return Err(Failure(format!("a command of several at once: {status}")));
+        }
+    }
+    Ok(started.elapsed())
+}
+
+fn called(server: &mut Server, line: &str) -> Result<Duration> {
+    let answer = server.call(("shell_execute", json!({"command": line})))?;
+    succeeded(&answer.line)?;
+    Ok(answer.took)
+}
+
+fn called_at_once(server: &mut Server) -> Result<Duration> {
+    let started = Instant::now();
+    server.send_calls(&("shell_execute", json!({"command": WORK})), AT_ONCE)?;
+    for _ in 0..AT_ONCE {
+        succeeded(&server.answer(started)?.line)?;
+    }
+    Ok(started.elapsed())
+}
+
+/// A command that failed would be quick for the wrong reason.
+fn succeeded(answer: &str) -> Result<()> {
+    let message: Value =
+        serde_json::from_str(answer).map_err(|error| Failure(format!("shell_execute: {error}")))?;
+    let code = message.pointer("/result/structuredContent/data/exit_code");
+    let code = code.or_else(|| message.pointer("/result/structuredContent/exit_code"));
+    if code.and_then(Value::as_i64) == Some(0) {
+        return Ok(());
+    }
+    Err(Failure(format!("shell_execute answered {answer}")))
+}
