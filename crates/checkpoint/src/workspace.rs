@@ -1,10 +1,13 @@
-use std::os::fd::OwnedFd;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
 use rustix::fs::{CWD, Mode, OFlags, StatxFlags, fstat, openat, statx};
 
-use crate::beneath::PLACE;
-use crate::{Error, Result};
+use crate::beneath::{PLACE, descriptor_path, open};
+use crate::{Error, Kind, Result};
 
 /// The folder into which changes are committed.
 #[derive(Debug)]
@@ -26,6 +29,22 @@ impl Workspace {
             openat(CWD, path, flags, Mode::empty()).map_err(|errno| Error::system("open", path, errno))?;
         let stat = fstat(&folder).map_err(|errno| Error::system("look at", path, errno))?;
         Ok(Self { path: path.to_owned(), folder, identity: (stat.st_dev, stat.st_ino) })
+    }
+
+    /// Opens a regular file in it for reading, through no link and no mount point; nothing where there is none.
+    ///
+    /// # Errors
+    /// What the system says against opening it.
+    pub fn open_file(&self, path: &Path) -> io::Result<Option<File>> {
+        let place = match open(self.folder.as_fd(), path, OFlags::PATH) {
+            Ok(place) => place,
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV) => return Ok(None),
+            Err(errno) => return Err(errno.into()),
+        };
+        if Kind::of(&fstat(&place)?) != Kind::File {
+            return Ok(None);
+        }
+        File::open(descriptor_path(place.as_fd())).map(Some)
     }
 
     /// Where it was opened.

@@ -26,6 +26,9 @@ pub struct CellSetup {
     pub home_files: Vec<(PathBuf, Vec<u8>)>,
     /// Where output that outgrows memory goes.
     pub spool_directory: PathBuf,
+    /// The folder, private to the user, in which commands' changes are kept apart until they have ended. Best on the file
+    /// system of the workspace. Without one they write directly.
+    pub changes: Option<PathBuf>,
     /// Where waiting cells come from; without one each is made when it is needed.
     pub spawner: Option<Arc<Spawner>>,
 }

@@ -16,7 +16,9 @@ mod record;
 mod redact;
 mod registry;
 mod request;
+mod snapshot;
 mod stopping;
+mod swap;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,6 +38,7 @@ pub use cell::CellSetup;
 pub use redact::{Covered, Redactor};
 pub use registry::{DuplicateTool, Registry};
 pub use request::{CallRequest, Caller, Door};
+pub use snapshot::{KeptChanges, KeptError};
 
 use call::Call;
 use redact::CoveredProgress;
@@ -61,6 +64,17 @@ pub struct Parts {
     pub redactor: Redactor,
 }
 
+/// Why an engine could not be put together.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The workspace cannot be opened.
+    #[error(transparent)]
+    Roots(#[from] roots::RootsError),
+    /// The folder for the changes of commands cannot be used.
+    #[error("the folder for the changes of commands cannot be used")]
+    Changes(#[source] checkpoint::Error),
+}
+
 /// The runtime of tools. Share it behind an `Arc`.
 pub struct Engine {
     place: Place,
@@ -75,6 +89,8 @@ pub struct Engine {
     grants: approve::SessionGrants,
     lanes: admit::Lanes,
     cache: cache::Cache,
+    snapshots: Option<Arc<snapshot::Snapshots>>,
+    notices: Vec<String>,
     running: Mutex<HashMap<CallId, Stop>>,
     ended: tokio::sync::Notify,
     closed: AtomicBool,
@@ -110,13 +126,17 @@ impl Engine {
     /// Puts the parts together.
     ///
     /// # Errors
-    /// Where the workspace cannot be opened.
-    pub fn new(parts: Parts) -> Result<Self, roots::RootsError> {
+    /// Where the workspace or the folder for the changes of commands cannot be opened.
+    pub fn new(parts: Parts) -> Result<Self, EngineError> {
         let Parts { place, policy, store, registry, catalogue, clock, cell, redactor } = parts;
         let mut services = Services::default();
         services.insert(Arc::new(catalogue));
         services.insert::<Arc<dyn Outputs>>(Arc::new(Arc::new(keep::StoredOutputs(store.clone()))));
+        let (snapshots, notices) = snapshot::open(cell.changes.as_deref(), &place.workspace, clock.now())
+            .map_err(EngineError::Changes)?;
         Ok(Self {
+            snapshots,
+            notices,
             reach: reach::Reach::open(policy.clone(), &place)?,
             place,
             policy,
@@ -133,6 +153,11 @@ impl Engine {
             ended: tokio::sync::Notify::new(),
             closed: AtomicBool::new(false),
         })
+    }
+
+    /// What the user should be told of the start: what an earlier process left half done, and what became of it.
+    pub fn notices(&self) -> &[String] {
+        &self.notices
     }
 
     /// The tools, in order.
@@ -226,11 +251,17 @@ impl Engine {
     }
 
     /// What a tool gets for one call.
-    fn context(&self, call: &Call, lane: tool::Lane) -> Result<Context, ToolError> {
+    fn context(
+        &self,
+        call: &Call,
+        lane: tool::Lane,
+        overlay: Option<sandbox::Overlay>,
+    ) -> Result<Context, ToolError> {
         let mut services = self.services.clone();
         services.insert(Arc::new(self.reach.roots(&call.effects, call.approved_by.is_some())?));
         if lane == tool::Lane::Command {
-            services.insert(Arc::new(cell::specification(&self.cell, &self.policy, &self.place)));
+            let specification = cell::specification(&self.cell, &self.policy, &self.place);
+            services.insert(Arc::new(sandbox::CellSpec { overlay, ..specification }));
         }
         let mut context = Context::new(
             call.id.clone(),

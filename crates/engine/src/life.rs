@@ -9,8 +9,9 @@
 //! | admit | waits for a place |
 //! | recall | answers from the cache where the caller opted in |
 //! | record intent | writes down what is about to happen |
-//! | checkpoint | saves what is about to change |
+//! | checkpoint | takes a snapshot of what is about to change, for a command |
 //! | run | does it, under a deadline |
+//! | swap in | puts the command's changes into the workspace, all of them or none |
 //! | cover | covers secrets, bounds the text, keeps the whole by reference |
 //! | record outcome | writes down what came of it |
 
@@ -25,11 +26,20 @@ use crate::admit::Admitted;
 use crate::cache::Generation;
 use crate::call::Call;
 use crate::reach::Reach;
+use crate::snapshot::Snapshot;
 use crate::stopping::requested;
 use crate::{Answer, Engine, cover, keep, record};
 
 /// How long a tool may take to end after it was told to stop. The cell gives a command 200 ms of it after the polite signal.
 const GRACE: Duration = Duration::from_secs(5);
+
+/// What a run came to.
+pub(crate) struct Ran {
+    pub(crate) context: Arc<Context>,
+    pub(crate) produced: Result<Data, ToolError>,
+    /// Whether the tool came back, and so nothing of the call is still at work.
+    pub(crate) has_ended: bool,
+}
 
 impl Engine {
     /// One whole life. Never fails: what goes wrong is the result. A call that its door could not read is `refused` already.
@@ -56,9 +66,10 @@ impl Engine {
             return Ok(answer);
         }
         self.record_intent(call, &tool).await?;
-        // The checkpoint belongs here. Nothing can be undone yet, and no answer says so: `meta.checkpoint` stays absent.
+        let snapshot = self.checkpoint(&prepared)?;
         let generation = self.cache.generation();
-        let (context, produced) = self.run(call, &tool, prepared).await?;
+        let ran = self.run(call, &tool, prepared, snapshot.as_ref()).await?;
+        let (context, produced) = self.swap_in(call, snapshot, ran).await;
         let answer = self.cover(call, &tool, &context, produced, admitted).await?;
         self.remember(call, &tool, &answer, generation);
         Ok(answer)
@@ -182,13 +193,29 @@ impl Engine {
         Ok(())
     }
 
+    /// What file tools change cannot be undone yet, and no answer says so: `meta.checkpoint` stays absent.
+    fn checkpoint(&self, prepared: &Prepared) -> Result<Option<Snapshot>, ToolError> {
+        let Some(snapshots) = self.snapshots.as_ref().filter(|_| prepared.plan.on_snapshot) else {
+            return Ok(None);
+        };
+        snapshots.take().map(Some).map_err(|error| {
+            let because = std::error::Error::source(&error).map(|source| format!(": {source}"));
+            let message = format!(
+                "the changes of the command could not be kept apart, so it was not run: {error}{}",
+                because.unwrap_or_default()
+            );
+            ToolError::new(Code::Runtime, message).because(error)
+        })
+    }
+
     async fn run(
         self: &Arc<Self>,
         call: &mut Call,
         tool: &Arc<dyn AnyTool>,
         prepared: Prepared,
-    ) -> Result<(Arc<Context>, Result<Data, ToolError>), ToolError> {
-        let context = Arc::new(self.context(call, tool.spec().lane)?);
+        snapshot: Option<&Snapshot>,
+    ) -> Result<Ran, ToolError> {
+        let context = Arc::new(self.context(call, tool.spec().lane, snapshot.map(Snapshot::overlay))?);
         let running = context.clone();
         let runtime = tokio::runtime::Handle::current();
         // A thread of its own: tools may block. It is the runtime's, so it ends with the process at the latest.
@@ -204,6 +231,7 @@ impl Engine {
             }
             _ = requested(&call.stop) => tokio::time::timeout(GRACE, &mut task).await.ok(),
         };
+        let has_ended = ended.is_some();
         let read_only = tool.spec().class.reads_only;
         let unsure = if read_only { EffectState::None } else { EffectState::Maybe };
         let produced = match ended {
@@ -221,7 +249,7 @@ impl Engine {
         }
         call.sandbox = context.enforced();
         call.warnings = context.take_warnings();
-        Ok((context, produced))
+        Ok(Ran { context, produced, has_ended })
     }
 
     async fn cover(

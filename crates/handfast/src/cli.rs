@@ -84,6 +84,14 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: Option<AuditCommand>,
     },
+    /// Looks at changes of commands that lie aside, and applies or discards them.
+    ///
+    /// What a command changes is put into the workspace when it has ended, all of it or nothing. Where others changed the same
+    /// meanwhile, or where a change needs an approval of its own, it lies aside instead, for a week.
+    Changes {
+        #[command(subcommand)]
+        command: Option<ChangesCommand>,
+    },
     /// Trusts the workspace's handfast.yaml as it is now, so that it may also loosen rules.
     Trust {
         /// The file [default: handfast.yaml of the workspace].
@@ -114,6 +122,37 @@ pub(crate) struct CallArgs {
     /// Its arguments as a JSON object; `-` reads them from standard input.
     #[arg(value_name = "JSON")]
     pub(crate) arguments: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ChangesCommand {
+    /// Lists them, the newest first.
+    List {
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Shows what they would change in the workspace as it is now.
+    Show {
+        /// The id, or the first part of it.
+        id: String,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Puts them into the workspace, all or none. This approves what was held; what is denied stays denied.
+    Apply {
+        /// The id, or the first part of it.
+        id: String,
+        /// Overwrites what others changed meanwhile.
+        #[arg(long)]
+        force: bool,
+    },
+    /// Removes them.
+    Discard {
+        /// The id, or the first part of it.
+        id: String,
+    },
 }
 
 #[derive(Debug, Subcommand)]

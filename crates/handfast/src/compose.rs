@@ -62,6 +62,9 @@ pub(crate) fn compose(global: &Global, spawner: Option<Arc<Spawner>>) -> Result<
         cell,
         redactor: Redactor::new(surroundings.credentials),
     })?;
+    for notice in engine.notices() {
+        warn(notice);
+    }
     Ok(Composed { engine: Arc::new(engine), store, session: new_session(), workspace })
 }
 
@@ -72,7 +75,8 @@ fn cell(
 ) -> Result<CellSetup, Failure> {
     let spool = state.join("spool");
     std::fs::create_dir_all(&spool)?;
-    Ok(toolchains::cell_setup(surroundings, spool, spawner))
+    let setup = toolchains::cell_setup(surroundings, spool, spawner);
+    Ok(CellSetup { changes: Some(state.join("changes")), ..setup })
 }
 
 /// The workspace: absolute, without links, an existing folder.

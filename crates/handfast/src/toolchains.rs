@@ -99,7 +99,16 @@ pub(crate) fn cell_setup(
             search_path.push(entry);
         }
     }
-    CellSetup { read_only, masked, search_path, environment, home_files, spool_directory, spawner }
+    CellSetup {
+        read_only,
+        masked,
+        search_path,
+        environment,
+        home_files,
+        spool_directory,
+        changes: None,
+        spawner,
+    }
 }
 
 /// Cargo's configuration may hold a registry's token; then the file is not shown.

@@ -158,11 +158,16 @@ impl Policy {
         let spot = Spot::of(path, &self.workspace);
         match access {
             Access::Read => self.reads.verdict(&spot, Kind::Unknown),
-            Access::Write => match self.protected.iter().find(|(protected, _)| path.starts_with(protected)) {
-                Some((_, rule)) => PathVerdict::Denied(rule),
+            Access::Write => match self.own_file(path) {
+                Some(rule) => PathVerdict::Denied(rule),
                 None => self.writes.verdict(&spot, Kind::Unknown),
             },
         }
+    }
+
+    /// The rule that keeps every tool from writing the path, because it is Handfast's own.
+    pub fn own_file(&self, path: &Path) -> Option<&Rule> {
+        self.protected.iter().find(|(protected, _)| path.starts_with(protected)).map(|(_, rule)| rule)
     }
 
     /// [`Policy::path_verdict`] on reading, for the names in one folder.

@@ -3,7 +3,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 
@@ -31,6 +31,16 @@ pub struct Context {
     enforced: Mutex<Option<Vec<String>>>,
     warnings: Mutex<Vec<String>>,
     discard: AtomicBool,
+    snapshot: Mutex<Option<SnapshotUse>>,
+}
+
+/// That a call ran on a snapshot of the workspace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SnapshotUse {
+    /// When it was taken, as the file system stamps changes: what others changed at this time or later is not in it.
+    pub taken_at: SystemTime,
+    /// Whether the call could change nothing else.
+    pub nothing_else: bool,
 }
 
 /// A text that did not fit into memory, whole, in a file.
@@ -67,6 +77,7 @@ impl Context {
             enforced: Mutex::default(),
             warnings: Mutex::default(),
             discard: AtomicBool::new(false),
+            snapshot: Mutex::default(),
         }
     }
 
@@ -96,6 +107,16 @@ impl Context {
     /// What was said so, for the layer that hands it on.
     pub fn take_warnings(&self) -> Vec<String> {
         std::mem::take(&mut self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Says that the call ran on the snapshot that it was given, and that everything which could change it has ended.
+    pub fn used_snapshot(&self, used: SnapshotUse) {
+        *self.snapshot.lock().unwrap_or_else(PoisonError::into_inner) = Some(used);
+    }
+
+    /// Whether that was said.
+    pub fn snapshot_use(&self) -> Option<SnapshotUse> {
+        *self.snapshot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Says that what the call changed in its snapshot of the workspace is not wanted. Without a snapshot this is without effect.

@@ -20,7 +20,9 @@ mod stop;
 mod tool;
 mod visible;
 
-pub use context::{Catalogue, CatalogueEntry, Clock, Context, Outputs, Progress, Services, Whole};
+pub use context::{
+    Catalogue, CatalogueEntry, Clock, Context, Outputs, Progress, Services, SnapshotUse, Whole,
+};
 pub use data::{Data, Written};
 pub use effect::{Access, CommandLine, Effect, path_text};
 pub use error::{Code, EffectState, Retry, ToolError};

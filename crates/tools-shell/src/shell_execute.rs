@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use sandbox::{Captured, CellSpec, Command, Ended, Exit, Limit, Program, SandboxError, Stopper, Stream};
+use sandbox::{
+    Captured, CellSpec, Command, Ended, Exit, Limit, Program, SandboxError, Stopper, Stream, WorkspaceChanges,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::{
     Class, Code, CommandLine, Context, Effect, EffectState, Example, Lane, Level, Place, Plan, Presentation,
-    Retry, Spec, TextCap, Timeout, Tool, ToolError, Whole,
+    Retry, SnapshotUse, Spec, TextCap, Timeout, Tool, ToolError, Whole,
 };
 
 /// Runs a line of shell in a cell.
@@ -123,9 +125,22 @@ impl Tool for ShellExecute {
             *begun = !bytes.ends_with(b"\n");
         };
         // The deadline is the engine's: it requests the stop, so that there is one clock for every tool.
-        let outcome = sandbox::run(&cell, &command, None, &stopper, &mut report).map_err(failed)?;
+        let outcome = match sandbox::run(&cell, &command, None, &stopper, &mut report) {
+            // Nothing has run yet.
+            Err(refused @ SandboxError::Overlay { .. }) => {
+                context.warn(format!("{refused}; the command wrote to it directly"));
+                let direct = CellSpec { overlay: None, ..CellSpec::clone(&cell) };
+                sandbox::run(&direct, &command, None, &stopper, &mut report)
+            }
+            other => other,
+        }
+        .map_err(failed)?;
 
         context.report_enforced(outcome.enforcement.summary());
+        if outcome.enforcement.workspace == WorkspaceChanges::Overlay {
+            let nothing_else = outcome.enforcement.direct.is_empty();
+            context.used_snapshot(SnapshotUse { taken_at: outcome.started_at, nothing_else });
+        }
         if outcome.ended != Ended::Finished && args.on_timeout == OnTimeout::Discard {
             context.discard_changes();
         }

@@ -2,6 +2,7 @@
 
 mod audit;
 mod call;
+mod changes;
 mod check;
 mod doctor;
 mod init;
@@ -50,6 +51,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Check { call } => check::run(global, &call),
         Command::Tools { json } => tools::run(global, json),
         Command::Audit { command } => audit::run(global, command),
+        Command::Changes { command } => changes::run(global, command),
         Command::Trust { file } => trust::run(global, file),
         Command::Doctor { json } => doctor::run(global, json),
         Command::ProbeAttempt { arguments } => {

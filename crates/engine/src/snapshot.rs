@@ -1,0 +1,227 @@
+//! The snapshot of the workspace that a command runs on, and what becomes of its changes.
+//!
+//! The cell keeps the changes apart; when the last process of the cell is gone, all of them are swapped into the workspace
+//! or none. Before that each changed path is judged again, as what it turned out to be.
+
+mod judge;
+mod kept;
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use checkpoint::{Area, Changes, Committed, Conflict, Held, Note, Outcome, Terms, Time, Workspace};
+use jiff::Timestamp;
+use policy::Policy;
+use sandbox::Overlay;
+use tool::{Code, EffectState, Retry, ToolError};
+
+use judge::Judge;
+pub use kept::{KeptChanges, KeptError};
+
+/// Where git's index lies in a workspace.
+const GIT_INDEX: &str = ".git/index";
+
+/// How many conflicts, held paths or notes are told of in one answer.
+const MOST_NAMED: usize = 10;
+
+/// The folder for the changes of commands, and the workspace that they belong to.
+pub(crate) struct Snapshots {
+    area: Area,
+    workspace: PathBuf,
+}
+
+/// The snapshot of one call.
+pub(crate) struct Snapshot {
+    call: checkpoint::Call,
+    workspace: Workspace,
+    /// Git's index as it was when the snapshot was taken.
+    index: Option<File>,
+}
+
+/// What a human is asked about changes that are held.
+pub(crate) struct Question {
+    /// One line each: the path, and why it is held.
+    pub(crate) lines: Vec<String>,
+    /// Binds the answer to exactly these changes.
+    pub(crate) digest: String,
+}
+
+/// How a commit ended.
+pub(crate) enum Ended {
+    /// All is in the workspace.
+    Committed { paths: u64, warnings: Vec<String> },
+    /// A human has to be asked first. Nothing was changed.
+    Held(Question),
+    /// Nothing was changed, for this reason.
+    Refused(ToolError),
+}
+
+impl Snapshots {
+    /// Opens the folder, brings what killed processes left there to an end, and removes what was kept for too long.
+    /// Gives what a user should be told of.
+    pub(crate) fn open(
+        folder: &Path,
+        workspace: &Path,
+        now: Timestamp,
+    ) -> Result<(Self, Vec<String>), checkpoint::Error> {
+        let area = Area::open(folder)?;
+        let told = kept::tidy(&area, now)?;
+        Ok((Self { area, workspace: workspace.to_owned() }, told))
+    }
+
+    /// Takes a snapshot for one call. What it costs follows what will change, not the size of the workspace.
+    pub(crate) fn take(&self) -> Result<Snapshot, checkpoint::Error> {
+        let workspace = Workspace::open(&self.workspace)?;
+        let index = workspace.open_file(Path::new(GIT_INDEX));
+        // Whoever cannot read the index has none to compare with, which makes any change of it a conflict.
+        let index = index.unwrap_or_default();
+        Ok(Snapshot { call: self.area.begin()?, workspace, index })
+    }
+
+    pub(crate) fn area(&self) -> &Area {
+        &self.area
+    }
+}
+
+impl Snapshot {
+    /// Where the cell puts the changes.
+    pub(crate) fn overlay(&self) -> Overlay {
+        Overlay { upper: self.call.upper(), work: self.call.work() }
+    }
+
+    /// Swaps the changes in. `approved` says that a human has agreed to what the judge holds.
+    pub(crate) fn commit(&self, policy: &Policy, since: Time, approved: bool) -> Ended {
+        let judge = Judge { policy, workspace: self.workspace.path(), upper: self.call.upper(), approved };
+        let terms = match self.terms(since) {
+            Ok(terms) => terms,
+            Err(error) => return Ended::Refused(failed(error)),
+        };
+        let terms = Terms { judge: &|touch| judge.verdict(touch), ..terms };
+        match self.call.commit(&self.workspace, &terms) {
+            Ok(Outcome::Committed(committed)) => committed_as(&committed),
+            Ok(Outcome::Held(changes)) => held(&changes),
+            Ok(Outcome::Conflict(changes)) => Ended::Refused(conflict(&changes.conflicts)),
+            Err(error) => Ended::Refused(failed(error)),
+        }
+    }
+
+    /// Whether there is any change at all, so that one which is not wanted can be counted.
+    pub(crate) fn count(&self, since: Time) -> u64 {
+        let changes = self.terms(since).and_then(|terms| self.call.changes(&self.workspace, &terms));
+        changes.map_or(0, |changes| changes.list.len() as u64)
+    }
+
+    /// Keeps the changes aside. Gives the id under which they are found.
+    pub(crate) fn keep(self, since: Time, reason: &str) -> Result<String, checkpoint::Error> {
+        let terms = self.terms(since)?;
+        self.call.keep(&self.workspace, &terms, reason)
+    }
+
+    /// Removes what the call changed, or what a commit took out of the workspace. Takes long where that is much.
+    pub(crate) fn discard(self) -> Result<(), checkpoint::Error> {
+        self.call.discard()
+    }
+
+    fn terms(&self, since: Time) -> Result<Terms<'static>, checkpoint::Error> {
+        let mut terms = Terms::since(since);
+        let copy = self.index.as_ref().map(File::try_clone).transpose();
+        let copy = copy.map_err(|source| checkpoint::Error::System {
+            doing: "open",
+            path: GIT_INDEX.into(),
+            source,
+        })?;
+        terms.index = Some((GIT_INDEX.into(), copy));
+        Ok(terms)
+    }
+}
+
+fn committed_as(committed: &Committed) -> Ended {
+    let notes = committed.changes.notes.iter().map(note);
+    Ended::Committed { paths: committed.changes.list.len() as u64, warnings: shortened(notes) }
+}
+
+fn held(changes: &Changes) -> Ended {
+    let denied: Vec<&Held> = changes.held.iter().filter(|held| !held.may_be_approved).collect();
+    if denied.is_empty() {
+        let line = |held: &Held| format!("{}: {}", tool::path_text(&held.path), held.reason);
+        let lines = shortened(changes.held.iter().map(line));
+        // The changes lie in a folder that nothing writes to any more, so their times and sizes name their content.
+        let shown: Vec<String> = changes.list.iter().map(|change| format!("{change:?}")).collect();
+        return Ended::Held(Question { lines, digest: crate::record::digest(&shown) });
+    }
+    let named =
+        shortened(denied.iter().map(|held| format!("{}: {}", tool::path_text(&held.path), held.reason)));
+    let message = format!("denied: the command changed what it may not: {}", named.join("; "));
+    Ended::Refused(
+        ToolError::new(Code::Permission, message).hint("nothing of what it changed is in the workspace"),
+    )
+}
+
+fn conflict(conflicts: &[Conflict]) -> ToolError {
+    let named = shortened(conflicts.iter().map(ToString::to_string));
+    let message = format!(
+        "while the command ran, others changed what it changed, so none of its changes are in the workspace: {}",
+        named.join("; ")
+    );
+    ToolError::new(Code::Conflict, message).retry(Retry::Now)
+}
+
+fn failed(error: checkpoint::Error) -> ToolError {
+    let effect = match error {
+        checkpoint::Error::NotUndone { .. } => EffectState::Maybe,
+        _ => EffectState::None,
+    };
+    let mut message = format!("the changes of the command could not be put into the workspace: {error}");
+    if let Some(source) = std::error::Error::source(&error) {
+        message.push_str(&format!(": {source}"));
+    }
+    ToolError::new(Code::Runtime, message).effect(effect).because(error)
+}
+
+fn note(note: &Note) -> String {
+    match note {
+        Note::LinkBroken { path } => {
+            let path = tool::path_text(path);
+            format!("{path} had other names (hard links), which keep its old content")
+        }
+        Note::Dropped { path, kind } => format!("{} was {kind}, and is dropped", tool::path_text(path)),
+        Note::SetIdRemoved { path } => {
+            format!("{} lost its set-user-id or set-group-id bit", tool::path_text(path))
+        }
+        Note::IndexKept { path } => {
+            format!("{} was changed by others meanwhile, and stays as it is", tool::path_text(path))
+        }
+    }
+}
+
+/// The first few, and how many there are besides.
+fn shortened(all: impl Iterator<Item = String>) -> Vec<String> {
+    let mut all = all;
+    let mut named: Vec<String> = all.by_ref().take(MOST_NAMED).collect();
+    let more = all.count();
+    if more > 0 {
+        named.push(format!("and {more} more"));
+    }
+    named
+}
+
+/// Opens the snapshots of an engine, where its cells have a place for them.
+pub(crate) fn open(
+    folder: Option<&Path>,
+    workspace: &Path,
+    now: Timestamp,
+) -> Result<(Option<Arc<Snapshots>>, Vec<String>), checkpoint::Error> {
+    let Some(folder) = folder else { return Ok((None, Vec::new())) };
+    let (snapshots, told) = Snapshots::open(folder, workspace, now)?;
+    Ok((Some(Arc::new(snapshots)), told))
+}
+
+/// Reads a whole small file; nothing where it is larger than `limit`.
+fn read_small(file: File, limit: u64) -> io::Result<Option<Vec<u8>>> {
+    use io::Read;
+    let mut content = Vec::new();
+    let read = file.take(limit + 1).read_to_end(&mut content)?;
+    Ok((read as u64 <= limit).then_some(content))
+}

@@ -1,0 +1,233 @@
+//! Changes that were not committed, and lie aside until a human decides.
+
+use std::path::PathBuf;
+
+use checkpoint::{Area, Kept, Outcome, Recovery, Terms, Time};
+use jiff::{SignedDuration, Timestamp};
+use policy::Policy;
+use serde::Serialize;
+use serde_json::json;
+use store::{AuditRow, Durability};
+use tool::Code;
+
+use super::judge::Judge;
+use super::{Ended, Snapshots, committed_as, conflict, held};
+use crate::Engine;
+
+/// How long changes are kept, unless somebody applies or discards them: a week, after which the workspace has usually moved
+/// on too far.
+const KEPT_FOR: SignedDuration = SignedDuration::from_hours(7 * 24);
+
+/// How many are kept at most; the oldest go first.
+const MOST_KEPT: usize = 50;
+
+/// Changes that lie aside.
+#[derive(Debug, Clone, Serialize)]
+pub struct KeptChanges {
+    /// What `handfast changes` takes.
+    pub id: String,
+    /// The workspace that they belong to.
+    pub workspace: PathBuf,
+    /// When they were kept.
+    pub since: Timestamp,
+    /// Why they are not in the workspace.
+    pub reason: String,
+    /// What they would do, one line each; empty in a list.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<String>,
+}
+
+/// Why kept changes could not be had or applied.
+#[derive(Debug, thiserror::Error)]
+pub enum KeptError {
+    /// No changes of commands are kept by this runtime.
+    #[error("this runtime keeps no changes")]
+    None,
+    /// The folder of the changes, or the workspace, is not as it should be.
+    #[error(transparent)]
+    Checkpoint(#[from] checkpoint::Error),
+    /// It could not be recorded, so it was not done, or is not known to be.
+    #[error("the audit cannot be written")]
+    Store(#[from] store::StoreError),
+    /// The policy, or what others changed meanwhile, stands against it.
+    #[error("{0}")]
+    Refused(String),
+}
+
+fn timestamp(time: Time) -> Timestamp {
+    let nanoseconds = i32::try_from(time.nanoseconds).unwrap_or_default();
+    Timestamp::new(time.seconds, nanoseconds).unwrap_or_default()
+}
+
+fn listed(kept: Kept) -> KeptChanges {
+    KeptChanges {
+        id: kept.id,
+        workspace: kept.workspace,
+        since: timestamp(kept.since),
+        reason: kept.reason,
+        paths: Vec::new(),
+    }
+}
+
+impl Engine {
+    /// The changes of commands that are not in their workspaces, the newest first.
+    ///
+    /// # Errors
+    /// Where they cannot be listed.
+    pub fn kept_changes(&self) -> Result<Vec<KeptChanges>, KeptError> {
+        self.kept_by()?.kept()
+    }
+
+    /// What the changes of this id would do to their workspace as it is now.
+    ///
+    /// # Errors
+    /// Where there are none under this id, or their workspace is gone.
+    pub fn show_changes(&self, id: &str) -> Result<KeptChanges, KeptError> {
+        self.kept_by()?.show(id)
+    }
+
+    /// Puts the changes of this id into the workspace, all or none; gives how many paths changed. Whoever calls this is a
+    /// human who has approved what was held. What is denied stays denied. With `force` it overwrites what others changed.
+    ///
+    /// # Errors
+    /// Where there are none under this id, where others changed the same, or where the policy denies it.
+    pub async fn apply_changes(&self, id: &str, force: bool) -> Result<u64, KeptError> {
+        let snapshots = self.kept_by()?;
+        self.recorded("changes_apply", id, force, || snapshots.apply(&self.policy, id, force)).await
+    }
+
+    /// Removes the changes of this id.
+    ///
+    /// # Errors
+    /// Where there are none under this id.
+    pub async fn discard_changes(&self, id: &str) -> Result<(), KeptError> {
+        let snapshots = self.kept_by()?;
+        self.recorded("changes_discard", id, false, || snapshots.drop_kept(id)).await
+    }
+
+    fn kept_by(&self) -> Result<&Snapshots, KeptError> {
+        self.snapshots.as_deref().ok_or(KeptError::None)
+    }
+
+    /// Does it between two rows of the audit.
+    async fn recorded<T>(
+        &self,
+        what: &str,
+        id: &str,
+        force: bool,
+        work: impl FnOnce() -> Result<T, KeptError>,
+    ) -> Result<T, KeptError> {
+        let call = crate::new_call_id(self.clock.as_ref());
+        let row = |kind| {
+            let door = crate::Door::CommandLine.as_str();
+            let mut row = AuditRow::new(kind, self.clock.now(), &call.0, door, "handfast", what);
+            row.plan = Some(json!({"arguments": {"id": id, "force": force}, "effects": []}).to_string());
+            row.approved_by = Some("the user, on the command line".to_owned());
+            row
+        };
+        self.store.audit().append(row(store::Kind::Intent), Durability::Committed).await?;
+        let done = work();
+        let mut after = row(store::Kind::Outcome);
+        let (outcome, effect) = if done.is_ok() { ("ok", "done") } else { (Code::Conflict.as_str(), "none") };
+        after.outcome = Some(outcome.to_owned());
+        after.effect = Some(effect.to_owned());
+        self.store.audit().append(after, Durability::Committed).await?;
+        done
+    }
+}
+
+impl Snapshots {
+    /// All that lie aside, the newest first, whatever workspace they belong to.
+    pub(crate) fn kept(&self) -> Result<Vec<KeptChanges>, KeptError> {
+        let mut kept = self.area().kept()?;
+        kept.sort_by_key(|kept| std::cmp::Reverse(kept.since));
+        Ok(kept.into_iter().map(listed).collect())
+    }
+
+    /// What the changes of this id would do to their workspace as it is now.
+    pub(crate) fn show(&self, id: &str) -> Result<KeptChanges, KeptError> {
+        let (call, kept) = self.area().take_up(id)?;
+        let changes = call.changes(&kept.workspace()?, &kept.terms(&call)?)?;
+        let mut lines: Vec<String> = changes
+            .list
+            .iter()
+            .map(|change| format!("{:?} {}", change.what, tool::path_text(&change.path)).to_lowercase())
+            .collect();
+        lines.extend(changes.conflicts.iter().map(|conflict| format!("conflict: {conflict}")));
+        Ok(KeptChanges { paths: lines, ..listed(kept) })
+    }
+
+    /// Puts the changes of this id into their workspace. A human who asks for it has approved what was held; what is denied
+    /// stays denied. With `force` it overwrites what others changed meanwhile.
+    pub(crate) fn apply(&self, policy: &Policy, id: &str, force: bool) -> Result<u64, KeptError> {
+        let (call, kept) = self.area().take_up(id)?;
+        let workspace = kept.workspace()?;
+        if workspace.path() != self.workspace {
+            let elsewhere = kept.workspace.display();
+            return Err(KeptError::Refused(format!(
+                "these changes belong to {elsewhere}; name it with --workspace {elsewhere}"
+            )));
+        }
+        let judge = Judge { policy, workspace: workspace.path(), upper: call.upper(), approved: true };
+        let judged = |touch: &checkpoint::Touch<'_>| judge.verdict(touch);
+        let terms = kept.terms(&call)?;
+        let baseline = if force { None } else { terms.baseline };
+        let terms = Terms { judge: &judged, baseline, ..terms };
+        let ended = match call.commit(&workspace, &terms)? {
+            Outcome::Committed(committed) => committed_as(&committed),
+            Outcome::Held(changes) => held(&changes),
+            Outcome::Conflict(changes) => {
+                let error = conflict(&changes.conflicts);
+                return Err(KeptError::Refused(format!("{error}; --force would overwrite that")));
+            }
+        };
+        match ended {
+            Ended::Committed { paths, .. } => {
+                // What it leaves behind, the next recovery removes.
+                call.discard()?;
+                Ok(paths)
+            }
+            Ended::Held(question) => Err(KeptError::Refused(question.lines.join("; "))),
+            Ended::Refused(error) => Err(KeptError::Refused(error.message)),
+        }
+    }
+
+    /// Removes the changes of this id.
+    pub(crate) fn drop_kept(&self, id: &str) -> Result<(), KeptError> {
+        let (call, _) = self.area().take_up(id)?;
+        Ok(call.discard()?)
+    }
+}
+
+/// Ends what killed processes left, and removes what is old. Gives what a user should be told of.
+pub(super) fn tidy(area: &Area, now: Timestamp) -> Result<Vec<String>, checkpoint::Error> {
+    let mut told = Vec::new();
+    for recovered in area.recover(&|| std::ops::ControlFlow::Continue(()))? {
+        let id = recovered.id;
+        match recovered.action {
+            Recovery::Dropped | Recovery::Cleaned => {}
+            Recovery::TakenBack { left, .. } => {
+                let left: Vec<String> = left.iter().map(|path| tool::path_text(path)).collect();
+                let but =
+                    if left.is_empty() { String::new() } else { format!(", but not {}", left.join(", ")) };
+                told.push(format!(
+                    "a commit was cut off: the workspace is as it was before{but}; `handfast changes show {id}` shows \
+                     what would have changed"
+                ));
+            }
+            Recovery::Failed(error) => told.push(format!("the changes {id} could not be recovered: {error}")),
+        }
+    }
+    let mut kept = area.kept()?;
+    kept.sort_by_key(|kept| std::cmp::Reverse(kept.since));
+    let is_old = |kept: &Kept| now.duration_since(timestamp(kept.since)) > KEPT_FOR;
+    for (_, old) in kept.iter().enumerate().filter(|(index, kept)| *index >= MOST_KEPT || is_old(kept)) {
+        match area.take_up(&old.id) {
+            Ok((call, _)) => call.discard()?,
+            // Somebody else is at it.
+            Err(checkpoint::Error::NoSuchChanges { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(told)
+}

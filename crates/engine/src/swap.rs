@@ -1,0 +1,207 @@
+//! The layer behind the run: what a command changed in its snapshot goes into the workspace, all of it or nothing.
+
+use std::sync::Arc;
+
+use checkpoint::Time;
+use serde_json::Value;
+use tool::{Changes, ChangesState, Code, Context, EffectState, ToolError};
+
+use crate::call::Call;
+use crate::life::Ran;
+use crate::snapshot::{Ended, Question, Snapshot};
+use crate::stopping::requested;
+use crate::{Answer, Approval, Engine};
+
+impl Engine {
+    /// Without a snapshot, or where it was not used, this hands on what the run came to.
+    pub(crate) async fn swap_in(
+        self: &Arc<Self>,
+        call: &mut Call,
+        snapshot: Option<Snapshot>,
+        ran: Ran,
+    ) -> (Arc<Context>, Result<Value, ToolError>) {
+        let Ran { context, produced, has_ended } = ran;
+        let Some(snapshot) = snapshot else { return (context, produced) };
+        let Some(used) = context.snapshot_use() else {
+            // A command that is still at work may write to the folders; the next start removes them.
+            if has_ended {
+                discard_behind(snapshot);
+            }
+            return (context, produced);
+        };
+        let since = Time::from(used.taken_at);
+        let produced = if context.changes_are_discarded() {
+            self.drop_changes(call, snapshot, since).await.and(produced)
+        } else {
+            self.commit(call, snapshot, since, produced).await
+        };
+        let produced = produced.map_err(|error| match call.changes.as_ref().map(|changes| changes.state) {
+            _ if !used.nothing_else || error.code == Code::Internal => error,
+            Some(ChangesState::Committed) => error.effect(EffectState::Done),
+            _ => error.effect(EffectState::None),
+        });
+        (context, produced)
+    }
+
+    async fn drop_changes(
+        self: &Arc<Self>,
+        call: &mut Call,
+        snapshot: Snapshot,
+        since: Time,
+    ) -> Result<(), ToolError> {
+        let (snapshot, paths) = blocking(move || {
+            let paths = snapshot.count(since);
+            (snapshot, paths)
+        })
+        .await?;
+        call.changes = (paths > 0).then_some(Changes { state: ChangesState::Discarded, paths, id: None });
+        discard_behind(snapshot);
+        Ok(())
+    }
+
+    async fn commit(
+        self: &Arc<Self>,
+        call: &mut Call,
+        snapshot: Snapshot,
+        since: Time,
+        produced: Result<Value, ToolError>,
+    ) -> Result<Value, ToolError> {
+        let (snapshot, mut ended) = self.try_commit(snapshot, since, false).await?;
+        let mut kept = snapshot;
+        if let Ended::Held(question) = ended {
+            match self.ask_about(call, &question).await {
+                Ok(by) => {
+                    call.approved_by = Some(match call.approved_by.take() {
+                        Some(earlier) => format!("{earlier}; {by}"),
+                        None => by,
+                    });
+                    (kept, ended) = self.try_commit(kept, since, true).await?;
+                }
+                Err(error) => ended = Ended::Refused(error),
+            }
+        }
+        let refused = match ended {
+            Ended::Committed { paths, warnings } => {
+                call.warnings.extend(warnings);
+                call.changes =
+                    (paths > 0).then_some(Changes { state: ChangesState::Committed, paths, id: None });
+                discard_behind(kept);
+                return produced;
+            }
+            Ended::Refused(error) => error,
+            // Approved changes are not held; were they, nothing would be lost by saying so.
+            Ended::Held(question) => ToolError::new(Code::Approval, question.lines.join("; ")),
+        };
+        self.keep_aside(call, kept, since, refused, produced).await
+    }
+
+    async fn try_commit(
+        self: &Arc<Self>,
+        snapshot: Snapshot,
+        since: Time,
+        approved: bool,
+    ) -> Result<(Snapshot, Ended), ToolError> {
+        let engine = self.clone();
+        blocking(move || {
+            let ended = snapshot.commit(&engine.policy, since, approved);
+            (snapshot, ended)
+        })
+        .await
+    }
+
+    /// Nothing is in the workspace: the changes lie aside, and the answer says why and where.
+    async fn keep_aside(
+        self: &Arc<Self>,
+        call: &mut Call,
+        snapshot: Snapshot,
+        since: Time,
+        refused: ToolError,
+        produced: Result<Value, ToolError>,
+    ) -> Result<Value, ToolError> {
+        let reason = refused.message.clone();
+        let kept = blocking(move || {
+            let paths = snapshot.count(since);
+            (paths, snapshot.keep(since, &reason))
+        })
+        .await?;
+        let mut refused = refused;
+        match kept {
+            (paths, Ok(id)) => {
+                let how = format!(
+                    "the changes are kept: `handfast changes show {id}` shows them, `handfast changes apply {id}` puts \
+                     them into the workspace"
+                );
+                refused.hint = Some(match refused.hint.take() {
+                    Some(hint) => format!("{hint}; {how}"),
+                    None => how,
+                });
+                call.changes = Some(Changes { state: ChangesState::Kept, paths, id: Some(id) });
+            }
+            (_, Err(error)) => call.warnings.push(format!("the changes could not be kept: {error}")),
+        }
+        match produced {
+            Ok(data) => Err(refused.data(data)),
+            // The command failed before its changes did, and that is what its caller asks about first.
+            Err(error) => {
+                let hint = refused.hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
+                call.warnings.push(format!("{}{hint}", refused.message));
+                Err(error)
+            }
+        }
+    }
+
+    /// Asks a human about held changes. Gives who said yes.
+    async fn ask_about(&self, call: &Call, question: &Question) -> Result<String, ToolError> {
+        let covered = |line: &String| self.redactor.text(line).unwrap_or_else(|| line.clone());
+        let effects: Vec<String> = question.lines.iter().map(covered).collect();
+        let reason = "the command has run, and changed what needs an approval of its own".to_owned();
+        let approval = Approval {
+            id: format!("a{}c", call.id),
+            call: call.id.clone(),
+            tool: call.tool.clone(),
+            level: call.level,
+            reason: format!("{reason}: {}", effects.join("; ")),
+            effects,
+            rule: "auto_run".to_owned(),
+            session_covers: None,
+            digest: crate::record::digest(&(call.digest(), &question.digest)),
+        };
+        let answer = tokio::select! {
+            answer = call.asker.ask(&approval) => answer,
+            reason = requested(&call.stop) => return Err(reason.into()),
+        };
+        match answer {
+            Answer::Once { by } | Answer::Session { by } => Ok(by),
+            Answer::Denied { by, message } => {
+                let said = message.map(|message| format!(": {message}")).unwrap_or_default();
+                let what = effects_of(&approval);
+                let message = format!("{by} said no to what the command changed ({what}){said}");
+                Err(ToolError::new(Code::Permission, message))
+            }
+            Answer::Nobody { hint } => {
+                let message = format!("{}; nothing of it is in the workspace", approval.reason);
+                let mut error = ToolError::new(Code::Approval, message).hint(hint);
+                error.approval_id = Some(approval.id);
+                Err(error)
+            }
+        }
+    }
+}
+
+fn effects_of(approval: &Approval) -> String {
+    approval.effects.join("; ")
+}
+
+/// What a command removed or wrote may be a lot to remove, and nobody waits for that.
+fn discard_behind(snapshot: Snapshot) {
+    // What cannot be removed now, the next start removes.
+    drop(tokio::task::spawn_blocking(move || snapshot.discard()));
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ToolError> {
+    tokio::task::spawn_blocking(work).await.map_err(|panic| {
+        ToolError::internal("handling the changes of the command broke off")
+            .effect(EffectState::Maybe)
+            .because(panic)
+    })
+}

@@ -1,0 +1,81 @@
+//! `handfast changes`: what commands changed and what is not in the workspace, because others changed the same meanwhile or
+//! because it needs an approval of its own.
+
+use std::process::ExitCode;
+
+use engine::{Engine, KeptChanges, KeptError};
+
+use super::{Failure, print, print_json, tokio_runtime};
+use crate::cli::{ChangesCommand, Global};
+use crate::compose::compose;
+use crate::report::{note, table};
+
+pub(super) fn run(global: &Global, command: Option<ChangesCommand>) -> Result<ExitCode, Failure> {
+    let engine = compose(global, None)?.engine;
+    match command.unwrap_or(ChangesCommand::List { json: false }) {
+        ChangesCommand::List { json } => list(&engine, json)?,
+        ChangesCommand::Show { id, json } => show(&engine.show_changes(&full_id(&engine, &id)?)?, json)?,
+        ChangesCommand::Apply { id, force } => {
+            let id = full_id(&engine, &id)?;
+            let paths = tokio_runtime()?.block_on(engine.apply_changes(&id, force));
+            let paths = paths.map_err(|error| refused(&error))?;
+            note(&format!("{paths} changes are in the workspace"));
+        }
+        ChangesCommand::Discard { id } => {
+            let id = full_id(&engine, &id)?;
+            tokio_runtime()?.block_on(engine.discard_changes(&id))?;
+            note("the changes are removed");
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn refused(error: &KeptError) -> Failure {
+    Failure::from(format!("nothing was changed: {error}"))
+}
+
+fn list(engine: &Engine, json: bool) -> Result<(), Failure> {
+    let kept = engine.kept_changes()?;
+    if json {
+        return print_json(&kept);
+    }
+    if kept.is_empty() {
+        note("no changes lie aside");
+        return Ok(());
+    }
+    let rows = kept.iter().map(|kept| {
+        vec![
+            kept.since.strftime("%Y-%m-%d %H:%M:%S").to_string(),
+            kept.id.clone(),
+            tool::path_text(&kept.workspace),
+            tool::visible(&kept.reason).chars().take(100).collect(),
+        ]
+    });
+    print(&table(&["kept since", "id", "workspace", "because"], rows))
+}
+
+fn show(kept: &KeptChanges, json: bool) -> Result<(), Failure> {
+    if json {
+        return print_json(kept);
+    }
+    let mut text = format!("{}\n{}\n\n", tool::path_text(&kept.workspace), tool::visible(&kept.reason));
+    for line in &kept.paths {
+        text.push_str(&format!("{}\n", tool::visible(line)));
+    }
+    print(&text)
+}
+
+/// The id that starts with what was typed, where only one does.
+fn full_id(engine: &Engine, typed: &str) -> Result<String, Failure> {
+    let kept = engine.kept_changes()?;
+    let mut fits = kept.into_iter().map(|kept| kept.id).filter(|id| id.starts_with(typed));
+    match (fits.next(), fits.next()) {
+        (Some(only), None) => Ok(only),
+        (Some(_), Some(_)) => {
+            Err(Failure::usage(format!("`{typed}` fits several changes; type more of the id")))
+        }
+        (None, _) => Err(Failure::usage(format!(
+            "no changes lie aside as `{typed}`; `handfast changes list` lists them"
+        ))),
+    }
+}
