@@ -15,6 +15,7 @@ mod agent;
 mod audit;
 mod bad_input;
 mod call;
+mod changes;
 mod configuration;
 mod doctor;
 mod mcp;

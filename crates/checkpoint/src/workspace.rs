@@ -3,8 +3,8 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::io::Errno;
 use rustix::fs::{CWD, Mode, OFlags, StatxFlags, fstat, openat, statx};
+use rustix::io::Errno;
 
 use crate::beneath::{PLACE, descriptor_path, open};
 use crate::{Error, Kind, Result};

@@ -91,6 +91,8 @@ pub struct Engine {
     cache: cache::Cache,
     snapshots: Option<Arc<snapshot::Snapshots>>,
     notices: Vec<String>,
+    /// What is removed behind the answers.
+    removals: swap::Removals,
     running: Mutex<HashMap<CallId, Stop>>,
     ended: tokio::sync::Notify,
     closed: AtomicBool,
@@ -137,6 +139,7 @@ impl Engine {
         Ok(Self {
             snapshots,
             notices,
+            removals: swap::Removals::default(),
             reach: reach::Reach::open(policy.clone(), &place)?,
             place,
             policy,
@@ -241,7 +244,7 @@ impl Engine {
                 running.values().cloned().collect()
             };
             if stops.is_empty() {
-                return;
+                return self.removals.wait().await;
             }
             for stop in stops {
                 stop.request(StopReason::Cancelled);

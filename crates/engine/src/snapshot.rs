@@ -11,7 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use checkpoint::{Area, Changes, Committed, Conflict, Held, Note, Outcome, Terms, Time, Workspace};
+use checkpoint::{Area, Changes, Committed, Conflict, Held, Note, Outcome, Terms, Time, What, Workspace};
 use jiff::Timestamp;
 use policy::Policy;
 use sandbox::Overlay;
@@ -110,7 +110,7 @@ impl Snapshot {
     /// Whether there is any change at all, so that one which is not wanted can be counted.
     pub(crate) fn count(&self, since: Time) -> u64 {
         let changes = self.terms(since).and_then(|terms| self.call.changes(&self.workspace, &terms));
-        changes.map_or(0, |changes| changes.list.len() as u64)
+        changes.map_or(0, |changes| count(&changes))
     }
 
     /// Keeps the changes aside. Gives the id under which they are found.
@@ -139,7 +139,12 @@ impl Snapshot {
 
 fn committed_as(committed: &Committed) -> Ended {
     let notes = committed.changes.notes.iter().map(note);
-    Ended::Committed { paths: committed.changes.list.len() as u64, warnings: shortened(notes) }
+    Ended::Committed { paths: count(&committed.changes), warnings: shortened(notes) }
+}
+
+/// How many entries came, went or changed. The times of folders around them are no change that anybody made.
+fn count(changes: &Changes) -> u64 {
+    changes.list.iter().filter(|change| change.what != What::Times).count() as u64
 }
 
 fn held(changes: &Changes) -> Ended {

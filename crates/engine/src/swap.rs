@@ -1,9 +1,10 @@
 //! The layer behind the run: what a command changed in its snapshot goes into the workspace, all of it or nothing.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use checkpoint::Time;
 use serde_json::Value;
+use tokio::task::JoinHandle;
 use tool::{Changes, ChangesState, Code, Context, EffectState, ToolError};
 
 use crate::call::Call;
@@ -25,7 +26,7 @@ impl Engine {
         let Some(used) = context.snapshot_use() else {
             // A command that is still at work may write to the folders; the next start removes them.
             if has_ended {
-                discard_behind(snapshot);
+                self.removals.add(snapshot);
             }
             return (context, produced);
         };
@@ -55,7 +56,7 @@ impl Engine {
         })
         .await?;
         call.changes = (paths > 0).then_some(Changes { state: ChangesState::Discarded, paths, id: None });
-        discard_behind(snapshot);
+        self.removals.add(snapshot);
         Ok(())
     }
 
@@ -85,7 +86,7 @@ impl Engine {
                 call.warnings.extend(warnings);
                 call.changes =
                     (paths > 0).then_some(Changes { state: ChangesState::Committed, paths, id: None });
-                discard_behind(kept);
+                self.removals.add(kept);
                 return produced;
             }
             Ended::Refused(error) => error,
@@ -192,10 +193,26 @@ fn effects_of(approval: &Approval) -> String {
     approval.effects.join("; ")
 }
 
-/// What a command removed or wrote may be a lot to remove, and nobody waits for that.
-fn discard_behind(snapshot: Snapshot) {
-    // What cannot be removed now, the next start removes.
-    drop(tokio::task::spawn_blocking(move || snapshot.discard()));
+/// What a command removed or wrote may be a lot to remove, and no answer waits for that.
+#[derive(Default)]
+pub(crate) struct Removals(Mutex<Vec<JoinHandle<()>>>);
+
+impl Removals {
+    fn add(&self, snapshot: Snapshot) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|removal| !removal.is_finished());
+        // What cannot be removed now, the next start removes.
+        all.push(tokio::task::spawn_blocking(move || drop(snapshot.discard())));
+    }
+
+    /// Waits for all that were begun.
+    pub(crate) async fn wait(&self) {
+        let all = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        for removal in all {
+            // It broke off, and what it left is removed by the next start.
+            let _ = removal.await;
+        }
+    }
 }
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ToolError> {

@@ -127,7 +127,7 @@ impl Tool for ShellExecute {
         // The deadline is the engine's: it requests the stop, so that there is one clock for every tool.
         let outcome = match sandbox::run(&cell, &command, None, &stopper, &mut report) {
             // Nothing has run yet.
-            Err(refused @ SandboxError::Overlay { .. }) => {
+            Err(refused @ SandboxError::Overlay { .. }) if !cell.strict => {
                 context.warn(format!("{refused}; the command wrote to it directly"));
                 let direct = CellSpec { overlay: None, ..CellSpec::clone(&cell) };
                 sandbox::run(&direct, &command, None, &stopper, &mut report)
@@ -262,6 +262,9 @@ fn failed(error: SandboxError) -> ToolError {
         SandboxError::Unavailable { hint, .. } => {
             ToolError::new(Code::Unavailable, message).hint(hint.clone()).retry(Retry::Never)
         }
+        SandboxError::Overlay { .. } => ToolError::new(Code::Unavailable, message)
+            .hint("the profile is `strict`; without that the command would write to the workspace directly")
+            .retry(Retry::Never),
         SandboxError::WorkingDirectory { .. } => ToolError::validation("working_directory", message),
         SandboxError::ProgramNotFound { .. } => ToolError::new(Code::NotFound, message),
         _ => ToolError::new(Code::Runtime, message),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use checkpoint::{Area, Kept, Outcome, Recovery, Terms, Time};
+use checkpoint::{Area, Kept, Outcome, Recovery, Terms, Time, What};
 use jiff::{SignedDuration, Timestamp};
 use policy::Policy;
 use serde::Serialize;
@@ -151,6 +151,7 @@ impl Snapshots {
         let mut lines: Vec<String> = changes
             .list
             .iter()
+            .filter(|change| change.what != What::Times)
             .map(|change| format!("{:?} {}", change.what, tool::path_text(&change.path)).to_lowercase())
             .collect();
         lines.extend(changes.conflicts.iter().map(|conflict| format!("conflict: {conflict}")));
