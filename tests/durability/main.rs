@@ -77,6 +77,40 @@ fn kill_9_leaves_the_intent_in_a_clean_chain_and_no_process() {
 }
 
 #[test]
+fn kill_9_in_the_middle_of_a_command_leaves_the_workspace_as_it_was() {
+    let fixture = Fixture::with_files(&[("a", "a"), ("d/x", "x")]);
+    let marker = "handfast-test-half-way";
+    let command = format!("echo half > a; rm -r d; echo new > new; exec -a {marker} sleep 1000");
+    let mut child = fixture
+        .command()
+        .args(["call", "--yes", "shell_execute", &json!({"command": command, "timeout": 900}).to_string()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    eventually("the command's start", || runs(marker));
+    // The control: the command has made its changes, in its own folder.
+    let folders = || -> Vec<std::path::PathBuf> {
+        let entries = std::fs::read_dir(fixture.state().join("changes")).unwrap().flatten();
+        entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
+    };
+    let [folder] = folders().try_into().unwrap();
+    assert_eq!(std::fs::read_to_string(folder.join("upper/a")).unwrap(), "half\n");
+    signal(&child, "-KILL");
+    child.wait().unwrap();
+    eventually("the end of the cell", || !runs(marker));
+    assert_eq!((fixture.read("a"), fixture.read("d/x")), ("a".to_owned(), "x".to_owned()));
+    assert!(!fixture.workspace().join("new").exists());
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+    assert!(!mounts.contains(fixture.state().to_str().unwrap()), "{mounts}");
+    // The next start removes what it left.
+    let next = fixture.run(&["call", "file_list", r#"{"path": "."}"#]);
+    assert_eq!((next.code, next.stderr.as_str()), (0, ""));
+    assert!(folders().is_empty());
+}
+
+#[test]
 fn ctrl_c_ends_the_command_and_records_it() {
     let fixture = Fixture::new();
     let child = sleeper(&fixture, "handfast-test-interrupted");
@@ -84,7 +118,10 @@ fn ctrl_c_ends_the_command_and_records_it() {
     let output = child.wait_with_output().unwrap();
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(result["error"]["code"], "ECANCELLED", "{result:#}");
-    assert_eq!(result["error"]["effect"], "maybe");
+    // What it had changed by then is there, and the answer knows that.
+    assert_eq!(result["error"]["effect"], "done");
+    assert_eq!(result["meta"]["changes"]["state"], "committed");
+    assert_eq!(fixture.read("begun"), "begun\n");
     assert_eq!(output.status.code(), Some(130));
     assert!(!runs("handfast-test-interrupted"));
     assert_eq!(audit(&fixture)[0]["outcome"], "ECANCELLED");

@@ -67,6 +67,26 @@ impl Ordinary {
 }
 
 #[test]
+fn an_ordinary_users_command_runs_on_a_snapshot_too() {
+    let own = Ordinary::new(&[("a", "a"), ("d/x", "x")]);
+    let arguments =
+        json!({"command": "echo b > a; rm -r d; mkdir n; echo 1 > n/f; ln -s a l; chmod 600 n/f"});
+    let result = own.call("shell_execute", arguments);
+    assert_eq!(result["ok"], true, "{result:#}");
+    assert_eq!(result["meta"]["changes"]["state"], "committed", "{result:#}");
+    let sandbox = result["meta"]["sandbox"].to_string();
+    assert!(sandbox.contains("workspace:overlay"), "{sandbox}");
+    assert_eq!((own.fixture.read("a"), own.fixture.read("n/f")), ("b\n".to_owned(), "1\n".to_owned()));
+    assert!(!own.fixture.workspace().join("d").exists());
+    let left = std::fs::read_dir(own.fixture.state().join("changes")).unwrap();
+    assert_eq!(left.filter(|entry| entry.as_ref().unwrap().path().is_dir()).count(), 0);
+    let held =
+        own.call("shell_execute", json!({"command": "mkdir -p .git/hooks; echo x > .git/hooks/update"}));
+    assert_eq!(held["ok"], true, "the caller said yes to everything: {held:#}");
+    assert!(held["meta"]["approved_by"].as_str().unwrap().contains("; "), "it was asked twice: {held:#}");
+}
+
+#[test]
 fn files_and_commands_work_and_what_the_user_owns_stays_the_users() {
     use std::os::unix::fs::MetadataExt;
     let own = Ordinary::new(&[("a.txt", "a")]);
