@@ -92,9 +92,11 @@ fn kill_9_in_the_middle_of_a_command_leaves_the_workspace_as_it_was() {
     eventually("the command's start", || runs(marker));
     // The control: the command has made its changes, in its own folder.
     let folders = || -> Vec<std::path::PathBuf> {
-        let entries = std::fs::read_dir(fixture.state().join("changes")).unwrap().flatten();
+        let entries = std::fs::read_dir(fixture.state().join("changes")).into_iter().flatten().flatten();
         entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
     };
+    let has_changed = |folder: &std::path::PathBuf| folder.join("upper/new").exists();
+    eventually("the command's last change", || folders().iter().any(has_changed));
     let [folder] = folders().try_into().unwrap();
     assert_eq!(std::fs::read_to_string(folder.join("upper/a")).unwrap(), "half\n");
     signal(&child, "-KILL");

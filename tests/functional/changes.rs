@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -85,14 +85,25 @@ fn a_change_made_right_before_a_command_is_no_conflict_with_it() {
 
 #[test]
 fn what_others_change_meanwhile_keeps_all_of_a_commands_changes_out_until_somebody_decides() {
-    let fixture = Fixture::with_files(&[("a", "a\n"), ("b", "b\n")]);
-    // The command itself says when it has begun, so that the change of the other comes after it.
-    let workspace = fixture.workspace();
+    let fixture = Fixture::with_files(&[("a", "a\n"), ("signs/begun", "")]);
+    let (workspace, changes) = (fixture.workspace(), fixture.state().join("changes"));
     let other = std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(1_200));
+        // The command says by its first change that it has begun, and waits until the other has been at work: a folder that
+        // neither it nor anybody else changes is seen as it is.
+        let begun = || {
+            let calls = fs::read_dir(&changes).into_iter().flatten().flatten();
+            calls.map(|call| call.path()).any(|call| call.join("upper/seen").exists())
+        };
+        let since = Instant::now();
+        while !begun() {
+            assert!(since.elapsed() < Duration::from_secs(30), "the command never began");
+            std::thread::yield_now();
+        }
         fs::write(workspace.join("a"), "theirs\n").unwrap();
+        fs::write(workspace.join("signs/go"), "").unwrap();
     });
-    let result = execute(&fixture, json!({"command": "cat a > seen; echo mine > a; sleep 4; echo done"}));
+    let command = "echo mine > a; cat a > seen; until ls signs | grep -q go; do sleep 0.05; done; echo done";
+    let result = execute(&fixture, json!({ "command": command }));
     other.join().unwrap();
     assert_eq!(result["error"]["code"], "ECONFLICT", "{result:#}");
     assert_eq!((&result["error"]["effect"], &result["data"]["stdout"]), (&json!("none"), &json!("done\n")));
@@ -115,7 +126,7 @@ fn what_others_change_meanwhile_keeps_all_of_a_commands_changes_out_until_somebo
     assert!(refused.stderr.contains("--force"), "{}", refused.stderr);
     assert_eq!(fixture.read("a"), "theirs\n");
     assert_eq!(fixture.run(&["changes", "apply", id, "--force"]).code, 0);
-    assert_eq!((fixture.read("a"), fixture.read("seen")), ("mine\n".to_owned(), "a\n".to_owned()));
+    assert_eq!((fixture.read("a"), fixture.read("seen")), ("mine\n".to_owned(), "mine\n".to_owned()));
     assert!(kept_ids(&fixture).is_empty());
     assert_eq!(fixture.run(&["changes", "apply", id]).code, 2, "they are gone");
     let verified = fixture.run(&["audit", "verify"]);
