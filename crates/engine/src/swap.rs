@@ -3,9 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use checkpoint::Time;
-use serde_json::Value;
 use tokio::task::JoinHandle;
-use tool::{Changes, ChangesState, Code, Context, EffectState, ToolError};
+use tool::{Changes, ChangesState, Code, Context, Data, EffectState, ToolError};
 
 use crate::call::Call;
 use crate::life::Ran;
@@ -20,7 +19,7 @@ impl Engine {
         call: &mut Call,
         snapshot: Option<Snapshot>,
         ran: Ran,
-    ) -> (Arc<Context>, Result<Value, ToolError>) {
+    ) -> (Arc<Context>, Result<Data, ToolError>) {
         let Ran { context, produced, has_ended } = ran;
         let Some(snapshot) = snapshot else { return (context, produced) };
         let Some(used) = context.snapshot_use() else {
@@ -65,8 +64,8 @@ impl Engine {
         call: &mut Call,
         snapshot: Snapshot,
         since: Time,
-        produced: Result<Value, ToolError>,
-    ) -> Result<Value, ToolError> {
+        produced: Result<Data, ToolError>,
+    ) -> Result<Data, ToolError> {
         let (snapshot, mut ended) = self.try_commit(snapshot, since, false).await?;
         let mut kept = snapshot;
         if let Ended::Held(question) = ended {
@@ -117,8 +116,8 @@ impl Engine {
         snapshot: Snapshot,
         since: Time,
         refused: ToolError,
-        produced: Result<Value, ToolError>,
-    ) -> Result<Value, ToolError> {
+        produced: Result<Data, ToolError>,
+    ) -> Result<Data, ToolError> {
         let reason = refused.message.clone();
         let kept = blocking(move || {
             let paths = snapshot.count(since);
@@ -141,7 +140,10 @@ impl Engine {
             (_, Err(error)) => call.warnings.push(format!("the changes could not be kept: {error}")),
         }
         match produced {
-            Ok(data) => Err(refused.data(data)),
+            Ok(data) => match data.into_value() {
+                Ok(data) => Err(refused.data(data)),
+                Err(unreadable) => Err(refused.because(unreadable)),
+            },
             // The command failed before its changes did, and that is what its caller asks about first.
             Err(error) => {
                 let hint = refused.hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
