@@ -74,6 +74,16 @@ fn everything_that_a_command_changes_arrives_as_it_left_it() {
 }
 
 #[test]
+fn a_folder_that_only_a_move_in_one_step_would_rename_is_explained() {
+    let fixture = Fixture::with_files(&[("d/x", "x")]);
+    let result = execute(&fixture, json!({"command": "python3 -c 'import os; os.rename(\"d\", \"e\")'"}));
+    let warnings = result["meta"]["warnings"].to_string();
+    assert!(warnings.contains("`mv` copies it") && warnings.contains("file_move"), "{result:#}");
+    committed(&fixture, "mv d e");
+    assert_eq!(fixture.read("e/x"), "x");
+}
+
+#[test]
 fn a_change_made_right_before_a_command_is_no_conflict_with_it() {
     let fixture = Fixture::new();
     for turn in 0..10 {

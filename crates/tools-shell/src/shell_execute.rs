@@ -126,11 +126,16 @@ impl Tool for ShellExecute {
         };
         // The deadline is the engine's: it requests the stop, so that there is one clock for every tool.
         let outcome = match sandbox::run(&cell, &command, None, &stopper, &mut report) {
-            // Nothing has run yet.
-            Err(refused @ SandboxError::Overlay { .. }) if !cell.strict => {
-                context.warn(format!("{refused}; the command wrote to it directly"));
+            // Nothing has run yet. A host that refuses namespaces has cells of another kind, without an overlay.
+            Err(refused @ (SandboxError::Overlay { .. } | SandboxError::Unavailable { .. }))
+                if cell.overlay.is_some() && !cell.strict =>
+            {
                 let direct = CellSpec { overlay: None, ..CellSpec::clone(&cell) };
-                sandbox::run(&direct, &command, None, &stopper, &mut report)
+                let outcome = sandbox::run(&direct, &command, None, &stopper, &mut report);
+                if outcome.is_ok() {
+                    context.warn(format!("the command wrote to the workspace directly: {refused}"));
+                }
+                outcome
             }
             other => other,
         }
@@ -140,6 +145,9 @@ impl Tool for ShellExecute {
         if outcome.enforcement.workspace == WorkspaceChanges::Overlay {
             let nothing_else = outcome.enforcement.direct.is_empty();
             context.used_snapshot(SnapshotUse { taken_at: outcome.started_at, nothing_else });
+            if outcome.exit != Exit::Code(0) && names_cross_device_link(&outcome.stderr) {
+                context.warn(CROSS_DEVICE_LINK.to_owned());
+            }
         }
         if outcome.ended != Ended::Finished && args.on_timeout == OnTimeout::Discard {
             context.discard_changes();
@@ -210,6 +218,17 @@ fn how_to_raise(limit: Limit) -> String {
         Limit::Disk => "disk_bytes",
     };
     format!("let it use less, or raise `limits.{key}` of the profile in the configuration")
+}
+
+/// What an overlay cannot do, and what to do instead.
+const CROSS_DEVICE_LINK: &str = "a folder of the workspace cannot be renamed in one step by a command (EXDEV, \
+    \"Invalid cross-device link\"): `mv` copies it instead, and so does the tool file_move";
+
+/// Whether a program has told that error, in the words of the C library.
+fn names_cross_device_link(stderr: &Captured) -> bool {
+    const CROSS_DEVICE: &[u8] = b"cross-device link";
+    let told = |part: &[u8]| part.windows(CROSS_DEVICE.len()).any(|window| window == CROSS_DEVICE);
+    told(&stderr.head) || told(&stderr.tail)
 }
 
 fn json(output: Output) -> Result<serde_json::Value, ToolError> {
