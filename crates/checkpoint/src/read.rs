@@ -223,7 +223,8 @@ impl<'a> Reading<'a> {
         if let Some(old) = old {
             if old.kind == new.kind && folder.is_none() {
                 let (upper, lower) = (pair.upper.as_fd(), pair.lower.as_fd());
-                if is_faithful_copy(upper, lower, name, &new, &old) {
+                // A copy that was given another name is put in place under both, so that they stay one file.
+                if !new.has_other_names && is_faithful_copy(upper, lower, name, &new, &old) {
                     return Ok(false);
                 }
                 if checked && self.since(old.changed) {

@@ -10,5 +10,6 @@ mod baseline;
 mod commits;
 mod conflicts;
 mod fixture;
+mod generated;
 mod interrupted;
 mod ordinary_user;

@@ -1,0 +1,143 @@
+//! Random commands, run through an overlay and committed, and run directly: both leave the same tree.
+
+use std::path::Path;
+
+use checkpoint::Outcome;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestCaseError, TestRunner};
+
+use crate::fixture::{Place, direct, in_user_namespace, since, tree, without_times};
+
+/// One command. Paths are few and short, so that commands meet each other's files.
+#[derive(Debug, Clone)]
+enum Step {
+    Write(String, u8),
+    Append(String, u8),
+    ReplaceByRename(String, u8),
+    OpenOnly(String),
+    MakeFolders(String),
+    Remove(String),
+    RemoveInside(String),
+    Move(String, String),
+    CopyFolder(String, String),
+    Link(String, String),
+    HardLink(String, String),
+    Fifo(String),
+    Mode(String, u32),
+    Time(String, u8),
+}
+
+impl Step {
+    /// What a shell runs. A step that makes no sense where it stands fails in both runs alike.
+    fn line(&self) -> String {
+        let line = match self {
+            Self::Write(path, text) => format!("test ! -p {path} && echo {text} >{path}"),
+            Self::Append(path, text) => format!("test ! -p {path} && echo {text} >>{path}"),
+            Self::ReplaceByRename(path, text) => format!("echo {text} >new && mv -T new {path}"),
+            Self::OpenOnly(path) => format!("test ! -p {path} && true 3<>{path}"),
+            Self::MakeFolders(path) => format!("mkdir -p {path}"),
+            Self::Remove(path) => format!("rm -rf {path}"),
+            Self::RemoveInside(path) => format!("test ! -L {path} && rm -rf {path}/*"),
+            Self::Move(from, to) => format!("test ! -d {from} -o -L {from} && mv -T {from} {to}"),
+            // An overlay answers EXDEV to the rename of a folder, and `mv` then does this.
+            Self::CopyFolder(from, to) => {
+                // Into itself, `cp` goes as far as the order of the entries on the disk lets it; into a FIFO, it waits.
+                let apart = format!("case $(readlink -m {to})/ in $(readlink -m {from})/*) false;; esac");
+                let free = format!("test -d {from} -a ! -L {from} -a ! -e {to} -a ! -L {to}");
+                format!("{free} && {apart} && cp -a {from} {to} && rm -r {from}")
+            }
+            Self::Link(target, path) => format!("ln -sT {target} {path}"),
+            Self::HardLink(from, to) => format!("test ! -L {from} && ln -T {from} {to}"),
+            Self::Fifo(path) => format!("mkfifo {path}"),
+            Self::Mode(path, mode) => format!("test ! -L {path} && chmod {mode:o} {path}"),
+            Self::Time(path, day) => format!("test -e {path} && touch -hd 2020-01-{day:02} {path}"),
+        };
+        format!("{{ {line}; }} 2>/dev/null || true")
+    }
+}
+
+fn script(steps: &[Step]) -> String {
+    let lines: Vec<String> = steps.iter().map(Step::line).collect();
+    format!("umask 022\n{}", lines.join("\n"))
+}
+
+fn path() -> impl Strategy<Value = String> {
+    let name = prop::sample::select(vec!["a", "b", "c", "target"]);
+    prop::collection::vec(name, 1..4).prop_map(|names| names.join("/"))
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let file_mode = prop::sample::select(vec![0o600, 0o644, 0o755, 0o444, 0o700, 0o000]);
+    prop_oneof![
+        4 => (path(), any::<u8>()).prop_map(|(path, text)| Step::Write(path, text)),
+        2 => (path(), any::<u8>()).prop_map(|(path, text)| Step::Append(path, text)),
+        2 => (path(), any::<u8>()).prop_map(|(path, text)| Step::ReplaceByRename(path, text)),
+        1 => path().prop_map(Step::OpenOnly),
+        4 => path().prop_map(Step::MakeFolders),
+        3 => path().prop_map(Step::Remove),
+        1 => path().prop_map(Step::RemoveInside),
+        2 => (path(), path()).prop_map(|(from, to)| Step::Move(from, to)),
+        2 => (path(), path()).prop_map(|(from, to)| Step::CopyFolder(from, to)),
+        1 => (path(), path()).prop_map(|(target, path)| Step::Link(target, path)),
+        1 => (path(), path()).prop_map(|(from, to)| Step::HardLink(from, to)),
+        1 => path().prop_map(Step::Fifo),
+        3 => (path(), file_mode).prop_map(|(path, mode)| Step::Mode(path, mode)),
+        1 => (path(), 1..28_u8).prop_map(|(path, day)| Step::Time(path, day)),
+    ]
+}
+
+/// What the workspace holds before. No hard links: a command that writes to one of two names changes both where it runs
+/// directly, and one where it runs in an overlay. Folders keep the rights that an ordinary user needs to compare them.
+fn is_plain(step: &Step) -> bool {
+    !matches!(step, Step::HardLink(..) | Step::Mode(_, 0o000 | 0o444 | 0o600 | 0o644))
+}
+
+fn commit_equals_direct_run(
+    elsewhere: Option<&Path>,
+    before: &[Step],
+    steps: &[Step],
+) -> Result<(), TestCaseError> {
+    let place = Place::with_area_in(elsewhere);
+    place.prepare(&script(before));
+    let (copy, inside) = (place.folder.path().join("copy"), place.folder.path().join("inside"));
+    direct(place.folder.path(), "cp -a workspace copy");
+    let (call, baseline) = place.overlay(&format!("{}\ncp -a . {}", script(steps), inside.display()));
+    let outcome = call.commit(&place.workspace(), &since(baseline)).unwrap();
+    prop_assert!(matches!(outcome, Outcome::Committed(_)), "{outcome:?}");
+    call.discard().unwrap();
+    in_user_namespace(&copy, &script(steps));
+    let mut committed = tree(&place.path());
+    prop_assert_eq!(without_times(committed.clone()), without_times(tree(&copy)));
+    let mut wanted = tree(&inside);
+    for tree in [&mut committed, &mut wanted] {
+        // Its rights are not the command's to change. Its time only counts where something in it changed.
+        tree.remove(Path::new("")).unwrap();
+    }
+    prop_assert_eq!(committed, wanted);
+    Ok(())
+}
+
+fn try_many(elsewhere: Option<&Path>, cases: u32) {
+    let config = Config { cases, max_shrink_iters: 150, failure_persistence: None, ..Config::default() };
+    let before = prop::collection::vec(step().prop_filter("plain", is_plain), 0..14);
+    let steps = prop::collection::vec(step(), 1..14);
+    let tried = TestRunner::new(config)
+        .run(&(before, steps), |(before, steps)| commit_equals_direct_run(elsewhere, &before, &steps));
+    if let Err(error) = tried {
+        panic!("{error}");
+    }
+}
+
+#[test]
+fn a_commit_leaves_what_a_direct_run_leaves() {
+    try_many(None, 40);
+}
+
+#[test]
+fn a_commit_across_file_systems_leaves_what_a_direct_run_leaves() {
+    let Ok(elsewhere) = tempfile::tempdir_in("/dev/shm") else {
+        println!("not checked: there is no second file system");
+        return;
+    };
+    try_many(Some(elsewhere.path()), 20);
+}
