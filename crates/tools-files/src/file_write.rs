@@ -88,6 +88,10 @@ impl Tool for FileWrite {
             decode(&args.content)?;
         }
         let path = place.resolve("path", &args.path)?;
+        // What lies elsewhere is the policy's to refuse, however it is spelled.
+        if path == place.workspace || path.starts_with(&place.workspace) && is_spelled_as_folder(&args.path) {
+            return Err(ToolError::validation("path", "this names a folder").hint("name the file in it"));
+        }
         let backup = backup_of(&path);
         let mut effects = vec![Effect::Write { path }];
         if args.backup {
@@ -158,6 +162,11 @@ fn write(
         if backed_up { error.effect(EffectState::Maybe) } else { error }
     })?;
     Ok((backed_up, written.created))
+}
+
+/// Whether a path can name nothing but a folder, whatever is there.
+fn is_spelled_as_folder(path: &str) -> bool {
+    matches!(path.rsplit('/').next(), Some("" | "." | ".."))
 }
 
 fn backup_of(path: &Path) -> PathBuf {
@@ -272,8 +281,16 @@ mod tests {
         assert_eq!(error.code, Code::Validation);
         let error = write(&workspace, json!({"path": "d/f/g", "content": ""})).unwrap_err();
         assert_eq!(error.code, Code::Validation);
-        let error = write(&workspace, json!({"path": ".", "content": ""})).unwrap_err();
-        assert_eq!(error.code, Code::Permission);
+        let absolute = workspace.path().to_str().unwrap();
+        for path in [".", "./", "d/", "new/", "d/.", "d/f/..", "d/f/", absolute] {
+            let arguments = json!({"path": path, "content": ""});
+            // Before anybody is asked about a backup beside the folder.
+            let planned = Erased::tool(FileWrite).prepare(arguments, &workspace.place());
+            let error = planned.map(|_| ()).unwrap_err();
+            assert_eq!(error.code, Code::Validation, "{path}");
+            assert!(error.message.starts_with("`path`"), "{path}: {}", error.message);
+        }
+        assert!(!workspace.exists("new"));
         assert_eq!(workspace.names("d"), ["f"]);
     }
 
