@@ -38,8 +38,17 @@ const LAST_CALLS: Duration = Duration::from_secs(1);
 /// What to do about a message beyond a limit.
 const SEND_LESS: &str = "send less in one call, for example a large file in parts";
 
-/// What to do about a message that is no JSON.
-const SEND_JSON: &str = "send JSON in UTF-8, each \\u escape of half a surrogate pair with its other half";
+/// What to do about a message that is no JSON, by a word of what is wrong with it.
+const SEND_JSON: [(&str, &str); 4] = [
+    ("surrogate", "send each \\u escape of half a surrogate pair with its other half"),
+    ("hex escape", "send each \\u escape of half a surrogate pair with its other half"),
+    ("UTF-8", "send JSON in UTF-8"),
+    ("recursion limit", "send values in at most 127 others"),
+];
+
+/// What to do about any other message that is no JSON.
+const SEND_STRICT_JSON: &str =
+    "send JSON as RFC 8259 has it: NaN, Infinity, comments and trailing commas are none";
 
 /// One connection, as rmcp sees it.
 pub(crate) struct LineTransport<R> {
@@ -252,7 +261,9 @@ impl Desk<'_> {
         skim.feed(line);
         // The id of what has no method, a response, is one of ours.
         if skim.is_whole() && skim.method().is_some() {
-            return self.unread(&skim, error, SEND_JSON);
+            let found = SEND_JSON.iter().find(|(problem, _)| error.message.contains(problem));
+            let hint = found.map_or(SEND_STRICT_JSON, |(_, hint)| hint);
+            return self.unread(&skim, error, hint);
         }
         self.outbox.post(Message::Failure { id: Value::Null, error });
         None

@@ -39,13 +39,13 @@ async fn every_unreadable_line_is_answered_and_the_connection_goes_on() {
 async fn a_request_with_a_text_that_is_none_is_answered_under_its_own_id() {
     let mut client = Client::of(&Fake::new());
     let deep = [&b"["[..]; 200].concat();
-    for text in [
-        &br#""\ud800""#[..],
-        b"\"\xff\"",
-        b"\"a\tb\"",
-        b"1e999",
-        b"NaN",
-        &[&deep, &b"]".repeat(200)[..]].concat(),
+    for (text, hint) in [
+        (&br#""\ud800""#[..], "surrogate"),
+        (b"\"\xff\"", "in UTF-8"),
+        (b"\"a\tb\"", "RFC 8259"),
+        (b"1e999", "RFC 8259"),
+        (b"NaN", "NaN"),
+        (&[&deep, &b"]".repeat(200)[..]].concat(), "at most 127"),
     ] {
         let message = |method: &[u8], params: &[u8]| {
             [br#"{"method":""#, method, br#"","params":{"#, params, text, br#"},"jsonrpc":"2.0","id":5}"#]
@@ -57,6 +57,8 @@ async fn a_request_with_a_text_that_is_none_is_answered_under_its_own_id() {
         assert_eq!(answer["result"]["_meta"]["handfast/error"]["code"], "EVALIDATION");
         let recorded = &answer["result"]["_meta"]["handfast/meta"]["call_id"];
         assert_eq!(recorded, "refused record", "the engine records it");
+        let shown = answer["result"]["content"][0]["text"].as_str().unwrap();
+        assert!(shown.split_once("Hint: ").unwrap().1.contains(hint), "{shown}");
         client.raw(message(b"ping", br#""x":"#)).await;
         let answer = client.next().await;
         assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(5), &json!(-32700)), "{answer}");
