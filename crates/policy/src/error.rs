@@ -12,20 +12,24 @@ pub enum PolicyError {
         defined: String,
     },
     /// A profile inherits from one that is not defined.
-    #[error("profile `{profile}`: `inherit` names `{parent}`, which is not defined")]
+    #[error("profile `{profile}`: `inherit` names `{parent}`, which is not defined ({origin})")]
     UnknownParent {
         /// The profile that inherits.
         profile: String,
         /// What it names.
         parent: String,
+        /// The file that says so.
+        origin: String,
     },
     /// A profile inherits from itself, perhaps through others.
-    #[error("profile `{profile}`: `inherit` leads back to it: {chain}")]
+    #[error("profile `{profile}`: `inherit` leads back to it: {chain} ({origin})")]
     InheritCycle {
         /// The profile where the circle closes.
         profile: String,
         /// The names along the circle.
         chain: String,
+        /// The file that closes it.
+        origin: String,
     },
     /// An entry of a list cannot be understood.
     #[error("profile `{profile}`: `{key}`: {entry:?}: {problem} ({origin})")]

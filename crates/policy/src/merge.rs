@@ -153,14 +153,19 @@ impl<'a> Merged<'a> {
     pub(crate) fn lineage(&self, profile: &str) -> Result<Vec<String>, PolicyError> {
         let mut chain = vec![profile.to_owned()];
         let mut child = profile.to_owned();
-        while let Some((parent, _)) = self.first(&child, |source| source.inherit.clone()) {
+        while let Some((parent, origin)) = self.first(&child, |source| source.inherit.clone()) {
             if !self.names().contains(&parent.as_str()) {
-                return Err(PolicyError::UnknownParent { profile: child, parent });
+                return Err(PolicyError::UnknownParent {
+                    profile: child,
+                    parent,
+                    origin: origin.to_string(),
+                });
             }
             let closes = chain.contains(&parent);
             chain.push(parent.clone());
             if closes {
-                return Err(PolicyError::InheritCycle { profile: parent, chain: chain.join(" -> ") });
+                let (chain, origin) = (chain.join(" -> "), origin.to_string());
+                return Err(PolicyError::InheritCycle { profile: parent, chain, origin });
             }
             child = parent;
         }

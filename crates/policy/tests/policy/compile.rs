@@ -23,10 +23,14 @@ fn normal_exists_without_any_file() {
 fn errors_name_profile_key_and_entry() {
     let unknown = refused("{}", "nowhere");
     assert_eq!(unknown.to_string(), "no profile `nowhere` is defined; there are: normal");
+    let file = "/home/ann/.config/handfast/config.yaml";
     let parent = refused(r#"{"a": {"inherit": "b"}}"#, "a");
-    assert_eq!(parent.to_string(), "profile `a`: `inherit` names `b`, which is not defined");
+    assert_eq!(
+        parent.to_string(),
+        format!("profile `a`: `inherit` names `b`, which is not defined ({file})")
+    );
     let cycle = refused(r#"{"a": {"inherit": "b"}, "b": {"inherit": "a"}}"#, "a");
-    assert_eq!(cycle.to_string(), "profile `a`: `inherit` leads back to it: a -> b -> a");
+    assert_eq!(cycle.to_string(), format!("profile `a`: `inherit` leads back to it: a -> b -> a ({file})"));
     for (key, entry) in [
         ("allowed_read_paths", "~bob/x"),
         ("deny_write_paths", "a[b"),
