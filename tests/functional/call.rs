@@ -135,6 +135,23 @@ fn arguments_come_from_standard_input_too() {
     let fixture = Fixture::with_files(&[("a.txt", "a")]);
     let run = fixture.run_with_input(&["call", "file_read", "-"], br#"{"path": "a.txt"}"#);
     assert_eq!(run.json()["data"]["content"], "a");
+    let marked = "\u{feff}{\"path\": \"a.txt\"}";
+    let run = fixture.run_with_input(&["call", "file_read", "-"], marked.as_bytes());
+    assert_eq!(run.json()["data"]["content"], "a");
+    assert_eq!(fixture.run(&["call", "file_read", marked]).json()["data"]["content"], "a");
+}
+
+#[test]
+fn what_the_state_is_kept_in_is_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let fixture = Fixture::with_files(&[("a.txt", "a")]);
+    std::fs::remove_dir(fixture.state()).unwrap();
+    fixture.data("file_read", serde_json::json!({"path": "a.txt"}));
+    for folder in ["", "spool"] {
+        let mode = std::fs::metadata(fixture.state().join(folder)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700, "{folder:?}");
+    }
 }
 
 #[test]

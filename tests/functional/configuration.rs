@@ -33,6 +33,23 @@ fn a_broken_configuration_is_named_with_file_line_and_key() {
 }
 
 #[test]
+fn nothing_is_shown_of_a_file_elsewhere_that_the_configuration_is_a_link_to() {
+    for content in ["secret-1234: x\n", "secret-1234\n", "mode: secret-1234\n", "- secret-1234\n"] {
+        let fixture = Fixture::new();
+        let elsewhere = fixture.outside().join("private");
+        std::fs::write(&elsewhere, content).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, fixture.workspace().join("handfast.yaml")).unwrap();
+        for arguments in [&["call", "self_list_capabilities"][..], &["trust"]] {
+            let run = fixture.run(arguments);
+            assert_eq!(run.code, 2, "{}", run.stderr);
+            assert!(run.stderr.contains("handfast.yaml:1:"), "{}", run.stderr);
+            assert!(run.stderr.contains("a link out of the workspace"), "{}", run.stderr);
+            assert!(!run.stderr.contains("secret"), "{}", run.stderr);
+        }
+    }
+}
+
+#[test]
 fn a_fifo_in_place_of_the_configuration_does_not_hang_the_start() {
     let fixture = Fixture::new();
     let made =

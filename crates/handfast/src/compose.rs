@@ -1,5 +1,6 @@
 //! Puts the runtime together: surroundings, configuration, policy, store, tools, engine.
 
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -74,7 +75,7 @@ fn cell(
     spawner: Option<Arc<Spawner>>,
 ) -> Result<CellSetup, Failure> {
     let spool = state.join("spool");
-    std::fs::create_dir_all(&spool)?;
+    create_private(&spool)?;
     let setup = toolchains::cell_setup(surroundings, spool, spawner);
     Ok(CellSetup { changes: Some(state.join("changes")), ..setup })
 }
@@ -108,10 +109,15 @@ pub(crate) fn state_folder(global: &Global, surroundings: &Surroundings) -> Resu
             Failure::usage("there is no home folder to keep state in; name a folder with --state")
         })?,
     };
-    std::fs::create_dir_all(&folder)
+    create_private(&folder)
         .map_err(|error| format!("the state folder {} cannot be made: {error}", folder.display()))?;
     // Without links, because it is protected by its real name.
     Ok(folder.canonicalize()?)
+}
+
+/// Creates a folder that nobody else can enter, and those above it that are missing: arguments, output and the audit lie in it.
+fn create_private(folder: &Path) -> std::io::Result<()> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
 pub(crate) fn open_store(global: &Global, surroundings: &Surroundings) -> Result<Store, Failure> {
@@ -140,7 +146,11 @@ impl Files {
         let mut files = Vec::new();
         for (path, layer) in layers {
             let Some(path) = path else { continue };
-            let Some(file) = ConfigFile::read(&path).map_err(Failure::usage)? else { continue };
+            let Some(file) = ConfigFile::read(&path)
+                .map_err(|error| Failure::usage(error.without_what_lies_outside(&place.workspace)))?
+            else {
+                continue;
+            };
             let origin = layer(path.as_path().into());
             let needs_trust = matches!(origin, Origin::Workspace(_));
             let trust =

@@ -2,6 +2,7 @@
 
 use std::fs::OpenOptions;
 use std::io::{self, Read};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -75,11 +76,31 @@ pub enum ConfigError {
     Syntax {
         /// The file.
         path: PathBuf,
+        /// Where what was read really lies, where the system says so.
+        real: Option<PathBuf>,
         /// `:line:column`, where it is known.
         position: String,
         /// What is wrong, naming the key.
         problem: String,
     },
+}
+
+impl ConfigError {
+    /// The same error, without a word of a file that is named in the workspace and lies elsewhere: whoever can write a link into
+    /// the workspace must not have other files read out to them.
+    #[must_use]
+    pub(crate) fn without_what_lies_outside(self, workspace: &Path) -> Self {
+        match self {
+            Self::Syntax { path, real, position, .. }
+                if path.starts_with(workspace)
+                    && !real.as_ref().is_some_and(|real| real.starts_with(workspace)) =>
+            {
+                let problem = "this is no configuration, and as it is a link out of the workspace, nothing of it is shown";
+                Self::Syntax { path, real, position, problem: problem.to_owned() }
+            }
+            other => other,
+        }
+    }
 }
 
 impl ConfigFile {
@@ -99,6 +120,8 @@ impl ConfigFile {
         if !file.metadata().map_err(read)?.is_file() {
             return Err(read(io::Error::other("it is not a regular file")));
         }
+        // Of what was opened, so that no link can be swapped between the reading and the asking.
+        let real = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok();
         let mut text = String::new();
         file.take(LARGEST_FILE + 1).read_to_string(&mut text).map_err(read)?;
         if text.len() as u64 > LARGEST_FILE {
@@ -106,6 +129,7 @@ impl ConfigFile {
         }
         let settings = parse(&text).map_err(|(position, problem)| ConfigError::Syntax {
             path: path.to_owned(),
+            real,
             position,
             problem,
         })?;
@@ -125,8 +149,21 @@ fn parse(text: &str) -> Result<Settings, (String, String)> {
             .strip_prefix("line ")
             .and_then(|rest| rest.split_once(": "))
             .map_or(problem, |(_, rest)| rest);
-        (position, problem.to_owned())
+        (position, in_plain_words(problem).to_owned())
     })
+}
+
+/// What to write, where the library speaks of its own parts.
+fn in_plain_words(problem: &str) -> &str {
+    let expected = [
+        ("expected mapping start", "keys with values are expected here, indented; `{}` stands for none"),
+        ("expected sequence start", "a list is expected here, each entry behind a `-`; `[]` stands for none"),
+        (
+            "expected string scalar",
+            "a text is expected here; put it into quotes where it looks like something else",
+        ),
+    ];
+    expected.into_iter().find(|(theirs, _)| problem.contains(theirs)).map_or(problem, |(_, ours)| ours)
 }
 
 #[cfg(test)]
@@ -151,6 +188,18 @@ mod tests {
         assert!(problem("mode: sometimes\n").starts_with(":1:7 unknown variant `sometimes`"));
         assert!(problem("mode: [\n").starts_with(':'));
         assert!(problem("mode: smart_auto\nmode: full_auto\n").starts_with(":2:1 duplicate"));
+    }
+
+    #[test]
+    fn what_is_missing_is_named_in_plain_words() {
+        for (text, expected) in [
+            ("sandbox_config:\n  normal:\n", "keys with values are expected here"),
+            ("sandbox_config: x\n", "keys with values are expected here"),
+            ("sandbox_config:\n  normal:\n    deny_read_paths: x\n", "a list is expected here"),
+        ] {
+            let shown = problem(text);
+            assert!(shown.contains(expected), "{text}: {shown}");
+        }
     }
 
     #[test]

@@ -127,7 +127,8 @@ fn too_large() -> ToolError {
 }
 
 pub(super) fn parse(text: &str) -> Result<Value, ToolError> {
-    serde_json::from_str(text)
+    // Some editors and shells put a byte order mark before UTF-8 (RFC 8259, section 8.1, lets a reader ignore it).
+    serde_json::from_str(text.strip_prefix('\u{feff}').unwrap_or(text))
         .map_err(|error| ToolError::validation("arguments", format!("not valid JSON: {error}")))
 }
 

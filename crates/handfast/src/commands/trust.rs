@@ -14,11 +14,13 @@ use crate::surroundings::Surroundings;
 
 pub(super) fn run(global: &Global, file: Option<PathBuf>) -> Result<ExitCode, Failure> {
     let surroundings = Surroundings::of_this_process();
+    let workspace = workspace(global, &surroundings)?;
     let path = match file {
         Some(file) => std::path::absolute(file)?,
-        None => workspace(global, &surroundings)?.join(WORKSPACE_FILE),
+        None => workspace.join(WORKSPACE_FILE),
     };
-    let Some(file) = ConfigFile::read(&path).map_err(Failure::usage)? else {
+    let read = ConfigFile::read(&path).map_err(|error| error.without_what_lies_outside(&workspace));
+    let Some(file) = read.map_err(Failure::usage)? else {
         return Err(Failure::usage(format!(
             "there is no {}; `handfast init` writes one with every setting explained",
             path.display()
