@@ -247,9 +247,9 @@ fn imitate(workspace: &OwnedFd, status: &Stat, upper: &OwnedFd) -> Result<(), Er
 /// Sets the times of the upper folder, and gives the moment from which on changes have a change time.
 fn stamp(workspace: &Stat, upper: &OwnedFd) -> Result<SystemTime, Errno> {
     let coarse = now();
-    // Looked at and then changed, it gets a change time that is later than that of every change before, on a kernel
-    // with stamps that fine, and no change after gets an earlier one. Other kernels give it the coarse time.
-    let before = fstat(upper)?;
+    // Looked at and then changed, it gets a change time that is later than that of every change before, and no change
+    // after gets an earlier one (multigrain timestamps, Linux 6.13).
+    fstat(upper)?;
     futimens(
         upper,
         &Timestamps {
@@ -258,11 +258,14 @@ fn stamp(workspace: &Stat, upper: &OwnedFd) -> Result<SystemTime, Errno> {
         },
     )?;
     let after = fstat(upper)?;
-    // Another file system may not have such stamps.
-    if before.st_dev != workspace.st_dev {
-        return Ok(coarse);
+    let stamped = system_time(timespec(after.st_ctime, after.st_ctime_nsec));
+    if stamped > coarse {
+        return Ok(stamped);
     }
-    Ok(system_time(timespec(after.st_ctime, after.st_ctime_nsec)))
+    // Another kernel stamps with a clock that stands still between ticks of some milliseconds. What was changed right before
+    // must not look like a conflict, as it often would: somebody writes a file and then runs a command on it. So the rest of
+    // this tick, in which the command only starts, counts as before.
+    Ok(system_time(clock_gettime(ClockId::Realtime)))
 }
 
 fn timespec(seconds: i64, nanoseconds: u64) -> Timespec {
