@@ -19,3 +19,4 @@ mod changes;
 mod configuration;
 mod doctor;
 mod mcp;
+mod setup;

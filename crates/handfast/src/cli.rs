@@ -105,6 +105,11 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Installs what a mechanism needs on this machine.
+    Setup {
+        #[command(subcommand)]
+        command: SetupCommand,
+    },
     /// Makes one attempt of the doctor's, from within a cell.
     #[command(hide = true)]
     ProbeAttempt {
@@ -199,6 +204,25 @@ pub(crate) enum AuditCommand {
         /// The only format there is.
         #[arg(long, value_enum, default_value_t = ExportFormat::Jsonl)]
         format: ExportFormat,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SetupCommand {
+    /// Gives commands their namespaces where the machine refuses them, or says what to do.
+    ///
+    /// Ubuntu lets only programs with an AppArmor profile use user namespaces: as root this installs one for exactly this
+    /// program, loads it and tries it. Where a setting of the kernel or of a container is in the way, it says which, and
+    /// changes nothing. It can be run again at any time.
+    ///
+    /// Exits with 0 when cells have their namespaces afterwards, 1 when they have not.
+    Sandbox {
+        /// Only prints the AppArmor profile.
+        #[arg(long, conflicts_with = "remove")]
+        print: bool,
+        /// Takes the profile away again.
+        #[arg(long)]
+        remove: bool,
     },
 }
 

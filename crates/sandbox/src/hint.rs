@@ -45,8 +45,8 @@ fn hint(errno: Errno, setting: impl Fn(&str) -> Option<String>) -> String {
             .to_owned();
     }
     if is("kernel/apparmor_restrict_unprivileged_userns", "1") {
-        return "AppArmor keeps this program from using user namespaces: install a profile for it that allows \
-                `userns`, or `sysctl kernel.apparmor_restrict_unprivileged_userns=0`"
+        return "AppArmor keeps this program from using user namespaces: `sudo handfast setup sandbox` installs a profile \
+                for it, or `sysctl kernel.apparmor_restrict_unprivileged_userns=0` lets every program"
             .to_owned();
     }
     "in a container, let its seccomp and AppArmor profiles allow user namespaces and mounts, and leave `/proc` \

@@ -64,7 +64,7 @@ mod sys;
 mod system;
 mod view;
 
-pub use degraded::has_namespaces;
+pub use degraded::{has_namespaces, try_namespaces};
 pub use enforcement::{Degraded, Enforcement, UserMapping, WorkspaceChanges};
 pub use error::SandboxError;
 pub use limits::{Layer, Limit, LimitInForce, Limits};

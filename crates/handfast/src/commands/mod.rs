@@ -7,6 +7,7 @@ mod check;
 mod doctor;
 mod init;
 mod mcp;
+mod setup;
 mod tools;
 mod trust;
 
@@ -54,6 +55,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Changes { command } => changes::run(global, command),
         Command::Trust { file } => trust::run(global, file),
         Command::Doctor { json } => doctor::run(global, json),
+        Command::Setup { command } => setup::run(&command),
         Command::ProbeAttempt { arguments } => {
             sandbox::attempt(&arguments)?;
             Ok(ExitCode::SUCCESS)

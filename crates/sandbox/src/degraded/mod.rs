@@ -36,7 +36,7 @@ use crate::spec::{CellSpec, Command};
 use crate::{cgroup, landlock, overlay, process, program, seccomp};
 
 pub(crate) use private::PrivateFolder;
-pub use support::has_namespaces;
+pub use support::{has_namespaces, try_namespaces};
 
 /// The first version that keeps signals and abstract sockets apart.
 const OLDEST_LANDLOCK: i32 = 6;

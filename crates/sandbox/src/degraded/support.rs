@@ -14,10 +14,15 @@ use crate::stopper::Stopper;
 /// undone. [`run`](crate::run) tries again each time and says in its outcome what was in force.
 pub fn has_namespaces() -> bool {
     static FOUND: OnceLock<bool> = OnceLock::new();
-    *FOUND.get_or_init(|| !matches!(trial(), Err(SandboxError::Unavailable { .. })))
+    *FOUND.get_or_init(|| !matches!(try_namespaces(), Err(SandboxError::Unavailable { .. })))
 }
 
-fn trial() -> Result<(), SandboxError> {
+/// Tries whether a cell can have namespaces here. Takes some milliseconds; blocks.
+///
+/// # Errors
+///
+/// [`SandboxError::Unavailable`] where it cannot; others where that could not be tried.
+pub fn try_namespaces() -> Result<(), SandboxError> {
     let folder = tempfile::tempdir()
         .map_err(|source| SandboxError::Io { doing: "making a folder for a trial", source })?;
     let spec = CellSpec {

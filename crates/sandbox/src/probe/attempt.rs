@@ -27,6 +27,7 @@ use rustix::thread::{
     secure_computing_mode, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
 };
 
+use crate::degraded::try_namespaces;
 use crate::sys::{self, AtEnd, Side, attempts};
 
 /// What the files of a probe hold.
@@ -124,6 +125,10 @@ fn make(name: &str, arguments: &[OsString]) -> io::Result<io::Result<String>> {
         "see" => see(path(0)?),
         "kill" => kill(number(arguments, 0)?),
         "survive" => survive(path(0)?),
+        "have-namespaces" => {
+            become_user(number(arguments, 0)?)?;
+            try_namespaces().map(|()| "there are namespaces".to_owned()).map_err(io::Error::other)
+        }
         _ => return Err(unknown()),
     })
 }
@@ -259,14 +264,20 @@ fn kill(pid: i32) -> io::Result<String> {
     Ok("the signal was sent".to_owned())
 }
 
+/// Gives root's rights up. This process has one thread.
+fn become_user(id: u32) -> io::Result<()> {
+    let (user, group) = (Uid::from_raw(id), Gid::from_raw(id));
+    set_thread_groups(&[])?;
+    set_thread_res_gid(group, group, group)?;
+    set_thread_res_uid(user, user, user)?;
+    Ok(())
+}
+
 /// Starts a program of the system that runs with its owner's rights, and looks whose it has.
 fn gain(candidates: &[OsString]) -> io::Result<io::Result<String>> {
     // Root has nothing to gain. In a cell nobody is root.
     if geteuid().is_root() {
-        let (user, group) = (Uid::from_raw(65534), Gid::from_raw(65534));
-        set_thread_groups(&[])?;
-        set_thread_res_gid(group, group, group)?;
-        set_thread_res_uid(user, user, user)?;
+        become_user(65534)?;
     }
     let program = candidates.first().ok_or_else(unknown)?;
     #[expect(

@@ -1,0 +1,141 @@
+//! `handfast setup sandbox`: gives this machine's cells their namespaces, or says what keeps them away.
+//!
+//! It changes one thing only, and only where AppArmor is in the way: the profile for this program. Every other setting is
+//! for the whole machine, and so for its administrator.
+
+mod obstacle;
+mod profile;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use rustix::process::geteuid;
+use sandbox::SandboxError;
+
+use super::{Failure, print};
+use crate::cli::SetupCommand;
+use crate::report::{note, warn};
+use crate::surroundings::Surroundings;
+use obstacle::{Machine, Obstacle};
+use profile::{Profile, Written};
+
+pub(super) fn run(command: &SetupCommand) -> Result<ExitCode, Failure> {
+    let SetupCommand::Sandbox { print: only_print, remove } = *command;
+    let program = std::env::current_exe()?.canonicalize()?;
+    let profile = Profile::for_program(&program).map_err(Failure::usage)?;
+    if only_print {
+        print(&profile.text())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if remove {
+        return take_away(&profile, &program);
+    }
+    let found = sandbox::try_namespaces();
+    let machine = Machine::look();
+    // Root is not restricted, so that root's cells have them says nothing about anybody else's.
+    let as_root = geteuid().is_root();
+    match (&found, machine.obstacle()) {
+        (_, Some(Obstacle::AppArmor)) if as_root => install(&profile, &program),
+        (Ok(()), _) => {
+            note("nothing is needed: cells have their namespaces on this machine");
+            Ok(ExitCode::SUCCESS)
+        }
+        (Err(SandboxError::Unavailable { .. }), Some(obstacle)) => {
+            note(&obstacle.what_to_do(&program));
+            note("nothing was changed");
+            Ok(ExitCode::FAILURE)
+        }
+        (Err(error), _) => {
+            if let SandboxError::Unavailable { hint, .. } = error {
+                note(&format!("{error}; {hint}"));
+            } else {
+                note(&format!("cells cannot be tried: {error}"));
+            }
+            note("nothing was changed");
+            Ok(ExitCode::FAILURE)
+        }
+    }
+}
+
+/// Installs the profile, and tries whether it helps.
+fn install(profile: &Profile, program: &Path) -> Result<ExitCode, Failure> {
+    if let Some(who) = profile::who_may_replace(program)? {
+        warn(&format!(
+            "{} can be replaced by {who}, and with it what the profile allows; a copy in /usr/local/bin that root owns \
+             is safer",
+            program.display()
+        ));
+    }
+    match profile.install(Path::new(profile::FOLDER), &parser()?)? {
+        Written::New => note(&format!("installed {}", profile.path(Path::new(profile::FOLDER)).display())),
+        Written::AsItWas => note("the profile is installed already; it was loaded again"),
+    }
+    match try_as_ordinary_user(program)? {
+        Ok(user) => {
+            note(&format!("it works: cells have their namespaces, tried as user {user}"));
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(problem) => {
+            note(&format!(
+                "the profile is loaded, and cells still have no namespaces: {problem}\n`{} setup sandbox --remove` \
+                 takes it away again",
+                program.display()
+            ));
+            Ok(ExitCode::FAILURE)
+        }
+    }
+}
+
+fn take_away(profile: &Profile, program: &Path) -> Result<ExitCode, Failure> {
+    let folder = Path::new(profile::FOLDER);
+    if !profile.path(folder).exists() {
+        note("nothing to remove: there is no profile for this program");
+        return Ok(ExitCode::SUCCESS);
+    }
+    if !geteuid().is_root() {
+        note(&format!("removing the profile needs root: sudo {} setup sandbox --remove", quoted(program)));
+        return Ok(ExitCode::FAILURE);
+    }
+    profile.remove(folder, &parser()?)?;
+    note(&format!("removed {}", profile.path(folder).display()));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// AppArmor's own program, at its fixed places: it is run as root.
+fn parser() -> Result<PathBuf, Failure> {
+    let places = ["/usr/sbin/apparmor_parser", "/sbin/apparmor_parser", "/usr/bin/apparmor_parser"];
+    places.into_iter().map(PathBuf::from).find(|path| path.is_file()).ok_or_else(|| {
+        Failure::from("apparmor_parser is not installed; install the package `apparmor` and run this again")
+    })
+}
+
+/// Tries as who called sudo, else as nobody, whether cells have namespaces. The user, or what was in the way.
+fn try_as_ordinary_user(program: &Path) -> Result<Result<u32, String>, Failure> {
+    /// `nobody` of Debian and its descendants.
+    const NOBODY: u32 = 65534;
+    let user = Surroundings::of_this_process().called_by.filter(|user| *user != 0).unwrap_or(NOBODY);
+    let output = profile::command(program)
+        .args(["probe-attempt", "--", "have-namespaces", &user.to_string()])
+        .stdin(std::process::Stdio::null())
+        .output()?;
+    let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    Ok(match said.split_once(' ') {
+        Some(("done", _)) => Ok(user),
+        Some(("refused", why)) => Err(why.to_owned()),
+        _ => Err(format!("it could not be tried: {}", String::from_utf8_lossy(&output.stderr).trim())),
+    })
+}
+
+/// A path as a shell takes it.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
+    if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}
+
+/// The error of an input or output that names its path.
+fn about(path: &Path) -> impl FnOnce(io::Error) -> Failure {
+    let path = path.display().to_string();
+    move |error| Failure::from(format!("{path}: {error}"))
+}
