@@ -18,5 +18,6 @@ mod call;
 mod changes;
 mod configuration;
 mod doctor;
+mod hostile_commands;
 mod mcp;
 mod setup;

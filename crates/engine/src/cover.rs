@@ -78,8 +78,8 @@ fn shorten(data: &mut Value, budget: usize, wholes: &[Whole]) -> Vec<Shortened> 
     visit(data, &mut String::new(), &mut |field, text| {
         let length = characters(text);
         if length > allowance {
-            let bytes = wholes.iter().find(|whole| whole.field == field).map(|whole| whole.bytes);
-            let parts = first_and_last(text, length, allowance, bytes);
+            let whole = wholes.iter().find(|whole| whole.field == field);
+            let parts = first_and_last(text, length, allowance, whole);
             let whole = std::mem::replace(text, parts);
             shortened.push(Shortened { field: field.to_owned(), original: Original::Text(whole) });
         }
@@ -104,14 +104,18 @@ fn allowance(mut lengths: Vec<usize>, budget: usize) -> usize {
 }
 
 /// The first and the last part of a text in at most `allowed` characters, with a line between them that says how much is
-/// missing. Cut between characters. Where the text is itself only a part of more, `whole_bytes` says of how much.
-fn first_and_last(text: &str, length: usize, allowed: usize, whole_bytes: Option<u64>) -> String {
+/// missing. Cut between characters. Where the text is itself only a part of more, `whole` is that.
+fn first_and_last(text: &str, length: usize, allowed: usize, whole: Option<&Whole>) -> String {
     let note_for = |missing: usize| {
-        let missing = match whole_bytes {
-            Some(bytes) => format!("most of {bytes} bytes"),
-            None => format!("{missing} characters"),
+        let (missing, kept) = match whole {
+            Some(Whole { bytes, lines, kept_bytes, .. }) => (
+                format!("most of {bytes} bytes in {lines} lines"),
+                Some(kept_bytes).filter(|kept| *kept < bytes).map(|kept| format!("the first {kept} bytes")),
+            ),
+            None => (format!("{missing} characters"), None),
         };
-        format!("\n[... {missing} left out; output_read has the whole ...]\n")
+        let kept = kept.as_deref().unwrap_or("the whole");
+        format!("\n[... {missing} left out; output_read has {kept} ...]\n")
     };
     let note_length = characters(&note_for(length));
     if allowed <= note_length {
@@ -209,22 +213,28 @@ mod tests {
         assert_eq!(whole.len(), 100_000 + 21);
     }
 
+    fn whole(bytes: u64, kept_bytes: u64) -> Whole {
+        Whole { field: "stdout", file: tempfile::tempfile().unwrap(), bytes, lines: 7, kept_bytes }
+    }
+
     #[test]
     fn the_note_tells_the_size_of_the_whole_and_not_of_the_part_in_memory() {
-        let whole = Whole { field: "stdout", file: tempfile::tempfile().unwrap(), bytes: 20_000_000 };
-        let mut data = json!({"stdout": "x".repeat(100_000), "stderr": "y".repeat(100_000)});
-        bound(&mut data, TextCap::Default, vec![whole]);
-        let text = |field: &str| data[field].as_str().unwrap().to_owned();
-        assert!(text("stdout").contains("[... most of 20000000 bytes left out;"), "{}", text("stdout"));
-        assert!(text("stderr").contains(" characters left out;"), "{}", text("stderr"));
+        let text = |kept_bytes: u64, field: &str| {
+            let mut data = json!({"stdout": "x".repeat(100_000), "stderr": "y".repeat(100_000)});
+            bound(&mut data, TextCap::Default, vec![whole(20_000_000, kept_bytes)]);
+            data[field].as_str().unwrap().to_owned()
+        };
+        let told = "[... most of 20000000 bytes in 7 lines left out; output_read has the whole ...]";
+        assert!(text(20_000_000, "stdout").contains(told), "{}", text(20_000_000, "stdout"));
+        let told = "lines left out; output_read has the first 300000 bytes ...]";
+        assert!(text(300_000, "stdout").contains(told), "{}", text(300_000, "stdout"));
+        assert!(text(0, "stderr").contains(" characters left out;"), "{}", text(0, "stderr"));
     }
 
     #[test]
     fn a_whole_that_was_kept_aside_replaces_the_part_in_memory() {
-        let file = tempfile::tempfile().unwrap();
         let mut data = json!({"stdout": "x".repeat(30_000), "stderr": ""});
-        let shortened =
-            bound(&mut data, TextCap::Default, vec![Whole { field: "stdout", file, bytes: 1 << 30 }]);
+        let shortened = bound(&mut data, TextCap::Default, vec![whole(1 << 30, 1 << 30)]);
         assert_eq!(shortened.len(), 1);
         assert!(matches!(shortened[0].original, Original::Kept(_)));
     }

@@ -21,12 +21,12 @@ pub(crate) fn keep(
 ) -> Result<Vec<KeptOutput>, StoreError> {
     let mut kept = Vec::new();
     for Shortened { field, original } in shortened {
-        let (blob, bytes) = match original {
+        let (blob, bytes, lines) = match original {
             Original::Text(text) => {
                 let blob = store.blobs().put(&mut text.as_bytes())?;
-                (blob, text.len() as u64)
+                (blob, text.len() as u64, text.lines().count() as u64)
             }
-            Original::Kept(whole) => (put_covered(store, redactor, whole.file)?, whole.bytes),
+            Original::Kept(whole) => (put_covered(store, redactor, whole.file)?, whole.bytes, whole.lines),
         };
         let id = format!("{call}.{field}");
         let output = Output {
@@ -37,7 +37,7 @@ pub(crate) fn keep(
             created_at: now,
         };
         store.outputs().keep(&output)?;
-        kept.push(KeptOutput { field, output_ref: id, bytes, kept_bytes: blob.size });
+        kept.push(KeptOutput { field, output_ref: id, bytes, lines, kept_bytes: blob.size });
     }
     Ok(kept)
 }

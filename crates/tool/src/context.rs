@@ -52,6 +52,10 @@ pub struct Whole {
     pub file: File,
     /// Bytes that were produced, more than the file holds where the disk limit was reached.
     pub bytes: u64,
+    /// Lines that were produced; one without a newline at its end counts.
+    pub lines: u64,
+    /// Bytes that the file holds.
+    pub kept_bytes: u64,
 }
 
 impl Context {

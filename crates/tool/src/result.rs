@@ -137,6 +137,8 @@ pub struct KeptOutput {
     pub output_ref: String,
     /// Bytes that were produced.
     pub bytes: u64,
+    /// Lines that were produced; one without a newline at its end counts.
+    pub lines: u64,
     /// Bytes that were kept; fewer than `bytes` only where the disk limit was reached.
     pub kept_bytes: u64,
 }

@@ -237,13 +237,13 @@ fn json(output: Output) -> Result<serde_json::Value, ToolError> {
 
 /// The output as text: whole where it fits into memory, otherwise its first and last part, the whole kept aside.
 fn text(context: &Context, field: &'static str, captured: Captured) -> String {
-    let Captured { head, tail, bytes, lines, whole, whole_bytes: _, spool_error } = captured;
+    let Captured { head, tail, bytes, lines, whole, whole_bytes, spool_error } = captured;
     if let Some(error) = spool_error {
         context.warn(format!("the whole of {field} could not be kept: {error}"));
     }
     let left_out = bytes.saturating_sub((head.len() + tail.len()) as u64);
     if let Some(file) = whole {
-        context.keep_whole(Whole { field, file, bytes });
+        context.keep_whole(Whole { field, file, bytes, lines, kept_bytes: whole_bytes });
     }
     if left_out == 0 {
         let mut all = head;
