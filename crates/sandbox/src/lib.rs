@@ -26,7 +26,7 @@
 //!
 //! This crate knows no tools, no policy and no configuration: its callers decide what may run and what it may see.
 //! It never runs anything without a cell. Where the machine refuses namespaces, a weaker cell does without them, and the
-//! [`Enforcement`] of the outcome says so. It has no limits on memory or processes yet.
+//! [`Enforcement`] of the outcome says so. Which layer held which limit it says too.
 //!
 //! A cell is made when it is needed, which costs more the more memory this program holds. A program that serves starts
 //! a [`Spawner`] first thing in `main` and names it in each [`CellSpec`]: cells then wait ready-made.

@@ -72,7 +72,10 @@ const SYSTEM_CALLS: Wall = Wall::new("seccomp, no capabilities", "seccomp, no ca
 const NAMESPACES: Wall = Wall::new("seccomp, limit of namespaces", "seccomp");
 const MODES: Wall = Wall::new("seccomp", "seccomp");
 const PROGRAMS: Wall = Wall::new("no new privileges, mounts without set-user-id", "no new privileges");
-const NOTHING: Wall = Wall::new("nothing", "nothing");
+const COVER_OF_SOCKETS: Wall = Wall::new("mounts over what listens", "seccomp");
+const LIMITS: Wall =
+    Wall::new("control group, resource limits, watchdog", "control group, resource limits, watchdog");
+const BOUNDED: &str = "command-bounded";
 /// What ends everything that a command has started.
 pub(super) const END: Wall = Wall::new("pid namespace", "the cell's first process");
 /// What makes the command's files the owner's.
@@ -114,7 +117,13 @@ pub(super) fn all(scene: &Scene) -> Vec<Case> {
             vec![scene.abstract_name.clone()],
         ),
         Case::new("host-socket-file", "host-absent", SOCKET_FILES, "connect-path", vec![beside("socket")]),
-        Case::new("socket-in-workspace", "", NOTHING, "connect-path", vec![file("socket")]),
+        Case::new(
+            "socket-in-workspace",
+            "host-sockets-absent",
+            COVER_OF_SOCKETS,
+            "connect-path",
+            vec![file("socket")],
+        ),
         Case::new(
             "host-process-seen",
             "host-absent",
@@ -170,10 +179,10 @@ fn limits(scene: &Scene) -> Vec<Case> {
     let amount = |amount: u64| OsString::from(amount.to_string());
     let file = |name: &str| vec![scene.inside(name).into_os_string(), amount(amount::FILE)];
     vec![
-        Case::new("memory", "", NOTHING, "memory", vec![amount(amount::MEMORY)]).read(Reading::MayKill),
-        Case::new("processes", "", NOTHING, "processes", vec![amount(amount::PROCESSES)])
+        Case::new("memory", BOUNDED, LIMITS, "memory", vec![amount(amount::MEMORY)]).read(Reading::MayKill),
+        Case::new("processes", BOUNDED, LIMITS, "processes", vec![amount(amount::PROCESSES)])
             .read(Reading::MayKill),
-        Case::new("file-size", "", NOTHING, "file-size", vec![])
+        Case::new("file-size", BOUNDED, LIMITS, "file-size", vec![])
             .sides(file("plain/large-in"), file("plain/large-out"))
             .read(Reading::MayKill),
     ]

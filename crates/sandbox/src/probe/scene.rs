@@ -13,6 +13,8 @@ use tempfile::TempDir;
 
 use super::Attempter;
 use super::attempt::{MARKER, WAIT};
+use super::cases::amount;
+use crate::limits::Limits;
 use crate::spec::CellSpec;
 
 /// What the attempts are made on.
@@ -76,9 +78,15 @@ impl Scene {
         CellSpec {
             workspace: self.workspace.path().to_owned(),
             read_only: vec![self.outside("shown"), attempter.program.clone()],
-            masked: vec![self.inside("denied/file"), self.inside("moved-in/file")],
+            masked: vec![self.inside("denied/file"), self.inside("moved-in/file"), self.inside("socket")],
             spool_directory: self.elsewhere.path().to_owned(),
             output_limit: 1 << 20,
+            limits: Limits {
+                memory: Some(amount::MEMORY / 2),
+                processes: Some(amount::PROCESSES / 2),
+                file_size: Some(amount::FILE / 2),
+                ..Limits::default()
+            },
             ..CellSpec::default()
         }
     }
