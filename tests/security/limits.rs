@@ -34,7 +34,8 @@ fn layer<'a>(result: &'a Value, limit: &str) -> Option<&'a str> {
 #[track_caller]
 fn assert_killed_at(result: &Value, said: &str, key: &str) {
     let error = &result["error"];
-    assert_eq!((&error["code"], &error["effect"]), (&json!("EQUOTA"), &json!("maybe")), "{result:#}");
+    // What became of its changes depends on where they went; `changes.rs` is about that.
+    assert_eq!(error["code"], "EQUOTA", "{result:#}");
     assert!(error["message"].as_str().unwrap().contains(said), "{error:#}");
     assert!(error["hint"].as_str().unwrap().contains(key), "{error:#}");
     assert_eq!(result["data"]["stdout"], "before\n", "what came before is kept: {result:#}");
