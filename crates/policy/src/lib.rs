@@ -24,7 +24,7 @@ pub use command::{Parsed, SimpleCommand, Word, parse};
 pub use decision::{Decision, Line, Part, Request, Verdict};
 pub use error::PolicyError;
 pub use merge::{Source, Trust, Warning, tighten};
-pub use path::{Denied, Kind, Names, PathVerdict, RootRight};
+pub use path::{Above, Denied, Kind, Names, PathVerdict, RootRight};
 pub use policy::{Dialect, Policy, Setup};
 pub use profile::{
     BUILT_IN_DENIED_READS, DEFAULT_PROFILE, Dangerous, Limits, Mode, ProfileSource, Profiles, Undoable,

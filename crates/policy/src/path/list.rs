@@ -125,6 +125,12 @@ impl PathList {
 
     /// The rule that holds for the path, unless none does or the last one takes it back.
     pub(crate) fn holds(&self, path: &Spot<'_>, kind: Kind) -> Option<&Rule> {
+        let entry = self.entries.get(self.last_match(path, kind)?)?;
+        (!entry.pattern.negated).then_some(&entry.rule)
+    }
+
+    /// The last entry that matches the path or a folder above it.
+    fn last_match(&self, path: &Spot<'_>, kind: Kind) -> Option<usize> {
         let mut last = None;
         match path.relative {
             Some(relative) => {
@@ -134,8 +140,38 @@ impl PathList {
             None => self.outside.last_match(path.absolute, kind, &self.entries, &mut last),
         }
         self.absolute.last_match(path.absolute, kind, &self.entries, &mut last);
-        let entry = self.entries.get(last?)?;
-        (!entry.pattern.negated).then_some(&entry.rule)
+        last
+    }
+
+    /// The last entry that matches the folder or one above it.
+    pub(super) fn last_of_folder(&self, folder: &Spot<'_>) -> Option<usize> {
+        self.last_match(folder, Kind::Folder)
+    }
+
+    /// The last entry that matches the path itself, whatever matches the folders above it.
+    pub(super) fn last_of_itself(&self, path: &Spot<'_>, kind: Kind) -> Option<usize> {
+        let mut last = None;
+        let mut ask = |group: &Group, path| {
+            if !group.index.is_empty() {
+                group.match_one(path, kind, &self.entries, &mut Vec::new(), &mut last);
+            }
+        };
+        match path.relative {
+            Some(relative) => ask(&self.inside, relative),
+            None => ask(&self.outside, path.absolute),
+        }
+        ask(&self.absolute, path.absolute);
+        last
+    }
+
+    /// Whether a path is denied that this entry is the last one for.
+    pub(super) fn denies(&self, last: Option<usize>) -> bool {
+        last.and_then(|index| self.entries.get(index)).is_some_and(|entry| !entry.pattern.negated)
+    }
+
+    /// Whether an entry could match something by its name alone.
+    pub(super) fn may_match(&self, name: &[u8]) -> bool {
+        self.entries.iter().any(|entry| entry.ends.may_match(name))
     }
 
     /// Whether every pattern is about names alone, at any depth, so that a path is as good as its last component.

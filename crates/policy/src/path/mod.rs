@@ -2,12 +2,14 @@
 //!
 //! Paths are compared by their spelling. Nothing is looked up: whoever asks says where a path really leads.
 
+mod below;
 mod ends;
 mod list;
 mod overlap;
 mod pattern;
 mod rules;
 
+pub use below::Above;
 pub use list::Kind;
 pub(crate) use list::{PathList, Reach, Spot};
 pub(crate) use rules::{AllowedPaths, PathRules, roots};
