@@ -41,6 +41,7 @@ const LAYERS: [(&str, Layer); 14] = [
     ("store", Store),
     ("roots", Mechanism),
     ("sandbox", Mechanism),
+    ("watch", Mechanism),
     ("checkpoint", Mechanism),
     ("engine", Engine),
     ("dialects", Dialects),

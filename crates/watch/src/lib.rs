@@ -1,0 +1,86 @@
+//! Which entries below some folders a set of rules marks: found by one walk, then kept by what the kernel tells of changes.
+//!
+//! [`Watch::sync`] reads what has been told, to the end of what was told when it was called, and gives the marked paths.
+//! So what had a name before the call is in the answer, without a walk.
+//! Where changes are not told (a network file system, more folders than the kernel watches for one user) the answer
+//! comes from a walk each time, and [`Marked::warning`] says so.
+//!
+//! Links are never followed by a walk. A marked link marks what it leads to.
+//! A marked file that has further names by hard links marks these as well.
+//! A folder that cannot be looked into is marked hidden as a whole: whoever owns it could open it up again.
+//!
+//! This crate knows no policy and no cell: what is looked for is its caller's [`Rules`].
+
+mod error;
+mod folders;
+mod look;
+mod mounts;
+mod names;
+mod notices;
+mod scan;
+mod watch;
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+pub use error::WatchError;
+pub use watch::Watch;
+
+/// What is looked for.
+pub trait Rules {
+    /// What is known about a folder, to be handed down to what lies in it.
+    type Above: Clone;
+
+    /// What is known about a folder, absolute, at which a walk begins.
+    fn top(&self, folder: &Path) -> Self::Above;
+
+    /// Whether the rules could match something by its name alone. If not, it has the marks of its folder.
+    fn may_match(&self, name: &OsStr) -> bool;
+
+    /// What is known about an entry, absolute, given what is known about its folder.
+    fn below(&self, above: &Self::Above, path: &Path, is_folder: bool) -> Self::Above;
+
+    /// The marks of what this is known about.
+    fn marks(&self, known: &Self::Above) -> Marks;
+}
+
+/// What the rules say to a path.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Marks {
+    /// It must not be read.
+    pub hidden: bool,
+    /// It must not be written.
+    pub frozen: bool,
+}
+
+impl Marks {
+    fn any(self) -> bool {
+        self.hidden || self.frozen
+    }
+
+    fn and(self, other: Marks) -> Marks {
+        Marks { hidden: self.hidden || other.hidden, frozen: self.frozen || other.frozen }
+    }
+}
+
+/// Whether changes are to be told of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    /// The set is asked for again and again.
+    Fresh,
+    /// It is asked for once, and watching would cost more than it saves.
+    Once,
+}
+
+/// The marked paths.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Marked {
+    /// What must not be read: absolute paths below the roots as they were given.
+    pub hidden: Vec<PathBuf>,
+    /// What must not be written. What is hidden is not named here again.
+    pub frozen: Vec<PathBuf>,
+    /// Those of both that have come, or come again, since the answer before: a new file under an old name is one.
+    pub appeared: Vec<PathBuf>,
+    /// Something the user should know, said once.
+    pub warning: Option<String>,
+}

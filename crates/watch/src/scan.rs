@@ -1,0 +1,235 @@
+//! The walk.
+
+use std::ffi::OsStr;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use rustix::fs::{FileType, RawDir, fstat};
+use rustix::io::Errno;
+
+use crate::error::{WatchError, is_exhaustion};
+use crate::folders::{Found, Id, Why};
+use crate::notices::NotWatched;
+use crate::watch::Watch;
+use crate::{Marks, Rules, look};
+
+/// A folder with a longer path is hidden as a whole: the kernel takes no path of more than 4,095 bytes (`PATH_MAX`), so
+/// what lies in it could not be named, and a name has up to 255.
+const LONGEST: usize = 3_800;
+
+/// A folder that is still to be walked.
+pub(crate) struct Pending<A> {
+    pub(crate) id: Id,
+    pub(crate) above: A,
+}
+
+/// What an entry of a folder is, as far as a walk knows it.
+pub(crate) struct Entry<'a> {
+    pub(crate) name: &'a [u8],
+    pub(crate) kind: FileType,
+    /// The number of the file on its device.
+    pub(crate) number: u64,
+}
+
+impl<R: Rules> Watch<R> {
+    /// Walks over a folder and all below it, and watches what it walks over if that is wanted.
+    pub(crate) fn scan(&mut self, first: Pending<R::Above>) -> Result<(), WatchError> {
+        let mut pending = vec![first];
+        let mut buffer = vec![MaybeUninit::uninit(); 64 * 1024];
+        while let Some(Pending { id, above }) = pending.pop() {
+            let Some(place) = self.folders.place(id) else { continue };
+            let Some(root) = self.roots.get(place.root) else { continue };
+            let mut path = root.absolute(&place.relative);
+            let opened = match path.as_os_str().len() {
+                0..=LONGEST => look::open_folder(root.folder.as_fd(), &place.relative),
+                _ => Err(Errno::NAMETOOLONG),
+            };
+            let folder = match opened {
+                Ok(folder) => folder,
+                Err(errno) => {
+                    self.not_opened(id, &above, errno, path)?;
+                    continue;
+                }
+            };
+            let in_marked = self.rules.marks(&above).any();
+            if let Err(errno) = self.watch_folder(folder.as_fd(), id, in_marked) {
+                self.not_opened(id, &above, errno, path)?;
+                continue;
+            }
+            self.entries(&folder, Pending { id, above }, &mut path, &mut buffer, &mut pending)?;
+        }
+        Ok(())
+    }
+
+    /// The entries of an open folder.
+    fn entries(
+        &mut self,
+        folder: &OwnedFd,
+        Pending { id, above }: Pending<R::Above>,
+        path: &mut PathBuf,
+        buffer: &mut [MaybeUninit<u8>],
+        pending: &mut Vec<Pending<R::Above>>,
+    ) -> Result<(), WatchError> {
+        let mut entries = RawDir::new(folder, buffer);
+        while let Some(entry) = entries.next() {
+            let entry = match entry {
+                Ok(entry) => entry,
+                // It was removed while it was read.
+                Err(errno) if look::is_absence(errno) => break,
+                Err(errno) => {
+                    self.not_opened(id, &above, errno, path.clone())?;
+                    break;
+                }
+            };
+            let name = entry.file_name().to_bytes();
+            if name == b"." || name == b".." {
+                continue;
+            }
+            let kind = match entry.file_type() {
+                FileType::Unknown => match look::stat_in(folder.as_fd(), name) {
+                    Ok(stat) => look::type_of(&stat),
+                    Err(_) => continue,
+                },
+                kind => kind,
+            };
+            let entry = Entry { name, kind, number: entry.ino() };
+            pending.extend(self.entry(folder.as_fd(), id, &above, path, &entry));
+        }
+        Ok(())
+    }
+
+    /// Marks an entry if it is to be marked; gives it back as a folder if there is something to be looked for in it.
+    ///
+    /// `path` is that of the folder, and is so again afterwards.
+    pub(crate) fn entry(
+        &mut self,
+        folder: BorrowedFd<'_>,
+        id: Id,
+        above: &R::Above,
+        path: &mut PathBuf,
+        entry: &Entry<'_>,
+    ) -> Option<Pending<R::Above>> {
+        let is_folder = entry.kind == FileType::Directory;
+        let inherited = self.rules.marks(above);
+        if inherited.hidden {
+            // Hidden with its folder. What lies in there may have a further name elsewhere.
+            return is_folder.then(|| Pending { id: self.folders.add(id, entry.name), above: above.clone() });
+        }
+        let name = OsStr::from_bytes(entry.name);
+        if !self.rules.may_match(name) {
+            if is_folder {
+                return Some(Pending { id: self.folders.add(id, entry.name), above: above.clone() });
+            }
+            self.further_name(folder, id, entry);
+            return None;
+        }
+        path.push(name);
+        let known = self.rules.below(above, path, is_folder);
+        path.pop();
+        let mut marks = self.rules.marks(&known);
+        // In a frozen folder everything is frozen.
+        marks.frozen &= !inherited.frozen;
+        if marks.any() {
+            let why = match entry.kind {
+                FileType::Directory => Why::Folder,
+                FileType::Symlink => Why::Link,
+                _ => Why::File,
+            };
+            self.mark(id, entry.name, Found { marks, why });
+        } else if !is_folder {
+            self.further_name(folder, id, entry);
+        }
+        is_folder.then(|| Pending { id: self.folders.add(id, entry.name), above: known })
+    }
+
+    /// Marks an entry, and notes that it has appeared.
+    pub(crate) fn mark(&mut self, id: Id, name: &[u8], found: Found) {
+        self.folders.mark(id, name, found);
+        self.appeared.push((id, name.into()));
+        self.names.stale = true;
+    }
+
+    /// What is done about a folder that cannot be looked into.
+    fn not_opened(
+        &mut self,
+        id: Id,
+        above: &R::Above,
+        errno: Errno,
+        path: PathBuf,
+    ) -> Result<(), WatchError> {
+        if is_exhaustion(errno) {
+            return Err(WatchError::Folder { path, source: errno.into() });
+        }
+        if look::is_absence(errno) || self.rules.marks(above).hidden {
+            // It went; or it is hidden with the folder that it lies in.
+            self.remove_folder(id);
+        } else {
+            self.seal(id);
+        }
+        Ok(())
+    }
+
+    /// Hides a folder that cannot be looked into.
+    pub(crate) fn seal(&mut self, id: Id) {
+        let sealed = Found { marks: Marks { hidden: true, frozen: false }, why: Why::Sealed };
+        match self.folders.above(id) {
+            Some((above, name)) => {
+                self.remove_folder(id);
+                self.mark(above, &name, sealed);
+            }
+            None => {
+                if let Some(root) = self.folders.place(id).and_then(|place| self.roots.get_mut(place.root)) {
+                    root.hidden = true;
+                }
+            }
+        }
+    }
+
+    /// Forgets a folder and all below it.
+    pub(crate) fn remove_folder(&mut self, id: Id) {
+        let notices = &mut self.notices;
+        self.folders.remove(id, &mut |id, watch| {
+            if let Some(notices) = notices {
+                notices.remove(watch, id);
+            }
+        });
+    }
+
+    /// Watches an open folder, if watching is wanted and possible.
+    fn watch_folder(&mut self, folder: BorrowedFd<'_>, id: Id, in_marked: bool) -> Result<(), Errno> {
+        let Some(notices) = &mut self.notices else { return Ok(()) };
+        let (watch, others) = match notices.add(folder, id, in_marked) {
+            Ok(added) => added,
+            Err(NotWatched::TooMany) => {
+                self.walk_always(format!(
+                    "there are more folders than may be watched for changes, so every command walks through them; \
+                     raise fs.inotify.max_user_watches (with {} folders known so far)",
+                    self.folders.count()
+                ));
+                return Ok(());
+            }
+            Err(NotWatched::Failed(errno)) => return Err(errno),
+        };
+        self.folders.set_watch(id, watch);
+        // The same folder at another place: it was moved here, and that will be told later; or it is mounted twice.
+        if others.is_empty() {
+            return Ok(());
+        }
+        let here = look::identity(&fstat(folder)?);
+        for other in others {
+            let is_there_too = self.folders.place(other).is_some_and(|place| {
+                self.roots
+                    .get(place.root)
+                    .and_then(|root| look::open_folder(root.folder.as_fd(), &place.relative).ok())
+                    .and_then(|folder| fstat(&folder).ok())
+                    .is_some_and(|stat| look::identity(&stat) == here)
+            });
+            if !is_there_too {
+                self.remove_folder(other);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,451 @@
+//! The set, and how it follows what is told.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat, stat};
+use rustix::io::Errno;
+
+use crate::error::{WatchError, is_exhaustion};
+use crate::folders::{Folders, Id, Name, Place, Why};
+use crate::mounts::Mounts;
+use crate::names::{Names, has_several};
+use crate::notices::{Notice, Notices};
+use crate::scan::{Entry, Pending};
+use crate::{Keep, Marked, Rules, look};
+
+/// What a set of rules marks below some folders.
+#[derive(Debug)]
+pub struct Watch<R: Rules> {
+    pub(crate) rules: R,
+    keep: Keep,
+    given: Vec<PathBuf>,
+    pub(crate) roots: Vec<Root>,
+    pub(crate) folders: Folders,
+    pub(crate) names: Names,
+    /// What has been marked since the answer before.
+    pub(crate) appeared: Vec<(Id, Name)>,
+    /// None where every answer comes from a walk.
+    pub(crate) notices: Option<Notices>,
+    mounts: Option<Mounts>,
+    /// The set is that of the last answer, and what was told since has to be applied.
+    built: bool,
+    /// Watching is not possible here.
+    gave_up: bool,
+    warning: Option<String>,
+    walks: u64,
+}
+
+/// A folder to look through.
+#[derive(Debug)]
+pub(crate) struct Root {
+    path: PathBuf,
+    pub(crate) folder: OwnedFd,
+    id: Option<Id>,
+    /// It is marked itself, or cannot be looked into.
+    pub(crate) hidden: bool,
+    frozen: bool,
+}
+
+impl Root {
+    pub(crate) fn absolute(&self, relative: &[u8]) -> PathBuf {
+        if relative.is_empty() { self.path.clone() } else { self.path.join(OsStr::from_bytes(relative)) }
+    }
+}
+
+/// How often a walk begins again because more was told meanwhile than the kernel keeps.
+const ATTEMPTS: u32 = 3;
+
+impl<R: Rules> Watch<R> {
+    /// Nothing is looked at yet. The roots are absolute paths of folders or files; what does not exist is left out.
+    pub fn new(roots: Vec<PathBuf>, rules: R, keep: Keep) -> Self {
+        Self {
+            rules,
+            keep,
+            given: roots,
+            roots: Vec::new(),
+            folders: Folders::default(),
+            names: Names::default(),
+            appeared: Vec::new(),
+            notices: None,
+            mounts: None,
+            built: false,
+            gave_up: false,
+            warning: None,
+            walks: 0,
+        }
+    }
+
+    /// The marked paths, as of now: what had its name when this was called is among them.
+    ///
+    /// # Errors
+    /// Where descriptors or memory do not suffice for the look. Nothing is known then, and the next call begins anew.
+    pub fn sync(&mut self) -> Result<Marked, WatchError> {
+        let marked = self.answer();
+        if marked.is_err() {
+            self.built = false;
+        }
+        marked
+    }
+
+    fn answer(&mut self) -> Result<Marked, WatchError> {
+        self.refresh()?;
+        let mut news: BTreeSet<(Id, Name)> = self.appeared.drain(..).collect();
+        let (marked, complete) = self.marked(&news)?;
+        if complete {
+            return Ok(marked);
+        }
+        // A marked file is gone, and its further names may be plain files now.
+        self.names.stale = true;
+        self.find_further_names()?;
+        news.extend(self.appeared.drain(..));
+        Ok(self.marked(&news)?.0)
+    }
+
+    /// A descriptor that is readable when something may have changed; none where every answer comes from a walk.
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.notices.as_ref().map(Notices::descriptor)
+    }
+
+    /// The roots, as they were given.
+    pub fn roots(&self) -> &[PathBuf] {
+        &self.given
+    }
+
+    /// How many times all folders have been walked through.
+    pub fn walks(&self) -> u64 {
+        self.walks
+    }
+
+    /// How many folders are known.
+    pub fn folders(&self) -> usize {
+        self.folders.count()
+    }
+
+    fn refresh(&mut self) -> Result<(), WatchError> {
+        let told = if self.built && !self.must_walk()? { self.told()? } else { None };
+        match told {
+            Some(told) => {
+                if !self.apply(told)? {
+                    self.walk()?;
+                }
+            }
+            None => self.walk()?,
+        }
+        self.unseal()?;
+        self.find_further_names()
+    }
+
+    /// Whether the set is about something that is no longer there.
+    fn must_walk(&mut self) -> Result<bool, WatchError> {
+        let Some(mounts) = &mut self.mounts else { return Ok(true) };
+        let changed = mounts
+            .have_changed(&self.given)
+            .map_err(|source| WatchError::Kernel { doing: "reading the mounts", source })?;
+        let is_there = |root: &Root| match (stat(&root.path), fstat(&root.folder)) {
+            (Ok(there), Ok(known)) => look::identity(&there) == look::identity(&known),
+            _ => false,
+        };
+        Ok(changed || !self.roots.iter().all(is_there) || self.roots.len() != existing(&self.given))
+    }
+
+    fn told(&self) -> Result<Option<Vec<Notice>>, WatchError> {
+        self.notices.as_ref().map(Notices::read).transpose()
+    }
+
+    /// Begins anew.
+    fn walk(&mut self) -> Result<(), WatchError> {
+        for _ in 0..ATTEMPTS {
+            self.begin()?;
+            for root in 0..self.roots.len() {
+                self.walk_root(root)?;
+            }
+            self.names.stale = true;
+            // Everything that is there appears now, which says nothing.
+            self.appeared.clear();
+            let Some(told) = self.told()? else { return Ok(()) };
+            if self.apply(told)? {
+                self.built = true;
+                return Ok(());
+            }
+        }
+        // Whatever changes so quickly: the walk has seen what was there when it began.
+        self.notices = None;
+        Ok(())
+    }
+
+    fn begin(&mut self) -> Result<(), WatchError> {
+        self.walks += 1;
+        self.built = false;
+        self.folders = Folders::default();
+        self.names = Names::default();
+        self.appeared.clear();
+        self.notices = None;
+        self.roots.clear();
+        for path in &self.given {
+            match openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
+                Ok(folder) => {
+                    let root = Root { path: path.clone(), folder, id: None, hidden: false, frozen: false };
+                    self.roots.push(root);
+                }
+                Err(errno) if is_exhaustion(errno) => {
+                    return Err(WatchError::Folder { path: path.clone(), source: errno.into() });
+                }
+                Err(_) => {}
+            }
+        }
+        if self.keep == Keep::Once || self.gave_up {
+            return Ok(());
+        }
+        let mounts = Mounts::open(&self.given)
+            .map_err(|source| WatchError::Kernel { doing: "reading the mounts", source })?;
+        if let Some((path, kind)) = mounts.untold() {
+            let warning = format!(
+                "changes below {} are not told by its file system ({kind}), so every command walks through the \
+                 folders for denied files",
+                path.display()
+            );
+            self.walk_always(warning);
+            return Ok(());
+        }
+        self.mounts = Some(mounts);
+        match Notices::open() {
+            Ok(notices) => self.notices = Some(notices),
+            Err(error) => self.walk_always(format!(
+                "changes cannot be watched ({error}), so every command walks through the folders for denied files; \
+                 fs.inotify.max_user_instances may be too low"
+            )),
+        }
+        Ok(())
+    }
+
+    /// From now on every answer comes from a walk.
+    pub(crate) fn walk_always(&mut self, warning: String) {
+        self.notices = None;
+        self.gave_up = true;
+        self.warning = Some(warning);
+    }
+
+    fn walk_root(&mut self, index: usize) -> Result<(), WatchError> {
+        let Some(root) = self.roots.get_mut(index) else { return Ok(()) };
+        let above = self.rules.top(&root.path);
+        let marks = self.rules.marks(&above);
+        root.hidden = marks.hidden;
+        root.frozen = marks.frozen;
+        let is_folder = fstat(&root.folder).is_ok_and(|stat| look::type_of(&stat) == FileType::Directory);
+        if root.hidden || !is_folder {
+            return Ok(());
+        }
+        let id = self.folders.add_root(index);
+        root.id = Some(id);
+        self.scan(Pending { id, above })
+    }
+
+    /// Follows what was told; false if more was to be told than the kernel keeps.
+    fn apply(&mut self, told: Vec<Notice>) -> Result<bool, WatchError> {
+        let mut open: Option<(Id, OwnedFd)> = None;
+        for notice in told {
+            let watch = match &notice {
+                Notice::Lost => return Ok(false),
+                Notice::Came { watch, .. } | Notice::Left { watch, .. } | Notice::Gone { watch } => *watch,
+            };
+            let folders = self.notices.as_ref().map(|notices| notices.folders(watch).to_vec());
+            for id in folders.unwrap_or_default() {
+                match &notice {
+                    Notice::Came { name, .. } => {
+                        open = self.came(id, name, open.take())?;
+                    }
+                    Notice::Left { name, .. } => self.left(id, name),
+                    Notice::Gone { .. } | Notice::Lost => self.remove_folder(id),
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    fn left(&mut self, id: Id, name: &[u8]) {
+        self.names.changed(id);
+        if let Some(child) = self.folders.child(id, name) {
+            self.remove_folder(child);
+        }
+        if self.folders.unmark(id, name).is_some() {
+            // What it had further names for may be a plain file now.
+            self.names.stale = true;
+        }
+    }
+
+    /// Looks at what has this name in the folder now. `open` is the folder that was looked at before.
+    fn came(
+        &mut self,
+        id: Id,
+        name: &[u8],
+        open: Option<(Id, OwnedFd)>,
+    ) -> Result<Option<(Id, OwnedFd)>, WatchError> {
+        self.left(id, name);
+        let Some(Place { root, relative }) = self.folders.place(id) else { return Ok(None) };
+        let Some(root) = self.roots.get(root) else { return Ok(None) };
+        let mut path = root.absolute(&relative);
+        let opened = match open {
+            Some((other, folder)) if other == id => Ok(folder),
+            _ => look::open_folder(root.folder.as_fd(), &relative),
+        };
+        let looked = opened.and_then(|folder| look::stat_in(folder.as_fd(), name).map(|stat| (folder, stat)));
+        let (folder, stat) = match looked {
+            Ok(found) => found,
+            Err(errno) if is_exhaustion(errno) => {
+                return Err(WatchError::Folder { path, source: errno.into() });
+            }
+            Err(errno) => {
+                if matches!(errno, Errno::ACCESS | Errno::PERM) {
+                    self.seal(id);
+                }
+                return Ok(None);
+            }
+        };
+        let above = self.rules.top(&path);
+        if has_several(&stat) {
+            self.names.stale = true;
+        }
+        let entry = Entry { name, kind: look::type_of(&stat), number: stat.st_ino };
+        if let Some(pending) = self.entry(folder.as_fd(), id, &above, &mut path, &entry) {
+            // What is in it may be another name of something.
+            self.names.stale = true;
+            self.scan(pending)?;
+            return Ok(None);
+        }
+        Ok(Some((id, folder)))
+    }
+
+    /// Looks again into folders that could not be looked into.
+    fn unseal(&mut self) -> Result<(), WatchError> {
+        let sealed: Vec<(Id, Name)> = self
+            .folders
+            .marked()
+            .filter(|(_, _, found)| found.why == Why::Sealed)
+            .map(|(id, name, _)| (id, name.clone()))
+            .collect();
+        for (id, name) in sealed {
+            let Some(mut place) = self.folders.place(id) else { continue };
+            place.push(&name);
+            let Some(root) = self.roots.get(place.root) else { continue };
+            // What is in a folder that may be listed and not entered cannot be looked at.
+            let enters = |folder: OwnedFd| look::stat_in(folder.as_fd(), b".").is_ok();
+            if look::open_folder(root.folder.as_fd(), &place.relative).is_ok_and(enters) {
+                let appeared = self.appeared.len();
+                self.came(id, &name, None)?;
+                if self.folders.found(id, &name).is_some_and(|found| found.why == Why::Sealed) {
+                    // Still closed, for another reason, and no news.
+                    self.appeared.truncate(appeared);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The marked paths, and whether all that was known to be marked is still there.
+    fn marked(&mut self, news: &BTreeSet<(Id, Name)>) -> Result<(Marked, bool), WatchError> {
+        let (mut hidden, mut frozen, mut appeared) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        for root in &self.roots {
+            if root.hidden {
+                hidden.insert(root.path.clone());
+            } else if root.frozen {
+                frozen.insert(root.path.clone());
+            }
+        }
+        let mut gone = Vec::new();
+        for (id, name, found) in self.folders.marked() {
+            let Some(mut place) = self.folders.place(id) else { continue };
+            place.push(name);
+            let Some(root) = self.roots.get(place.root) else { continue };
+            let mut path = root.absolute(&place.relative);
+            let mut hides = found.marks.hidden;
+            match look::stat(root.folder.as_fd(), &place.relative) {
+                Ok(_) if found.why == Why::Link => match self.led_to(&path) {
+                    Some(target) => path = target,
+                    None => continue,
+                },
+                Err(errno) if is_exhaustion(errno) => {
+                    return Err(WatchError::Folder { path, source: errno.into() });
+                }
+                Err(errno) if look::is_absence(errno) => {
+                    gone.push((id, name.clone()));
+                    continue;
+                }
+                Err(Errno::ACCESS | Errno::PERM) => {
+                    // A folder above was closed since. Its owner could open it again.
+                    path = closed_folder(root, &place.relative);
+                    hides = true;
+                }
+                Ok(_) | Err(_) => {}
+            }
+            if news.contains(&(id, name.clone())) {
+                appeared.insert(path.clone());
+            }
+            if hides { hidden.insert(path) } else { frozen.insert(path) };
+        }
+        let complete = gone.is_empty();
+        for (id, name) in gone {
+            self.folders.unmark(id, &name);
+        }
+        let hidden = outermost(hidden, &BTreeSet::new());
+        let frozen = outermost(frozen, &hidden);
+        let marked = Marked {
+            hidden: hidden.into_iter().collect(),
+            frozen: frozen.into_iter().collect(),
+            appeared: appeared.into_iter().collect(),
+            warning: self.warning.take(),
+        };
+        Ok((marked, complete))
+    }
+
+    /// What a marked link leads to, if that lies in a root and is not a folder that holds the link itself.
+    fn led_to(&self, link: &Path) -> Option<PathBuf> {
+        let target = fs::canonicalize(link).ok()?;
+        let folder = fs::canonicalize(link.parent()?).ok()?;
+        if folder.starts_with(&target) {
+            return None;
+        }
+        self.roots.iter().find_map(|root| {
+            let below = target.strip_prefix(fs::canonicalize(&root.path).ok()?).ok()?;
+            (!below.as_os_str().is_empty()).then(|| root.path.join(below))
+        })
+    }
+}
+
+/// The paths without those that lie at or below another one of them, or of `others`.
+fn outermost(paths: BTreeSet<PathBuf>, others: &BTreeSet<PathBuf>) -> BTreeSet<PathBuf> {
+    let mut kept: BTreeSet<PathBuf> = BTreeSet::new();
+    for path in paths {
+        // An outer path comes before what lies below it.
+        if !path.ancestors().any(|folder| kept.contains(folder) || others.contains(folder)) {
+            kept.insert(path);
+        }
+    }
+    kept
+}
+
+/// How many of the paths exist.
+fn existing(paths: &[PathBuf]) -> usize {
+    paths.iter().filter(|path| stat(path.as_path()).is_ok()).count()
+}
+
+/// The outermost folder on the way that cannot be passed.
+fn closed_folder(root: &Root, relative: &[u8]) -> PathBuf {
+    let slashes = (0..relative.len()).filter(|at| relative.get(*at) == Some(&b'/'));
+    for end in slashes {
+        let (folder, behind) = relative.split_at(end);
+        let inner = &behind[1..];
+        let next = inner.split(|byte| *byte == b'/').next().unwrap_or_default();
+        let mut below = folder.to_vec();
+        below.push(b'/');
+        below.extend_from_slice(next);
+        if matches!(look::stat(root.folder.as_fd(), &below), Err(Errno::ACCESS | Errno::PERM)) {
+            return root.absolute(folder);
+        }
+    }
+    root.path.clone()
+}

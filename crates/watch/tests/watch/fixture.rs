@@ -1,0 +1,88 @@
+//! A folder, and rules about names: what is called `.env` or `secret` is hidden, what is called `fixed` frozen.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use watch::{Keep, Marked, Marks, Rules, Watch};
+
+pub(crate) struct ByName;
+
+impl Rules for ByName {
+    type Above = Marks;
+
+    fn top(&self, folder: &Path) -> Marks {
+        let names = folder.iter().map(|name| self.below(&Marks::default(), Path::new(name), true));
+        names.fold(Marks::default(), |all, marks| Marks {
+            hidden: all.hidden || marks.hidden,
+            frozen: all.frozen || marks.frozen,
+        })
+    }
+
+    fn may_match(&self, name: &OsStr) -> bool {
+        [".env", "secret", "fixed"].iter().any(|other| name == *other)
+    }
+
+    fn below(&self, above: &Marks, path: &Path, _: bool) -> Marks {
+        let name = path.file_name().unwrap_or_default();
+        Marks {
+            hidden: above.hidden || name == ".env" || name == "secret",
+            frozen: above.frozen || name == "fixed",
+        }
+    }
+
+    fn marks(&self, known: &Marks) -> Marks {
+        *known
+    }
+}
+
+pub(crate) struct Folder(tempfile::TempDir);
+
+impl Folder {
+    pub(crate) fn new(files: &[&str]) -> Self {
+        let folder = Self(tempfile::tempdir().unwrap());
+        for file in files {
+            folder.write(file);
+        }
+        folder
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.0.path().canonicalize().unwrap()
+    }
+
+    pub(crate) fn at(&self, relative: &str) -> PathBuf {
+        self.path().join(relative)
+    }
+
+    pub(crate) fn write(&self, relative: &str) {
+        let path = self.at(relative);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, relative).unwrap();
+    }
+
+    pub(crate) fn watch(&self) -> Watch<ByName> {
+        Watch::new(vec![self.path()], ByName, Keep::Fresh)
+    }
+
+    /// What a walk finds now.
+    pub(crate) fn walked(&self) -> Marked {
+        Watch::new(vec![self.path()], ByName, Keep::Once).sync().unwrap()
+    }
+
+    /// The hidden and the frozen paths, relative to the folder.
+    pub(crate) fn relative(&self, marked: &Marked) -> (Vec<String>, Vec<String>) {
+        let below = |paths: &[PathBuf]| {
+            let path = |path: &PathBuf| path.strip_prefix(self.path()).unwrap().to_str().unwrap().to_owned();
+            paths.iter().map(path).collect()
+        };
+        (below(&marked.hidden), below(&marked.frozen))
+    }
+
+    #[track_caller]
+    pub(crate) fn expect(&self, watch: &mut Watch<ByName>, hidden: &[&str], frozen: &[&str]) {
+        let marked = watch.sync().unwrap();
+        let own = |paths: &[&str]| paths.iter().map(|&path| path.to_owned()).collect::<Vec<_>>();
+        assert_eq!(self.relative(&marked), (own(hidden), own(frozen)));
+    }
+}

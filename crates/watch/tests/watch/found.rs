@@ -1,0 +1,136 @@
+//! What is found.
+
+use std::fs::{self, Permissions, hard_link, rename};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::net::UnixListener;
+
+use watch::{Keep, Watch};
+
+use crate::fixture::{ByName, Folder};
+
+#[test]
+fn every_kind_of_entry_is_found_at_any_depth_and_links_are_not_followed() {
+    let folder = Folder::new(&[".env", "a/b/c/.env", "a/plain", "secret/inner/.env", "x/secret/y", "fixed/a"]);
+    fs::create_dir(folder.at("k")).unwrap();
+    let _socket = UnixListener::bind(folder.at("k/.env")).unwrap();
+    fs::create_dir(folder.at("f")).unwrap();
+    let fifo = folder.at("f/.env");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &fifo,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::from_raw_mode(0o600),
+        0,
+    )
+    .unwrap();
+    symlink("..", folder.at("a/loop")).unwrap();
+    let hidden = [".env", "a/b/c/.env", "f/.env", "k/.env", "secret", "x/secret"];
+    folder.expect(&mut folder.watch(), &hidden, &["fixed"]);
+    assert_eq!(folder.relative(&folder.walked()).0, hidden);
+}
+
+#[test]
+fn a_marked_link_marks_what_it_leads_to_within_the_roots_alone() {
+    let folder = Folder::new(&["config/dev", "c/plain"]);
+    let outside = Folder::new(&["file"]);
+    symlink("config/dev", folder.at(".env")).unwrap();
+    fs::create_dir_all(folder.at("b/d")).unwrap();
+    symlink(outside.at("file"), folder.at("b/.env")).unwrap();
+    symlink("../..", folder.at("b/d/.env")).unwrap();
+    symlink("missing", folder.at("c/.env")).unwrap();
+    symlink("../c", folder.at("b/secret")).unwrap();
+    folder.expect(&mut folder.watch(), &["c", "config/dev"], &[]);
+}
+
+#[test]
+fn further_names_of_a_marked_file_are_marked_wherever_they_lie() {
+    let folder = Folder::new(&["deep/.env", "secret/inner/key", "fixed", "plain"]);
+    let other = Folder::new(&["plain"]);
+    hard_link(folder.at("deep/.env"), folder.at("notes.txt")).unwrap();
+    hard_link(folder.at("secret/inner/key"), folder.at("deep/key")).unwrap();
+    hard_link(folder.at("fixed"), folder.at("deep/loose")).unwrap();
+    hard_link(folder.at("plain"), folder.at("plain2")).unwrap();
+    hard_link(folder.at("deep/.env"), other.at("elsewhere")).unwrap();
+    let hidden = ["deep/.env", "deep/key", "notes.txt", "secret"];
+    folder.expect(&mut folder.watch(), &hidden, &["deep/loose", "fixed"]);
+    let both = Watch::new(vec![folder.path(), other.path()], ByName, Keep::Once).sync().unwrap();
+    assert!(both.hidden.contains(&other.at("elsewhere")), "{both:?}");
+}
+
+#[test]
+fn names_that_are_made_later_are_found_too_and_let_go_when_they_are_no_more() {
+    let folder = Folder::new(&["a/.env", "b/plain", "c/two"]);
+    let outside = Folder::new(&["x"]);
+    let mut watch = folder.watch();
+    folder.expect(&mut watch, &["a/.env"], &[]);
+    hard_link(folder.at("a/.env"), folder.at("b/copy")).unwrap();
+    folder.expect(&mut watch, &["a/.env", "b/copy"], &[]);
+    // A file that has two names already gets a marked third.
+    hard_link(folder.at("c/two"), folder.at("c/three")).unwrap();
+    folder.expect(&mut watch, &["a/.env", "b/copy"], &[]);
+    rename(folder.at("c/three"), folder.at("c/.env")).unwrap();
+    folder.expect(&mut watch, &["a/.env", "b/copy", "c/.env", "c/two"], &[]);
+    fs::remove_file(folder.at("a/.env")).unwrap();
+    rename(folder.at("c/.env"), folder.at("c/four")).unwrap();
+    hard_link(folder.at("c/two"), outside.at("y")).unwrap();
+    rename(outside.path().join("y"), folder.at("y")).unwrap();
+    folder.expect(&mut watch, &[], &[]);
+    assert_eq!(watch.walks(), 1);
+}
+
+/// Whether this test runs as a user for whom modes count.
+fn modes_count(folder: &Folder) -> bool {
+    fs::read_dir(folder.path()).is_err()
+}
+
+#[test]
+fn a_folder_that_cannot_be_looked_into_is_hidden_as_a_whole_until_it_can() {
+    let folder = Folder::new(&["closed/.env", "closed/a", "names/in/.env", "names/.env", "open"]);
+    let mode = |path: &str, mode: u32| {
+        fs::set_permissions(folder.at(path), Permissions::from_mode(mode)).unwrap();
+    };
+    let mut watch = folder.watch();
+    mode("", 0o000);
+    if !modes_count(&folder) {
+        // Root looks into everything; `tests/security/denied_files.rs` has this for an ordinary user.
+        return;
+    }
+    mode("", 0o700);
+    mode("closed", 0o000);
+    mode("names", 0o400);
+    folder.expect(&mut watch, &["closed", "names"], &[]);
+    mode("closed", 0o700);
+    mode("names", 0o700);
+    folder.expect(&mut watch, &["closed/.env", "names/.env", "names/in/.env"], &[]);
+    mode("closed", 0o000);
+    folder.expect(&mut watch, &["closed", "names/.env", "names/in/.env"], &[]);
+    mode("closed", 0o700);
+}
+
+#[test]
+fn a_path_too_long_to_be_named_is_hidden_from_there_on() {
+    let folder = Folder::new(&[]);
+    let mut at = std::fs::File::open(folder.path()).unwrap().into();
+    let name = "n".repeat(200);
+    for _ in 0..30 {
+        at = deeper(&at, &name);
+    }
+    rustix::fs::openat(&at, ".env", rustix::fs::OFlags::CREATE, rustix::fs::Mode::RUSR).unwrap();
+    let marked = folder.watch().sync().unwrap();
+    assert_eq!(marked.hidden.len(), 1);
+    assert!(marked.hidden[0].as_os_str().len() < 4_096, "{}", marked.hidden[0].as_os_str().len());
+}
+
+fn deeper(at: &std::os::fd::OwnedFd, name: &str) -> std::os::fd::OwnedFd {
+    use rustix::fs::{Mode, OFlags, mkdirat, openat};
+    mkdirat(at, name, Mode::RWXU).unwrap();
+    openat(at, name, OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap()
+}
+
+#[test]
+fn a_root_that_is_marked_or_a_file_or_missing_is_answered_for() {
+    let folder = Folder::new(&["secret/a", "x/.env", "plain"]);
+    let roots = ["secret", "x/.env", "plain", "missing"].map(|name| folder.at(name)).to_vec();
+    let marked = Watch::new(roots, ByName, Keep::Fresh).sync().unwrap();
+    assert_eq!(folder.relative(&marked).0, ["secret", "x/.env"]);
+}
