@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs;
-use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use policy::{Denied, Policy};
+use policy::Policy;
 use sandbox::{CellSpec, Spawner};
-use tool::Place;
+use tool::{Place, ToolError};
+
+use crate::denied::DeniedFiles;
 
 /// What the cells of this runtime have in common, found out once by whoever composes it.
 #[derive(Debug, Clone, Default)]
@@ -31,15 +31,21 @@ pub struct CellSetup {
     pub changes: Option<PathBuf>,
     /// Where waiting cells come from; without one each is made when it is needed.
     pub spawner: Option<Arc<Spawner>>,
+    /// Many calls are to be expected: what the deny lists name is kept known from one to the next, by watching the folders
+    /// for changes. Otherwise each command walks through them.
+    pub watches: bool,
 }
 
 /// Bytes kept of each stream of a command, unless the profile says otherwise.
 const OUTPUT_LIMIT: u64 = 256 * 1024 * 1024;
 
-/// The cell for one call.
-///
-/// Walks the roots for files that the deny lists name: the next form of the cell keeps that set fresh instead.
-pub(crate) fn specification(setup: &CellSetup, policy: &Policy, place: &Place) -> CellSpec {
+/// The cell for one call, and what its user should know about it. Blocks while denied files are looked for.
+pub(crate) fn specification(
+    setup: &CellSetup,
+    policy: &Policy,
+    place: &Place,
+    denied: &DeniedFiles,
+) -> Result<(CellSpec, Option<String>), ToolError> {
     let workspace = &place.workspace;
     let mut spec = CellSpec {
         workspace: workspace.clone(),
@@ -65,13 +71,13 @@ pub(crate) fn specification(setup: &CellSetup, policy: &Policy, place: &Place) -
         let rights = if root.write { &mut spec.read_write } else { &mut spec.read_only };
         rights.push(root.path.clone());
     }
-    for root in &shown {
-        hide(root, policy.denied_reads(), policy.denied_writes(), &mut spec);
-    }
+    let marked = denied.below(&shown)?;
+    spec.masked.extend(marked.hidden);
+    spec.frozen.extend(marked.frozen);
     // What no tool can write: frozen where it lies in what the cell shows and exists.
     let below_a_root = |path: &&Path| shown.iter().any(|root| path.starts_with(root) && path.exists());
     spec.frozen.extend(policy.protected().filter(below_a_root).map(Path::to_owned));
-    spec
+    Ok((spec, marked.warning))
 }
 
 /// The profile's limits as the cell takes them. The one on output is not among them: it is kept by whoever reads it.
@@ -92,29 +98,5 @@ fn limits(of_profile: policy::Limits) -> sandbox::Limits {
         open_files,
         file_size: file_size_bytes,
         disk: disk_bytes,
-    }
-}
-
-/// Adds what the deny lists name below a folder. Links are not followed: what they lead to has its own name.
-fn hide(folder: &Path, reads: Denied<'_>, writes: Denied<'_>, spec: &mut CellSpec) {
-    // A folder that cannot be read here cannot be read in the cell either.
-    let Ok(entries) = fs::read_dir(folder) else { return };
-    for entry in entries.flatten() {
-        let Ok(kind) = entry.file_type() else { continue };
-        if kind.is_symlink() {
-            continue;
-        }
-        let path = entry.path();
-        // Who listens at a socket is a process outside, and no list of files says what it does for whoever connects.
-        if kind.is_socket() || reads.is_denied(&path, kind.is_dir()) {
-            spec.masked.push(path);
-            continue;
-        }
-        if writes.is_denied(&path, kind.is_dir()) {
-            spec.frozen.push(path.clone());
-        }
-        if kind.is_dir() {
-            hide(&path, reads, writes, spec);
-        }
     }
 }

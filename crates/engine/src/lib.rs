@@ -9,6 +9,7 @@ mod cache;
 mod call;
 mod cell;
 mod cover;
+mod denied;
 mod keep;
 mod life;
 mod reach;
@@ -83,6 +84,7 @@ pub struct Engine {
     registry: Registry,
     clock: Arc<dyn Clock>,
     cell: CellSetup,
+    denied: denied::DeniedFiles,
     redactor: Redactor,
     services: Services,
     reach: reach::Reach,
@@ -134,9 +136,11 @@ impl Engine {
         let mut services = Services::default();
         services.insert(Arc::new(catalogue));
         services.insert::<Arc<dyn Outputs>>(Arc::new(Arc::new(keep::StoredOutputs(store.clone()))));
+        let keep = if cell.watches { watch::Keep::Fresh } else { watch::Keep::Once };
         let (snapshots, notices) = snapshot::open(cell.changes.as_deref(), &place.workspace, clock.now())
             .map_err(EngineError::Changes)?;
         Ok(Self {
+            denied: denied::DeniedFiles::new(policy.clone(), keep),
             snapshots,
             notices,
             removals: swap::Removals::default(),
@@ -253,18 +257,35 @@ impl Engine {
         }
     }
 
+    /// Begins to know what the deny lists name, so that the first command need not wait for it. Blocks while it looks; that
+    /// it fails is said by the first command.
+    pub fn look_for_denied_files(&self) {
+        let _said_by_the_first_command = self.specification();
+    }
+
+    /// The cell for one call. Blocks while denied files are looked for.
+    fn specification(&self) -> Result<(sandbox::CellSpec, Option<String>), ToolError> {
+        cell::specification(&self.cell, &self.policy, &self.place, &self.denied)
+    }
+
     /// What a tool gets for one call.
-    fn context(
-        &self,
+    async fn context(
+        self: &Arc<Self>,
         call: &Call,
         lane: tool::Lane,
         overlay: Option<sandbox::Overlay>,
     ) -> Result<Context, ToolError> {
         let mut services = self.services.clone();
         services.insert(Arc::new(self.reach.roots(&call.effects, call.approved_by.is_some())?));
+        let mut warning = None;
         if lane == tool::Lane::Command {
-            let specification = cell::specification(&self.cell, &self.policy, &self.place);
-            services.insert(Arc::new(sandbox::CellSpec { overlay, ..specification }));
+            let engine = self.clone();
+            let specified = tokio::task::spawn_blocking(move || engine.specification()).await;
+            let specified =
+                specified.map_err(|panic| ToolError::internal("the cell was not specified").because(panic))?;
+            let (cell, said) = specified?;
+            services.insert(Arc::new(sandbox::CellSpec { overlay, ..cell }));
+            warning = said;
         }
         let mut context = Context::new(
             call.id.clone(),
@@ -277,6 +298,9 @@ impl Engine {
         context.stop = call.stop.clone();
         context.progress =
             Arc::new(CoveredProgress { to: call.progress.clone(), redactor: self.redactor.clone() });
+        if let Some(warning) = warning {
+            context.warn(warning);
+        }
         Ok(context)
     }
 }

@@ -215,7 +215,8 @@ impl Engine {
         prepared: Prepared,
         snapshot: Option<&Snapshot>,
     ) -> Result<Ran, ToolError> {
-        let context = Arc::new(self.context(call, tool.spec().lane, snapshot.map(Snapshot::overlay))?);
+        let overlay = snapshot.map(Snapshot::overlay);
+        let context = Arc::new(self.context(call, tool.spec().lane, overlay).await?);
         let running = context.clone();
         let runtime = tokio::runtime::Handle::current();
         // A thread of its own: tools may block. It is the runtime's, so it ends with the process at the latest.

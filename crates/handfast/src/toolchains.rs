@@ -99,6 +99,8 @@ pub(crate) fn cell_setup(
             search_path.push(entry);
         }
     }
+    // A program that has a spawner serves many calls.
+    let watches = spawner.is_some();
     CellSetup {
         read_only,
         masked,
@@ -108,6 +110,7 @@ pub(crate) fn cell_setup(
         spool_directory,
         changes: None,
         spawner,
+        watches,
     }
 }
 
