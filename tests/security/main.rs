@@ -13,6 +13,8 @@ mod harness;
 
 mod cell;
 mod degraded;
+mod denied_files;
 mod limits;
 mod ordinary_user;
 mod reach;
+mod server;

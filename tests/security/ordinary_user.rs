@@ -1,6 +1,6 @@
 //! The same promises for a user who is not root. Where the tests run as root, they become one for this.
 
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::{PermissionsExt, lchown};
 use std::path::Path;
 use std::process::Command;
 
@@ -19,8 +19,8 @@ pub(crate) struct Ordinary {
 
 /// Hands a tree over to [`NOBODY`].
 fn give(path: &Path) {
-    chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
-    if path.is_dir() {
+    lchown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+    if !path.is_symlink() && path.is_dir() {
         for entry in std::fs::read_dir(path).unwrap() {
             give(&entry.unwrap().path());
         }
@@ -40,7 +40,15 @@ impl Ordinary {
         own
     }
 
-    pub(crate) fn call(&self, tool: &str, arguments: Value) -> Value {
+    /// Hands over what has been added since.
+    pub(crate) fn give_all(&self) {
+        if self.root {
+            give(&self.fixture.outside());
+        }
+    }
+
+    /// The program, run by that user, in the fixture's folders.
+    pub(crate) fn command(&self) -> Command {
         let binary = self.fixture.outside().join("handfast");
         let mut command = if self.root {
             let mut command = Command::new("setpriv");
@@ -52,15 +60,18 @@ impl Ordinary {
         } else {
             Command::new(binary)
         };
-        let output = command
+        command
             .arg("--workspace")
             .arg(self.fixture.workspace())
             .arg("--state")
             .arg(self.fixture.state())
-            .args(["call", "--yes", tool, &arguments.to_string()])
-            .env("HOME", self.fixture.home())
-            .output()
-            .unwrap();
+            .env("HOME", self.fixture.home());
+        command
+    }
+
+    pub(crate) fn call(&self, tool: &str, arguments: Value) -> Value {
+        let mut command = self.command();
+        let output = command.args(["call", "--yes", tool, &arguments.to_string()]).output().unwrap();
         serde_json::from_slice(&output.stdout)
             .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
     }

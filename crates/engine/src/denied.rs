@@ -22,9 +22,6 @@ impl DeniedFiles {
 
     /// What is denied below the roots, as of now. Blocks for as long as a walk takes, where one is needed.
     pub(crate) fn below(&self, roots: &[PathBuf]) -> Result<Marked, ToolError> {
-        if self.policy.denied_reads().is_empty() && self.policy.denied_writes().is_empty() {
-            return Ok(Marked::default());
-        }
         let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
         // Roots come and go with the folders that the profile lists.
         let mut kept = match watch.take() {
@@ -105,6 +102,11 @@ impl Rules for DenyLists {
             frozen: known.iter().any(|(_, write)| writes.is_denied_by(write)),
         }
     }
+
+    /// Who listens at a socket is a process outside, and no list of files says what it does for whoever connects.
+    fn hide_sockets(&self) -> bool {
+        true
+    }
 }
 
 #[cfg(test)]
@@ -176,7 +178,8 @@ mod tests {
         fs::write(real.join("data/inner/two"), "").unwrap();
         std::os::unix::fs::symlink("data", real.join("link")).unwrap();
         let pattern = |name: &str| real.join(name).to_str().unwrap().to_owned();
-        let lists = serde_json::json!({"deny_read_paths": [pattern("link/inner/one"), pattern("data/*/two")]});
+        let lists =
+            serde_json::json!({"deny_read_paths": [pattern("link/inner/one"), pattern("data/*/two")]});
         let denied = denied(Path::new("/nowhere"), &lists, Keep::Once);
         let marked = denied.below(&[real.join("link")]).unwrap();
         assert_eq!(marked.hidden, [real.join("link/inner/one"), real.join("link/inner/two")]);

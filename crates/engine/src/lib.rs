@@ -281,8 +281,8 @@ impl Engine {
         if lane == tool::Lane::Command {
             let engine = self.clone();
             let specified = tokio::task::spawn_blocking(move || engine.specification()).await;
-            let specified =
-                specified.map_err(|panic| ToolError::internal("the cell was not specified").because(panic))?;
+            let specified = specified
+                .map_err(|panic| ToolError::internal("the cell was not specified").because(panic))?;
             let (cell, said) = specified?;
             services.insert(Arc::new(sandbox::CellSpec { overlay, ..cell }));
             warning = said;

@@ -41,6 +41,8 @@ pub(crate) enum Why {
     Folder,
     /// A rule, and it is a symbolic link: what it leads to is marked.
     Link,
+    /// It is a Unix socket, and these are hidden by whatever name.
+    Socket,
     /// A rule, and it is something else.
     File,
     /// It is a further name of a marked file.

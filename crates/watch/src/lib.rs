@@ -42,6 +42,11 @@ pub trait Rules {
 
     /// The marks of what this is known about.
     fn marks(&self, known: &Self::Above) -> Marks;
+
+    /// Whether every Unix socket is hidden, whatever its name.
+    fn hide_sockets(&self) -> bool {
+        false
+    }
 }
 
 /// What the rules say to a path.
@@ -80,6 +85,7 @@ pub struct Marked {
     /// What must not be written. What is hidden is not named here again.
     pub frozen: Vec<PathBuf>,
     /// Those of both that have come, or come again, since the answer before: a new file under an old name is one.
+    /// What is hidden for being a socket is not among it.
     pub appeared: Vec<PathBuf>,
     /// Something the user should know, said once.
     pub warning: Option<String>,

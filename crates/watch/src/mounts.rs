@@ -56,7 +56,8 @@ impl Mounts {
             // The mount that the root lies in is the last of those with the longest path.
             let holding = mounts.iter().filter(|(path, _)| root.starts_with(path));
             relevant.extend(holding.max_by_key(|(path, _)| path.components().count()).cloned());
-            relevant.extend(mounts.iter().filter(|(path, _)| path != root && path.starts_with(root)).cloned());
+            relevant
+                .extend(mounts.iter().filter(|(path, _)| path != root && path.starts_with(root)).cloned());
         }
         Ok(relevant)
     }
@@ -77,7 +78,8 @@ fn unescape(text: &[u8]) -> Vec<u8> {
     while let Some((&byte, behind)) = rest.split_first() {
         if byte == b'\\'
             && let Some(digits) = behind.get(..3)
-            && let Some(code) = std::str::from_utf8(digits).ok().and_then(|text| u8::from_str_radix(text, 8).ok())
+            && let Some(code) =
+                std::str::from_utf8(digits).ok().and_then(|text| u8::from_str_radix(text, 8).ok())
         {
             plain.push(code);
             rest = &behind[3..];

@@ -93,7 +93,10 @@ impl<R: Rules> Watch<R> {
             while let Some(Ok(entry)) = entries.next() {
                 let name = entry.file_name().to_bytes();
                 let suspect = self.names.marked.contains_key(&entry.ino());
-                if suspect && entry.file_type() != FileType::Directory && self.folders.found(id, name).is_none() {
+                if suspect
+                    && entry.file_type() != FileType::Directory
+                    && self.folders.found(id, name).is_none()
+                {
                     let entry = Entry { name, kind: entry.file_type(), number: entry.ino() };
                     self.further_name(folder.as_fd(), id, &entry);
                 }
@@ -141,7 +144,7 @@ impl<R: Rules> Watch<R> {
                         looked_in.insert(id, files);
                     }
                 }
-                Why::Link | Why::FurtherName | Why::Sealed => {}
+                Why::Link | Why::Socket | Why::FurtherName | Why::Sealed => {}
             }
         }
         self.names.in_folders = looked_in;

@@ -12,10 +12,8 @@ use crate::folders::Id;
 
 /// What is to be told: a name that comes and one that moves away. That a file is removed or written changes no marks,
 /// and a folder that is removed takes its watch along, which is told in any case.
-const WANTED: WatchFlags = WatchFlags::CREATE
-    .union(WatchFlags::MOVED_TO)
-    .union(WatchFlags::MOVED_FROM)
-    .union(WatchFlags::ONLYDIR);
+const WANTED: WatchFlags =
+    WatchFlags::CREATE.union(WatchFlags::MOVED_TO).union(WatchFlags::MOVED_FROM).union(WatchFlags::ONLYDIR);
 
 /// One thing that was told.
 #[derive(Debug, Clone, PartialEq, Eq)]

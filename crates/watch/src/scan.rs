@@ -118,7 +118,12 @@ impl<R: Rules> Watch<R> {
             return is_folder.then(|| Pending { id: self.folders.add(id, entry.name), above: above.clone() });
         }
         let name = OsStr::from_bytes(entry.name);
+        let is_bare_socket = entry.kind == FileType::Socket && self.rules.hide_sockets();
         if !self.rules.may_match(name) {
+            if is_bare_socket {
+                self.hide_socket(id, entry.name);
+                return None;
+            }
             if is_folder {
                 return Some(Pending { id: self.folders.add(id, entry.name), above: above.clone() });
             }
@@ -138,10 +143,17 @@ impl<R: Rules> Watch<R> {
                 _ => Why::File,
             };
             self.mark(id, entry.name, Found { marks, why });
+        } else if is_bare_socket {
+            self.hide_socket(id, entry.name);
         } else if !is_folder {
             self.further_name(folder, id, entry);
         }
         is_folder.then(|| Pending { id: self.folders.add(id, entry.name), above: known })
+    }
+
+    fn hide_socket(&mut self, id: Id, name: &[u8]) {
+        let marks = Marks { hidden: true, frozen: false };
+        self.folders.mark(id, name, Found { marks, why: Why::Socket });
     }
 
     /// Marks an entry, and notes that it has appeared.

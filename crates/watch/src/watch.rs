@@ -385,7 +385,11 @@ impl<R: Rules> Watch<R> {
             if news.contains(&(id, name.clone())) {
                 appeared.insert(path.clone());
             }
-            if hides { hidden.insert(path) } else { frozen.insert(path) };
+            if hides {
+                hidden.insert(path)
+            } else {
+                frozen.insert(path)
+            };
         }
         let complete = gone.is_empty();
         for (id, name) in gone {

@@ -34,6 +34,10 @@ impl Rules for ByName {
     fn marks(&self, known: &Marks) -> Marks {
         *known
     }
+
+    fn hide_sockets(&self) -> bool {
+        true
+    }
 }
 
 pub(crate) struct Folder(tempfile::TempDir);

@@ -10,9 +10,11 @@ use crate::fixture::{ByName, Folder};
 
 #[test]
 fn every_kind_of_entry_is_found_at_any_depth_and_links_are_not_followed() {
-    let folder = Folder::new(&[".env", "a/b/c/.env", "a/plain", "secret/inner/.env", "x/secret/y", "fixed/a"]);
+    let folder =
+        Folder::new(&[".env", "a/b/c/.env", "a/plain", "secret/inner/.env", "x/secret/y", "fixed/a"]);
     fs::create_dir(folder.at("k")).unwrap();
     let _socket = UnixListener::bind(folder.at("k/.env")).unwrap();
+    let _other = UnixListener::bind(folder.at("k/other")).unwrap();
     fs::create_dir(folder.at("f")).unwrap();
     let fifo = folder.at("f/.env");
     rustix::fs::mknodat(
@@ -24,7 +26,7 @@ fn every_kind_of_entry_is_found_at_any_depth_and_links_are_not_followed() {
     )
     .unwrap();
     symlink("..", folder.at("a/loop")).unwrap();
-    let hidden = [".env", "a/b/c/.env", "f/.env", "k/.env", "secret", "x/secret"];
+    let hidden = [".env", "a/b/c/.env", "f/.env", "k/.env", "k/other", "secret", "x/secret"];
     folder.expect(&mut folder.watch(), &hidden, &["fixed"]);
     assert_eq!(folder.relative(&folder.walked()).0, hidden);
 }

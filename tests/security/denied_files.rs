@@ -1,0 +1,155 @@
+//! A command never sees what the deny lists name: under whatever name, whatever it is, whatever the command tries.
+//!
+//! Each test looks for the text of the secret in everything that the call answers, and its control shows that the same
+//! attempt finds it where no rule denies it.
+
+use std::fs::{hard_link, set_permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+use serde_json::json;
+
+use crate::harness::Fixture;
+use crate::ordinary_user::Ordinary;
+
+const SECRET: &str = "s3cr3t-text";
+
+/// Everything that calls of the command answer, for whoever runs the tests and for an ordinary user, with the built-in
+/// rules. `prepare` makes further files in each workspace.
+fn answers(files: &[(&str, &str)], prepare: impl Fn(&Fixture), command: &str) -> [String; 2] {
+    let fixture = Fixture::with_files(files);
+    prepare(&fixture);
+    let own = fixture.call("shell_execute", json!({ "command": command }));
+    let ordinary = Ordinary::new(files);
+    prepare(&ordinary.fixture);
+    ordinary.give_all();
+    let other = ordinary.call("shell_execute", json!({ "command": command }));
+    [own, other].map(|answer| {
+        assert_eq!(answer["ok"], true, "{answer:#}");
+        answer.to_string()
+    })
+}
+
+/// The command sees nothing of the secret; and sees it where the rules are lifted.
+fn hidden(files: &[(&str, &str)], prepare: impl Fn(&Fixture), command: &str) {
+    for answer in answers(files, &prepare, command) {
+        assert!(!answer.contains(SECRET), "{command}: {answer}");
+    }
+    let lifted = |fixture: &Fixture| {
+        prepare(fixture);
+        let configuration = fixture.home().join(".config/handfast");
+        std::fs::create_dir_all(&configuration).unwrap();
+        std::fs::write(
+            configuration.join("config.yaml"),
+            "sandbox_config:\n  normal:\n    deny_read_paths: []\n",
+        )
+        .unwrap();
+    };
+    for answer in answers(files, lifted, command) {
+        assert!(answer.contains(SECRET), "the control found nothing, {command}: {answer}");
+    }
+}
+
+const NOTHING: fn(&Fixture) = |_| {};
+
+#[test]
+fn a_file_stays_hidden_when_it_or_a_folder_above_it_is_renamed_linked_or_copied() {
+    let files = [("a/b/.env", SECRET), ("a/plain", "plain")];
+    for attempt in [
+        "cat a/b/.env",
+        "mv a x; cat x/b/.env a/b/.env",
+        "mv a/b y; cat y/.env a/b/.env",
+        "mv a/b/.env a/b/z; cat a/b/z a/b/.env",
+        "ln a/b/.env l; cat l a/b/.env",
+        "ln -s a/b/.env l; cat l",
+        "cp -l a/b/.env l; cat l a/b/.env",
+        "cp -a a c; cat c/b/.env",
+        "rm -f a/b/.env; cat a/b/.env",
+        "tar c a | tar xO",
+        "cat /proc/self/root$PWD/a/b/.env",
+        "cat /proc/$$/cwd/a/b/.env",
+        "exec 3<a/b; cat /proc/self/fd/3/.env",
+        "python3 -c 'import os; print(os.read(os.open(\"a/b/.env\", os.O_RDWR), 99))' || cat a/b/.env",
+        "grep -r . .",
+        "find . -type f -exec cat {} +",
+    ] {
+        hidden(&files, NOTHING, &format!("{{ {attempt}; }} 2>&1; true"));
+    }
+}
+
+#[test]
+fn a_further_name_of_a_denied_file_is_hidden_too() {
+    let files = [("deep/.env", SECRET), ("secrets.key/inner", SECRET), ("a/plain", "plain")];
+    let link = |fixture: &Fixture| {
+        let at = |path: &str| fixture.workspace().join(path);
+        hard_link(at("deep/.env"), at("notes.txt")).unwrap();
+        hard_link(at("secrets.key/inner"), at("a/copy")).unwrap();
+    };
+    hidden(&files, link, "cat notes.txt; true");
+    hidden(&files, link, "cat a/copy; true");
+}
+
+#[test]
+fn a_denied_link_hides_what_it_leads_to_and_links_to_denied_files_lead_nowhere() {
+    let files = [("config/dev", SECRET), ("real/.env", SECRET)];
+    let link = |fixture: &Fixture| {
+        let at = |path: &str| fixture.workspace().join(path);
+        symlink("config/dev", at(".env")).unwrap();
+        symlink("real", at("other")).unwrap();
+        symlink("..", at("real/up")).unwrap();
+        symlink("/usr/bin", at("bin.key")).unwrap();
+    };
+    for attempt in ["cat config/dev", "cat .env", "cat other/.env", "cat real/up/real/up/real/.env"] {
+        hidden(&files, link, &format!("{attempt}; true"));
+    }
+    // A link that leads out hides nothing of the system.
+    for answer in answers(&files, link, "ls /usr/bin/env") {
+        assert!(answer.contains("/usr/bin/env"), "{answer}");
+    }
+}
+
+#[test]
+fn folders_sockets_and_fifos_are_hidden() {
+    let prepare = |fixture: &Fixture| {
+        let at = |path: &str| fixture.workspace().join(path);
+        std::os::unix::net::UnixListener::bind(at("agent.key")).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(at("pipe.pem")).status().unwrap();
+        assert!(made.success());
+    };
+    hidden(&[("tls.pem/inner/deep", SECRET)], prepare, "ls -R tls.pem; cat tls.pem/inner/deep; true");
+    let attempt = "test -S agent.key && echo socket; test -p pipe.pem && echo fifo; true";
+    for answer in answers(&[], prepare, attempt) {
+        assert!(!answer.contains("socket\\n") && !answer.contains("fifo\\n"), "{answer}");
+    }
+}
+
+#[test]
+fn a_folder_that_was_closed_hides_what_is_in_it_from_its_owner() {
+    let files = [("closed/.env", SECRET), ("names/.env", SECRET), ("plain", "plain")];
+    let ordinary = Ordinary::new(&files);
+    for (path, mode) in [("closed", 0o000), ("names", 0o400)] {
+        set_permissions(ordinary.fixture.workspace().join(path), PermissionsExt::from_mode(mode)).unwrap();
+    }
+    let command = "chmod 700 closed names; cat plain closed/.env names/.env; true";
+    let answer = ordinary.call("shell_execute", json!({ "command": command }));
+    assert_eq!(answer["data"]["stdout"], "plain", "{answer:#}");
+    for path in ["closed", "names"] {
+        set_permissions(ordinary.fixture.workspace().join(path), PermissionsExt::from_mode(0o700)).unwrap();
+    }
+}
+
+#[test]
+fn what_comes_between_two_commands_of_one_server_is_hidden_from_the_second() {
+    let fixture = Fixture::with_files(&[("a/plain", "plain")]);
+    let mut server = crate::server::Server::start(&fixture);
+    let run = |server: &mut crate::server::Server, command: &str| {
+        server.call("shell_execute", &json!({ "command": command })).to_string()
+    };
+    assert!(run(&mut server, "cat a/plain").contains("plain"));
+    fixture.write("a/b/c/.env", SECRET);
+    fixture.write("tree/x", SECRET);
+    std::fs::rename(fixture.workspace().join("tree"), fixture.workspace().join("a/tree.key")).unwrap();
+    fixture.write("a/other", SECRET);
+    let answer = run(&mut server, "cat a/b/c/.env a/tree.key/x; echo end");
+    assert!(answer.contains("end") && !answer.contains(SECRET), "{answer}");
+    assert!(run(&mut server, "cat a/other").contains(SECRET), "the control");
+}
