@@ -71,7 +71,7 @@ impl Place {
 /// All of them.
 #[derive(Debug, Default)]
 pub(crate) struct Folders {
-    folders: HashMap<Id, Folder>,
+    known: HashMap<Id, Folder>,
     next: Id,
     below: BTreeMap<(Id, Name), Id>,
     found: BTreeMap<(Id, Name), Found>,
@@ -96,17 +96,17 @@ impl Folders {
         let id = self.next;
         // Two thousand million folders later a new one may take the number of one that is gone.
         self.next = (self.next + 1) % FIRST_ROOT;
-        self.folders.insert(id, folder);
+        self.known.insert(id, folder);
         id
     }
 
     /// How many there are.
     pub(crate) fn count(&self) -> usize {
-        self.folders.len()
+        self.known.len()
     }
 
     pub(crate) fn set_watch(&mut self, id: Id, watch: i32) {
-        if let Some(folder) = self.folders.get_mut(&id) {
+        if let Some(folder) = self.known.get_mut(&id) {
             folder.watch = watch;
         }
     }
@@ -114,10 +114,10 @@ impl Folders {
     /// Where a folder lies; `None` when it is gone.
     pub(crate) fn place(&self, id: Id) -> Option<Place> {
         let mut names: Vec<&[u8]> = Vec::new();
-        let mut folder = self.folders.get(&id)?;
+        let mut folder = self.known.get(&id)?;
         while folder.above < FIRST_ROOT {
             names.push(&folder.name);
-            folder = self.folders.get(&folder.above)?;
+            folder = self.known.get(&folder.above)?;
         }
         let mut place = Place { root: (folder.above - FIRST_ROOT) as usize, relative: Vec::new() };
         for name in names.into_iter().rev() {
@@ -138,18 +138,18 @@ impl Folders {
 
     /// The folder above and the own name; `None` for a root.
     pub(crate) fn above(&self, id: Id) -> Option<(Id, Name)> {
-        let folder = self.folders.get(&id)?;
+        let folder = self.known.get(&id)?;
         (folder.above < FIRST_ROOT).then(|| (folder.above, folder.name.clone()))
     }
 
     /// Every folder there is.
     pub(crate) fn ids(&self) -> impl Iterator<Item = Id> {
-        self.folders.keys().copied()
+        self.known.keys().copied()
     }
 
     /// Removes a folder with all below it; `each` learns the number and the watch of every folder that goes.
     pub(crate) fn remove(&mut self, id: Id, each: &mut dyn FnMut(Id, i32)) {
-        let Some(top) = self.folders.get(&id) else { return };
+        let Some(top) = self.known.get(&id) else { return };
         self.below.remove(&(top.above, top.name.clone()));
         let mut going = vec![id];
         while let Some(id) = going.pop() {
@@ -159,7 +159,7 @@ impl Folders {
             for key in keys_of(&self.found, id) {
                 self.found.remove(&key);
             }
-            if let Some(folder) = self.folders.remove(&id) {
+            if let Some(folder) = self.known.remove(&id) {
                 each(id, folder.watch);
             }
         }

@@ -63,7 +63,7 @@ impl Mounts {
     }
 }
 
-/// The path and the kind of the file system of one line (proc_pid_mountinfo(5)).
+/// The path and the kind of the file system of one line (`proc_pid_mountinfo(5)`).
 fn mount(line: &[u8]) -> Option<(PathBuf, String)> {
     let mut fields = line.split(|byte| *byte == b' ');
     let path = PathBuf::from(std::ffi::OsString::from_vec(unescape(fields.nth(4)?)));

@@ -35,7 +35,7 @@ enum Layer {
 use Layer::{Dialects, Door, Engine, Mechanism, Policy, Product, Store, TestKit, Tools, Vocabulary, Xtask};
 
 /// The layer of every crate by name; `tools-*` go by their prefix.
-const LAYERS: [(&str, Layer); 14] = [
+const LAYERS: [(&str, Layer); 15] = [
     ("tool", Vocabulary),
     ("policy", Policy),
     ("store", Store),

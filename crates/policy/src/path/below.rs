@@ -12,7 +12,7 @@ use super::rules::Denied;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Above(Arc<[Option<usize>]>);
 
-impl<'a> Denied<'a> {
+impl Denied<'_> {
     /// What is known about a folder, absolute, at which a walk begins.
     pub fn above(&self, folder: &Path) -> Above {
         let spot = Spot::of(folder, self.workspace);
