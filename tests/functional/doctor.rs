@@ -8,9 +8,8 @@ use crate::harness::{Fixture, repository};
 
 /// The promises of `docs/GUARANTEES.md` about commands that no single attempt can try: they are about time passing, other
 /// users, or whole toolchains, and tests hold them.
-const NOT_TRIED: [&str; 8] = [
+const NOT_TRIED: [&str; 7] = [
     "auto-run-held",
-    "command-all-or-nothing",
     "command-any-user",
     "command-bad-input",
     "command-ends-with-handfast",

@@ -11,8 +11,8 @@ mod scene;
 
 use std::error::Error;
 use std::ffi::OsString;
-use std::fs::{self, File};
-use std::os::unix::fs::MetadataExt;
+use std::fs::{self, DirBuilder, File};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use rustix::fs::{FlockOperation, flock};
 use crate::error::SandboxError;
 use crate::outcome::{Ended, Exit, Outcome};
 use crate::run::run;
-use crate::spec::{CellSpec, Command, Program};
+use crate::spec::{CellSpec, Command, Overlay, Program};
 use crate::stopper::Stopper;
 use attempt::{Answer, LOOK, OUTPUT};
 use cases::{Case, Reading};
@@ -116,6 +116,7 @@ fn examine(attempter: &Attempter) -> Result<Vec<Probe>, SandboxError> {
         probes.push(judge(&case, by, inside, untouched, || control(attempter, &case)));
     }
     probes.push(workspace(&cell, &scene)?);
+    probes.push(snapshot(&cell, &scene)?);
     probes.push(deadline(&cell, &scene)?);
     probes.push(output(&cell)?);
     Ok(probes)
@@ -231,6 +232,35 @@ fn workspace(cell: &Cell<'_>, scene: &Scene) -> Result<Probe, SandboxError> {
         (answer, ..) => (Verdict::Unknown, format!("no file could be written: {answer:?}")),
     };
     Ok(finding("workspace", Some("command-owner"), verdict, cases::OWNER.of(&outcome.enforcement), detail))
+}
+
+/// What a command changes can be kept apart from the workspace, on the file system of temporary files.
+fn snapshot(cell: &Cell<'_>, scene: &Scene) -> Result<Probe, SandboxError> {
+    const NAME: &str = "plain/apart";
+    let folder = scene.outside("changes");
+    let overlay = Overlay { upper: folder.join("upper"), work: folder.join("work") };
+    for made in [&folder, &overlay.upper, &overlay.work] {
+        DirBuilder::new()
+            .mode(0o700)
+            .create(made)
+            .map_err(|source| SandboxError::Io { doing: "making a folder for a probe", source })?;
+    }
+    let upper = overlay.upper.join(NAME);
+    let spec = CellSpec { overlay: Some(overlay), ..cell.spec.clone() };
+    let apart = Cell { spec, attempter: cell.attempter };
+    let path = scene.inside(NAME);
+    let (verdict, detail) = match apart.attempt(&["write".into(), path.clone().into_os_string()], PATIENCE) {
+        Err(refused @ (SandboxError::Overlay { .. } | SandboxError::Unavailable { .. })) => {
+            (Verdict::Fails, format!("commands write to the workspace directly: {refused}"))
+        }
+        Err(error) => return Err(error),
+        Ok(_) if path.exists() => (Verdict::Fails, "a change went into the workspace at once".to_owned()),
+        Ok(_) if upper.exists() => {
+            (Verdict::Holds, "a change was kept apart, and the workspace as it was".to_owned())
+        }
+        Ok((_, output)) => (Verdict::Unknown, format!("no file could be written: {output}")),
+    };
+    Ok(finding("snapshot", Some("command-all-or-nothing"), verdict, "overlay", detail))
 }
 
 /// A command that ignores SIGTERM, and what it leaves behind, are gone when their time is over.
