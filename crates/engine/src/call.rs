@@ -32,6 +32,8 @@ pub(crate) struct Call {
     pub(crate) level: Level,
     pub(crate) timeout: Duration,
     pub(crate) effects: Vec<Part>,
+    /// What it starts outlives it.
+    pub(crate) background: bool,
     pub(crate) decision: Option<Decision>,
     pub(crate) approved_by: Option<String>,
     pub(crate) intent_recorded: bool,
@@ -65,6 +67,7 @@ impl Call {
             level: Level::Critical,
             timeout: Duration::ZERO,
             effects: Vec::new(),
+            background: false,
             decision: None,
             approved_by: None,
             intent_recorded: false,
@@ -94,7 +97,7 @@ impl Call {
             level: self.level,
             parts: &self.effects,
             undoable_in_force: false,
-            background: false,
+            background: self.background,
         }
     }
 

@@ -26,6 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use policy::Policy;
+use sandbox::{SessionLimits, Sessions};
 use serde::Serialize;
 use serde_json::Value;
 use store::Store;
@@ -63,6 +64,8 @@ pub struct Parts {
     pub cell: CellSetup,
     /// The secrets to cover.
     pub redactor: Redactor,
+    /// How many commands may run on after their calls; none where this runtime ends with a call.
+    pub sessions: Option<SessionLimits>,
 }
 
 /// Why an engine could not be put together.
@@ -86,6 +89,7 @@ pub struct Engine {
     cell: CellSetup,
     denied: denied::DeniedFiles,
     redactor: Redactor,
+    sessions: Option<Arc<Sessions>>,
     services: Services,
     reach: reach::Reach,
     grants: approve::SessionGrants,
@@ -132,15 +136,17 @@ impl Engine {
     /// # Errors
     /// Where the workspace or the folder for the changes of commands cannot be opened.
     pub fn new(parts: Parts) -> Result<Self, EngineError> {
-        let Parts { place, policy, store, registry, catalogue, clock, cell, redactor } = parts;
+        let Parts { place, policy, store, registry, catalogue, clock, cell, redactor, sessions } = parts;
         let mut services = Services::default();
         services.insert(Arc::new(catalogue));
         services.insert::<Arc<dyn Outputs>>(Arc::new(Arc::new(keep::StoredOutputs(store.clone()))));
         let keep = if cell.watches { watch::Keep::Fresh } else { watch::Keep::Once };
         let (snapshots, notices) = snapshot::open(cell.changes.as_deref(), &place.workspace, clock.now())
             .map_err(EngineError::Changes)?;
+        let keeper = keep::session_keeper(&store, &redactor, &clock);
         Ok(Self {
             denied: denied::DeniedFiles::new(policy.clone(), keep),
+            sessions: sessions.map(|limits| Sessions::new(limits, keeper)),
             snapshots,
             notices,
             removals: swap::Removals::default(),
@@ -220,7 +226,7 @@ impl Engine {
             level,
             parts: &effects,
             undoable_in_force: false,
-            background: false,
+            background: plan.background,
         });
         Ok(Checked {
             decision: decision.verdict,
@@ -236,9 +242,18 @@ impl Engine {
         })
     }
 
-    /// Stops every call and waits until each has ended and is recorded. Later calls are refused.
+    /// Stops every call and waits until each has ended and is recorded, then ends every session and waits until its
+    /// output is kept. Later calls are refused.
     pub async fn shutdown(&self) {
         self.closed.store(true, Ordering::SeqCst);
+        self.stop_calls().await;
+        if let Some(sessions) = self.sessions.clone() {
+            // That it broke off leaves sessions that end with the program.
+            let _ = tokio::task::spawn_blocking(move || sessions.close_all()).await;
+        }
+    }
+
+    async fn stop_calls(&self) {
         loop {
             let ended = self.ended.notified();
             tokio::pin!(ended);
@@ -286,6 +301,9 @@ impl Engine {
             let (cell, said) = specified?;
             services.insert(Arc::new(sandbox::CellSpec { overlay, ..cell }));
             warning = said;
+        }
+        if let Some(sessions) = &self.sessions {
+            services.insert(Arc::new(sessions.of(&call.session.0)));
         }
         let mut context = Context::new(
             call.id.clone(),

@@ -89,6 +89,7 @@ impl Engine {
         let prepared = tool.prepare(std::mem::take(&mut call.arguments), &self.place)?;
         call.level = prepared.plan.level.unwrap_or(tool.spec().level);
         call.timeout = prepared.timeout.unwrap_or(tool.spec().timeout.default).min(tool.spec().timeout.max);
+        call.background = prepared.plan.background;
         call.effects = Reach::lead(&prepared.plan.effects);
         Ok(prepared)
     }

@@ -134,6 +134,9 @@ pub(crate) fn line(part: &Part, place: &Place) -> String {
             let command = match command {
                 tool::CommandLine::Shell(line) => line.clone(),
                 tool::CommandLine::Argv(words) => format!("{words:?}"),
+                tool::CommandLine::Typed { session, text } => {
+                    return format!("type into the session {session}: {text:?}");
+                }
             };
             format!("run in {}: {command}", place.show(directory))
         }

@@ -189,6 +189,7 @@ impl Bench {
             clock: Arc::new(FixedClock::default()),
             cell: CellSetup::default(),
             redactor: Redactor::new([("TOKEN".to_owned(), "sk-1234567890abcdef".to_owned())]),
+            sessions: None,
         })
         .unwrap();
         let asker = Script { answers: Mutex::new(answers.into_iter().collect()), ..Script::default() };

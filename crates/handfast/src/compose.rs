@@ -7,7 +7,7 @@ use std::sync::Arc;
 use engine::{CellSetup, DuplicateTool, Engine, Parts, Redactor, Registry};
 use jiff::Timestamp;
 use policy::{Mode, Origin, Policy, Source, Trust};
-use sandbox::Spawner;
+use sandbox::{SessionLimits, Spawner};
 use store::Store;
 use tool::{AnyTool, Catalogue, CatalogueEntry, Clock, Place, SessionId};
 
@@ -34,8 +34,13 @@ pub(crate) fn registered() -> Vec<Arc<dyn AnyTool>> {
     [tools_files::tools(), tools_shell::tools(), tools_self::tools()].concat()
 }
 
-/// Composes the runtime. A program that serves many calls has started a spawner, before anything else.
-pub(crate) fn compose(global: &Global, spawner: Option<Arc<Spawner>>) -> Result<Composed, Failure> {
+/// Composes the runtime. A program that serves many calls has started a spawner, before anything else, and may let
+/// commands run on between them.
+pub(crate) fn compose(
+    global: &Global,
+    spawner: Option<Arc<Spawner>>,
+    sessions: Option<SessionLimits>,
+) -> Result<Composed, Failure> {
     let surroundings = Surroundings::of_this_process();
     let place = Place { workspace: workspace(global, &surroundings)? };
     let state = state_folder(global, &surroundings)?;
@@ -62,6 +67,7 @@ pub(crate) fn compose(global: &Global, spawner: Option<Arc<Spawner>>) -> Result<
         clock,
         cell,
         redactor: Redactor::new(surroundings.credentials),
+        sessions,
     })?;
     for notice in engine.notices() {
         warn(notice);

@@ -144,6 +144,7 @@ impl World {
             clock: Arc::new(Noon),
             cell: CellSetup { spool_directory: spool, ..CellSetup::default() },
             redactor: Redactor::new([]),
+            sessions: None,
         });
         Self { folder, store, engine: Arc::new(engine.unwrap()), started, ended }
     }

@@ -214,6 +214,7 @@ impl Policy {
         let shown = match command {
             CommandLine::Shell(line) => line.clone(),
             CommandLine::Argv(words) => words.join(" "),
+            CommandLine::Typed { text, .. } => format!("(typed) {text}"),
         };
         let mut judgement = Judgement {
             part: format!("run {shown}"),

@@ -4,7 +4,8 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Seek, Write};
-use std::path::Path;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
 
 use crate::outcome::Captured;
 
@@ -14,8 +15,8 @@ const HEAD: usize = 32 * 1024;
 const TAIL: usize = 96 * 1024;
 
 /// One stream being captured.
-pub(crate) struct Capture<'a> {
-    spool_directory: &'a Path,
+pub(crate) struct Capture {
+    spool_directory: PathBuf,
     limit: u64,
     head: Vec<u8>,
     tail: VecDeque<u8>,
@@ -34,8 +35,8 @@ enum Spool {
     Failed(Option<(File, u64)>, io::Error),
 }
 
-impl<'a> Capture<'a> {
-    pub(crate) fn new(spool_directory: &'a Path, limit: u64) -> Self {
+impl Capture {
+    pub(crate) fn new(spool_directory: PathBuf, limit: u64) -> Self {
         Self {
             spool_directory,
             limit,
@@ -72,7 +73,7 @@ impl<'a> Capture<'a> {
 
     /// Makes the file and writes what came so far, all of which is still in memory.
     fn open_spool(&mut self) {
-        match tempfile::tempfile_in(self.spool_directory) {
+        match tempfile::tempfile_in(&self.spool_directory) {
             Ok(file) => {
                 self.spool = Spool::Open(file, 0);
                 let so_far = [&self.head, self.tail.make_contiguous() as &[u8]].concat();
@@ -107,8 +108,42 @@ impl<'a> Capture<'a> {
         self.spool = Spool::Failed(kept, error);
     }
 
+    /// How many bytes came so far.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// How many lines came so far; one without a newline at the end counts.
+    pub(crate) fn lines(&self) -> u64 {
+        self.newlines + u64::from(self.ends_in_line)
+    }
+
+    /// At most `limit` bytes from `offset` on, and where they begin: later than at `offset` where that is not kept any
+    /// more. Nothing at the end.
+    pub(crate) fn read_at(&self, offset: u64, limit: usize) -> io::Result<(u64, Vec<u8>)> {
+        let tail_at = self.bytes - self.tail.len() as u64;
+        if let Ok(from) = usize::try_from(offset)
+            && from < self.head.len()
+        {
+            let end = from.saturating_add(limit).min(self.head.len());
+            return Ok((offset, self.head[from..end].to_vec()));
+        }
+        if let Spool::Open(file, written) | Spool::Failed(Some((file, written)), _) = &self.spool
+            && offset < tail_at.min(*written)
+        {
+            let left = usize::try_from(*written - offset).unwrap_or(usize::MAX);
+            let mut bytes = vec![0; limit.min(left)];
+            file.read_exact_at(&mut bytes, offset)?;
+            return Ok((offset, bytes));
+        }
+        let from = offset.max(tail_at).min(self.bytes);
+        let skipped = usize::try_from(from - tail_at).unwrap_or(usize::MAX);
+        Ok((from, self.tail.iter().skip(skipped).take(limit).copied().collect()))
+    }
+
     /// What was captured.
     pub(crate) fn finish(self) -> Captured {
+        let lines = self.lines();
         let (file, mut spool_error) = match self.spool {
             Spool::Unopened => (None, None),
             Spool::Open(file, written) => (Some((file, written)), None),
@@ -128,7 +163,7 @@ impl<'a> Capture<'a> {
             head: self.head,
             tail: self.tail.into(),
             bytes: self.bytes,
-            lines: self.newlines + u64::from(self.ends_in_line),
+            lines,
             whole,
             whole_bytes,
             spool_error,
@@ -149,7 +184,7 @@ mod tests {
     #[test]
     fn short_output_stays_in_memory_whole() {
         let folder = tempfile::tempdir().unwrap();
-        let mut capture = Capture::new(folder.path(), 1 << 30);
+        let mut capture = Capture::new(folder.path().to_owned(), 1 << 30);
         let text = numbered(0, 10_000);
         text.chunks(777).for_each(|chunk| capture.push(chunk));
         let captured = capture.finish();
@@ -161,7 +196,7 @@ mod tests {
     #[test]
     fn long_output_keeps_both_ends_and_the_whole_in_a_file() {
         let folder = tempfile::tempdir().unwrap();
-        let mut capture = Capture::new(folder.path(), 1 << 30);
+        let mut capture = Capture::new(folder.path().to_owned(), 1 << 30);
         let text = numbered(0, 100_000);
         text.chunks(50_000).for_each(|chunk| capture.push(chunk));
         let captured = capture.finish();
@@ -177,7 +212,7 @@ mod tests {
     #[test]
     fn output_past_the_limit_is_counted_and_dropped() {
         let folder = tempfile::tempdir().unwrap();
-        let mut capture = Capture::new(folder.path(), 200_000);
+        let mut capture = Capture::new(folder.path().to_owned(), 200_000);
         let text = numbered(0, 100_000);
         text.chunks(1000).for_each(|chunk| capture.push(chunk));
         let captured = capture.finish();
@@ -190,7 +225,7 @@ mod tests {
     #[test]
     fn one_huge_chunk_without_newline_is_one_line() {
         let folder = tempfile::tempdir().unwrap();
-        let mut capture = Capture::new(folder.path(), 0);
+        let mut capture = Capture::new(folder.path().to_owned(), 0);
         capture.push(&vec![b'x'; 1_000_000]);
         let captured = capture.finish();
         assert_eq!((captured.bytes, captured.lines, captured.whole_bytes), (1_000_000, 1, 0));
@@ -199,7 +234,7 @@ mod tests {
 
     #[test]
     fn a_spool_that_cannot_be_written_is_said_and_the_ends_are_kept() {
-        let mut capture = Capture::new(Path::new("/nonexistent-spool"), 1 << 30);
+        let mut capture = Capture::new("/nonexistent-spool".into(), 1 << 30);
         capture.push(&vec![b'x'; 1_000_000]);
         let captured = capture.finish();
         assert_eq!(captured.spool_error.unwrap().kind(), io::ErrorKind::NotFound);

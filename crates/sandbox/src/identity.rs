@@ -22,6 +22,7 @@ use crate::enforcement::UserMapping;
 use crate::error::SandboxError;
 use crate::hint::unavailable;
 use crate::process::{self, write_map};
+use crate::streams::Receiver;
 use crate::{child, sys};
 
 /// The host's id for commands of a Handfast that runs as root.
@@ -51,6 +52,11 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
+    /// To whom on the host the ends of the command's pipes are given.
+    pub(crate) fn receiver(self) -> Receiver {
+        (self.mapping == UserMapping::IdMapped).then_some((self.user, self.group))
+    }
+
     /// Decides by who this process is.
     pub(crate) fn of_this_process() -> Result<Self, SandboxError> {
         let (user, group) = (geteuid().as_raw(), getegid().as_raw());

@@ -2,15 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use rustix::fs::{OFlags, fchown, fcntl_setfl};
-use rustix::io::{Errno, fcntl_dupfd_cloexec};
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
-use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Gid, Uid, getgroups};
+use rustix::process::getgroups;
 
 use crate::cgroup::{Group, Owner};
 use crate::child::blueprint::{Blueprint, Landlock, Mount, Source, Start, Step};
@@ -29,6 +27,7 @@ use crate::process::{Process, write_map};
 use crate::roots::Roots;
 use crate::spawner::{Spawner, Waiting};
 use crate::spec::{CellSpec, Command};
+use crate::streams::{Ends, Streams, above_standard};
 use crate::view::Shown;
 use crate::{cgroup, landlock, process, program, seccomp, view};
 
@@ -49,9 +48,8 @@ pub(crate) struct Cell {
     pub(crate) process: Process,
     /// The caller's end of the control socket. Closing it ends the cell.
     pub(crate) control: OwnedFd,
-    /// The ends to read of the output pipes, until somebody takes them.
-    pub(crate) stdout: Option<OwnedFd>,
-    pub(crate) stderr: Option<OwnedFd>,
+    /// The caller's ends of the command's standard descriptors, until somebody takes them.
+    pub(crate) ends: Ends,
     pub(crate) enforcement: Enforcement,
     pub(crate) origin: Origin,
     /// Changes of others have this change time or a later one.
@@ -67,17 +65,17 @@ pub(crate) struct Cell {
 /// Starts a cell. That setting up inside failed is learnt later, over the control socket.
 ///
 /// A spawner that has no cell to give, for whatever reason, is no failure: the cell is then made here.
-pub(crate) fn launch(spec: &CellSpec, command: &Command) -> Result<Cell, SandboxError> {
+pub(crate) fn launch(spec: &CellSpec, command: &Command, streams: Streams) -> Result<Cell, SandboxError> {
     let identity = Identity::of_this_process()?;
     let landlock = landlock::version();
-    let (start, roots) = (program::prepare(spec, command)?, Roots::new(spec)?);
+    let (start, roots) = (program::prepare(spec, command, streams.announced())?, Roots::new(spec)?);
     let (layers, started_at) = match overlay::prepare(spec, &roots, identity)? {
         Some((layers, started_at)) => (Some(layers), started_at),
         None => (None, overlay::now()),
     };
     let machine = Machine::this();
     let bounds = Bounds::of(&spec.limits, machine);
-    let call = Call { start, roots, identity, landlock, layers, started_at, bounds, machine };
+    let call = Call { start, streams, roots, identity, landlock, layers, started_at, bounds, machine };
     if let Some(spawner) = &spec.spawner
         && spawner.suits(identity, landlock, call.roots.all().map(|root| root.at.as_path()))
     {
@@ -92,6 +90,7 @@ pub(crate) fn launch(spec: &CellSpec, command: &Command) -> Result<Cell, Sandbox
 /// What has been found out about a call.
 struct Call {
     start: Start,
+    streams: Streams,
     roots: Roots,
     identity: Identity,
     landlock: Option<i32>,
@@ -125,18 +124,16 @@ impl Call {
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
                 .map_err(SandboxError::io("making a socket pair"))?;
         let inner_control = above_standard(inner_control)?;
-        let (stdout, inner_stdout) = output_pipe(self.identity)?;
-        let (stderr, inner_stderr) = output_pipe(self.identity)?;
-        let mut keep: Vec<_> =
-            [&inner_control, &inner_stdout, &inner_stderr].into_iter().map(AsRawFd::as_raw_fd).collect();
+        let (ends, theirs) = self.streams.make(spec.terminal, self.identity.receiver())?;
+        let mut keep = vec![inner_control.as_raw_fd()];
+        keep.extend(theirs.descriptors.iter().map(AsRawFd::as_raw_fd));
         keep.extend(view.trees.iter().map(AsRawFd::as_raw_fd));
         keep.extend(landlock.as_ref().map(|landlock| landlock.ruleset));
         keep.sort_unstable();
         let mut blueprint = Blueprint {
             keep,
             control: inner_control.as_raw_fd(),
-            stdout: inner_stdout.as_raw_fd(),
-            stderr: inner_stderr.as_raw_fd(),
+            standard: theirs.standard,
             drop_groups: self.identity.mapping == UserMapping::IdMapped,
             steps: view.steps,
             landlock,
@@ -163,8 +160,7 @@ impl Call {
         Ok(Cell {
             process,
             control,
-            stdout: Some(stdout),
-            stderr: Some(stderr),
+            ends,
             enforcement,
             origin: Origin::Made,
             started_at: self.started_at,
@@ -184,9 +180,8 @@ impl Call {
     /// Sends the call to a waiting cell.
     fn hand_to_waiting(mut self, spec: &CellSpec, spawner: &Spawner) -> Result<Handed, SandboxError> {
         let view = view::addition(spec, self.shown())?;
-        let (stdout, inner_stdout) = output_pipe(self.identity)?;
-        let (stderr, inner_stderr) = output_pipe(self.identity)?;
-        let mut descriptors = vec![inner_stdout.as_fd(), inner_stderr.as_fd()];
+        let (ends, theirs) = self.streams.make(spec.terminal, self.identity.receiver())?;
+        let mut descriptors: Vec<_> = theirs.descriptors.iter().map(AsFd::as_fd).collect();
         descriptors.extend(view.trees.iter().map(AsFd::as_fd));
         let trees: Vec<_> = view.trees.iter().map(AsRawFd::as_raw_fd).collect();
         let rules = view.rules.map(landlock::Rules::into_paths).unwrap_or_default();
@@ -196,14 +191,13 @@ impl Call {
                 break;
             }
             let enforcement = self.enforce(spec, view.missing.clone(), group.as_ref())?;
-            let request = request::encode(&view.steps, &rules, &self.start, &trees);
+            let request = request::encode(&view.steps, &rules, &self.start, theirs.standard, &trees);
             // A cell that was killed while it waited, or stopped, has not begun: another can.
             if request::transmit(control.as_fd(), &request, &descriptors).is_ok() {
                 return Ok(Handed::Over(Cell {
                     process,
                     control,
-                    stdout: Some(stdout),
-                    stderr: Some(stderr),
+                    ends,
                     enforcement,
                     origin: Origin::Spawner,
                     started_at: self.started_at,
@@ -278,7 +272,7 @@ impl Cell {
     pub(crate) fn alone(
         process: Process,
         control: OwnedFd,
-        [stdout, stderr]: [OwnedFd; 2],
+        ends: Ends,
         enforcement: Enforcement,
         started_at: SystemTime,
         (group, private): (Option<Group>, PrivateFolder),
@@ -286,8 +280,7 @@ impl Cell {
         Self {
             process,
             control,
-            stdout: Some(stdout),
-            stderr: Some(stderr),
+            ends,
             enforcement,
             origin: Origin::Made,
             started_at,
@@ -353,25 +346,4 @@ pub(crate) fn map_user(pid: i32, identity: Identity) -> Result<(), SandboxError>
 pub(crate) fn has_further_groups(own: u32) -> Result<bool, SandboxError> {
     let groups = getgroups().map_err(SandboxError::io("reading the own groups"))?;
     Ok(groups.iter().any(|group| group.as_raw() != own))
-}
-
-/// A pipe for output, as the end to read here without blocking and the end for the cell.
-fn output_pipe(identity: Identity) -> Result<(OwnedFd, OwnedFd), SandboxError> {
-    let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC).map_err(SandboxError::io("making a pipe"))?;
-    fcntl_setfl(&ours, OFlags::NONBLOCK).map_err(SandboxError::io("preparing a pipe"))?;
-    if identity.mapping == UserMapping::IdMapped {
-        // So that the command may open it again by name, as `/dev/stdout`.
-        let owner = (Some(Uid::from_raw(identity.user)), Some(Gid::from_raw(identity.group)));
-        fchown(&theirs, owner.0, owner.1).map_err(SandboxError::io("handing over a pipe"))?;
-    }
-    Ok((ours, above_standard(theirs)?))
-}
-
-/// The descriptor under a number that the command's standard descriptors do not take.
-pub(crate) fn above_standard(fd: OwnedFd) -> Result<OwnedFd, SandboxError> {
-    if fd.as_raw_fd() > 2 {
-        return Ok(fd);
-    }
-    let borrowed: BorrowedFd<'_> = fd.as_fd();
-    fcntl_dupfd_cloexec(borrowed, 3).map_err(SandboxError::io("moving a descriptor"))
 }

@@ -36,6 +36,7 @@
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 compile_error!("Handfast's sandbox needs Linux (or WSL2) on x86_64 or aarch64");
 
+mod attention;
 mod capture;
 mod cgroup;
 mod child;
@@ -50,15 +51,18 @@ mod limits;
 mod mounts;
 mod outcome;
 mod overlay;
+mod plumbing;
 mod probe;
 mod process;
 mod program;
 mod roots;
 mod run;
 mod seccomp;
+mod session;
 mod spawner;
 mod spec;
 mod stopper;
+mod streams;
 mod supervise;
 mod sys;
 mod system;
@@ -71,7 +75,11 @@ pub use limits::{Layer, Limit, LimitInForce, Limits};
 pub use outcome::{Captured, Ended, Exit, Origin, Outcome, Stream};
 pub use probe::{Attempter, Probe, Verdict, attempt, probe};
 pub use run::run;
+pub use session::{
+    Ending, Keeper, Lifetime, Listed, OwnedSessions, Part, Phase, Session, SessionError, SessionLimits,
+    SessionOutput, Sessions, Status,
+};
 pub use spawner::{Pool, Spawner};
-pub use spec::{CellSpec, Command, Overlay, Program};
+pub use spec::{CellSpec, Command, Overlay, Program, TerminalSize};
 pub use stopper::Stopper;
 pub use system::shell;

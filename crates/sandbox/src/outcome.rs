@@ -13,6 +13,9 @@ pub struct Outcome {
     pub exit: Exit,
     /// What ended it.
     pub ended: Ended,
+    /// Whether the program in the foreground of its terminal was waiting for somebody to type when it was told to end.
+    /// Without a terminal there is nothing to wait for: standard input is at its end from the start.
+    pub waited_for_input: bool,
     /// What it wrote to standard output.
     pub stdout: Captured,
     /// What it wrote to standard error.
@@ -56,8 +59,10 @@ pub enum Ended {
     Finished,
     /// Its time was over.
     Deadline,
-    /// The [`Stopper`](crate::Stopper) was used.
+    /// The [`Stopper`](crate::Stopper) was used, or the session was closed.
     Stopped,
+    /// Nobody asked about the session for too long.
+    Idle,
     /// The whole cell was killed from outside, for want of memory or by an administrator.
     Killed,
 }

@@ -17,7 +17,7 @@ use crate::view::HOME;
 const LONGEST_ARGUMENT: usize = 32 * 4096 - 1;
 
 /// Prepares the start of `command` in a cell of `spec`.
-pub(crate) fn prepare(spec: &CellSpec, command: &Command) -> Result<Start, SandboxError> {
+pub(crate) fn prepare(spec: &CellSpec, command: &Command, announced: bool) -> Result<Start, SandboxError> {
     if !command.working_directory.is_absolute() {
         return Err(invalid("working directory", "it is not absolute"));
     }
@@ -47,6 +47,7 @@ pub(crate) fn prepare(spec: &CellSpec, command: &Command) -> Result<Start, Sandb
         environment: StringArray::new(environment),
         bounds: Vec::new(),
         processors: Vec::new(),
+        announced,
     })
 }
 
@@ -92,8 +93,8 @@ fn environment(
         ("LANG", "C.UTF-8"),
         ("LOGNAME", "agent"),
         ("SHELL", shell()),
-        // There is no terminal, and programs that do not ask should not colour their output.
-        ("TERM", "dumb"),
+        // Without a terminal, programs that do not ask should not colour their output.
+        ("TERM", if spec.terminal.is_some() { "xterm-256color" } else { "dumb" }),
         ("TMPDIR", "/tmp"),
         ("USER", "agent"),
     ]
@@ -139,10 +140,10 @@ mod tests {
     fn a_bare_name_is_looked_for_in_the_search_path() {
         let spec = CellSpec { search_path: vec!["/a".into(), "/b".into()], ..spec() };
         assert_eq!(
-            prepare(&spec, &argv(&["git"])).unwrap().candidates,
+            prepare(&spec, &argv(&["git"]), false).unwrap().candidates,
             [c"/a/git".to_owned(), c"/b/git".to_owned()]
         );
-        assert_eq!(prepare(&spec, &argv(&["./git"])).unwrap().candidates, [c"./git".to_owned()]);
+        assert_eq!(prepare(&spec, &argv(&["./git"]), false).unwrap().candidates, [c"./git".to_owned()]);
     }
 
     #[test]
@@ -162,14 +163,14 @@ mod tests {
             Err(SandboxError::Invalid { field, .. }) => field,
             other => panic!("{:?}", other.map(|_| ())),
         };
-        assert_eq!(field(prepare(&spec(), &argv(&[]))), "command");
-        assert_eq!(field(prepare(&spec(), &argv(&[""]))), "command");
-        assert_eq!(field(prepare(&spec(), &argv(&["a\0b"]))), "command");
-        assert_eq!(field(prepare(&spec(), &argv(&["a", &"x".repeat(200_000)]))), "command");
+        assert_eq!(field(prepare(&spec(), &argv(&[]), false)), "command");
+        assert_eq!(field(prepare(&spec(), &argv(&[""]), false)), "command");
+        assert_eq!(field(prepare(&spec(), &argv(&["a\0b"]), false)), "command");
+        assert_eq!(field(prepare(&spec(), &argv(&["a", &"x".repeat(200_000)]), false)), "command");
         let relative = Command { working_directory: "w".into(), ..argv(&["a"]) };
-        assert_eq!(field(prepare(&spec(), &relative)), "working directory");
+        assert_eq!(field(prepare(&spec(), &relative, false)), "working directory");
         let mut bad = spec();
         bad.environment.insert("A=B".into(), "x".into());
-        assert_eq!(field(prepare(&bad, &argv(&["a"]))), "environment");
+        assert_eq!(field(prepare(&bad, &argv(&["a"]), false)), "environment");
     }
 }

@@ -1,18 +1,19 @@
-//! Runs one command in one cell.
+//! Runs one command in one cell, and waits for it.
 
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
 use crate::capture::Capture;
-use crate::child::report::{ExecuteFailure, Report};
 use crate::degraded::{self, PrivateFolder};
 use crate::error::SandboxError;
 use crate::launch::{Cell, launch};
 use crate::limits::exceeded;
-use crate::outcome::{Origin, Outcome, Stream};
-use crate::program;
+use crate::outcome::{Ended, Origin, Outcome, Stream};
+use crate::plumbing::Plumbing;
 use crate::spec::{CellSpec, Command};
 use crate::stopper::Stopper;
-use crate::supervise::{Output, finish, reason, supervise};
+use crate::streams::Streams;
+use crate::supervise::{Owner, Wish, supervise};
 
 /// Runs `command` in a new cell and waits for its end.
 ///
@@ -44,7 +45,7 @@ pub fn run(
         // INVARIANT: this error says that the command has not begun.
         Err(error) if degraded::may_follow(spec, &error) => {
             let started = Instant::now();
-            let cell = degraded::launch(spec, command, error)?;
+            let cell = degraded::launch(spec, command, Streams::Captured, error)?;
             run_in(cell, spec, command, (started, deadline), stopper, on_output)
         }
         other => other,
@@ -60,7 +61,7 @@ pub(crate) fn run_in_namespaces(
     on_output: &mut dyn FnMut(Stream, &[u8]),
 ) -> Result<Outcome, SandboxError> {
     let started = Instant::now();
-    let cell = launch(spec, command)?;
+    let cell = launch(spec, command, Streams::Captured)?;
     run_in(cell, spec, command, (started, deadline), stopper, on_output)
 }
 
@@ -75,16 +76,11 @@ fn run_in(
 ) -> Result<Outcome, SandboxError> {
     // A deadline too far away to be told is none.
     let deadline = deadline.and_then(|deadline| started.checked_add(deadline));
-    let mut outputs =
-        [(Stream::Stdout, &mut cell.stdout), (Stream::Stderr, &mut cell.stderr)].map(|(stream, pipe)| {
-            Output {
-                stream,
-                pipe: pipe.take(),
-                capture: Capture::new(&spec.spool_directory, spec.output_limit),
-            }
-        });
-    let failure = |report| failed_to_start(&cell, command, report);
-    let end = supervise(&cell, &mut outputs, deadline, stopper, failure, on_output)?;
+    let mut plumbing = Plumbing::new(std::mem::take(&mut cell.ends));
+    let capture = || Capture::new(spec.spool_directory.clone(), spec.output_limit);
+    let mut caller =
+        Caller { stdout: capture(), stderr: capture(), deadline, stopper, stopped: false, on_output };
+    let end = supervise(&cell, command, &mut plumbing, &mut caller)?;
     let exceeded = end.exceeded.or_else(|| exceeded(cell.group.as_ref(), end.exit, &cell.enforcement.limits));
     match &spec.spawner {
         // A first process that is alone is our own code on its way out, and takes the mounts of the cell down. Nobody
@@ -102,16 +98,16 @@ fn run_in(
     if let Some(spawner) = &spec.spawner {
         spawner.refill();
     }
-    finish(&mut outputs, on_output)?;
-    let [stdout, stderr] = outputs.map(|output| output.capture.finish());
+    plumbing.finish(&mut caller)?;
     if let Some(Err(error)) = cell.private.map(PrivateFolder::remove) {
         cell.enforcement.missing.push(format!("removal of the private folder: {error}"));
     }
     Ok(Outcome {
         exit: end.exit,
         ended: end.ended,
-        stdout,
-        stderr,
+        waited_for_input: end.waited_for_input,
+        stdout: caller.stdout.finish(),
+        stderr: caller.stderr.finish(),
         duration: end.at.saturating_duration_since(started),
         exceeded,
         enforcement: cell.enforcement,
@@ -120,24 +116,36 @@ fn run_in(
     })
 }
 
-/// The error for a report that says that the command never ran.
-fn failed_to_start(cell: &Cell, command: &Command, report: Report) -> SandboxError {
-    match report {
-        Report::Fault(fault) => cell.fault(fault),
-        Report::WorkingDirectory(errno) => {
-            SandboxError::WorkingDirectory { path: command.working_directory.clone(), source: errno.into() }
+/// Who waits for the command: has a deadline, may stop it, and sees all output.
+struct Caller<'a> {
+    stdout: Capture,
+    stderr: Capture,
+    deadline: Option<Instant>,
+    stopper: &'a Stopper,
+    stopped: bool,
+    on_output: &'a mut dyn FnMut(Stream, &[u8]),
+}
+
+impl Owner for Caller<'_> {
+    const LINGERS: bool = false;
+
+    fn output(&mut self, stream: Stream, chunk: &[u8]) {
+        match stream {
+            Stream::Stdout => self.stdout.push(chunk),
+            Stream::Stderr => self.stderr.push(chunk),
         }
-        Report::Execute { failure: ExecuteFailure::NotFound, .. } => {
-            SandboxError::ProgramNotFound { program: program::name(command) }
-        }
-        Report::Execute { failure, errno } => SandboxError::NotExecutable {
-            program: program::name(command),
-            reason: reason(failure, errno),
-            source: errno.into(),
-        },
-        Report::Ended { .. } | Report::Ready => SandboxError::Io {
-            doing: "understanding the cell",
-            source: std::io::ErrorKind::InvalidData.into(),
-        },
+        (self.on_output)(stream, chunk);
+    }
+
+    fn deadline(&self) -> Option<(Instant, Ended)> {
+        self.deadline.map(|deadline| (deadline, Ended::Deadline))
+    }
+
+    fn event(&self) -> Option<BorrowedFd<'_>> {
+        (!self.stopped).then(|| self.stopper.event())
+    }
+
+    fn wish(&mut self) -> Option<Wish> {
+        (!std::mem::replace(&mut self.stopped, true)).then_some(Wish::End(Ended::Stopped))
     }
 }

@@ -49,6 +49,9 @@ pub struct CellSpec {
     pub limits: Limits,
     /// Whether to refuse where the machine cannot hold a limit exactly, or lacks anything else that a cell has.
     pub strict: bool,
+    /// With a size, the command's standard descriptors are a terminal of the cell's own, which is also its
+    /// controlling one; its output is then one stream. Never a terminal of the host.
+    pub terminal: Option<TerminalSize>,
     /// Where waiting cells come from. Without one, or where it has none that suits, a cell is made by this process.
     pub spawner: Option<Arc<Spawner>>,
 }
@@ -73,7 +76,23 @@ pub struct Overlay {
     pub work: PathBuf,
 }
 
-/// What is run in a cell, with nothing on standard input.
+/// The size of a terminal in characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TerminalSize {
+    /// Characters in a line.
+    pub columns: u16,
+    /// Lines.
+    pub rows: u16,
+}
+
+impl Default for TerminalSize {
+    /// 80 by 24, that of the terminal which all others imitate.
+    fn default() -> Self {
+        Self { columns: 80, rows: 24 }
+    }
+}
+
+/// What is run in a cell. [`run`](crate::run) gives it nothing on standard input.
 #[derive(Clone, Debug)]
 pub struct Command {
     /// The program.

@@ -1,21 +1,25 @@
-//! Watches over a running cell from outside: drains its output, keeps its deadline, and ends it.
+//! Watches over a running cell from outside: drains its output, hands it input, keeps its deadline, and ends it.
+//!
+//! The one supervisor, for commands that are waited for and for those that run on while their caller does other
+//! things: the difference is the [`Owner`].
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::{Errno, read};
+use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 
-use crate::capture::Capture;
-use crate::child::TERMINATE;
+use crate::child::SIGNAL;
 use crate::child::report::{ExecuteFailure, Report};
 use crate::error::SandboxError;
 use crate::launch::Cell;
 use crate::limits::LimitInForce;
 use crate::limits::watchdog::Watchdog;
 use crate::outcome::{Ended, Exit, Stream};
-use crate::stopper::Stopper;
+use crate::plumbing::Plumbing;
+use crate::program;
+use crate::spec::Command;
 
 /// How long a command has to end after SIGTERM before it is killed with everything else in its cell: enough to
 /// remove a lock file or write a last line, short enough that a deadline means what it says.
@@ -25,11 +29,52 @@ const TERMINATION_GRACE: Duration = Duration::from_millis(200);
 /// reader of a process substitution to finish; what runs longer was left in the background.
 const DRAIN_GRACE: Duration = Duration::from_millis(100);
 
-/// How much is read at once: the size of a pipe.
-const CHUNK: usize = 64 * 1024;
+/// Whom a cell is supervised for.
+pub(crate) trait Owner {
+    /// Whether what the command leaves behind runs on, or is killed when the command has ended.
+    const LINGERS: bool;
+
+    /// Takes the next piece of output.
+    fn output(&mut self, stream: Stream, chunk: &[u8]);
+
+    /// When the cell is to be ended, and why. Asked again before every wait.
+    fn deadline(&self) -> Option<(Instant, Ended)>;
+
+    /// Readable when there is a [`Wish`]. None when there will not be one any more.
+    fn event(&self) -> Option<BorrowedFd<'_>>;
+
+    /// The next wish.
+    fn wish(&mut self) -> Option<Wish>;
+
+    /// The program runs.
+    fn started(&mut self) {}
+
+    /// The command has made its terminal, of which this is the side of the caller.
+    fn terminal(&mut self, _terminal: BorrowedFd<'_>) -> Result<(), SandboxError> {
+        Ok(())
+    }
+
+    /// So many bytes of input have been taken by the command's side, or given up.
+    fn input_taken(&mut self, _bytes: usize) {}
+
+    /// The command has ended.
+    fn command_ended(&mut self, _exit: Exit) {}
+}
+
+/// What an owner wants to be done.
+pub(crate) enum Wish {
+    /// End the command.
+    End(Ended),
+    /// Send this signal to the command's process group.
+    Signal(u8),
+    /// Write this to the command's input.
+    Input(Vec<u8>),
+    /// Close the command's input when what came before has been taken.
+    EndOfInput,
+}
 
 /// How a command ended, and when.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct End {
     pub(crate) exit: Exit,
     pub(crate) ended: Ended,
@@ -38,13 +83,8 @@ pub(crate) struct End {
     pub(crate) alone: bool,
     /// The limit for which the cell was killed from here.
     pub(crate) exceeded: Option<LimitInForce>,
-}
-
-/// One output of the cell.
-pub(crate) struct Output<'a> {
-    pub(crate) stream: Stream,
-    pub(crate) pipe: Option<OwnedFd>,
-    pub(crate) capture: Capture<'a>,
+    /// Whether it was waiting for somebody to type when it was told to end.
+    pub(crate) waited_for_input: bool,
 }
 
 /// What the command has told of itself so far.
@@ -57,102 +97,143 @@ enum Life {
     Killed(Ended),
     /// The command has ended; output is read until this moment at most.
     Over(End, Instant),
+    /// The command has ended, and what it left behind runs on.
+    Left(End),
+    /// What it left behind was killed.
+    LeftKilled(End),
 }
 
 /// Runs the cell to its end. When this returns, with an error or without, the caller drops the cell and by that
 /// kills what is left.
-pub(crate) fn supervise(
+pub(crate) fn supervise<O: Owner>(
     cell: &Cell,
-    outputs: &mut [Output<'_>; 2],
-    deadline: Option<Instant>,
-    stopper: &Stopper,
-    failure: impl Fn(Report) -> SandboxError,
-    on_output: &mut dyn FnMut(Stream, &[u8]),
+    command: &Command,
+    plumbing: &mut Plumbing,
+    owner: &mut O,
 ) -> Result<End, SandboxError> {
-    let mut buffer = vec![0_u8; CHUNK];
     let mut life = Life::Running;
     let mut control_open = true;
+    let mut waited_for_input = false;
     let mut watchdog = Watchdog::over(cell.process.pid(), &cell.enforcement, Instant::now());
     let mut exceeded = None;
     loop {
         let now = Instant::now();
-        life = on_time(life, now, deadline, cell);
+        let deadline = owner.deadline();
+        match (life, deadline) {
+            (Life::Running, Some((deadline, why))) if now >= deadline => {
+                waited_for_input = plumbing.waits_for_input(cell.process.pid());
+                life = terminate(cell, why);
+            }
+            (Life::Left(end), Some((deadline, why))) if now >= deadline => life = kill_left(cell, end, why),
+            (Life::Terminating(why, kill), _) if now >= kill => {
+                cell.process.kill();
+                life = Life::Killed(why);
+            }
+            _ => {}
+        }
         if !control_open && matches!(life, Life::Running | Life::Terminating(..)) {
             life = Life::Killed(Ended::Killed);
         }
+        let watched = matches!(life, Life::Running | Life::Terminating(..) | Life::Left(_));
         if let Some(limit) = watchdog.look(now)
-            && matches!(life, Life::Running | Life::Terminating(..))
+            && watched
         {
-            cell.process.kill();
             exceeded = Some(limit);
-            life = Life::Killed(Ended::Killed);
+            life = match life {
+                Life::Left(end) => kill_left(cell, end, Ended::Killed),
+                _ => {
+                    cell.process.kill();
+                    Life::Killed(Ended::Killed)
+                }
+            };
         }
-        let all_read = outputs.iter().all(|output| output.pipe.is_none());
+        let all_read = plumbing.is_read();
         let wake = match life {
-            Life::Over(end, until) if all_read || now >= until => return Ok(End { exceeded, ..end }),
+            Life::Over(end, until) if all_read || now >= until => {
+                return Ok(End { waited_for_input, exceeded, ..end });
+            }
+            Life::Left(end) | Life::LeftKilled(end) if !control_open => {
+                return Ok(End { waited_for_input, exceeded, ..end });
+            }
             // The control socket closes only when the cell's first process ends.
             Life::Killed(ended) if all_read && !control_open => {
-                return Ok(End { exit: Exit::Signal(libc::SIGKILL), ended, at: now, alone: false, exceeded });
+                let exit = Exit::Signal(libc::SIGKILL);
+                return Ok(End { exit, ended, at: now, alone: false, exceeded, waited_for_input });
             }
-            Life::Running => earlier(deadline, watchdog.next()),
+            Life::Running | Life::Left(_) => earlier(deadline.map(|(deadline, _)| deadline), watchdog.next()),
             Life::Terminating(_, kill) => earlier(Some(kill), watchdog.next()),
-            Life::Killed(_) => None,
+            Life::Killed(_) | Life::LeftKilled(_) => None,
             Life::Over(_, until) => Some(until),
         };
 
-        let waiting = matches!(life, Life::Running);
-        let ready = wait(cell, outputs, control_open, waiting.then_some(stopper), wake, now)?;
-        for (output, ready) in outputs.iter_mut().zip(ready.outputs) {
-            if ready {
-                drain(output, &mut buffer, on_output)?;
+        let listens = matches!(life, Life::Running | Life::Left(_));
+        let ready = wait(cell, plumbing, control_open, owner.event().filter(|_| listens), wake, now)?;
+        for index in 0..ready.outputs.len() {
+            if ready.outputs[index] {
+                plumbing.drain(index, owner)?;
             }
         }
+        if ready.input {
+            let taken = plumbing.feed();
+            owner.input_taken(taken);
+        }
         if ready.control {
-            match Report::receive(cell.control.as_fd()) {
-                Ok(Some(Report::Ended { status, last })) => life = over(life, status, last),
-                Ok(Some(report)) => return Err(failure(report)),
+            match Report::receive_with(cell.control.as_fd()) {
+                Ok(Some((Report::Ended { status, last }, _))) => {
+                    life = over::<O>(life, status, last);
+                    if let Life::Over(end, _) | Life::Left(end) = life {
+                        owner.command_ended(end.exit);
+                    }
+                }
+                Ok(Some((Report::Started, _))) => owner.started(),
+                Ok(Some((Report::Terminal, Some(terminal)))) => {
+                    owner.terminal(terminal.as_fd())?;
+                    plumbing.connect(terminal)?;
+                }
+                Ok(Some((report, _))) => return Err(failed_to_start(cell, command, report)),
                 Ok(None) => control_open = false,
                 Err(Errno::AGAIN | Errno::INTR) => {}
                 Err(errno) => return Err(SandboxError::io("listening to the cell")(errno)),
             }
         }
-        if ready.stopped && matches!(life, Life::Running) {
-            life = terminate(cell, Ended::Stopped);
+        while let Some(wish) = ready.wished.then(|| owner.wish()).flatten() {
+            match wish {
+                Wish::End(why) => match life {
+                    Life::Running => {
+                        waited_for_input = plumbing.waits_for_input(cell.process.pid());
+                        life = terminate(cell, why);
+                    }
+                    Life::Left(end) => life = kill_left(cell, end, why),
+                    Life::Terminating(..) | Life::Killed(_) | Life::Over(..) | Life::LeftKilled(_) => {}
+                },
+                Wish::Signal(number) => signal(cell, number),
+                Wish::Input(bytes) => plumbing.put_in(&bytes),
+                Wish::EndOfInput => plumbing.end_input(),
+            }
         }
-    }
-}
-
-/// Reads what is left in the pipes after everything in the cell is dead.
-pub(crate) fn finish(
-    outputs: &mut [Output<'_>; 2],
-    on_output: &mut dyn FnMut(Stream, &[u8]),
-) -> Result<(), SandboxError> {
-    let mut buffer = vec![0_u8; CHUNK];
-    for output in outputs {
-        // INVARIANT: nobody can write any more, so this ends: at the end of the pipe, or when it is empty.
-        while drain(output, &mut buffer, on_output)? {}
-    }
-    Ok(())
-}
-
-fn on_time(life: Life, now: Instant, deadline: Option<Instant>, cell: &Cell) -> Life {
-    match life {
-        Life::Running if deadline.is_some_and(|deadline| now >= deadline) => terminate(cell, Ended::Deadline),
-        Life::Terminating(why, kill) if now >= kill => {
-            cell.process.kill();
-            Life::Killed(why)
-        }
-        other => other,
     }
 }
 
 fn terminate(cell: &Cell, why: Ended) -> Life {
-    // If the cell is gone already, its end is about to be read from the control socket.
-    let _gone = send(&cell.control, &[TERMINATE], SendFlags::NOSIGNAL);
+    signal(cell, TERMINATE);
     Life::Terminating(why, Instant::now() + TERMINATION_GRACE)
 }
 
-fn over(life: Life, status: i32, alone: bool) -> Life {
+/// SIGTERM, as it goes over the control socket.
+const TERMINATE: u8 = 15;
+
+fn signal(cell: &Cell, number: u8) {
+    // If the cell is gone already, its end is about to be read from the control socket.
+    let _gone = send(&cell.control, &[SIGNAL, number], SendFlags::NOSIGNAL);
+}
+
+/// Kills what the command left behind. How the command itself ended stands.
+fn kill_left(cell: &Cell, end: End, ended: Ended) -> Life {
+    cell.process.kill();
+    Life::LeftKilled(End { ended, ..end })
+}
+
+fn over<O: Owner>(life: Life, status: i32, alone: bool) -> Life {
     let exit = if libc::WIFEXITED(status) {
         Exit::Code(libc::WEXITSTATUS(status))
     } else {
@@ -161,10 +242,15 @@ fn over(life: Life, status: i32, alone: bool) -> Life {
     let ended = match life {
         Life::Running => Ended::Finished,
         Life::Terminating(why, _) | Life::Killed(why) => why,
-        Life::Over(..) => return life,
+        Life::Over(..) | Life::Left(_) | Life::LeftKilled(_) => return life,
     };
     let at = Instant::now();
-    Life::Over(End { exit, ended, at, alone, exceeded: None }, at + DRAIN_GRACE)
+    let end = End { exit, ended, at, alone, exceeded: None, waited_for_input: false };
+    if O::LINGERS && ended == Ended::Finished && !alone {
+        Life::Left(end)
+    } else {
+        Life::Over(end, at + DRAIN_GRACE)
+    }
 }
 
 fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
@@ -175,28 +261,25 @@ fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
 #[derive(Default)]
 struct Ready {
     outputs: [bool; 2],
+    input: bool,
     control: bool,
-    stopped: bool,
+    wished: bool,
 }
 
 fn wait(
     cell: &Cell,
-    outputs: &[Output<'_>; 2],
+    plumbing: &Plumbing,
     control_open: bool,
-    stopper: Option<&Stopper>,
+    event: Option<BorrowedFd<'_>>,
     wake: Option<Instant>,
     now: Instant,
 ) -> Result<Ready, SandboxError> {
-    let mut fds = Vec::with_capacity(4);
-    let event = stopper.map(Stopper::event);
-    let pipes = outputs.iter().map(|output| output.pipe.as_ref().map(AsFd::as_fd));
-    let sources = pipes.chain([control_open.then(|| cell.control.as_fd()), event]);
-    let present: Vec<bool> = sources
-        .map(|source| {
-            fds.extend(source.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
-            source.is_some()
-        })
-        .collect();
+    let [output, error] = plumbing.to_read().map(|fd| fd.map(|fd| (fd, PollFlags::IN)));
+    let input = plumbing.to_write().map(|fd| (fd, PollFlags::OUT));
+    let control = control_open.then(|| (cell.control.as_fd(), PollFlags::IN));
+    let sources = [output, error, input, control, event.map(|event| (event, PollFlags::IN))];
+    let mut fds: Vec<PollFd<'_>> =
+        sources.iter().flatten().map(|&(fd, flags)| PollFd::from_borrowed_fd(fd, flags)).collect();
     let timeout = wake.map(|wake| {
         let left = wake.saturating_duration_since(now);
         Timespec {
@@ -210,39 +293,35 @@ fn wait(
         Err(errno) => return Err(SandboxError::io("waiting for the cell")(errno)),
     }
     let mut polled = fds.iter();
-    let mut ready = present
-        .into_iter()
-        .map(|present| present && polled.next().is_some_and(|polled| !polled.revents().is_empty()));
-    let mut next = || ready.next().unwrap_or_default();
-    Ok(Ready { outputs: [next(), next()], control: next(), stopped: next() })
+    let [output, error, input, control, wished] =
+        sources.map(|source| source.is_some() && polled.next().is_some_and(|fd| !fd.revents().is_empty()));
+    Ok(Ready { outputs: [output, error], input, control, wished })
 }
 
-/// Reads once. Says whether there may be more.
-fn drain(
-    output: &mut Output<'_>,
-    buffer: &mut [u8],
-    on_output: &mut dyn FnMut(Stream, &[u8]),
-) -> Result<bool, SandboxError> {
-    let Some(pipe) = &output.pipe else { return Ok(false) };
-    match read(pipe, &mut *buffer) {
-        Ok(0) => {
-            output.pipe = None;
-            Ok(false)
+/// The error for a report that says that the command never ran.
+fn failed_to_start(cell: &Cell, command: &Command, report: Report) -> SandboxError {
+    match report {
+        Report::Fault(fault) => cell.fault(fault),
+        Report::WorkingDirectory(errno) => {
+            SandboxError::WorkingDirectory { path: command.working_directory.clone(), source: errno.into() }
         }
-        Ok(length) => {
-            let chunk = buffer.get(..length).unwrap_or_default();
-            output.capture.push(chunk);
-            on_output(output.stream, chunk);
-            Ok(true)
+        Report::Execute { failure: ExecuteFailure::NotFound, .. } => {
+            SandboxError::ProgramNotFound { program: program::name(command) }
         }
-        Err(Errno::INTR) => Ok(true),
-        Err(Errno::AGAIN) => Ok(false),
-        Err(errno) => Err(SandboxError::io("reading the command's output")(errno)),
+        Report::Execute { failure, errno } => SandboxError::NotExecutable {
+            program: program::name(command),
+            reason: reason(failure, errno),
+            source: errno.into(),
+        },
+        Report::Ended { .. } | Report::Ready | Report::Started | Report::Terminal => SandboxError::Io {
+            doing: "understanding the cell",
+            source: std::io::ErrorKind::InvalidData.into(),
+        },
     }
 }
 
 /// Why a command could not be executed, in words.
-pub(crate) fn reason(failure: ExecuteFailure, errno: Errno) -> &'static str {
+fn reason(failure: ExecuteFailure, errno: Errno) -> &'static str {
     match (failure, errno) {
         (ExecuteFailure::InterpreterMissing, _) => {
             "the interpreter or loader that it names is not in the cell"

@@ -334,11 +334,21 @@ pub(crate) fn reap() -> Result<Option<(i32, i32)>, Errno> {
     Ok(Some((i32::try_from(pid).map_err(|_| Errno::OVERFLOW)?, status)))
 }
 
-/// Sends SIGTERM to every process of the group `leader`.
-pub(crate) fn terminate_group(leader: i32) {
+/// Sends a signal to every process of the group `leader`.
+pub(crate) fn signal_group(leader: i32, signal: c_int) {
     // An error means that nobody is left in the group, which is what the signal was for.
     // SAFETY: takes integers only.
-    unsafe { libc::kill(-leader, libc::SIGTERM) };
+    unsafe { libc::kill(-leader, signal) };
+}
+
+/// Sends a signal to the foreground process group of the terminal whose maker's side this is. The kernel takes those
+/// that a terminal can send: SIGINT, SIGQUIT and SIGTSTP.
+pub(crate) fn signal_foreground(terminal: BorrowedFd<'_>, signal: c_int) -> Result<(), Errno> {
+    /// `TIOCSIG` of asm-generic/ioctls.h, the same on both architectures.
+    const TIOCSIG: libc::Ioctl = 0x4004_5436;
+    // SAFETY: takes integers only.
+    check(c_long::from(unsafe { libc::ioctl(terminal.as_raw_fd(), TIOCSIG, c_long::from(signal)) }))?;
+    Ok(())
 }
 
 /// Brings the loopback device of the own network namespace up.

@@ -89,6 +89,14 @@ pub enum CommandLine {
     Shell(String),
     /// A program and its arguments, without a shell.
     Argv(Vec<String>),
+    /// Text for a program that runs already. What it comes to depends on that program, which may be a shell, and on all
+    /// that was typed before.
+    Typed {
+        /// The session in which the program runs.
+        session: String,
+        /// What is typed.
+        text: String,
+    },
 }
 
 /// What is done to a path, the part of an effect that path rules look at.

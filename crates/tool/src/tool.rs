@@ -58,12 +58,14 @@ pub struct Plan {
     /// Whether the call may run on a snapshot of the workspace, whose changes are swapped in as a whole when it has ended:
     /// it runs a command that ends with it, and the command changes the workspace in no other way.
     pub on_snapshot: bool,
+    /// Whether what the call starts outlives it, so that it changes the workspace directly.
+    pub background: bool,
 }
 
 impl Plan {
     /// A plan at the tool's own level.
     pub fn of(effects: Vec<Effect>) -> Self {
-        Self { effects, level: None, on_snapshot: false }
+        Self { effects, level: None, on_snapshot: false, background: false }
     }
 
     /// The same plan, run on a snapshot of the workspace where one can be had.

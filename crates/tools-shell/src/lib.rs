@@ -1,16 +1,21 @@
 //! The tools that run commands. One file each; this is only the list.
 
+mod keys;
+mod plain;
+mod reading;
 mod shell_execute;
+mod shell_session;
 
 use std::sync::Arc;
 
 use tool::{AnyTool, Erased};
 
 pub use shell_execute::ShellExecute;
+pub use shell_session::ShellSession;
 
 /// The family, in the order in which it is listed.
 pub fn tools() -> Vec<Arc<dyn AnyTool>> {
-    vec![Erased::tool(ShellExecute)]
+    vec![Erased::tool(ShellExecute), Erased::tool(ShellSession)]
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use sandbox::{
-    Captured, CellSpec, Command, Ended, Exit, Limit, Program, SandboxError, Stopper, Stream, WorkspaceChanges,
+    Captured, CellSpec, Command, Ended, Exit, Limit, OwnedSessions, Program, SandboxError, SessionError,
+    Stopper, Stream, TerminalSize, WorkspaceChanges,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -26,6 +27,12 @@ pub struct Args {
     /// Seconds until it is killed, default 30, at most 3600.
     #[schemars(range(min = 1, max = 3600))]
     timeout: Option<u64>,
+    /// Answer at once with a `session_id` for shell_session, and let it run on, default false. `timeout` then bounds how long, default 12 hours.
+    #[serde(default)]
+    background: bool,
+    /// Give it a terminal, default false. Standard error then goes where standard output goes.
+    #[serde(default)]
+    pty: bool,
     /// What becomes of its changes when it is killed, default keep.
     #[serde(default)]
     on_timeout: OnTimeout,
@@ -52,6 +59,11 @@ pub struct Output {
     exit_code: Option<i32>,
     /// Whether it was killed at its timeout.
     timed_out: bool,
+    /// Whether it was waiting for somebody to type when it was killed. Only with `pty`: otherwise its input is at its end.
+    waiting_for_input: bool,
+    /// The background session, for shell_session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session_id: Option<String>,
 }
 
 /// What the kernel takes as one argument of a program (`MAX_ARG_STRLEN`, binfmts.h), without its final NUL.
@@ -66,6 +78,7 @@ impl Tool for ShellExecute {
         title: "Run a command",
         description: "Runs a line of shell in a sandbox: the workspace is writable, the network and the rest of the \
             machine are absent. Standard input is closed. A command that fails is a result with its exit code. \
+            Servers, watchers and interpreters run in the background and are handled with shell_session. \
             Prefer the file tools for reading and writing files.",
         example: Example {
             files: &[("notes.txt", "one\ntwo\n")],
@@ -97,12 +110,21 @@ impl Tool for ShellExecute {
             Some(directory) => place.resolve("working_directory", directory)?,
             None => place.workspace.clone(),
         };
-        let run = Effect::Run { command: CommandLine::Shell(args.command.clone()), directory };
-        Ok(Plan::of(vec![run]).on_snapshot())
+        let plan =
+            Plan::of(vec![Effect::Run { command: CommandLine::Shell(args.command.clone()), directory }]);
+        if !args.background {
+            return Ok(plan.on_snapshot());
+        }
+        if args.on_timeout == OnTimeout::Discard {
+            let problem = "`discard` needs a command that is waited for: a background one changes the workspace at once";
+            return Err(ToolError::validation("on_timeout", problem));
+        }
+        Ok(Plan { background: true, ..plan })
     }
 
     fn timeout(&self, args: &Args) -> Option<Duration> {
-        args.timeout.map(Duration::from_secs)
+        // The start of a session is not bounded by how long it may live.
+        args.timeout.filter(|_| !args.background).map(Duration::from_secs)
     }
 
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
@@ -111,7 +133,12 @@ impl Tool for ShellExecute {
             Some(directory) => context.place.resolve("working_directory", directory)?,
             None => context.place.workspace.clone(),
         };
+        let cell = CellSpec { terminal: args.pty.then(TerminalSize::default), ..CellSpec::clone(&cell) };
+        let line = args.command.clone();
         let command = Command { program: Program::Shell(args.command), working_directory };
+        if args.background {
+            return start(context, cell, &line, command, args.timeout.map(Duration::from_secs));
+        }
         let stopper = Stopper::new().map_err(failed)?;
         let at_request = stopper.clone();
         context.stop.on_request(move |_| at_request.stop());
@@ -161,6 +188,8 @@ impl Tool for ShellExecute {
             stderr: text(context, "stderr", outcome.stderr),
             exit_code,
             timed_out: false,
+            waiting_for_input: outcome.waited_for_input,
+            session_id: None,
         };
         if let Some(limit) = outcome.exceeded {
             // A limit ends the command only if it was the command that was killed, and not a part of it.
@@ -181,7 +210,7 @@ impl Tool for ShellExecute {
                 );
                 return Err(error.effect(EffectState::Maybe).data(json(output)?));
             }
-            Ended::Deadline | Ended::Stopped => {}
+            Ended::Deadline | Ended::Stopped | Ended::Idle => {}
         }
         let early = context.stop.requested().map_or_else(
             || ToolError::internal("the cell was stopped, but nobody asked for it"),
@@ -189,11 +218,19 @@ impl Tool for ShellExecute {
                 tool::StopReason::Deadline => {
                     output.timed_out = true;
                     let limit = context.timeout.as_secs();
+                    let (state, advice) = if output.waiting_for_input {
+                        (
+                            ", while it waited for input",
+                            "`background` with `pty`, and shell_session, can answer it",
+                        )
+                    } else {
+                        ("", "a larger `timeout` (at most 3600) may help")
+                    };
                     ToolError::new(
                         Code::Timeout,
-                        format!("the command was killed after its timeout of {limit} s"),
+                        format!("the command was killed after its timeout of {limit} s{state}"),
                     )
-                    .hint("`data` has the output so far; a larger `timeout` (at most 3600) may help")
+                    .hint(format!("`data` has the output so far; {advice}"))
                 }
                 cancelled @ tool::StopReason::Cancelled => cancelled.into(),
             },
@@ -229,6 +266,42 @@ fn names_cross_device_link(stderr: &Captured) -> bool {
     const CROSS_DEVICE: &[u8] = b"cross-device link";
     let told = |part: &[u8]| part.windows(CROSS_DEVICE.len()).any(|window| window == CROSS_DEVICE);
     told(&stderr.head) || told(&stderr.tail)
+}
+
+/// Starts a session and says how it is found.
+fn start(
+    context: &Context,
+    cell: CellSpec,
+    line: &str,
+    command: Command,
+    at_most: Option<Duration>,
+) -> Result<Output, ToolError> {
+    let sessions = context.service::<OwnedSessions>().map_err(|_| {
+        ToolError::new(
+            Code::Unavailable,
+            "a background command ends with its caller, and this one ends with the call",
+        )
+        .hint("leave `background` out, or use a connection that stays, such as that of `handfast mcp`")
+    })?;
+    let id = format!("sh-{}", context.call.0);
+    let cell = CellSpec { overlay: None, ..cell };
+    let session = sessions.start(&id, line, cell, command, at_most).map_err(|error| match error {
+        SessionError::Start(error) => failed(error),
+        error => ToolError::new(Code::Quota, error.to_string())
+            .hint("close one with shell_session, then try again")
+            .because(error),
+    })?;
+    let mut facts = session.enforcement().map(|enforced| enforced.summary()).unwrap_or_default();
+    facts.push("undoable:no".to_owned());
+    context.report_enforced(facts);
+    Ok(Output {
+        stdout: String::new(),
+        stderr: String::new(),
+        exit_code: None,
+        timed_out: false,
+        waiting_for_input: false,
+        session_id: Some(id),
+    })
 }
 
 fn json(output: Output) -> Result<serde_json::Value, ToolError> {
@@ -296,6 +369,7 @@ pub(crate) mod tests {
     use std::io::Read;
     use std::sync::Arc;
 
+    use sandbox::{Session, SessionLimits, Sessions};
     use serde_json::{Value, json};
     use testkit::{Workspace, run_in, run_tool};
     use tool::{Erased, StopReason};
@@ -311,7 +385,9 @@ pub(crate) mod tests {
             output_limit: 1 << 20,
             ..CellSpec::default()
         };
-        workspace.with_service(Arc::new(cell))
+        let kept = |_: &str, id: &str, _: &Session| Ok(format!("{id}.output"));
+        let sessions = Sessions::new(SessionLimits::default(), Arc::new(kept));
+        workspace.with_service(Arc::new(cell)).with_service(Arc::new(sessions.of("session-1")))
     }
 
     fn run(workspace: &Workspace, arguments: Value) -> Result<Value, ToolError> {
@@ -341,6 +417,35 @@ pub(crate) mod tests {
             assert_eq!(error.code, Code::Validation);
             assert!(error.message.contains("`command`"), "{}", error.message);
         }
+    }
+
+    #[test]
+    fn a_command_on_a_terminal_that_waits_for_an_answer_says_so_at_its_end() {
+        let workspace = workspace();
+        for (command, waits) in [("echo begun; read answer", true), ("echo begun; sleep 1000", false)] {
+            let context = workspace.context();
+            let stop = context.stop.clone();
+            let tool = Erased::tool(ShellExecute);
+            // Long enough for the shell to come from its output to what it waits for.
+            std::thread::spawn(move || {
+                std::thread::park_timeout(Duration::from_secs(2));
+                stop.request(StopReason::Deadline);
+            });
+            let error =
+                run_in(tool.as_ref(), &context, json!({"command": command, "pty": true})).unwrap_err();
+            let data = error.data.unwrap();
+            assert_eq!(data["waiting_for_input"], waits, "{data}");
+            assert_eq!(data["stdout"], "begun\r\n");
+            assert_eq!(error.message.contains("waited for input"), waits);
+        }
+    }
+
+    #[test]
+    fn a_background_command_is_refused_where_nothing_outlives_the_call() {
+        let workspace = Workspace::new().with_service(Arc::new(CellSpec::default()));
+        let error = run(&workspace, json!({"command": "true", "background": true})).unwrap_err();
+        assert_eq!(error.code, Code::Unavailable);
+        assert!(error.hint.unwrap().contains("handfast mcp"));
     }
 
     #[test]

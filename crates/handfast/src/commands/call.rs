@@ -18,7 +18,7 @@ use crate::terminal::{ProgressLine, TerminalAsker, YesAsker};
 /// The most that one message to a door may hold (design section 4).
 pub(super) const LARGEST_MESSAGE: u64 = 32 * 1024 * 1024;
 pub(super) fn run(global: &Global, call: &CallArgs, yes: bool) -> Result<ExitCode, Failure> {
-    let composed = compose(global, None)?;
+    let composed = compose(global, None, None)?;
     let arguments = read(call.arguments.as_deref()).and_then(|text| parse(&text));
     let line = ProgressLine::new();
     let stop = Stop::default();

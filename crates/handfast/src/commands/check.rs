@@ -11,7 +11,7 @@ use crate::cli::{CallArgs, Global};
 use crate::compose::{Composed, compose};
 
 pub(super) fn run(global: &Global, call: &CallArgs) -> Result<ExitCode, Failure> {
-    let composed = compose(global, None)?;
+    let composed = compose(global, None, None)?;
     if call.arguments.as_deref() == Some("-") {
         return check_lines(&composed, &call.tool);
     }

@@ -118,7 +118,7 @@ fn state(global: &Global, surroundings: &Surroundings) -> Finding {
 
 /// The configuration files can be read, and the workspace opened.
 fn configuration(global: &Global) -> Finding {
-    let (verdict, detail, hint) = match compose(global, None) {
+    let (verdict, detail, hint) = match compose(global, None, None) {
         Ok(composed) => (Verdict::Holds, format!("workspace {}", composed.workspace.display()), None),
         Err(failure) => (
             Verdict::Fails,

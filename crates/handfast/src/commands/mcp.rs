@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use sandbox::{Pool, Spawner};
+use sandbox::{Pool, SessionLimits, Spawner};
 
 use super::{Failure, tokio_runtime};
 use crate::cli::Global;
@@ -21,7 +21,7 @@ pub(super) fn run(global: &Global) -> Result<ExitCode, Failure> {
             None
         }
     };
-    let composed = compose(global, spawner)?;
+    let composed = compose(global, spawner, Some(SessionLimits::default()))?;
     let mut options = mcp::Options::new("handfast", env!("CARGO_PKG_VERSION"), composed.session.clone());
     options.title = Some("Handfast".to_owned());
     options.instructions = Some(format!(

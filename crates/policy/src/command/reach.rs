@@ -59,6 +59,15 @@ impl Reached {
                 }
                 Parsed::Opaque { reason } => reached.read_loosely(line, &reason),
             },
+            // Judged as if to a shell, which it may be, but never as understood: the line may be the rest of one that was
+            // typed before, or mean something else to this program.
+            CommandLine::Typed { text, .. } => {
+                match parse(text) {
+                    Parsed::Commands(commands) => reached.read_commands(&commands, text, 0),
+                    Parsed::Opaque { reason } => reached.read_loosely(text, &reason),
+                }
+                reached.hide("what a running program makes of it is not known");
+            }
             CommandLine::Argv(words) if words.first().is_none_or(String::is_empty) => {
                 reached.hide("no program is named");
             }

@@ -10,6 +10,7 @@ use rustix::mount::MountAttrFlags;
 use seccompiler::sock_filter;
 
 use crate::error::SandboxError;
+use crate::spec::TerminalSize;
 use crate::sys::StringArray;
 
 /// The user and group id of the command, as it sees itself.
@@ -24,8 +25,7 @@ pub(crate) struct Blueprint {
     pub(crate) keep: Vec<RawFd>,
     /// The process's end of the control socket.
     pub(crate) control: RawFd,
-    pub(crate) stdout: RawFd,
-    pub(crate) stderr: RawFd,
+    pub(crate) standard: Standard,
     /// Whether the caller's further groups can be dropped, which needs privilege.
     pub(crate) drop_groups: bool,
     /// How the file system is built, in order.
@@ -33,6 +33,28 @@ pub(crate) struct Blueprint {
     pub(crate) landlock: Option<Landlock>,
     pub(crate) filter: &'static [sock_filter],
     pub(crate) start: Start,
+}
+
+/// What a command reads from and writes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standard {
+    /// Nothing to read, and two pipes to write to.
+    Outputs { stdout: RawFd, stderr: RawFd },
+    /// A pipe to read from, and one to write everything to.
+    Pipes { input: RawFd, output: RawFd },
+    /// A terminal of the cell, which the command's process makes itself and hands out.
+    Terminal(TerminalSize),
+}
+
+impl Standard {
+    /// The descriptors among it.
+    pub(crate) fn descriptors(self) -> Option<[RawFd; 2]> {
+        match self {
+            Self::Outputs { stdout, stderr } => Some([stdout, stderr]),
+            Self::Pipes { input, output } => Some([input, output]),
+            Self::Terminal(_) => None,
+        }
+    }
 }
 
 /// The command to execute in the finished cell.
@@ -46,6 +68,8 @@ pub(crate) struct Start {
     pub(crate) bounds: Vec<Bound>,
     /// The processors it starts on; empty for all.
     pub(crate) processors: Vec<u64>,
+    /// Whether the caller is told when the program runs.
+    pub(crate) announced: bool,
 }
 
 /// A limit on a resource.

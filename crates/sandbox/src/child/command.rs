@@ -2,13 +2,18 @@
 //!
 //! INVARIANT: as in the module above, nothing here allocates, locks or panics.
 
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
 use rustix::fs::{Access, Mode, OFlags, access, open};
 use rustix::io::Errno;
-use rustix::process::{Rlimit, chdir, setrlimit, setsid};
+use rustix::process::{Rlimit, chdir, ioctl_tiocsctty, setrlimit, setsid};
+use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use super::blueprint::{Blueprint, Start};
+use super::blueprint::{Blueprint, Standard, Start};
 use super::report::{ExecuteFailure, Report, Stage};
+use crate::spec::TerminalSize;
 use crate::sys;
 
 /// The exit code of a process that never became the command; nobody is shown it.
@@ -29,10 +34,25 @@ fn become_command(blueprint: &Blueprint) -> Result<std::convert::Infallible, Rep
     // A session and process group of its own: signals to the group reach the command's processes alone, and no
     // terminal of the caller's is theirs.
     setsid().map_err(refused)?;
-    let null = open(c"/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map_err(refused)?;
-    sys::duplicate_onto(null, 0).map_err(refused)?;
-    sys::duplicate_onto(sys::borrow(blueprint.stdout), 1).map_err(refused)?;
-    sys::duplicate_onto(sys::borrow(blueprint.stderr), 2).map_err(refused)?;
+    let onto = |[input, output, error]: [BorrowedFd<'_>; 3]| {
+        sys::duplicate_onto(input, 0)?;
+        sys::duplicate_onto(output, 1)?;
+        sys::duplicate_onto(error, 2)
+    };
+    match blueprint.standard {
+        Standard::Outputs { stdout, stderr } => {
+            let null =
+                open(c"/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).map_err(refused)?;
+            onto([null.as_fd(), sys::borrow(stdout), sys::borrow(stderr)]).map_err(refused)?;
+        }
+        Standard::Pipes { input, output } => {
+            let output = sys::borrow(output);
+            onto([sys::borrow(input), output, output]).map_err(refused)?;
+        }
+        Standard::Terminal(size) => make_terminal(size, sys::borrow(blueprint.control))
+            .and_then(|terminal| onto([terminal.as_fd(); 3]))
+            .map_err(|errno| Report::Fault(Stage::Terminal.fault(errno)))?,
+    }
     sys::close_range(3, u32::MAX, true).map_err(refused)?;
     chdir(blueprint.start.working_directory.as_c_str()).map_err(Report::WorkingDirectory)?;
     limit(&blueprint.start).map_err(|errno| Report::Fault(Stage::Limits.fault(errno)))?;
@@ -57,6 +77,19 @@ fn limit(start: &Start) -> Result<(), Errno> {
         }
     }
     sched_setaffinity(None, &set)
+}
+
+/// Makes a terminal in the cell's own instance of their file system, makes it the controlling one of this session, and
+/// hands its other side to the caller.
+fn make_terminal(size: TerminalSize, control: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let outer = open(c"/dev/pts/ptmx", flags, Mode::empty())?;
+    unlockpt(&outer)?;
+    tcsetwinsize(&outer, Winsize { ws_row: size.rows, ws_col: size.columns, ws_xpixel: 0, ws_ypixel: 0 })?;
+    let inner = ioctl_tiocgptpeer(&outer, OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+    ioctl_tiocsctty(&inner)?;
+    Report::Terminal.send_with(control, outer.as_fd())?;
+    Ok(inner)
 }
 
 /// Tries the candidates as a shell searches its PATH: the first that can be executed is, and a refusal is

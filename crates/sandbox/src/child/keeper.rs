@@ -103,7 +103,7 @@ fn begin(user: Option<User>) -> Result<(), Errno> {
 
 /// Waits until the cell is to end.
 fn keep(blueprint: &Blueprint, kept: &Kept, first: i32) -> Result<(), Errno> {
-    for fd in [blueprint.stdout, blueprint.stderr] {
+    for fd in blueprint.standard.descriptors().into_iter().flatten() {
         let fd = fd.cast_unsigned();
         sys::close_range(fd, fd, false)?;
     }

@@ -25,6 +25,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
+use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::thread::set_name;
 
 use crate::sys;
@@ -33,8 +34,9 @@ use report::{Fault, Report, Stage};
 
 /// The message with which the caller says that the user mapping is written.
 pub(crate) const GO: u8 = b'g';
-/// The message with which the caller asks for a SIGTERM to the command's process group.
-pub(crate) const TERMINATE: u8 = b't';
+/// The first byte of the message with which the caller asks for a signal to the command's process group; the second is
+/// the signal's number.
+pub(crate) const SIGNAL: u8 = b's';
 
 /// Runs the new process. All signals must be blocked.
 pub(crate) fn enter(blueprint: &mut Blueprint) -> ! {
@@ -80,10 +82,17 @@ fn live(blueprint: &mut Blueprint) -> Result<(), Fault> {
 /// Runs the command in the cell, which is finished but for what binds its own builder.
 fn run(blueprint: &Blueprint) -> Result<(), Fault> {
     privileges::renounce(blueprint)?;
+    // Closed by the command's `execve`, or by its end where it never gets there.
+    let executed = if blueprint.start.announced {
+        Some(pipe_with(PipeFlags::CLOEXEC).map_err(|errno| Stage::Fork.fault(errno))?)
+    } else {
+        None
+    };
     let Some(command) = sys::fork().map_err(|errno| Stage::Fork.fault(errno))? else {
         command::start(blueprint)
     };
-    watch(blueprint, command).map_err(|errno| Stage::Wait.fault(errno))
+    let executed = executed.map(|(executed, _)| executed);
+    watch(blueprint, command, executed).map_err(|errno| Stage::Wait.fault(errno))
 }
 
 /// Closes every descriptor but those of `keep`, which are in ascending order: what the caller's other threads
@@ -109,10 +118,10 @@ fn told_to_go(control: RawFd) -> bool {
 }
 
 /// Reaps until the caller lets go of the control socket, or no process is left after the command has ended.
-fn watch(blueprint: &Blueprint, command: i32) -> Result<(), Errno> {
+fn watch(blueprint: &Blueprint, command: i32, mut executed: Option<OwnedFd>) -> Result<(), Errno> {
     let control = sys::borrow(blueprint.control);
     // The pipes must end when the last process that was given them ends, so this one must not hold them.
-    for fd in [blueprint.stdout, blueprint.stderr] {
+    for fd in blueprint.standard.descriptors().into_iter().flatten() {
         let fd = fd.cast_unsigned();
         sys::close_range(fd, fd, false)?;
     }
@@ -143,23 +152,29 @@ fn watch(blueprint: &Blueprint, command: i32) -> Result<(), Errno> {
                 Err(errno) => return Err(errno),
             }
         }
-        let mut ready =
-            [PollFd::new(&control, PollFlags::IN), PollFd::from_borrowed_fd(children.as_fd(), PollFlags::IN)];
+        let children_again = children.as_fd();
+        let announcing = executed.as_ref().map_or(children_again, AsFd::as_fd);
+        let mut ready = [control, children_again, announcing]
+            .map(|source| PollFd::from_borrowed_fd(source, PollFlags::IN));
         match poll(&mut ready, None) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(errno),
         }
-        let [from_caller, from_children] = &ready;
-        if from_children.revents().contains(PollFlags::IN) {
+        let [from_caller, from_children, from_execution] = ready.map(|source| source.revents());
+        if executed.is_some() && !from_execution.is_empty() {
+            Report::Started.send(control);
+            executed = None;
+        }
+        if from_children.contains(PollFlags::IN) {
             // One signal may stand for several children, and all are reaped above, so the content says nothing.
             let mut signals = [0_u8; 128];
             let _content = rustix::io::read(&children, &mut signals);
         }
-        if !from_caller.revents().is_empty() {
-            let mut message = [0_u8; 1];
+        if !from_caller.is_empty() {
+            let mut message = [0_u8; 2];
             match recv(control, &mut message[..], RecvFlags::DONTWAIT) {
                 Ok((0, _)) | Err(Errno::CONNRESET) => sys::exit(0),
-                Ok(_) if message == [TERMINATE] && !ended => sys::terminate_group(command),
+                Ok(_) if message[0] == SIGNAL => sys::signal_group(command, message[1].into()),
                 Ok(_) | Err(Errno::AGAIN | Errno::INTR) => {}
                 Err(errno) => return Err(errno),
             }

@@ -1,8 +1,14 @@
 //! What the new process tells its caller over the control socket: fixed-size messages of four numbers.
 
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, recv, send};
-use std::os::fd::BorrowedFd;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, recvmsg, send, sendmsg,
+};
 
 /// A message from the cell to its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +28,10 @@ pub(crate) enum Report {
     },
     /// What does not depend on a call is built; the cell waits for its request.
     Ready,
+    /// The program runs. Sent only where that was asked for, and after any report that it does not.
+    Started,
+    /// The command has made its terminal; the descriptor of the side that is for the caller comes along.
+    Terminal,
 }
 
 /// Why no candidate could be executed.
@@ -64,10 +74,11 @@ pub(crate) enum Stage {
     Seccomp,
     Fork,
     Wait,
+    Terminal,
 }
 
 impl Stage {
-    const ALL: [Self; 16] = [
+    const ALL: [Self; 17] = [
         Self::Descriptors,
         Self::Request,
         Self::Identity,
@@ -84,6 +95,7 @@ impl Stage {
         Self::Seccomp,
         Self::Fork,
         Self::Wait,
+        Self::Terminal,
     ];
 
     /// What was being done, to complete "while ...".
@@ -105,6 +117,7 @@ impl Stage {
             Self::Seccomp => "applying the system call filter",
             Self::Fork => "starting the command",
             Self::Wait => "waiting for the command",
+            Self::Terminal => "making its terminal",
         }
     }
 
@@ -115,8 +128,7 @@ impl Stage {
 }
 
 impl Report {
-    /// Sends the report. That the caller is gone is no error: the cell ends with it anyway.
-    pub(crate) fn send(self, control: BorrowedFd<'_>) {
+    fn encode(self) -> [u8; 16] {
         let numbers: [i32; 4] = match self {
             Self::Fault(fault) => {
                 [0, fault.stage as i32, fault.step.cast_signed(), fault.errno.raw_os_error()]
@@ -125,24 +137,56 @@ impl Report {
             Self::Execute { failure, errno } => [2, failure as i32, 0, errno.raw_os_error()],
             Self::Ended { status, last } => [3, status, last.into(), 0],
             Self::Ready => [4, 0, 0, 0],
+            Self::Started => [5, 0, 0, 0],
+            Self::Terminal => [6, 0, 0, 0],
         };
         let mut bytes = [0_u8; 16];
         for (place, number) in bytes.chunks_exact_mut(4).zip(numbers) {
             place.copy_from_slice(&number.to_ne_bytes());
         }
-        let _gone = send(control, &bytes, SendFlags::NOSIGNAL);
+        bytes
+    }
+
+    /// Sends the report. That the caller is gone is no error: the cell ends with it anyway.
+    pub(crate) fn send(self, control: BorrowedFd<'_>) {
+        let _gone = send(control, &self.encode(), SendFlags::NOSIGNAL);
+    }
+
+    /// Sends the report with a descriptor.
+    pub(crate) fn send_with(self, control: BorrowedFd<'_>, descriptor: BorrowedFd<'_>) -> Result<(), Errno> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let descriptors = [descriptor];
+        ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
+        sendmsg(control, &[IoSlice::new(&self.encode())], &mut ancillary, SendFlags::NOSIGNAL).map(drop)
+    }
+
+    /// The next report with the descriptor that came along, if one did; `None` when the cell has closed its end.
+    pub(crate) fn receive_with(control: BorrowedFd<'_>) -> Result<Option<(Self, Option<OwnedFd>)>, Errno> {
+        let mut bytes = [0_u8; 16];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+        let received = match recvmsg(control, &mut [IoSliceMut::new(&mut bytes)], &mut ancillary, flags) {
+            Err(Errno::CONNRESET) => return Ok(None),
+            other => other?,
+        };
+        if received.bytes == 0 {
+            return Ok(None);
+        }
+        let descriptor = ancillary.drain().find_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+            _ => None,
+        });
+        Ok(Some((Self::decode(bytes)?, descriptor)))
     }
 
     /// The next report; `None` when the cell has closed its end, which it does by ending.
     pub(crate) fn receive(control: BorrowedFd<'_>) -> Result<Option<Self>, Errno> {
-        let mut bytes = [0_u8; 16];
-        let (length, _) = match recv(control, &mut bytes[..], RecvFlags::DONTWAIT) {
-            Err(Errno::CONNRESET) => return Ok(None),
-            other => other?,
-        };
-        if length == 0 {
-            return Ok(None);
-        }
+        Ok(Self::receive_with(control)?.map(|(report, _)| report))
+    }
+
+    fn decode(bytes: [u8; 16]) -> Result<Self, Errno> {
         let mut numbers = [0_i32; 4];
         for (number, place) in numbers.iter_mut().zip(bytes.chunks_exact(4)) {
             *number = i32::from_ne_bytes(place.try_into().map_err(|_| Errno::PROTO)?);
@@ -158,19 +202,21 @@ impl Report {
                     .ok()
                     .and_then(|index| Stage::ALL.get(index))
                     .ok_or(Errno::PROTO)?;
-                Ok(Some(Self::Fault(Fault { stage, step: second.cast_unsigned(), errno: errno()? })))
+                Ok(Self::Fault(Fault { stage, step: second.cast_unsigned(), errno: errno()? }))
             }
-            1 => Ok(Some(Self::WorkingDirectory(errno()?))),
+            1 => Ok(Self::WorkingDirectory(errno()?)),
             2 => {
                 let failure = match first {
                     0 => ExecuteFailure::NotFound,
                     1 => ExecuteFailure::InterpreterMissing,
                     _ => ExecuteFailure::Refused,
                 };
-                Ok(Some(Self::Execute { failure, errno: errno()? }))
+                Ok(Self::Execute { failure, errno: errno()? })
             }
-            3 => Ok(Some(Self::Ended { status: first, last: second != 0 })),
-            4 => Ok(Some(Self::Ready)),
+            3 => Ok(Self::Ended { status: first, last: second != 0 }),
+            4 => Ok(Self::Ready),
+            5 => Ok(Self::Started),
+            6 => Ok(Self::Terminal),
             _ => Err(Errno::PROTO),
         }
     }
@@ -193,6 +239,8 @@ mod tests {
             Report::Ended { status: 0x0f, last: false },
             Report::Ended { status: 0, last: true },
             Report::Ready,
+            Report::Started,
+            Report::Terminal,
             Report::Execute { failure: ExecuteFailure::NotFound, errno: Errno::NOENT },
             Report::Execute { failure: ExecuteFailure::InterpreterMissing, errno: Errno::NOENT },
             Report::Execute { failure: ExecuteFailure::Refused, errno: Errno::ACCESS },

@@ -18,7 +18,8 @@ use rustix::net::{
     SendFlags, recv, recvmsg, send, sendmsg,
 };
 
-use super::blueprint::{Bound, Kind, Mount, Place, Resource, Source, Start, Step};
+use super::blueprint::{Bound, Kind, Mount, Place, Resource, Source, Standard, Start, Step};
+use crate::spec::TerminalSize;
 use crate::sys::StringArray;
 
 /// What a waiting cell is to become.
@@ -26,9 +27,7 @@ pub(crate) struct Request {
     pub(crate) steps: Vec<Step>,
     pub(crate) rules: Vec<(CString, u64)>,
     pub(crate) start: Start,
-    /// What the command's output goes to.
-    pub(crate) stdout: RawFd,
-    pub(crate) stderr: RawFd,
+    pub(crate) standard: Standard,
 }
 
 /// How much goes into one message: far less than what a socket takes at once.
@@ -37,8 +36,17 @@ const CHUNK: usize = 64 * 1024;
 const MOST_DESCRIPTORS: usize = 253;
 
 /// The request in bytes. `trees` are those that the steps name by number, in the order in which they are sent.
-pub(crate) fn encode(steps: &[Step], rules: &[(CString, u64)], start: &Start, trees: &[RawFd]) -> Vec<u8> {
+///
+/// The descriptors of `standard` are sent before them.
+pub(crate) fn encode(
+    steps: &[Step],
+    rules: &[(CString, u64)],
+    start: &Start,
+    standard: Standard,
+    trees: &[RawFd],
+) -> Vec<u8> {
     let mut bytes = Encoder(Vec::new());
+    bytes.standard(standard);
     bytes.list(steps, |bytes, step| bytes.step(step, trees));
     bytes.list(rules, |bytes, (path, rights)| {
         bytes.text(path);
@@ -54,13 +62,14 @@ pub(crate) fn encode(steps: &[Step], rules: &[(CString, u64)], start: &Start, tr
         bytes.number(bound.hard);
     });
     bytes.list(&start.processors, |bytes, processor| bytes.number(*processor));
+    bytes.number(start.announced.into());
     bytes.0
 }
 
 impl Request {
     fn decode(bytes: &[u8], descriptors: &[RawFd]) -> Option<Self> {
-        let (&[stdout, stderr], trees) = descriptors.split_first_chunk::<2>()?;
         let mut bytes = Decoder(bytes);
+        let (standard, trees) = bytes.standard(descriptors)?;
         let steps = bytes.list(|bytes| bytes.step(trees))?;
         let rules = bytes.list(|bytes| Some((bytes.text()?, bytes.number()?)))?;
         let start = Start {
@@ -70,12 +79,13 @@ impl Request {
             environment: StringArray::new(bytes.list(Decoder::text)?),
             bounds: bytes.list(Decoder::bound)?,
             processors: bytes.list(Decoder::number)?,
+            announced: bytes.flag()?,
         };
-        bytes.0.is_empty().then_some(Self { steps, rules, start, stdout, stderr })
+        bytes.0.is_empty().then_some(Self { steps, rules, start, standard })
     }
 }
 
-/// Sends an encoded request: the output descriptors first, then the trees. Blocks for as long as the socket lets it.
+/// Sends an encoded request: the standard descriptors first, then the trees. Blocks for as long as the socket lets it.
 pub(crate) fn transmit(
     control: BorrowedFd<'_>,
     request: &[u8],
@@ -165,6 +175,18 @@ impl Encoder {
         self.number(items.len() as u64);
         for item in items {
             each(self, item);
+        }
+    }
+
+    fn standard(&mut self, standard: Standard) {
+        match standard {
+            Standard::Outputs { .. } => self.number(0),
+            Standard::Pipes { .. } => self.number(1),
+            Standard::Terminal(size) => {
+                self.number(2);
+                self.number(size.columns.into());
+                self.number(size.rows.into());
+            }
         }
     }
 
@@ -270,6 +292,22 @@ impl<'a> Decoder<'a> {
         Some(Bound { resource, soft: self.number()?, hard: self.number()? })
     }
 
+    /// What is read and written, and the descriptors that are left for the trees.
+    fn standard<'d>(&mut self, descriptors: &'d [RawFd]) -> Option<(Standard, &'d [RawFd])> {
+        let kind = self.number()?;
+        if kind == 2 {
+            let mut side = || u16::try_from(self.number()?).ok();
+            return Some((Standard::Terminal(TerminalSize { columns: side()?, rows: side()? }), descriptors));
+        }
+        let (&[first, second], trees) = descriptors.split_first_chunk::<2>()?;
+        let standard = match kind {
+            0 => Standard::Outputs { stdout: first, stderr: second },
+            1 => Standard::Pipes { input: first, output: second },
+            _ => return None,
+        };
+        Some((standard, trees))
+    }
+
     fn step(&mut self, trees: &[RawFd]) -> Option<Step> {
         let at = Place::new(Path::new(OsStr::from_bytes(self.bytes()?))).ok()?;
         Some(match self.number()? {
@@ -309,7 +347,7 @@ impl<'a> Decoder<'a> {
 mod tests {
     use super::*;
 
-    fn encoded() -> Vec<u8> {
+    fn encoded(standard: Standard) -> Vec<u8> {
         let at = || Place::new(Path::new("/a/b")).unwrap();
         let mount = |source| {
             let attributes = MountAttrFlags::MOUNT_ATTR_RDONLY;
@@ -346,27 +384,38 @@ mod tests {
             environment: strings(),
             bounds: Resource::ALL.map(|resource| Bound { resource, soft: 1, hard: 2 }).into(),
             processors: vec![3, 4],
+            announced: true,
         };
-        encode(&steps, &[(c"/r".to_owned(), 7)], &start, &[70, 71])
+        encode(&steps, &[(c"/r".to_owned(), 7)], &start, standard, &[70, 71])
     }
+
+    const OUTPUTS: Standard = Standard::Outputs { stdout: 5, stderr: 6 };
 
     #[test]
     fn a_request_that_was_decoded_says_what_was_encoded() {
-        let request = Request::decode(&encoded(), &[5, 6, 7, 8]).unwrap();
-        let Request { steps, rules, start, stdout, stderr } = request;
-        assert_eq!([stdout, stderr], [5, 6]);
+        let request = Request::decode(&encoded(OUTPUTS), &[5, 6, 7, 8]).unwrap();
+        let Request { steps, rules, start, standard } = request;
+        assert!(standard == OUTPUTS && start.announced);
         let handed = |step: &Step| match step {
             Step::Mount(Mount { source: Source::Handed(tree), .. }) => Some(*tree),
             _ => None,
         };
         assert_eq!(steps.iter().find_map(handed), Some(8), "the second tree is the fourth descriptor");
         // With the tree under its old number the bytes are the same again.
-        assert_eq!(encode(&steps, &rules, &start, &[7, 8]), encoded());
+        assert_eq!(encode(&steps, &rules, &start, OUTPUTS, &[7, 8]), encoded(OUTPUTS));
+        for (standard, descriptors) in [
+            (Standard::Pipes { input: 5, output: 6 }, &[5, 6, 7, 8][..]),
+            (Standard::Terminal(TerminalSize { columns: 132, rows: 43 }), &[7, 8]),
+        ] {
+            let request = Request::decode(&encoded(standard), descriptors).unwrap();
+            assert_eq!(request.standard, standard);
+            assert_eq!(request.steps.iter().find_map(handed), Some(8));
+        }
     }
 
     #[test]
     fn a_request_that_is_cut_short_or_goes_on_is_refused() {
-        let whole = encoded();
+        let whole = encoded(OUTPUTS);
         let decode = |bytes: &[u8]| Request::decode(bytes, &[5, 6, 7, 8]);
         assert!(decode(&whole).is_some());
         assert!((0..whole.len()).all(|length| decode(&whole[..length]).is_none()));

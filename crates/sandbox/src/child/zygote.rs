@@ -72,8 +72,7 @@ fn live(foundation: &mut Foundation<'_>) -> Result<(), Fault> {
     let mut blueprint = Blueprint {
         keep,
         control: foundation.control,
-        stdout: request.stdout,
-        stderr: request.stderr,
+        standard: request.standard,
         drop_groups: foundation.drop_groups,
         steps: request.steps,
         landlock: foundation

@@ -13,14 +13,11 @@ mod rules;
 mod support;
 
 use std::fs;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 
-use rustix::fs::{OFlags, fchown, fcntl_setfl};
-use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
-use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Gid, Uid, geteuid};
+use rustix::process::geteuid;
 
 use crate::cgroup::{Group, Owner};
 use crate::child::GO;
@@ -28,11 +25,12 @@ use crate::child::blueprint::{Blueprint, Landlock};
 use crate::child::keeper::{self, User};
 use crate::enforcement::{Degraded, Enforcement, UserMapping, WorkspaceChanges};
 use crate::error::SandboxError;
-use crate::launch::{Cell, above_standard, has_further_groups};
+use crate::launch::{Cell, has_further_groups};
 use crate::limits::machine::Machine;
 use crate::limits::{Bounds, LimitInForce};
 use crate::roots::Roots;
 use crate::spec::{CellSpec, Command};
+use crate::streams::{Streams, above_standard};
 use crate::{cgroup, landlock, overlay, process, program, seccomp};
 
 pub(crate) use private::PrivateFolder;
@@ -50,8 +48,12 @@ pub(crate) fn may_follow(spec: &CellSpec, error: &SandboxError) -> bool {
 pub(crate) fn launch(
     spec: &CellSpec,
     command: &Command,
+    streams: Streams,
     refused: SandboxError,
 ) -> Result<Cell, SandboxError> {
+    if spec.terminal.is_some() {
+        return Err(neither(refused, "without them there is no terminal of the cell's own"));
+    }
     let Some(version) = landlock::version().filter(|&version| version >= OLDEST_LANDLOCK) else {
         return Err(neither(refused, "Landlock of Linux 6.12 or later is not there either"));
     };
@@ -67,7 +69,7 @@ pub(crate) fn launch(
     private.write(&spec.home_files)?;
     let allowed = rules::allow(spec, &roots, &private, version)?;
     let command = Command { working_directory: allowed.working_directory(command)?, ..command.clone() };
-    let mut start = program::prepare(&private.in_environment(spec), &command)?;
+    let mut start = program::prepare(&private.in_environment(spec), &command, streams.announced())?;
     // Without a user namespace the kernel counts the processes of the user everywhere.
     let machine = Machine { counts_processes_by_namespace: false, ..Machine::this().clone() };
     let bounds = Bounds::of(&spec.limits, &machine);
@@ -81,16 +83,14 @@ pub(crate) fn launch(
         socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
             .map_err(SandboxError::io("making a socket pair"))?;
     let inner_control = above_standard(inner_control)?;
-    let (stdout, inner_stdout) = output_pipe(user)?;
-    let (stderr, inner_stderr) = output_pipe(user)?;
-    let mut keep: Vec<_> =
-        [&inner_control, &inner_stdout, &inner_stderr, &allowed.ruleset].map(AsRawFd::as_raw_fd).into();
+    let (ends, theirs) = streams.make(None, user.map(|User { user, group }| (user, group)))?;
+    let mut keep: Vec<_> = [&inner_control, &allowed.ruleset].map(AsRawFd::as_raw_fd).into();
+    keep.extend(theirs.descriptors.iter().map(AsRawFd::as_raw_fd));
     keep.sort_unstable();
     let blueprint = Blueprint {
         keep,
         control: inner_control.as_raw_fd(),
-        stdout: inner_stdout.as_raw_fd(),
-        stderr: inner_stderr.as_raw_fd(),
+        standard: theirs.standard,
         drop_groups: false,
         steps: Vec::new(),
         landlock: Some(Landlock { ruleset: allowed.ruleset.as_raw_fd(), rules: Vec::new() }),
@@ -104,10 +104,10 @@ pub(crate) fn launch(
     if group.as_mut().is_some_and(|group| group.attach(process.pid()).is_err()) {
         drop(process);
         cgroup::give_up();
-        return launch(spec, &command, refused);
+        return launch(spec, &command, streams, refused);
     }
     send(&control, &[GO], SendFlags::NOSIGNAL).map_err(SandboxError::io("starting the cell"))?;
-    Ok(Cell::alone(process, control, [stdout, stderr], enforcement, started_at, (group, private)))
+    Ok(Cell::alone(process, control, ends, enforcement, started_at, (group, private)))
 }
 
 /// Whose rights a command gets.
@@ -170,19 +170,4 @@ fn enforcement(
         limits,
         missing,
     })
-}
-
-/// A pipe for output, as the end to read here without blocking and the end for the cell.
-fn output_pipe(user: Option<User>) -> Result<(OwnedFd, OwnedFd), SandboxError> {
-    let made = || -> Result<(OwnedFd, OwnedFd), Errno> {
-        let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC)?;
-        fcntl_setfl(&ours, OFlags::NONBLOCK)?;
-        if let Some(User { user, group }) = user {
-            // So that the command may open it again by name, as `/dev/stdout`.
-            fchown(&theirs, Some(Uid::from_raw(user)), Some(Gid::from_raw(group)))?;
-        }
-        Ok((ours, theirs))
-    };
-    let (ours, theirs) = made().map_err(SandboxError::io("making a pipe"))?;
-    Ok((ours, above_standard(theirs)?))
 }

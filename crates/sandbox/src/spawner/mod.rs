@@ -23,10 +23,10 @@ use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socke
 use crate::cgroup::{self, Group, Hierarchy, Owner};
 use crate::error::SandboxError;
 use crate::identity::Identity;
-use crate::launch::above_standard;
 use crate::limits::machine::Machine;
 use crate::limits::{Bounds, Limits};
 use crate::process::{self, Process};
+use crate::streams::above_standard;
 use crate::{landlock, seccomp, view};
 use ending::Ending;
 use serve::{Answer, Serving};

@@ -1,0 +1,139 @@
+//! The caller's ends of a command's standard descriptors: what is read from them, and what waits to be written.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{OFlags, fcntl_setfl};
+use rustix::io::{Errno, read, write};
+
+use crate::attention;
+use crate::error::SandboxError;
+use crate::outcome::Stream;
+use crate::streams::Ends;
+use crate::supervise::Owner;
+
+/// How much is read at once: the size of a pipe.
+const CHUNK: usize = 64 * 1024;
+
+/// The ends, and what is on its way through them.
+pub(crate) struct Plumbing {
+    outputs: [(Stream, Option<OwnedFd>); 2],
+    input: Option<OwnedFd>,
+    /// What has still to be written to the input.
+    pending: VecDeque<u8>,
+    /// The input is closed when nothing is pending any more.
+    input_ends: bool,
+    /// The output is a terminal.
+    is_terminal: bool,
+    buffer: Vec<u8>,
+}
+
+impl Plumbing {
+    pub(crate) fn new(ends: Ends) -> Self {
+        let Ends { input, output, error } = ends;
+        Self {
+            outputs: [(Stream::Stdout, output), (Stream::Stderr, error)],
+            input,
+            pending: VecDeque::new(),
+            input_ends: false,
+            is_terminal: false,
+            buffer: vec![0; CHUNK],
+        }
+    }
+
+    /// Takes the caller's side of the command's terminal.
+    pub(crate) fn connect(&mut self, terminal: OwnedFd) -> Result<(), SandboxError> {
+        let failed = SandboxError::io("preparing the terminal");
+        fcntl_setfl(&terminal, OFlags::RDWR | OFlags::NONBLOCK).map_err(failed)?;
+        let copy = terminal
+            .try_clone()
+            .map_err(|source| SandboxError::Io { doing: "preparing the terminal", source })?;
+        self.input = Some(copy);
+        self.outputs[0].1 = Some(terminal);
+        self.is_terminal = true;
+        Ok(())
+    }
+
+    /// Whether all output has been read to its end.
+    pub(crate) fn is_read(&self) -> bool {
+        self.outputs.iter().all(|(_, pipe)| pipe.is_none())
+    }
+
+    /// What there is to wait for.
+    pub(crate) fn to_read(&self) -> [Option<BorrowedFd<'_>>; 2] {
+        self.outputs.each_ref().map(|(_, pipe)| pipe.as_ref().map(AsFd::as_fd))
+    }
+
+    /// The input, while something is pending.
+    pub(crate) fn to_write(&self) -> Option<BorrowedFd<'_>> {
+        self.input.as_ref().filter(|_| !self.pending.is_empty()).map(AsFd::as_fd)
+    }
+
+    /// Whether the program in the foreground of the terminal waits for input; `first` is the cell's first process.
+    pub(crate) fn waits_for_input(&self, first: i32) -> bool {
+        let terminal = self.outputs[0].1.as_ref().filter(|_| self.is_terminal);
+        terminal.is_some_and(|terminal| attention::waits_for_input(terminal.as_fd(), first))
+    }
+
+    /// Reads once from the output of this number. Says whether there may be more.
+    pub(crate) fn drain(&mut self, index: usize, owner: &mut impl Owner) -> Result<bool, SandboxError> {
+        let Some((stream, end)) = self.outputs.get_mut(index) else { return Ok(false) };
+        let Some(pipe) = end.as_ref() else { return Ok(false) };
+        match read(pipe, &mut self.buffer[..]) {
+            // A terminal that no process has open any more gives an error where a pipe ends.
+            Ok(0) | Err(Errno::IO) => {
+                *end = None;
+                Ok(false)
+            }
+            Ok(length) => {
+                owner.output(*stream, self.buffer.get(..length).unwrap_or_default());
+                Ok(true)
+            }
+            Err(Errno::INTR) => Ok(true),
+            Err(Errno::AGAIN) => Ok(false),
+            Err(errno) => Err(SandboxError::io("reading the command's output")(errno)),
+        }
+    }
+
+    /// Reads what is left after everything in the cell is dead.
+    pub(crate) fn finish(&mut self, owner: &mut impl Owner) -> Result<(), SandboxError> {
+        for index in 0..self.outputs.len() {
+            // INVARIANT: nobody can write any more, so this ends: at the end of the pipe, or when it is empty.
+            while self.drain(index, owner)? {}
+        }
+        Ok(())
+    }
+
+    pub(crate) fn put_in(&mut self, bytes: &[u8]) {
+        self.pending.extend(bytes);
+    }
+
+    pub(crate) fn end_input(&mut self) {
+        self.input_ends = true;
+        self.close_ended_input();
+    }
+
+    /// Writes once. Gives how many bytes are not pending any more.
+    pub(crate) fn feed(&mut self) -> usize {
+        let Some(input) = &self.input else { return 0 };
+        let (first, _) = self.pending.as_slices();
+        let taken = match write(input, first) {
+            Ok(written) => written,
+            Err(Errno::AGAIN | Errno::INTR) => 0,
+            // Nobody reads any more, so nobody misses the rest.
+            Err(_) => {
+                self.input_ends = true;
+                self.pending.len()
+            }
+        };
+        self.pending.drain(..taken);
+        self.close_ended_input();
+        taken
+    }
+
+    fn close_ended_input(&mut self) {
+        if self.input_ends && self.pending.is_empty() {
+            self.input = None;
+        }
+    }
+}

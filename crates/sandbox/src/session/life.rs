@@ -1,0 +1,504 @@
+//! One session: a command, the thread that supervises it, and what others can ask of it meanwhile.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::{read, write};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+use super::SessionError;
+use crate::attention;
+use crate::capture::Capture;
+use crate::degraded::{self, PrivateFolder};
+use crate::enforcement::Enforcement;
+use crate::error::SandboxError;
+use crate::launch::{Cell, launch};
+use crate::limits::{LimitInForce, exceeded};
+use crate::outcome::{Ended, Exit, Stream};
+use crate::plumbing::Plumbing;
+use crate::spec::{CellSpec, Command, TerminalSize};
+use crate::streams::Streams;
+use crate::supervise::{End, Owner, Wish, supervise};
+use crate::sys;
+
+/// How much input may wait for a command that does not read it, in bytes.
+const MOST_INPUT: usize = 1 << 20;
+
+/// What a thread needs that only polls and copies.
+const STACK: usize = 256 * 1024;
+
+/// How long a session lives if nothing ends it before.
+#[derive(Clone, Copy, Debug)]
+pub struct Lifetime {
+    /// Since anybody last asked for anything of it.
+    pub idle: Duration,
+    /// Since its start.
+    pub absolute: Duration,
+}
+
+/// A command that runs in a cell of its own, held from outside. Clones are the same session.
+///
+/// Its output is one stream: standard error goes where standard output goes.
+/// Dropping the last clone does not end it; [`Session::close`] does, and so does the end of this program.
+#[derive(Clone)]
+pub struct Session(Arc<Shared>);
+
+/// Where a session is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// The cell is being set up.
+    Starting,
+    /// The command runs.
+    Running,
+    /// The command has ended with this, and what it left behind runs on.
+    Left(Exit),
+    /// Nothing of it runs any more.
+    Ended(Ending),
+}
+
+/// How a session ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ending {
+    /// How the command ended.
+    pub exit: Exit,
+    /// What ended the session.
+    pub ended: Ended,
+}
+
+/// What is known of a session at a moment.
+#[derive(Clone, Debug)]
+pub struct Status {
+    /// Where it is in its life.
+    pub phase: Phase,
+    /// The bytes that it has written.
+    pub bytes: u64,
+    /// The lines that it has written.
+    pub lines: u64,
+    /// Whether it has a terminal.
+    pub has_terminal: bool,
+    /// Since its start, until now or its end.
+    pub runs_for: Duration,
+    /// Once it has ended: the limit at which a process of it was killed, where one was.
+    pub exceeded: Option<LimitInForce>,
+    /// Once it has ended: the reference under which its output is kept, or why it could not be.
+    pub kept: Option<Result<String, String>>,
+}
+
+/// A piece of a session's output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Where it begins: where it was asked for, or later where what came before is not kept any more.
+    pub offset: u64,
+    /// The bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// Reads a session's output from its beginning, as far as it is kept.
+pub struct SessionOutput {
+    session: Session,
+    offset: u64,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    /// Notified at every change of the state.
+    changed: Condvar,
+    /// Readable when there are wishes.
+    event: OwnedFd,
+    lifetime: Lifetime,
+    started: Instant,
+    has_terminal: bool,
+}
+
+struct State {
+    phase: Phase,
+    /// Why it never ran; taken by who started it.
+    failure: Option<SandboxError>,
+    enforcement: Option<Enforcement>,
+    output: Capture,
+    /// Another descriptor of the terminal, while the session lives.
+    terminal: Option<OwnedFd>,
+    /// The cell's first process, while the session lives.
+    first: Option<i32>,
+    wishes: VecDeque<Wish>,
+    pending_input: usize,
+    input_ended: bool,
+    asked_at: Instant,
+    ended_at: Option<Instant>,
+    exceeded: Option<LimitInForce>,
+    /// Where its output is kept, or why it is not.
+    kept: Option<Result<String, String>>,
+}
+
+impl Session {
+    /// Starts `command` and returns when its program runs. `on_end` is called on the session's thread when everything
+    /// in the cell has ended, before the session says so; it keeps the output, and says where or why not.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`run`](crate::run).
+    pub fn start(
+        spec: CellSpec,
+        command: Command,
+        lifetime: Lifetime,
+        on_end: impl FnOnce(&Self) -> Result<String, String> + Send + 'static,
+    ) -> Result<Self, SandboxError> {
+        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(SandboxError::io("making an event"))?;
+        let now = Instant::now();
+        let session = Self(Arc::new(Shared {
+            state: Mutex::new(State {
+                phase: Phase::Starting,
+                failure: None,
+                enforcement: None,
+                output: Capture::new(spec.spool_directory.clone(), spec.output_limit),
+                terminal: None,
+                first: None,
+                wishes: VecDeque::new(),
+                pending_input: 0,
+                input_ended: false,
+                asked_at: now,
+                ended_at: None,
+                exceeded: None,
+                kept: None,
+            }),
+            changed: Condvar::new(),
+            event,
+            lifetime,
+            started: now,
+            has_terminal: spec.terminal.is_some(),
+        }));
+        let supervised = session.clone();
+        thread::Builder::new()
+            .name("session".to_owned())
+            .stack_size(STACK)
+            .spawn(move || supervised.live(&spec, &command, on_end))
+            .map_err(|source| SandboxError::Io { doing: "starting the session's thread", source })?;
+        let mut state = session.0.lock();
+        loop {
+            if let Some(failure) = state.failure.take() {
+                return Err(failure);
+            }
+            if state.phase != Phase::Starting {
+                drop(state);
+                return Ok(session);
+            }
+            state = session.0.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// What is known of it now.
+    pub fn status(&self) -> Status {
+        let state = self.0.lock();
+        Status {
+            phase: state.phase,
+            bytes: state.output.bytes(),
+            lines: state.output.lines(),
+            has_terminal: self.0.has_terminal,
+            runs_for: state.ended_at.unwrap_or_else(Instant::now).saturating_duration_since(self.0.started),
+            exceeded: state.exceeded,
+            kept: state.kept.clone(),
+        }
+    }
+
+    /// What is in force around the command.
+    pub fn enforcement(&self) -> Option<Enforcement> {
+        self.0.lock().enforcement.clone()
+    }
+
+    /// At most `limit` bytes of the output from `offset` on.
+    ///
+    /// # Errors
+    ///
+    /// Where what outgrew memory cannot be read back.
+    pub fn read(&self, offset: u64, limit: usize) -> io::Result<Part> {
+        let mut state = self.0.lock();
+        state.asked_at = Instant::now();
+        let (offset, bytes) = state.output.read_at(offset, limit)?;
+        Ok(Part { offset, bytes })
+    }
+
+    /// The output from its beginning.
+    pub fn output(&self) -> SessionOutput {
+        SessionOutput { session: self.clone(), offset: 0 }
+    }
+
+    /// Waits until there is output past `offset`, the session has ended, `given_up` says so, or it is `until`.
+    /// [`Session::wake`] has `given_up` asked again.
+    pub fn wait_for_output(&self, offset: u64, until: Instant, given_up: impl Fn() -> bool) {
+        let mut state = self.0.lock();
+        loop {
+            state.asked_at = Instant::now();
+            let left = until.saturating_duration_since(Instant::now());
+            let over = state.output.bytes() > offset || matches!(state.phase, Phase::Ended(_));
+            if over || left.is_zero() || given_up() {
+                return;
+            }
+            (state, _) = self.0.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Has whoever waits look again.
+    pub fn wake(&self) {
+        // Under the lock, so that nobody is between looking and waiting.
+        let _state = self.0.lock();
+        self.0.changed.notify_all();
+    }
+
+    /// Whether the program in the foreground of its terminal waits for somebody to type, as far as the kernel shows it.
+    pub fn waits_for_input(&self) -> bool {
+        let state = self.0.lock();
+        let copy = state.terminal.as_ref().map(OwnedFd::try_clone);
+        let first = state.first;
+        drop(state);
+        match (copy, first) {
+            (Some(Ok(terminal)), Some(first)) => attention::waits_for_input(terminal.as_fd(), first),
+            _ => false,
+        }
+    }
+
+    /// Writes to its input, in order, as fast as it reads. Does not wait for that.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::Ended`], [`SessionError::InputClosed`], [`SessionError::InputFull`].
+    pub fn write(&self, bytes: Vec<u8>) -> Result<(), SessionError> {
+        let mut state = self.0.lock();
+        let pending = state.pending_input;
+        if state.input_ended {
+            return Err(SessionError::InputClosed);
+        }
+        if pending + bytes.len() > MOST_INPUT {
+            return Err(SessionError::InputFull { pending, limit: MOST_INPUT });
+        }
+        let length = bytes.len();
+        self.0.wish(&mut state, Wish::Input(bytes))?;
+        state.pending_input += length;
+        Ok(())
+    }
+
+    /// Closes its input behind what was written before. A terminal has none to close: there, the key `ctrl-d` says so.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::Ended`], [`SessionError::InputClosed`].
+    pub fn end_input(&self) -> Result<(), SessionError> {
+        let mut state = self.0.lock();
+        if state.input_ended {
+            return Err(SessionError::InputClosed);
+        }
+        self.0.wish(&mut state, Wish::EndOfInput)?;
+        state.input_ended = true;
+        Ok(())
+    }
+
+    /// Sends a signal. Where it has a terminal, those that a terminal can send (SIGINT, SIGQUIT, SIGTSTP) go to what is
+    /// in the foreground there; everything else goes to the process group of the command.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::Ended`].
+    pub fn signal(&self, number: u8) -> Result<(), SessionError> {
+        let mut state = self.0.lock();
+        let from_terminal = [libc::SIGINT, libc::SIGQUIT, libc::SIGTSTP].contains(&number.into());
+        if let Some(terminal) = state.terminal.as_ref().filter(|_| from_terminal)
+            && sys::signal_foreground(terminal.as_fd(), number.into()).is_ok()
+        {
+            state.asked_at = Instant::now();
+            return Ok(());
+        }
+        self.0.wish(&mut state, Wish::Signal(number))
+    }
+
+    /// Changes the size of its terminal; the program in the foreground is told.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::NoTerminal`], [`SessionError::Ended`].
+    pub fn resize(&self, size: TerminalSize) -> Result<(), SessionError> {
+        if !self.0.has_terminal {
+            return Err(SessionError::NoTerminal);
+        }
+        let mut state = self.0.lock();
+        state.asked_at = Instant::now();
+        let terminal = state.terminal.as_ref().ok_or(SessionError::Ended)?;
+        let size = Winsize { ws_row: size.rows, ws_col: size.columns, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(terminal, size)
+            .map_err(|errno| SessionError::Start(SandboxError::io("resizing the terminal")(errno)))
+    }
+
+    /// Ends it: SIGTERM to the command, and 200 ms later everything in its cell is killed. Waits until nothing of it
+    /// runs any more. Does nothing where it has ended.
+    pub fn close(&self) {
+        let mut state = self.0.lock();
+        let _ended = self.0.wish(&mut state, Wish::End(Ended::Stopped));
+        while !matches!(state.phase, Phase::Ended(_)) {
+            state = self.0.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Asks it to end as [`Session::close`] does, without waiting.
+    pub fn begin_to_close(&self) {
+        let _ended = self.0.wish(&mut self.0.lock(), Wish::End(Ended::Stopped));
+    }
+
+    /// The session's thread.
+    fn live(&self, spec: &CellSpec, command: &Command, on_end: impl FnOnce(&Self) -> Result<String, String>) {
+        let lived = self.in_cell(spec, command);
+        let (ending, failure) = match lived {
+            Ok(end) => (Ending { exit: end.exit, ended: end.ended }, None),
+            Err(error) => (Ending { exit: Exit::Signal(libc::SIGKILL), ended: Ended::Killed }, Some(error)),
+        };
+        let mut state = self.0.lock();
+        let never_ran = state.phase == Phase::Starting && failure.is_some();
+        state.terminal = None;
+        state.first = None;
+        state.ended_at = Some(Instant::now());
+        state.failure = failure;
+        drop(state);
+        if !never_ran {
+            let kept = on_end(self);
+            self.0.lock().kept = Some(kept);
+        }
+        self.0.enter(Phase::Ended(ending));
+    }
+
+    fn in_cell(&self, spec: &CellSpec, command: &Command) -> Result<End, SandboxError> {
+        let streams = Streams::Conversed;
+        match launch(spec, command, streams).and_then(|cell| self.in_this_cell(cell, spec, command)) {
+            // INVARIANT: this error says that the command has not begun.
+            Err(error) if degraded::may_follow(spec, &error) => {
+                let cell = degraded::launch(spec, command, streams, error)?;
+                self.in_this_cell(cell, spec, command)
+            }
+            other => other,
+        }
+    }
+
+    fn in_this_cell(&self, mut cell: Cell, spec: &CellSpec, command: &Command) -> Result<End, SandboxError> {
+        {
+            let mut state = self.0.lock();
+            state.enforcement = Some(cell.enforcement.clone());
+            state.first = Some(cell.process.pid());
+        }
+        let mut plumbing = Plumbing::new(std::mem::take(&mut cell.ends));
+        let mut owner = Held(&self.0);
+        let end = supervise(&cell, command, &mut plumbing, &mut owner)?;
+        cell.process.kill();
+        cell.process.end().map_err(SandboxError::io("waiting for the end of the cell"))?;
+        if let Some(spawner) = &spec.spawner {
+            spawner.refill();
+        }
+        let exceeded =
+            end.exceeded.or_else(|| exceeded(cell.group.as_ref(), end.exit, &cell.enforcement.limits));
+        drop(cell.group);
+        if let Some(Err(error)) = cell.private.map(PrivateFolder::remove)
+            && let Some(enforcement) = &mut self.0.lock().enforcement
+        {
+            enforcement.missing.push(format!("removal of the private folder: {error}"));
+        }
+        self.0.lock().exceeded = exceeded;
+        plumbing.finish(&mut owner)?;
+        Ok(end)
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Session").field(&self.status()).finish()
+    }
+}
+
+impl Read for SessionOutput {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let part = self.session.read(self.offset, buffer.len())?;
+        let length = part.bytes.len();
+        buffer.get_mut(..length).unwrap_or_default().copy_from_slice(&part.bytes);
+        self.offset = part.offset + length as u64;
+        Ok(length)
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Every change of the state is a single assignment or push, so a panic elsewhere left it whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn enter(&self, phase: Phase) {
+        self.lock().phase = phase;
+        self.changed.notify_all();
+    }
+
+    fn wish(&self, state: &mut State, wish: Wish) -> Result<(), SessionError> {
+        if matches!(state.phase, Phase::Ended(_)) {
+            return Err(SessionError::Ended);
+        }
+        state.asked_at = Instant::now();
+        state.wishes.push_back(wish);
+        // The one possible failure is a counter at its maximum, and a counter above zero says what is to be said.
+        let _full = write(&self.event, &1_u64.to_ne_bytes());
+        Ok(())
+    }
+}
+
+/// The session as the owner of its cell, on its thread.
+struct Held<'a>(&'a Shared);
+
+impl Owner for Held<'_> {
+    const LINGERS: bool = true;
+
+    fn output(&mut self, _: Stream, chunk: &[u8]) {
+        self.0.lock().output.push(chunk);
+        self.0.changed.notify_all();
+    }
+
+    fn deadline(&self) -> Option<(Instant, Ended)> {
+        let Lifetime { idle, absolute } = self.0.lifetime;
+        let idle = self.0.lock().asked_at.checked_add(idle).map(|at| (at, Ended::Idle));
+        let absolute = self.0.started.checked_add(absolute).map(|at| (at, Ended::Deadline));
+        idle.into_iter().chain(absolute).min_by_key(|(at, _)| *at)
+    }
+
+    fn event(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.0.event.as_fd())
+    }
+
+    fn wish(&mut self) -> Option<Wish> {
+        let mut state = self.0.lock();
+        let next = state.wishes.pop_front();
+        if next.is_none() {
+            let mut count = [0_u8; 8];
+            // Empty already where two wishes were told of by one count.
+            let _empty = read(&self.0.event, &mut count);
+        }
+        next
+    }
+
+    fn started(&mut self) {
+        self.0.enter(Phase::Running);
+    }
+
+    fn terminal(&mut self, terminal: BorrowedFd<'_>) -> Result<(), SandboxError> {
+        let copy = terminal
+            .try_clone_to_owned()
+            .map_err(|source| SandboxError::Io { doing: "copying the terminal's descriptor", source })?;
+        self.0.lock().terminal = Some(copy);
+        Ok(())
+    }
+
+    fn input_taken(&mut self, bytes: usize) {
+        let mut state = self.0.lock();
+        state.pending_input = state.pending_input.saturating_sub(bytes);
+    }
+
+    fn command_ended(&mut self, exit: Exit) {
+        self.0.enter(Phase::Left(exit));
+    }
+}

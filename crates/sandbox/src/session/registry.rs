@@ -1,0 +1,218 @@
+//! The sessions of a program: who owns which, and how many there may be.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::SessionError;
+use super::life::{Lifetime, Phase, Session};
+use crate::spec::{CellSpec, Command};
+
+/// Ended sessions of one owner that can still be asked about; the oldest go first.
+const ENDED_KEPT: usize = 16;
+
+/// How many sessions there may be and how long they live.
+#[derive(Clone, Copy, Debug)]
+pub struct SessionLimits {
+    /// Sessions of one owner that run at once.
+    pub running: usize,
+    /// How long each lives.
+    pub lifetime: Lifetime,
+}
+
+impl Default for SessionLimits {
+    /// Eight at once, for an agent's servers, watchers and interpreters; each for an hour after it was last asked about,
+    /// and for twelve hours in all.
+    fn default() -> Self {
+        let lifetime = Lifetime { idle: Duration::from_hours(1), absolute: Duration::from_hours(12) };
+        Self { running: 8, lifetime }
+    }
+}
+
+/// Keeps what an ended session has written: is given its owner, its id and the session, and gives the reference under
+/// which it is kept.
+pub type Keeper =
+    dyn Fn(&str, &str, &Session) -> Result<String, Box<dyn std::error::Error + Send + Sync>> + Send + Sync;
+
+/// All sessions of a program. When it is dropped, they end.
+pub struct Sessions {
+    limits: SessionLimits,
+    keeper: Arc<Keeper>,
+    entries: Mutex<BTreeMap<Key, Entry>>,
+}
+
+/// The owner, and the number of the session in the order of their starts.
+type Key = (String, u64);
+
+struct Entry {
+    id: String,
+    command: String,
+    /// None while it is being started.
+    session: Option<Session>,
+}
+
+impl Sessions {
+    /// None yet. `keeper` is called on a session's thread when it has ended.
+    pub fn new(limits: SessionLimits, keeper: Arc<Keeper>) -> Arc<Self> {
+        Arc::new(Self { limits, keeper, entries: Mutex::default() })
+    }
+
+    /// The sessions of one owner, who sees no others.
+    pub fn of(self: &Arc<Self>, owner: &str) -> OwnedSessions {
+        OwnedSessions { sessions: self.clone(), owner: owner.to_owned() }
+    }
+
+    /// Ends the sessions of an owner, and waits until nothing of them runs.
+    pub fn close_all_of(&self, owner: &str) {
+        self.close(|key| key.0 == owner);
+    }
+
+    /// Ends all sessions, and waits until nothing of them runs.
+    pub fn close_all(&self) {
+        self.close(|_| true);
+    }
+
+    fn close(&self, which: impl Fn(&Key) -> bool) {
+        let entries = self.lock();
+        let sessions: Vec<Session> = entries
+            .iter()
+            .filter(|(key, _)| which(key))
+            .filter_map(|(_, entry)| entry.session.clone())
+            .collect();
+        drop(entries);
+        // All at once, so that the time they are given passes once.
+        sessions.iter().for_each(Session::begin_to_close);
+        sessions.iter().for_each(Session::close);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, Entry>> {
+        // The map is whole at any moment.
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Sessions {
+    fn drop(&mut self) {
+        self.close_all();
+    }
+}
+
+impl fmt::Debug for Sessions {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Sessions").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}
+
+/// The sessions of one owner.
+#[derive(Clone, Debug)]
+pub struct OwnedSessions {
+    sessions: Arc<Sessions>,
+    owner: String,
+}
+
+/// A session with what it is known by.
+#[derive(Clone, Debug)]
+pub struct Listed {
+    /// Its id.
+    pub id: String,
+    /// The command as its caller named it.
+    pub command: String,
+    /// The session.
+    pub session: Session,
+}
+
+impl OwnedSessions {
+    /// Starts a session under this id; `shown` is its command as a list shows it. It lives `at_most` so long, and never
+    /// longer than the limits allow.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::TooMany`], [`SessionError::Start`].
+    pub fn start(
+        &self,
+        id: &str,
+        shown: &str,
+        spec: CellSpec,
+        command: Command,
+        at_most: Option<Duration>,
+    ) -> Result<Session, SessionError> {
+        let key = self.reserve(id, shown)?;
+        let keeper = self.sessions.keeper.clone();
+        let (owner, of) = (self.owner.clone(), id.to_owned());
+        let mut lifetime = self.sessions.limits.lifetime;
+        lifetime.absolute = at_most.map_or(lifetime.absolute, |wish| wish.min(lifetime.absolute));
+        let started = Session::start(spec, command, lifetime, move |session| {
+            keeper(&owner, &of, session).map_err(|error| error.to_string())
+        });
+        let mut entries = self.sessions.lock();
+        match started {
+            Ok(session) => {
+                if let Some(entry) = entries.get_mut(&key) {
+                    entry.session = Some(session.clone());
+                }
+                Ok(session)
+            }
+            Err(error) => {
+                entries.remove(&key);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// The sessions, in the order of their starts.
+    pub fn list(&self) -> Vec<Listed> {
+        self.own(&self.sessions.lock()).filter_map(|(_, entry)| entry.listed()).collect()
+    }
+
+    /// The session of this id.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::Unknown`], also for the id of somebody else's.
+    pub fn find(&self, id: &str) -> Result<Listed, SessionError> {
+        let found = self
+            .own(&self.sessions.lock())
+            .find(|(_, entry)| entry.id == id)
+            .and_then(|(_, entry)| entry.listed());
+        found.ok_or_else(|| SessionError::Unknown { id: id.to_owned() })
+    }
+
+    /// Takes a place among those that run, so that many starts at once do not exceed the limit together.
+    fn reserve(&self, id: &str, shown: &str) -> Result<Key, SessionError> {
+        let mut entries = self.sessions.lock();
+        let limit = self.sessions.limits.running;
+        let running = self.own(&entries).filter(|(_, entry)| entry.runs()).count();
+        if running >= limit {
+            return Err(SessionError::TooMany { running, limit });
+        }
+        let ended: Vec<Key> =
+            self.own(&entries).filter(|(_, entry)| !entry.runs()).map(|(key, _)| key.clone()).collect();
+        for key in ended.iter().take((ended.len() + 1).saturating_sub(ENDED_KEPT)) {
+            entries.remove(key);
+        }
+        let number = self.own(&entries).next_back().map_or(0, |(key, _)| key.1 + 1);
+        let key = (self.owner.clone(), number);
+        let entry = Entry { id: id.to_owned(), command: shown.to_owned(), session: None };
+        entries.insert(key.clone(), entry);
+        Ok(key)
+    }
+
+    fn own<'a>(
+        &'a self,
+        entries: &'a BTreeMap<Key, Entry>,
+    ) -> impl DoubleEndedIterator<Item = (&'a Key, &'a Entry)> {
+        entries.range((self.owner.clone(), 0)..=(self.owner.clone(), u64::MAX))
+    }
+}
+
+impl Entry {
+    fn runs(&self) -> bool {
+        self.session.as_ref().is_none_or(|session| !matches!(session.status().phase, Phase::Ended(_)))
+    }
+
+    fn listed(&self) -> Option<Listed> {
+        let session = self.session.clone()?;
+        Some(Listed { id: self.id.clone(), command: self.command.clone(), session })
+    }
+}

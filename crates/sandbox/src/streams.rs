@@ -1,0 +1,104 @@
+//! What a command reads from and writes to, from both sides.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{OFlags, fchown, fcntl_setfl};
+use rustix::io::fcntl_dupfd_cloexec;
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Gid, Uid};
+
+use crate::child::blueprint::Standard;
+use crate::error::SandboxError;
+use crate::spec::TerminalSize;
+
+/// What a command is to have as its standard descriptors.
+#[derive(Clone, Copy)]
+pub(crate) enum Streams {
+    /// Nothing to read, and two pipes to write to.
+    Captured,
+    /// A pipe to read from, and one to write everything to.
+    Conversed,
+}
+
+/// The caller's ends of a command's standard descriptors. Of a terminal there is none before it reports its own.
+#[derive(Default)]
+pub(crate) struct Ends {
+    pub(crate) input: Option<OwnedFd>,
+    /// Standard output, or all output.
+    pub(crate) output: Option<OwnedFd>,
+    pub(crate) error: Option<OwnedFd>,
+}
+
+/// The command's ends.
+pub(crate) struct TheirEnds {
+    pub(crate) descriptors: Vec<OwnedFd>,
+    pub(crate) standard: Standard,
+}
+
+/// The user and group on the host to whom the command's ends are given, where that is not the caller: so that the command
+/// may open them again by name, as `/dev/stdout`.
+pub(crate) type Receiver = Option<(u32, u32)>;
+
+impl Streams {
+    /// Whether the caller is told when the program runs.
+    pub(crate) fn announced(self) -> bool {
+        matches!(self, Self::Conversed)
+    }
+
+    /// Makes both sides; of a terminal there is nothing to make here.
+    pub(crate) fn make(
+        self,
+        terminal: Option<TerminalSize>,
+        receiver: Receiver,
+    ) -> Result<(Ends, TheirEnds), SandboxError> {
+        if let Some(size) = terminal {
+            let standard = Standard::Terminal(size);
+            return Ok((Ends::default(), TheirEnds { descriptors: Vec::new(), standard }));
+        }
+        let (output, their_output) = output_pipe(receiver)?;
+        let (ends, first, standard): (_, _, fn([i32; 2]) -> Standard) = match self {
+            Self::Captured => {
+                let (error, their_error) = output_pipe(receiver)?;
+                let ends = Ends { output: Some(output), error: Some(error), input: None };
+                (ends, [their_output, their_error], |[stdout, stderr]| Standard::Outputs { stdout, stderr })
+            }
+            Self::Conversed => {
+                let (input, their_input) = input_pipe(receiver)?;
+                let ends = Ends { input: Some(input), output: Some(output), error: None };
+                (ends, [their_input, their_output], |[input, output]| Standard::Pipes { input, output })
+            }
+        };
+        let standard = standard(first.each_ref().map(AsRawFd::as_raw_fd));
+        Ok((ends, TheirEnds { descriptors: first.into(), standard }))
+    }
+}
+
+/// A pipe for output, as the end to read here without blocking and the end for the cell.
+fn output_pipe(receiver: Receiver) -> Result<(OwnedFd, OwnedFd), SandboxError> {
+    let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC).map_err(SandboxError::io("making a pipe"))?;
+    hand_over(ours, theirs, receiver)
+}
+
+/// A pipe for input, as the end to write here without blocking and the end for the cell.
+fn input_pipe(receiver: Receiver) -> Result<(OwnedFd, OwnedFd), SandboxError> {
+    let (theirs, ours) = pipe_with(PipeFlags::CLOEXEC).map_err(SandboxError::io("making a pipe"))?;
+    hand_over(ours, theirs, receiver)
+}
+
+fn hand_over(ours: OwnedFd, theirs: OwnedFd, receiver: Receiver) -> Result<(OwnedFd, OwnedFd), SandboxError> {
+    fcntl_setfl(&ours, OFlags::NONBLOCK).map_err(SandboxError::io("preparing a pipe"))?;
+    if let Some((user, group)) = receiver {
+        fchown(&theirs, Some(Uid::from_raw(user)), Some(Gid::from_raw(group)))
+            .map_err(SandboxError::io("handing over a pipe"))?;
+    }
+    Ok((ours, above_standard(theirs)?))
+}
+
+/// The descriptor under a number that the command's standard descriptors do not take.
+pub(crate) fn above_standard(fd: OwnedFd) -> Result<OwnedFd, SandboxError> {
+    if fd.as_raw_fd() > 2 {
+        return Ok(fd);
+    }
+    let borrowed: BorrowedFd<'_> = fd.as_fd();
+    fcntl_dupfd_cloexec(borrowed, 3).map_err(SandboxError::io("moving a descriptor"))
+}

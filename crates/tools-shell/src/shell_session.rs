@@ -1,0 +1,521 @@
+//! `shell_session`: what a caller does with commands that run on in the background.
+
+use std::fs::File;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use regex::bytes::{Regex, RegexBuilder};
+use sandbox::{Ended, Ending, Exit, Listed, OwnedSessions, Phase, Session, SessionError, TerminalSize};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tool::{
+    Class, Code, CommandLine, Context, Effect, Example, Lane, Level, Outputs, Place, Plan, Presentation,
+    Retry, Spec, TextCap, Timeout, Tool, ToolError,
+};
+
+use crate::keys;
+use crate::reading::{self, Kept, Live, Source, Wanted};
+
+/// Lists sessions and acts on one of them.
+pub struct ShellSession;
+
+/// The arguments.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    /// What to do.
+    action: Action,
+    /// The session; for every action but `list`.
+    session_id: Option<String>,
+    /// `read`: first byte, default 0. The `next_offset` of the last answer goes on where that ended.
+    offset: Option<u64>,
+    /// `read`: bytes at most, default 20000, at most 1000000.
+    #[schemars(range(min = 1, max = 1_000_000))]
+    limit: Option<u64>,
+    /// `read`: only lines that match this regular expression.
+    regex: Option<String>,
+    /// `read`, `write`: seconds to wait for output that is new (with `regex`: that matches), default 0, at most 300.
+    #[schemars(range(max = 300))]
+    wait: Option<u64>,
+    /// `read`, `write`: keep what the program tells its terminal (colours, cursor), default false.
+    #[serde(default)]
+    raw: bool,
+    /// `write`: the text for its standard input. Nothing is added: end a line with a newline.
+    text: Option<String>,
+    /// `write`: keys to press after the text, such as `enter`, `up`, `tab`, `escape`, `ctrl-c`. Without a terminal only `ctrl-d`, which ends the input.
+    #[serde(default)]
+    keys: Vec<String>,
+    /// `signal`: its name, such as INT, TERM, HUP, KILL.
+    signal: Option<String>,
+    /// `resize`: characters in a line.
+    #[schemars(range(min = 1, max = 1000))]
+    columns: Option<u16>,
+    /// `resize`: lines.
+    #[schemars(range(min = 1, max = 1000))]
+    rows: Option<u16>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Action {
+    List,
+    Read,
+    Write,
+    Signal,
+    Resize,
+    Close,
+}
+
+/// What there is.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub struct Output {
+    /// The sessions: all of the caller's for `list`, otherwise the one.
+    sessions: Vec<Summary>,
+    /// The output that was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output: Option<String>,
+    /// Where that begins, where it is later than asked for because what came before is not kept any more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    offset: Option<u64>,
+    /// Where to read on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_offset: Option<u64>,
+}
+
+/// One session.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Summary {
+    /// Its id.
+    session_id: String,
+    /// The command line.
+    command: String,
+    /// `running`, `left_running` (the command has ended, what it left behind runs on) or `ended`.
+    state: &'static str,
+    /// The exit code of the command, once it has ended; 128 + N when signal N ended it.
+    exit_code: Option<i32>,
+    /// What ended the session: `finished`, `closed`, `timeout`, `idle` or `killed`.
+    ended_by: Option<&'static str>,
+    /// The limit at which a process of it was killed.
+    limit_reached: Option<String>,
+    /// Whether it has a terminal.
+    pty: bool,
+    /// Whether the program in the foreground of its terminal waits for somebody to type.
+    waiting_for_input: bool,
+    /// Bytes of output so far.
+    output_bytes: u64,
+    /// Seconds since its start, until now or its end.
+    seconds: u64,
+    /// What `output_read` takes, once it has ended.
+    output_ref: Option<String>,
+}
+
+/// Bytes in an answer unless asked for more: below the text limit of an answer.
+const DEFAULT_LIMIT: u64 = 20_000;
+const MAX_LIMIT: u64 = 1_000_000;
+/// Seconds that a call can wait for output.
+const LONGEST_WAIT: u64 = 300;
+/// Bytes of text and keys in one call: half of what a session holds back for a program that does not read.
+const LONGEST_INPUT: usize = 512 * 1024;
+
+/// The signals that have a name here, the same on both architectures.
+const SIGNALS: [(&str, u8); 16] = [
+    ("HUP", 1),
+    ("INT", 2),
+    ("QUIT", 3),
+    ("ABRT", 6),
+    ("KILL", 9),
+    ("USR1", 10),
+    ("SEGV", 11),
+    ("USR2", 12),
+    ("PIPE", 13),
+    ("ALRM", 14),
+    ("TERM", 15),
+    ("CHLD", 17),
+    ("CONT", 18),
+    ("STOP", 19),
+    ("TSTP", 20),
+    ("WINCH", 28),
+];
+
+impl Tool for ShellSession {
+    type Args = Args;
+    type Output = Output;
+
+    const SPEC: Spec = Spec {
+        name: "shell_session",
+        title: "Act on a background command",
+        description: "Lists the commands that shell_execute started with `background`, reads their output, writes to \
+            their input, sends keys and signals, resizes their terminal, closes them. They end with this connection; \
+            the output of ended ones stays readable.",
+        example: Example { files: &[], arguments: r#"{"action": "list"}"#, result: r#"{"sessions": []}"# },
+        level: Level::Safe,
+        class: Class { reads_only: false, destructive: true, idempotent: false, open_world: false },
+        timeout: Timeout::fixed(LONGEST_WAIT + 30),
+        lane: Lane::Read,
+        text: TextCap::ByArguments,
+        presentation: Presentation::Record,
+    };
+
+    fn plan(&self, args: &Args, place: &Place) -> Result<Plan, ToolError> {
+        args.regex.as_deref().map(compile).transpose()?;
+        if args.wait.is_some_and(|wait| wait > LONGEST_WAIT) {
+            return Err(ToolError::validation("wait", format!("at most {LONGEST_WAIT} seconds")));
+        }
+        if args.action == Action::List {
+            return Ok(Plan::of(Vec::new()));
+        }
+        let session = required("session_id", args.session_id.clone())?;
+        match args.action {
+            Action::Write => {
+                let text = typed(args)?.replace('\r', "\n");
+                let command = CommandLine::Typed { session, text };
+                let effect = Effect::Run { command, directory: place.workspace.clone() };
+                Ok(Plan { level: Some(Level::Destructive), background: true, ..Plan::of(vec![effect]) })
+            }
+            Action::Signal => signal(args).map(|_| Plan::of(Vec::new())),
+            Action::Resize => size(args).map(|_| Plan::of(Vec::new())),
+            Action::List | Action::Read | Action::Close => Ok(Plan::of(Vec::new())),
+        }
+    }
+
+    fn answer_bytes(&self, args: &Args) -> u64 {
+        limit(args)
+    }
+
+    async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
+        let sessions = context.service::<OwnedSessions>();
+        if args.action == Action::List {
+            // Where no command can run in the background, none does.
+            let listed = sessions.map(|sessions| sessions.list()).unwrap_or_default();
+            return Ok(Output { sessions: listed.iter().map(summary).collect(), ..Output::default() });
+        }
+        let id = required("session_id", args.session_id.clone())?;
+        let found = sessions.ok().and_then(|sessions| sessions.find(&id).ok());
+        let Some(listed) = found else {
+            if args.action == Action::Read
+                && let Some(kept) = kept(context, &id)
+            {
+                return read(context, &args, &Kept(kept), None);
+            }
+            return Err(ToolError::new(Code::NotFound, format!("there is no session `{}`", shortened(&id)))
+                .hint("`list` shows those of this connection; every session ends with its connection"));
+        };
+        let session = &listed.session;
+        let before = session.status().bytes;
+        match args.action {
+            Action::Read | Action::List => return read(context, &args, &Live(session), Some(&listed)),
+            Action::Write => {
+                write(session, &args)?;
+                if args.wait.is_some() {
+                    let args = Args { offset: Some(before), ..args };
+                    return read(context, &args, &Live(session), Some(&listed));
+                }
+            }
+            Action::Signal => session.signal(signal(&args)?).map_err(failed)?,
+            Action::Resize => session.resize(size(&args)?).map_err(failed)?,
+            Action::Close => session.close(),
+        }
+        let next_offset = (args.action == Action::Write).then_some(before);
+        Ok(Output { sessions: vec![summary(&listed)], next_offset, ..Output::default() })
+    }
+}
+
+fn read(
+    context: &Context,
+    args: &Args,
+    source: &dyn Source,
+    listed: Option<&Listed>,
+) -> Result<Output, ToolError> {
+    let wanted = Wanted {
+        offset: args.offset.unwrap_or(0),
+        limit: usize::try_from(limit(args)).unwrap_or(usize::MAX),
+        regex: args.regex.as_deref().map(compile).transpose()?,
+        raw: args.raw,
+    };
+    let until = Instant::now() + Duration::from_secs(args.wait.unwrap_or(0));
+    if let Some(listed) = listed {
+        let session = listed.session.clone();
+        context.stop.on_request(move |_| session.wake());
+    }
+    let read = reading::read(context, source, &wanted, until)?
+        .map_err(|error| ToolError::new(Code::Runtime, "the output cannot be read").because(error))?;
+    Ok(Output {
+        sessions: listed.map(summary).into_iter().collect(),
+        output: Some(String::from_utf8_lossy(&read.text).into_owned()),
+        offset: (read.offset > wanted.offset).then_some(read.offset),
+        next_offset: Some(read.next),
+    })
+}
+
+fn write(session: &Session, args: &Args) -> Result<(), ToolError> {
+    if session.status().has_terminal {
+        return session.write(typed(args)?.into_bytes()).map_err(failed);
+    }
+    let ends = match args.keys.as_slice() {
+        [] => false,
+        [key] if key.trim().eq_ignore_ascii_case("ctrl-d") => true,
+        _ => {
+            return Err(ToolError::validation(
+                "keys",
+                "this session has no terminal, so it takes `ctrl-d` alone",
+            )
+            .hint("start the command with `pty`, or send a signal"));
+        }
+    };
+    if let Some(text) = args.text.clone().filter(|text| !text.is_empty()) {
+        session.write(text.into_bytes()).map_err(failed)?;
+    }
+    if ends { session.end_input().map_err(failed) } else { Ok(()) }
+}
+
+/// The text, and what the keys send.
+fn typed(args: &Args) -> Result<String, ToolError> {
+    let mut all = args.text.clone().unwrap_or_default();
+    for key in &args.keys {
+        let sent = keys::sequence(key).ok_or_else(|| {
+            ToolError::validation("keys", format!("there is no key `{}`", shortened(key)))
+                .hint("enter, tab, escape, backspace, delete, up, down, left, right, home, end, page-up, page-down, f1 to f8, ctrl-X, alt-X")
+        })?;
+        all.push_str(&sent);
+    }
+    if all.is_empty() {
+        return Err(ToolError::validation("text", "there is nothing to write: give `text` or `keys`"));
+    }
+    if all.len() > LONGEST_INPUT {
+        return Err(ToolError::validation("text", format!("longer than the limit of {LONGEST_INPUT} bytes")));
+    }
+    Ok(all)
+}
+
+fn signal(args: &Args) -> Result<u8, ToolError> {
+    let given = required("signal", args.signal.clone())?;
+    let upper = given.trim().to_ascii_uppercase();
+    let name = upper.strip_prefix("SIG").unwrap_or(&upper);
+    let known = SIGNALS.iter().find(|(known, _)| *known == name);
+    known.map(|(_, number)| *number).ok_or_else(|| {
+        let names: Vec<&str> = SIGNALS.iter().map(|(name, _)| *name).collect();
+        ToolError::validation("signal", format!("there is no signal `{}`", shortened(&given)))
+            .hint(names.join(", "))
+    })
+}
+
+fn size(args: &Args) -> Result<TerminalSize, ToolError> {
+    let side = |field: &'static str, given: Option<u16>| {
+        let given = given.ok_or_else(|| missing(field))?;
+        if (1..=1000).contains(&given) {
+            Ok(given)
+        } else {
+            Err(ToolError::validation(field, "from 1 to 1000"))
+        }
+    };
+    Ok(TerminalSize { columns: side("columns", args.columns)?, rows: side("rows", args.rows)? })
+}
+
+fn limit(args: &Args) -> u64 {
+    args.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT)
+}
+
+fn required(field: &'static str, given: Option<String>) -> Result<String, ToolError> {
+    given.ok_or_else(|| missing(field))
+}
+
+fn missing(field: &'static str) -> ToolError {
+    ToolError::validation(field, "missing, and this action needs it")
+}
+
+fn shortened(text: &str) -> String {
+    text.chars().take(100).collect()
+}
+
+fn compile(pattern: &str) -> Result<Regex, ToolError> {
+    RegexBuilder::new(pattern)
+        .size_limit(1 << 20)
+        .build()
+        .map_err(|error| ToolError::validation("regex", "not a regular expression").hint(error.to_string()))
+}
+
+/// The output of a session that has ended with an earlier process.
+fn kept(context: &Context, id: &str) -> Option<File> {
+    let outputs = context.service::<Arc<dyn Outputs>>().ok()?;
+    outputs.open(&format!("{id}.output")).ok()
+}
+
+/// A session as it is now.
+fn summary(listed: &Listed) -> Summary {
+    let status = listed.session.status();
+    let code = |exit| match exit {
+        Exit::Code(code) => code,
+        Exit::Signal(signal) => 128 + signal,
+    };
+    let (state, exit_code, ended_by) = match status.phase {
+        Phase::Starting | Phase::Running => ("running", None, None),
+        Phase::Left(exit) => ("left_running", Some(code(exit)), None),
+        Phase::Ended(Ending { exit, ended }) => {
+            let by = match ended {
+                Ended::Finished => "finished",
+                Ended::Stopped => "closed",
+                Ended::Deadline => "timeout",
+                Ended::Idle => "idle",
+                Ended::Killed => "killed",
+            };
+            ("ended", Some(code(exit)), Some(by))
+        }
+    };
+    Summary {
+        session_id: listed.id.clone(),
+        command: listed.command.clone(),
+        state,
+        exit_code,
+        ended_by,
+        limit_reached: status.exceeded.map(|limit| limit.to_string()),
+        pty: status.has_terminal,
+        waiting_for_input: listed.session.waits_for_input(),
+        output_bytes: status.bytes,
+        seconds: status.runs_for.as_secs(),
+        output_ref: status.kept.and_then(Result::ok),
+    }
+}
+
+fn failed(error: SessionError) -> ToolError {
+    let message = error.to_string();
+    let made = match &error {
+        SessionError::Unknown { .. } => ToolError::new(Code::NotFound, message),
+        SessionError::TooMany { .. } | SessionError::InputFull { .. } => {
+            ToolError::new(Code::Quota, message).retry(Retry::AfterMs(1_000))
+        }
+        SessionError::Ended | SessionError::InputClosed => ToolError::new(Code::Conflict, message),
+        SessionError::NoTerminal => ToolError::validation("session_id", message)
+            .hint("start the command with `pty` to give it a terminal"),
+        _ => ToolError::new(Code::Runtime, message),
+    };
+    made.because(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use testkit::{Workspace, run_tool};
+    use tool::Erased;
+
+    use super::*;
+    use crate::ShellExecute;
+    use crate::shell_execute::tests::workspace;
+
+    fn act(workspace: &Workspace, arguments: Value) -> Result<Value, ToolError> {
+        run_tool(Erased::tool(ShellSession).as_ref(), workspace, arguments)
+    }
+
+    fn start(workspace: &Workspace, arguments: Value) -> String {
+        let started = run_tool(Erased::tool(ShellExecute).as_ref(), workspace, arguments).unwrap();
+        started["session_id"].as_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn a_session_is_started_read_written_to_and_closed() {
+        let workspace = workspace();
+        let id = start(&workspace, json!({"command": "echo begun; cat", "background": true}));
+        let read =
+            act(&workspace, json!({"action": "read", "session_id": id, "wait": 60, "regex": "^begun$"}))
+                .unwrap();
+        assert_eq!((&read["output"], &read["next_offset"]), (&json!("begun\n"), &json!(6)), "{read}");
+        let listed = act(&workspace, json!({"action": "list"})).unwrap();
+        assert_eq!(listed["sessions"][0]["command"], "echo begun; cat");
+        assert_eq!(listed["sessions"][0]["state"], "running");
+        let written = json!({"action": "write", "session_id": id, "text": "more\n", "wait": 60});
+        assert_eq!(act(&workspace, written).unwrap()["output"], "more\n");
+        let closed = act(&workspace, json!({"action": "close", "session_id": id})).unwrap();
+        assert_eq!(closed["sessions"][0]["state"], "ended");
+        assert_eq!(closed["sessions"][0]["ended_by"], "closed");
+        // Closed once, it stays readable, and nothing more can be written.
+        let again = act(&workspace, json!({"action": "read", "session_id": id, "offset": 6})).unwrap();
+        assert_eq!(again["output"], "more\n");
+        let refused = act(&workspace, json!({"action": "write", "session_id": id, "text": "x"})).unwrap_err();
+        assert_eq!(refused.code, Code::Conflict);
+    }
+
+    #[test]
+    fn a_terminal_takes_keys_and_shows_plain_text_unless_raw_is_asked_for() {
+        let workspace = workspace();
+        let command = "printf '\\033[31mred\\033[0m\\n'; stty size; exec cat -v";
+        let id = start(&workspace, json!({"command": command, "background": true, "pty": true}));
+        let size = json!({"action": "read", "session_id": id, "wait": 60, "regex": "^24 80$"});
+        assert_eq!(act(&workspace, size).unwrap()["output"], "24 80\n");
+        let plain = act(&workspace, json!({"action": "read", "session_id": id})).unwrap();
+        assert_eq!(plain["output"], "red\n24 80\n");
+        let raw = act(&workspace, json!({"action": "read", "session_id": id, "raw": true})).unwrap();
+        assert_eq!(raw["output"], "\u{1b}[31mred\u{1b}[0m\r\n24 80\r\n");
+        let keys =
+            json!({"action": "write", "session_id": id, "text": "typed", "keys": ["up", "enter", "ctrl-d"]});
+        act(&workspace, keys).unwrap();
+        let ended =
+            json!({"action": "read", "session_id": id, "wait": 60, "regex": "\\^\\[\\[A$", "offset": 30});
+        assert_eq!(act(&workspace, ended).unwrap()["output"], "typed^[[A\n");
+    }
+
+    #[test]
+    fn only_what_is_typed_counts_as_running_commands() {
+        let place = workspace().place();
+        let plan = |arguments: Value| Erased::tool(ShellSession).prepare(arguments, &place).unwrap().plan;
+        let typed = plan(json!({"action": "write", "session_id": "s", "text": "ls", "keys": ["enter"]}));
+        let command = CommandLine::Typed { session: "s".into(), text: "ls\n".into() };
+        assert_eq!(typed.effects, [Effect::Run { command, directory: place.workspace.clone() }]);
+        assert_eq!((typed.level, typed.background), (Some(Level::Destructive), true));
+        for harmless in [
+            json!({"action": "list"}),
+            json!({"action": "read", "session_id": "s"}),
+            json!({"action": "signal", "session_id": "s", "signal": "SIGINT"}),
+            json!({"action": "resize", "session_id": "s", "columns": 100, "rows": 30}),
+            json!({"action": "close", "session_id": "s"}),
+        ] {
+            assert!(plan(harmless.clone()).effects.is_empty(), "{harmless}");
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_with_its_field() {
+        let place = workspace().place();
+        for (arguments, field) in [
+            (json!({"action": "read"}), "session_id"),
+            (json!({"action": "write", "session_id": "s"}), "text"),
+            (json!({"action": "write", "session_id": "s", "keys": ["any-key"]}), "keys"),
+            (json!({"action": "write", "session_id": "s", "text": "x".repeat(LONGEST_INPUT + 1)}), "text"),
+            (json!({"action": "signal", "session_id": "s", "signal": "SIGNAL"}), "signal"),
+            (json!({"action": "resize", "session_id": "s", "columns": 80}), "rows"),
+            (json!({"action": "resize", "session_id": "s", "columns": 0, "rows": 1}), "columns"),
+            (json!({"action": "read", "session_id": "s", "regex": "("}), "regex"),
+        ] {
+            let error =
+                Erased::tool(ShellSession).prepare(arguments.clone(), &place).map(|_| ()).unwrap_err();
+            assert_eq!(error.code, Code::Validation);
+            assert!(error.message.contains(&format!("`{field}`")), "{arguments}: {}", error.message);
+        }
+        let unknown = act(&workspace(), json!({"action": "read", "session_id": "nobody's"})).unwrap_err();
+        assert_eq!(unknown.code, Code::NotFound);
+    }
+
+    #[test]
+    fn without_a_terminal_other_keys_and_sizes_are_refused_and_ctrl_d_ends_the_input() {
+        let workspace = workspace();
+        let id = start(&workspace, json!({"command": "cat; echo over", "background": true}));
+        for arguments in [
+            json!({"action": "write", "session_id": id, "keys": ["ctrl-c"]}),
+            json!({"action": "resize", "session_id": id, "columns": 80, "rows": 24}),
+        ] {
+            assert_eq!(act(&workspace, arguments).unwrap_err().code, Code::Validation);
+        }
+        act(&workspace, json!({"action": "write", "session_id": id, "keys": ["ctrl-d"]})).unwrap();
+        let read = json!({"action": "read", "session_id": id, "wait": 60, "regex": "over"});
+        assert_eq!(act(&workspace, read).unwrap()["output"], "over\n");
+    }
+
+    #[test]
+    fn a_stopped_call_waits_no_longer() {
+        let workspace = workspace();
+        let id = start(&workspace, json!({"command": "sleep 1000", "background": true}));
+        let context = workspace.context();
+        context.stop.request(tool::StopReason::Cancelled);
+        let read = json!({"action": "read", "session_id": id, "wait": 300});
+        let stopped = testkit::run_in(Erased::tool(ShellSession).as_ref(), &context, read).unwrap_err();
+        assert_eq!(stopped.code, Code::Cancelled);
+    }
+}
