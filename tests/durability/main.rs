@@ -10,12 +10,15 @@
 
 #[path = "../harness.rs"]
 mod harness;
+#[path = "../server.rs"]
+mod server;
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use harness::Fixture;
+use server::Server;
 use serde_json::{Value, json};
 
 /// Waits for something that another process does, at most half a minute; the time itself is never judged.
@@ -203,6 +206,28 @@ fn closing_the_input_of_an_mcp_server_ends_its_commands_and_the_server() {
     assert_eq!(server.process.wait().unwrap().code(), Some(0));
     assert!(!runs("handfast-test-orphan"));
     assert_eq!(audit(&fixture)[0]["outcome"], "ECANCELLED");
+    assert_eq!(fixture.run(&["audit", "verify"]).code, 0);
+}
+
+#[test]
+fn kill_9_leaves_no_process_of_a_session_and_the_output_of_those_that_had_ended() {
+    let fixture = Fixture::new();
+    let mut server = Server::start(&fixture, &["--mode", "full_auto"]);
+    let ended = server.background("echo kept; exit 4", false);
+    server.expect(&ended, 0, "^kept$");
+    eventually("the end of the session", || {
+        let listed = server.data("shell_session", json!({"action": "list"}));
+        listed["sessions"][0]["output_ref"].is_string()
+    });
+    for pty in [false, true] {
+        server.background("setsid bash -c 'exec -a handfast-test-session sleep 1000' & exec sleep 1000", pty);
+    }
+    eventually("the start of the sessions", || runs("handfast-test-session"));
+    signal(server.process(), "-KILL");
+    server.process().wait().unwrap();
+    eventually("the end of the cells", || !runs("handfast-test-session"));
+    let read = fixture.data("shell_session", json!({"action": "read", "session_id": ended}));
+    assert_eq!(read["output"], "kept\n");
     assert_eq!(fixture.run(&["audit", "verify"]).code, 0);
 }
 

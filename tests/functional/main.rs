@@ -10,6 +10,8 @@
 
 #[path = "../harness.rs"]
 mod harness;
+#[path = "../server.rs"]
+mod server;
 
 mod agent;
 mod audit;
@@ -20,4 +22,5 @@ mod configuration;
 mod doctor;
 mod hostile_commands;
 mod mcp;
+mod sessions;
 mod setup;

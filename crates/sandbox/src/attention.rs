@@ -65,7 +65,7 @@ struct Call {
 }
 
 impl Call {
-    /// `/proc/PID/syscall`, proc_pid_syscall(5). None for a thread that runs.
+    /// `/proc/PID/syscall`, `proc_pid_syscall(5)`. None for a thread that runs.
     fn read(shown: &str) -> Option<Self> {
         let mut words = shown.split_whitespace();
         let number = words.next()?.parse().ok()?;

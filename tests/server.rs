@@ -1,0 +1,109 @@
+//! An MCP server of the real program, and one client of it that asks one thing after the other.
+
+#![allow(dead_code, reason = "each test program uses its own part of this")]
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::harness::Fixture;
+
+/// The server, and the client's ends of its streams.
+pub(crate) struct Server {
+    process: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+    last: u32,
+}
+
+impl Server {
+    pub(crate) fn start(fixture: &Fixture, arguments: &[&str]) -> Self {
+        let mut process = fixture
+            .command()
+            .args(arguments)
+            .arg("mcp")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .unwrap();
+        let input = process.stdin.take();
+        let output = BufReader::new(process.stdout.take().unwrap());
+        let mut server = Self { process, input, output, last: 0 };
+        server.ask(
+            "initialize",
+            json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}),
+        );
+        server.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        server
+    }
+
+    fn say(&mut self, message: &Value) {
+        writeln!(self.input.as_mut().unwrap(), "{message}").unwrap();
+    }
+
+    fn ask(&mut self, method: &str, params: Value) -> Value {
+        self.last += 1;
+        let id = self.last;
+        self.say(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        loop {
+            let mut line = String::new();
+            assert_ne!(self.output.read_line(&mut line).unwrap(), 0, "the server is gone");
+            let mut answer: Value = serde_json::from_str(&line).unwrap();
+            if answer["id"] == id {
+                return answer["result"].take();
+            }
+        }
+    }
+
+    /// The whole result of one call.
+    pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Value {
+        self.ask("tools/call", json!({"name": tool, "arguments": arguments}))
+    }
+
+    /// The data of one call that must work.
+    #[track_caller]
+    pub(crate) fn data(&mut self, tool: &str, arguments: Value) -> Value {
+        let mut result = self.call(tool, arguments);
+        assert_ne!(result["isError"], true, "{result:#}");
+        result["structuredContent"].take()
+    }
+
+    /// Starts a command in the background.
+    #[track_caller]
+    pub(crate) fn background(&mut self, command: &str, pty: bool) -> String {
+        let started =
+            self.data("shell_execute", json!({"command": command, "background": true, "pty": pty}));
+        started["session_id"].as_str().unwrap().to_owned()
+    }
+
+    /// Waits for a line that matches, and gives where to read on.
+    #[track_caller]
+    pub(crate) fn expect(&mut self, session: &str, offset: u64, regex: &str) -> u64 {
+        let arguments = json!({"action": "read", "session_id": session, "offset": offset, "regex": regex, "wait": 60});
+        let read = self.data("shell_session", arguments);
+        if read["output"] == "" {
+            let all = self.data("shell_session", json!({"action": "read", "session_id": session}));
+            panic!("no line matches {regex:?}: {all:#}");
+        }
+        read["next_offset"].as_u64().unwrap()
+    }
+
+    #[track_caller]
+    pub(crate) fn press(&mut self, session: &str, text: &str, keys: &[&str]) {
+        let arguments = json!({"action": "write", "session_id": session, "text": text, "keys": keys});
+        self.data("shell_session", arguments);
+    }
+
+    /// The server's process.
+    pub(crate) fn process(&mut self) -> &mut Child {
+        &mut self.process
+    }
+
+    /// Closes the connection, and waits for the end of the server.
+    pub(crate) fn end(mut self) {
+        drop(self.input.take());
+        assert_eq!(self.process.wait().unwrap().code(), Some(0));
+    }
+}
