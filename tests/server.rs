@@ -67,23 +67,38 @@ impl Server {
     pub(crate) fn data(&mut self, tool: &str, arguments: Value) -> Value {
         let mut result = self.call(tool, arguments);
         assert_ne!(result["isError"], true, "{result:#}");
-        result["structuredContent"].take()
+        if result["structuredContent"].is_object() {
+            return result["structuredContent"].take();
+        }
+        // A text stands alone, and the other fields behind it.
+        let blocks: Vec<&str> = result["content"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|block| block["text"].as_str().unwrap())
+            .collect();
+        let (record, text) = blocks.split_last().unwrap();
+        let mut data: Value = serde_json::from_str(record).unwrap();
+        if let [text] = text {
+            data["content"] = (*text).into();
+        }
+        data
     }
 
     /// Starts a command in the background.
     #[track_caller]
     pub(crate) fn background(&mut self, command: &str, pty: bool) -> String {
-        let started =
-            self.data("shell_execute", json!({"command": command, "background": true, "pty": pty}));
+        let started = self.data("shell_execute", json!({"command": command, "background": true, "pty": pty}));
         started["session_id"].as_str().unwrap().to_owned()
     }
 
     /// Waits for a line that matches, and gives where to read on.
     #[track_caller]
     pub(crate) fn expect(&mut self, session: &str, offset: u64, regex: &str) -> u64 {
-        let arguments = json!({"action": "read", "session_id": session, "offset": offset, "regex": regex, "wait": 60});
+        let arguments =
+            json!({"action": "read", "session_id": session, "offset": offset, "regex": regex, "wait": 60});
         let read = self.data("shell_session", arguments);
-        if read["output"] == "" {
+        if read["content"] == "" {
             let all = self.data("shell_session", json!({"action": "read", "session_id": session}));
             panic!("no line matches {regex:?}: {all:#}");
         }

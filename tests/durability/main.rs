@@ -18,8 +18,8 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use harness::Fixture;
-use server::Server;
 use serde_json::{Value, json};
+use server::Server;
 
 /// Waits for something that another process does, at most half a minute; the time itself is never judged.
 fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
@@ -227,7 +227,7 @@ fn kill_9_leaves_no_process_of_a_session_and_the_output_of_those_that_had_ended(
     server.process().wait().unwrap();
     eventually("the end of the cells", || !runs("handfast-test-session"));
     let read = fixture.data("shell_session", json!({"action": "read", "session_id": ended}));
-    assert_eq!(read["output"], "kept\n");
+    assert_eq!(read["content"], "kept\n");
     assert_eq!(fixture.run(&["audit", "verify"]).code, 0);
 }
 

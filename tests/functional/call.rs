@@ -169,6 +169,7 @@ fn tools_lists_every_tool_with_its_schemas() {
             "file_delete",
             "file_move",
             "shell_execute",
+            "shell_session",
             "output_read",
             "self_list_capabilities",
         ]

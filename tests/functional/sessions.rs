@@ -11,7 +11,8 @@ const FREE: [&str; 2] = ["--mode", "full_auto"];
 fn a_server_in_the_background_is_listed_read_and_closed() {
     let fixture = Fixture::new();
     let mut server = Server::start(&fixture, &FREE);
-    let started = server.call("shell_execute", json!({"command": "echo up; exec sleep 1000", "background": true}));
+    let started =
+        server.call("shell_execute", json!({"command": "echo up; exec sleep 1000", "background": true}));
     let sandbox = started["_meta"].to_string() + &started["structuredContent"].to_string();
     let id = started["structuredContent"]["session_id"].as_str().unwrap().to_owned();
     assert!(sandbox.contains("workspace:direct"), "{started:#}");
@@ -43,12 +44,15 @@ fn an_interpreter_on_a_terminal_is_driven_with_keys() {
     server.press(&id, "", &["ctrl-c"]);
     let at = server.expect(&id, at, "^KeyboardInterrupt");
     let at = server.expect(&id, at, "^>>> ");
-    let resized = json!({"action": "resize", "session_id": id, "columns": 132, "rows": 43});
+    let resized = json!({"action": "resize", "session_id": id, "size": "132x43"});
     server.data("shell_session", resized);
     server.press(&id, "import os; print(os.get_terminal_size())", &["enter"]);
     server.expect(&id, at, r"columns=132, lines=43");
     server.press(&id, "exit(3)", &["enter"]);
-    server.data("shell_session", json!({"action": "read", "session_id": id, "offset": 1 << 40, "wait": 60}));
+    server.data(
+        "shell_session",
+        json!({"action": "read", "session_id": id, "offset": 1_u64 << 40, "wait": 60}),
+    );
     let listed = server.data("shell_session", json!({"action": "list"}));
     assert_eq!(
         (&listed["sessions"][0]["exit_code"], &listed["sessions"][0]["ended_by"]),
@@ -69,10 +73,11 @@ fn output_is_read_at_the_same_offsets_by_the_next_process() {
     // The session ends with its connection, and its output is kept.
     server.end();
     let later = fixture.data("shell_session", part);
-    assert_eq!((&later["output"], &later["next_offset"]), (&live["output"], &live["next_offset"]));
-    assert_eq!(later["output"].as_str().unwrap().len(), 30);
-    let found = fixture.data("shell_session", json!({"action": "read", "session_id": id, "regex": "^4999[89]$"}));
-    assert_eq!(found["output"], "49998\n49999\n");
+    assert_eq!((&later["content"], &later["next_offset"]), (&live["content"], &live["next_offset"]));
+    assert_eq!(later["content"].as_str().unwrap().len(), 30);
+    let found =
+        fixture.data("shell_session", json!({"action": "read", "session_id": id, "regex": "^4999[89]$"}));
+    assert_eq!(found["content"], "49998\n49999\n");
 }
 
 #[test]

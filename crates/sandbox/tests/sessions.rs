@@ -126,6 +126,7 @@ fn output_stays_readable_by_offset_also_where_it_outgrew_memory() {
     std::io::Read::read_to_end(&mut session.output(), &mut all).unwrap();
     let whole: String = (1..=100_000).map(|number| format!("{number}\n")).collect();
     assert!(all == whole.as_bytes(), "{} bytes", all.len());
+    assert_eq!(session.read(30_000, 500_000).unwrap().bytes, &whole.as_bytes()[30_000..530_000]);
     for offset in [0, 31_000, 33_000, 300_000, 588_890, 588_895, u64::MAX] {
         let part = session.read(offset, 20).unwrap();
         let from = usize::try_from(offset).unwrap_or(usize::MAX).min(whole.len());
@@ -207,18 +208,16 @@ fn signals_reach_the_group_and_what_is_in_the_foreground() {
     // On a terminal with job control the shell's group is another one than that of its child.
     let shell = Place::on_terminal().start("exec bash --norc -i");
     shell.write(b"echo 'rea'dy; sleep 1000\r".to_vec()).unwrap();
-    let at = expect(&shell, 0, "\rready");
-    while !shell_runs_its_child(&shell) {}
-    shell.signal(2).unwrap();
-    shell.write(b"echo 'ali've\r".to_vec()).unwrap();
-    expect(&shell, at, "\ralive");
+    expect(&shell, 0, "\rready");
+    // Between its output and the moment in which its child has the terminal the signal is the shell's, so once more.
+    let until = Instant::now() + PATIENCE;
+    while !all(&shell).contains("\ralive") {
+        assert!(Instant::now() < until, "{:?}", all(&shell));
+        shell.signal(2).unwrap();
+        shell.write(b"echo 'ali've\r".to_vec()).unwrap();
+        shell.wait_for_output(u64::MAX, Instant::now() + Duration::from_millis(200), || false);
+    }
     shell.close();
-}
-
-/// Whether the shell has put its child into the foreground: it does not read then.
-fn shell_runs_its_child(session: &Session) -> bool {
-    std::thread::yield_now();
-    !session.waits_for_input()
 }
 
 #[test]

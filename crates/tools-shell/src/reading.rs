@@ -57,6 +57,8 @@ pub(crate) fn read(
 /// What is read from: a session, or the kept output of one that has ended with an earlier process.
 pub(crate) trait Source {
     fn read(&self, offset: u64, limit: usize) -> io::Result<Part>;
+    /// Where it ends, by now.
+    fn end(&self) -> io::Result<u64>;
     /// Whether more may come.
     fn grows(&self) -> bool;
     /// Waits until there is something past `offset`, or it is `until`.
@@ -68,6 +70,10 @@ pub(crate) struct Live<'a>(pub(crate) &'a Session);
 impl Source for Live<'_> {
     fn read(&self, offset: u64, limit: usize) -> io::Result<Part> {
         self.0.read(offset, limit)
+    }
+
+    fn end(&self) -> io::Result<u64> {
+        Ok(self.0.status().bytes)
     }
 
     fn grows(&self) -> bool {
@@ -97,6 +103,10 @@ impl Source for Kept {
         let mut bytes = vec![0; limit.min(left)];
         self.0.read_exact_at(&mut bytes, offset.min(size))?;
         Ok(Part { offset, bytes })
+    }
+
+    fn end(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
     }
 
     fn grows(&self) -> bool {
@@ -147,25 +157,27 @@ fn matching(
     let mut first = true;
     loop {
         context.stop.check()?;
-        let part = match source.read(found.next, SEARCHED) {
+        let part = match source.end().and_then(|end| Ok((source.read(found.next, SEARCHED)?, end))) {
             Ok(part) => part,
             Err(error) => return Ok(Err(error)),
         };
+        let (part, end) = part;
         if std::mem::take(&mut first) {
             found.offset = part.offset;
         }
         found.next = part.offset;
         found.seen = part.offset + part.bytes.len() as u64;
-        let full = part.bytes.len() == SEARCHED;
+        // Less than was asked for, and not the end: what comes next is not kept any more.
+        let (full, at_end) = (part.bytes.len() == SEARCHED, found.seen >= end);
         let mut rest = &part.bytes[..];
         while !rest.is_empty() {
             let line = match line_end(rest) {
                 Some(end) => &rest[..=end],
                 // It goes on in the next piece, unless it is longer than any.
-                None if full && rest.len() < SEARCHED => break,
+                None if full && !at_end && rest.len() < SEARCHED => break,
                 None => rest,
             };
-            let being_written = grows && !full && !line.ends_with(b"\n");
+            let being_written = grows && at_end && !line.ends_with(b"\n");
             let ended = line.strip_suffix(b"\n").unwrap_or(line);
             let text = if wanted.raw {
                 ended.to_vec()
@@ -186,7 +198,7 @@ fn matching(
             found.next += line.len() as u64;
             rest = &rest[line.len()..];
         }
-        if !full {
+        if at_end {
             return Ok(Ok(found));
         }
     }

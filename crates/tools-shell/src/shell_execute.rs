@@ -27,10 +27,10 @@ pub struct Args {
     /// Seconds until it is killed, default 30, at most 3600.
     #[schemars(range(min = 1, max = 3600))]
     timeout: Option<u64>,
-    /// Answer at once with a `session_id` for shell_session, and let it run on, default false. `timeout` then bounds how long, default 12 hours.
+    /// Answer at once with a `session_id` and let it run on; `timeout` is then 12 hours unless given.
     #[serde(default)]
     background: bool,
-    /// Give it a terminal, default false. Standard error then goes where standard output goes.
+    /// Give it a terminal.
     #[serde(default)]
     pty: bool,
     /// What becomes of its changes when it is killed, default keep.
@@ -59,9 +59,10 @@ pub struct Output {
     exit_code: Option<i32>,
     /// Whether it was killed at its timeout.
     timed_out: bool,
-    /// Whether it was waiting for somebody to type when it was killed. Only with `pty`: otherwise its input is at its end.
+    /// Killed while it waited for somebody to type on its terminal.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     waiting_for_input: bool,
-    /// The background session, for shell_session.
+    /// For `shell_session`.
     #[serde(skip_serializing_if = "Option::is_none")]
     session_id: Option<String>,
 }
@@ -78,7 +79,7 @@ impl Tool for ShellExecute {
         title: "Run a command",
         description: "Runs a line of shell in a sandbox: the workspace is writable, the network and the rest of the \
             machine are absent. Standard input is closed. A command that fails is a result with its exit code. \
-            Servers, watchers and interpreters run in the background and are handled with shell_session. \
+            Start servers and interpreters in the background, for shell_session. \
             Prefer the file tools for reading and writing files.",
         example: Example {
             files: &[("notes.txt", "one\ntwo\n")],
@@ -434,7 +435,7 @@ pub(crate) mod tests {
             let error =
                 run_in(tool.as_ref(), &context, json!({"command": command, "pty": true})).unwrap_err();
             let data = error.data.unwrap();
-            assert_eq!(data["waiting_for_input"], waits, "{data}");
+            assert_eq!(data["waiting_for_input"] == true, waits, "{data}");
             assert_eq!(data["stdout"], "begun\r\n");
             assert_eq!(error.message.contains("waited for input"), waits);
         }

@@ -25,34 +25,29 @@ pub struct ShellSession;
 pub struct Args {
     /// What to do.
     action: Action,
-    /// The session; for every action but `list`.
+    /// Which one.
     session_id: Option<String>,
-    /// `read`: first byte, default 0. The `next_offset` of the last answer goes on where that ended.
+    /// First byte to read, default 0; `next_offset` of an answer reads on.
     offset: Option<u64>,
-    /// `read`: bytes at most, default 20000, at most 1000000.
+    /// Bytes at most, default 20000.
     #[schemars(range(min = 1, max = 1_000_000))]
     limit: Option<u64>,
-    /// `read`: only lines that match this regular expression.
+    /// Read only lines that match.
     regex: Option<String>,
-    /// `read`, `write`: seconds to wait for output that is new (with `regex`: that matches), default 0, at most 300.
+    /// Seconds to wait for new (matching) output.
     #[schemars(range(max = 300))]
     wait: Option<u64>,
-    /// `read`, `write`: keep what the program tells its terminal (colours, cursor), default false.
+    /// Keep control sequences.
     #[serde(default)]
     raw: bool,
-    /// `write`: the text for its standard input. Nothing is added: end a line with a newline.
+    /// Text to write, newline included.
     text: Option<String>,
-    /// `write`: keys to press after the text, such as `enter`, `up`, `tab`, `escape`, `ctrl-c`. Without a terminal only `ctrl-d`, which ends the input.
-    #[serde(default)]
-    keys: Vec<String>,
-    /// `signal`: its name, such as INT, TERM, HUP, KILL.
+    /// Keys after the text, such as enter, up, ctrl-c.
+    keys: Option<Vec<String>>,
+    /// Such as INT, TERM, KILL.
     signal: Option<String>,
-    /// `resize`: characters in a line.
-    #[schemars(range(min = 1, max = 1000))]
-    columns: Option<u16>,
-    /// `resize`: lines.
-    #[schemars(range(min = 1, max = 1000))]
-    rows: Option<u16>,
+    /// Columns and rows of the terminal, as 80x24.
+    size: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -73,7 +68,7 @@ pub struct Output {
     sessions: Vec<Summary>,
     /// The output that was read.
     #[serde(skip_serializing_if = "Option::is_none")]
-    output: Option<String>,
+    content: Option<String>,
     /// Where that begins, where it is later than asked for because what came before is not kept any more.
     #[serde(skip_serializing_if = "Option::is_none")]
     offset: Option<u64>,
@@ -144,16 +139,15 @@ impl Tool for ShellSession {
     const SPEC: Spec = Spec {
         name: "shell_session",
         title: "Act on a background command",
-        description: "Lists the commands that shell_execute started with `background`, reads their output, writes to \
-            their input, sends keys and signals, resizes their terminal, closes them. They end with this connection; \
-            the output of ended ones stays readable.",
+        description: "Lists and handles what shell_execute started with `background`. It ends with this connection; \
+            its output stays readable.",
         example: Example { files: &[], arguments: r#"{"action": "list"}"#, result: r#"{"sessions": []}"# },
         level: Level::Safe,
         class: Class { reads_only: false, destructive: true, idempotent: false, open_world: false },
         timeout: Timeout::fixed(LONGEST_WAIT + 30),
         lane: Lane::Read,
         text: TextCap::ByArguments,
-        presentation: Presentation::Record,
+        presentation: Presentation::Text { field: "content" },
     };
 
     fn plan(&self, args: &Args, place: &Place) -> Result<Plan, ToolError> {
@@ -241,7 +235,7 @@ fn read(
         .map_err(|error| ToolError::new(Code::Runtime, "the output cannot be read").because(error))?;
     Ok(Output {
         sessions: listed.map(summary).into_iter().collect(),
-        output: Some(String::from_utf8_lossy(&read.text).into_owned()),
+        content: Some(String::from_utf8_lossy(&read.text).into_owned()),
         offset: (read.offset > wanted.offset).then_some(read.offset),
         next_offset: Some(read.next),
     })
@@ -251,7 +245,7 @@ fn write(session: &Session, args: &Args) -> Result<(), ToolError> {
     if session.status().has_terminal {
         return session.write(typed(args)?.into_bytes()).map_err(failed);
     }
-    let ends = match args.keys.as_slice() {
+    let ends = match args.keys.as_deref().unwrap_or_default() {
         [] => false,
         [key] if key.trim().eq_ignore_ascii_case("ctrl-d") => true,
         _ => {
@@ -271,7 +265,7 @@ fn write(session: &Session, args: &Args) -> Result<(), ToolError> {
 /// The text, and what the keys send.
 fn typed(args: &Args) -> Result<String, ToolError> {
     let mut all = args.text.clone().unwrap_or_default();
-    for key in &args.keys {
+    for key in args.keys.iter().flatten() {
         let sent = keys::sequence(key).ok_or_else(|| {
             ToolError::validation("keys", format!("there is no key `{}`", shortened(key)))
                 .hint("enter, tab, escape, backspace, delete, up, down, left, right, home, end, page-up, page-down, f1 to f8, ctrl-X, alt-X")
@@ -300,15 +294,12 @@ fn signal(args: &Args) -> Result<u8, ToolError> {
 }
 
 fn size(args: &Args) -> Result<TerminalSize, ToolError> {
-    let side = |field: &'static str, given: Option<u16>| {
-        let given = given.ok_or_else(|| missing(field))?;
-        if (1..=1000).contains(&given) {
-            Ok(given)
-        } else {
-            Err(ToolError::validation(field, "from 1 to 1000"))
-        }
-    };
-    Ok(TerminalSize { columns: side("columns", args.columns)?, rows: side("rows", args.rows)? })
+    let given = required("size", args.size.clone())?;
+    let side = |text: &str| text.trim().parse().ok().filter(|side| (1..=1000).contains(side));
+    let sides = given.split_once(['x', 'X']).and_then(|(columns, rows)| Some((side(columns)?, side(rows)?)));
+    let (columns, rows) = sides
+        .ok_or_else(|| ToolError::validation("size", "not of the form 80x24, with numbers from 1 to 1000"))?;
+    Ok(TerminalSize { columns, rows })
 }
 
 fn limit(args: &Args) -> u64 {
@@ -417,18 +408,18 @@ mod tests {
         let read =
             act(&workspace, json!({"action": "read", "session_id": id, "wait": 60, "regex": "^begun$"}))
                 .unwrap();
-        assert_eq!((&read["output"], &read["next_offset"]), (&json!("begun\n"), &json!(6)), "{read}");
+        assert_eq!((&read["content"], &read["next_offset"]), (&json!("begun\n"), &json!(6)), "{read}");
         let listed = act(&workspace, json!({"action": "list"})).unwrap();
         assert_eq!(listed["sessions"][0]["command"], "echo begun; cat");
         assert_eq!(listed["sessions"][0]["state"], "running");
         let written = json!({"action": "write", "session_id": id, "text": "more\n", "wait": 60});
-        assert_eq!(act(&workspace, written).unwrap()["output"], "more\n");
+        assert_eq!(act(&workspace, written).unwrap()["content"], "more\n");
         let closed = act(&workspace, json!({"action": "close", "session_id": id})).unwrap();
         assert_eq!(closed["sessions"][0]["state"], "ended");
         assert_eq!(closed["sessions"][0]["ended_by"], "closed");
         // Closed once, it stays readable, and nothing more can be written.
         let again = act(&workspace, json!({"action": "read", "session_id": id, "offset": 6})).unwrap();
-        assert_eq!(again["output"], "more\n");
+        assert_eq!(again["content"], "more\n");
         let refused = act(&workspace, json!({"action": "write", "session_id": id, "text": "x"})).unwrap_err();
         assert_eq!(refused.code, Code::Conflict);
     }
@@ -439,17 +430,17 @@ mod tests {
         let command = "printf '\\033[31mred\\033[0m\\n'; stty size; exec cat -v";
         let id = start(&workspace, json!({"command": command, "background": true, "pty": true}));
         let size = json!({"action": "read", "session_id": id, "wait": 60, "regex": "^24 80$"});
-        assert_eq!(act(&workspace, size).unwrap()["output"], "24 80\n");
+        assert_eq!(act(&workspace, size).unwrap()["content"], "24 80\n");
         let plain = act(&workspace, json!({"action": "read", "session_id": id})).unwrap();
-        assert_eq!(plain["output"], "red\n24 80\n");
+        assert_eq!(plain["content"], "red\n24 80\n");
         let raw = act(&workspace, json!({"action": "read", "session_id": id, "raw": true})).unwrap();
-        assert_eq!(raw["output"], "\u{1b}[31mred\u{1b}[0m\r\n24 80\r\n");
+        assert_eq!(raw["content"], "\u{1b}[31mred\u{1b}[0m\r\n24 80\r\n");
         let keys =
             json!({"action": "write", "session_id": id, "text": "typed", "keys": ["up", "enter", "ctrl-d"]});
         act(&workspace, keys).unwrap();
         let ended =
             json!({"action": "read", "session_id": id, "wait": 60, "regex": "\\^\\[\\[A$", "offset": 30});
-        assert_eq!(act(&workspace, ended).unwrap()["output"], "typed^[[A\n");
+        assert_eq!(act(&workspace, ended).unwrap()["content"], "typed^[[A\n");
     }
 
     #[test]
@@ -464,7 +455,7 @@ mod tests {
             json!({"action": "list"}),
             json!({"action": "read", "session_id": "s"}),
             json!({"action": "signal", "session_id": "s", "signal": "SIGINT"}),
-            json!({"action": "resize", "session_id": "s", "columns": 100, "rows": 30}),
+            json!({"action": "resize", "session_id": "s", "size": "100x30"}),
             json!({"action": "close", "session_id": "s"}),
         ] {
             assert!(plan(harmless.clone()).effects.is_empty(), "{harmless}");
@@ -480,8 +471,8 @@ mod tests {
             (json!({"action": "write", "session_id": "s", "keys": ["any-key"]}), "keys"),
             (json!({"action": "write", "session_id": "s", "text": "x".repeat(LONGEST_INPUT + 1)}), "text"),
             (json!({"action": "signal", "session_id": "s", "signal": "SIGNAL"}), "signal"),
-            (json!({"action": "resize", "session_id": "s", "columns": 80}), "rows"),
-            (json!({"action": "resize", "session_id": "s", "columns": 0, "rows": 1}), "columns"),
+            (json!({"action": "resize", "session_id": "s", "size": "80"}), "size"),
+            (json!({"action": "resize", "session_id": "s", "size": "0x1"}), "size"),
             (json!({"action": "read", "session_id": "s", "regex": "("}), "regex"),
         ] {
             let error =
@@ -499,13 +490,13 @@ mod tests {
         let id = start(&workspace, json!({"command": "cat; echo over", "background": true}));
         for arguments in [
             json!({"action": "write", "session_id": id, "keys": ["ctrl-c"]}),
-            json!({"action": "resize", "session_id": id, "columns": 80, "rows": 24}),
+            json!({"action": "resize", "session_id": id, "size": "80x24"}),
         ] {
             assert_eq!(act(&workspace, arguments).unwrap_err().code, Code::Validation);
         }
         act(&workspace, json!({"action": "write", "session_id": id, "keys": ["ctrl-d"]})).unwrap();
         let read = json!({"action": "read", "session_id": id, "wait": 60, "regex": "over"});
-        assert_eq!(act(&workspace, read).unwrap()["output"], "over\n");
+        assert_eq!(act(&workspace, read).unwrap()["content"], "over\n");
     }
 
     #[test]

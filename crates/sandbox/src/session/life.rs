@@ -220,7 +220,16 @@ impl Session {
     pub fn read(&self, offset: u64, limit: usize) -> io::Result<Part> {
         let mut state = self.0.lock();
         state.asked_at = Instant::now();
-        let (offset, bytes) = state.output.read_at(offset, limit)?;
+        let (offset, mut bytes) = state.output.read_at(offset, limit)?;
+        // What is kept lies in several places.
+        while bytes.len() < limit {
+            let next = offset + bytes.len() as u64;
+            let (at, more) = state.output.read_at(next, limit - bytes.len())?;
+            if at != next || more.is_empty() {
+                break;
+            }
+            bytes.extend(more);
+        }
         Ok(Part { offset, bytes })
     }
 
