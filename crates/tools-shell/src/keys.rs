@@ -1,4 +1,4 @@
-//! The names of keys, and what a terminal sends for them.
+//! The names of keys, with what a terminal sends for them, and of signals.
 
 /// The keys that have a name, with what xterm sends for them (xterm's control sequences, "PC-Style Function Keys").
 const NAMED: [(&str, &str); 24] = [
@@ -28,6 +28,26 @@ const NAMED: [(&str, &str); 24] = [
     ("f8", "\x1b[19~"),
 ];
 
+/// The signals that have a name here, the same on both architectures.
+const SIGNALS: [(&str, u8); 16] = [
+    ("HUP", 1),
+    ("INT", 2),
+    ("QUIT", 3),
+    ("ABRT", 6),
+    ("KILL", 9),
+    ("USR1", 10),
+    ("SEGV", 11),
+    ("USR2", 12),
+    ("PIPE", 13),
+    ("ALRM", 14),
+    ("TERM", 15),
+    ("CHLD", 17),
+    ("CONT", 18),
+    ("STOP", 19),
+    ("TSTP", 20),
+    ("WINCH", 28),
+];
+
 /// What a terminal sends for the key of this name: a named one, `ctrl-` with a letter or one of `[ \ ] ^ _ @`, or
 /// `alt-` with one character. None where there is no such key.
 pub(crate) fn sequence(name: &str) -> Option<String> {
@@ -44,6 +64,13 @@ pub(crate) fn sequence(name: &str) -> Option<String> {
     // Alt keeps its letter's case.
     let character = lower.strip_prefix("alt-").and_then(|_| only(name.get(4..)?))?;
     (!character.is_control()).then(|| format!("\x1b{character}"))
+}
+
+/// The number of the signal of this name, with or without `SIG` before it.
+pub(crate) fn signal(name: &str) -> Option<u8> {
+    let upper = name.trim().to_ascii_uppercase();
+    let short = upper.strip_prefix("SIG").unwrap_or(&upper);
+    SIGNALS.iter().find(|(known, _)| *known == short).map(|(_, number)| *number)
 }
 
 fn only(text: &str) -> Option<char> {
@@ -69,6 +96,14 @@ mod tests {
         ] {
             assert_eq!(sequence(name).as_deref(), Some(sent), "{name}");
         }
+    }
+
+    #[test]
+    fn signals_are_known_with_and_without_their_prefix() {
+        assert_eq!(
+            [signal("TERM"), signal(" sigint"), signal("SIG"), signal("9")],
+            [Some(15), Some(2), None, None]
+        );
     }
 
     #[test]

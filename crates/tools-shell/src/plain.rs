@@ -1,4 +1,4 @@
-//! The output of a terminal as plain text: what a program wrote without what it told the terminal to do.
+//! Output as plain text: what a program wrote without what it told its terminal to do, and the last line of it.
 
 /// The longest control sequence that is waited for; a longer one is no sequence, and is shown.
 const LONGEST_SEQUENCE: usize = 256;
@@ -87,6 +87,23 @@ fn sequence(bytes: &[u8]) -> Sequence {
     }
 }
 
+/// A longer line makes no progress line.
+const LONGEST_PROGRESS: usize = 1_000;
+
+/// The last whole line of a piece of output, for a progress line. `begun` says that the piece goes on with a line of the one before.
+///
+/// INVARIANT: never a part of a line, because a part of a secret is not recognised as one.
+pub(crate) fn last_line(bytes: &[u8], begun: bool) -> &str {
+    let Some(end) = bytes.iter().rposition(|byte| *byte == b'\n') else { return "" };
+    let lines = bytes[..end].trim_ascii_end();
+    let line = match lines.iter().rposition(|byte| *byte == b'\n') {
+        Some(at) => &lines[at + 1..],
+        None if begun => return "",
+        None => lines,
+    };
+    std::str::from_utf8(line).ok().filter(|line| line.len() <= LONGEST_PROGRESS).unwrap_or("")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,5 +135,21 @@ mod tests {
         assert_eq!(whole_characters(&"aé".as_bytes()[..2]), 1);
         assert_eq!(whole_characters(&[0xff, b'a', 0xe2, 0x82]), 2);
         assert_eq!(whole_characters(&[0xff, 0xff]), 2);
+    }
+
+    #[test]
+    fn only_whole_lines_are_shown_as_progress() {
+        for (piece, begun, line) in [
+            ("one\n", false, "one"),
+            ("one\ntwo\n\n", true, "two"),
+            ("one\ntw", false, "one"),
+            ("on", false, ""),
+            ("e\n", true, ""),
+            ("e\ntw", true, ""),
+            ("\n", false, ""),
+        ] {
+            assert_eq!(last_line(piece.as_bytes(), begun), line, "{piece:?}");
+        }
+        assert_eq!(last_line(&[b"x".repeat(5000), b"\n".to_vec()].concat(), false), "");
     }
 }

@@ -13,6 +13,8 @@ use tool::{
     Retry, SnapshotUse, Spec, TextCap, Timeout, Tool, ToolError, Whole,
 };
 
+use crate::plain;
+
 /// Runs a line of shell in a cell.
 pub struct ShellExecute;
 
@@ -79,7 +81,7 @@ impl Tool for ShellExecute {
         title: "Run a command",
         description: "Runs a line of shell in a sandbox: the workspace is writable, the network and the rest of the \
             machine are absent. Standard input is closed. A command that fails is a result with its exit code. \
-            Start servers and interpreters in the background, for shell_session. \
+            Start servers in the background, for shell_session. \
             Prefer the file tools for reading and writing files.",
         example: Example {
             files: &[("notes.txt", "one\ntwo\n")],
@@ -149,7 +151,7 @@ impl Tool for ShellExecute {
         let mut report = |stream, bytes: &[u8]| {
             seen += bytes.len() as u64;
             let begun = &mut begun[usize::from(stream == Stream::Stderr)];
-            context.progress.report(seen, None, last_line(bytes, *begun));
+            context.progress.report(seen, None, plain::last_line(bytes, *begun));
             *begun = !bytes.ends_with(b"\n");
         };
         // The deadline is the engine's: it requests the stop, so that there is one clock for every tool.
@@ -332,23 +334,6 @@ fn lossless_or_lossy(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
-/// A longer line makes no progress line.
-const LONGEST_PROGRESS: usize = 1_000;
-
-/// The last whole line of a piece of output, for a progress line. `begun` says that the piece goes on with a line of the one before.
-///
-/// INVARIANT: never a part of a line, because a part of a secret is not recognised as one.
-fn last_line(bytes: &[u8], begun: bool) -> &str {
-    let Some(end) = bytes.iter().rposition(|byte| *byte == b'\n') else { return "" };
-    let lines = bytes[..end].trim_ascii_end();
-    let line = match lines.iter().rposition(|byte| *byte == b'\n') {
-        Some(at) => &lines[at + 1..],
-        None if begun => return "",
-        None => lines,
-    };
-    std::str::from_utf8(line).ok().filter(|line| line.len() <= LONGEST_PROGRESS).unwrap_or("")
-}
-
 fn failed(error: SandboxError) -> ToolError {
     let message = error.to_string();
     let made = match &error {
@@ -484,22 +469,6 @@ pub(crate) mod tests {
             assert_eq!(data["stdout"], "begun\n");
             assert_eq!(data["timed_out"], reason == StopReason::Deadline);
         }
-    }
-
-    #[test]
-    fn only_whole_lines_are_shown_as_progress() {
-        for (piece, begun, line) in [
-            ("one\n", false, "one"),
-            ("one\ntwo\n\n", true, "two"),
-            ("one\ntw", false, "one"),
-            ("on", false, ""),
-            ("e\n", true, ""),
-            ("e\ntw", true, ""),
-            ("\n", false, ""),
-        ] {
-            assert_eq!(last_line(piece.as_bytes(), begun), line, "{piece:?}");
-        }
-        assert_eq!(last_line(&[b"x".repeat(5000), b"\n".to_vec()].concat(), false), "");
     }
 
     struct StopAtOutput(tool::Stop, StopReason);

@@ -27,7 +27,7 @@ pub struct Args {
     action: Action,
     /// Which one.
     session_id: Option<String>,
-    /// First byte to read, default 0; `next_offset` of an answer reads on.
+    /// First byte, default 0; go on at `next_offset`.
     offset: Option<u64>,
     /// Bytes at most, default 20000.
     #[schemars(range(min = 1, max = 1_000_000))]
@@ -42,11 +42,11 @@ pub struct Args {
     raw: bool,
     /// Text to write, newline included.
     text: Option<String>,
-    /// Keys after the text, such as enter, up, ctrl-c.
+    /// Then keys, such as enter, up, ctrl-c.
     keys: Option<Vec<String>>,
     /// Such as INT, TERM, KILL.
     signal: Option<String>,
-    /// Columns and rows of the terminal, as 80x24.
+    /// To resize to, as 80x24.
     size: Option<String>,
 }
 
@@ -112,35 +112,15 @@ const LONGEST_WAIT: u64 = 300;
 /// Bytes of text and keys in one call: half of what a session holds back for a program that does not read.
 const LONGEST_INPUT: usize = 512 * 1024;
 
-/// The signals that have a name here, the same on both architectures.
-const SIGNALS: [(&str, u8); 16] = [
-    ("HUP", 1),
-    ("INT", 2),
-    ("QUIT", 3),
-    ("ABRT", 6),
-    ("KILL", 9),
-    ("USR1", 10),
-    ("SEGV", 11),
-    ("USR2", 12),
-    ("PIPE", 13),
-    ("ALRM", 14),
-    ("TERM", 15),
-    ("CHLD", 17),
-    ("CONT", 18),
-    ("STOP", 19),
-    ("TSTP", 20),
-    ("WINCH", 28),
-];
-
 impl Tool for ShellSession {
     type Args = Args;
     type Output = Output;
 
     const SPEC: Spec = Spec {
         name: "shell_session",
-        title: "Act on a background command",
-        description: "Lists and handles what shell_execute started with `background`. It ends with this connection; \
-            its output stays readable.",
+        title: "Background commands",
+        description: "Handles what shell_execute started with `background`. It ends with this connection; its output \
+            stays readable.",
         example: Example { files: &[], arguments: r#"{"action": "list"}"#, result: r#"{"sessions": []}"# },
         level: Level::Safe,
         class: Class { reads_only: false, destructive: true, idempotent: false, open_world: false },
@@ -283,13 +263,9 @@ fn typed(args: &Args) -> Result<String, ToolError> {
 
 fn signal(args: &Args) -> Result<u8, ToolError> {
     let given = required("signal", args.signal.clone())?;
-    let upper = given.trim().to_ascii_uppercase();
-    let name = upper.strip_prefix("SIG").unwrap_or(&upper);
-    let known = SIGNALS.iter().find(|(known, _)| *known == name);
-    known.map(|(_, number)| *number).ok_or_else(|| {
-        let names: Vec<&str> = SIGNALS.iter().map(|(name, _)| *name).collect();
+    keys::signal(&given).ok_or_else(|| {
         ToolError::validation("signal", format!("there is no signal `{}`", shortened(&given)))
-            .hint(names.join(", "))
+            .hint("HUP, INT, QUIT, ABRT, KILL, USR1, USR2, ALRM, TERM, CONT, STOP, TSTP, WINCH, ...")
     })
 }
 

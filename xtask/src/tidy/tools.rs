@@ -12,8 +12,8 @@ const SHARED: [(&str, &str); 8] = [
     ("crates/tools-files/src/rows.rs", "the entries of a listing, as the answer shows them"),
     ("crates/tools-files/src/selection.rs", "which entries a listing or a search is about"),
     ("crates/tools-files/src/text.rs", "bytes as text: line ends and encodings"),
-    ("crates/tools-shell/src/keys.rs", "what a terminal sends for a key"),
-    ("crates/tools-shell/src/plain.rs", "the output of a terminal as plain text"),
+    ("crates/tools-shell/src/keys.rs", "the names of keys and signals"),
+    ("crates/tools-shell/src/plain.rs", "output as plain text"),
     ("crates/tools-shell/src/reading.rs", "the output of a session, by bytes or by lines that match"),
 ];
 
