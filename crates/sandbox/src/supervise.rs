@@ -150,10 +150,10 @@ pub(crate) fn supervise<O: Owner>(
         let all_read = plumbing.is_read();
         let wake = match life {
             Life::Over(end, until) if all_read || now >= until => {
-                return Ok(End { waited_for_input, exceeded, ..end });
+                return Ok(End { exceeded, waited_for_input, ..end });
             }
             Life::Left(end) | Life::LeftKilled(end) if !control_open => {
-                return Ok(End { waited_for_input, exceeded, ..end });
+                return Ok(End { exceeded, waited_for_input, ..end });
             }
             // The control socket closes only when the cell's first process ends.
             Life::Killed(ended) if all_read && !control_open => {
