@@ -5,6 +5,7 @@
 
 mod admit;
 mod approve;
+mod background;
 mod cache;
 mod call;
 mod cell;
@@ -295,7 +296,15 @@ impl Engine {
         let mut warning = None;
         if lane == tool::Lane::Command {
             let engine = self.clone();
-            let specified = tokio::task::spawn_blocking(move || engine.specification()).await;
+            let background = call.background;
+            let specified = tokio::task::spawn_blocking(move || {
+                let mut specified = engine.specification()?;
+                if background {
+                    background::freeze_auto_run(&mut specified.0);
+                }
+                Ok::<_, ToolError>(specified)
+            })
+            .await;
             let specified = specified
                 .map_err(|panic| ToolError::internal("the cell was not specified").because(panic))?;
             let (cell, said) = specified?;

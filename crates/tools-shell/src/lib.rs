@@ -1,5 +1,6 @@
 //! The tools that run commands. One file each; this is only the list.
 
+mod background;
 mod keys;
 mod plain;
 mod reading;

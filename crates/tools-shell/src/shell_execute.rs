@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use sandbox::{
-    Captured, CellSpec, Command, Ended, Exit, Limit, OwnedSessions, Program, SandboxError, SessionError,
-    Stopper, Stream, TerminalSize, WorkspaceChanges,
+    Captured, CellSpec, Command, Ended, Exit, Limit, Program, SandboxError, Stopper, Stream, TerminalSize,
+    WorkspaceChanges,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ use tool::{
     Retry, SnapshotUse, Spec, TextCap, Timeout, Tool, ToolError, Whole,
 };
 
-use crate::plain;
+use crate::{background, plain};
 
 /// Runs a line of shell in a cell.
 pub struct ShellExecute;
@@ -67,6 +67,20 @@ pub struct Output {
     /// For `shell_session`.
     #[serde(skip_serializing_if = "Option::is_none")]
     session_id: Option<String>,
+}
+
+impl Output {
+    /// That of a command which runs on as this session.
+    pub(crate) fn begun(session_id: String) -> Self {
+        Self {
+            stdout: String::new(),
+            stderr: String::new(),
+            exit_code: None,
+            timed_out: false,
+            waiting_for_input: false,
+            session_id: Some(session_id),
+        }
+    }
 }
 
 /// What the kernel takes as one argument of a program (`MAX_ARG_STRLEN`, binfmts.h), without its final NUL.
@@ -140,7 +154,7 @@ impl Tool for ShellExecute {
         let line = args.command.clone();
         let command = Command { program: Program::Shell(args.command), working_directory };
         if args.background {
-            return start(context, cell, &line, command, args.timeout.map(Duration::from_secs));
+            return background::start(context, cell, &line, command, args.timeout.map(Duration::from_secs));
         }
         let stopper = Stopper::new().map_err(failed)?;
         let at_request = stopper.clone();
@@ -271,42 +285,6 @@ fn names_cross_device_link(stderr: &Captured) -> bool {
     told(&stderr.head) || told(&stderr.tail)
 }
 
-/// Starts a session and says how it is found.
-fn start(
-    context: &Context,
-    cell: CellSpec,
-    line: &str,
-    command: Command,
-    at_most: Option<Duration>,
-) -> Result<Output, ToolError> {
-    let sessions = context.service::<OwnedSessions>().map_err(|_| {
-        ToolError::new(
-            Code::Unavailable,
-            "a background command ends with its caller, and this one ends with the call",
-        )
-        .hint("leave `background` out, or use a connection that stays, such as that of `handfast mcp`")
-    })?;
-    let id = format!("sh-{}", context.call.0);
-    let cell = CellSpec { overlay: None, ..cell };
-    let session = sessions.start(&id, line, cell, command, at_most).map_err(|error| match error {
-        SessionError::Start(error) => failed(error),
-        error => ToolError::new(Code::Quota, error.to_string())
-            .hint("close one with shell_session, then try again")
-            .because(error),
-    })?;
-    let mut facts = session.enforcement().map(|enforced| enforced.summary()).unwrap_or_default();
-    facts.push("undoable:no".to_owned());
-    context.report_enforced(facts);
-    Ok(Output {
-        stdout: String::new(),
-        stderr: String::new(),
-        exit_code: None,
-        timed_out: false,
-        waiting_for_input: false,
-        session_id: Some(id),
-    })
-}
-
 fn json(output: Output) -> Result<serde_json::Value, ToolError> {
     serde_json::to_value(output).map_err(|error| ToolError::internal("the output is no JSON").because(error))
 }
@@ -334,7 +312,7 @@ fn lossless_or_lossy(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
-fn failed(error: SandboxError) -> ToolError {
+pub(crate) fn failed(error: SandboxError) -> ToolError {
     let message = error.to_string();
     let made = match &error {
         SandboxError::Unavailable { hint, .. } => {

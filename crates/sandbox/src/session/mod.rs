@@ -3,10 +3,12 @@
 //! A [`Session`] is one command in one cell with a thread that supervises it. [`Sessions`] holds those of a program, by
 //! owner, within limits; nobody finds the session of another.
 
+mod facts;
 mod life;
 mod registry;
 
-pub use life::{Ending, Lifetime, Part, Phase, Session, SessionOutput, Status};
+pub use facts::{Ending, Part, Phase, Status};
+pub use life::{Lifetime, Session, SessionOutput};
 pub use registry::{Keeper, Listed, OwnedSessions, SessionLimits, Sessions};
 
 use crate::error::SandboxError;

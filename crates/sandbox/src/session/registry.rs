@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::SessionError;
-use super::life::{Lifetime, Phase, Session};
+use super::facts::Phase;
+use super::life::{Lifetime, Session};
 use crate::spec::{CellSpec, Command};
 
 /// Ended sessions of one owner that can still be asked about; the oldest go first.

@@ -1,0 +1,37 @@
+//! A command that runs on when its call has been answered.
+
+use std::time::Duration;
+
+use sandbox::{CellSpec, Command, OwnedSessions, SessionError};
+use tool::{Code, Context, ToolError};
+
+use crate::shell_execute::{Output, failed};
+
+/// Starts a session and says how it is found.
+pub(crate) fn start(
+    context: &Context,
+    cell: CellSpec,
+    line: &str,
+    command: Command,
+    at_most: Option<Duration>,
+) -> Result<Output, ToolError> {
+    let sessions = context.service::<OwnedSessions>().map_err(|_| {
+        ToolError::new(
+            Code::Unavailable,
+            "a background command ends with its caller, and this one ends with the call",
+        )
+        .hint("leave `background` out, or use a connection that stays, such as that of `handfast mcp`")
+    })?;
+    let id = format!("sh-{}", context.call.0);
+    let cell = CellSpec { overlay: None, ..cell };
+    let session = sessions.start(&id, line, cell, command, at_most).map_err(|error| match error {
+        SessionError::Start(error) => failed(error),
+        error => ToolError::new(Code::Quota, error.to_string())
+            .hint("close one with shell_session, then try again")
+            .because(error),
+    })?;
+    let mut facts = session.enforcement().map(|enforced| enforced.summary()).unwrap_or_default();
+    facts.push("undoable:no".to_owned());
+    context.report_enforced(facts);
+    Ok(Output::begun(id))
+}
