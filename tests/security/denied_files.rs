@@ -152,3 +152,49 @@ fn what_comes_between_two_commands_of_one_server_is_hidden_from_the_second() {
     assert!(answer.contains("end") && !answer.contains(SECRET), "{answer}");
     assert!(run(&mut server, "cat a/other").contains(SECRET), "the control");
 }
+
+/// Waits until a process of the host has this argument.
+fn wait_for_process_with(argument: &str) {
+    let begun = std::time::Instant::now();
+    while begun.elapsed() < std::time::Duration::from_mins(1) {
+        let processes = std::fs::read_dir("/proc").unwrap().flatten();
+        let mut lines = processes.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+        if lines.any(|line| line.split(|byte| *byte == 0).any(|word| word == argument.as_bytes())) {
+            return;
+        }
+        std::thread::yield_now();
+    }
+    panic!("no process has {argument}");
+}
+
+#[test]
+fn what_comes_while_a_command_of_a_server_runs_is_hidden_from_it() {
+    let root = Fixture::with_files(&[("deep/er/plain", "plain")]);
+    let ordinary = Ordinary::new(&[("deep/er/plain", "plain")]);
+    let mut of_ordinary = ordinary.command();
+    of_ordinary.args(["--no-input", "--mode", "full_auto", "mcp"]);
+    let servers = [
+        (&root, crate::server::Server::start(&root)),
+        (&ordinary.fixture, crate::server::Server::run(of_ordinary)),
+    ];
+    for (number, (fixture, mut server)) in servers.into_iter().enumerate() {
+        let marker = format!("7777.{}{number}", std::process::id());
+        // Listed, because a name that is looked up too early stays absent on an overlay.
+        let appears = |name: &str| format!("until ls -A deep/er | grep -qx {name}; do sleep 0.01; done");
+        let command = format!(
+            "sleep {marker} & {}; for i in $(seq 3000); do cat deep/er/.env >/dev/null 2>&1 || {{ echo hidden; break; }}; \
+             sleep 0.01; done; cat deep/er/.env; {}; cat deep/er/other",
+            appears(".env"),
+            appears("other"),
+        );
+        let call = server.begin("shell_execute", &json!({"command": command, "timeout": 120}));
+        wait_for_process_with(&marker);
+        fixture.write("deep/er/.env", SECRET);
+        std::fs::write(fixture.workspace().join("deep/er/other"), "the control").unwrap();
+        set_permissions(fixture.workspace().join("deep/er/.env"), PermissionsExt::from_mode(0o644)).unwrap();
+        let answer = server.answer(call).to_string();
+        assert!(answer.contains("hidden") && !answer.contains(SECRET), "{answer}");
+        assert!(answer.contains("the control"), "{answer}");
+        assert!(answer.contains("denied_files:watched"), "{answer}");
+    }
+}

@@ -60,7 +60,18 @@ impl Server {
 
     /// Calls a tool; its whole answer.
     pub(crate) fn call(&mut self, tool: &str, arguments: &Value) -> Value {
-        self.request("tools/call", &json!({"name": tool, "arguments": arguments}))
+        let call = self.begin(tool, arguments);
+        self.answer(call)
+    }
+
+    /// Begins a call; gives what [`Server::answer`] wants.
+    pub(crate) fn begin(&mut self, tool: &str, arguments: &Value) -> u64 {
+        self.send("tools/call", &json!({"name": tool, "arguments": arguments}))
+    }
+
+    /// The answer to a call that was begun.
+    pub(crate) fn answer(&mut self, call: u64) -> Value {
+        self.receive(call)
     }
 }
 

@@ -9,7 +9,7 @@ use policy::Policy;
 use sandbox::{CellSpec, Spawner};
 use tool::{Place, ToolError};
 
-use crate::denied::DeniedFiles;
+use crate::denied::{DeniedFiles, Hiding};
 
 /// What the cells of this runtime have in common, found out once by whoever composes it.
 #[derive(Debug, Clone, Default)]
@@ -44,7 +44,7 @@ pub(crate) fn specification(
     setup: &CellSetup,
     policy: &Policy,
     place: &Place,
-    denied: &DeniedFiles,
+    denied: &Arc<DeniedFiles>,
 ) -> Result<(CellSpec, Option<String>), ToolError> {
     let workspace = &place.workspace;
     let mut spec = CellSpec {
@@ -71,7 +71,8 @@ pub(crate) fn specification(
         let rights = if root.write { &mut spec.read_write } else { &mut spec.read_only };
         rights.push(root.path.clone());
     }
-    let marked = denied.below(&shown)?;
+    let Hiding { marked, later } = denied.below(&shown)?;
+    spec.late_masks = later;
     spec.masked.extend(marked.hidden);
     spec.frozen.extend(marked.frozen);
     // What no tool can write: frozen where it lies in what the cell shows and exists.

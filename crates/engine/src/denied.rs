@@ -2,9 +2,11 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::time::Duration;
 
 use policy::{Above, Policy};
+use sandbox::LateMasks;
 use tool::{Code, EffectState, ToolError};
 use watch::{Keep, Marked, Marks, Rules, Watch, WatchError};
 
@@ -12,27 +14,124 @@ use watch::{Keep, Marked, Marks, Rules, Watch, WatchError};
 pub(crate) struct DeniedFiles {
     policy: Arc<Policy>,
     keep: Keep,
-    watch: Mutex<Option<Watch<DenyLists>>>,
+    state: Mutex<State>,
 }
+
+#[derive(Default)]
+struct State {
+    watch: Option<Watch<DenyLists>>,
+    /// What covers denied files in the cells that run, or are about to.
+    running: Vec<Weak<LateMasks>>,
+    /// A thread follows the changes for them.
+    followed: bool,
+}
+
+/// What a cell needs to hide what is denied.
+#[derive(Default)]
+pub(crate) struct Hiding {
+    /// What is denied as of now.
+    pub(crate) marked: Marked,
+    /// Covers what comes later. None where changes are not told.
+    pub(crate) later: Option<Arc<LateMasks>>,
+}
+
+/// How often the thread that follows the changes looks whether a cell still runs, and with how much patience it walks where
+/// changes are not told any more.
+const FOLLOWING: Duration = Duration::from_millis(250);
 
 impl DeniedFiles {
     pub(crate) fn new(policy: Arc<Policy>, keep: Keep) -> Self {
-        Self { policy, keep, watch: Mutex::default() }
+        Self { policy, keep, state: Mutex::default() }
     }
 
-    /// What is denied below the roots, as of now. Blocks for as long as a walk takes, where one is needed.
-    pub(crate) fn below(&self, roots: &[PathBuf]) -> Result<Marked, ToolError> {
-        let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
+    /// What is denied below the roots, for a cell that is about to run. Blocks for as long as a walk takes, where one is needed.
+    pub(crate) fn below(self: &Arc<Self>, roots: &[PathBuf]) -> Result<Hiding, ToolError> {
+        let mut state = self.state();
         // Roots come and go with the folders that the profile lists.
-        let mut kept = match watch.take() {
-            Some(kept) if kept.roots() == roots => kept,
-            _ => Watch::new(roots.to_vec(), DenyLists::new(self.policy.clone(), roots), self.keep),
+        if state.watch.as_ref().is_none_or(|kept| kept.roots() != roots) {
+            let rules = DenyLists::new(self.policy.clone(), roots);
+            state.watch = Some(Watch::new(roots.to_vec(), rules, self.keep));
+        }
+        let marked = state.refresh().map_err(not_known)?;
+        if state.watch.as_ref().and_then(Watch::changes).is_none() {
+            if self.keep == Keep::Once {
+                state.watch = None;
+            }
+            return Ok(Hiding { marked, later: None });
+        }
+        // INVARIANT: from before the lock is let go, so that nothing comes between what is known now and what is told later.
+        let later = Arc::new(LateMasks::default());
+        state.running.push(Arc::downgrade(&later));
+        if !std::mem::replace(&mut state.followed, true) {
+            let denied = Arc::downgrade(self);
+            std::thread::spawn(move || follow(&denied));
+        }
+        Ok(Hiding { marked, later: Some(later) })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        let mut state = self.state.lock().unwrap_or_else(|poisoned| {
+            // What a thread left half-way that panicked is looked for anew.
+            self.state.clear_poison();
+            let mut state = poisoned.into_inner();
+            state.watch = None;
+            state
+        });
+        state.running.retain(|masks| masks.strong_count() > 0);
+        state
+    }
+}
+
+impl State {
+    /// What is denied as of now; cells that run are told what has come.
+    fn refresh(&mut self) -> Result<Marked, WatchError> {
+        let Some(watch) = &mut self.watch else { return Ok(Marked::default()) };
+        let walks = watch.walks();
+        let marked = watch.sync();
+        let come = match &marked {
+            // After a walk it is not known what of it has come.
+            Ok(marked) if watch.walks() != walks => marked.hidden.clone(),
+            Ok(marked) => {
+                let hidden = |path: &&PathBuf| marked.hidden.binary_search(path).is_ok();
+                marked.appeared.iter().filter(hidden).cloned().collect()
+            }
+            Err(_) => Vec::new(),
         };
-        let marked = kept.sync().map_err(not_known);
-        if self.keep == Keep::Fresh {
-            *watch = Some(kept);
+        for masks in self.running.iter().filter_map(Weak::upgrade) {
+            if marked.is_err() {
+                masks.give_up();
+            } else if !come.is_empty() {
+                // Where it fails, the cell is killed, and its caller is told so.
+                let _killed = masks.cover(&come);
+            }
         }
         marked
+    }
+}
+
+/// Follows the changes for as long as a cell runs.
+fn follow(denied: &Weak<DeniedFiles>) {
+    loop {
+        let Some(denied) = denied.upgrade() else { return };
+        let changes = {
+            let mut state = denied.state();
+            if state.running.is_empty() {
+                state.followed = false;
+                return;
+            }
+            state.watch.as_ref().and_then(Watch::changes)
+        };
+        let changed = match changes {
+            Some(changes) => changes.wait(FOLLOWING),
+            None => {
+                std::thread::sleep(FOLLOWING);
+                true
+            }
+        };
+        if changed {
+            // An error is told to the cells that run, which are all that this is for.
+            let _told = denied.state().refresh();
+        }
     }
 }
 
@@ -117,7 +216,7 @@ mod tests {
 
     use super::*;
 
-    fn denied(workspace: &Path, profile: &serde_json::Value, keep: Keep) -> DeniedFiles {
+    fn denied(workspace: &Path, profile: &serde_json::Value, keep: Keep) -> Arc<DeniedFiles> {
         let profiles: Profiles = serde_json::from_value(serde_json::json!({ "normal": profile })).unwrap();
         let origin = Origin::User(Path::new("/home/ann/config.yaml").into());
         let policy = Policy::compile(&Setup {
@@ -129,11 +228,11 @@ mod tests {
             home: None,
             protected: &[],
         });
-        DeniedFiles::new(Arc::new(policy.unwrap()), keep)
+        Arc::new(DeniedFiles::new(Arc::new(policy.unwrap()), keep))
     }
 
     fn walks(denied: &DeniedFiles) -> Option<u64> {
-        denied.watch.lock().unwrap().as_ref().map(Watch::walks)
+        denied.state().watch.as_ref().map(Watch::walks)
     }
 
     #[test]
@@ -142,13 +241,13 @@ mod tests {
         let workspace = folder.path().canonicalize().unwrap();
         let denied = denied(&workspace, &serde_json::json!({"deny_write_paths": ["lock"]}), Keep::Fresh);
         let roots = [workspace.clone()];
-        assert_eq!(denied.below(&roots).unwrap(), Marked::default());
+        assert_eq!(denied.below(&roots).unwrap().marked, Marked::default());
         for round in 0..3 {
             let below = workspace.join(format!("a{round}/b"));
             fs::create_dir_all(&below).unwrap();
             fs::write(below.join(".env"), "").unwrap();
             fs::write(below.join("lock"), "").unwrap();
-            let marked = denied.below(&roots).unwrap();
+            let marked = denied.below(&roots).unwrap().marked;
             assert_eq!((marked.hidden.len(), marked.frozen.len()), (round + 1, round + 1));
             assert_eq!(marked.hidden[round], below.join(".env"));
         }
@@ -156,7 +255,7 @@ mod tests {
         // Other roots are another question.
         let beside = tempfile::tempdir().unwrap();
         fs::write(beside.path().join("x.pem"), "").unwrap();
-        let marked = denied.below(&[workspace, beside.path().to_owned()]).unwrap();
+        let marked = denied.below(&[workspace, beside.path().to_owned()]).unwrap().marked;
         assert_eq!(marked.hidden.len(), 4);
     }
 
@@ -165,7 +264,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join(".env"), "").unwrap();
         let denied = denied(folder.path(), &serde_json::json!({}), Keep::Once);
-        assert_eq!(denied.below(&[folder.path().to_owned()]).unwrap().hidden.len(), 1);
+        assert_eq!(denied.below(&[folder.path().to_owned()]).unwrap().marked.hidden.len(), 1);
         assert_eq!(walks(&denied), None);
     }
 
@@ -181,7 +280,7 @@ mod tests {
         let lists =
             serde_json::json!({"deny_read_paths": [pattern("link/inner/one"), pattern("data/*/two")]});
         let denied = denied(Path::new("/nowhere"), &lists, Keep::Once);
-        let marked = denied.below(&[real.join("link")]).unwrap();
+        let marked = denied.below(&[real.join("link")]).unwrap().marked;
         assert_eq!(marked.hidden, [real.join("link/inner/one"), real.join("link/inner/two")]);
     }
 }

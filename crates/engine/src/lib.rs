@@ -88,7 +88,7 @@ pub struct Engine {
     registry: Registry,
     clock: Arc<dyn Clock>,
     cell: CellSetup,
-    denied: denied::DeniedFiles,
+    denied: Arc<denied::DeniedFiles>,
     redactor: Redactor,
     sessions: Option<Arc<Sessions>>,
     services: Services,
@@ -146,7 +146,7 @@ impl Engine {
             .map_err(EngineError::Changes)?;
         let keeper = keep::session_keeper(&store, &redactor, &clock);
         Ok(Self {
-            denied: denied::DeniedFiles::new(policy.clone(), keep),
+            denied: Arc::new(denied::DeniedFiles::new(policy.clone(), keep)),
             sessions: sessions.map(|limits| Sessions::new(limits, keeper)),
             snapshots,
             notices,

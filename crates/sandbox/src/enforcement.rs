@@ -19,6 +19,8 @@ pub struct Enforcement {
     pub seccomp: bool,
     /// Whose rights the command had on the host.
     pub user: UserMapping,
+    /// What became of denied files that came while the command ran.
+    pub denied_files: DeniedFiles,
     /// Where changes of the workspace went.
     pub workspace: WorkspaceChanges,
     /// With an overlay: what the command could write to and yet was no part of it, such as further roots and what is
@@ -28,6 +30,16 @@ pub struct Enforcement {
     pub limits: Vec<LimitInForce>,
     /// What the kernel did not offer, and so was not in force.
     pub missing: Vec<String>,
+}
+
+/// What becomes of denied files that come while a command runs. Those that are there when it starts are covered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeniedFiles {
+    /// They can be read.
+    AtStart,
+    /// They are covered within milliseconds. What the command has opened until then, it can go on reading.
+    Watched,
 }
 
 /// Where changes go that a command makes in the workspace.
@@ -103,6 +115,10 @@ impl Enforcement {
             UserMapping::Own => "user:own".to_owned(),
             UserMapping::WorkspaceOwner => "user:workspace_owner".to_owned(),
             UserMapping::IdMapped => "user:id_mapped".to_owned(),
+        });
+        words.push(match self.denied_files {
+            DeniedFiles::AtStart => "denied_files:at_start".to_owned(),
+            DeniedFiles::Watched => "denied_files:watched".to_owned(),
         });
         words.push(match self.workspace {
             WorkspaceChanges::Direct => "workspace:direct".to_owned(),

@@ -12,13 +12,14 @@ use rustix::process::getgroups;
 
 use crate::cgroup::{Group, Owner};
 use crate::child::blueprint::{Blueprint, Landlock, Mount, Source, Start, Step};
-use crate::child::report::{Fault, Stage};
+use crate::child::report::{Fault, Report, Stage};
 use crate::child::{self, GO, request};
 use crate::degraded::PrivateFolder;
-use crate::enforcement::{Enforcement, UserMapping, WorkspaceChanges};
+use crate::enforcement::{DeniedFiles, Enforcement, UserMapping, WorkspaceChanges};
 use crate::error::SandboxError;
 use crate::hint::{strict, unavailable};
 use crate::identity::Identity;
+use crate::late::Late;
 use crate::limits::Bounds;
 use crate::limits::machine::Machine;
 use crate::outcome::Origin;
@@ -56,6 +57,8 @@ pub(crate) struct Cell {
     pub(crate) started_at: SystemTime,
     /// The control group, which must outlive what is in it.
     pub(crate) group: Option<Group>,
+    /// Covers files that come while the command runs.
+    pub(crate) late: Option<Late>,
     steps: Vec<Step>,
     layers: Option<Layers>,
     /// What a cell without namespaces has of its own on the host.
@@ -165,6 +168,7 @@ impl Call {
             origin: Origin::Made,
             started_at: self.started_at,
             group,
+            late: Late::of(spec, &self.roots),
             steps: blueprint.steps,
             layers: self.layers,
             private: None,
@@ -202,6 +206,7 @@ impl Call {
                     origin: Origin::Spawner,
                     started_at: self.started_at,
                     group,
+                    late: Late::of(spec, &self.roots),
                     steps: view.steps,
                     layers: self.layers,
                     private: None,
@@ -243,6 +248,7 @@ impl Call {
             landlock_abi: self.landlock,
             seccomp: true,
             user: self.identity.mapping,
+            denied_files: if spec.late_masks.is_some() { DeniedFiles::Watched } else { DeniedFiles::AtStart },
             workspace: match (&self.layers, self.roots.workspace()) {
                 (Some(_), _) => WorkspaceChanges::Overlay,
                 (None, Some(root)) if root.writable => WorkspaceChanges::Direct,
@@ -285,10 +291,18 @@ impl Cell {
             origin: Origin::Made,
             started_at,
             group,
+            late: None,
             steps: Vec::new(),
             layers: None,
             private: Some(private),
         }
+    }
+
+    /// The command is about to start; the cell hands over one of its namespaces.
+    pub(crate) fn hands_over(&self, report: Report, namespace: OwnedFd) -> Result<(), SandboxError> {
+        let Some(late) = &self.late else { return Ok(()) };
+        late.takes(report, namespace, self.process.descriptor()?);
+        Ok(())
     }
 
     /// The error for a fault that the cell has reported.

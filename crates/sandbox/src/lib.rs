@@ -46,6 +46,7 @@ mod error;
 mod hint;
 mod identity;
 mod landlock;
+mod late;
 mod launch;
 mod limits;
 mod mounts;
@@ -69,8 +70,9 @@ mod system;
 mod view;
 
 pub use degraded::{has_namespaces, try_namespaces};
-pub use enforcement::{Degraded, Enforcement, UserMapping, WorkspaceChanges};
+pub use enforcement::{Degraded, DeniedFiles, Enforcement, UserMapping, WorkspaceChanges};
 pub use error::SandboxError;
+pub use late::LateMasks;
 pub use limits::{Layer, Limit, LimitInForce, Limits};
 pub use outcome::{Captured, Ended, Exit, Origin, Outcome, Stream};
 pub use probe::{Attempter, Probe, Verdict, attempt, probe};

@@ -9,6 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
 
+use crate::error::SandboxError;
 use crate::sys::{self, AtEnd, Side};
 
 /// Starts a process in new namespaces (`CLONE_NEW*` of `flags`) that runs `inside` with all signals blocked, and
@@ -99,6 +100,13 @@ impl Process {
     /// Takes over a process that the spawner has started.
     pub(crate) fn adopt(pid: i32, descriptor: OwnedFd) -> Self {
         Self { pid, descriptor, waited_for: Waiting::ByDescriptor, killed_by: Signal::KILL }
+    }
+
+    /// A descriptor of the process for somebody else.
+    pub(crate) fn descriptor(&self) -> Result<OwnedFd, SandboxError> {
+        self.descriptor
+            .try_clone()
+            .map_err(|source| SandboxError::Io { doing: "copying the descriptor of a process", source })
     }
 
     pub(crate) fn pid(&self) -> i32 {

@@ -21,6 +21,7 @@ pub(crate) struct Root {
 }
 
 /// All roots of a cell, one for each path, and the path of the workspace.
+#[derive(Clone, Debug)]
 pub(crate) struct Roots {
     all: BTreeMap<PathBuf, Root>,
     workspace: PathBuf,

@@ -82,6 +82,8 @@ fn run_in(
         Caller { stdout: capture(), stderr: capture(), deadline, stopper, stopped: false, on_output };
     let end = supervise(&cell, command, &mut plumbing, &mut caller)?;
     let exceeded = end.exceeded.or_else(|| exceeded(cell.group.as_ref(), end.exit, &cell.enforcement.limits));
+    // From here on nothing of this process keeps the cell's file system.
+    drop(cell.late.take());
     match &spec.spawner {
         // A first process that is alone is our own code on its way out, and takes the mounts of the cell down. Nobody
         // need wait for that: an overlay keeps nothing back, so all that was written, through mappings too, is in the

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::late::LateMasks;
 use crate::limits::Limits;
 use crate::spawner::Spawner;
 
@@ -52,6 +53,8 @@ pub struct CellSpec {
     /// With a size, the command's standard descriptors are a terminal of the cell's own, which is also its
     /// controlling one; its output is then one stream. Never a terminal of the host.
     pub terminal: Option<TerminalSize>,
+    /// What covers further files while the command runs. One for each cell.
+    pub late_masks: Option<Arc<LateMasks>>,
     /// Where waiting cells come from. Without one, or where it has none that suits, a cell is made by this process.
     pub spawner: Option<Arc<Spawner>>,
 }

@@ -185,6 +185,9 @@ pub(crate) fn supervise<O: Owner>(
                         owner.command_ended(end.exit);
                     }
                 }
+                Ok(Some((report @ (Report::UserNamespace | Report::MountNamespace), Some(namespace)))) => {
+                    cell.hands_over(report, namespace)?;
+                }
                 Ok(Some((Report::Started, _))) => owner.started(),
                 Ok(Some((Report::Terminal, Some(terminal)))) => {
                     owner.terminal(terminal.as_fd())?;
@@ -313,7 +316,12 @@ fn failed_to_start(cell: &Cell, command: &Command, report: Report) -> SandboxErr
             reason: reason(failure, errno),
             source: errno.into(),
         },
-        Report::Ended { .. } | Report::Ready | Report::Started | Report::Terminal => SandboxError::Io {
+        Report::Ended { .. }
+        | Report::Ready
+        | Report::Started
+        | Report::Terminal
+        | Report::UserNamespace
+        | Report::MountNamespace => SandboxError::Io {
             doing: "understanding the cell",
             source: std::io::ErrorKind::InvalidData.into(),
         },

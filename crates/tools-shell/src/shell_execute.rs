@@ -221,9 +221,14 @@ impl Tool for ShellExecute {
         match outcome.ended {
             Ended::Finished => return Ok(output),
             Ended::Killed => {
+                let uncovered = cell.late_masks.as_ref().is_some_and(|masks| masks.have_failed());
                 let error = ToolError::new(
                     Code::Runtime,
-                    "the cell was killed from outside, perhaps for want of memory",
+                    if uncovered {
+                        "the command was killed: a file that must be hidden came while it ran and could not be covered"
+                    } else {
+                        "the cell was killed from outside, perhaps for want of memory"
+                    },
                 );
                 return Err(error.effect(EffectState::Maybe).data(json(output)?));
             }

@@ -24,6 +24,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 pub use error::WatchError;
+pub use notices::Changes;
 pub use watch::Watch;
 
 /// What is looked for.

@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::{Errno, ioctl_fionread};
 
@@ -38,6 +40,22 @@ pub(crate) struct Notices {
     most: usize,
 }
 
+/// Tells that something may have changed, without the set itself.
+#[derive(Debug)]
+pub struct Changes(OwnedFd);
+
+impl Changes {
+    /// Waits until something may have changed, and says whether it has.
+    pub fn wait(&self, most: Duration) -> bool {
+        let most = Timespec {
+            tv_sec: i64::try_from(most.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: most.subsec_nanos().into(),
+        };
+        // An interrupted wait is as good as a change.
+        poll(&mut [PollFd::new(&self.0, PollFlags::IN)], Some(&most)) != Ok(0)
+    }
+}
+
 /// The share of the user's watches that is taken at most: editors need some too.
 const SHARE: (usize, usize) = (3, 4);
 
@@ -56,8 +74,8 @@ impl Notices {
         Ok(Self { inotify, folders: HashMap::new(), most: limit().saturating_mul(SHARE.0) / SHARE.1 })
     }
 
-    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
-        self.inotify.as_fd()
+    pub(crate) fn changes(&self) -> Option<Changes> {
+        self.inotify.try_clone().ok().map(Changes)
     }
 
     /// Watches an open folder, one that is marked or lies in a marked one more closely; gives the watch and the folders that it stood for before.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ use crate::mounts::Mounts;
 use crate::names::{Names, has_several};
 use crate::notices::{Notice, Notices};
 use crate::scan::{Entry, Pending};
-use crate::{Keep, Marked, Rules, look};
+use crate::{Changes, Keep, Marked, Rules, look};
 
 /// What a set of rules marks below some folders.
 #[derive(Debug)]
@@ -106,9 +106,9 @@ impl<R: Rules> Watch<R> {
         Ok(self.marked(&news)?.0)
     }
 
-    /// A descriptor that is readable when something may have changed; none where every answer comes from a walk.
-    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.notices.as_ref().map(Notices::descriptor)
+    /// What tells that something may have changed; none where every answer comes from a walk.
+    pub fn changes(&self) -> Option<Changes> {
+        self.notices.as_ref().and_then(Notices::changes)
     }
 
     /// The roots, as they were given.

@@ -70,6 +70,8 @@ pub(crate) struct Start {
     pub(crate) processors: Vec<u64>,
     /// Whether the caller is told when the program runs.
     pub(crate) announced: bool,
+    /// Whether the caller is given the namespaces before the command starts.
+    pub(crate) hands_over: bool,
 }
 
 /// A limit on a resource.

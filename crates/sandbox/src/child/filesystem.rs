@@ -121,7 +121,7 @@ fn clone_host_tree(path: &CStr, host: Option<BorrowedFd<'_>>) -> Result<OwnedFd,
     )
 }
 
-fn clone_tree(path: &CStr) -> Result<OwnedFd, Errno> {
+pub(super) fn clone_tree(path: &CStr) -> Result<OwnedFd, Errno> {
     // Recursive, because the kernel refuses to uncover what is mounted below.
     open_tree(
         CWD,
@@ -185,7 +185,7 @@ fn leave_host(at: &CStr) -> Result<(), Errno> {
     chdir(c"/")
 }
 
-fn put(tree: BorrowedFd<'_>, folder: BorrowedFd<'_>, path: &CStr) -> Result<(), Errno> {
+pub(super) fn put(tree: BorrowedFd<'_>, folder: BorrowedFd<'_>, path: &CStr) -> Result<(), Errno> {
     let mut flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
     if path.is_empty() {
         flags |= MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
@@ -315,7 +315,7 @@ fn open_folder(path: &CStr) -> Result<OwnedFd, Errno> {
 
 /// Opens what has exactly this path. No link on the way is followed: content that earlier commands left behind must
 /// not decide where something is mounted.
-fn open_exactly(path: &CStr, flags: OFlags) -> Result<OwnedFd, Errno> {
+pub(super) fn open_exactly(path: &CStr, flags: OFlags) -> Result<OwnedFd, Errno> {
     openat2(CWD, path, flags | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::NO_SYMLINKS)
 }
 

@@ -15,6 +15,7 @@ pub(crate) mod blueprint;
 mod command;
 mod filesystem;
 pub(crate) mod keeper;
+pub(crate) mod late;
 mod privileges;
 pub(crate) mod report;
 pub(crate) mod request;
@@ -81,6 +82,11 @@ fn live(blueprint: &mut Blueprint) -> Result<(), Fault> {
 
 /// Runs the command in the cell, which is finished but for what binds its own builder.
 fn run(blueprint: &Blueprint) -> Result<(), Fault> {
+    if blueprint.start.hands_over {
+        // While the own process table still tells them.
+        late::hand_over_namespaces(sys::borrow(blueprint.control))
+            .map_err(|errno| Stage::Names.fault(errno))?;
+    }
     privileges::renounce(blueprint)?;
     // Closed by the command's `execve`, or by its end where it never gets there.
     let executed = if blueprint.start.announced {

@@ -28,6 +28,10 @@ pub(crate) enum Report {
     },
     /// What does not depend on a call is built; the cell waits for its request.
     Ready,
+    /// The cell is built and its command about to start. This is its user namespace.
+    UserNamespace,
+    /// And this, which comes next, its mount namespace.
+    MountNamespace,
     /// The program runs. Sent only where that was asked for, and after any report that it does not.
     Started,
     /// The command has made its terminal; the descriptor of the side that is for the caller comes along.
@@ -139,6 +143,8 @@ impl Report {
             Self::Ready => [4, 0, 0, 0],
             Self::Started => [5, 0, 0, 0],
             Self::Terminal => [6, 0, 0, 0],
+            Self::UserNamespace => [7, 0, 0, 0],
+            Self::MountNamespace => [8, 0, 0, 0],
         };
         let mut bytes = [0_u8; 16];
         for (place, number) in bytes.chunks_exact_mut(4).zip(numbers) {
@@ -217,6 +223,8 @@ impl Report {
             4 => Ok(Self::Ready),
             5 => Ok(Self::Started),
             6 => Ok(Self::Terminal),
+            7 => Ok(Self::UserNamespace),
+            8 => Ok(Self::MountNamespace),
             _ => Err(Errno::PROTO),
         }
     }
@@ -239,6 +247,8 @@ mod tests {
             Report::Ended { status: 0x0f, last: false },
             Report::Ended { status: 0, last: true },
             Report::Ready,
+            Report::UserNamespace,
+            Report::MountNamespace,
             Report::Started,
             Report::Terminal,
             Report::Execute { failure: ExecuteFailure::NotFound, errno: Errno::NOENT },

@@ -63,6 +63,7 @@ pub(crate) fn encode(
     });
     bytes.list(&start.processors, |bytes, processor| bytes.number(*processor));
     bytes.number(start.announced.into());
+    bytes.number(u64::from(start.hands_over));
     bytes.0
 }
 
@@ -80,6 +81,7 @@ impl Request {
             bounds: bytes.list(Decoder::bound)?,
             processors: bytes.list(Decoder::number)?,
             announced: bytes.flag()?,
+            hands_over: bytes.number()? == 1,
         };
         bytes.0.is_empty().then_some(Self { steps, rules, start, standard })
     }
@@ -385,6 +387,7 @@ mod tests {
             bounds: Resource::ALL.map(|resource| Bound { resource, soft: 1, hard: 2 }).into(),
             processors: vec![3, 4],
             announced: true,
+            hands_over: true,
         };
         encode(&steps, &[(c"/r".to_owned(), 7)], &start, standard, &[70, 71])
     }

@@ -160,6 +160,7 @@ fn enforcement(
     }
     let writable = roots.workspace().is_some_and(|root| root.writable);
     Ok(Enforcement {
+        denied_files: crate::enforcement::DeniedFiles::AtStart,
         degraded: Some(Degraded::Landlock),
         namespaces: &[],
         landlock_abi: Some(version),

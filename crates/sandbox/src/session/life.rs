@@ -350,6 +350,7 @@ impl Session {
         let mut plumbing = Plumbing::new(std::mem::take(&mut cell.ends));
         let mut owner = Held(&self.0);
         let end = supervise(&cell, command, &mut plumbing, &mut owner)?;
+        drop(cell.late.take());
         cell.process.kill();
         cell.process.end().map_err(SandboxError::io("waiting for the end of the cell"))?;
         if let Some(spawner) = &spec.spawner {

@@ -9,6 +9,7 @@ mod attacks;
 mod development;
 mod ending;
 mod files;
+mod late;
 mod limits;
 mod support;
 

@@ -1,0 +1,81 @@
+//! A process that enters the namespaces of a running cell to cover files in it.
+//!
+//! INVARIANT: as in the module above, nothing here allocates, locks or panics.
+
+use std::ffi::CString;
+use std::os::fd::{AsFd, BorrowedFd, RawFd};
+
+use rustix::fs::{FileType, Mode, OFlags, fstat, open, stat};
+use rustix::io::{Errno, write};
+use rustix::mount::MountAttrFlags;
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use super::filesystem::{clone_tree, open_exactly, put};
+use super::report::Report;
+use super::{EndOnUnwind, keep_only};
+use crate::sys;
+
+/// Gives the namespaces of this process, a cell's first one, to the caller.
+pub(super) fn hand_over_namespaces(control: BorrowedFd<'_>) -> Result<(), Errno> {
+    let open = |path| open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+    Report::UserNamespace.send_with(control, open(c"/proc/self/ns/user")?.as_fd())?;
+    Report::MountNamespace.send_with(control, open(c"/proc/self/ns/mnt")?.as_fd())
+}
+
+/// What such a process needs to know.
+pub(crate) struct Covering {
+    /// The descriptors that stay open, in ascending order.
+    pub(crate) keep: Vec<RawFd>,
+    pub(crate) user: RawFd,
+    pub(crate) mount: RawFd,
+    /// Where it says how it went: an error number, or zero.
+    pub(crate) answer: RawFd,
+    /// Paths in the cell.
+    pub(crate) places: Vec<CString>,
+}
+
+/// Runs the process. All signals must be blocked.
+pub(crate) fn cover(covering: &Covering) -> ! {
+    let _guard = EndOnUnwind;
+    let errno = act(covering).err().map_or(0, Errno::raw_os_error);
+    // Without an answer its starter takes it for failed.
+    let _unheard = write(sys::borrow(covering.answer), &errno.to_ne_bytes());
+    sys::exit(0)
+}
+
+fn act(covering: &Covering) -> Result<(), Errno> {
+    keep_only(&covering.keep)?;
+    // Its memory is a copy of the caller's.
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    // The user namespace first: it gives the right to the other one.
+    move_into_link_name_space(sys::borrow(covering.user), Some(LinkNameSpaceType::User))?;
+    move_into_link_name_space(sys::borrow(covering.mount), Some(LinkNameSpaceType::Mount))?;
+    covering.places.iter().try_for_each(|place| match cover_one(place) {
+        // The command has removed it or moved it away, or put a link in its place.
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(()),
+        other => other,
+    })
+}
+
+fn cover_one(place: &CString) -> Result<(), Errno> {
+    let point = open_exactly(place, OFlags::PATH | OFlags::NOFOLLOW)?;
+    let there = fstat(&point)?;
+    let kind = FileType::from_raw_mode(there.st_mode);
+    if kind == FileType::Symlink {
+        return Ok(());
+    }
+    let cover = if kind == FileType::Directory { c"/.cell/folder" } else { c"/.cell/file" };
+    let own = stat(cover)?;
+    if (own.st_dev, own.st_ino) == (there.st_dev, there.st_ino) {
+        // It is covered still.
+        return Ok(());
+    }
+    let tree = clone_tree(cover)?;
+    let attributes = MountAttrFlags::MOUNT_ATTR_RDONLY
+        | MountAttrFlags::MOUNT_ATTR_NOSUID
+        | MountAttrFlags::MOUNT_ATTR_NODEV
+        | MountAttrFlags::MOUNT_ATTR_NOEXEC;
+    sys::mount_setattr(tree.as_fd(), true, attributes, None, false)?;
+    put(tree.as_fd(), point.as_fd(), c"")
+}
