@@ -173,6 +173,7 @@ impl Bench {
             workspace: &workspace,
             home: None,
             protected: &[],
+            programs: policy::Programs::Presumed,
         })
         .unwrap();
         let runs = Arc::new(AtomicU32::new(0));

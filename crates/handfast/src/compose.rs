@@ -243,6 +243,10 @@ fn compile(
         workspace: &place.workspace,
         home: surroundings.home.as_deref(),
         protected: &protected,
+        programs: toolchains::programs(
+            toolchains::search_path(surroundings),
+            vec![place.workspace.clone(), PathBuf::from("/tmp")],
+        ),
     })
     .map_err(Failure::usage)?;
     for warning in policy.warnings() {

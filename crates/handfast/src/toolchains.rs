@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use engine::CellSetup;
+use policy::{ProgramFile, Programs};
 use sandbox::Spawner;
 
 use crate::surroundings::Surroundings;
@@ -88,17 +90,7 @@ pub(crate) fn cell_setup(
         }
         home_files.extend(git_identity(home).map(|content| (PathBuf::from(".gitconfig"), content)));
     }
-    let shown = |entry: &PathBuf| {
-        SYSTEM.iter().any(|system| entry.starts_with(system))
-            || read_only.iter().any(|folder: &PathBuf| entry.starts_with(folder))
-    };
-    let mut search_path: Vec<PathBuf> =
-        surroundings.search_path.iter().filter(|entry| shown(entry)).cloned().collect();
-    for entry in SYSTEM_SEARCH_PATH.map(PathBuf::from) {
-        if !search_path.contains(&entry) {
-            search_path.push(entry);
-        }
-    }
+    let search_path = search_path(surroundings);
     // A program that has a spawner serves many calls.
     let watches = spawner.is_some();
     CellSetup {
@@ -112,6 +104,42 @@ pub(crate) fn cell_setup(
         spawner,
         watches,
     }
+}
+
+/// Where programs are looked for in a cell: the user's own search path, as far as cells show it, and the system's.
+pub(crate) fn search_path(surroundings: &Surroundings) -> Vec<PathBuf> {
+    let toolchains: Vec<PathBuf> = surroundings
+        .home
+        .iter()
+        .flat_map(|home| FOLDERS.map(|folder| home.join(folder)))
+        .filter(|folder| folder.is_dir())
+        .collect();
+    let shown = |entry: &PathBuf| {
+        SYSTEM.iter().any(|system| entry.starts_with(system))
+            || toolchains.iter().any(|folder| entry.starts_with(folder))
+    };
+    let mut search_path: Vec<PathBuf> =
+        surroundings.search_path.iter().filter(|entry| shown(entry)).cloned().collect();
+    for entry in SYSTEM_SEARCH_PATH.map(PathBuf::from) {
+        if !search_path.contains(&entry) {
+            search_path.push(entry);
+        }
+    }
+    search_path
+}
+
+/// Finds the programs of a cell for the policy. `writable` are folders that calls write.
+pub(crate) fn programs(search_path: Vec<PathBuf>, writable: Vec<PathBuf>) -> Programs {
+    Programs::Found(Arc::new(move |name: &str| {
+        let is_program = |path: &PathBuf| {
+            fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+        };
+        let path = search_path.iter().map(|folder| folder.join(name)).find(is_program)?;
+        let real = fs::canonicalize(&path).ok()?;
+        let in_writable_place =
+            writable.iter().any(|folder| path.starts_with(folder) || real.starts_with(folder));
+        Some(ProgramFile { path, in_writable_place })
+    }))
 }
 
 /// Cargo's configuration may hold a registry's token; then the file is not shown.
@@ -144,6 +172,29 @@ fn git_identity(home: &Path) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_program_is_found_where_the_cell_finds_it_and_a_writable_place_is_told() {
+        let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let [first, second] = folders.each_ref().map(|folder| folder.path().to_owned());
+        let make = |path: &Path, mode: u32| {
+            fs::write(path, "").unwrap();
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        };
+        make(&first.join("one"), 0o644);
+        make(&second.join("one"), 0o755);
+        make(&second.join("two"), 0o755);
+        std::os::unix::fs::symlink(second.join("two"), first.join("link")).unwrap();
+        let Programs::Found(find) = programs(vec![first.clone(), second.clone()], vec![second.clone()])
+        else {
+            panic!("no function")
+        };
+        let one = find("one").unwrap();
+        assert_eq!((one.path, one.in_writable_place), (second.join("one"), true));
+        let link = find("link").unwrap();
+        assert_eq!((link.path, link.in_writable_place), (first.join("link"), true));
+        assert_eq!(find("three"), None);
+    }
 
     #[test]
     fn only_the_name_and_the_address_of_the_git_configuration_are_shown() {

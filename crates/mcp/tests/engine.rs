@@ -131,6 +131,7 @@ impl World {
             workspace: &workspace,
             home: None,
             protected: std::slice::from_ref(&state),
+            programs: policy::Programs::Presumed,
         });
         let (started, ended) = (Arc::<Notify>::default(), Arc::<AtomicUsize>::default());
         let endless = Endless { started: started.clone(), ended: ended.clone() };

@@ -8,7 +8,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use policy::{Dialect, Mode, Origin, Part, Policy, ProfileSource, Profiles, Request, Setup, Source, Trust};
+use policy::{
+    Dialect, Mode, Origin, Part, Policy, ProfileSource, Profiles, Programs, Request, Setup, Source, Trust,
+};
 use tool::{Access, CommandLine, Effect, Level};
 
 const ROUNDS: usize = 2_000;
@@ -69,6 +71,7 @@ fn compile(profile: ProfileSource) -> Result<Policy, policy::PolicyError> {
         workspace: Path::new("/w/project"),
         home: Some(Path::new("/home/ann")),
         protected: &[],
+        programs: Programs::Presumed,
     })
 }
 

@@ -2,14 +2,12 @@
 
 use std::path::Path;
 
-use tool::{Access, CommandLine, Effect};
+use tool::{Access, Effect};
 
 use crate::auto_run::{AutoRun, Entry, auto_run};
-use crate::command::{Operand, Reached, Surroundings, dangerous, reads_only};
 use crate::host::normal_host;
 use crate::path::Spot;
-use crate::spell::resolve;
-use crate::{Dangerous, Origin, Part, PathVerdict, Policy, Rule};
+use crate::{Origin, Part, PathVerdict, Policy, Rule};
 
 /// What the lines have to say to one part. A line that does not apply has no cause.
 #[derive(Debug, Clone, Default)]
@@ -70,7 +68,7 @@ impl Policy {
         }
     }
 
-    fn judge_path(
+    pub(crate) fn judge_path(
         &self,
         verb: &str,
         access: Access,
@@ -210,193 +208,13 @@ impl Policy {
         judgement
     }
 
-    fn judge_command(&self, command: &CommandLine, directory: &Path, real: Option<&Path>) -> Judgement {
-        let shown = match command {
-            CommandLine::Shell(line) => line.clone(),
-            CommandLine::Argv(words) => words.join(" "),
-            CommandLine::Typed { text, .. } => format!("(typed) {text}"),
-        };
-        let mut judgement = Judgement {
-            part: format!("run {shown}"),
-            changes_only_the_workspace: true,
-            ..Judgement::default()
-        };
-        self.judge_directory(directory, real, &mut judgement);
-
-        let reached = Reached::by(command);
-        if let Some((rule, words)) = self.commands.denied_by(&reached) {
-            let cause = Cause {
-                reason: format!("`{words}` is denied by {rule}"),
-                hint: Some(change_rule(rule)),
-                rule: rule.clone(),
-            };
-            judgement.denied.get_or_insert(cause);
-        }
-        if let Some(reason) = &reached.hidden {
-            judgement.uncertain = Some(Cause {
-                rule: self.setting("deny_exec_command", "(any)", Origin::BuiltIn),
-                reason: format!("{reason}, so it could hide a command that `deny_exec_command` denies"),
-                hint: Some("write it as plain commands, one call each".to_owned()),
-            });
-            judgement.not_allowed = Some(format!("{reason}, so that no list applies to it"));
-        }
-        let only_reads = self.judge_stages(&reached, directory, &mut judgement);
-        let around = Surroundings {
-            directory,
-            home: self.home.as_deref(),
-            any_absolute: self.dialect.any_absolute_removal,
-            only_reads,
-        };
-        if let Some(found) = dangerous(&reached, around) {
-            let (setting, origin) = &self.dangerous;
-            let entry = match setting {
-                Dangerous::Deny => "deny",
-                Dangerous::Ask => "ask",
-            };
-            judgement.dangerous = Some(Cause {
-                rule: self.setting("dangerous", entry, origin.clone()),
-                reason: format!("it is a dangerous pattern: {found}"),
-                hint: Some("name exactly what is to change; `dangerous: ask` would ask a human".to_owned()),
-            });
-        }
-        judgement
-    }
-
-    /// A command may start anywhere in a root, listed by itself or not: what it opens is judged apart.
-    fn judge_directory(&self, directory: &Path, real: Option<&Path>, judgement: &mut Judgement) {
-        for directory in std::iter::once(directory).chain(real) {
-            if let PathVerdict::Denied(rule) = self.path_verdict(Access::Read, directory) {
-                judgement.denied = Some(Cause {
-                    reason: format!("its directory {} is denied by {rule}", directory.display()),
-                    hint: Some(change_rule(rule)),
-                    rule: rule.clone(),
-                });
-            } else if !self.in_a_root(directory) {
-                judgement.unlisted = Some(Cause {
-                    rule: self.no_entry("allowed_read_paths"),
-                    reason: format!("its directory {} lies in no root", directory.display()),
-                    hint: Some(self.add_path(Access::Read)),
-                });
-            }
-        }
-    }
-
-    /// Line 7 for each command of the line, and lines 1 and 6 for the paths that read-only and listed ones name.
-    /// Says whether every command only reads.
-    fn judge_stages(&self, reached: &Reached, directory: &Path, judgement: &mut Judgement) -> bool {
-        let Some(commands) = &reached.commands else { return false };
-        let mut only_reads = true;
-        let mut allowed: Option<Cause> = None;
-        let mut not_allowed = None;
-        for command in commands {
-            let listed = self.commands.allowed_by(command);
-            match (reads_only(command), listed) {
-                (Ok(operands), listed) => {
-                    for operand in &operands {
-                        let judged = self.judge_operand(operand, directory, judgement);
-                        if let Err(why) = judged
-                            && listed.is_none()
-                        {
-                            not_allowed.get_or_insert(why);
-                        }
-                    }
-                    let cause = || Cause {
-                        rule: self.setting("read_only_commands", command.program(), Origin::BuiltIn),
-                        reason: format!("`{command}` only reads"),
-                        hint: None,
-                    };
-                    allowed.get_or_insert_with(cause);
-                }
-                (Err(_), Some(rule)) => {
-                    only_reads = false;
-                    // Only a denial counts: which words of an unknown program are paths is not known.
-                    for word in command.words.iter().skip(1) {
-                        self.judge_named(&resolve(directory, &word.text).path, judgement);
-                    }
-                    allowed = Some(Cause {
-                        reason: format!("`{command}` is listed by {rule}"),
-                        rule: rule.clone(),
-                        hint: None,
-                    });
-                }
-                (Err(why), None) => {
-                    only_reads = false;
-                    let program = command.program();
-                    not_allowed.get_or_insert(format!(
-                        "`{program}` is not known to only read ({why}), and not in `allowed_exec_command`"
-                    ));
-                }
-            }
-        }
-        match not_allowed {
-            None => judgement.allowed = allowed,
-            Some(why) => judgement.not_allowed = judgement.not_allowed.take().or(Some(why)),
-        }
-        only_reads
-    }
-
-    /// What the lists say to a path that a command may open; a denial is written down.
-    fn judge_named(&self, path: &Path, judgement: &mut Judgement) -> PathVerdict<'_> {
-        let verdict = self.path_verdict(Access::Read, path);
-        if let PathVerdict::Denied(rule) = verdict {
-            judgement.denied.get_or_insert_with(|| Cause {
-                reason: format!("{} is denied by {rule}", path.display()),
-                hint: Some(change_rule(rule)),
-                rule: rule.clone(),
-            });
-        }
-        verdict
-    }
-
-    /// One path that a read-only command names.
-    ///
-    /// # Errors
-    /// Why it is not certain what the word leads to, so that the command does not pass by itself.
-    fn judge_operand(
-        &self,
-        operand: &Operand,
-        directory: &Path,
-        judgement: &mut Judgement,
-    ) -> Result<(), String> {
-        let text = operand.text.as_str();
-        let resolved = resolve(directory, text);
-        let path = resolved.path.as_path();
-        let verdict = self.judge_named(path, judgement);
-        let certainly_a_path = !operand.attached || text.starts_with('/') || text.starts_with("..");
-        if matches!(verdict, PathVerdict::Denied(_)) || !certainly_a_path {
-            return Ok(());
-        }
-        if verdict == PathVerdict::Outside && (self.in_a_root(path) || !is_system_path(path)) {
-            judgement.unlisted.get_or_insert_with(|| Cause {
-                rule: self.no_entry("allowed_read_paths"),
-                reason: format!(
-                    "`{text}` is {}, which is not listed in `allowed_read_paths`",
-                    path.display()
-                ),
-                hint: Some(self.add_path(Access::Read)),
-            });
-        }
-        if resolved.through_a_name {
-            return Err(format!(
-                "`{text}` goes through a folder and back, which a link could lead elsewhere"
-            ));
-        }
-        if operand.glob
-            && operand.shows_content
-            && let Some(rule) = self.reads.could_deny(&Spot::of(path, &self.workspace))
-        {
-            return Err(format!("`{text}` could stand for a file denied by {rule}"));
-        }
-        Ok(())
-    }
-
     /// Whether the cell shows the path as a part of a root, even where the root lies below a system folder such as `/tmp`.
-    fn in_a_root(&self, path: &Path) -> bool {
+    pub(crate) fn in_a_root(&self, path: &Path) -> bool {
         self.roots.iter().any(|root| path.starts_with(&root.path))
     }
 
     /// How to list a path. A list that is named no longer stands for the workspace, which is easily overlooked.
-    fn add_path(&self, access: Access) -> String {
+    pub(crate) fn add_path(&self, access: Access) -> String {
         let rules = match access {
             Access::Read => &self.reads,
             Access::Write => &self.writes,
@@ -406,11 +224,11 @@ impl Policy {
     }
 
     /// The rule that is named where no entry of a list is the cause.
-    fn no_entry(&self, key: &'static str) -> Rule {
+    pub(crate) fn no_entry(&self, key: &'static str) -> Rule {
         self.setting(key, "(no entry)", Origin::BuiltIn)
     }
 
-    fn setting(&self, key: &'static str, entry: &str, origin: Origin) -> Rule {
+    pub(crate) fn setting(&self, key: &'static str, entry: &str, origin: Origin) -> Rule {
         Rule { key, entry: entry.to_owned(), profile: self.profile.clone(), origin }
     }
 }
@@ -423,7 +241,7 @@ const SYSTEM_FOLDERS: [&str; 12] =
     ["/bin", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/proc", "/sbin", "/tmp", "/usr"];
 
 /// Whether the path lies in what every cell shows, and is not a way from there to elsewhere.
-fn is_system_path(path: &Path) -> bool {
+pub(crate) fn is_system_path(path: &Path) -> bool {
     let mut below = path.components().skip(2);
     let leads_elsewhere = (path.starts_with("/proc")
         && below.any(|part| {
@@ -433,14 +251,14 @@ fn is_system_path(path: &Path) -> bool {
     !leads_elsewhere && SYSTEM_FOLDERS.iter().any(|folder| path.starts_with(folder))
 }
 
-fn allow_key(access: Access) -> &'static str {
+pub(crate) fn allow_key(access: Access) -> &'static str {
     match access {
         Access::Read => "allowed_read_paths",
         Access::Write => "allowed_write_paths",
     }
 }
 
-fn change_rule(rule: &Rule) -> String {
+pub(crate) fn change_rule(rule: &Rule) -> String {
     match &rule.origin {
         Origin::BuiltIn if rule.key == "protected" => {
             "no tool may write it; a human edits it outside of Handfast".to_owned()

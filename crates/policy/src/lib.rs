@@ -12,15 +12,17 @@ mod decision;
 mod error;
 mod host;
 mod judge;
+mod judge_command;
+mod judge_named;
 mod merge;
 mod path;
 mod policy;
 mod profile;
+mod programs;
 mod rule;
 mod spell;
 
 pub use auto_run::{AutoRun, Entry, auto_run, git_config_change, git_pointer_change};
-pub use command::{Parsed, SimpleCommand, Word, parse};
 pub use decision::{Decision, Line, Part, Request, Verdict};
 pub use error::PolicyError;
 pub use merge::{Source, Trust, Warning, tighten};
@@ -29,4 +31,5 @@ pub use policy::{Dialect, Policy, Setup};
 pub use profile::{
     BUILT_IN_DENIED_READS, DEFAULT_PROFILE, Dangerous, Limits, Mode, ProfileSource, Profiles, Undoable,
 };
+pub use programs::{ProgramFile, Programs};
 pub use rule::{Origin, Rule};

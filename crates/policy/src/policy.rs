@@ -9,7 +9,7 @@ use crate::merge::{Allowed, DeniedLists, Merged, Written};
 use crate::path::{AllowedPaths, PathList, PathRules, Reach, Spot, roots};
 use crate::{
     BUILT_IN_DENIED_READS, DEFAULT_PROFILE, Dangerous, Denied, Kind, Limits, Mode, Names, Origin,
-    PathVerdict, PolicyError, ProfileSource, RootRight, Rule, Source, Undoable, Warning,
+    PathVerdict, PolicyError, ProfileSource, Programs, RootRight, Rule, Source, Undoable, Warning,
 };
 
 /// The rules of one profile, compiled for one workspace. Asking it does no input or output.
@@ -33,6 +33,7 @@ pub struct Policy {
     pub(crate) allowed_hosts: HostRules,
     pub(crate) denied_hosts: HostRules,
     pub(crate) roots: Vec<RootRight>,
+    pub(crate) programs: Programs,
     warnings: Vec<Warning>,
 }
 
@@ -53,6 +54,8 @@ pub struct Setup<'a> {
     pub home: Option<&'a Path>,
     /// What no tool can write: the policy files and the state folder.
     pub protected: &'a [PathBuf],
+    /// Where the programs of a cell lie.
+    pub programs: Programs,
 }
 
 /// What a dialect settles where the profile is silent.
@@ -146,6 +149,7 @@ impl Policy {
             denies_commands,
             allowed_hosts,
             denied_hosts,
+            programs: setup.programs.clone(),
             warnings: merged.warnings,
             profile,
         })

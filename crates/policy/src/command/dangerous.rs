@@ -1,5 +1,6 @@
 use std::path::Path;
 
+use super::loose::Segment;
 use super::programs::{DOWNLOADERS, base_name, is_cluster, runs_standard_input};
 use super::reach::{Reached, Script};
 
@@ -12,8 +13,6 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) home: Option<&'a Path>,
     /// Whether recursive removal of any absolute path counts (the CSP/1 dialect).
     pub(crate) any_absolute: bool,
-    /// Whether every command of the line only reads, so that a statement in it is only a text.
-    pub(crate) only_reads: bool,
 }
 
 /// The first dangerous pattern that the line holds, in words.
@@ -22,7 +21,7 @@ pub(crate) fn dangerous(reached: &Reached, around: Surroundings<'_>) -> Option<S
         removal_or_format(script, around)
             .or_else(|| fetched_code(script))
             .or_else(|| fork_bomb(&script.text))
-            .or_else(|| statement(&script.text).filter(|_| !around.only_reads))
+            .or_else(|| statement(script))
     })
 }
 
@@ -257,7 +256,33 @@ const DATABASE_CLIENTS: [&str; 10] =
     ["clickhouse", "cockroach", "cqlsh", "duckdb", "mariadb", "mysql", "pgcli", "psql", "snowsql", "sqlcmd"];
 
 /// `DROP DATABASE` and `TRUNCATE`, in any case; not coreutils' `truncate`.
-fn statement(text: &str) -> Option<String> {
+///
+/// In a line that is understood, what is only printed, searched for or told to people is no statement, unless it is piped on.
+fn statement(script: &Script) -> Option<String> {
+    if !script.understood {
+        return stated(&script.text);
+    }
+    let mut pipeline = String::new();
+    let mut states = false;
+    let mut found = None;
+    for segment in script.segments.iter().chain(std::iter::once(&Segment::default())) {
+        if !segment.piped && !segment.substituted {
+            if states && found.is_none() {
+                found = stated(&pipeline);
+            }
+            pipeline.clear();
+            states = false;
+        }
+        states |= segment.states;
+        for text in segment.words.iter().chain(&segment.texts) {
+            pipeline.push_str(text);
+            pipeline.push(' ');
+        }
+    }
+    found
+}
+
+fn stated(text: &str) -> Option<String> {
     let lower = without_comments(text).to_lowercase();
     let words: Vec<&str> = lower
         .split(|character: char| !character.is_alphanumeric() && !"_-./$`".contains(character))

@@ -7,6 +7,12 @@ pub(super) struct Segment {
     pub(super) piped: bool,
     /// Whether it stands in `$(`, a backtick or `<(`.
     pub(super) substituted: bool,
+    /// Whether it is known to only read.
+    pub(super) reads: bool,
+    /// Whether its words could be statements for a database.
+    pub(super) states: bool,
+    /// What it is given as here-documents.
+    pub(super) texts: Vec<String>,
 }
 
 /// Splits any text at everything that could separate commands.

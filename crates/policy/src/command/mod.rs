@@ -1,18 +1,30 @@
 //! Commands: from a line to words, and what rules say to them.
 //!
-//! The lexer understands less than a shell on purpose: what it does not understand is opaque, which never passes by a rule.
+//! `shell-syntax` says what a line runs, or that it is opaque, which never passes by a rule. The tables say which forms of which
+//! programs only read; deny rules and the dangerous patterns look at everything that a line could reach, also where nobody
+//! vouches for how it was read.
 //! None of this is a boundary: the sandbox is. A mistake here costs a question too few, never the sandbox.
 
+mod checks;
 mod dangerous;
-mod lexer;
+mod environment;
+mod find;
+mod guarded;
 mod loose;
+mod matching;
 mod prefix;
 mod programs;
 mod reach;
-mod read_only;
+mod scripts;
+mod table;
+mod wrappers;
 
 pub(crate) use dangerous::{Surroundings, dangerous};
-pub use lexer::{Parsed, SimpleCommand, Word, parse};
+pub(crate) use environment::is_harmless_assignment;
+pub(crate) use guarded::is_guarded;
+pub(crate) use matching::{Operand, Use, known_form, possible_paths};
 pub(crate) use prefix::CommandRules;
+pub(crate) use programs::{base_name, is_interpreter};
 pub(crate) use reach::Reached;
-pub(crate) use read_only::{Operand, reads_only};
+pub(crate) use table::{Class, Kind};
+pub(crate) use wrappers::{shell_line, unwrap};

@@ -1,6 +1,7 @@
 use std::collections::HashMap;
 
-use super::lexer::SimpleCommand;
+use shell_syntax::Word;
+
 use super::programs::{base_name, is_cluster};
 use super::reach::Reached;
 use crate::Rule;
@@ -22,6 +23,16 @@ struct Denials {
     /// Those whose first operand is a plain word, by that word.
     by_operand: HashMap<String, Vec<Prefix>>,
     others: Vec<Prefix>,
+}
+
+/// The entry that lists a command.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Listed<'a> {
+    pub(crate) rule: &'a Rule,
+    /// Whether the entry is the whole command, word by word, and more than a program.
+    pub(crate) in_full: bool,
+    /// Whether the entry names more than the program: a subcommand, or the script that an interpreter runs.
+    pub(crate) names_a_script: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -70,16 +81,30 @@ impl CommandRules {
     }
 
     /// The rule that lists the command. The program must be named exactly as the rule names it, so `./pytest` is not `pytest`.
-    pub(crate) fn allowed_by(&self, command: &SimpleCommand) -> Option<&Rule> {
-        let prefixes = self.allowed.get(command.program())?;
+    pub(crate) fn allowed_by(&self, words: &[Word]) -> Option<Listed<'_>> {
+        let prefixes = self.allowed.get(&words.first()?.text)?;
         let matches = |prefix: &&Prefix| {
-            let mut words = command.words.iter();
+            let mut words = words.iter();
             prefix.words.iter().enumerate().all(|(position, pattern)| match words.next() {
-                Some(word) => !word.glob && word_matches(pattern, &word.text) || pattern == "*",
+                Some(word) => word.is_literal() && word_matches(pattern, &word.text) || pattern == "*",
                 None => pattern == "*" && position + 1 == prefix.words.len(),
             })
         };
-        prefixes.iter().find(matches).map(|prefix| &prefix.rule)
+        let listed = |prefix: &'_ Prefix| {
+            let literal = words.iter().zip(&prefix.words).all(|(word, pattern)| word.text == *pattern);
+            let names_a_script =
+                prefix.words.get(1).is_some_and(|word| !is_option(word) && !word.contains('*'));
+            (literal && words.len() == prefix.words.len() && words.len() > 1, names_a_script)
+        };
+        let prefix = prefixes.iter().filter(matches).max_by_key(|prefix| listed(prefix))?;
+        let (in_full, names_a_script) = listed(prefix);
+        Some(Listed { rule: &prefix.rule, in_full, names_a_script })
+    }
+
+    /// Whether an entry of `allowed_exec_command` names a program in this folder by this path.
+    pub(crate) fn lists_program(&self, path: &std::path::Path, directory: &std::path::Path) -> bool {
+        let mut named = self.allowed.keys().filter(|program| program.contains('/'));
+        named.any(|program| crate::spell::resolve(directory, program).path == path)
     }
 
     /// The rule that denies something the line could run, and what that is.
@@ -283,12 +308,9 @@ mod tests {
         let allows = |entry: &str, line: &str| {
             let mut rules = CommandRules::default();
             rules.allow(rule(entry)).unwrap();
-            match super::super::parse(line) {
-                super::super::Parsed::Commands(commands) => {
-                    commands.iter().all(|command| rules.allowed_by(command).is_some())
-                }
-                super::super::Parsed::Opaque { .. } => false,
-            }
+            let Ok(script) = shell_syntax::read(line) else { return false };
+            let shell_syntax::Node::Command(command) = &script.steps[0].node else { return false };
+            script.steps.len() == 1 && rules.allowed_by(&command.words).is_some()
         };
         assert!(allows("uv sync", "uv sync --frozen"));
         assert!(allows("npm run test:*", "npm run test:unit"));

@@ -109,7 +109,7 @@ const INTERPRETERS: &[(&str, &[&str])] = &[
 const SCRIPTED: &[&str] = &["awk", "gawk", "mawk", "nawk", "original-awk"];
 
 /// The name without the folder it lies in.
-pub(super) fn base_name(program: &str) -> &str {
+pub(crate) fn base_name(program: &str) -> &str {
     program.rsplit('/').next().unwrap_or(program)
 }
 
@@ -131,7 +131,7 @@ fn code_options(program: &str) -> Option<&'static [&'static str]> {
 }
 
 /// Whether the program is a shell or another interpreter.
-pub(super) fn is_interpreter(program: &str) -> bool {
+pub(crate) fn is_interpreter(program: &str) -> bool {
     is_shell(program) || code_options(program).is_some()
 }
 

@@ -1,21 +1,24 @@
 use std::collections::HashSet;
 
+use shell_syntax::{Command, Joint, Node, Redirect, Script as Parsed, Step, Word};
 use tool::CommandLine;
 
-use super::lexer::{Parsed, SimpleCommand, Word, parse};
 use super::loose::{Segment, segments};
+use super::matching::known_form;
 use super::programs::{
     FED_WRAPPERS, INERT, WRAPPERS, base_name, has_inline_code, is_interpreter, is_shell, runs_standard_input,
     shell_script,
 };
+use super::table::Class;
+use super::wrappers::unwrap;
 
 /// Everything that a line could run, as far as it can be seen: its commands, what they wrap, and the scripts they are given.
 ///
 /// More is listed than would run, because a rule that denies looks at all of it.
 #[derive(Debug, Default)]
 pub(crate) struct Reached {
-    /// The commands of the line itself, where it was understood.
-    pub(crate) commands: Option<Vec<SimpleCommand>>,
+    /// The line itself, where it was understood.
+    pub(crate) line: Option<Parsed>,
     /// The line itself and every script in it.
     pub(super) scripts: Vec<Script>,
     /// Why more than what is listed could run; none where nothing is hidden.
@@ -28,8 +31,8 @@ pub(crate) struct Reached {
 pub(super) struct Script {
     pub(super) text: String,
     pub(super) segments: Vec<Segment>,
-    /// Whether the lexer understood it; otherwise any word may be a program.
-    understood: bool,
+    /// Whether it was understood; otherwise any word may be a program.
+    pub(super) understood: bool,
     /// Whether some part of it runs what it reads, so that words that are only printed may run as well.
     feeds_an_interpreter: bool,
 }
@@ -52,19 +55,19 @@ impl Reached {
     pub(crate) fn by(command: &CommandLine) -> Self {
         let mut reached = Reached::default();
         match command {
-            CommandLine::Shell(line) => match parse(line) {
-                Parsed::Commands(commands) => {
-                    reached.read_commands(&commands, line, 0);
-                    reached.commands = Some(commands);
+            CommandLine::Shell(line) => match shell_syntax::read(line) {
+                Ok(parsed) => {
+                    reached.read_commands(&parsed, line, 0);
+                    reached.line = Some(parsed);
                 }
-                Parsed::Opaque { reason } => reached.read_loosely(line, &reason),
+                Err(opaque) => reached.read_loosely(line, opaque.reason),
             },
             // Judged as if to a shell, which it may be, but never as understood: the line may be the rest of one that was
             // typed before, or mean something else to this program.
             CommandLine::Typed { text, .. } => {
-                match parse(text) {
-                    Parsed::Commands(commands) => reached.read_commands(&commands, text, 0),
-                    Parsed::Opaque { reason } => reached.read_loosely(text, &reason),
+                match shell_syntax::read(text) {
+                    Ok(parsed) => reached.read_commands(&parsed, text, 0),
+                    Err(opaque) => reached.read_loosely(text, opaque.reason),
                 }
                 reached.hide("what a running program makes of it is not known");
             }
@@ -72,9 +75,13 @@ impl Reached {
                 reached.hide("no program is named");
             }
             CommandLine::Argv(words) => {
-                let commands = vec![SimpleCommand { words: words.iter().map(Word::literal).collect() }];
-                reached.read_commands(&commands, &words.join(" "), 0);
-                reached.commands = Some(commands);
+                let words: Vec<Word> = words.iter().map(Word::literal).collect();
+                let text = texts(&words).join(" ");
+                let node = Node::Command(Command { words, ..Command::default() });
+                let step = Step { joint: Joint::Then, negated: false, background: false, node };
+                let parsed = Parsed { steps: vec![step] };
+                reached.read_commands(&parsed, &text, 0);
+                reached.line = Some(parsed);
             }
         }
         reached
@@ -99,9 +106,9 @@ impl Reached {
             self.read_loosely(text, "it holds scripts in scripts");
             return;
         }
-        match parse(text) {
-            Parsed::Commands(commands) => self.read_commands(&commands, text, depth),
-            Parsed::Opaque { reason } => self.read_loosely(text, &reason),
+        match shell_syntax::read(text) {
+            Ok(parsed) => self.read_commands(&parsed, text, depth),
+            Err(opaque) => self.read_loosely(text, opaque.reason),
         }
     }
 
@@ -118,49 +125,51 @@ impl Reached {
         });
     }
 
-    fn read_commands(&mut self, commands: &[SimpleCommand], text: &str, depth: usize) {
-        let segments: Vec<Segment> = commands
-            .iter()
-            .enumerate()
-            .map(|(position, command)| Segment {
-                words: command.texts(),
-                piped: position > 0,
-                substituted: false,
-            })
-            .collect();
+    fn read_commands(&mut self, parsed: &Parsed, text: &str, depth: usize) {
+        let mut flat = Flat::default();
+        flat.steps(&parsed.steps, false, false);
+        let Flat { segments, varies } = flat;
+        if varies {
+            self.hide("it holds a substitution");
+        }
         let script =
             Script { text: text.to_owned(), segments, understood: true, feeds_an_interpreter: false };
         let mut inner: Vec<String> = Vec::new();
-        for segment in &script.segments {
+        for (at, segment) in script.segments.iter().enumerate() {
             if segment.words.first().is_some_and(|word| WRAPPERS.contains(&base_name(word))) {
                 // `env -S 'git rm x'`, `ssh host 'git rm x'`, `watch 'git rm x'`.
                 let texts = segment.words.iter().filter(|word| word.contains([' ', '\t', '\n', ';']));
                 inner.extend(texts.cloned());
             }
             // What a first `eval` takes holds what a second one does.
-            if let Some(start) =
-                script.starts(segment).find(|start| start.words.first().is_some_and(|word| word == "eval"))
+            if let Some(start) = script
+                .starts(segment)
+                .find(|start| start.words.first().is_some_and(|word| word == "eval" || word == "trap"))
             {
                 inner.push(start.words.get(1..).unwrap_or_default().join(" "));
             }
             for Start { words, .. } in script.starts(segment) {
                 let program = words.first().map_or("", |word| base_name(word));
                 inner.extend(shell_script(words).map(str::to_owned));
-                if has_inline_code(words) {
+                if has_inline_code(words) && !segment.reads {
                     self.hide(format!("`{program}` runs code that stands in the line"));
                 }
                 if FED_WRAPPERS.contains(&program) {
                     self.hide(format!("`{program}` runs what it reads"));
                 }
-                if segment.piped && runs_standard_input(words) {
+                if OF_THE_SHELL.contains(&program) {
+                    self.hide(format!("`{program}` changes what later commands mean, or runs its words"));
+                }
+                if (segment.piped || !segment.texts.is_empty()) && runs_standard_input(words) {
                     self.hide(format!("`{program}` runs what is piped into it"));
+                    inner.extend(segment.texts.iter().cloned());
                     // What the earlier commands print may be known: their own words.
-                    inner.extend(
-                        script
-                            .segments
-                            .iter()
-                            .map(|earlier| earlier.words.get(1..).unwrap_or_default().join(" ")),
-                    );
+                    let earlier =
+                        script.segments.get(..at).unwrap_or_default().iter().filter(|_| segment.piped);
+                    for earlier in earlier {
+                        inner.push(earlier.words.get(1..).unwrap_or_default().join(" "));
+                        inner.extend(earlier.texts.iter().cloned());
+                    }
                 }
             }
         }
@@ -169,6 +178,94 @@ impl Reached {
             self.read(text, depth + 1);
         }
     }
+}
+
+/// Builtins that run their words, or after which a name means something else.
+const OF_THE_SHELL: [&str; 9] =
+    ["eval", "source", ".", "exec", "trap", "alias", "enable", "coproc", "builtin"];
+
+fn texts(words: &[Word]) -> Vec<String> {
+    words.iter().map(|word| word.text.clone()).collect()
+}
+
+/// The commands of a line, one after the other.
+#[derive(Default)]
+struct Flat {
+    segments: Vec<Segment>,
+    varies: bool,
+}
+
+impl Flat {
+    fn steps(&mut self, steps: &[Step], piped: bool, substituted: bool) {
+        for (at, step) in steps.iter().enumerate() {
+            // The first command of a group that is piped into reads the pipe.
+            let piped = step.joint == Joint::Pipe || (piped && at == 0);
+            match &step.node {
+                Node::Command(command) => self.command(command, piped, substituted),
+                Node::Subshell(block) | Node::Group(block) => {
+                    self.steps(&block.steps, piped, substituted);
+                    self.redirects(&block.redirects, piped);
+                }
+                Node::Branches(parts, redirects) | Node::Rounds(parts, redirects) => {
+                    for part in parts {
+                        self.steps(part, piped, substituted);
+                    }
+                    self.redirects(redirects, piped);
+                }
+            }
+        }
+    }
+
+    fn command(&mut self, command: &Command, piped: bool, substituted: bool) {
+        let values = command.assignments.iter().map(|assignment| &assignment.value);
+        self.varies |= command.words.iter().chain(values).any(|word| word.varies);
+        let mut words = texts(&command.words);
+        add_redirects(&command.redirects, &mut words);
+        let bare = unwrap(&command.words);
+        let program = bare.words.first().map_or("", |word| word.text.as_str());
+        let reads = known_form(bare.words, Class::Reads).is_ok();
+        self.segments.push(Segment {
+            words,
+            piped,
+            substituted,
+            reads,
+            states: !reads && !WORDS_ARE_TEXT.contains(&program),
+            texts: here_documents(&command.redirects),
+        });
+        for steps in &command.substituted {
+            self.steps(steps, false, true);
+        }
+    }
+
+    /// Redirections of a group count as a command without a program.
+    fn redirects(&mut self, redirects: &[Redirect], piped: bool) {
+        let mut words = Vec::new();
+        add_redirects(redirects, &mut words);
+        let texts = here_documents(redirects);
+        if !words.is_empty() || !texts.is_empty() {
+            self.segments.push(Segment { words, piped, reads: true, texts, ..Segment::default() });
+        }
+    }
+}
+
+/// Programs whose words are text for people, whatever they say.
+const WORDS_ARE_TEXT: [&str; 4] = ["git", "gh", "bd", "jj"];
+
+fn add_redirects(redirects: &[Redirect], words: &mut Vec<String>) {
+    for redirect in redirects {
+        match redirect {
+            Redirect::Write(target) => words.extend([">".to_owned(), target.text.clone()]),
+            Redirect::Read(source) => words.extend(["<".to_owned(), source.text.clone()]),
+            Redirect::Descriptor | Redirect::Text(_) => {}
+        }
+    }
+}
+
+fn here_documents(redirects: &[Redirect]) -> Vec<String> {
+    redirects
+        .iter()
+        .filter_map(|redirect| if let Redirect::Text(text) = redirect { Some(text.clone()) } else { None })
+        .collect()
 }
 
 impl Script {

@@ -181,6 +181,7 @@ mod tests {
             workspace: Path::new("/w"),
             home: Some(Path::new("/home/ann")),
             protected: &[],
+            programs: crate::Programs::Presumed,
         })
         .unwrap()
     }

@@ -31,8 +31,7 @@ fn every_line_of_the_table_is_decided_as_it_says() {
             policy = Some(policy_of(name));
         } else if !row.is_empty() && !row.starts_with("-- ") {
             let (expected, line) = row.split_once(" | ").unwrap_or_else(|| panic!("line {number} is no row"));
-            let line =
-                line.replace("<newline>", "\n").replace("<escape>", "\u{1b}").replace("<bidi>", "\u{202e}");
+            let line = spelled(line);
             let found = answer(policy.as_ref().expect("a policy comes first"), &line);
             if found != expected.trim() {
                 wrong.push(format!("{number}: {line}: {found}, not {expected}"));
@@ -80,4 +79,55 @@ fn a_long_hostile_line_is_decided_with_bounded_work() {
         assert_ne!(&answer(&policy, &line)[..4], "pass", "{word}");
         assert_ne!(&answer(&policy, &format!("{line};"))[..4], "pass", "{word}");
     }
+}
+
+const HOSTILE: &str = include_str!("hostile.txt");
+
+/// The characters that a table names.
+fn spelled(line: &str) -> String {
+    [
+        ("<newline>", "\n"),
+        ("<return>", "\r"),
+        ("<escape>", "\u{1b}"),
+        ("<nul>", "\0"),
+        ("<bidi>", "\u{202e}"),
+        ("<space>", "\u{2003}"),
+        ("<zero>", "\u{200b}"),
+    ]
+    .iter()
+    .fold(line.to_owned(), |line, (name, character)| line.replace(name, character))
+}
+
+/// Every word of a line that could be the name of a program, but what stands for the harm.
+fn listed_words(line: &str) -> Vec<String> {
+    let first = line.split_whitespace().next();
+    let is_name = |word: &&str| {
+        let plain = |character: char| character.is_ascii_alphanumeric() || "_.-+/".contains(character);
+        word.len() > 1
+            && word.chars().all(plain)
+            && word.starts_with(|first: char| first.is_ascii_alphabetic())
+    };
+    line.split_whitespace()
+        .filter(is_name)
+        .filter(|word| Some(*word) == first || !["touch", "rm", "id", "make", "tee"].contains(word))
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn no_hostile_line_passes_even_where_its_words_are_listed() {
+    let mut passed = Vec::new();
+    let mut count = 0;
+    for line in HOSTILE.lines().filter(|line| !line.is_empty() && !line.starts_with("-- ")) {
+        let line = spelled(line);
+        let listed = serde_json::to_string(&listed_words(&line)).unwrap();
+        let policy =
+            normal(&format!(r#"{{"allowed_exec_command": {listed}, "undoable": "table"}}"#), Mode::SmartAuto);
+        if answer(&policy, &line).starts_with("pass") {
+            passed.push(line);
+        }
+        count += 1;
+    }
+    assert!(passed.is_empty(), "{} of {count} pass:\n{}", passed.len(), passed.join("\n"));
+    assert!(count > 800, "only {count} lines");
 }

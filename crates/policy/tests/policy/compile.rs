@@ -57,6 +57,7 @@ fn a_relative_workspace_is_refused() {
         workspace: "project".as_ref(),
         home: None,
         protected: &[],
+        programs: policy::Programs::Presumed,
     };
     assert!(matches!(Policy::compile(&setup), Err(PolicyError::NotAbsolute { .. })));
 }

@@ -171,12 +171,12 @@ fn line_4_asks_about_everything_in_ask_always() {
 fn line_5_asks_about_what_could_hide_a_denied_command() {
     let denying = normal(r#"{"deny_exec_command": ["git rm"]}"#, Mode::FullAuto);
     let silent = normal("{}", Mode::FullAuto);
-    for line in ["a $b", "python3 -c 'x'", "echo x | sh", "xargs git", "for i in 1; do x; done"] {
+    for line in ["a $b", "python3 -c 'x'", "echo x | sh", "xargs git", "for i in $y; do x; done"] {
         assert_eq!(answer(&denying, line), "check 5", "{line}");
         assert_eq!(answer(&silent, line), "pass 9", "{line}");
     }
     assert_eq!(answer(&denying, "python3 x.py"), "pass 9");
-    assert_eq!(answer(&denying, "sh -c 'git log'"), "pass 9");
+    assert_eq!(answer(&denying, "sh -c 'git log'"), "pass 7");
 }
 
 #[test]

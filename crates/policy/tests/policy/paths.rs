@@ -70,6 +70,7 @@ fn floating_patterns_do_not_look_above_the_workspace() {
         workspace: Path::new("/w/my.key"),
         home: None,
         protected: &[],
+        programs: policy::Programs::Presumed,
     };
     let policy = Policy::compile(&setup).unwrap();
     let verdict = |path: &str| policy.path_verdict(Access::Read, Path::new(path));
@@ -136,6 +137,7 @@ fn a_workspace_below_a_system_folder_is_no_system_folder() {
         workspace: Path::new("/tmp/project"),
         home: None,
         protected: &[],
+        programs: policy::Programs::Presumed,
     };
     let policy = Policy::compile(&setup).unwrap();
     let ask = |line: &str| {

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use policy::{
-    Decision, Dialect, Mode, Origin, Part, Policy, PolicyError, Profiles, Request, Setup, Source, Trust,
+    Decision, Dialect, Mode, Origin, Part, Policy, PolicyError, Profiles, Programs, Request, Setup, Source,
+    Trust,
 };
 use tool::{CommandLine, Effect, Level};
 
@@ -47,6 +48,7 @@ pub(crate) fn compile_as(
         workspace: Path::new(WORKSPACE),
         home: Some(Path::new(HOME)),
         protected: &[PathBuf::from("/w/project/handfast.yaml"), PathBuf::from(STATE)],
+        programs: Programs::Presumed,
     })
 }
 

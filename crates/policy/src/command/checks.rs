@@ -1,0 +1,224 @@
+//! What cannot be said by a kind alone: whether a small program text, or the words of a program with rules of its own, only
+//! reads. Each function answers no where it does not know.
+
+use shell_syntax::Word;
+
+use super::matching::{Operand, Use};
+use super::table::Kind;
+
+type OfWord = fn(&str) -> bool;
+
+/// Functions of one word.
+const OF_WORDS: [(&str, OfWord); 17] = [
+    ("sed", super::scripts::sed_only_prints),
+    ("awk", super::scripts::awk_only_prints),
+    ("jq", super::scripts::jq_only_filters),
+    ("assign", is_awk_assignment),
+    ("setopt", is_harmless_shell_option),
+    ("plus", |word| word.starts_with('+')),
+    ("gitkey", is_harmless_git_setting),
+    ("gomod", |word| ["mod", "readonly", "vendor"].contains(&word)),
+    ("ldflags", |word| !word.contains("ext") && !word.contains("plugin") && !word.contains('@')),
+    ("module", is_harmless_module),
+    ("nofile", |word| !word.starts_with('@')),
+    ("url", is_plain_url),
+    ("get", |word| word.eq_ignore_ascii_case("get") || word.eq_ignore_ascii_case("head")),
+    ("target", |word| !word.contains('=') && !word.starts_with('-')),
+    ("kubeout", |word| ["json", "yaml", "wide", "name"].contains(&word) || word.starts_with("jsonpath=")),
+    ("remote", is_plain_remote),
+    ("pip", |word| !word.starts_with('-') && !word.contains("://") && !word.contains('@')),
+];
+
+type OfAll = fn(&[Word], &mut Use) -> Result<(), &'static str>;
+
+/// Functions of all the words behind the program.
+const OF_ALL: [(&str, OfAll); 5] = [
+    ("find", super::find::only_finds),
+    ("test", only_tests),
+    ("over", copies_over_no_program),
+    ("mode", changes_a_harmless_mode),
+    ("format", prints_formatted),
+];
+
+/// Whether a table may name this function.
+pub(super) fn exists(name: &str) -> bool {
+    OF_WORDS.iter().any(|(known, _)| *known == name) || looks_at_all(name)
+}
+
+/// Whether the function looks at all words.
+pub(super) fn looks_at_all(name: &str) -> bool {
+    OF_ALL.iter().any(|(known, _)| *known == name)
+}
+
+/// Asks a function of one word.
+pub(super) fn is_harmless(name: &str, word: &str) -> bool {
+    OF_WORDS.iter().any(|(known, check)| *known == name && check(word))
+}
+
+/// Asks a function of all words, which adds what they open.
+pub(super) fn check_all(name: &str, words: &[Word], found: &mut Use) -> Result<(), &'static str> {
+    let check = OF_ALL.iter().find(|(known, _)| *known == name).map(|(_, check)| check);
+    check.map_or(Err("its words are not known"), |check| check(words, found))
+}
+
+fn is_awk_assignment(word: &str) -> bool {
+    word.split_once('=').is_some_and(|(name, _)| {
+        !["ARGV", "ARGC", "ENVIRON", "PROCINFO"].contains(&name)
+            && name.chars().all(|character| character.is_ascii_alphanumeric() || character == '_')
+    })
+}
+
+fn is_harmless_shell_option(word: &str) -> bool {
+    ["pipefail", "errexit", "nounset", "noglob"].contains(&word)
+}
+
+/// Settings of `git -c` through which nothing runs.
+fn is_harmless_git_setting(word: &str) -> bool {
+    let Some((key, value)) = word.split_once('=') else { return false };
+    let key = key.to_ascii_lowercase();
+    let plain =
+        value.chars().all(|character| character.is_ascii_alphanumeric() || "-_. @".contains(character));
+    match key.as_str() {
+        "core.quotepath"
+        | "core.abbrev"
+        | "diff.renames"
+        | "diff.algorithm"
+        | "diff.context"
+        | "log.showsignature"
+        | "log.date"
+        | "user.name"
+        | "user.email"
+        | "commit.gpgsign"
+        | "tag.gpgsign"
+        | "core.autocrlf"
+        | "core.safecrlf"
+        | "diff.mnemonicprefix"
+        | "diff.noprefix"
+        | "advice.detachedhead"
+        | "status.relativepaths"
+        | "grep.linenumber"
+        | "core.pager"
+        | "color.ui" => plain && (key != "core.pager" || value == "cat"),
+        _ => key.starts_with("color.") && plain,
+    }
+}
+
+/// Modules of Python that are tools for the workspace's own code, and run nothing else that their words name.
+fn is_harmless_module(word: &str) -> bool {
+    [
+        "pytest",
+        "unittest",
+        "mypy",
+        "ruff",
+        "black",
+        "isort",
+        "flake8",
+        "pylint",
+        "pyright",
+        "py_compile",
+        "compileall",
+        "json.tool",
+        "venv",
+        "coverage",
+        "tox",
+        "nox",
+        "build",
+    ]
+    .contains(&word)
+}
+
+fn is_plain_url(word: &str) -> bool {
+    let lower = word.to_ascii_lowercase();
+    let rest = lower.strip_prefix("https://").or_else(|| lower.strip_prefix("http://"));
+    // Without a scheme it is one of these two as long as it names none.
+    let rest = rest.unwrap_or(if lower.contains(':') && !lower.contains(":/") && !has_port(&lower) {
+        ""
+    } else {
+        &lower
+    });
+    !rest.is_empty()
+        && !rest.contains("://")
+        && !rest.starts_with(['/', '.', '-', '@', '~'])
+        && !rest.contains(['{', '['])
+}
+
+fn has_port(authority: &str) -> bool {
+    authority.split_once(':').is_some_and(|(_, port)| port.starts_with(|first: char| first.is_ascii_digit()))
+}
+
+/// A remote's name, a branch or an address of the plain kinds: nothing that names a program to be run (`ext::`, `-o`).
+fn is_plain_remote(word: &str) -> bool {
+    !word.contains("::") && !word.contains("//-") && !word.starts_with('-') && !word.contains(":-")
+}
+
+/// `test` and `[` with files, texts and numbers.
+fn only_tests(words: &[Word], found: &mut Use) -> Result<(), &'static str> {
+    const OF_FILES: [&str; 18] = [
+        "-a", "-b", "-c", "-d", "-e", "-f", "-g", "-h", "-k", "-L", "-p", "-r", "-s", "-S", "-u", "-w", "-x",
+        "-O",
+    ];
+    let mut before = None;
+    for word in words {
+        let text = word.text.as_str();
+        // `-v a[$(id)]` is evaluated; what is not literal could be such an operator.
+        if word.glob || ["-v", "-R", "-o"].contains(&text) || text.contains(['`', '$', '(']) {
+            return Err("`test` could evaluate one of its words");
+        }
+        if text.contains('[') && text != "[" {
+            return Err("`test` could evaluate one of its words");
+        }
+        if before.is_some_and(|before| OF_FILES.contains(&before)) {
+            found.operands.push(Operand::of(word, Kind::Names));
+        }
+        before = Some(text);
+    }
+    Ok(())
+}
+
+/// `cp` and `mv`: everything but the last word is read, and no program's name is taken.
+fn copies_over_no_program(words: &[Word], found: &mut Use) -> Result<(), &'static str> {
+    let names: Vec<&Word> = words.iter().filter(|word| !word.text.starts_with('-')).collect();
+    let Some((target, sources)) = names.split_last() else { return Err("it names no target") };
+    if words.iter().any(|word| !word.is_literal()) {
+        return Err("one of its words is not known");
+    }
+    if names.iter().any(|word| super::guarded::is_known(super::programs::base_name(&word.text))) {
+        return Err("it takes the name of a known program");
+    }
+    found.operands.extend(sources.iter().map(|word| Operand::of(word, Kind::Content)));
+    found.operands.push(Operand::of(target, Kind::Changed));
+    Ok(())
+}
+
+/// `chmod`: no set-user-id, nothing for everybody to write.
+fn changes_a_harmless_mode(words: &[Word], found: &mut Use) -> Result<(), &'static str> {
+    let mut names = words.iter().filter(|word| !word.text.starts_with('-') || word.text == "-x");
+    let Some(mode) = names.next() else { return Err("it names no mode") };
+    let digits = mode.text.trim_start_matches('0');
+    let numeric = digits.len() == 3 && digits.bytes().all(|byte| (b'0'..=b'7').contains(&byte));
+    let open = digits.bytes().skip(1).any(|byte| matches!(byte, b'2' | b'3' | b'6' | b'7'));
+    let symbolic =
+        ["+x", "u+x", "a+x", "-x", "u+w", "+r", "u+rw", "u+rwx", "ug+x"].contains(&mode.text.as_str());
+    if !(symbolic || numeric && !open) || words.iter().any(|word| !word.is_literal()) {
+        return Err("it sets an unusual mode");
+    }
+    found.operands.extend(names.map(|word| Operand::of(word, Kind::Changed)));
+    Ok(())
+}
+
+/// `printf`: `-v` would evaluate a subscript.
+fn prints_formatted(words: &[Word], _: &mut Use) -> Result<(), &'static str> {
+    match words.first() {
+        Some(format) if format.text == "--" => {
+            if words.get(1).is_some() {
+                Ok(())
+            } else {
+                Err("`printf` names no format")
+            }
+        }
+        Some(format) if !format.is_literal() || format.text.starts_with('-') => {
+            Err("`printf` with an option could set a variable")
+        }
+        _ => Ok(()),
+    }
+}

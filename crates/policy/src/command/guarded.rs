@@ -1,0 +1,69 @@
+//! Programs that the beginning of a command says too little about: they have options, a language or a purpose through which
+//! they run something else, write a file of any name, or speak to other machines. A listed beginning covers such a command only
+//! in a form that the tables know, or word by word.
+
+use std::collections::HashSet;
+use std::sync::LazyLock;
+
+use super::programs::{WRAPPERS, base_name, is_interpreter};
+use super::table::has_table;
+
+/// Programs without a table of which that is known (<https://gtfobins.github.io> and the manuals).
+const PROGRAMS: &str = "
+    7z aa-exec ab alpine ansible ansible-playbook ansible-test aoss apache2ctl apt apt-get ar aria2c arj arp as ascii-xfr ascii85
+    ash aspell asterisk at atobm autoconf autoheader autoreconf aws axel base58 basenc basez batcat bat bc bconsole bpftrace bridge
+    bundle bundler busctl byebug bzip2 c89 c99 cabal capsh cdist certbot check_by_ssh check_cups check_log check_memory check_raid
+    check_ssl_cert check_statusfile choom clamscan cobc composer cowsay cowthink cpan cpio cpulimit crash crontab csplit csvtool
+    cupsfilter dash date dc dd debconf debugfs deno dialog dig distcc dmesg dmidecode dmsetup dnf doas docker-compose dos2unix
+    dosbox dotnet dpkg dstat dvips easy_install easyrsa eb ed efax elinks elvish emacs emacsclient enscript eqn espeak ex exiftool
+    expect facter fish flock fping ftp fzf gawk gcloud gcore gdb gem genie genisoimage ghc ghci gimp ginsh git-shell gnuplot gpg
+    grc gtester guix gzexe heroku hexedit highlight hping3 http https iconv iftop install ionice ip irb ispell iptables
+    jjs journalctl julia k3s kakoune ksh ksshell kubectl last lastb latex latexmk ld ldap ld.so less lftp link links litecoin ln
+    logrotate logsave look lp ltrace lua lualatex luatex lwp-download lwp-request lynx m4 mail mailx man mariadb mawk microdnf
+    minicom mongo mongosh more mosh mosquitto mount msfconsole msgattrib msgcat msgconv msgfilter msgmerge msguniq mtr multitime
+    mutt mysql mysqldump nano nasm nawk nc ncat ncdu ncftp neofetch netcat nft nmap nohup npx nroff nsenter nslookup nsupdate nvim
+    octave openssl openvpn openvt opkg p4 pandoc parted pax pdb pdflatex pdftex pdksh perf perlbug pexec pg pg_dump php pic pico
+    pidstat pip2 pkexec pkg pr pry psftp psql ptx puppet pwsh rake rbash rc redis-cli redcarpet restic rescomp rlogin rlwrap rpm
+    rpmdb rpmquery rpmverify rsync rsyslogd ruby run-mailcap run-parts rview rvim salt sash sassc scanmem scp screen script
+    scrot service setcap setfacl sftp sg shutdown slsh smbclient snap socat soelim softlimit source-highlight split sqlite3
+    sqlmap ss ssh ssh-agent ssh-keygen ssh-keyscan sshfs sshpass start-stop-daemon su sudoedit svn svnadmin sysctl systemctl
+    systemd-resolve systemd-run tasksh tbl tclsh tcpdump tcsh tdbtool telnet terraform tex tftp tic timedatectl tmate tmux torify
+    torsocks troff tshark tsx ts-node ul umount unattended-upgrade uudecode uuencode vagrant vi view vigr vim vimdiff vipw virsh
+    visudo volatility w3m wall watch wget2 wireshark wish x86_64 xdg-open xdg-user-dir xdotool xelatex xetex xh xmodmap xmore xpad
+    xsltproc yash yum zathura zsh zsoelim zypper reboot halt poweroff init kill killall pkill chown chgrp chattr useradd usermod passwd mkfs mke2fs fdisk mkswap swapon insmod
+    modprobe iptables-save nfs at batch dbus-send gdbus busctl loginctl machinectl hostnamectl localectl gsettings dconf
+    eval source . exec trap alias builtin coproc enable shopt declare typeset local export readonly unset read mapfile readarray
+    let getopts bind complete compgen compopt fc history jobs bg fg disown suspend ulimit umask pushd popd dirs caller times
+    logout [[ (( shred xz unxz lzma unlzma xzcat zstd unzstd brotli compress uncompress most ack ugrep unix2dos mac2unix patch dtach
+    logger sendmail ldconfig strip mkfifo mknod helm kustomize minikube kind skaffold tilt flux argocd vault consul nomad packer
+    aws gsutil bq az doctl flyctl fly vercel netlify wrangler firebase heroku sam serverless pulumi cdk act circleci
+    rclone restic borg duplicity s3cmd mc ipfs yt-dlp youtube-dl ffmpeg convert magick montage mogrify pdftk gs ghostscript
+    libreoffice soffice chromium chrome google-chrome firefox xvfb-run wine qemu-system-x86_64 virt-install lxc incus
+    hg svn bzr cvs fossil darcs jj p4 tig lazygit gitk hub glab
+    dotenv direnv envsubst envdir chpst s6 runit supervisord supervisorctl pm2 nodemon forever concurrently entr inotifywait
+    incrond parallel-ssh pssh clush fabric invoke lefthook husky lint-staged rush
+    artisan rails sbt ant ivy lein clj clojure elixir iex mix erl escript rebar3 ocaml opam dune runghc stack
+    nim crystal dart flutter zig v swift swiftc racket guile sbcl clisp ecl gprolog swipl octave maxima gap sage R
+    mysqladmin mysqlimport pg_restore createdb dropdb mongodump mongorestore mongoimport redis-server etcdctl influx clickhouse
+    duckdb sqlite sqlcmd usql litecli pgcli mycli
+    wall write mesg talk gpasswd groupadd groupdel userdel newgrp chsh chfn su login newusers chpasswd
+    ifconfig route arp iw iwconfig nmcli ethtool tc brctl ufw firewall-cmd nftables nft wg wg-quick
+    losetup swapoff sync blkdiscard hdparm sgdisk parted gparted cryptsetup lvm pvcreate vgcreate lvcreate mdadm zfs zpool btrfs
+    setfattr lchage chcon restorecon semanage setenforce aa-complain
+    env-update update-alternatives dpkg-reconfigure apt-key add-apt-repository brew port pacman yay emerge apk opkg flatpak snapd
+    ld as objcopy install-info mktemp unlink rename
+";
+
+static NAMES: LazyLock<HashSet<&'static str>> =
+    LazyLock::new(|| PROGRAMS.split_whitespace().chain(WRAPPERS.iter().copied()).collect());
+
+/// Whether a listed beginning is not enough for the program.
+pub(crate) fn is_guarded(program: &str) -> bool {
+    let name = base_name(program);
+    is_known(name) || is_interpreter(name)
+}
+
+/// Whether the name is that of a program that is known here or in the tables.
+pub(super) fn is_known(name: &str) -> bool {
+    NAMES.contains(name) || has_table(name) || name.starts_with("mkfs.")
+}

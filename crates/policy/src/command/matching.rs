@@ -1,0 +1,328 @@
+//! Whether a command has a known form, and what it opens then.
+
+use shell_syntax::Word;
+
+use super::checks;
+use super::programs::is_cluster;
+use super::table::{Class, Kind, Options, Row, Value, rows};
+
+/// What a command of a known form does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Use {
+    /// Whether it only reads, but for what its operands say.
+    pub(crate) class: Class,
+    /// The paths that it names.
+    pub(crate) operands: Vec<Operand>,
+}
+
+/// A word of a command that the program may open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Operand {
+    /// The path as written.
+    pub(crate) text: String,
+    /// Whether the shell replaces it with names of files.
+    pub(crate) glob: bool,
+    /// What is done to it.
+    pub(crate) kind: Kind,
+    /// Whether it may be no path at all: a revision, a part of an option.
+    pub(crate) uncertain: bool,
+}
+
+impl Operand {
+    pub(super) fn of(word: &Word, kind: Kind) -> Self {
+        Self::new(&word.text, word.glob, kind)
+    }
+
+    fn new(text: &str, glob: bool, kind: Kind) -> Self {
+        Self { text: text.to_owned(), glob, kind, uncertain: kind == Kind::Revision }
+    }
+
+    pub(super) fn directory(kind: Kind) -> Self {
+        Self::new(".", false, kind)
+    }
+}
+
+/// The known form of a command, given by its words without wrappers. The program is looked up by the name that is given: whether
+/// that name leads to the program is for the caller to say.
+///
+/// # Errors
+/// Why no form is known.
+pub(crate) fn known_form(words: &[Word], class: Class) -> Result<Use, &'static str> {
+    let Some((program, arguments)) = words.split_first() else { return Err("it names no program") };
+    let (rows, globals) = rows(&program.text);
+    if rows.is_empty() {
+        return Err("its program is not one of those that only read");
+    }
+    if program.text == "tar" && arguments.iter().any(|word| word.text.contains(':')) {
+        return Err("`tar` takes such a name for one of another machine");
+    }
+    let mut found = Use { class, operands: Vec::new() };
+    let arguments = match globals {
+        Some(globals) => before_subcommand(arguments, globals, &mut found)?,
+        None => arguments,
+    };
+    let mut why = "it is not used in a way that is known to only read";
+    for row in rows.iter().filter(|row| row.class == class) {
+        let named = row.subcommands.len();
+        let chosen = arguments.get(..named).is_some_and(|words| {
+            words.iter().zip(&row.subcommands).all(|(word, name)| word.is_literal() && word.text == *name)
+        });
+        if !chosen {
+            continue;
+        }
+        let mut found = found.clone();
+        match match_row(row, arguments.get(named..).unwrap_or_default(), &mut found) {
+            Ok(()) => return Ok(found),
+            Err(reason) => why = reason,
+        }
+    }
+    Err(why)
+}
+
+/// Options between a program and its subcommand.
+fn before_subcommand<'a>(
+    mut arguments: &'a [Word],
+    globals: &Options,
+    found: &mut Use,
+) -> Result<&'a [Word], &'static str> {
+    while let Some(first) =
+        arguments.first().filter(|word| word.text.starts_with('-') && word.text != "--version")
+    {
+        let taken = option(globals, first, arguments.get(1..).unwrap_or_default(), found)?.words;
+        arguments = arguments.get(1 + taken..).unwrap_or_default();
+    }
+    Ok(arguments)
+}
+
+fn match_row(row: &Row, words: &[Word], found: &mut Use) -> Result<(), &'static str> {
+    if let Some(check) = row.operands.check
+        && row.operands.leading.is_empty()
+    {
+        if check != "find" && check != "test" && check != "format" {
+            options_only(row, words, found)?;
+        }
+        return checks::check_all(check, words, found);
+    }
+    let mut state = State { given: 0, demanded: !row.options.demands };
+    let mut rest = words;
+    let mut literal = false;
+    while let Some((word, after)) = rest.split_first() {
+        rest = after;
+        // Without leading operands all is text; with options, all that follows the one that says what runs.
+        let begun = state.given > 0 || row.options.is_empty();
+        let in_text = row.operands.text && begun && state.given >= row.operands.leading.len();
+        if in_text {
+            // The rest is the program's own, and none of it is looked at.
+            break;
+        }
+        if !literal && word.text == "--" && word.is_literal() {
+            if row.operands.rest {
+                break;
+            }
+            literal = true;
+        } else if !literal && is_option(word) {
+            let taken = option(&row.options, word, rest, found)?;
+            rest = rest.get(taken.words..).unwrap_or_default();
+            state.given += usize::from(taken.replaces_operand || (taken.demanded && row.operands.text));
+            state.demanded |= taken.demanded;
+        } else {
+            if !literal && !row.harmless_options && could_be_an_option(word) {
+                return Err("a pattern of file names could stand for an option");
+            }
+            operand(row, &state, word, found)?;
+            state.given += 1;
+        }
+    }
+    if !state.demanded {
+        return Err("it is not used in a way that is known to only read");
+    }
+    if state.given < row.operands.leading.len() && row.class == Class::Acts && row.operands.text {
+        return Err("it runs what it reads");
+    }
+    if row.operands.default_directory
+        && !found.operands.iter().any(|operand| !operand.uncertain || operand.kind == Kind::Revision)
+    {
+        found.operands.push(Operand::directory(Kind::Names));
+    }
+    Ok(())
+}
+
+struct State {
+    /// How many operands there were, with those that an option stood for.
+    given: usize,
+    demanded: bool,
+}
+
+/// The options of a row whose operands a function looks at.
+fn options_only(row: &Row, words: &[Word], found: &mut Use) -> Result<(), &'static str> {
+    for (at, word) in words.iter().enumerate().filter(|(_, word)| is_option(word) && word.text != "-x") {
+        if option(&row.options, word, words.get(at + 1..).unwrap_or_default(), found)?.words > 0 {
+            return Err("one of its options takes a value");
+        }
+    }
+    Ok(())
+}
+
+fn operand(row: &Row, state: &State, word: &Word, found: &mut Use) -> Result<(), &'static str> {
+    if state.given == 0 && !row.first_words.is_empty() {
+        return if row.first_words.contains(&word.text.as_str()) && word.is_literal() {
+            Ok(())
+        } else {
+            Err("it is not used in a way that is known to only read")
+        };
+    }
+    let at = state.given - usize::from(!row.first_words.is_empty());
+    let kind = row.operands.leading.get(at).copied().or(row.operands.repeated);
+    let kind = kind.ok_or("it has more words than are known")?;
+    // A lone dash is standard input or output.
+    if word.text == "-" {
+        return if kind == Kind::Program { Err("it runs what it reads") } else { Ok(()) };
+    }
+    value(kind, word, &word.text, found)
+}
+
+fn is_option(word: &Word) -> bool {
+    word.text.len() > 1 && word.text.starts_with('-')
+}
+
+/// Whether the shell could put the name of a file that begins with a dash here.
+fn could_be_an_option(word: &Word) -> bool {
+    (word.glob && word.text.starts_with(['*', '?', '['])) || (word.varies && word.text.is_empty())
+}
+
+/// What an option took with it.
+struct Taken {
+    words: usize,
+    replaces_operand: bool,
+    demanded: bool,
+}
+
+fn option(options: &Options, word: &Word, after: &[Word], found: &mut Use) -> Result<Taken, &'static str> {
+    const UNKNOWN: &str = "one of its options is not known to be harmless";
+    let text = word.text.as_str();
+    if word.glob {
+        return Err("an option of it is a pattern of file names");
+    }
+    let next = |kind: Kind, found: &mut Use| match after.first() {
+        Some(word) => value(kind, word, &word.text, found),
+        None => Err("the value of an option is missing"),
+    };
+    let (name, attached) = match text.split_once('=') {
+        Some((name, attached)) if text.starts_with("--") || options.single => (name, Some(attached)),
+        _ => (text, None),
+    };
+    let key = if name.starts_with("--") { name } else { name.get(1..).unwrap_or_default() };
+    if let Some(form) = options.find(key)
+        && (name.starts_with("--") || options.single || key.len() > 1 || text.len() == 2)
+    {
+        let words = match (form.value, attached) {
+            (Value::None | Value::Two, Some(_)) => return Err(UNKNOWN),
+            (Value::None | Value::Attached(_), None) => 0,
+            (Value::Attached(kind) | Value::One(kind), Some(attached)) => {
+                value(kind, word, attached, found)?;
+                0
+            }
+            (Value::One(kind), None) => {
+                next(kind, found)?;
+                1
+            }
+            (Value::Two, None) => 2,
+        };
+        return Ok(Taken { words, replaces_operand: form.replaces_operand, demanded: form.demanded });
+    }
+    if options.numbers && text.len() > 1 && text.bytes().skip(1).all(|byte| byte.is_ascii_digit()) {
+        return Ok(Taken { words: 0, replaces_operand: false, demanded: false });
+    }
+    if !is_cluster(text) || options.single || word.varies {
+        return Err(UNKNOWN);
+    }
+    cluster(options, word, text, next, found).ok_or(UNKNOWN)?
+}
+
+/// Letters behind one dash, of which the last may take a value.
+fn cluster(
+    options: &Options,
+    word: &Word,
+    text: &str,
+    next: impl Fn(Kind, &mut Use) -> Result<(), &'static str>,
+    found: &mut Use,
+) -> Option<Result<Taken, &'static str>> {
+    let mut taken = Taken { words: 0, replaces_operand: false, demanded: false };
+    for (at, letter) in text.char_indices().skip(1) {
+        let end = at + letter.len_utf8();
+        let form = options.find(text.get(at..end)?)?;
+        taken.replaces_operand |= form.replaces_operand;
+        taken.demanded |= form.demanded;
+        let rest = text.get(end..)?;
+        match form.value {
+            Value::None => {}
+            Value::Attached(_) if rest.is_empty() => {}
+            Value::Attached(kind) => return Some(value(kind, word, rest, found).map(|()| taken)),
+            Value::One(kind) if rest.is_empty() => {
+                taken.words = 1;
+                return Some(next(kind, found).map(|()| taken));
+            }
+            Value::One(kind) => return Some(value(kind, word, rest, found).map(|()| taken)),
+            Value::Two => return None,
+        }
+    }
+    Some(Ok(taken))
+}
+
+/// One value or operand: what it is must be certain where that matters.
+fn value(kind: Kind, word: &Word, text: &str, found: &mut Use) -> Result<(), &'static str> {
+    match kind {
+        Kind::Text => return Ok(()),
+        Kind::Number => {
+            let plain = !text.is_empty()
+                && text.len() <= 24
+                && text
+                    .chars()
+                    .all(|character| character.is_ascii_alphanumeric() || "+-.,%:".contains(character));
+            return if plain && !word.glob {
+                Ok(())
+            } else {
+                Err("a number is expected where there is none")
+            };
+        }
+        Kind::Checked(name) => {
+            return if word.is_literal() && checks::is_harmless(name, text) {
+                Ok(())
+            } else {
+                Err("a script or a value in it is not known to be harmless")
+            };
+        }
+        Kind::Content | Kind::Names | Kind::Revision | Kind::Written | Kind::Changed | Kind::Program => {}
+    }
+    if word.varies {
+        return Err("a path in it is not known before it runs");
+    }
+    if matches!(kind, Kind::Written | Kind::Changed | Kind::Program) && word.glob {
+        return Err("a path that it writes or runs is a pattern of file names");
+    }
+    if text.starts_with('@') && kind != Kind::Revision {
+        return Err("a word of it names a file of options");
+    }
+    if kind == Kind::Revision {
+        // `HEAD:.env` shows a file, as `.env` does.
+        if let Some((_, path)) = text.split_once(':') {
+            found.operands.push(Operand { uncertain: true, ..Operand::new(path, word.glob, kind) });
+        }
+    }
+    found.operands.push(Operand::new(text, word.glob, kind));
+    Ok(())
+}
+
+/// Every word that could be the path of a file, for a command of no known form: the words themselves, and every end of an option
+/// that could be its value.
+pub(crate) fn possible_paths(words: &[Word]) -> impl Iterator<Item = &str> {
+    words.iter().skip(1).flat_map(|word| {
+        let text = word.text.as_str();
+        let ends: Vec<&str> = if is_cluster(text) {
+            text.char_indices().skip(2).take(32).filter_map(|(at, _)| text.get(at..)).collect()
+        } else {
+            text.split_once(['=', ':', '@']).map(|(_, value)| value).into_iter().collect()
+        };
+        std::iter::once(text).chain(ends).filter(|end| !end.is_empty())
+    })
+}

@@ -1,0 +1,248 @@
+//! Small program texts that stand in a line: whether they only print. Each answers no where it does not know.
+
+/// A `sed` script of commands that neither write a file nor read one nor run anything.
+pub(super) fn sed_only_prints(script: &str) -> bool {
+    let mut rest = script.trim_start();
+    while let Some(first) = rest.chars().next() {
+        let next = match first {
+            ' ' | '\t' | '\n' | ';' | '{' | '}' | '!' | ',' | '0'..='9' | '$' | '~' | '+' => rest.get(1..),
+            '/' => delimited(&rest[1..], '/').map(|(_, rest)| rest.trim_start_matches(['I', 'M'])),
+            'p' | 'd' | '=' | 'n' | 'N' | 'l' | 'h' | 'H' | 'g' | 'G' | 'x' | 'D' | 'P' => {
+                command_end(&rest[1..])
+            }
+            'q' | 'Q' => command_end(rest[1..].trim_start_matches(|digit: char| digit.is_ascii_digit())),
+            's' => substitution(&rest[1..]),
+            'y' => two_parts(&rest[1..]).and_then(command_end),
+            _ => None,
+        };
+        match next {
+            Some(next) => rest = next,
+            None => return false,
+        }
+    }
+    true
+}
+
+/// Behind a command stands an end, never a letter that would be another flag.
+fn command_end(rest: &str) -> Option<&str> {
+    let trimmed = rest.trim_start_matches([' ', '\t']);
+    (trimmed.is_empty() || trimmed.starts_with([';', '}', '\n'])).then_some(trimmed)
+}
+
+fn substitution(rest: &str) -> Option<&str> {
+    let rest = two_parts(rest)?;
+    // `e` runs, `w` writes, `m` changes what a line is.
+    let flags =
+        rest.trim_start_matches(|flag: char| matches!(flag, 'g' | 'p' | 'I' | 'i') || flag.is_ascii_digit());
+    command_end(flags)
+}
+
+fn two_parts(rest: &str) -> Option<&str> {
+    let delimiter = rest.chars().next()?;
+    if delimiter.is_alphanumeric() || delimiter.is_whitespace() || matches!(delimiter, '\\' | ';' | '}') {
+        return None;
+    }
+    let (first, rest) = delimited(rest.get(delimiter.len_utf8()..)?, delimiter)?;
+    // Some versions of `sed` look for the end of a bracket first, and would divide such a text in another way.
+    if first.matches('[').count() != first.matches(']').count() {
+        return None;
+    }
+    let (_, rest) = delimited(rest, delimiter)?;
+    Some(rest)
+}
+
+/// The text before the delimiter, and what follows.
+fn delimited(text: &str, delimiter: char) -> Option<(&str, &str)> {
+    let mut escaped = false;
+    for (at, character) in text.char_indices() {
+        if escaped {
+            escaped = false;
+        } else if character == '\\' {
+            escaped = true;
+        } else if character == delimiter {
+            let before = text.get(..at)?;
+            let balanced = before.matches('[').count() == before.matches(']').count();
+            return if balanced { Some((before, text.get(at + delimiter.len_utf8()..)?)) } else { None };
+        } else if character == '\n' {
+            return None;
+        }
+    }
+    None
+}
+
+/// An `awk` program that prints to standard output alone.
+///
+/// A redirection or a pipe to a command stands behind `print` or `printf`, and everything else that reaches outside has a
+/// name. Both are looked for in the bare text, where no quote can hide them.
+pub(super) fn awk_only_prints(program: &str) -> bool {
+    let named = ["system", "getline", "@", "ARGV", "ARGC", "close", "fflush", "extension", "PROCINFO"];
+    if named.iter().any(|name| program.contains(name)) {
+        return false;
+    }
+    let after_print = program.find("print").and_then(|at| program.get(at..)).unwrap_or_default();
+    !after_print.replace("||", "").contains('|') && !after_print.contains('>')
+}
+
+/// A `jq` filter that looks at its input alone.
+pub(super) fn jq_only_filters(filter: &str) -> bool {
+    let named = [
+        "env",
+        "ENV",
+        "input_filename",
+        "import",
+        "include",
+        "modulemeta",
+        "$__prog",
+        "get_search_list",
+        "load",
+        "eval",
+    ];
+    let is_part = |character: char| character.is_alphanumeric() || character == '_';
+    named.iter().all(|name| {
+        filter.match_indices(name).all(|(at, _)| {
+            let before = filter.get(..at).and_then(|before| before.chars().last());
+            let after = filter.get(at + name.len()..).and_then(|after| after.chars().next());
+            // `.environment`, `.env`, and names that only hold the word.
+            after.is_some_and(is_part) || before.is_some_and(|before| is_part(before) || before == '.')
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sed_scripts_that_print_are_told_from_those_that_write_or_run() {
+        for script in [
+            "1,20p",
+            "5p",
+            "/x/p",
+            "$p",
+            "$!d",
+            "1,/end/p",
+            "/a/,/b/p",
+            "s/a/b/",
+            "s/a/b/g",
+            "s|a|b|gp",
+            "s#a#b#;s/c/d/",
+            "1!G;h;$!d",
+            "/x/{p;q}",
+            "10q",
+            "1~2p",
+            "/^$/d",
+            "=",
+            "/a/I,+3p",
+            "y/ab/cd/",
+            "1d; $d",
+            "s/\\//x/g",
+            "s/[^a-z]//g",
+        ] {
+            assert!(sed_only_prints(script), "{script}");
+        }
+        for script in [
+            "w x",
+            "1w x",
+            "s/a/b/w x",
+            "s/a/b/e",
+            "s/a/b/ge",
+            "e",
+            "1e id",
+            "e id",
+            "r x",
+            "R x",
+            "W x",
+            "F",
+            "1,3w x",
+            "s/a/b/gw x",
+            "p;w x",
+            "p\nw x",
+            "/x/w y",
+            "y/a/b/w x",
+            "s,a,b,e",
+            "sxaxbxe",
+            "s/a/b",
+            "p w",
+            "{e id}",
+            "1,2{w x\n}",
+            "s/[/]/e",
+            "s/[/]/x/g",
+            "v",
+            "i\\\nx",
+            "a x",
+            "c x",
+            ":a;ba",
+            "t",
+            "z",
+            "s/x[/]/w f/",
+            "\\,x,w y",
+            "s\na\nb\ne",
+        ] {
+            assert!(!sed_only_prints(script), "{script}");
+        }
+    }
+
+    #[test]
+    fn awk_programs_that_print_are_told_from_those_that_write_or_run() {
+        for program in [
+            "{print $1}",
+            "NR>5",
+            "NR>=5 && NR<=9",
+            "$3 > 5 {print $1}",
+            "/x/ || /y/ {print}",
+            "{s+=$1} END {print s}",
+            "{printf \"%s\\n\", $1}",
+            "!seen[$0]++",
+            "NR==1,NR==9",
+            "length > 100",
+        ] {
+            assert!(awk_only_prints(program), "{program}");
+        }
+        for program in [
+            "BEGIN{system(\"id\")}",
+            "{print > \"f\"}",
+            "{print >> \"f\"}",
+            "{print | \"sh\"}",
+            "{printf \"x\" > \"f\"}",
+            "{\"id\" | getline}",
+            "{getline < \"f\"}",
+            "@load \"x\"",
+            "/\"/ {print \"x\" > \"f\"}",
+            "BEGIN{ARGV[1]=\"x\"}",
+            "{print |& \"sh\"}",
+            "{ print $1 |\"sh\" }",
+            "BEGIN{\"id\"|getline x;print x}",
+            "{print||\"x\"|\"sh\"}",
+        ] {
+            assert!(!awk_only_prints(program), "{program}");
+        }
+    }
+
+    #[test]
+    fn jq_filters_that_look_elsewhere_are_known() {
+        for filter in [
+            ".",
+            ".a[] | {b, c}",
+            ".env",
+            ".environment",
+            ".a.env.b",
+            "[.[] | select(.x == 1)] | length",
+            "$x + 1",
+            ".payload",
+        ] {
+            assert!(jq_only_filters(filter), "{filter}");
+        }
+        for filter in [
+            "env",
+            "$ENV",
+            "$ENV.PATH",
+            "env.HOME",
+            ". | env",
+            "input_filename",
+            "import \"a\" as b; .",
+            "include \"a\"; .",
+        ] {
+            assert!(!jq_only_filters(filter), "{filter}");
+        }
+    }
+}

@@ -1,0 +1,384 @@
+//! A command, as one part of a call: what its line runs, step by step, and what the lists say to each.
+
+use std::path::{Path, PathBuf};
+
+use shell_syntax::{Assignment, Command, Joint, Node, Step, Word};
+use tool::{Access, CommandLine};
+
+use crate::command::{
+    Class, Reached, Surroundings, base_name, dangerous, is_guarded, is_harmless_assignment, is_interpreter,
+    known_form, possible_paths, shell_line, unwrap,
+};
+use crate::judge::{Cause, Judgement, change_rule};
+use crate::spell::resolve;
+use crate::{Dangerous, Origin, PathVerdict, Policy};
+
+/// What the commands of a line come to for line 7.
+#[derive(Debug, Default)]
+pub(crate) struct Stages {
+    allowed: Option<Cause>,
+    /// Why the line as a whole does not pass by itself.
+    not_allowed: Option<String>,
+    /// How many lines within lines are being looked at.
+    depth: usize,
+}
+
+impl Stages {
+    pub(crate) fn refuse(&mut self, why: impl Into<String>) {
+        self.not_allowed.get_or_insert_with(|| why.into());
+    }
+}
+
+/// The directories that a command may run in: more than one behind a `cd` that may have failed.
+#[derive(Debug, Clone)]
+pub(crate) struct Directories {
+    pub(crate) paths: Vec<PathBuf>,
+    /// Whether a name was entered, so that `..` may not lead back.
+    pub(crate) through_a_name: bool,
+}
+
+/// More possible directories are not followed.
+const MOST_DIRECTORIES: usize = 8;
+
+/// Lines within lines (`sh -c`) are looked at this deep.
+const DEEPEST_LINE: usize = 3;
+
+impl Policy {
+    pub(crate) fn judge_command(
+        &self,
+        command: &CommandLine,
+        directory: &Path,
+        real: Option<&Path>,
+    ) -> Judgement {
+        let shown = match command {
+            CommandLine::Shell(line) => line.clone(),
+            CommandLine::Argv(words) => words.join(" "),
+            CommandLine::Typed { text, .. } => format!("(typed) {text}"),
+        };
+        let mut judgement = Judgement {
+            part: format!("run {shown}"),
+            changes_only_the_workspace: true,
+            ..Judgement::default()
+        };
+        self.judge_directory(directory, real, &mut judgement);
+
+        let reached = Reached::by(command);
+        if let Some((rule, words)) = self.commands.denied_by(&reached) {
+            let cause = Cause {
+                reason: format!("`{words}` is denied by {rule}"),
+                hint: Some(change_rule(rule)),
+                rule: rule.clone(),
+            };
+            judgement.denied.get_or_insert(cause);
+        }
+        if let Some(reason) = &reached.hidden {
+            judgement.uncertain = Some(Cause {
+                rule: self.setting("deny_exec_command", "(any)", Origin::BuiltIn),
+                reason: format!("{reason}, so it could hide a command that `deny_exec_command` denies"),
+                hint: Some("write it as plain commands, one call each".to_owned()),
+            });
+            judgement.not_allowed = Some(format!("{reason}, so that no list applies to it"));
+        }
+        if let Some(line) = &reached.line {
+            let mut stages = Stages::default();
+            let directories = Directories { paths: vec![directory.to_owned()], through_a_name: false };
+            self.walk(&line.steps, directories, &mut stages, &mut judgement);
+            match stages.not_allowed {
+                None => judgement.allowed = stages.allowed,
+                Some(why) => judgement.not_allowed = judgement.not_allowed.take().or(Some(why)),
+            }
+        }
+        let around = Surroundings {
+            directory,
+            home: self.home.as_deref(),
+            any_absolute: self.dialect.any_absolute_removal,
+        };
+        if let Some(found) = dangerous(&reached, around) {
+            let (setting, origin) = &self.dangerous;
+            let entry = match setting {
+                Dangerous::Deny => "deny",
+                Dangerous::Ask => "ask",
+            };
+            judgement.dangerous = Some(Cause {
+                rule: self.setting("dangerous", entry, origin.clone()),
+                reason: format!("it is a dangerous pattern: {found}"),
+                hint: Some("name exactly what is to change; `dangerous: ask` would ask a human".to_owned()),
+            });
+        }
+        judgement
+    }
+
+    /// A command may start anywhere in a root, listed by itself or not: what it opens is judged apart.
+    fn judge_directory(&self, directory: &Path, real: Option<&Path>, judgement: &mut Judgement) {
+        for directory in std::iter::once(directory).chain(real) {
+            if let PathVerdict::Denied(rule) = self.path_verdict(Access::Read, directory) {
+                judgement.denied = Some(Cause {
+                    reason: format!("its directory {} is denied by {rule}", directory.display()),
+                    hint: Some(change_rule(rule)),
+                    rule: rule.clone(),
+                });
+            } else if !self.in_a_root(directory) {
+                judgement.unlisted = Some(Cause {
+                    rule: self.no_entry("allowed_read_paths"),
+                    reason: format!("its directory {} lies in no root", directory.display()),
+                    hint: Some(self.add_path(Access::Read)),
+                });
+            }
+        }
+    }
+
+    /// Line 7 for each command, and lines 1 and 6 for the paths that it names. Gives the directories that may come after.
+    fn walk(
+        &self,
+        steps: &[Step],
+        mut directories: Directories,
+        stages: &mut Stages,
+        judgement: &mut Judgement,
+    ) -> Directories {
+        // Where a `cd` before `&&` failed, what follows the list runs where the list began.
+        let mut skipped: Option<Directories> = None;
+        for (at, step) in steps.iter().enumerate() {
+            if matches!(step.joint, Joint::Then | Joint::Or)
+                && let Some(skipped) = skipped.take()
+            {
+                directories = directories.or(skipped, stages);
+            }
+            match &step.node {
+                Node::Command(command) => match entered(command) {
+                    Some(target) => {
+                        self.judge_simple(command, &directories, stages, judgement);
+                        let inside = directories.enter(target, stages);
+                        let certain = !step.negated
+                            && !step.background
+                            && step.joint != Joint::Or
+                            && steps.get(at + 1).is_some_and(|next| next.joint == Joint::And);
+                        if certain {
+                            let outside = std::mem::replace(&mut directories, inside);
+                            skipped = Some(match skipped {
+                                Some(skipped) => skipped.or(outside, stages),
+                                None => outside,
+                            });
+                        } else {
+                            directories = directories.or(inside, stages);
+                        }
+                    }
+                    None => self.judge_simple(command, &directories, stages, judgement),
+                },
+                Node::Subshell(block) => {
+                    self.judge_redirects(&block.redirects, &directories, stages, judgement);
+                    self.walk(&block.steps, directories.clone(), stages, judgement);
+                }
+                Node::Group(block) => {
+                    self.judge_redirects(&block.redirects, &directories, stages, judgement);
+                    let after = self.walk(&block.steps, directories.clone(), stages, judgement);
+                    directories = directories.or(after, stages);
+                }
+                Node::Branches(parts, redirects) | Node::Rounds(parts, redirects) => {
+                    self.judge_redirects(redirects, &directories, stages, judgement);
+                    let before = directories.clone();
+                    for part in parts {
+                        let after = self.walk(part, directories.clone(), stages, judgement);
+                        directories = directories.or(after, stages);
+                    }
+                    if matches!(step.node, Node::Rounds(..)) && directories.paths != before.paths {
+                        stages.refuse("it changes its directory in a loop");
+                    }
+                }
+            }
+        }
+        match skipped {
+            Some(skipped) => directories.or(skipped, stages),
+            None => directories,
+        }
+    }
+
+    fn judge_simple(
+        &self,
+        command: &Command,
+        directories: &Directories,
+        stages: &mut Stages,
+        judgement: &mut Judgement,
+    ) {
+        for steps in &command.substituted {
+            self.walk(steps, directories.clone(), stages, judgement);
+        }
+        self.judge_redirects(&command.redirects, directories, stages, judgement);
+        let bare = unwrap(&command.words);
+        for Assignment { name, value } in command.assignments.iter().chain(&bare.assignments) {
+            // Without a program a variable of a script is set, which programs do not see.
+            let of_the_script = command.words.is_empty()
+                && name.chars().all(|letter| letter.is_ascii_lowercase() || letter == '_');
+            let known = ["histchars", "auto_resume"].contains(&name.as_str())
+                || name.ends_with("_proxy")
+                || name == "_";
+            if !(is_harmless_assignment(name, &value.text) && value.is_literal() || of_the_script && !known) {
+                stages.refuse(format!(
+                    "it sets `{name}`, through which a program could be made to run something"
+                ));
+            }
+        }
+        if command.words.is_empty() {
+            let cause = || self.read_only("(none)", "nothing runs".to_owned());
+            stages.allowed.get_or_insert_with(cause);
+            return;
+        }
+        if let Some(line) = shell_line(bare.words)
+            && stages.depth < DEEPEST_LINE
+            && self.resolve_program(bare.words.first().map_or("", |word| &word.text)).is_ok()
+        {
+            match shell_syntax::read(line) {
+                Ok(script) => {
+                    stages.depth += 1;
+                    self.walk(&script.steps, directories.clone(), stages, judgement);
+                    stages.depth -= 1;
+                }
+                Err(opaque) => stages.refuse(format!("{}, so that no list applies to it", opaque.reason)),
+            }
+            return;
+        }
+        self.judge_program(bare.words, directories, stages, judgement);
+    }
+
+    /// A program with its arguments, wrappers taken off.
+    fn judge_program(
+        &self,
+        words: &[Word],
+        directories: &Directories,
+        stages: &mut Stages,
+        judgement: &mut Judgement,
+    ) {
+        let Some((named, arguments)) = words.split_first() else { return };
+        let resolved = self.resolve_program(&named.text);
+        let program = resolved.unwrap_or(base_name(&named.text));
+        // The tables know programs by their bare names, and by the path under which the search path finds them.
+        let renamed: Vec<Word> =
+            std::iter::once(Word::literal(program)).chain(arguments.iter().cloned()).collect();
+        let reads = known_form(&renamed, Class::Reads);
+        let listed = self
+            .commands
+            .allowed_by(words)
+            .or_else(|| resolved.is_ok().then(|| self.commands.allowed_by(&renamed)).flatten());
+        if reads.is_err() {
+            // Which words of it are paths is not known: only a denial counts.
+            for path in possible_paths(words) {
+                for directory in &directories.paths {
+                    self.judge_named(&resolve(directory, path).path, judgement);
+                }
+            }
+        }
+        // A program that an entry names by its path is that program, wherever it lies.
+        let by_path = listed.is_some() && named.text.contains('/');
+        let shown = || words.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ");
+        if let (Err(why), false) = (resolved, by_path) {
+            stages.refuse(format!("{why}, so that no list applies to `{}`", named.text));
+            if let Ok(form) = reads {
+                self.judge_form(&form, directories, stages, judgement);
+            }
+            return;
+        }
+        match (reads, listed) {
+            (Ok(form), _) if !by_path => {
+                if program == "git" {
+                    self.require_root(directories, stages);
+                }
+                self.judge_form(&form, directories, stages, judgement);
+                let cause = || self.read_only(program, format!("`{}` only reads", shown()));
+                stages.allowed.get_or_insert_with(cause);
+            }
+            (_, Some(listed)) => {
+                self.require_root(directories, stages);
+                let form = known_form(&renamed, Class::Acts);
+                let guarded = is_guarded(program) && !by_path;
+                let scripted = listed.names_a_script && is_interpreter(program);
+                match form {
+                    Ok(form) if !by_path => {
+                        self.judge_form(&form, directories, stages, judgement);
+                    }
+                    Err(why) if guarded && !listed.in_full && !scripted => {
+                        stages.refuse(format!("{} lists `{program}`, but {why}", listed.rule));
+                    }
+                    _ if words.iter().any(|word| word.varies) => {
+                        stages.refuse("a word of it is not known before it runs".to_owned());
+                    }
+                    _ => {}
+                }
+                stages.allowed = Some(Cause {
+                    reason: format!("`{}` is listed by {}", shown(), listed.rule),
+                    rule: listed.rule.clone(),
+                    hint: None,
+                });
+            }
+            (Ok(_), None) => {}
+            (Err(why), None) => {
+                if let Ok(form) = known_form(&renamed, Class::Acts) {
+                    self.judge_denials(&form, directories, judgement);
+                }
+                stages.refuse(format!(
+                    "`{program}` is not known to only read ({why}), and not in `allowed_exec_command`"
+                ));
+            }
+        }
+    }
+
+    /// The base name of the program, where the name that is written leads to it, and no call can have put it there.
+    fn resolve_program<'a>(&self, named: &'a str) -> Result<&'a str, &'static str> {
+        let is_writable =
+            |path: &Path| self.roots.iter().any(|root| root.write && path.starts_with(&root.path));
+        self.programs.resolve(named, is_writable)
+    }
+
+    /// What a program finds where it runs may tell it to run more: it must be a root, where nobody else writes.
+    fn require_root(&self, directories: &Directories, stages: &mut Stages) {
+        if let Some(outside) = directories.paths.iter().find(|directory| !self.in_a_root(directory)) {
+            stages.refuse(format!("it runs in {}, which is no root", outside.display()));
+        }
+    }
+
+    fn read_only(&self, program: &str, reason: String) -> Cause {
+        Cause { rule: self.setting("read_only_commands", program, Origin::BuiltIn), reason, hint: None }
+    }
+}
+
+/// Where a `cd` goes.
+fn entered(command: &Command) -> Option<&Word> {
+    match command.words.as_slice() {
+        [program, target] if program.text == "cd" => Some(target),
+        [program, dashes, target] if program.text == "cd" && dashes.text == "--" => Some(target),
+        _ => None,
+    }
+}
+
+impl Directories {
+    /// The directories behind a `cd`.
+    fn enter(&self, target: &Word, stages: &mut Stages) -> Self {
+        let text = target.text.as_str();
+        if !target.is_literal() || text.is_empty() || text.starts_with('-') {
+            stages.refuse("it is not known where its `cd` leads");
+        }
+        let named = text.split('/').any(|part| !["", ".", ".."].contains(&part));
+        if named && text.contains("..") {
+            stages.refuse(format!(
+                "`{text}` goes through a folder and back, which a link could lead elsewhere"
+            ));
+        }
+        Self {
+            paths: self.paths.iter().map(|path| resolve(path, text).path).collect(),
+            through_a_name: self.through_a_name || (named && !text.starts_with('/')),
+        }
+    }
+
+    /// These directories or the others.
+    fn or(mut self, others: Self, stages: &mut Stages) -> Self {
+        self.through_a_name |= others.through_a_name;
+        for path in others.paths {
+            if !self.paths.contains(&path) {
+                self.paths.push(path);
+            }
+        }
+        if self.paths.len() > MOST_DIRECTORIES {
+            stages.refuse("it may run in too many directories");
+            self.paths.truncate(MOST_DIRECTORIES);
+        }
+        self
+    }
+}

@@ -1,0 +1,192 @@
+//! The paths that a command names, as one part of a call: what it reads, writes, changes and runs.
+
+use std::path::Path;
+
+use shell_syntax::Redirect;
+use tool::Access;
+
+use crate::command::{Kind, Operand, Use};
+use crate::judge::{Cause, Judgement, allow_key, change_rule, is_system_path};
+use crate::judge_command::{Directories, Stages};
+use crate::path::Spot;
+use crate::spell::resolve;
+use crate::{PathVerdict, Policy};
+
+impl Policy {
+    /// The paths of a known form. A doubt about what it reads counts also where the command is listed.
+    pub(crate) fn judge_form(
+        &self,
+        form: &Use,
+        directories: &Directories,
+        stages: &mut Stages,
+        judgement: &mut Judgement,
+    ) {
+        for operand in &form.operands {
+            for directory in &directories.paths {
+                match operand.kind {
+                    Kind::Written => self.judge_write(&operand.text, directory, stages, judgement),
+                    Kind::Changed => self.judge_change(&operand.text, directory, stages, judgement),
+                    Kind::Program => self.judge_script(&operand.text, directory, stages, judgement),
+                    _ => {
+                        let led_back = directories.through_a_name && operand.text.starts_with("..");
+                        let judged = self.judge_operand(operand, directory, judgement);
+                        let doubt = match judged {
+                            Ok(()) if led_back => Err(format!(
+                                "`{}` leads back from a folder, which a link could lead elsewhere",
+                                operand.text
+                            )),
+                            other => other,
+                        };
+                        if let Err(why) = doubt {
+                            stages.refuse(why);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// What an unlisted command would change, where that is denied.
+    pub(crate) fn judge_denials(&self, form: &Use, directories: &Directories, judgement: &mut Judgement) {
+        for operand in
+            form.operands.iter().filter(|operand| matches!(operand.kind, Kind::Written | Kind::Changed))
+        {
+            for directory in &directories.paths {
+                let path = resolve(directory, &operand.text).path;
+                let denied = self.judge_path("write", Access::Write, &path, None, false).denied;
+                judgement.denied = judgement.denied.take().or(denied);
+            }
+        }
+    }
+
+    pub(crate) fn judge_redirects(
+        &self,
+        redirects: &[Redirect],
+        directories: &Directories,
+        stages: &mut Stages,
+        judgement: &mut Judgement,
+    ) {
+        for redirect in redirects {
+            for directory in &directories.paths {
+                match redirect {
+                    Redirect::Write(target) => self.judge_write(&target.text, directory, stages, judgement),
+                    Redirect::Read(source) => {
+                        let operand = Operand {
+                            text: source.text.clone(),
+                            glob: false,
+                            kind: Kind::Content,
+                            uncertain: false,
+                        };
+                        if let Err(why) = self.judge_operand(&operand, directory, judgement) {
+                            stages.refuse(why);
+                        }
+                    }
+                    Redirect::Descriptor | Redirect::Text(_) => {}
+                }
+            }
+        }
+    }
+
+    /// A file that is written: as a write of its own, which passes only where its path is listed.
+    fn judge_write(&self, text: &str, directory: &Path, stages: &mut Stages, judgement: &mut Judgement) {
+        if ["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/fd/1", "/dev/fd/2", "-"].contains(&text) {
+            return;
+        }
+        let resolved = resolve(directory, text);
+        let write = self.judge_path("write", Access::Write, &resolved.path, None, false);
+        if write.allowed.is_none() || resolved.through_a_name {
+            stages
+                .refuse(format!("it writes `{text}`, which is not listed in `{}`", allow_key(Access::Write)));
+        }
+        merge(write, judgement);
+    }
+
+    /// A file that a listed command makes, changes or removes.
+    fn judge_change(&self, text: &str, directory: &Path, stages: &mut Stages, judgement: &mut Judgement) {
+        let resolved = resolve(directory, text);
+        let change = self.judge_path("write", Access::Write, &resolved.path, None, false);
+        if resolved.through_a_name {
+            stages.refuse(format!(
+                "`{text}` goes through a folder and back, which a link could lead elsewhere"
+            ));
+        }
+        if self.workspace.starts_with(&resolved.path) {
+            stages.refuse(format!("`{text}` is the workspace as a whole"));
+        }
+        if self.commands.lists_program(&resolved.path, &self.workspace) {
+            stages.refuse(format!("`{text}` is a program that `allowed_exec_command` lists"));
+        }
+        merge(change, judgement);
+    }
+
+    /// A script or a program that a listed interpreter runs: one of a root, so that nobody else can have put it there.
+    fn judge_script(&self, text: &str, directory: &Path, stages: &mut Stages, judgement: &mut Judgement) {
+        let path = resolve(directory, text).path;
+        self.judge_named(&path, judgement);
+        if !self.in_a_root(&path) || path.starts_with("/proc") || path.starts_with("/dev") {
+            stages.refuse(format!("`{text}` is no script of the workspace"));
+        }
+    }
+
+    /// What the lists say to a path that a command may open; a denial is written down.
+    pub(crate) fn judge_named(&self, path: &Path, judgement: &mut Judgement) -> PathVerdict<'_> {
+        let verdict = self.path_verdict(Access::Read, path);
+        if let PathVerdict::Denied(rule) = verdict {
+            judgement.denied.get_or_insert_with(|| Cause {
+                reason: format!("{} is denied by {rule}", path.display()),
+                hint: Some(change_rule(rule)),
+                rule: rule.clone(),
+            });
+        }
+        verdict
+    }
+
+    /// One path that a read-only command names.
+    ///
+    /// # Errors
+    /// Why it is not certain what the word leads to, so that the command does not pass by itself.
+    fn judge_operand(
+        &self,
+        operand: &Operand,
+        directory: &Path,
+        judgement: &mut Judgement,
+    ) -> Result<(), String> {
+        let text = operand.text.as_str();
+        let resolved = resolve(directory, text);
+        let path = resolved.path.as_path();
+        let verdict = self.judge_named(path, judgement);
+        let certainly_a_path = !operand.uncertain || text.starts_with('/') || text.starts_with("..");
+        if matches!(verdict, PathVerdict::Denied(_)) || !certainly_a_path {
+            return Ok(());
+        }
+        if verdict == PathVerdict::Outside && (self.in_a_root(path) || !is_system_path(path)) {
+            judgement.unlisted.get_or_insert_with(|| Cause {
+                rule: self.no_entry("allowed_read_paths"),
+                reason: format!(
+                    "`{text}` is {}, which is not listed in `allowed_read_paths`",
+                    path.display()
+                ),
+                hint: Some(self.add_path(Access::Read)),
+            });
+        }
+        if resolved.through_a_name {
+            return Err(format!(
+                "`{text}` goes through a folder and back, which a link could lead elsewhere"
+            ));
+        }
+        if operand.glob
+            && operand.kind == Kind::Content
+            && let Some(rule) = self.reads.could_deny(&Spot::of(path, &self.workspace))
+        {
+            return Err(format!("`{text}` could stand for a file denied by {rule}"));
+        }
+        Ok(())
+    }
+}
+
+/// Takes over what the lines before the seventh say to a write.
+fn merge(write: Judgement, judgement: &mut Judgement) {
+    judgement.denied = judgement.denied.take().or(write.denied);
+    judgement.unlisted = judgement.unlisted.take().or(write.unlisted);
+    judgement.changes_only_the_workspace &= write.changes_only_the_workspace;
+}

@@ -1,0 +1,82 @@
+//! Where the programs of a cell lie, as far as the caller says.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Finds the file that a bare name of a program leads to.
+type Find = dyn Fn(&str) -> Option<ProgramFile> + Send + Sync;
+
+/// How a name of a program is resolved, so that a rule for `ls` never covers another program of that name.
+///
+/// The policy looks nothing up by itself: who composes the runtime knows the search path of its cells.
+#[derive(Clone, Default)]
+pub enum Programs {
+    /// No name can be resolved: nothing but the shell's own commands passes by a rule.
+    #[default]
+    Unknown,
+    /// Every bare name is taken to lie in a folder that no call can write, and no path is taken for a program. For tests.
+    Presumed,
+    /// The function looks the name up in the search path of the cells.
+    Found(Arc<Find>),
+}
+
+/// The file that a name leads to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProgramFile {
+    /// The file, as the search path names it.
+    pub path: PathBuf,
+    /// Whether a call could have put it there: it lies in a folder that commands or file tools write.
+    pub in_writable_place: bool,
+}
+
+impl fmt::Debug for Programs {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Programs::Unknown => "Unknown",
+            Programs::Presumed => "Presumed",
+            Programs::Found(_) => "Found",
+        })
+    }
+}
+
+/// Commands that the shell itself has: no file is looked for.
+const BUILTINS: [&str; 14] = [
+    ":", "[", "cd", "command", "echo", "exit", "false", "printf", "pwd", "return", "set", "test", "true",
+    "type",
+];
+
+impl Programs {
+    /// The base name of the program, where the name that is written leads to it for certain.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub(crate) fn resolve<'a>(
+        &self,
+        named: &'a str,
+        is_writable: impl Fn(&Path) -> bool,
+    ) -> Result<&'a str, &'static str> {
+        let (base, with_path) = match named.rsplit_once('/') {
+            Some((_, base)) => (base, true),
+            None => (named, false),
+        };
+        if !with_path && BUILTINS.contains(&base) {
+            return Ok(base);
+        }
+        match self {
+            Programs::Unknown => Err("it is not known where its program lies"),
+            Programs::Presumed if with_path => Err("its program is named by a path"),
+            Programs::Presumed => Ok(base),
+            Programs::Found(find) => match find(base) {
+                None => Err("its program is not in the search path"),
+                Some(file) if file.in_writable_place || is_writable(&file.path) => {
+                    Err("its program lies where a call could have written it")
+                }
+                Some(file) if with_path && file.path != Path::new(named) => {
+                    Err("its program is named by a path that is not the one of the search path")
+                }
+                Some(_) => Ok(base),
+            },
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! Words from their spelling: quotes and escapes taken off as bash does it, all else refused.
+
+use crate::Opaque;
+use crate::raw::{Bit, RawWord};
+
+/// Cooks one word as it stands in the line.
+pub(crate) fn cook(text: &str) -> Result<RawWord, Opaque> {
+    let mut word = RawWord::default();
+    let mut rest = text.chars().peekable();
+    let mut before = None;
+    while let Some(character) = rest.next() {
+        match character {
+            '\'' => single_quoted(&mut rest, &mut word)?,
+            '"' => double_quoted(&mut rest, &mut word)?,
+            '\\' => match rest.next() {
+                Some('\n') => {}
+                Some(escaped) => word.push_char(checked_escape(escaped)?),
+                None => return Err(Opaque::new("it ends in a backslash")),
+            },
+            '$' if rest.peek() == Some(&'\'') => {
+                rest.next();
+                let mut quoted = String::new();
+                loop {
+                    match rest.next() {
+                        Some('\'') => break,
+                        // Where the shell knows no `$'`, a quote would end here.
+                        Some('\\') if rest.peek() == Some(&'\'') => return Err(expansion()),
+                        Some(character) => quoted.push(character),
+                        None => return Err(Opaque::new("a quote is not closed")),
+                    }
+                }
+                word.push(&unescape(&quoted)?);
+            }
+            '$' => dollar(&mut rest, &mut word, false)?,
+            '`' => return Err(expansion()),
+            '~' if matches!(before, None | Some('=' | ':')) => {
+                return Err(Opaque::new("it holds a home folder to expand"));
+            }
+            '{' => {
+                let name: String = std::iter::from_fn(|| {
+                    rest.next_if(|next| next.is_ascii_alphanumeric() || matches!(next, '-' | '_'))
+                })
+                .collect();
+                // At the begin of a word, `{fd}>x` would be a redirection.
+                if rest.next() != Some('}') || (before.is_none() && !name.is_empty()) {
+                    return Err(Opaque::new("it holds braces"));
+                }
+                word.push(&format!("{{{name}}}"));
+            }
+            '*' | '?' | '[' => word.bits.push(Bit::Glob(character)),
+            character if is_plain(character) => word.push_char(character),
+            _ => return Err(Opaque::new("it holds a character with a meaning of its own")),
+        }
+        before = Some(character);
+    }
+    Ok(word)
+}
+
+fn single_quoted(
+    rest: &mut std::iter::Peekable<std::str::Chars<'_>>,
+    word: &mut RawWord,
+) -> Result<(), Opaque> {
+    for character in rest.by_ref() {
+        if character == '\'' {
+            return Ok(());
+        }
+        word.push_char(character);
+    }
+    Err(Opaque::new("a quote is not closed"))
+}
+
+fn double_quoted(
+    rest: &mut std::iter::Peekable<std::str::Chars<'_>>,
+    word: &mut RawWord,
+) -> Result<(), Opaque> {
+    while let Some(character) = rest.next() {
+        match character {
+            '"' => return Ok(()),
+            '\\' => match rest.peek() {
+                Some('\n') => drop(rest.next()),
+                Some('$' | '`' | '"' | '\\') => word.push_char(rest.next().unwrap_or('\\')),
+                _ => word.push_char('\\'),
+            },
+            '$' => dollar(rest, word, true)?,
+            '`' => return Err(expansion()),
+            character => word.push_char(character),
+        }
+    }
+    Err(Opaque::new("a quote is not closed"))
+}
+
+/// What stands behind a dollar: a name, the status, or nothing that expands.
+fn dollar(
+    rest: &mut std::iter::Peekable<std::str::Chars<'_>>,
+    word: &mut RawWord,
+    quoted: bool,
+) -> Result<(), Opaque> {
+    match rest.peek().copied() {
+        Some('?') => {
+            rest.next();
+            word.bits.push(Bit::Status);
+        }
+        Some('{') => {
+            rest.next();
+            let name = name(rest);
+            if rest.next() != Some('}') || !is_name(&name) {
+                return Err(expansion());
+            }
+            word.bits.push(Bit::Variable { name, quoted });
+        }
+        Some(next) if next.is_ascii_alphabetic() || next == '_' => {
+            let name = name(rest);
+            word.bits.push(Bit::Variable { name, quoted });
+        }
+        // At the end of a word, and before what begins no name, it is a dollar.
+        None if !quoted => word.push("$"),
+        Some('"' | ' ' | '|' | ')' | '/' | '.' | ',' | ':' | '%' | '\\') if quoted => word.push("$"),
+        _ => return Err(expansion()),
+    }
+    Ok(())
+}
+
+fn name(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) -> String {
+    std::iter::from_fn(|| rest.next_if(|next| next.is_ascii_alphanumeric() || *next == '_')).collect()
+}
+
+/// Whether the text is the name of a variable.
+pub(crate) fn is_name(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+        && text.chars().all(|character| character.is_ascii_alphanumeric() || character == '_')
+}
+
+/// A character behind a backslash outside quotes: it stands for itself.
+pub(crate) fn checked_escape(escaped: char) -> Result<char, Opaque> {
+    if escaped == ' ' || escaped.is_ascii_graphic() {
+        Ok(escaped)
+    } else {
+        Err(Opaque::new("it holds an escaped character of another kind"))
+    }
+}
+
+/// The text between `$'` and `'`.
+pub(crate) fn unescape(quoted: &str) -> Result<String, Opaque> {
+    let mut text = String::new();
+    let mut rest = quoted.chars().peekable();
+    while let Some(character) = rest.next() {
+        if character != '\\' {
+            text.push(character);
+            continue;
+        }
+        let decoded = match rest.next() {
+            Some('n') => '\n',
+            Some('t') => '\t',
+            Some(itself @ ('\\' | '"' | '?')) => itself,
+            Some('x') => code(&mut rest, 16, 2, 0)?,
+            Some('u') => code(&mut rest, 16, 4, 0)?,
+            Some('U') => code(&mut rest, 16, 8, 0)?,
+            Some(digit @ '0'..='7') => code(&mut rest, 8, 2, digit.to_digit(8).unwrap_or_default())?,
+            _ => return Err(Opaque::new("it holds an escape that is not known")),
+        };
+        if decoded.is_control() && !matches!(decoded, '\n' | '\t') {
+            return Err(Opaque::new("it holds an escaped control character"));
+        }
+        text.push(decoded);
+    }
+    Ok(text)
+}
+
+fn code(
+    rest: &mut std::iter::Peekable<std::str::Chars<'_>>,
+    base: u32,
+    most: usize,
+    begun: u32,
+) -> Result<char, Opaque> {
+    let mut value = begun;
+    for _ in 0..most {
+        let Some(digit) = rest.peek().and_then(|next| next.to_digit(base)) else { break };
+        rest.next();
+        value = value.saturating_mul(base).saturating_add(digit);
+    }
+    // A byte above ASCII is a part of a character, or none.
+    char::from_u32(value).filter(char::is_ascii).ok_or_else(|| Opaque::new("it holds an escaped byte"))
+}
+
+/// Characters that stand for themselves outside quotes, wherever this lets them through.
+pub(crate) fn is_plain(character: char) -> bool {
+    character.is_alphanumeric() || "_-./:,+@%^=~]!#".contains(character)
+}
+
+pub(crate) fn expansion() -> Opaque {
+    Opaque::new("it holds an expansion")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn reads_as(spelled: &str, expected: &str) {
+        assert_eq!(cook(spelled).unwrap().as_text(), Some(expected), "{spelled}");
+    }
+
+    #[test]
+    fn a_word_is_what_the_program_will_see() {
+        reads_as("plain", "plain");
+        reads_as("r''m", "rm");
+        reads_as(r"$'\x72\x6d'", "rm");
+        reads_as(r"$'\162\155'", "rm");
+        reads_as(r"$'\u0072m'", "rm");
+        reads_as(r"-e\xec", "-exec");
+        reads_as(r#""a $ b""#, "a $ b");
+        reads_as(r#""a\"\$\`\\\n""#, "a\"$`\\\\n");
+        reads_as("a\\\nb", "ab");
+        reads_as("\"a\\\nb\"", "ab");
+        reads_as("'a\\\nb'", "a\\\nb");
+        reads_as("stash@{0}", "stash@{0}");
+        reads_as("{}", "{}");
+        reads_as("HEAD~1", "HEAD~1");
+        reads_as("foo$", "foo$");
+        reads_as("''", "");
+        reads_as(r"a\;b", "a;b");
+    }
+
+    #[test]
+    fn what_expands_is_refused_or_marked() {
+        for spelled in [
+            "~",
+            "~/x",
+            "a=~",
+            "{a,b}",
+            "{1..3}",
+            "`id`",
+            "$(id)",
+            "$((1))",
+            "$[1]",
+            "${a:-b}",
+            "$1",
+            "$@",
+            "$$",
+            "$!",
+            "${!a}",
+            "\"`id`\"",
+            "\"$(id)\"",
+            "$\"a\"",
+            "'a",
+            "\"a",
+            r"a\",
+            "a;b",
+            "(a)",
+            r"$'\''",
+            r"$'\x00'",
+            r"$'\xff'",
+            r"$'\c?'",
+            "€",
+            "\"$'a'\"",
+        ] {
+            assert!(cook(spelled).is_err(), "{spelled}: {:?}", cook(spelled));
+        }
+        assert_eq!(cook("a*").unwrap().bits, [Bit::Text("a".to_owned()), Bit::Glob('*')]);
+        assert_eq!(cook("\"$x\"").unwrap().bits, [Bit::Variable { name: "x".to_owned(), quoted: true }]);
+        assert_eq!(cook("${x}").unwrap().bits, [Bit::Variable { name: "x".to_owned(), quoted: false }]);
+        assert_eq!(cook("\"$?\"").unwrap().bits, [Bit::Status]);
+    }
+}

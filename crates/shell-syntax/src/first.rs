@@ -1,0 +1,347 @@
+//! The first opinion: the typed tree of `brush-parser`, with words in the pieces that its word parser makes.
+
+use brush_parser::ast::{
+    self, AndOr, AssignmentName, AssignmentValue, CommandPrefixOrSuffixItem, CompoundCommand, CompoundList,
+    IoFileRedirectKind, IoFileRedirectTarget, IoRedirect, PipelineTimed, SeparatorOperator,
+};
+use brush_parser::word::{Parameter, ParameterExpr, SpecialParameter, WordPiece, WordPieceWithSource};
+use brush_parser::{ParserOptions, Token, TokenizerOptions};
+
+use crate::cook::{checked_escape, expansion, is_plain, unescape};
+use crate::raw::{Bit, Operator, RawCommand, RawNode, RawRedirect, RawStep, RawWord};
+use crate::{DEEPEST, Joint, Opaque};
+
+/// The words and operators of a text.
+pub(crate) fn tokens(text: &str) -> Result<Vec<Token>, Opaque> {
+    // The variant that keeps what it has read in a cache is of no use here.
+    brush_parser::uncached_tokenize_str(text, &TokenizerOptions::default())
+        .map_err(|_| other("it does not read as words"))
+}
+
+/// How many operators there are, with those that may stand in substitutions.
+pub(crate) fn operators(tokens: &[Token]) -> usize {
+    let inside = |text: &str| text.bytes().filter(|byte| b"|&;<>()\n".contains(byte)).count();
+    tokens
+        .iter()
+        .map(|token| match token {
+            Token::Operator(..) => 1,
+            Token::Word(text, _) if text.contains("$(") && !text.contains("<<") => inside(text),
+            Token::Word(..) => 0,
+        })
+        .sum()
+}
+
+/// Reads tokens of a line that the other parser has read already, so that it is known to be shallow.
+pub(crate) fn read(tokens: &[Token]) -> Result<Vec<RawStep>, Opaque> {
+    Reader { options: ParserOptions::default() }.parse(tokens, 0)
+}
+
+struct Reader {
+    options: ParserOptions,
+}
+
+fn other(what: &'static str) -> Opaque {
+    Opaque::new(what)
+}
+
+impl Reader {
+    fn script(&self, text: &str, depth: usize) -> Result<Vec<RawStep>, Opaque> {
+        if depth > DEEPEST {
+            return Err(other("it is nested too deeply"));
+        }
+        self.parse(&tokens(text)?, depth)
+    }
+
+    fn parse(&self, tokens: &[Token], depth: usize) -> Result<Vec<RawStep>, Opaque> {
+        let program = brush_parser::parse_tokens(tokens, &self.options)
+            .map_err(|_| other("it does not read as commands"))?;
+        let mut steps = Vec::new();
+        for command in &program.complete_commands {
+            self.list(command, depth, &mut steps)?;
+        }
+        Ok(steps)
+    }
+
+    fn block(&self, list: &CompoundList, depth: usize) -> Result<Vec<RawStep>, Opaque> {
+        if depth >= DEEPEST {
+            return Err(other("it is nested too deeply"));
+        }
+        let mut steps = Vec::new();
+        self.list(list, depth + 1, &mut steps)?;
+        Ok(steps)
+    }
+
+    fn list(&self, list: &CompoundList, depth: usize, steps: &mut Vec<RawStep>) -> Result<(), Opaque> {
+        for ast::CompoundListItem(and_or, separator) in &list.0 {
+            self.pipeline(&and_or.first, Joint::Then, depth, steps)?;
+            for next in &and_or.additional {
+                match next {
+                    AndOr::And(pipeline) => self.pipeline(pipeline, Joint::And, depth, steps)?,
+                    AndOr::Or(pipeline) => self.pipeline(pipeline, Joint::Or, depth, steps)?,
+                }
+            }
+            if let (SeparatorOperator::Async, Some(last)) = (separator, steps.last_mut()) {
+                last.background = true;
+            }
+        }
+        Ok(())
+    }
+
+    fn pipeline(
+        &self,
+        pipeline: &ast::Pipeline,
+        joint: Joint,
+        depth: usize,
+        steps: &mut Vec<RawStep>,
+    ) -> Result<(), Opaque> {
+        for (position, command) in pipeline.seq.iter().enumerate() {
+            let mut node = self.command(command, depth)?;
+            if position == 0
+                && let Some(timed) = &pipeline.timed
+            {
+                // The other parser takes the word for a program, and so does who judges it: a wrapper.
+                let RawNode::Command(RawCommand { assignments, words, .. }) = &mut node else {
+                    return Err(other("it takes the time of a group"));
+                };
+                if !assignments.is_empty() {
+                    return Err(other("it takes the time of a command with assignments"));
+                }
+                if matches!(timed, PipelineTimed::TimedWithPosixOutput(_)) {
+                    words.insert(0, RawWord::text("-p"));
+                }
+                words.insert(0, RawWord::text("time"));
+            }
+            steps.push(RawStep {
+                joint: if position == 0 { joint } else { Joint::Pipe },
+                negated: position == 0 && pipeline.bang,
+                background: false,
+                node,
+            });
+        }
+        Ok(())
+    }
+
+    fn command(&self, command: &ast::Command, depth: usize) -> Result<RawNode, Opaque> {
+        match command {
+            ast::Command::Simple(simple) => Ok(RawNode::Command(self.simple(simple, depth)?)),
+            ast::Command::Compound(compound, redirects) => {
+                let redirects = match redirects {
+                    Some(redirects) => self.redirects(&redirects.0, depth)?,
+                    None => Vec::new(),
+                };
+                self.compound(compound, redirects, depth)
+            }
+            ast::Command::Function(_) => Err(other("it defines a function")),
+            ast::Command::ExtendedTest(..) => Err(other("it holds `[[`")),
+        }
+    }
+
+    fn compound(
+        &self,
+        compound: &CompoundCommand,
+        redirects: Vec<RawRedirect>,
+        depth: usize,
+    ) -> Result<RawNode, Opaque> {
+        Ok(match compound {
+            CompoundCommand::BraceGroup(group) => RawNode::Group(self.block(&group.list, depth)?, redirects),
+            CompoundCommand::Subshell(shell) => RawNode::Subshell(self.block(&shell.list, depth)?, redirects),
+            CompoundCommand::IfClause(clause) => {
+                let mut branches =
+                    vec![self.block(&clause.condition, depth)?, self.block(&clause.then, depth)?];
+                for alternative in clause.elses.iter().flatten() {
+                    if let Some(condition) = &alternative.condition {
+                        branches.push(self.block(condition, depth)?);
+                    }
+                    branches.push(self.block(&alternative.body, depth)?);
+                }
+                RawNode::If(branches, redirects)
+            }
+            CompoundCommand::WhileClause(clause) | CompoundCommand::UntilClause(clause) => {
+                RawNode::While(self.block(&clause.0, depth)?, self.block(&clause.1.list, depth)?, redirects)
+            }
+            CompoundCommand::ForClause(clause) => RawNode::For {
+                name: clause.variable_name.clone(),
+                values: clause
+                    .values
+                    .as_deref()
+                    .ok_or_else(|| other("it loops over its own arguments"))?
+                    .iter()
+                    .map(|word| self.word(word, depth))
+                    .collect::<Result<_, _>>()?,
+                body: self.block(&clause.body.list, depth)?,
+                redirects,
+            },
+            _ => return Err(other("it holds a construct that is not read")),
+        })
+    }
+
+    fn simple(&self, simple: &ast::SimpleCommand, depth: usize) -> Result<RawCommand, Opaque> {
+        let mut command = RawCommand::default();
+        for item in simple.prefix.iter().flat_map(|prefix| &prefix.0) {
+            match item {
+                CommandPrefixOrSuffixItem::IoRedirect(redirect) => {
+                    command.redirects.push(self.redirect(redirect, depth)?);
+                }
+                CommandPrefixOrSuffixItem::AssignmentWord(assignment, _) => {
+                    let (AssignmentName::VariableName(name), AssignmentValue::Scalar(value), false) =
+                        (&assignment.name, &assignment.value, assignment.append)
+                    else {
+                        return Err(other("it assigns in another way than by `NAME=VALUE`"));
+                    };
+                    command.assignments.push((name.clone(), self.word(value, depth)?));
+                }
+                _ => return Err(other("it holds a process substitution")),
+            }
+        }
+        if let Some(word) = &simple.word_or_name {
+            command.words.push(self.word(word, depth)?);
+        }
+        for item in simple.suffix.iter().flat_map(|suffix| &suffix.0) {
+            match item {
+                CommandPrefixOrSuffixItem::IoRedirect(redirect) => {
+                    command.redirects.push(self.redirect(redirect, depth)?);
+                }
+                CommandPrefixOrSuffixItem::Word(word)
+                | CommandPrefixOrSuffixItem::AssignmentWord(_, word) => {
+                    command.words.push(self.word(word, depth)?);
+                }
+                CommandPrefixOrSuffixItem::ProcessSubstitution(..) => {
+                    return Err(other("it holds a process substitution"));
+                }
+            }
+        }
+        Ok(command)
+    }
+
+    fn redirects(&self, redirects: &[IoRedirect], depth: usize) -> Result<Vec<RawRedirect>, Opaque> {
+        redirects.iter().map(|redirect| self.redirect(redirect, depth)).collect()
+    }
+
+    fn redirect(&self, redirect: &IoRedirect, depth: usize) -> Result<RawRedirect, Opaque> {
+        let number = |descriptor: Option<i32>| {
+            descriptor
+                .map(|number| u32::try_from(number).map_err(|_| other("it names no descriptor")))
+                .transpose()
+        };
+        Ok(match redirect {
+            IoRedirect::File(descriptor, kind, target) => {
+                let operator = match kind {
+                    IoFileRedirectKind::Read => Operator::Read,
+                    IoFileRedirectKind::Write => Operator::Write,
+                    IoFileRedirectKind::Append => Operator::Append,
+                    IoFileRedirectKind::Clobber => Operator::Clobber,
+                    IoFileRedirectKind::DuplicateInput => Operator::DuplicateInput,
+                    IoFileRedirectKind::DuplicateOutput => Operator::DuplicateOutput,
+                    IoFileRedirectKind::ReadAndWrite => return Err(other("it holds `<>`")),
+                };
+                let target = match target {
+                    IoFileRedirectTarget::Filename(word) | IoFileRedirectTarget::Duplicate(word) => {
+                        self.word(word, depth)?
+                    }
+                    IoFileRedirectTarget::Fd(number) => RawWord::text(&number.to_string()),
+                    IoFileRedirectTarget::ProcessSubstitution(..) => {
+                        return Err(other("it holds a process substitution"));
+                    }
+                };
+                RawRedirect { descriptor: number(*descriptor)?, operator, target }
+            }
+            IoRedirect::OutputAndError(word, append) => RawRedirect {
+                descriptor: None,
+                operator: if *append { Operator::BothAppend } else { Operator::Both },
+                target: self.word(word, depth)?,
+            },
+            IoRedirect::HereString(descriptor, word) => RawRedirect {
+                descriptor: number(*descriptor)?,
+                operator: Operator::HereString,
+                target: self.word(word, depth)?,
+            },
+            IoRedirect::HereDocument(descriptor, document) => RawRedirect {
+                descriptor: number(*descriptor)?,
+                operator: Operator::HereDocument,
+                target: crate::here_document(
+                    &document.doc.value,
+                    document.remove_tabs,
+                    !document.requires_expansion,
+                )?,
+            },
+        })
+    }
+
+    fn word(&self, word: &ast::Word, depth: usize) -> Result<RawWord, Opaque> {
+        let text = word.value.as_str();
+        if text == "[" {
+            return Ok(RawWord::text(text));
+        }
+        let quoted = text.strip_prefix("\"$(").and_then(|rest| rest.strip_suffix(")\""));
+        let bare = text.strip_prefix("$(").and_then(|rest| rest.strip_suffix(')'));
+        if let Some(inner) = quoted.or(bare).filter(|inner| !inner.starts_with('(')) {
+            // The word parser would stumble over a quote in a here-document.
+            let steps = self.script(inner, depth + 1)?;
+            return Ok(RawWord::output(steps, quoted.is_some()));
+        }
+        // A tilde at the begin is expanded, and one before digits is more than the word parser bears.
+        if text.contains('`') || text.contains("$(") || text.starts_with('~') {
+            return Err(expansion());
+        }
+        let mut cooked = RawWord::default();
+        if !text.contains(['\'', '"', '\\', '$', '~']) {
+            return bare_text(text, &mut cooked).map(|()| cooked);
+        }
+        let pieces =
+            brush_parser::word::parse(text, &self.options).map_err(|_| other("it holds an unusual word"))?;
+        for piece in &pieces {
+            unquoted(piece, &mut cooked)?;
+        }
+        Ok(cooked)
+    }
+}
+
+fn unquoted(piece: &WordPieceWithSource, word: &mut RawWord) -> Result<(), Opaque> {
+    match &piece.piece {
+        WordPiece::Text(text) => bare_text(text, word)?,
+        WordPiece::SingleQuotedText(text) => word.push(text),
+        WordPiece::AnsiCQuotedText(text) if text.contains("\\'") => return Err(expansion()),
+        WordPiece::AnsiCQuotedText(text) => word.push(&unescape(text)?),
+        WordPiece::DoubleQuotedSequence(pieces) => {
+            for piece in pieces {
+                match &piece.piece {
+                    WordPiece::Text(text) => word.push(&text.replace("\\\n", "")),
+                    WordPiece::EscapeSequence(escape) => word.push(escape.get(1..).unwrap_or_default()),
+                    WordPiece::ParameterExpansion(parameter) => variable(parameter, true, word)?,
+                    _ => return Err(expansion()),
+                }
+            }
+        }
+        WordPiece::EscapeSequence(escape) => match escape.chars().nth(1) {
+            Some('\n') => {}
+            Some(escaped) => word.push_char(checked_escape(escaped)?),
+            None => return Err(other("it ends in a backslash")),
+        },
+        WordPiece::ParameterExpansion(parameter) => variable(parameter, false, word)?,
+        _ => return Err(expansion()),
+    }
+    Ok(())
+}
+
+fn bare_text(text: &str, word: &mut RawWord) -> Result<(), Opaque> {
+    for character in text.chars() {
+        match character {
+            '*' | '?' | '[' => word.bits.push(Bit::Glob(character)),
+            // The other reading looks at braces and tildes closely, and at where a dollar stands.
+            '{' | '}' | '~' | '$' => word.push_char(character),
+            character if is_plain(character) => word.push_char(character),
+            _ => return Err(other("it holds a character with a meaning of its own")),
+        }
+    }
+    Ok(())
+}
+
+fn variable(expression: &ParameterExpr, quoted: bool, word: &mut RawWord) -> Result<(), Opaque> {
+    let ParameterExpr::Parameter { parameter, indirect: false } = expression else { return Err(expansion()) };
+    match parameter {
+        Parameter::Named(name) => word.bits.push(Bit::Variable { name: name.clone(), quoted }),
+        Parameter::Special(SpecialParameter::LastExitStatus) => word.bits.push(Bit::Status),
+        _ => return Err(expansion()),
+    }
+    Ok(())
+}

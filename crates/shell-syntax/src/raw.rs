@@ -1,0 +1,139 @@
+//! What each parser says, in one shape, so that the two can be compared: words in bits, variables not yet replaced.
+
+use crate::{Joint, Opaque};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RawStep {
+    pub(crate) joint: Joint,
+    pub(crate) negated: bool,
+    pub(crate) background: bool,
+    pub(crate) node: RawNode,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum RawNode {
+    Command(RawCommand),
+    Subshell(Vec<RawStep>, Vec<RawRedirect>),
+    Group(Vec<RawStep>, Vec<RawRedirect>),
+    If(Vec<Vec<RawStep>>, Vec<RawRedirect>),
+    While(Vec<RawStep>, Vec<RawStep>, Vec<RawRedirect>),
+    For { name: String, values: Vec<RawWord>, body: Vec<RawStep>, redirects: Vec<RawRedirect> },
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct RawCommand {
+    pub(crate) assignments: Vec<(String, RawWord)>,
+    pub(crate) words: Vec<RawWord>,
+    pub(crate) redirects: Vec<RawRedirect>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RawRedirect {
+    pub(crate) descriptor: Option<u32>,
+    pub(crate) operator: Operator,
+    /// The file, the other descriptor, or the text of a here-document.
+    pub(crate) target: RawWord,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Operator {
+    Read,
+    Write,
+    Append,
+    Clobber,
+    Both,
+    BothAppend,
+    DuplicateInput,
+    DuplicateOutput,
+    HereDocument,
+    HereString,
+}
+
+/// A word in bits. Neighbouring texts are one, so that the same word has one shape.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct RawWord {
+    pub(crate) bits: Vec<Bit>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Bit {
+    /// It stands for itself.
+    Text(String),
+    /// `*`, `?` or `[` outside quotes.
+    Glob(char),
+    /// `$NAME`.
+    Variable { name: String, quoted: bool },
+    /// `$?`.
+    Status,
+    /// `$( )`, which is the whole word.
+    Output { steps: Vec<RawStep>, quoted: bool },
+}
+
+impl RawWord {
+    pub(crate) fn push(&mut self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        match self.bits.last_mut() {
+            Some(Bit::Text(before)) => before.push_str(text),
+            _ => self.bits.push(Bit::Text(text.to_owned())),
+        }
+    }
+
+    pub(crate) fn push_char(&mut self, character: char) {
+        self.push(character.encode_utf8(&mut [0; 4]));
+    }
+
+    /// A word of one text.
+    pub(crate) fn text(text: &str) -> Self {
+        let mut word = Self::default();
+        word.push(text);
+        word
+    }
+
+    /// The word's text, where it has no other bits.
+    pub(crate) fn as_text(&self) -> Option<&str> {
+        match self.bits.as_slice() {
+            [] => Some(""),
+            [Bit::Text(text)] => Some(text),
+            _ => None,
+        }
+    }
+
+    /// A word that is one `$( )`.
+    ///
+    /// `$(cat <<'EOF' ... EOF)` is the text of the here-document, without the new lines at its end.
+    pub(crate) fn output(steps: Vec<RawStep>, quoted: bool) -> Self {
+        Self { bits: vec![Bit::Output { steps, quoted }] }
+    }
+}
+
+/// The text that the steps print, where they are a `cat` of a here-document alone.
+pub(crate) fn printed(steps: &[RawStep]) -> Option<&str> {
+    let [RawStep { negated: false, background: false, node: RawNode::Command(command), .. }] = steps else {
+        return None;
+    };
+    let ([program], [redirect], []) =
+        (command.words.as_slice(), command.redirects.as_slice(), command.assignments.as_slice())
+    else {
+        return None;
+    };
+    let reads = redirect.operator == Operator::HereDocument && matches!(redirect.descriptor, None | Some(0));
+    let text = redirect.target.as_text().filter(|_| reads && program.as_text() == Some("cat"))?;
+    Some(text.trim_end_matches('\n'))
+}
+
+/// The redirections of the step that was read last, to be added to.
+pub(crate) fn last_redirects(steps: &mut [RawStep]) -> Result<&mut Vec<RawRedirect>, Opaque> {
+    match steps.last_mut().map(|step| &mut step.node) {
+        Some(RawNode::Command(command)) => Ok(&mut command.redirects),
+        Some(
+            RawNode::Subshell(_, redirects)
+            | RawNode::Group(_, redirects)
+            | RawNode::If(_, redirects)
+            | RawNode::While(_, _, redirects)
+            | RawNode::For { redirects, .. },
+        ) => Ok(redirects),
+        None => Err(Opaque::new("a redirection stands alone")),
+    }
+}
