@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::harness::{Fixture, Run};
+use crate::harness::{Fixture, Run, unread};
 
 /// A command that no rule asks about, and with nobody to approve what it turns out to have changed.
 fn execute(fixture: &Fixture, arguments: Value) -> Value {
@@ -187,7 +187,7 @@ fn what_a_later_program_would_run_waits_for_an_approval_of_its_own_and_git_works
         ("rm -rf .git && echo 'gitdir: evil' > .git && mkdir x", "x"),
         ("mkdir y && echo x > y/.ENVRC", "y"),
     ] {
-        let result = execute(&fixture, json!({ "command": command }));
+        let result = execute(&fixture, json!({ "command": unread(command) }));
         assert_eq!(result["error"]["code"], "EAPPROVAL", "{command}: {result:#}");
         assert!(result["error"]["approval_id"].is_string(), "{command}");
         assert!(!fixture.workspace().join(planted).exists(), "{command}");
@@ -220,7 +220,7 @@ fn what_no_rule_lets_a_command_change_stays_out_and_so_does_all_else_that_it_cha
         ("echo 'mode: full_auto' > handfast.yaml; echo b > a", "handfast.yaml"),
         ("echo b > a; echo > new.lock", "new.lock"),
     ] {
-        let result = execute(&fixture, json!({ "command": command }));
+        let result = execute(&fixture, json!({ "command": unread(command) }));
         assert_eq!(result["error"]["code"], "EPERMISSION", "{command}: {result:#}");
         assert_eq!(result["error"]["effect"], "none");
         assert!(!fixture.workspace().join(absent).exists());
