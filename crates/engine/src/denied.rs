@@ -227,6 +227,7 @@ mod tests {
             workspace,
             home: None,
             protected: &[],
+            programs: policy::Programs::Presumed,
         });
         Arc::new(DeniedFiles::new(Arc::new(policy.unwrap()), keep))
     }

@@ -39,7 +39,7 @@ use Layer::{
 };
 
 /// The layer of every crate by name; `tools-*` go by their prefix.
-const LAYERS: [(&str, Layer); 15] = [
+const LAYERS: [(&str, Layer); 16] = [
     ("tool", Vocabulary),
     ("shell-syntax", Syntax),
     ("policy", Policy),
