@@ -31,7 +31,8 @@ pub struct CellSetup {
     pub changes: Option<PathBuf>,
     /// Where waiting cells come from; without one each is made when it is needed.
     pub spawner: Option<Arc<Spawner>>,
-    /// Many calls are to be expected: what the deny lists name is kept known from one to the next, by watching the folders
+    /// Many calls are to be expected: the folders for the next call's changes are made behind the answer to the last one, and
+    /// what the deny lists name is kept known from one to the next, by watching the folders
     /// for changes. Otherwise each command walks through them.
     pub watches: bool,
 }

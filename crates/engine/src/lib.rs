@@ -264,7 +264,11 @@ impl Engine {
                 running.values().cloned().collect()
             };
             if stops.is_empty() {
-                return self.removals.wait().await;
+                self.removals.wait().await;
+                if let Some(snapshots) = &self.snapshots {
+                    snapshots.put_away();
+                }
+                return;
             }
             for stop in stops {
                 stop.request(StopReason::Cancelled);

@@ -9,7 +9,7 @@ mod kept;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use checkpoint::{Area, Changes, Committed, Conflict, Held, Note, Outcome, Terms, Time, What, Workspace};
 use jiff::Timestamp;
@@ -30,6 +30,8 @@ const MOST_NAMED: usize = 10;
 pub(crate) struct Snapshots {
     area: Area,
     workspace: PathBuf,
+    /// The folders of the next call, made while nobody waits for them.
+    ready: Mutex<Option<checkpoint::Call>>,
 }
 
 /// The snapshot of one call.
@@ -68,7 +70,7 @@ impl Snapshots {
     ) -> Result<(Self, Vec<String>), checkpoint::Error> {
         let area = Area::open(folder)?;
         let told = kept::tidy(&area, now)?;
-        Ok((Self { area, workspace: workspace.to_owned() }, told))
+        Ok((Self { area, workspace: workspace.to_owned(), ready: Mutex::default() }, told))
     }
 
     /// Takes a snapshot for one call. What it costs follows what will change, not the size of the workspace.
@@ -77,7 +79,25 @@ impl Snapshots {
         let index = workspace.open_file(Path::new(GIT_INDEX));
         // Whoever cannot read the index has none to compare with, which makes any change of it a conflict.
         let index = index.unwrap_or_default();
-        Ok(Snapshot { call: self.area.begin()?, workspace, index })
+        let ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let call = ready.map_or_else(|| self.area.begin(), Ok)?;
+        Ok(Snapshot { call, workspace, index })
+    }
+
+    /// Makes the folders of the next call beforehand. What stands against it, the next call will say.
+    pub(crate) fn make_ready(&self) {
+        if self.ready.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
+            return;
+        }
+        if let Ok(call) = self.area.begin() {
+            *self.ready.lock().unwrap_or_else(PoisonError::into_inner) = Some(call);
+        }
+    }
+
+    /// Removes what was made ready for a call that does not come. What cannot be removed now, the next start removes.
+    pub(crate) fn put_away(&self) {
+        let ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(ready.map(checkpoint::Call::discard));
     }
 
     pub(crate) fn area(&self) -> &Area {

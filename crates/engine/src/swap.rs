@@ -8,7 +8,7 @@ use tool::{Changes, ChangesState, Code, Context, Data, EffectState, ToolError};
 
 use crate::call::Call;
 use crate::life::Ran;
-use crate::snapshot::{Ended, Question, Snapshot};
+use crate::snapshot::{Ended, Question, Snapshot, Snapshots};
 use crate::stopping::requested;
 use crate::{Answer, Approval, Engine};
 
@@ -25,7 +25,7 @@ impl Engine {
         let Some(used) = context.snapshot_use() else {
             // A command that is still at work may write to the folders; the next start removes them.
             if has_ended {
-                self.removals.add(snapshot);
+                self.removals.add(snapshot, self.next_snapshots());
             }
             return (context, produced);
         };
@@ -43,6 +43,11 @@ impl Engine {
         (context, produced)
     }
 
+    /// Where the next call's folders are made beforehand: where there will be one.
+    fn next_snapshots(&self) -> Option<Arc<Snapshots>> {
+        self.snapshots.clone().filter(|_| self.cell.watches)
+    }
+
     async fn drop_changes(
         self: &Arc<Self>,
         call: &mut Call,
@@ -55,7 +60,7 @@ impl Engine {
         })
         .await?;
         call.changes = (paths > 0).then_some(Changes { state: ChangesState::Discarded, paths, id: None });
-        self.removals.add(snapshot);
+        self.removals.add(snapshot, self.next_snapshots());
         Ok(())
     }
 
@@ -85,7 +90,7 @@ impl Engine {
                 call.warnings.extend(warnings);
                 call.changes =
                     (paths > 0).then_some(Changes { state: ChangesState::Committed, paths, id: None });
-                self.removals.add(kept);
+                self.removals.add(kept, self.next_snapshots());
                 return produced;
             }
             Ended::Refused(error) => error,
@@ -200,11 +205,17 @@ fn effects_of(approval: &Approval) -> String {
 pub(crate) struct Removals(Mutex<Vec<JoinHandle<()>>>);
 
 impl Removals {
-    fn add(&self, snapshot: Snapshot) {
+    /// Removes a snapshot, and then makes the folders of the next one in `next`.
+    fn add(&self, snapshot: Snapshot, next: Option<Arc<Snapshots>>) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|removal| !removal.is_finished());
         // What cannot be removed now, the next start removes.
-        all.push(tokio::task::spawn_blocking(move || drop(snapshot.discard())));
+        all.push(tokio::task::spawn_blocking(move || {
+            drop(snapshot.discard());
+            if let Some(next) = next {
+                next.make_ready();
+            }
+        }));
     }
 
     /// Waits for all that were begun.
