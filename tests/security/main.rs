@@ -8,6 +8,8 @@
     reason = "a test program: it starts processes, and what goes wrong in it ends it"
 )]
 
+#[path = "../server.rs"]
+mod client;
 #[path = "../harness.rs"]
 mod harness;
 
@@ -18,3 +20,4 @@ mod limits;
 mod ordinary_user;
 mod reach;
 mod server;
+mod sessions;

@@ -21,6 +21,8 @@ pub struct Enforcement {
     pub user: UserMapping,
     /// What became of denied files that came while the command ran.
     pub denied_files: DeniedFiles,
+    /// What could be reached over the network.
+    pub network: NetworkReach,
     /// Where changes of the workspace went.
     pub workspace: WorkspaceChanges,
     /// With an overlay: what the command could write to and yet was no part of it, such as further roots and what is
@@ -40,6 +42,16 @@ pub enum DeniedFiles {
     AtStart,
     /// They are covered within milliseconds. What the command has opened until then, it can go on reading.
     Watched,
+}
+
+/// What a command can reach over the network. Never the host, and no other machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NetworkReach {
+    /// Its own loopback device.
+    Own,
+    /// A loopback device, and with it the servers, of the cells that came from the same spawner.
+    Session,
 }
 
 /// Where changes go that a command makes in the workspace.
@@ -103,7 +115,10 @@ impl Enforcement {
             None => format!("namespaces:{}", self.namespaces.join("+")),
         }];
         words.push("file_system:allow_list".to_owned());
-        words.push("network:none".to_owned());
+        words.push(match self.network {
+            NetworkReach::Own => "network:none".to_owned(),
+            NetworkReach::Session => "network:session".to_owned(),
+        });
         words.push("capabilities:none".to_owned());
         if self.seccomp {
             words.push("seccomp".to_owned());

@@ -11,11 +11,11 @@ use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socke
 use rustix::process::getgroups;
 
 use crate::cgroup::{Group, Owner};
-use crate::child::blueprint::{Blueprint, Landlock, Mount, Source, Start, Step};
+use crate::child::blueprint::{Blueprint, Landlock, Mount, OwnMap, Source, Start, Step};
 use crate::child::report::{Fault, Report, Stage};
 use crate::child::{self, GO, request};
 use crate::degraded::PrivateFolder;
-use crate::enforcement::{DeniedFiles, Enforcement, UserMapping, WorkspaceChanges};
+use crate::enforcement::{DeniedFiles, Enforcement, NetworkReach, UserMapping, WorkspaceChanges};
 use crate::error::SandboxError;
 use crate::hint::{strict, unavailable};
 use crate::identity::Identity;
@@ -33,7 +33,7 @@ use crate::view::Shown;
 use crate::{cgroup, landlock, process, program, seccomp, view};
 
 /// The namespaces of a cell: their flags, and their names for the record.
-pub(crate) const NAMESPACES: i32 = libc::CLONE_NEWUSER
+const NAMESPACES: i32 = libc::CLONE_NEWUSER
     | libc::CLONE_NEWNS
     | libc::CLONE_NEWPID
     | libc::CLONE_NEWNET
@@ -43,6 +43,12 @@ pub(crate) const NAMESPACES: i32 = libc::CLONE_NEWUSER
 /// What is added to the score by which the kernel chooses whom to kill, in thousandths of the memory there is.
 const OUT_OF_MEMORY_SCORE: &str = "500";
 const NAMESPACE_NAMES: &[&str] = &["user", "mount", "pid", "net", "ipc", "uts", "cgroup"];
+const NAMESPACE_NAMES_WITHOUT_NETWORK: &[&str] = &["user", "mount", "pid", "ipc", "uts", "cgroup"];
+
+/// The flags of a cell's namespaces: without the network where that is shared.
+pub(crate) fn namespaces(shares_network: bool) -> i32 {
+    if shares_network { NAMESPACES & !libc::CLONE_NEWNET } else { NAMESPACES }
+}
 
 /// A cell that has been started, seen from outside.
 pub(crate) struct Cell {
@@ -117,6 +123,7 @@ impl Call {
         let mut group = cgroup::hierarchy().zip(Owner::this()).and_then(|(hierarchy, owner)| {
             Group::make(hierarchy, &owner, &self.bounds).map(|(_, group)| group).ok()
         });
+        let network = spec.spawner.as_ref().and_then(|spawner| spawner.network());
         let enforcement = self.enforce(spec, view.missing, group.as_ref())?;
         let ruleset = self.landlock.map(landlock::ruleset).transpose()?;
         let landlock = ruleset
@@ -138,6 +145,11 @@ impl Call {
             control: inner_control.as_raw_fd(),
             standard: theirs.standard,
             drop_groups: self.identity.mapping == UserMapping::IdMapped,
+            shares_network: network.is_some(),
+            own_map: network.filter(|network| network.owned_apart()).map(|_| OwnMap {
+                users: self.identity.map(self.identity.user).into_bytes(),
+                groups: self.identity.map(self.identity.group).into_bytes(),
+            }),
             steps: view.steps,
             landlock,
             filter: seccomp::filter()?,
@@ -145,9 +157,13 @@ impl Call {
         };
 
         let door = group.as_ref().and_then(Group::door);
-        let process = match process::start_in(door.as_ref().map(AsFd::as_fd), NAMESPACES, || {
-            child::enter(&mut blueprint)
-        }) {
+        let maps_itself = blueprint.own_map.is_some();
+        let (into, flags) = (door.as_ref().map(AsFd::as_fd), namespaces(network.is_some()));
+        let started = match network {
+            None => process::start_in(into, flags, || child::enter(&mut blueprint)),
+            Some(network) => process::start_in_network(network, into, flags, || child::enter(&mut blueprint)),
+        };
+        let process = match started {
             // Perhaps it is the group that the kernel refuses.
             Err(_) if door.is_some() => {
                 return Call { start: blueprint.start, ..self }.make_without_group(spec);
@@ -158,7 +174,10 @@ impl Call {
             drop(process);
             return Call { start: blueprint.start, ..self }.make_without_group(spec);
         }
-        map_user(process.pid(), self.identity)?;
+        prefer_at_out_of_memory(process.pid());
+        if !maps_itself {
+            map_user(process.pid(), self.identity)?;
+        }
         send(&control, &[GO], SendFlags::NOSIGNAL).map_err(SandboxError::io("starting the cell"))?;
         Ok(Cell {
             process,
@@ -242,9 +261,12 @@ impl Call {
         let limits = self.bounds.in_force(group, self.machine);
         self.start.bounds = self.bounds.resources(&limits, self.machine);
         self.start.processors = self.bounds.processors(&limits, self.machine);
+        // A spawner's network is that of all cells that name it, also of those that it did not make.
+        let shares_network = spec.spawner.as_ref().is_some_and(|spawner| spawner.network().is_some());
         let enforcement = Enforcement {
             degraded: None,
-            namespaces: NAMESPACE_NAMES,
+            namespaces: if shares_network { NAMESPACE_NAMES_WITHOUT_NETWORK } else { NAMESPACE_NAMES },
+            network: if shares_network { NetworkReach::Session } else { NetworkReach::Own },
             landlock_abi: self.landlock,
             seccomp: true,
             user: self.identity.mapping,
@@ -349,11 +371,14 @@ pub(crate) fn map_user(pid: i32, identity: Identity) -> Result<(), SandboxError>
         // Without this the kernel lets an ordinary user map no group.
         write_map(pid, "setgroups", "deny").map_err(failed)?;
     }
-    // Where the machine as a whole runs out of memory, a command is a better choice than what it runs beside. The kernel
-    // may refuse, if this program was marked in that way itself.
-    let _as_before = write_map(pid, "oom_score_adj", OUT_OF_MEMORY_SCORE);
     write_map(pid, "uid_map", &identity.map(identity.user)).map_err(failed)?;
     write_map(pid, "gid_map", &identity.map(identity.group)).map_err(failed)
+}
+
+/// Where the machine as a whole runs out of memory, a command is a better choice than what it runs beside.
+pub(crate) fn prefer_at_out_of_memory(pid: i32) {
+    // The kernel may refuse, if this program was marked in that way itself.
+    let _as_before = write_map(pid, "oom_score_adj", OUT_OF_MEMORY_SCORE);
 }
 
 /// Whether this process has groups beside `own`.

@@ -50,6 +50,7 @@ mod late;
 mod launch;
 mod limits;
 mod mounts;
+mod network;
 mod outcome;
 mod overlay;
 mod plumbing;
@@ -70,7 +71,7 @@ mod system;
 mod view;
 
 pub use degraded::{has_namespaces, try_namespaces};
-pub use enforcement::{Degraded, DeniedFiles, Enforcement, UserMapping, WorkspaceChanges};
+pub use enforcement::{Degraded, DeniedFiles, Enforcement, NetworkReach, UserMapping, WorkspaceChanges};
 pub use error::SandboxError;
 pub use late::LateMasks;
 pub use limits::{Layer, Limit, LimitInForce, Limits};

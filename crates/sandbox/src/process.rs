@@ -7,9 +7,13 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Signal, WaitId, WaitIdOptions, pidfd_send_signal, waitid};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, pidfd_open, pidfd_send_signal, waitid,
+};
 
 use crate::error::SandboxError;
+use crate::network::Network;
 use crate::sys::{self, AtEnd, Side};
 
 /// Starts a process in new namespaces (`CLONE_NEW*` of `flags`) that runs `inside` with all signals blocked, and
@@ -34,6 +38,46 @@ pub(crate) fn start_in(
 pub(crate) fn start_keeper(inside: impl FnOnce()) -> Result<Process, Errno> {
     let (pid, descriptor) = begin(sys::keeper::clone_by_older_call, inside)?;
     Ok(Process { pid, descriptor, waited_for: Waiting::AsParent, killed_by: Signal::TERM })
+}
+
+/// The same in a network that others share: `flags` do not ask for one.
+///
+/// A process in between enters the network and makes the new one in this process's name, because this one has threads
+/// and no way back.
+pub(crate) fn start_in_network(
+    network: &Network,
+    group: Option<BorrowedFd<'_>>,
+    flags: i32,
+    inside: impl FnOnce(),
+) -> Result<Process, Errno> {
+    let (here, there) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+    let between = start(0, || {
+        let flags = flags | libc::CLONE_PARENT;
+        let cloned = network.enter().and_then(|()| sys::clone_into_namespaces(flags, AtEnd::Quiet, group));
+        let answer = match cloned {
+            Ok(Side::Child) => {
+                inside();
+                sys::exit(1)
+            }
+            Ok(Side::Parent(pid, _descriptor)) => pid,
+            Err(errno) => -errno.raw_os_error(),
+        };
+        let _gone = send(&there, &answer.to_ne_bytes(), SendFlags::NOSIGNAL);
+    })?;
+    drop(there);
+    let mut answer = [0_u8; 4];
+    let (received, _) = recv(&here, &mut answer[..], RecvFlags::empty())?;
+    between.end()?;
+    match i32::from_ne_bytes(answer) {
+        _ if received != answer.len() => Err(Errno::PIPE),
+        refused if refused < 0 => Err(Errno::from_raw_os_error(-refused)),
+        pid => {
+            // A child of this process, which nobody has waited for, so the id is still its own.
+            let child = Pid::from_raw(pid).ok_or(Errno::SRCH)?;
+            let descriptor = pidfd_open(child, PidfdFlags::empty())?;
+            Ok(Process { pid, descriptor, waited_for: Waiting::AsParent, killed_by: Signal::KILL })
+        }
+    }
 }
 
 /// The same for a process that ends unnoticed by its starter, which ignores the ends of its children: gives its id

@@ -76,6 +76,35 @@ fn a_root_that_stands_where_the_foundation_does_gets_a_cell_of_its_own() {
 }
 
 #[test]
+fn all_cells_of_a_spawner_share_a_network_also_those_that_it_did_not_make() {
+    let place = support::Place::new();
+    let network_in = |spec: &CellSpec, origin| {
+        let command = sandbox::Command {
+            program: Program::Shell(
+                "readlink /proc/self/ns/net; grep -c lo: /proc/net/dev; id -u".to_owned(),
+            ),
+            working_directory: spec.workspace.clone(),
+        };
+        let stopper = sandbox::Stopper::new().unwrap();
+        let outcome = sandbox::run(spec, &command, None, &stopper, &mut |_, _| {}).unwrap();
+        assert_eq!(outcome.origin, origin);
+        (support::stdout(&outcome), outcome.enforcement.network)
+    };
+    let waiting = CellSpec { spawner: SPAWNER.get().cloned(), ..place.spec.clone() };
+    let made = CellSpec { read_only: vec!["/opt".into()], ..waiting.clone() };
+    let (shared, reach) = network_in(&waiting, Origin::Spawner);
+    assert_eq!(reach, sandbox::NetworkReach::Session);
+    assert_eq!(network_in(&waiting, Origin::Spawner).0, shared);
+    assert_eq!(network_in(&made, Origin::Made), (shared.clone(), reach));
+    assert!(shared.ends_with("\n1\n1000\n"), "{shared}");
+    // The controls: without the spawner a cell has a network of its own, and none is the host's.
+    let (own, reach) = network_in(&place.spec, Origin::Made);
+    assert_eq!(reach, sandbox::NetworkReach::Own);
+    let host = std::fs::read_link("/proc/self/ns/net").unwrap().display().to_string();
+    assert!(own != shared && !own.starts_with(&host) && !shared.starts_with(&host), "{own}{shared}{host}");
+}
+
+#[test]
 fn a_request_of_megabytes_arrives_whole() {
     let place = support::Place::new();
     let arguments: Vec<_> = ["/bin/sh", "-c", r#"echo $# "$(echo $* | cksum)""#, "sh"]

@@ -28,11 +28,21 @@ pub(crate) struct Blueprint {
     pub(crate) standard: Standard,
     /// Whether the caller's further groups can be dropped, which needs privilege.
     pub(crate) drop_groups: bool,
+    /// Whether the network is one that it was born into, and not its own.
+    pub(crate) shares_network: bool,
+    /// The map of its users and that of its groups, where the process must write them itself.
+    pub(crate) own_map: Option<OwnMap>,
     /// How the file system is built, in order.
     pub(crate) steps: Vec<Step>,
     pub(crate) landlock: Option<Landlock>,
     pub(crate) filter: &'static [sock_filter],
     pub(crate) start: Start,
+}
+
+/// A map of users and one of groups, as the kernel takes them.
+pub(crate) struct OwnMap {
+    pub(crate) users: Vec<u8>,
+    pub(crate) groups: Vec<u8>,
 }
 
 /// What a command reads from and writes to.

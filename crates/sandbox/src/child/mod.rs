@@ -25,7 +25,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, recv};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::thread::set_name;
 
@@ -58,6 +58,16 @@ impl Drop for EndOnUnwind {
     }
 }
 
+/// Brings the loopback device of its network up, says so, and waits until the caller closes its end of `socket`.
+pub(crate) fn hold_network(socket: &OwnedFd) -> ! {
+    if keep_only(&[socket.as_raw_fd()]).is_ok() && privileges::loopback().is_ok() {
+        let _gone = send(socket, &[GO], SendFlags::NOSIGNAL);
+        let mut end = [0_u8; 1];
+        let _ended = recv(socket, &mut end[..], RecvFlags::empty());
+    }
+    sys::exit(0)
+}
+
 /// Only waits until the caller closes its end of `socket`: for a process that is needed for its namespace alone.
 pub(crate) fn outlive_nobody(socket: &OwnedFd) -> ! {
     if keep_only(&[socket.as_raw_fd()]).is_ok() {
@@ -73,9 +83,12 @@ fn live(blueprint: &mut Blueprint) -> Result<(), Fault> {
     if !told_to_go(blueprint.control) {
         sys::exit(0);
     }
+    if let Some(map) = &blueprint.own_map {
+        privileges::map_own_user(map).map_err(|errno| Stage::Identity.fault(errno))?;
+    }
     privileges::become_inner_user(blueprint.drop_groups).map_err(|errno| Stage::Identity.fault(errno))?;
     filesystem::build(&mut blueprint.steps)?;
-    privileges::isolate()?;
+    privileges::isolate(blueprint.shares_network)?;
     privileges::limit_capabilities()?;
     run(blueprint)
 }

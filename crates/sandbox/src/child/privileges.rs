@@ -3,7 +3,7 @@
 //! INVARIANT: as in the module above, nothing here allocates, locks or panics.
 
 use rustix::fs::{Mode, OFlags, open};
-use rustix::io::Errno;
+use rustix::io::{Errno, write};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use rustix::process::{
     DumpableBehavior, Gid, Resource, Rlimit, Uid, set_dumpable_behavior, setrlimit, setsid, umask,
@@ -16,7 +16,7 @@ use rustix::thread::{
     set_thread_res_uid,
 };
 
-use super::blueprint::{Blueprint, INNER_ID, Landlock};
+use super::blueprint::{Blueprint, INNER_ID, Landlock, OwnMap};
 use super::report::{Fault, Stage};
 use crate::sys;
 
@@ -43,12 +43,28 @@ pub(super) fn become_inner_user(drop_groups: bool) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Sets up what is private to the namespaces other than the mounts.
-pub(super) fn isolate() -> Result<(), Fault> {
+/// Maps the own user and group. Their namespace is new and the maps are empty.
+pub(super) fn map_own_user(map: &OwnMap) -> Result<(), Errno> {
+    for (path, content) in [
+        // Without this the kernel lets an ordinary user map no group.
+        (c"/proc/self/setgroups", &b"deny"[..]),
+        (c"/proc/self/uid_map", &map.users),
+        (c"/proc/self/gid_map", &map.groups),
+    ] {
+        let file = open(path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+        write(file, content)?;
+    }
+    Ok(())
+}
+
+/// Sets up what is private to the namespaces other than the mounts. A shared network is not.
+pub(super) fn isolate(shares_network: bool) -> Result<(), Fault> {
     // The own session keeps the terminal's signals to the caller's process group away.
     setsid().and_then(|_| set_name(c"handfast-cell")).map_err(|errno| Stage::Names.fault(errno))?;
     sethostname(b"cell").map_err(|errno| Stage::Names.fault(errno))?;
-    loopback().map_err(|errno| Stage::Network.fault(errno))?;
+    if !shares_network {
+        loopback().map_err(|errno| Stage::Network.fault(errno))?;
+    }
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     for resource in [
         // A memory image of a process would hold what it knows.
@@ -62,7 +78,8 @@ pub(super) fn isolate() -> Result<(), Fault> {
     Ok(())
 }
 
-fn loopback() -> Result<(), Errno> {
+/// Brings the loopback device of the own network up.
+pub(super) fn loopback() -> Result<(), Errno> {
     let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
     sys::loopback_up(std::os::fd::AsFd::as_fd(&socket))
 }

@@ -22,6 +22,8 @@ pub(crate) struct Foundation<'a> {
     pub(crate) drop_groups: bool,
     /// Whether roots are taken from the host by their paths, and not all handed over.
     pub(crate) keep_host: bool,
+    /// Whether the network is one that it was born into, and not its own.
+    pub(crate) shares_network: bool,
     pub(crate) steps: &'a mut [Step],
     pub(crate) landlock: Option<Landlock>,
     pub(crate) filter: &'static [sock_filter],
@@ -51,7 +53,7 @@ fn live(foundation: &mut Foundation<'_>) -> Result<(), Fault> {
     }
     privileges::become_inner_user(foundation.drop_groups).map_err(|errno| Stage::Identity.fault(errno))?;
     filesystem::prepare(foundation.steps, foundation.keep_host)?;
-    privileges::isolate()?;
+    privileges::isolate(foundation.shares_network)?;
     privileges::limit_capabilities()?;
     if let Some(landlock) = &foundation.landlock {
         privileges::add_rules(landlock)?;
@@ -74,6 +76,8 @@ fn live(foundation: &mut Foundation<'_>) -> Result<(), Fault> {
         control: foundation.control,
         standard: request.standard,
         drop_groups: foundation.drop_groups,
+        shares_network: foundation.shares_network,
+        own_map: None,
         steps: request.steps,
         landlock: foundation
             .landlock

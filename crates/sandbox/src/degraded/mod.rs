@@ -23,7 +23,7 @@ use crate::cgroup::{Group, Owner};
 use crate::child::GO;
 use crate::child::blueprint::{Blueprint, Landlock};
 use crate::child::keeper::{self, User};
-use crate::enforcement::{Degraded, Enforcement, UserMapping, WorkspaceChanges};
+use crate::enforcement::{Degraded, Enforcement, NetworkReach, UserMapping, WorkspaceChanges};
 use crate::error::SandboxError;
 use crate::launch::{Cell, has_further_groups};
 use crate::limits::machine::Machine;
@@ -92,6 +92,8 @@ pub(crate) fn launch(
         control: inner_control.as_raw_fd(),
         standard: theirs.standard,
         drop_groups: false,
+        shares_network: false,
+        own_map: None,
         steps: Vec::new(),
         landlock: Some(Landlock { ruleset: allowed.ruleset.as_raw_fd(), rules: Vec::new() }),
         filter: seccomp::filter_alone()?,
@@ -166,6 +168,7 @@ fn enforcement(
         landlock_abi: Some(version),
         seccomp: true,
         user: if user.is_some() { UserMapping::WorkspaceOwner } else { UserMapping::Own },
+        network: NetworkReach::Own,
         workspace: if writable { WorkspaceChanges::Direct } else { WorkspaceChanges::ReadOnly },
         direct: Vec::new(),
         limits,

@@ -13,7 +13,7 @@ mod serve;
 use std::fs::{self, File};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -25,6 +25,7 @@ use crate::error::SandboxError;
 use crate::identity::Identity;
 use crate::limits::machine::Machine;
 use crate::limits::{Bounds, Limits};
+use crate::network::Network;
 use crate::process::{self, Process};
 use crate::streams::above_standard;
 use crate::{landlock, seccomp, view};
@@ -55,6 +56,8 @@ impl Default for Pool {
 /// When it is dropped, they end. The cells in which commands run do not.
 #[derive(Debug)]
 pub struct Spawner {
+    /// The network of all cells that name this spawner, also of those that it did not make.
+    network: Option<Arc<Network>>,
     identity: Identity,
     landlock: Option<i32>,
     /// The paths of the foundation, which no root may stand at or above.
@@ -134,6 +137,8 @@ impl Spawner {
         let shown = view::foundation(landlock)?;
         let foundation = shown.steps.iter().map(|step| step.path().to_owned()).collect();
         let filter = seccomp::filter()?;
+        // Where it cannot be had, the cells have a network each, and their results say so.
+        let network = Network::make(identity).ok().map(Arc::new);
         let bounds = Bounds::of(&Limits::default(), Machine::this());
         let hierarchy = cgroup::hierarchy();
         // Before the spawner copies the mounts, so that no change of them is missed.
@@ -146,6 +151,7 @@ impl Spawner {
         let waiting = pool.waiting.max(1);
         let serving = Serving {
             line: theirs,
+            network: network.clone(),
             identity,
             landlock,
             filter,
@@ -161,7 +167,18 @@ impl Spawner {
             .map(|(hierarchy, owner)| Groups { hierarchy, owner });
         let line = Mutex::new(Line { socket, mounts, impatient: false, refreshing: 0, taken: 0 });
         let (ending, process) = (Ending::default(), Leaving(process));
-        Ok(Self { _process: process, identity, landlock, foundation, waiting, bounds, groups, ending, line })
+        Ok(Self {
+            _process: process,
+            network,
+            identity,
+            landlock,
+            foundation,
+            waiting,
+            bounds,
+            groups,
+            ending,
+            line,
+        })
     }
 
     /// Whether its cells are what this process would make now, for these roots.
@@ -173,6 +190,11 @@ impl Spawner {
     ) -> bool {
         let replaces = |root: &Path| self.foundation.iter().any(|path| path.starts_with(root));
         self.identity == identity && self.landlock == landlock && !roots.any(replaces)
+    }
+
+    /// The network that the cells share.
+    pub(crate) fn network(&self) -> Option<&Network> {
+        self.network.as_deref()
     }
 
     /// How many cells may have died while they waited, before it is better to make one.

@@ -3,6 +3,7 @@
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -25,8 +26,9 @@ use crate::child::{EndOnUnwind, GO, keep_only};
 use crate::enforcement::UserMapping;
 use crate::error::SandboxError;
 use crate::identity::Identity;
-use crate::launch::{NAMESPACES, map_user};
+use crate::launch::{map_user, namespaces, prefer_at_out_of_memory};
 use crate::limits::Bounds;
+use crate::network::Network;
 use crate::process::{Process, start_unattended};
 use crate::view::View;
 use crate::{landlock, sys};
@@ -64,6 +66,7 @@ pub(super) enum Answer {
 /// What the spawner works with.
 pub(super) struct Serving {
     pub(super) line: OwnedFd,
+    pub(super) network: Option<Arc<Network>>,
     pub(super) identity: Identity,
     pub(super) landlock: Option<i32>,
     pub(super) filter: &'static [sock_filter],
@@ -119,6 +122,10 @@ impl Serving {
 
     /// Lets go of everything that is the caller's.
     fn settle(&self) -> Result<(), Errno> {
+        if let Some(network) = &self.network {
+            // All cells are born into it.
+            network.enter()?;
+        }
         keep_only(&[self.line.as_raw_fd()])?;
         // The first free number is 0. Taken, the standard descriptors are nobody else's by accident.
         let null = open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
@@ -177,7 +184,9 @@ impl Serving {
         set_socket_timeout(&control, Timeout::Send, Some(SEND_PATIENCE))?;
         let ruleset = self.landlock.map(landlock::ruleset).transpose()?;
         let rules = shown.rules.as_ref().map(landlock::Rules::paths);
+        let shares_network = self.network.is_some();
         let foundation = Foundation {
+            shares_network,
             control: inner.as_raw_fd(),
             drop_groups: self.identity.mapping == UserMapping::IdMapped,
             keep_host: self.identity.mapping == UserMapping::Own,
@@ -194,8 +203,9 @@ impl Serving {
             .zip(Owner::this())
             .and_then(|(hierarchy, owner)| Group::make(hierarchy, &owner, &self.bounds).ok());
         let door = group.as_ref().and_then(|(_, group)| group.door());
-        let started =
-            start_unattended(door.as_ref().map(AsFd::as_fd), NAMESPACES, || zygote::wait(foundation));
+        let started = start_unattended(door.as_ref().map(AsFd::as_fd), namespaces(shares_network), || {
+            zygote::wait(foundation)
+        });
         if started.is_err() && door.is_some() {
             // Perhaps it is the group that the kernel refuses. The next cell is made without.
             cgroup::give_up();
@@ -231,6 +241,7 @@ impl Serving {
 
     /// Maps the cell's user and waits until it is ready.
     fn see_through(&self, pid: i32, control: &OwnedFd) -> Result<(), NoCell> {
+        prefer_at_out_of_memory(pid);
         map_user(pid, self.identity)?;
         send(control, &[GO], SendFlags::NOSIGNAL)?;
         let (ready, gone) = loop {
