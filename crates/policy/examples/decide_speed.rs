@@ -30,6 +30,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("read a file", Effect::Read { path: "/w/project/crates/policy/src/lib.rs".into() }),
         ("delete a folder", Effect::Delete { path: "/w/project/crates/policy".into() }),
         ("run a pipeline", run("grep -rn 'fn main' crates/policy/src | head -n 50")),
+        (
+            "run a list of reads",
+            run("cd crates/policy && sed -n '1,80p' src/lib.rs && git diff --stat 2>/dev/null | head -20"),
+        ),
+        (
+            "run a here-document",
+            run("git commit -m \"$(cat <<'EOF'\nIt's a change\n\nof `this` and $that\nEOF\n)\""),
+        ),
         ("run with a glob", run("cat crates/policy/src/*.rs")),
         ("run a script", run("cd crates/policy && cargo test -- --nocapture 2>&1 | tail -n 20")),
         ("run a script of 60 kB", run(&"sudo git -C x add y && ".repeat(2_600))),
@@ -51,6 +59,32 @@ fn main() -> Result<(), Box<dyn Error>> {
             median(5, || decide(&few, &part)),
             median(5, || decide(&many, &part)),
         );
+    }
+    // The longest lines that are read: each is as long as a line may be, or holds as many operators.
+    for word in [
+        "a|",
+        "a;",
+        "ls a && ",
+        "git ",
+        "'a' ",
+        "\"$x\"",
+        "f() ",
+        "<<< a ",
+        "(a);",
+        "[ -f a ] && ",
+        "> a ",
+        "a=b ",
+        "if a; then b; fi; ",
+    ] {
+        for size in [1_500, 32_000] {
+            let line = format!("{}a", word.repeat(size / word.len()));
+            let part = [Part::from(run(&line))];
+            print_row(
+                &format!("{} kB of {word}", size.div_ceil(1_000)),
+                median(5, || decide(&few, &part)),
+                median(5, || decide(&many, &part)),
+            );
+        }
     }
     let path = Path::new("/w/project/crates/policy/src/path/list.rs");
     let verdict = |policy: &Policy| {

@@ -60,13 +60,13 @@ pub fn read(line: &str) -> Result<Script, Opaque> {
     if deepest_bracket(line) > MOST_BRACKETS {
         return Err(Opaque::new("it is nested too deeply"));
     }
-    let tokens = first::tokens(line)?;
+    let tokens = caught(|| first::tokens(line))?;
     if first::operators(&tokens) > MOST_OPERATORS {
         return Err(Opaque::new("it holds too many commands"));
     }
     let second = second::read(line)?;
     // INVARIANT: the recursive parser comes last, and sees only what the other one has found to be shallow.
-    let first = first::read(&tokens)?;
+    let first = caught(|| first::read(&tokens))?;
     if first != second {
         return Err(Opaque::new("it can be read in more than one way"));
     }
@@ -74,6 +74,12 @@ pub fn read(line: &str) -> Result<Script, Opaque> {
         return Err(Opaque::new("it holds no command"));
     }
     settle::settle(&first)
+}
+
+/// A parser that gives up by a panic has not read the line. Its sources have places that could, on numbers out of range.
+fn caught<T>(read: impl FnOnce() -> Result<T, Opaque>) -> Result<T, Opaque> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(read))
+        .unwrap_or_else(|_| Err(Opaque::new("a parser gave up on it")))
 }
 
 /// The text of a here-document.

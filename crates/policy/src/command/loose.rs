@@ -40,7 +40,8 @@ pub(super) fn segments(script: &str) -> Vec<Segment> {
             }
             '$' if rest.next_if_eq(&'(').is_some() => reader.begin_substitution(),
             '`' => reader.begin_substitution(),
-            '$' if matches!(rest.peek(), Some('\'' | '"')) => {}
+            '$' if rest.next_if_eq(&'\'').is_some() => reader.push_decoded(&mut rest),
+            '$' if matches!(rest.peek(), Some('"')) => {}
             '<' | '>' => {
                 reader.end_word();
                 if rest.next_if_eq(&'(').is_some() {
@@ -78,6 +79,39 @@ impl Reader {
         self.word.get_or_insert_default().push(character);
     }
 
+    /// The text of `$'...'`, behind its first quote: characters by their numbers are what they stand for.
+    fn push_decoded(&mut self, rest: &mut std::iter::Peekable<std::str::Chars<'_>>) {
+        self.touch();
+        while let Some(character) = rest.next() {
+            if character == '\'' {
+                return;
+            }
+            if character != '\\' {
+                self.push(character);
+                continue;
+            }
+            let (base, most) = match rest.peek() {
+                Some('x') => (16, 2),
+                Some('u') => (16, 4),
+                Some('U') => (16, 8),
+                Some('0'..='7') => (8, 3),
+                _ => {
+                    self.word.get_or_insert_default().extend(rest.next());
+                    continue;
+                }
+            };
+            if base == 16 {
+                rest.next();
+            }
+            let digits = std::iter::from_fn(|| rest.next_if(|next| next.is_digit(base)));
+            let number = digits
+                .take(most)
+                .filter_map(|digit| digit.to_digit(base))
+                .fold(0, |sum: u32, digit| sum.saturating_mul(base).saturating_add(digit));
+            self.word.get_or_insert_default().extend(char::from_u32(number));
+        }
+    }
+
     fn end_word(&mut self) {
         self.segment.words.extend(self.word.take());
     }
@@ -113,6 +147,7 @@ mod tests {
         assert_eq!(words("r'm' -\"rf\" \\/ "), ["rm -rf /"]);
         assert_eq!(words("x=$(rm -rf /)"), ["x=", "rm -rf /"]);
         assert_eq!(words("rm${IFS}-rf ${HOME}"), ["rm -rf $HOME"]);
+        assert_eq!(words(r"$'\x72\155' $'-\162f' $'/'"), ["rm -rf /"]);
         assert_eq!(words("cat x >/dev/sda 2>&1"), ["cat x > /dev/sda 2 > 1"]);
         assert_eq!(words("if true; then rm x; fi"), ["if true", "then rm x", "fi"]);
     }

@@ -131,3 +131,22 @@ fn no_hostile_line_passes_even_where_its_words_are_listed() {
     assert!(passed.is_empty(), "{} of {count} pass:\n{}", passed.len(), passed.join("\n"));
     assert!(count > 800, "only {count} lines");
 }
+
+const EVERYDAY: &str = include_str!("everyday.txt");
+
+#[test]
+fn what_agents_run_every_day_passes_where_it_only_reads() {
+    let policy = policy_of("built-in smart_auto");
+    let mut wrong = Vec::new();
+    let mut count = 0;
+    for row in EVERYDAY.lines().filter(|row| !row.is_empty() && !row.starts_with("-- ")) {
+        let (expected, line) = row.split_once(" | ").unwrap();
+        let decision = decide(&policy, tool::Level::Destructive, run(&spelled(line)));
+        if decision.verdict.as_str() != expected {
+            wrong.push(format!("{row}: {} {:?}", decision.reason, decision.hint));
+        }
+        count += 1;
+    }
+    assert!(wrong.is_empty(), "{} of {count} are wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(count >= 120, "only {count} lines");
+}

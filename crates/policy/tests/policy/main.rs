@@ -13,4 +13,6 @@ mod lines;
 mod msc_example;
 mod paths;
 mod properties;
+mod random_lines;
 mod setting;
+mod spellings;
