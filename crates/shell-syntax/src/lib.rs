@@ -30,6 +30,9 @@ const MOST_STEPS: usize = 256;
 /// More operators than this are not read: a parser's time grows with the square of some of them.
 const MOST_OPERATORS: usize = 400;
 
+/// More words and operators than this are not read; a here-document is one word.
+const MOST_TOKENS: usize = 3_000;
+
 /// More open brackets than this at once are not read, wherever they stand: each may be a level to a parser.
 const MOST_BRACKETS: usize = 64;
 
@@ -61,8 +64,8 @@ pub fn read(line: &str) -> Result<Script, Opaque> {
         return Err(Opaque::new("it is nested too deeply"));
     }
     let tokens = caught(|| first::tokens(line))?;
-    if first::operators(&tokens) > MOST_OPERATORS {
-        return Err(Opaque::new("it holds too many commands"));
+    if tokens.len() > MOST_TOKENS || first::operators(&tokens) > MOST_OPERATORS {
+        return Err(Opaque::new("it holds too many words or commands"));
     }
     let second = second::read(line)?;
     // INVARIANT: the recursive parser comes last, and sees only what the other one has found to be shallow.

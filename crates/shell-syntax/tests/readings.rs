@@ -1,0 +1,141 @@
+//! What lines are read as, and which are opaque.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail so")]
+
+use shell_syntax::Joint::{And, Or, Pipe, Then};
+use shell_syntax::{Command, Node, Redirect, Script, read};
+
+fn only(line: &str) -> Command {
+    let script = read(line).unwrap_or_else(|opaque| panic!("{line:?}: {}", opaque.reason));
+    match <[_; 1]>::try_from(script.steps).unwrap().map(|step| step.node) {
+        [Node::Command(command)] => command,
+        [other] => panic!("{line:?} is {other:?}"),
+    }
+}
+
+fn words(line: &str) -> Vec<String> {
+    only(line).words.into_iter().map(|word| word.text).collect()
+}
+
+#[test]
+fn words_are_what_the_program_will_see() {
+    assert_eq!(words("ls -la  src"), ["ls", "-la", "src"]);
+    assert_eq!(words("r''m -\"r\"f \\/"), ["rm", "-rf", "/"]);
+    assert_eq!(words(r"$'\x72\x6d' $'\055rf'"), ["rm", "-rf"]);
+    assert_eq!(words("find . -e\\xec x '{}' \\;"), ["find", ".", "-exec", "x", "{}", ";"]);
+    assert_eq!(words("git show stash@{0} HEAD~1"), ["git", "show", "stash@{0}", "HEAD~1"]);
+    assert_eq!(words("a \\\n  b \\\n c"), ["a", "b", "c"]);
+    assert_eq!(words("awk '{print $1}' x # y"), ["awk", "{print $1}", "x"]);
+    assert_eq!(words("git commit -m \"$(cat <<'EOF'\nIt's $x\nEOF\n)\""), ["git", "commit", "-m", "It's $x"]);
+    let globs: Vec<bool> = only("cat *.rs '*.rs' $?").words.iter().map(|word| word.glob).collect();
+    assert_eq!(globs, [false, true, false, true]);
+    let varies = only("echo \"$(date)\" x");
+    assert!(varies.words[1].varies && !varies.words[2].varies && varies.substituted.len() == 1);
+}
+
+#[test]
+fn redirections_and_assignments_are_apart_from_words() {
+    let command = only("A=1 B='x y' make -j4 2>/dev/null >out <in 2>&1 arg");
+    assert_eq!(
+        command.words.iter().map(|word| word.text.as_str()).collect::<Vec<_>>(),
+        ["make", "-j4", "arg"]
+    );
+    let assigned: Vec<(&str, &str)> =
+        command.assignments.iter().map(|each| (each.name.as_str(), each.value.text.as_str())).collect();
+    assert_eq!(assigned, [("A", "1"), ("B", "x y")]);
+    let written = |redirect: &Redirect| matches!(redirect, Redirect::Write(_));
+    assert_eq!(command.redirects.iter().filter(|redirect| written(redirect)).count(), 2);
+    assert_eq!(only("cat <<-'E'\n\tx\n\tE").redirects, [Redirect::Text("x\n".to_owned())]);
+    assert_eq!(only("cat <<< x").redirects, [Redirect::Text("x\n".to_owned())]);
+}
+
+#[test]
+fn lists_pipes_groups_and_loops_keep_their_structure() {
+    let joints = |script: &Script| script.steps.iter().map(|step| step.joint).collect::<Vec<_>>();
+    let script = read("a && b || c | d; e & f\ng").unwrap();
+    assert_eq!(joints(&script), [Then, And, Or, Pipe, Then, Then, Then]);
+    assert!(script.steps[4].background && !script.steps[5].background);
+    assert!(read("! a").unwrap().steps[0].negated);
+    assert!(matches!(read("(a; b)").unwrap().steps[0].node, Node::Subshell(_)));
+    assert!(matches!(read("{ a; } > x").unwrap().steps[0].node, Node::Group(_)));
+    let Node::Rounds(rounds, _) = &read("for f in a b; do cat \"$f\"; done").unwrap().steps[0].node else {
+        panic!("no loop")
+    };
+    let Node::Command(second) = &rounds[1][0].node else { panic!("no command") };
+    assert_eq!(second.words[1].text, "b");
+    let Node::Branches(parts, _) = &read("if a; then b; elif c; then d; else e; fi").unwrap().steps[0].node
+    else {
+        panic!("no branches")
+    };
+    assert_eq!(parts.len(), 5);
+}
+
+#[test]
+fn all_else_is_opaque() {
+    for line in [
+        "",
+        " ",
+        "#",
+        "a $b",
+        "a `b`",
+        "a $((1))",
+        "a ${b}",
+        "a {b,c}",
+        "a ~",
+        "a <(b)",
+        "a <> b",
+        "a {fd}> b",
+        "f() { a; }",
+        "[[ a ]]",
+        "((1))",
+        "case a in a) b;; esac",
+        "select a in b; do c; done",
+        "for ((;;)); do a; done",
+        "coproc a",
+        "a |& b",
+        "a 'b",
+        "a \"b",
+        "a\rb",
+        "a\0",
+        "a \u{202e}b",
+        "a\u{a0}b",
+        "a <<E\n$b\nE",
+        "a[0]=1",
+        "a+=1",
+        "a=(b)",
+        "$a",
+        "*",
+        "'' a",
+        "a > $b",
+        "a > *",
+        "a > /dev/tcp/b/1",
+        "for PATH in a; do b; done",
+        "for f in a; do f=b c; done",
+        "a $'\\''",
+        "a $\"b\"",
+        "a | ",
+        "&& a",
+        "a &&",
+        "()",
+        "{ }",
+        "!",
+        "a ;; b",
+    ] {
+        assert!(read(line).is_err(), "{line:?} is read as {:?}", read(line));
+    }
+}
+
+#[test]
+fn what_is_too_long_too_deep_or_too_much_is_opaque_and_ends() {
+    for piece in [
+        "(", "((", "{ ", "$(", "\"$(", "if ", "a|", "a;", "a&&", "<<<", "<<A ", "f() ", "! ", "`", "[ ",
+        "a ", "${", "$((", "'",
+    ] {
+        for size in [2_000, 32_000, 70_000] {
+            assert!(read(&format!("{}a|", piece.repeat(size / piece.len()))).is_err(), "{piece}");
+        }
+    }
+    let deep = |levels: usize| format!("{}a;{}", "{ ".repeat(levels), " };".repeat(levels));
+    assert!(read(&deep(3)).is_ok() && read(&deep(9)).is_err());
+    assert!(read(&"a\n".repeat(200)).is_ok() && read(&"a\n".repeat(300)).is_err());
+}
