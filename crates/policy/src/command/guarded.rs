@@ -35,7 +35,7 @@ const PROGRAMS: &str = "
     eval source . exec trap alias builtin coproc enable shopt declare typeset local export readonly unset read mapfile readarray
     let getopts bind complete compgen compopt fc history jobs bg fg disown suspend ulimit umask pushd popd dirs caller times
     logout [[ (( shred xz unxz lzma unlzma xzcat zstd unzstd brotli compress uncompress most ack ugrep unix2dos mac2unix patch dtach
-    logger sendmail ldconfig strip mkfifo mknod helm kustomize minikube kind skaffold tilt flux argocd vault consul nomad packer
+    logger sendmail ldconfig ldd strip mkfifo mknod helm kustomize minikube kind skaffold tilt flux argocd vault consul nomad packer
     aws gsutil bq az doctl flyctl fly vercel netlify wrangler firebase heroku sam serverless pulumi cdk act circleci
     rclone restic borg duplicity s3cmd mc ipfs yt-dlp youtube-dl ffmpeg convert magick montage mogrify pdftk gs ghostscript
     libreoffice soffice chromium chrome google-chrome firefox xvfb-run wine qemu-system-x86_64 virt-install lxc incus

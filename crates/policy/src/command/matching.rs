@@ -126,8 +126,8 @@ fn match_row(row: &Row, words: &[Word], found: &mut Use) -> Result<(), &'static 
             state.given += usize::from(taken.replaces_operand || (taken.demanded && row.operands.text));
             state.demanded |= taken.demanded;
         } else {
-            if !literal && !row.harmless_options && could_be_an_option(word) {
-                return Err("a pattern of file names could stand for an option");
+            if !literal && could_be_an_option(word, row.harmless_options) {
+                return Err("a pattern of file names or an output could stand for an option");
             }
             operand(row, &state, word, found)?;
             state.given += 1;
@@ -185,9 +185,12 @@ fn is_option(word: &Word) -> bool {
     word.text.len() > 1 && word.text.starts_with('-')
 }
 
-/// Whether the shell could put the name of a file that begins with a dash here.
-fn could_be_an_option(word: &Word) -> bool {
-    (word.glob && word.text.starts_with(['*', '?', '['])) || (word.varies && word.text.is_empty())
+/// Whether the shell could put an option here: the name of a file that begins with a dash, or an output.
+fn could_be_an_option(word: &Word, harmless_options: bool) -> bool {
+    let by_name = word.glob && word.text.starts_with(['*', '?', '[']) && !harmless_options;
+    // `-$(x)` has the dash in its text; without any text the output may begin with one.
+    let by_output = word.varies && (word.text.is_empty() || word.text.starts_with('-'));
+    by_name || by_output
 }
 
 /// What an option took with it.
@@ -202,6 +205,10 @@ fn option(options: &Options, word: &Word, after: &[Word], found: &mut Use) -> Re
     let text = word.text.as_str();
     if word.glob {
         return Err("an option of it is a pattern of file names");
+    }
+    // Where in the word the unknown part stands is not known either: `--for$(x)mat=` would look like `--format=`.
+    if word.varies {
+        return Err("an option of it is not known before it runs");
     }
     let next = |kind: Kind, found: &mut Use| match after.first() {
         Some(word) => value(kind, word, &word.text, found),
@@ -233,7 +240,7 @@ fn option(options: &Options, word: &Word, after: &[Word], found: &mut Use) -> Re
     if options.numbers && text.len() > 1 && text.bytes().skip(1).all(|byte| byte.is_ascii_digit()) {
         return Ok(Taken { words: 0, replaces_operand: false, demanded: false });
     }
-    if !is_cluster(text) || options.single || word.varies {
+    if !is_cluster(text) || options.single {
         return Err(UNKNOWN);
     }
     cluster(options, word, text, next, found).ok_or(UNKNOWN)?

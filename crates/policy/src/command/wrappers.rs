@@ -21,10 +21,14 @@ pub(crate) fn unwrap(words: &[Word]) -> Bare<'_> {
     let mut bare = Bare { wrappers: Vec::new(), assignments: Vec::new(), words };
     for _ in 0..MOST_WRAPPERS {
         let Some((program, arguments)) = bare.words.split_first() else { break };
-        if !arguments.iter().all(|word| !word.varies || !word.text.is_empty()) {
+        let before = bare.assignments.len();
+        let Some(inner) = inside(&program.text, arguments, &mut bare.assignments) else { break };
+        // What the wrapper takes for itself must be certain, or another word would be the program.
+        let own = arguments.len().saturating_sub(inner.len());
+        if !arguments.iter().take(own).all(Word::is_literal) {
+            bare.assignments.truncate(before);
             break;
         }
-        let Some(inner) = inside(&program.text, arguments, &mut bare.assignments) else { break };
         bare.wrappers.push(&program.text);
         bare.words = inner;
     }
