@@ -1,14 +1,15 @@
 //! A command never sees what the deny lists name: under whatever name, whatever it is, whatever the command tries.
 //!
 //! Each test looks for the text of the secret in everything that the call answers, and its control shows that the same
-//! attempt finds it where no rule denies it.
+//! attempt finds it where no rule denies it. The policy would refuse most of these lines for the names in them, so they are
+//! made such that it does not read them: what holds here is the cell.
 
 use std::fs::{hard_link, set_permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 use serde_json::json;
 
-use crate::harness::Fixture;
+use crate::harness::{Fixture, unread};
 use crate::ordinary_user::Ordinary;
 
 const SECRET: &str = "s3cr3t-text";
@@ -18,11 +19,11 @@ const SECRET: &str = "s3cr3t-text";
 fn answers(files: &[(&str, &str)], prepare: impl Fn(&Fixture), command: &str) -> [String; 2] {
     let fixture = Fixture::with_files(files);
     prepare(&fixture);
-    let own = fixture.call("shell_execute", json!({ "command": command }));
+    let own = fixture.call("shell_execute", json!({ "command": unread(command) }));
     let ordinary = Ordinary::new(files);
     prepare(&ordinary.fixture);
     ordinary.give_all();
-    let other = ordinary.call("shell_execute", json!({ "command": command }));
+    let other = ordinary.call("shell_execute", json!({ "command": unread(command) }));
     [own, other].map(|answer| {
         assert_eq!(answer["ok"], true, "{answer:#}");
         answer.to_string()
@@ -129,7 +130,7 @@ fn a_folder_that_was_closed_hides_what_is_in_it_from_its_owner() {
         set_permissions(ordinary.fixture.workspace().join(path), PermissionsExt::from_mode(mode)).unwrap();
     }
     let command = "chmod 700 closed names; cat plain closed/.env names/.env; true";
-    let answer = ordinary.call("shell_execute", json!({ "command": command }));
+    let answer = ordinary.call("shell_execute", json!({ "command": unread(command) }));
     assert_eq!(answer["data"]["stdout"], "plain", "{answer:#}");
     for path in ["closed", "names"] {
         set_permissions(ordinary.fixture.workspace().join(path), PermissionsExt::from_mode(0o700)).unwrap();
@@ -141,7 +142,7 @@ fn what_comes_between_two_commands_of_one_server_is_hidden_from_the_second() {
     let fixture = Fixture::with_files(&[("a/plain", "plain")]);
     let mut server = crate::server::Server::start(&fixture);
     let run = |server: &mut crate::server::Server, command: &str| {
-        server.call("shell_execute", &json!({ "command": command })).to_string()
+        server.call("shell_execute", &json!({ "command": unread(command) })).to_string()
     };
     assert!(run(&mut server, "cat a/plain").contains("plain"));
     fixture.write("a/b/c/.env", SECRET);
