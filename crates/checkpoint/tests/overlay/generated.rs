@@ -4,7 +4,7 @@ use std::path::Path;
 
 use checkpoint::Outcome;
 use proptest::prelude::*;
-use proptest::test_runner::{Config, TestCaseError, TestRunner};
+use proptest::test_runner::{Config, RngSeed, TestCaseError, TestRunner};
 
 use crate::fixture::{Place, direct, in_user_namespace, since, tree, without_times};
 
@@ -42,7 +42,10 @@ impl Step {
             // An overlay answers EXDEV to the rename of a folder, and `mv` then does this.
             Self::CopyFolder(from, to) => {
                 // Into itself, `cp` goes as far as the order of the entries on the disk lets it; into a FIFO, it waits.
-                let apart = format!("case $(readlink -m {to})/ in $(readlink -m {from})/*) false;; esac");
+                // `readlink -m` would follow a link to itself for ever.
+                let apart = format!(
+                    "real=$(readlink -f {to}) && case $real/ in $(readlink -f {from})/*) false;; esac"
+                );
                 let free = format!("test -d {from} -a ! -L {from} -a ! -e {to} -a ! -L {to}");
                 format!("{free} && {apart} && cp -a {from} {to} && rm -r {from}")
             }
@@ -112,13 +115,18 @@ fn commit_equals_direct_run(
     for tree in [&mut committed, &mut wanted] {
         // Its rights are not the command's to change. Its time only counts where something in it changed.
         tree.remove(Path::new("")).unwrap();
+        // The overlay itself may show one file under two names as two; the direct run above has told which are one.
+        tree.values_mut().for_each(|shown| shown.same_as = None);
     }
     prop_assert_eq!(committed, wanted);
     Ok(())
 }
 
 fn try_many(elsewhere: Option<&Path>, cases: u32) {
-    let config = Config { cases, max_shrink_iters: 150, failure_persistence: None, ..Config::default() };
+    // The same scripts in every run: whoever wants others gives another seed and more cases.
+    let rng_seed = RngSeed::Fixed(1);
+    let config =
+        Config { cases, max_shrink_iters: 150, failure_persistence: None, rng_seed, ..Config::default() };
     let before = prop::collection::vec(step().prop_filter("plain", is_plain), 0..14);
     let steps = prop::collection::vec(step(), 1..14);
     let tried = TestRunner::new(config)
