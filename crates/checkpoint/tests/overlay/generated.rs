@@ -116,7 +116,9 @@ fn commit_equals_direct_run(
         // Its rights are not the command's to change. Its time only counts where something in it changed.
         tree.remove(Path::new("")).unwrap();
         // The overlay itself may show one file under two names as two; the direct run above has told which are one.
-        tree.values_mut().for_each(|shown| shown.same_as = None);
+        for shown in tree.values_mut() {
+            shown.same_as = None;
+        }
     }
     prop_assert_eq!(committed, wanted);
     Ok(())
