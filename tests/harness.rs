@@ -139,6 +139,13 @@ pub(crate) fn program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_handfast"))
 }
 
+/// Copies the program. Another process does it: a descriptor that is open for writing in this one could be inherited by a
+/// process that another test starts in this moment, and the copy could not be run while that holds it (ETXTBSY).
+#[allow(dead_code, reason = "not every folder of tests needs it")]
+pub(crate) fn copy_program(to: &Path) {
+    assert!(Command::new("cp").arg(program()).arg(to).status().unwrap().success());
+}
+
 /// The root of the repository.
 pub(crate) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()

@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::harness::{Fixture, program, repository, unread};
+use crate::harness::{Fixture, copy_program, program, repository, unread};
 
 /// A user that owns nothing (`nobody` of Debian).
 const NOBODY: &str = "65534";
@@ -38,7 +38,7 @@ impl Refusing {
         let fixture = Fixture::with_files(files);
         let root =
             std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
-        std::fs::copy(program(), fixture.outside().join("handfast")).unwrap();
+        copy_program(&fixture.outside().join("handfast"));
         let made = Self { fixture, root };
         made.give();
         made

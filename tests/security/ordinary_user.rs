@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Fixture, program};
+use crate::harness::{Fixture, copy_program};
 
 /// A user that owns nothing (`nobody` of Debian).
 const NOBODY: u32 = 65534;
@@ -33,7 +33,7 @@ impl Ordinary {
         let root =
             std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
         let own = Self { fixture, root };
-        std::fs::copy(program(), own.fixture.outside().join("handfast")).unwrap();
+        copy_program(&own.fixture.outside().join("handfast"));
         if root {
             give(&own.fixture.outside());
         }
