@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use crate::harness::Fixture;
+use crate::harness::{Fixture, program};
 
 fn user_configuration(fixture: &Fixture, content: &str) {
     let folder = fixture.home().join(".config/handfast");
@@ -122,7 +122,7 @@ fn init_writes_a_valid_configuration_and_never_over_one() {
 
 /// A command in this workspace with this state folder: its exit code, standard output and standard error.
 fn command_in(fixture: &Fixture, workspace: &Path, state: &Path) -> (Option<i32>, String, String) {
-    let output = std::process::Command::new(crate::harness::program())
+    let output = std::process::Command::new(program())
         .arg("--workspace")
         .arg(workspace)
         .arg("--state")
@@ -164,7 +164,7 @@ fn a_workspace_in_the_state_folder_is_refused_and_the_reverse_works() {
 fn init_names_the_file_that_it_cannot_write() {
     let fixture = Fixture::new();
     // Nobody makes files there, root included.
-    let output = std::process::Command::new(crate::harness::program())
+    let output = std::process::Command::new(program())
         .args(["--workspace", "/proc", "init"])
         .env("HOME", fixture.home())
         .output()
@@ -172,4 +172,38 @@ fn init_names_the_file_that_it_cannot_write() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("/proc/handfast.yaml cannot be written"), "{said}");
+}
+
+#[test]
+fn a_workspace_that_is_reached_through_a_link_is_known_by_both_names() {
+    let fixture = Fixture::with_files(&[("sub/a.txt", "held\n")]);
+    let link = fixture.outside().join("link");
+    std::os::unix::fs::symlink(fixture.workspace(), &link).unwrap();
+    let read = |workspace: &Path, path: &Path| {
+        let arguments = serde_json::json!({ "path": path }).to_string();
+        let output = std::process::Command::new(program())
+            .args(["--workspace".as_ref(), workspace.as_os_str()])
+            .args(["--state".as_ref(), fixture.state().as_os_str()])
+            .args(["--no-input", "call", "file_read", &arguments])
+            .env_clear()
+            .env("HOME", fixture.home())
+            .env("PWD", &link)
+            .current_dir(&link)
+            .output()
+            .unwrap();
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap()
+    };
+    for workspace in [&link, Path::new("."), Path::new("../link")] {
+        let answer = read(workspace, &fixture.workspace().join("sub/a.txt"));
+        assert_eq!(answer["data"]["content"], "held\n", "{answer}");
+    }
+    for workspace in [&link, Path::new(".")] {
+        let answer = read(workspace, &link.join("sub/a.txt"));
+        assert_eq!(answer["data"]["content"], "held\n", "{answer}");
+    }
+    // Any other link to the same place is a path outside.
+    let other = fixture.outside().join("other");
+    std::os::unix::fs::symlink(fixture.workspace(), &other).unwrap();
+    let answer = read(&link, &other.join("sub/a.txt"));
+    assert_eq!(answer["error"]["code"], "EAPPROVAL", "{answer}");
 }

@@ -182,7 +182,7 @@ impl Bench {
             Erased::tool(Reader(Probe { runs: runs.clone(), reads: true })),
         ];
         let engine = Engine::new(Parts {
-            place: Place { workspace },
+            place: Place::at(workspace),
             policy: Arc::new(policy),
             store: store.clone(),
             registry: Registry::new(tools).unwrap(),

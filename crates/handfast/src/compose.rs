@@ -1,7 +1,7 @@
 //! Puts the runtime together: surroundings, configuration, policy, store, tools, engine.
 
 use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use engine::{CellSetup, DuplicateTool, Engine, Parts, Redactor, Registry};
@@ -42,7 +42,7 @@ pub(crate) fn compose(
     sessions: Option<SessionLimits>,
 ) -> Result<Composed, Failure> {
     let surroundings = Surroundings::of_this_process();
-    let place = Place { workspace: workspace(global, &surroundings)? };
+    let place = place(global, &surroundings)?;
     let state = state_folder(global, &surroundings)?;
     if place.workspace.starts_with(&state) {
         return Err(Failure::usage(format!(
@@ -84,6 +84,26 @@ fn cell(
     create_private(&spool)?;
     let setup = toolchains::cell_setup(surroundings, spool, spawner);
     Ok(CellSetup { changes: Some(state.join("changes")), ..setup })
+}
+
+/// The workspace, and the name by which it was asked for where links lead from there to it.
+fn place(global: &Global, surroundings: &Surroundings) -> Result<Place, Failure> {
+    let workspace = workspace(global, surroundings)?;
+    let leads_here =
+        |name: &PathBuf| *name != workspace && name.canonicalize().is_ok_and(|real| real == workspace);
+    let named = match &global.workspace {
+        Some(given) if given.is_relative() => {
+            surroundings.named_directory.as_ref().map(|from| from.join(given))
+        }
+        Some(given) => Some(given.clone()),
+        None => surroundings.named_directory.clone(),
+    };
+    // A name with `..` may mean another folder when it is read as it is spelled.
+    let also_called = named
+        .filter(|name| name.components().all(|part| part != Component::ParentDir))
+        .map(|name| name.components().collect())
+        .filter(leads_here);
+    Ok(Place { workspace, also_called })
 }
 
 /// The workspace: absolute, without links, an existing folder.

@@ -19,6 +19,8 @@ pub(crate) struct Surroundings {
     pub(crate) configuration: Option<PathBuf>,
     /// The current directory.
     pub(crate) directory: Option<PathBuf>,
+    /// The current directory as the user's shell calls it, which may lead through links.
+    pub(crate) named_directory: Option<PathBuf>,
     /// The user who called sudo, where it was.
     pub(crate) called_by: Option<u32>,
     /// The entries of `PATH` that exist.
@@ -54,6 +56,7 @@ impl Surroundings {
                 .or_else(|| below_home(".config"))
                 .map(|base| base.join("handfast")),
             directory: std::env::current_dir().ok(),
+            named_directory: directory_from("PWD"),
             called_by: std::env::var("SUDO_UID").ok().and_then(|id| id.parse().ok()),
             search_path: search_path(),
             passed_on: PASSED_ON

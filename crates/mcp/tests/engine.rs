@@ -137,7 +137,7 @@ impl World {
         let endless = Endless { started: started.clone(), ended: ended.clone() };
         let store = Arc::new(Store::open(&state).unwrap());
         let engine = Engine::new(Parts {
-            place: Place { workspace },
+            place: Place::at(workspace),
             policy: Arc::new(policy.unwrap()),
             store: store.clone(),
             registry: Registry::new([Erased::tool(Note), Erased::tool(endless)]).unwrap(),

@@ -130,7 +130,7 @@ impl Workspace {
 
     /// Where calls happen.
     pub fn place(&self) -> Place {
-        Place { workspace: self.path.clone() }
+        Place::at(self.path.clone())
     }
 
     /// The roots of a call: the workspace, and what was listed.

@@ -7,16 +7,24 @@ use crate::ToolError;
 pub struct Place {
     /// The workspace: absolute, without links.
     pub workspace: PathBuf,
+    /// The name by which its user knows the workspace, where links lead from there to it: absolute, lexically normal.
+    pub also_called: Option<PathBuf>,
 }
 
 /// The longest path that Linux takes (`PATH_MAX`, limits.h), without its final NUL.
 const LONGEST_PATH: usize = 4095;
 
 impl Place {
+    /// A workspace with one name alone.
+    pub fn at(workspace: PathBuf) -> Self {
+        Self { workspace, also_called: None }
+    }
+
     /// The absolute, lexically normal path that an argument names.
     ///
     /// Nothing is looked up. `..` is resolved by its spelling, so `a/../b` is `b` whatever `a` is; what is decided on is then
     /// exactly what is opened. A path that climbs out of the workspace is not refused here: the policy decides on it.
+    /// A path below the other name of the workspace is one in the workspace, wherever the links lead by now.
     ///
     /// # Errors
     /// `EVALIDATION` naming `field` where the path is empty, holds a NUL byte or is longer than Linux takes.
@@ -38,6 +46,10 @@ impl Place {
                 }
                 Component::CurDir | Component::RootDir | Component::Prefix(_) => {}
             }
+        }
+        if let Some(below) = self.also_called.as_ref().and_then(|name| resolved.strip_prefix(name).ok()) {
+            // Pushed part by part: joining an empty rest would leave a slash at the end.
+            resolved = self.workspace.iter().chain(below.iter()).collect();
         }
         if resolved.as_os_str().len() > LONGEST_PATH {
             return Err(ToolError::validation(
@@ -63,7 +75,7 @@ mod tests {
     use super::*;
 
     fn place() -> Place {
-        Place { workspace: "/w/project".into() }
+        Place::at("/w/project".into())
     }
 
     #[test]
@@ -74,6 +86,16 @@ mod tests {
         assert_eq!(resolved("."), "/w/project");
         assert_eq!(resolved("../../../../etc/passwd"), "/etc/passwd");
         assert_eq!(resolved("/etc/../w/project/x"), "/w/project/x");
+    }
+
+    #[test]
+    fn the_name_that_the_user_knows_leads_to_the_workspace() {
+        let place = Place { also_called: Some("/home/me/link".into()), ..place() };
+        let resolved = |path| place.resolve("path", path).unwrap().to_str().unwrap().to_owned();
+        assert_eq!(resolved("/home/me/link"), "/w/project");
+        assert_eq!(resolved("/home/me/link/a/../b/"), "/w/project/b");
+        assert_eq!(resolved("/home/me/link/../x"), "/home/me/x");
+        assert_eq!(resolved("/home/me/linked/a"), "/home/me/linked/a");
     }
 
     #[test]

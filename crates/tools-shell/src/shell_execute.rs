@@ -326,7 +326,9 @@ pub(crate) fn failed(error: SandboxError) -> ToolError {
         SandboxError::Overlay { .. } => ToolError::new(Code::Unavailable, message)
             .hint("the profile is `strict`; without that the command would write to the workspace directly")
             .retry(Retry::Never),
-        SandboxError::WorkingDirectory { .. } => ToolError::validation("working_directory", message),
+        SandboxError::WorkingDirectory { source, .. } => {
+            ToolError::validation("working_directory", format!("{message}: {source}"))
+        }
         SandboxError::ProgramNotFound { .. } => ToolError::new(Code::NotFound, message),
         _ => ToolError::new(Code::Runtime, message),
     };

@@ -78,7 +78,7 @@ fn context(workspace: &str) -> Result<Context, Box<dyn Error>> {
     let root = Root::open(&workspace, Right::Write)?;
     services.insert(Arc::new(Roots::new(vec![root], Arc::new(Permissive))));
     let (call, session) = (CallId("call".to_owned()), SessionId("session".to_owned()));
-    let place = Place { workspace };
+    let place = Place::at(workspace);
     Ok(Context::new(call, session, place, Duration::from_mins(1), Arc::new(Epoch), services))
 }
 
