@@ -17,7 +17,7 @@ use crate::error::StoreError;
 
 /// Migrations in order; the one at index `n` brings the file to `user_version` `n + 1`. A migration that
 /// was released is never edited.
-const MIGRATIONS: &[&str] = &[include_str!("schema/0001.sql")];
+const MIGRATIONS: &[&str] = &[include_str!("schema/0001.sql"), include_str!("schema/0002.sql")];
 
 /// Connections that are kept open for the next reader.
 const IDLE_CONNECTIONS: usize = 4;
@@ -75,6 +75,14 @@ impl Database {
             idle.push(connection);
         }
         result
+    }
+
+    /// Runs `work`, which only reads.
+    pub(crate) fn read<T>(
+        &self,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        self.with(|connection| work(connection).map_err(|error| self.error(error)))
     }
 
     /// Runs `work` in one immediate transaction, so that no other process writes in between.

@@ -136,6 +136,12 @@ pub enum StoreError {
     /// the writer thread ended without answering
     #[error("the audit writer stopped; restart Handfast, and report this as a defect")]
     WriterStopped,
+    /// no such approval
+    #[error("there is no approval {id}; `handfast approvals list --all` lists them")]
+    ApprovalUnknown {
+        /// The id asked for.
+        id: String,
+    },
     /// no such blob
     #[error("no stored content has the hash {hash}")]
     BlobUnknown {

@@ -1,10 +1,11 @@
-//! Everything durable of the runtime: the audit log, outputs kept by reference, blobs, trusted files.
+//! Everything durable of the runtime: the audit log, approvals, outputs kept by reference, blobs, trusted files.
 //!
 //! One SQLite file in WAL mode and a folder of blobs, shared safely by several processes at once:
 //!
 //! ```text
 //! handfast.db     the tables (with -wal and -shm beside it while it is in use)
 //! audit.head      how many audit rows there are, and the hash of the last one
+//! attention.0 …   locked by those who look at approvals as they come
 //! blobs/ab/ab12…  content by its hash
 //! ```
 //!
@@ -12,19 +13,24 @@
 //! clock and makes no ids: both are handed in. It knows no other crate of the workspace and no async
 //! runtime; its functions block on the disk, except [`Audit::append`], whose receipt can be awaited.
 
+mod approvals;
+mod attention;
 mod audit;
 mod blobs;
 mod database;
 mod error;
 mod hash;
+mod leases;
 mod outputs;
 mod trust;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use database::Database;
 
+pub use approvals::{Answered, ApprovalAnswer, ApprovalRow, ApprovalState, Approvals, Earlier};
+pub use attention::{Attention, Watch};
 pub use audit::{
     Audit, AuditRow, Durability, Fault, Filter, HeadFileState, Kind, ROW_BYTES_MAX, Receipt, Recorded,
     Verification,
@@ -32,6 +38,7 @@ pub use audit::{
 pub use blobs::{BlobRef, Blobs};
 pub use error::{Cause, StoreError};
 pub use hash::{Hash, HashSyntaxError};
+pub use leases::{Lease, LeaseKind, Leases};
 pub use outputs::{Output, Outputs, Pruned, Retention};
 pub use trust::Trust;
 
@@ -40,6 +47,9 @@ pub struct Store {
     audit: Audit,
     outputs: Outputs,
     trust: Trust,
+    approvals: Approvals,
+    leases: Leases,
+    folder: PathBuf,
     blobs: Arc<Blobs>,
     database: Arc<Database>,
 }
@@ -61,6 +71,9 @@ impl Store {
             audit: Audit::new(Arc::clone(&database), head),
             outputs: Outputs::new(Arc::clone(&database), Arc::clone(&blobs)),
             trust: Trust::new(Arc::clone(&database)),
+            approvals: Approvals::new(Arc::clone(&database)),
+            leases: Leases::new(Arc::clone(&database)),
+            folder: folder.to_owned(),
             blobs,
             database,
         })
@@ -84,6 +97,31 @@ impl Store {
     /// Files that the user trusts.
     pub fn trust(&self) -> &Trust {
         &self.trust
+    }
+
+    /// Questions to humans.
+    pub fn approvals(&self) -> &Approvals {
+        &self.approvals
+    }
+
+    /// What humans have allowed beyond one call.
+    pub fn leases(&self) -> &Leases {
+        &self.leases
+    }
+
+    /// Tells of what others write from now on.
+    pub fn watch(&self) -> Result<Watch, StoreError> {
+        Watch::new(Arc::clone(&self.database))
+    }
+
+    /// Says, for as long as the value lives, that somebody looks at questions as they come.
+    pub fn pay_attention(&self) -> Result<Attention, StoreError> {
+        Attention::pay(&self.folder)
+    }
+
+    /// Whether anybody looks at questions as they come.
+    pub fn has_attention(&self) -> bool {
+        Attention::is_paid(&self.folder)
     }
 
     /// Writes the audit rows that wait, makes them outlive a power loss, and ends the writer thread. Later

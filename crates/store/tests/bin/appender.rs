@@ -5,6 +5,8 @@
 //!   there. Rows are appended in groups of four, so that a kill meets rows in every state.
 //! - `store-appender FOLDER put BYTES` prints the hash of a blob of so many bytes.
 //! - `store-appender FOLDER verify` prints the verification as JSON.
+//! - `store-appender FOLDER answer ID NAME yes|no` answers an approval, and prints whether that counts and whose answer does.
+//! - `store-appender FOLDER use ID` and `earlier PLAN` use an approval, and print `used` or `not used`.
 //!
 //! An error goes to standard error as its `Debug` form, a space, and its message.
 
@@ -13,7 +15,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use jiff::Timestamp;
-use store::{AuditRow, Durability, Kind, Store, StoreError};
+use store::{Answered, ApprovalAnswer, AuditRow, Durability, Earlier, Kind, Store, StoreError};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -43,6 +45,12 @@ fn run(arguments: &[&str]) -> Option<Result<(), StoreError>> {
         }
         [folder, "put", bytes] => put(Path::new(folder), bytes.parse().ok()?),
         [folder, "verify"] => verify(Path::new(folder)),
+        [folder, "answer", id, name, said] => answer(Path::new(folder), id, name, *said == "yes"),
+        [folder, "use", id] => use_up(Path::new(folder), |store| store.approvals().use_up(id, asked_at())),
+        [folder, "earlier", plan] => use_up(Path::new(folder), |store| {
+            let earlier = store.approvals().earlier(Path::new("/w"), plan, "request", asked_at())?;
+            Ok(matches!(earlier, Earlier::Approved(row) if row.id == *plan))
+        }),
         _ => return None,
     };
     Some(result)
@@ -86,4 +94,32 @@ fn print(line: &str) {
     let mut output = io::stdout().lock();
     // The reader may be gone: then the rows alone count.
     let _ = writeln!(output, "{line}").and_then(|()| output.flush());
+}
+
+/// The time at which the tests of approvals happen.
+fn asked_at() -> Timestamp {
+    Timestamp::from_second(1_767_323_045).unwrap_or(Timestamp::UNIX_EPOCH)
+}
+
+fn answer(folder: &Path, id: &str, name: &str, approved: bool) -> Result<(), StoreError> {
+    let answer = ApprovalAnswer {
+        approved,
+        scope: None,
+        by: name.to_owned(),
+        message: None,
+        expires_at: asked_at() + jiff::SignedDuration::from_mins(10),
+        lease: None,
+    };
+    let (said, row) = match Store::open(folder)?.approvals().answer(id, &answer, asked_at())? {
+        Answered::First(row) => ("first", row),
+        Answered::Before(row) => ("before", row),
+    };
+    let _ = writeln!(io::stdout(), "{said} {}", row.answered_by.unwrap_or_default());
+    Ok(())
+}
+
+fn use_up(folder: &Path, used: impl FnOnce(&Store) -> Result<bool, StoreError>) -> Result<(), StoreError> {
+    let used = used(&Store::open(folder)?)?;
+    let _ = writeln!(io::stdout(), "{}", if used { "used" } else { "not used" });
+    Ok(())
 }
