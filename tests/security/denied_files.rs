@@ -154,6 +154,38 @@ fn what_comes_between_two_commands_of_one_server_is_hidden_from_the_second() {
     assert!(run(&mut server, "cat a/other").contains(SECRET), "the control");
 }
 
+#[test]
+fn case_is_no_way_around_a_rule_where_the_profile_ignores_it() {
+    const RULES: &str = "deny_read_paths: [\"*.pem\", \"Straße\"]\n    deny_write_paths: [\"*.lock\"]";
+    let files = [("a/Server.PEM", SECRET), ("STRASSE/x", SECRET), ("plain", "plain")];
+    let answers = |rules: &str| {
+        let fixture = Fixture::with_files(&files);
+        let folder = fixture.home().join(".config/handfast");
+        std::fs::create_dir_all(&folder).unwrap();
+        let rules = format!("sandbox_config:\n  normal:\n    mode: full_auto\n    {rules}\n");
+        std::fs::write(folder.join("config.yaml"), rules).unwrap();
+        let call = |tool: &str, arguments| fixture.call(tool, arguments);
+        let cat = |path: &str| json!({ "command": unread(&format!("cat {path}; true")) });
+        let shown = [
+            call("shell_execute", cat("a/Server.PEM")),
+            call("shell_execute", cat("STRASSE/x")),
+            call("file_read", json!({"path": "a/Server.PEM"})),
+            call("file_read", json!({"path": "STRASSE/x"})),
+            call("file_search", json!({"pattern": SECRET})),
+        ];
+        let written = [
+            call("shell_execute", json!({ "command": unread("echo new > Cargo.Lock") })),
+            call("file_write", json!({"path": "a.LOCK", "content": "new"})),
+        ];
+        (
+            shown.map(|answer| answer["data"].to_string().contains(SECRET)),
+            written.map(|answer| answer["ok"] == true),
+        )
+    };
+    assert_eq!(answers(RULES), ([true; 5], [true; 2]), "the control");
+    assert_eq!(answers(&format!("{RULES}\n    deny_ignore_case: true")), ([false; 5], [false; 2]));
+}
+
 /// Waits until a process of the host has this argument.
 fn wait_for_process_with(argument: &str) {
     let begun = std::time::Instant::now();

@@ -6,7 +6,7 @@ use tool::{Access, Effect};
 
 use crate::auto_run::{AutoRun, Entry, auto_run};
 use crate::host::normal_host;
-use crate::path::Spot;
+use crate::path::{Spot, fold_path};
 use crate::{Origin, Part, PathVerdict, Policy, Rule};
 
 /// What the lines have to say to one part. A line that does not apply has no cause.
@@ -174,7 +174,9 @@ impl Policy {
     /// protected or denied below a folder must not go with it.
     fn removal_denied(&self, path: &Path) -> Option<&Rule> {
         let spot = Spot::of(path, &self.workspace);
-        let protected = self.protected.iter().find(|(protected, _)| protected.starts_with(path));
+        let folded = fold_path(path);
+        let protected =
+            self.protected.iter().find(|(protected, _)| fold_path(protected).starts_with(&folded));
         protected
             .map(|(_, rule)| rule)
             .or_else(|| self.reads.denied_by(&spot, crate::Kind::Unknown))

@@ -40,7 +40,7 @@ pub struct Warning {
 
 /// Splits what an untrusted file says into what may count, because it can only tighten, and a warning for each other key.
 ///
-/// `deny_*` lists and `strict: true` are kept as they are; `mode` and `limits` are kept, and whoever merges them takes the
+/// `deny_*` lists, `deny_ignore_case: true` and `strict: true` are kept as they are; `mode` and `limits` are kept, and whoever merges them takes the
 /// stricter value.
 pub fn tighten(profiles: &Profiles, origin: &Origin) -> (Profiles, Vec<Warning>) {
     let mut kept = Profiles::new();
@@ -49,6 +49,7 @@ pub fn tighten(profiles: &Profiles, origin: &Origin) -> (Profiles, Vec<Warning>)
         let tightening = ProfileSource {
             deny_read_paths: source.deny_read_paths.clone(),
             deny_write_paths: source.deny_write_paths.clone(),
+            deny_ignore_case: source.deny_ignore_case.filter(|ignored| *ignored),
             deny_exec_command: source.deny_exec_command.clone(),
             deny_hosts: source.deny_hosts.clone(),
             mode: source.mode,
@@ -65,6 +66,7 @@ pub fn tighten(profiles: &Profiles, origin: &Origin) -> (Profiles, Vec<Warning>)
             ("dangerous", source.dangerous.is_some()),
             ("undoable", source.undoable.is_some()),
             ("strict", source.strict == Some(false)),
+            ("deny_ignore_case", source.deny_ignore_case == Some(false)),
         ];
         warnings.extend(ignored.into_iter().filter(|(_, named)| *named).map(|(key, _)| Warning {
             profile: name.clone(),
@@ -230,13 +232,13 @@ impl<'a> Merged<'a> {
         )
     }
 
-    /// Whether a weaker sandbox is refused.
-    pub(crate) fn strict(&self, profile: &str) -> bool {
-        self.first(profile, |source| source.strict).is_some_and(|(strict, _)| strict)
+    /// Whether a switch that only tightens is on: as the first trusted file says, or because an untrusted one turns it on.
+    pub(crate) fn is_on(&self, profile: &str, key: impl Fn(&ProfileSource) -> Option<bool>) -> bool {
+        self.first(profile, &key).is_some_and(|(on, _)| on)
             || self
                 .untrusted
                 .iter()
-                .any(|(_, profiles)| profiles.get(profile).is_some_and(|source| source.strict == Some(true)))
+                .any(|(_, profiles)| profiles.get(profile).is_some_and(|source| key(source) == Some(true)))
     }
 
     /// Limit by limit, that of the first trusted file, or a lower one of an untrusted file.

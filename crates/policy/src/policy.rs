@@ -6,7 +6,7 @@ use tool::Access;
 use crate::command::CommandRules;
 use crate::host::HostRules;
 use crate::merge::{Allowed, DeniedLists, Merged, Written};
-use crate::path::{AllowedPaths, PathList, PathRules, Reach, Spot, roots};
+use crate::path::{AllowedPaths, Case, PathList, PathRules, Reach, Spot, fold_path, roots};
 use crate::{
     BUILT_IN_DENIED_READS, DEFAULT_PROFILE, Dangerous, Denied, Kind, Limits, Mode, Names, Origin,
     PathVerdict, PolicyError, ProfileSource, Programs, RootRight, Rule, Source, Undoable, Warning,
@@ -84,7 +84,9 @@ impl Policy {
             return Err(PolicyError::UnknownProfile { name: name.to_owned(), defined });
         }
         let lineage = merged.lineage(name)?;
-        let paths = Paths { workspace: setup.workspace, home: setup.home };
+        let ignores_case = merged.is_on(name, |source| source.deny_ignore_case);
+        let denied_case = if ignores_case { Case::Ignored } else { Case::Counts };
+        let paths = Paths { workspace: setup.workspace, home: setup.home, denied_case };
 
         let mut denied_reads = merged.denied(name, |source| source.deny_read_paths.as_ref());
         if !denied_reads.named {
@@ -137,7 +139,7 @@ impl Policy {
                 .first(name, |source| source.undoable)
                 .unwrap_or((built_in_undoable, Origin::BuiltIn)),
             dialect: setup.dialect,
-            strict: merged.strict(name),
+            strict: merged.is_on(name, |source| source.strict),
             limits: merged.limits(name),
             workspace: setup.workspace.to_owned(),
             home: setup.home.map(Path::to_owned),
@@ -169,9 +171,14 @@ impl Policy {
         }
     }
 
-    /// The rule that keeps every tool from writing the path, because it is Handfast's own.
+    /// The rule that keeps every tool from writing the path, because it is Handfast's own. In any case: a file system may not
+    /// tell it apart.
     pub fn own_file(&self, path: &Path) -> Option<&Rule> {
-        self.protected.iter().find(|(protected, _)| path.starts_with(protected)).map(|(_, rule)| rule)
+        let path = fold_path(path);
+        self.protected
+            .iter()
+            .find(|(protected, _)| path.starts_with(fold_path(protected)))
+            .map(|(_, rule)| rule)
     }
 
     /// [`Policy::path_verdict`] on reading, for the names in one folder.
@@ -246,6 +253,8 @@ fn require_normal(what: &'static str, path: &Path) -> Result<(), PolicyError> {
 struct Paths<'a> {
     workspace: &'a Path,
     home: Option<&'a Path>,
+    /// Whether case counts in what is denied. In what is allowed it always does.
+    denied_case: Case,
 }
 
 impl Paths<'_> {
@@ -254,17 +263,24 @@ impl Paths<'_> {
             .lists
             .into_iter()
             .filter(|list| !list.entries.is_empty())
-            .map(|list| self.compile(key, list, Reach::Anywhere))
+            .map(|list| self.compile(key, list, Reach::Anywhere, self.denied_case))
             .collect()
     }
 
     fn allowed(&self, key: &'static str, allowed: Allowed) -> Result<AllowedPaths, PolicyError> {
-        let lists = allowed.lists.into_iter().map(|list| self.compile(key, list, Reach::Workspace));
+        let lists =
+            allowed.lists.into_iter().map(|list| self.compile(key, list, Reach::Workspace, Case::Counts));
         Ok(AllowedPaths { workspace: allowed.default, lists: lists.collect::<Result<_, _>>()? })
     }
 
-    fn compile(&self, key: &'static str, list: Written, reach: Reach) -> Result<PathList, PolicyError> {
-        PathList::compile(rules(list, key).collect(), reach, self.workspace, self.home)
+    fn compile(
+        &self,
+        key: &'static str,
+        list: Written,
+        reach: Reach,
+        case: Case,
+    ) -> Result<PathList, PolicyError> {
+        PathList::compile(rules(list, key).collect(), reach, case, self.workspace, self.home)
     }
 }
 

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 /// One profile of `sandbox_config`, as it is written.
 ///
 /// A list that is absent and a list that is empty differ: an absent one takes what is inherited or built in, an empty one is
-/// empty. The shape is that of the MSC source, whose example is valid as it stands; the keys from `allowed_hosts` on are beyond
-/// it.
+/// empty. The shape is that of the MSC source, whose example is valid as it stands; `deny_ignore_case` and the keys from `allowed_hosts` on are
+/// beyond it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ProfileSource {
@@ -20,6 +20,9 @@ pub struct ProfileSource {
     pub deny_read_paths: Option<Vec<String>>,
     /// Paths that are never written.
     pub deny_write_paths: Option<Vec<String>>,
+    /// `true`: what a pattern of the two lists before matches in another case, it matches too. What a pattern takes back with `!`,
+    /// it takes back in its own case alone, so this only ever denies more.
+    pub deny_ignore_case: Option<bool>,
     /// Beginnings of commands that run without asking, beside the read-only ones.
     pub allowed_exec_command: Option<Vec<String>>,
     /// Beginnings of commands that never run.

@@ -5,6 +5,8 @@ mod git_config;
 
 use std::path::Path;
 
+use crate::path::fold;
+
 /// What it takes to change a file through which a later program would run code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AutoRun {
@@ -105,7 +107,7 @@ pub enum Entry {
 /// `is_repository` says whether a folder holds a bare repository, whatever it is called (`HEAD` and `objects` lie in it).
 pub fn auto_run(path: &Path, entry: Entry, is_repository: &dyn Fn(&Path) -> bool) -> Option<AutoRun> {
     let names: Vec<String> =
-        path.components().map(|name| name.as_os_str().to_string_lossy().to_lowercase()).collect();
+        path.components().map(|name| fold(name.as_os_str()).to_string_lossy().into_owned()).collect();
     let last = names.len().checked_sub(1)?;
     for (index, name) in names.iter().enumerate() {
         // A folder's own entry says nothing yet about what is in it.

@@ -1,5 +1,4 @@
 use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -22,7 +21,7 @@ impl Denied<'_> {
 
     /// Whether a rule could match something by its name alone. If not, it is denied exactly where its folder is.
     pub fn may_match(&self, name: &OsStr) -> bool {
-        self.rules.denied.iter().any(|list| list.may_match(name.as_bytes()))
+        self.rules.denied.iter().any(|list| list.may_match(name))
     }
 
     /// What is known about an entry of a folder, given what is known about the folder. The path is absolute.
@@ -51,8 +50,9 @@ mod tests {
 
     use super::*;
 
-    fn policy(patterns: &[&str]) -> Policy {
-        let text = serde_json::json!({"normal": {"deny_read_paths": patterns}}).to_string();
+    fn policy(patterns: &[&str], deny_ignore_case: bool) -> Policy {
+        let profile = serde_json::json!({"deny_read_paths": patterns, "deny_ignore_case": deny_ignore_case});
+        let text = serde_json::json!({ "normal": profile }).to_string();
         let profiles: Profiles = serde_json::from_str(&text).unwrap();
         let origin = crate::Origin::User(Path::new("/home/ann/config.yaml").into());
         Policy::compile(&Setup {
@@ -68,9 +68,9 @@ mod tests {
         .unwrap()
     }
 
-    /// Every path of some names, four deep.
+    /// Every path of some names, so deep.
     fn paths(folder: &Path, depth: usize, visit: &mut dyn FnMut(&Path)) {
-        for name in ["a", "w", "secret", "keep", "x.key", ".env", "é.key"] {
+        for name in ["a", "W", "secret", "Keep", "x.KEY", ".env", "É.key"] {
             let path = folder.join(name);
             visit(&path);
             if depth > 1 {
@@ -79,23 +79,25 @@ mod tests {
         }
     }
 
+    const LISTS: &[&[&str]] = &[
+        &["secret", "!keep", "*.key", "é*"],
+        &["secret/", "!secret/Keep", "A/**"],
+        &["./a/secret", "**/keep/*.key", "!/o/w/a/Keep/x.KEY"],
+        &[".", "!a"],
+        &["/O/secret", "/o/w/A", "!*.key", "[x]*.key"],
+        &["*", "!.env", "!a"],
+        &["{a,W}/*.k?y", "\\.ENV", "**"],
+        &["[!X].key", "SECRET", "!secret", "[A-K]*"],
+    ];
+
     #[test]
     fn what_is_handed_down_says_the_same_as_the_whole_path() {
-        let lists: &[&[&str]] = &[
-            &["secret", "!keep", "*.key"],
-            &["secret/", "!secret/keep", "a/**"],
-            &["./a/secret", "**/keep/*.key", "!/o/w/a/keep/x.key"],
-            &[".", "!a"],
-            &["/o/secret", "/o/w/a", "!*.key", "[x]*.key"],
-            &["*", "!.env", "!a"],
-            &["{a,w}/*.k?y", "\\.env", "**"],
-        ];
-        for list in lists {
-            let policy = policy(list);
+        for (list, ignore_case) in LISTS.iter().flat_map(|list| [(list, false), (list, true)]) {
+            let policy = policy(list, ignore_case);
             let denied = policy.denied_reads();
-            for root in ["/o", "/o/w", "/o/w/a", "/o/secret", "/elsewhere/secret"].map(Path::new) {
+            for root in ["/o", "/o/w", "/o/w/a", "/o/secret", "/o/W", "/elsewhere/Secret"].map(Path::new) {
                 let mut known: Vec<(PathBuf, Above)> = vec![(root.to_owned(), denied.above(root))];
-                paths(root, 4, &mut |path| {
+                paths(root, 3, &mut |path| {
                     while known.last().is_some_and(|(folder, _)| Some(folder.as_path()) != path.parent()) {
                         known.pop();
                     }
@@ -118,5 +120,26 @@ mod tests {
                 });
             }
         }
+    }
+    #[test]
+    fn ignoring_case_denies_more_and_nothing_less() {
+        let (mut both, mut more) = (0, 0);
+        for list in LISTS {
+            let (exact, wider) = (policy(list, false), policy(list, true));
+            for root in ["/o", "/elsewhere"].map(Path::new) {
+                paths(root, 3, &mut |path| {
+                    for is_folder in [false, true] {
+                        let (before, after) = (
+                            exact.denied_reads().is_denied(path, is_folder),
+                            wider.denied_reads().is_denied(path, is_folder),
+                        );
+                        assert!(after || !before, "{list:?} lets {path:?} go");
+                        both += u32::from(before);
+                        more += u32::from(after && !before);
+                    }
+                });
+            }
+        }
+        assert!(both > 500 && more > 500, "{both} and {more}");
     }
 }

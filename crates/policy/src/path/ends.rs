@@ -4,7 +4,7 @@ use super::pattern::Pattern;
 ///
 /// Most names of a folder differ from every pattern at one of their ends, and then no glob has to be tried.
 ///
-/// INVARIANT: globs tell upper from lower case, as this does.
+/// INVARIANT: globs tell upper from lower case, as this does; where case is ignored, both are asked with what is folded.
 #[derive(Debug, Clone)]
 pub(super) struct Ends {
     first: String,

@@ -1,10 +1,11 @@
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use globset::{Candidate, Glob, GlobBuilder, GlobSet, GlobSetBuilder};
-
 use super::ends::Ends;
+use super::fold::{fold, fold_path};
+use super::group::{Groups, GroupsBuilder};
 use super::overlap::{GlobPath, may_overlap};
 use super::pattern::{Anchor, Pattern};
 use crate::{PolicyError, Rule};
@@ -13,23 +14,32 @@ use crate::{PolicyError, Rule};
 #[derive(Debug, Clone)]
 pub(crate) struct PathList {
     entries: Vec<Entry>,
-    /// Floating and workspace patterns, asked with the path relative to the workspace.
-    inside: Group,
-    /// Floating patterns, asked with the absolute path of what lies outside.
-    outside: Group,
-    /// Absolute patterns, asked with any absolute path.
-    absolute: Group,
+    exact: Groups,
+    /// The positive entries without case, asked with folded paths. What they match counts as well.
+    folded: Option<Groups>,
     /// `.`: the workspace itself.
     whole_workspace: Vec<usize>,
-    /// Paths that a positive entry names without wildcards, sorted, with the entry.
+    /// Paths that a positive entry names without wildcards, sorted, with the entry; folded where case is ignored.
     literal: Vec<(PathBuf, usize)>,
 }
 
 #[derive(Debug, Clone)]
-struct Entry {
+pub(super) struct Entry {
     rule: Rule,
     ends: Ends,
-    pattern: Pattern,
+    pub(super) pattern: Pattern,
+    /// The same without case, where that counts.
+    folded: Option<(Ends, Pattern)>,
+}
+
+/// Whether names that differ in case alone are the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Case {
+    /// They differ.
+    Counts,
+    /// What an entry matches without regard to case, it matches. What an entry takes back, it takes back in its own case alone:
+    /// so a list that denies only becomes wider.
+    Ignored,
 }
 
 /// What is known about a path.
@@ -60,11 +70,12 @@ impl PathList {
     pub(crate) fn compile(
         rules: Vec<Rule>,
         reach: Reach,
+        case: Case,
         workspace: &Path,
         home: Option<&Path>,
     ) -> Result<Self, PolicyError> {
-        let mut groups = [GroupBuilder::default(), GroupBuilder::default(), GroupBuilder::default()];
-        let [inside, outside, absolute] = &mut groups;
+        let mut exact = GroupsBuilder::default();
+        let mut folded = (case == Case::Ignored).then(GroupsBuilder::default);
         let mut entries = Vec::with_capacity(rules.len());
         let mut whole_workspace = Vec::new();
         let mut literal = Vec::new();
@@ -83,44 +94,37 @@ impl PathList {
             {
                 return Err(problem("an allowed pattern outside the workspace begins with a folder".into()));
             }
-            let glob = GlobBuilder::new(&pattern.glob())
-                .literal_separator(true)
-                .backslash_escape(true)
-                .build()
-                .map_err(|error| problem(error.kind().to_string()))?;
-            match pattern.anchor {
-                Anchor::Workspace if pattern.components.is_empty() => whole_workspace.push(index),
-                Anchor::Workspace => inside.add(glob, index),
-                Anchor::Root => absolute.add(glob, index),
-                Anchor::Floating => {
-                    if reach == Reach::Anywhere {
-                        outside.add(glob.clone(), index);
-                    }
-                    inside.add(glob, index);
-                }
+            if pattern.is_whole_workspace() {
+                whole_workspace.push(index);
+            } else {
+                exact.add(&pattern, reach, index).map_err(problem)?;
             }
             if pattern.is_literal() && !pattern.negated {
-                literal.extend(prefix.map(|path| (path, index)));
+                literal.extend(prefix.map(|path| match case {
+                    Case::Counts => (path, index),
+                    Case::Ignored => (fold_path(&path).into_owned(), index),
+                }));
             }
-            entries.push(Entry { rule, ends: Ends::of(&pattern), pattern });
+            let without_case = match &mut folded {
+                Some(folded) if !pattern.negated && !pattern.is_whole_workspace() => {
+                    let pattern = pattern.folded();
+                    folded.add(&pattern, reach, index).map_err(problem)?;
+                    Some((Ends::of(&pattern), pattern))
+                }
+                _ => None,
+            };
+            entries.push(Entry { rule, ends: Ends::of(&pattern), pattern, folded: without_case });
         }
         literal.sort();
-        let build = |group: GroupBuilder| {
-            group.build().map_err(|source| PolicyError::List {
+        let build = |groups: GroupsBuilder| {
+            groups.build().map_err(|source| PolicyError::List {
                 profile: named.as_ref().map(|rule| rule.profile.to_string()).unwrap_or_default(),
                 key: named.as_ref().map_or("", |rule| rule.key),
                 source,
             })
         };
-        let [inside, outside, absolute] = groups;
-        Ok(Self {
-            entries,
-            inside: build(inside)?,
-            outside: build(outside)?,
-            absolute: build(absolute)?,
-            whole_workspace,
-            literal,
-        })
+        let (exact, folded) = (build(exact)?, folded.map(build).transpose()?);
+        Ok(Self { entries, exact, folded, whole_workspace, literal })
     }
 
     /// The rule that holds for the path, unless none does or the last one takes it back.
@@ -131,15 +135,8 @@ impl PathList {
 
     /// The last entry that matches the path or a folder above it.
     fn last_match(&self, path: &Spot<'_>, kind: Kind) -> Option<usize> {
-        let mut last = None;
-        match path.relative {
-            Some(relative) => {
-                self.inside.last_match(relative, kind, &self.entries, &mut last);
-                last = last.max(self.whole_workspace.last().copied());
-            }
-            None => self.outside.last_match(path.absolute, kind, &self.entries, &mut last),
-        }
-        self.absolute.last_match(path.absolute, kind, &self.entries, &mut last);
+        let mut last = path.relative.and_then(|_| self.whole_workspace.last().copied());
+        self.each_case(path, |groups, path| groups.last_match(path, kind, &self.entries, &mut last));
         last
     }
 
@@ -151,17 +148,18 @@ impl PathList {
     /// The last entry that matches the path itself, whatever matches the folders above it.
     pub(super) fn last_of_itself(&self, path: &Spot<'_>, kind: Kind) -> Option<usize> {
         let mut last = None;
-        let mut ask = |group: &Group, path| {
-            if !group.index.is_empty() {
-                group.match_one(path, kind, &self.entries, &mut Vec::new(), &mut last);
-            }
-        };
-        match path.relative {
-            Some(relative) => ask(&self.inside, relative),
-            None => ask(&self.outside, path.absolute),
-        }
-        ask(&self.absolute, path.absolute);
+        self.each_case(path, |groups, path| groups.match_one(path, kind, &self.entries, &mut last));
         last
+    }
+
+    /// Asks with the path as it is, and where case is ignored with the folded one too.
+    fn each_case(&self, path: &Spot<'_>, mut ask: impl FnMut(&Groups, &Spot<'_>)) {
+        ask(&self.exact, path);
+        if let Some(folded) = &self.folded {
+            let relative = path.relative.map(fold_path);
+            let absolute = fold_path(path.absolute);
+            ask(folded, &Spot { absolute: &absolute, relative: relative.as_deref() });
+        }
     }
 
     /// Whether a path is denied that this entry is the last one for.
@@ -170,8 +168,17 @@ impl PathList {
     }
 
     /// Whether an entry could match something by its name alone.
-    pub(super) fn may_match(&self, name: &[u8]) -> bool {
-        self.entries.iter().any(|entry| entry.ends.may_match(name))
+    pub(super) fn may_match(&self, name: &OsStr) -> bool {
+        let bytes = name.as_bytes();
+        if self.entries.iter().any(|entry| entry.ends.may_match(bytes)) {
+            return true;
+        }
+        if self.folded.is_none() {
+            return false;
+        }
+        let folded = fold(name);
+        let mut without_case = self.entries.iter().filter_map(|entry| entry.folded.as_ref());
+        without_case.any(|(ends, _)| ends.may_match(folded.as_bytes()))
     }
 
     /// Whether every pattern is about names alone, at any depth, so that a path is as good as its last component.
@@ -181,23 +188,14 @@ impl PathList {
             .all(|entry| entry.pattern.anchor == Anchor::Floating && entry.pattern.components.len() == 1)
     }
 
-    /// The last entry that matches a folder or one above it, for [`PathList::holds_name`].
-    pub(crate) fn last_above(&self, folder: &Spot<'_>) -> Option<usize> {
-        let mut last = None;
-        let (group, path) = match folder.relative {
-            Some(relative) => (&self.inside, relative),
-            None => (&self.outside, folder.absolute),
-        };
-        group.last_match(path, Kind::Folder, &self.entries, &mut last);
-        last
-    }
-
-    /// [`PathList::holds`] for a name in a folder, in a list that is about names.
+    /// [`PathList::holds`] for a name in a folder, in a list that is about names. `last_above` is the last entry that matches
+    /// the folder or one above it.
     pub(crate) fn holds_name(&self, last_above: Option<usize>, name: &OsStr) -> Option<&Rule> {
         let mut last = last_above;
-        let bytes = name.as_bytes();
-        if self.entries.iter().any(|entry| entry.ends.may_match(bytes)) {
-            self.inside.match_one(Path::new(name), Kind::Unknown, &self.entries, &mut Vec::new(), &mut last);
+        if self.may_match(name) {
+            let name = Path::new(name);
+            last =
+                last.max(self.last_of_itself(&Spot { absolute: name, relative: Some(name) }, Kind::Unknown));
         }
         let entry = self.entries.get(last?)?;
         (!entry.pattern.negated).then_some(&entry.rule)
@@ -205,6 +203,7 @@ impl PathList {
 
     /// A rule that names, without wildcards, something below this folder.
     pub(crate) fn names_below(&self, folder: &Path) -> Option<&Rule> {
+        let folder = &*if self.folded.is_some() { fold_path(folder) } else { Cow::Borrowed(folder) };
         let after = self.literal.partition_point(|(path, _)| path.as_path() <= folder);
         let (path, index) = self.literal.get(after)?;
         let entry = self.entries.get(*index)?;
@@ -213,9 +212,14 @@ impl PathList {
 
     /// A rule that could hold for something that a shell's glob stands for.
     pub(crate) fn could_hold(&self, glob: &Spot<'_>) -> Option<&Rule> {
-        let glob = GlobPath::of(glob);
+        let exact = GlobPath::of(glob);
+        let folded = self.folded.is_some().then(|| GlobPath::folded(glob));
         let mut positive = self.entries.iter().filter(|entry| !entry.pattern.negated);
-        positive.find(|entry| may_overlap(&entry.pattern, &glob)).map(|entry| &entry.rule)
+        let overlaps = |entry: &&Entry| {
+            may_overlap(&entry.pattern, &exact)
+                || folded.iter().zip(&entry.folded).any(|(glob, (_, pattern))| may_overlap(pattern, glob))
+        };
+        positive.find(overlaps).map(|entry| &entry.rule)
     }
 
     /// The folders outside the workspace that the list names, each with whether it names all below it.
@@ -243,73 +247,5 @@ impl<'a> Spot<'a> {
     /// Where the path lies.
     pub(crate) fn of(path: &'a Path, workspace: &Path) -> Self {
         Self { absolute: path, relative: path.strip_prefix(workspace).ok() }
-    }
-}
-
-#[derive(Default)]
-struct GroupBuilder {
-    globs: Vec<Glob>,
-    index: Vec<usize>,
-}
-
-impl GroupBuilder {
-    fn add(&mut self, glob: Glob, index: usize) {
-        self.globs.push(glob);
-        self.index.push(index);
-    }
-
-    fn build(self) -> Result<Group, globset::Error> {
-        let mut globs = GlobSetBuilder::new();
-        for glob in self.globs {
-            globs.add(glob);
-        }
-        Ok(Group { globs: globs.build()?, index: self.index })
-    }
-}
-
-/// Globs that are asked together, and which entry of the list each one is.
-#[derive(Debug, Clone)]
-struct Group {
-    globs: GlobSet,
-    index: Vec<usize>,
-}
-
-impl Group {
-    /// Raises `last` to the last entry that matches the path or a folder above it.
-    fn last_match(&self, path: &Path, kind: Kind, entries: &[Entry], last: &mut Option<usize>) {
-        if self.index.is_empty() {
-            return;
-        }
-        let mut matches = Vec::new();
-        for (height, ancestor) in path.ancestors().enumerate() {
-            if ancestor.as_os_str().is_empty() {
-                continue;
-            }
-            let kind = if height == 0 { kind } else { Kind::Folder };
-            self.match_one(ancestor, kind, entries, &mut matches, last);
-        }
-    }
-
-    /// Raises `last` to the last entry that matches the path itself. `matches` is scratch space.
-    fn match_one(
-        &self,
-        path: &Path,
-        kind: Kind,
-        entries: &[Entry],
-        matches: &mut Vec<usize>,
-        last: &mut Option<usize>,
-    ) {
-        self.globs.matches_candidate_into(&Candidate::new(path), matches);
-        for index in matches.iter().filter_map(|position| self.index.get(*position)).copied() {
-            let Some(pattern) = entries.get(index).map(|entry| &entry.pattern) else { continue };
-            let applies = match kind {
-                Kind::Folder => true,
-                Kind::File => !pattern.folder_only,
-                Kind::Unknown => !pattern.folder_only || !pattern.negated,
-            };
-            if applies {
-                *last = (*last).max(Some(index));
-            }
-        }
     }
 }

@@ -4,13 +4,16 @@
 
 mod below;
 mod ends;
+mod fold;
+mod group;
 mod list;
 mod overlap;
 mod pattern;
 mod rules;
 
 pub use below::Above;
+pub(crate) use fold::{fold, fold_path};
 pub use list::Kind;
-pub(crate) use list::{PathList, Reach, Spot};
+pub(crate) use list::{Case, PathList, Reach, Spot};
 pub(crate) use rules::{AllowedPaths, PathRules, roots};
 pub use rules::{Denied, Names, PathVerdict, RootRight};

@@ -5,6 +5,7 @@
 
 use std::path::{Component, Path};
 
+use super::fold::fold_path;
 use super::list::Spot;
 use super::pattern::{Anchor, Pattern};
 
@@ -17,6 +18,12 @@ pub(super) struct GlobPath {
 impl GlobPath {
     pub(super) fn of(spot: &Spot<'_>) -> Self {
         Self { absolute: names(spot.absolute), relative: spot.relative.map(names) }
+    }
+
+    /// The same without case. A class or an escape in it stands for anything, so nothing of it needs to be kept.
+    pub(super) fn folded(spot: &Spot<'_>) -> Self {
+        let folded = |path: &Path| names(&fold_path(path));
+        Self { absolute: folded(spot.absolute), relative: spot.relative.map(folded) }
     }
 }
 

@@ -1,5 +1,7 @@
 use std::path::{Path, PathBuf};
 
+use super::fold::fold_glob;
+
 /// One path pattern, read and anchored, not yet compiled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Pattern {
@@ -89,6 +91,16 @@ impl Pattern {
     /// Whether no component holds a wildcard.
     pub(super) fn is_literal(&self) -> bool {
         self.anchor != Anchor::Floating && !self.components.iter().any(|part| has_wildcard(part))
+    }
+
+    /// Whether it is `.`, the workspace itself.
+    pub(super) fn is_whole_workspace(&self) -> bool {
+        self.anchor == Anchor::Workspace && self.components.is_empty()
+    }
+
+    /// The same without case: it matches the folded form of a path.
+    pub(super) fn folded(&self) -> Self {
+        Self { components: self.components.iter().map(|part| fold_glob(part)).collect(), ..self.clone() }
     }
 
     /// The pattern as one glob: relative to the workspace, or with a leading slash for the root.

@@ -107,7 +107,7 @@ impl<'a> Names<'a> {
         let spot = Spot::of(folder, workspace);
         let everything_else_is_allowed = rules.allowed.workspace && spot.relative.is_some();
         let quick = (everything_else_is_allowed && rules.denied.iter().all(PathList::is_about_names))
-            .then(|| rules.denied.iter().map(|list| (list, list.last_above(&spot))).collect());
+            .then(|| rules.denied.iter().map(|list| (list, list.last_of_folder(&spot))).collect());
         Self { rules, workspace, folder, quick }
     }
 

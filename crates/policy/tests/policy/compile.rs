@@ -122,9 +122,9 @@ const WORKSPACE_FILE: &str = r#"{
     "allowed_read_paths": ["/"], "allowed_write_paths": ["/"], "allowed_exec_command": ["rm"], "allowed_hosts": ["*"],
     "deny_read_paths": ["private/", "!.env"], "deny_write_paths": ["*.lock"], "deny_exec_command": ["npm publish"],
     "deny_hosts": ["evil.org"], "mode": "ask_always", "dangerous": "ask", "undoable": "pass", "strict": true,
-    "limits": {"cpus": 1, "processes": 100}
+    "deny_ignore_case": true, "limits": {"cpus": 1, "processes": 100}
   },
-  "loose": {"inherit": "normal", "strict": false}
+  "loose": {"inherit": "normal", "strict": false, "deny_ignore_case": false}
 }"#;
 
 #[test]
@@ -140,6 +140,8 @@ fn an_untrusted_workspace_file_can_only_tighten() {
         read(".env"),
         read("x.pem"),
         write("a.lock"),
+        read("Private/x"),
+        write("A.LOCK"),
         run("npm publish"),
         connect("evil.org"),
     ] {
@@ -153,6 +155,7 @@ fn an_untrusted_workspace_file_can_only_tighten() {
         [
             "inherit",
             "strict",
+            "deny_ignore_case",
             "allowed_read_paths",
             "allowed_write_paths",
             "allowed_exec_command",

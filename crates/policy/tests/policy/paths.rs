@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use policy::{Mode, PathVerdict, Policy};
-use tool::Access;
+use tool::{Access, Level};
 
 use crate::setting::*;
 
@@ -47,6 +47,41 @@ fn the_last_entry_that_matches_decides() {
     assert!(is_denied(&policy, "x.env"));
     assert!(!is_denied(&policy, "good.env"));
     assert!(is_denied(&policy, "sub/good.env"));
+}
+
+#[test]
+fn case_is_ignored_where_the_profile_says_so_and_only_in_what_is_denied() {
+    let profile = |ignore: bool| {
+        let text = format!(
+            r#"{{"deny_read_paths": ["*.pem", "Straße", "!ok.pem", "./A/b", "/srv/Keys", "[a-c]1"],
+                "allowed_read_paths": [".", "/srv"], "deny_ignore_case": {ignore}}}"#
+        );
+        normal(&text, Mode::SmartAuto)
+    };
+    let (exact, ignoring) = (profile(false), profile(true));
+    for path in
+        ["x.PEM", "d/STRASSE/x", "a/B", "/srv/KEYS/x", "OK.PEM", "B1", "\u{fb01}le.PeM", "x.p\u{200b}em"]
+    {
+        assert!(!is_denied(&exact, path), "{path}");
+        assert!(is_denied(&ignoring, path), "{path}");
+        let cat = format!("cat '{}'", in_workspace(path).display());
+        // A character that is not shown is not read by the parsers, and a human is asked.
+        let expected = if path.contains('\u{200b}') { "check 9" } else { "deny 1" };
+        assert_eq!(answer(&ignoring, &cat), expected, "{cat}");
+    }
+    for path in ["ok.pem", "x.pen", "strase", "d1", "/Srv/x"] {
+        assert!(!is_denied(&ignoring, path), "{path}");
+    }
+    // What a shell's glob could stand for, what a folder holds, and what goes with it when it is removed.
+    let keys = r#"{"deny_read_paths": ["*.pem"], "deny_ignore_case": true}"#;
+    assert_eq!(answer(&denying(r#"["*.pem"]"#), "cat *.PE?"), "pass 7");
+    assert_eq!(answer(&normal(keys, Mode::SmartAuto), "cat *.PE?"), "check 9");
+    assert!(!ignoring.readable_names(&in_workspace("d")).is_allowed("k.PEM".as_ref()));
+    assert!(ignoring.readable_names(&in_workspace("d")).is_allowed("k.txt".as_ref()));
+    assert_eq!(short(&decide(&ignoring, Level::Destructive, delete("/SRV"))), "deny 1");
+    // An allowed path is not one in another case.
+    let verdict = ignoring.path_verdict(Access::Read, Path::new("/SRV/x"));
+    assert_eq!(verdict, PathVerdict::Outside);
 }
 
 #[test]
