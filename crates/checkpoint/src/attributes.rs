@@ -12,6 +12,8 @@ use crate::{Error, Kind, Result};
 
 /// The namespace of the marks that an overlay mounted with `userxattr` makes.
 const OVERLAY: &[u8] = b"user.overlay.";
+/// In that namespace, a mark of this crate's own. No command can set it: the overlay stores such names escaped.
+const DRAFTED: &[u8] = b"handfast-drafted";
 /// What gives a program privileges.
 const CAPABILITY: &[u8] = b"security.capability";
 /// Of a list of names and of one value (`XATTR_LIST_MAX`, `XATTR_SIZE_MAX`, limits.h).
@@ -26,6 +28,8 @@ pub(crate) struct Marks {
     pub(crate) opaque: bool,
     /// An empty file that stands for a removal.
     pub(crate) whiteout: bool,
+    /// Made by a [`crate::Draft`] for something that the workspace has: of a folder, only what lies in it counts.
+    pub(crate) drafted: bool,
     /// There is something to [`strip`].
     pub(crate) any: bool,
 }
@@ -50,6 +54,7 @@ pub(crate) fn marks(folder: BorrowedFd<'_>, name: &OsStr, kind: Kind, shown: &Pa
                 marks.opaque = value(&path, &attribute).map_err(&failed)?.is_some_and(|value| value == b"y");
             }
             Some(b"whiteout") => marks.whiteout = true,
+            Some(DRAFTED) => marks.drafted = true,
             Some(b"redirect") => {
                 return Err(Error::Form { path: shown.to_owned(), attribute: "redirect" });
             }
@@ -111,6 +116,12 @@ pub(crate) fn strip(folder: BorrowedFd<'_>, name: &OsStr, kind: Kind) -> rustix:
         }
     }
     Ok(())
+}
+
+/// Says that the workspace had something in this place when it was drafted.
+pub(crate) fn mark_drafted(folder: BorrowedFd<'_>, name: &OsStr) -> rustix::io::Result<()> {
+    let attribute = text([OVERLAY, DRAFTED].concat())?;
+    lsetxattr(path_in(folder, name), attribute.as_c_str(), b"", XattrFlags::empty())
 }
 
 /// Marks a folder of an upper folder again as it was before [`strip`].

@@ -199,7 +199,8 @@ fn decode_change(from: &mut Decoder<'_>) -> Option<Change> {
     };
     let (old, new) = (from.entry()?, from.entry()?);
     let (regenerable, sets_time) = (from.flag()?, from.flag()?);
-    let marks = Marks { copied_up: from.flag()?, opaque: from.flag()?, any: from.flag()?, whiteout: false };
+    let marks =
+        Marks { copied_up: from.flag()?, opaque: from.flag()?, any: from.flag()?, ..Marks::default() };
     let attributes =
         if from.flag()? { Some((decode_attributes(from)?, decode_attributes(from)?)) } else { None };
     Some(Change { path, what, old, new, regenerable, marks, attributes, sets_time })
@@ -238,7 +239,7 @@ mod tests {
             old: Some(entry),
             new: None,
             regenerable: true,
-            marks: Marks { copied_up: true, opaque: false, whiteout: false, any: true },
+            marks: Marks { copied_up: true, any: true, ..Marks::default() },
             attributes: Some((vec![(b"user.x".to_vec(), vec![0, 255])], Vec::new())),
             sets_time: true,
         };

@@ -21,6 +21,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! What this program changes itself goes through a [`Draft`], which lays it out in the same form.
+//!
 //! # A commit
 //!
 //! 1. The upper folder is read and compared with the workspace as it is now: what changed, what conflicts with what others
@@ -50,6 +52,7 @@ mod changes;
 mod commit;
 mod compare;
 mod copy;
+mod draft;
 mod encoding;
 mod entry;
 mod error;
@@ -71,6 +74,7 @@ mod workspace;
 pub use area::{Area, Call};
 pub use changes::{Change, Changes, Conflict, Held, MOST_CHANGES, Meanwhile, Note, What};
 pub use commit::{Committed, Durability, Outcome, Terms};
+pub use draft::Draft;
 pub use entry::{Entry, Time};
 pub use error::{Error, Result};
 pub use kept::Kept;

@@ -210,7 +210,9 @@ impl<'a> Reading<'a> {
         let regenerable = pair.regenerable || of_tools;
         let checked = !regenerable && self.baseline.is_some();
         self.moves |= marks.opaque || old.is_some() && folder.is_none() && !marks.copied_up;
-        if checked && marks.copied_up && old.is_none() {
+        if checked && marks.drafted && old.is_none() {
+            self.conflict(path, Meanwhile::Removed);
+        } else if checked && marks.copied_up && old.is_none() {
             if folder.is_some() {
                 self.conflict(path, Meanwhile::Removed);
             } else if !new.has_other_names {
@@ -261,7 +263,7 @@ impl<'a> Reading<'a> {
 
     /// A folder in both.
     fn merge(&mut self, pair: &Pair<'_>, both: &Both<'_>, folder: &OwnedFd, old: Entry) -> Result<()> {
-        let &Both { name, path, new, .. } = both;
+        let &Both { name, path, new, marks, .. } = both;
         let regenerable = pair.regenerable || is_regenerable_folder(name);
         let lower =
             open(pair.lower.as_fd(), Path::new(name), PLACE).map_err(Error::while_doing("open", path))?;
@@ -271,7 +273,7 @@ impl<'a> Reading<'a> {
         let wanted = attributes::kept(pair.upper.as_fd(), name).map_err(&failed)?;
         let had = attributes::kept(pair.lower.as_fd(), name).map_err(&failed)?;
         let sets_time = (direct || new.modified != old.modified) && !self.since(old.modified);
-        if new.has_same_rights(&old) && wanted == had {
+        if marks.drafted || new.has_same_rights(&old) && wanted == had {
             if sets_time || direct && self.must_loosen(&old) {
                 self.stays(path, (new, old), regenerable, sets_time)?;
             }

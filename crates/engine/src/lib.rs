@@ -293,7 +293,7 @@ impl Engine {
         self: &Arc<Self>,
         call: &Call,
         lane: tool::Lane,
-        overlay: Option<sandbox::Overlay>,
+        snapshot: Option<&snapshot::Snapshot>,
     ) -> Result<Context, ToolError> {
         let mut services = self.services.clone();
         services.insert(Arc::new(self.reach.roots(&call.effects, call.approved_by.is_some())?));
@@ -312,8 +312,11 @@ impl Engine {
             let specified = specified
                 .map_err(|panic| ToolError::internal("the cell was not specified").because(panic))?;
             let (cell, said) = specified?;
+            let overlay = snapshot.map(snapshot::Snapshot::overlay);
             services.insert(Arc::new(sandbox::CellSpec { overlay, ..cell }));
             warning = said;
+        } else if let Some(snapshot) = snapshot {
+            services.insert(Arc::new(snapshot.draft()?));
         }
         if let Some(sessions) = &self.sessions {
             services.insert(Arc::new(sessions.of(&call.session.0)));

@@ -9,9 +9,9 @@
 //! | admit | waits for a place |
 //! | recall | answers from the cache where the caller opted in |
 //! | record intent | writes down what is about to happen |
-//! | checkpoint | takes a snapshot of what is about to change, for a command |
+//! | checkpoint | takes a snapshot of what is about to change, for a command or a draft |
 //! | run | does it, under a deadline |
-//! | swap in | puts the command's changes into the workspace, all of them or none |
+//! | swap in | puts those changes into the workspace, all of them or none |
 //! | cover | covers secrets, bounds the text, keeps the whole by reference |
 //! | record outcome | writes down what came of it |
 
@@ -20,13 +20,15 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use store::{Durability, Kind};
-use tool::{AnyTool, CallResult, Code, Context, Data, EffectState, Outcome, Prepared, StopReason, ToolError};
+use tool::{
+    AnyTool, CallResult, Code, Context, Data, EffectState, Lane, Outcome, Prepared, StopReason, ToolError,
+};
 
 use crate::admit::Admitted;
 use crate::cache::Generation;
 use crate::call::Call;
 use crate::reach::Reach;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{ChangedBy, Snapshot};
 use crate::stopping::requested;
 use crate::{Answer, Engine, cover, keep, record};
 
@@ -66,7 +68,7 @@ impl Engine {
             return Ok(answer);
         }
         self.record_intent(call, &tool).await?;
-        let snapshot = self.checkpoint(&prepared)?;
+        let snapshot = self.checkpoint(&prepared, &tool)?;
         let generation = self.cache.generation();
         let ran = self.run(call, &tool, prepared, snapshot.as_ref()).await?;
         let (context, produced) = self.swap_in(call, snapshot, ran).await;
@@ -195,14 +197,20 @@ impl Engine {
     }
 
     /// What file tools change cannot be undone yet, and no answer says so: `meta.checkpoint` stays absent.
-    fn checkpoint(&self, prepared: &Prepared) -> Result<Option<Snapshot>, ToolError> {
+    fn checkpoint(
+        &self,
+        prepared: &Prepared,
+        tool: &Arc<dyn AnyTool>,
+    ) -> Result<Option<Snapshot>, ToolError> {
         let Some(snapshots) = self.snapshots.as_ref().filter(|_| prepared.plan.on_snapshot) else {
             return Ok(None);
         };
-        snapshots.take().map(Some).map_err(|error| {
+        let changed_by =
+            if tool.spec().lane == Lane::Command { ChangedBy::Command } else { ChangedBy::Draft };
+        snapshots.take(changed_by).map(Some).map_err(|error| {
             let because = std::error::Error::source(&error).map(|source| format!(": {source}"));
             let message = format!(
-                "the changes of the command could not be kept apart, so it was not run: {error}{}",
+                "the changes of the call could not be kept apart, so it was not run: {error}{}",
                 because.unwrap_or_default()
             );
             ToolError::new(Code::Runtime, message).because(error)
@@ -216,8 +224,7 @@ impl Engine {
         prepared: Prepared,
         snapshot: Option<&Snapshot>,
     ) -> Result<Ran, ToolError> {
-        let overlay = snapshot.map(Snapshot::overlay);
-        let context = Arc::new(self.context(call, tool.spec().lane, overlay).await?);
+        let context = Arc::new(self.context(call, tool.spec().lane, snapshot).await?);
         let running = context.clone();
         let runtime = tokio::runtime::Handle::current();
         // A thread of its own: tools may block. It is the runtime's, so it ends with the process at the latest.

@@ -1,7 +1,8 @@
-//! The snapshot of the workspace that a command runs on, and what becomes of its changes.
+//! The snapshot of the workspace that a command runs on or a draft is made on, and what becomes of its changes.
 //!
-//! The cell keeps the changes apart; when the last process of the cell is gone, all of them are swapped into the workspace
-//! or none. Before that each changed path is judged again, as what it turned out to be.
+//! The cell keeps the changes of a command apart until the last of its processes is gone, and a draft is apart from the
+//! beginning. Then all of it is swapped into the workspace or none. Before that each changed path is judged again, as what
+//! it turned out to be.
 
 mod judge;
 mod kept;
@@ -11,7 +12,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use checkpoint::{Area, Changes, Committed, Conflict, Held, Note, Outcome, Terms, Time, What, Workspace};
+use checkpoint::{
+    Area, Changes, Committed, Conflict, Durability, Held, Note, Outcome, Terms, Time, What, Workspace,
+};
 use jiff::Timestamp;
 use policy::Policy;
 use sandbox::Overlay;
@@ -36,10 +39,20 @@ pub(crate) struct Snapshots {
 
 /// The snapshot of one call.
 pub(crate) struct Snapshot {
+    changed_by: ChangedBy,
     call: checkpoint::Call,
     workspace: Workspace,
     /// Git's index as it was when the snapshot was taken.
     index: Option<File>,
+}
+
+/// Who makes the changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ChangedBy {
+    /// A command in a cell, over an overlay.
+    Command,
+    /// A file tool. Its changes survive a loss of power, as those of every file tool do.
+    Draft,
 }
 
 /// What a human is asked about changes that are held.
@@ -74,14 +87,14 @@ impl Snapshots {
     }
 
     /// Takes a snapshot for one call. What it costs follows what will change, not the size of the workspace.
-    pub(crate) fn take(&self) -> Result<Snapshot, checkpoint::Error> {
+    pub(crate) fn take(&self, changed_by: ChangedBy) -> Result<Snapshot, checkpoint::Error> {
         let workspace = Workspace::open(&self.workspace)?;
         let index = workspace.open_file(Path::new(GIT_INDEX));
         // Whoever cannot read the index has none to compare with, which makes any change of it a conflict.
         let index = index.unwrap_or_default();
         let ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner).take();
         let call = ready.map_or_else(|| self.area.begin(), Ok)?;
-        Ok(Snapshot { call, workspace, index })
+        Ok(Snapshot { changed_by, call, workspace, index })
     }
 
     /// Makes the folders of the next call beforehand. What stands against it, the next call will say.
@@ -111,6 +124,16 @@ impl Snapshot {
         Overlay { upper: self.call.upper(), work: self.call.work() }
     }
 
+    /// Where a file tool puts its changes.
+    pub(crate) fn draft(&self) -> Result<checkpoint::Draft, ToolError> {
+        self.call.draft(&self.workspace).map_err(failed)
+    }
+
+    /// Whether everything that changes was named beforehand, so that whoever approved the call approved of exactly that.
+    pub(crate) fn is_foreseen(&self) -> bool {
+        self.changed_by == ChangedBy::Draft
+    }
+
     /// Swaps the changes in. `approved` says that a human has agreed to what the judge holds.
     pub(crate) fn commit(&self, policy: &Policy, since: Time, approved: bool) -> Ended {
         let judge = Judge { policy, workspace: self.workspace.path(), upper: self.call.upper(), approved };
@@ -118,7 +141,11 @@ impl Snapshot {
             Ok(terms) => terms,
             Err(error) => return Ended::Refused(failed(error)),
         };
-        let terms = Terms { judge: &|touch| judge.verdict(touch), ..terms };
+        let durability = match self.changed_by {
+            ChangedBy::Command => Durability::Process,
+            ChangedBy::Draft => Durability::Power,
+        };
+        let terms = Terms { judge: &|touch| judge.verdict(touch), durability, ..terms };
         match self.call.commit(&self.workspace, &terms) {
             Ok(Outcome::Committed(committed)) => committed_as(&committed),
             Ok(Outcome::Held(changes)) => held(&changes),
@@ -178,7 +205,7 @@ fn held(changes: &Changes) -> Ended {
     }
     let named =
         shortened(denied.iter().map(|held| format!("{}: {}", tool::path_text(&held.path), held.reason)));
-    let message = format!("denied: the command changed what it may not: {}", named.join("; "));
+    let message = format!("denied: the call changed what it may not: {}", named.join("; "));
     Ended::Refused(
         ToolError::new(Code::Permission, message).hint("nothing of what it changed is in the workspace"),
     )
@@ -187,7 +214,7 @@ fn held(changes: &Changes) -> Ended {
 fn conflict(conflicts: &[Conflict]) -> ToolError {
     let named = shortened(conflicts.iter().map(ToString::to_string));
     let message = format!(
-        "while the command ran, others changed what it changed, so none of its changes are in the workspace: {}",
+        "while the call ran, others changed what it changed, so none of its changes are in the workspace: {}",
         named.join("; ")
     );
     ToolError::new(Code::Conflict, message).retry(Retry::Now)
@@ -198,7 +225,7 @@ fn failed(error: checkpoint::Error) -> ToolError {
         checkpoint::Error::NotUndone { .. } => EffectState::Maybe,
         _ => EffectState::None,
     };
-    let mut message = format!("the changes of the command could not be put into the workspace: {error}");
+    let mut message = format!("the changes of the call could not be put into the workspace: {error}");
     if let Some(source) = std::error::Error::source(&error) {
         message.push_str(&format!(": {source}"));
     }

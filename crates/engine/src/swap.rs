@@ -1,4 +1,4 @@
-//! The layer behind the run: what a command changed in its snapshot goes into the workspace, all of it or nothing.
+//! The layer behind the run: what a call changed in its snapshot goes into the workspace, all of it or nothing.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -71,7 +71,8 @@ impl Engine {
         since: Time,
         produced: Result<Data, ToolError>,
     ) -> Result<Data, ToolError> {
-        let (snapshot, mut ended) = self.try_commit(snapshot, since, false).await?;
+        let approved = snapshot.is_foreseen() && call.approved_by.is_some();
+        let (snapshot, mut ended) = self.try_commit(snapshot, since, approved).await?;
         let mut kept = snapshot;
         if let Ended::Held(question) = ended {
             match self.ask_about(call, &question).await {
@@ -162,7 +163,7 @@ impl Engine {
     async fn ask_about(&self, call: &Call, question: &Question) -> Result<String, ToolError> {
         let covered = |line: &String| self.redactor.text(line).unwrap_or_else(|| line.clone());
         let effects: Vec<String> = question.lines.iter().map(covered).collect();
-        let reason = "the command has run, and changed what needs an approval of its own".to_owned();
+        let reason = "the call has run, and changed what needs an approval of its own".to_owned();
         let approval = Approval {
             id: format!("a{}c", call.id),
             call: call.id.clone(),
@@ -183,7 +184,7 @@ impl Engine {
             Answer::Denied { by, message } => {
                 let said = message.map(|message| format!(": {message}")).unwrap_or_default();
                 let what = effects_of(&approval);
-                let message = format!("{by} said no to what the command changed ({what}){said}");
+                let message = format!("{by} said no to what the call changed ({what}){said}");
                 Err(ToolError::new(Code::Permission, message))
             }
             Answer::Nobody { hint } => {
@@ -230,7 +231,7 @@ impl Removals {
 
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ToolError> {
     tokio::task::spawn_blocking(work).await.map_err(|panic| {
-        ToolError::internal("handling the changes of the command broke off")
+        ToolError::internal("handling the changes of the call broke off")
             .effect(EffectState::Maybe)
             .because(panic)
     })

@@ -3,8 +3,9 @@ use std::sync::Arc;
 use std::task::{Poll, Wake, Waker};
 use std::thread::Thread;
 
+use checkpoint::{Outcome, Terms};
 use serde_json::Value;
-use tool::{AnyTool, Context, ToolError};
+use tool::{AnyTool, Code, Context, ToolError};
 
 use crate::Workspace;
 
@@ -16,12 +17,20 @@ pub fn run_tool(tool: &dyn AnyTool, workspace: &Workspace, arguments: Value) -> 
     run_in(tool, &workspace.context(), arguments)
 }
 
-/// The same in a context that the test made.
+/// The same in a context that the test made. What the tool drafted goes into the workspace when it has ended well.
 ///
 /// # Errors
-/// What the tool says, while planning or running.
+/// What the tool says, while planning or running; `ECONFLICT` where others changed what it drafted.
 pub fn run_in(tool: &dyn AnyTool, context: &Context, arguments: Value) -> Result<Value, ToolError> {
     let data = block_on(tool.prepare(arguments, &context.place)?.run(context))?;
+    if let Some(used) = context.snapshot_use() {
+        let call = context.service::<checkpoint::Call>()?;
+        let workspace = checkpoint::Workspace::open(&context.place.workspace).expect("the workspace");
+        let outcome = call.commit(&workspace, &Terms::since(used.taken_at.into())).expect("a commit");
+        if !matches!(outcome, Outcome::Committed(_)) {
+            return Err(ToolError::new(Code::Conflict, format!("{outcome:?}")));
+        }
+    }
     data.into_value().map_err(|error| ToolError::internal("the tool's output cannot be read").because(error))
 }
 

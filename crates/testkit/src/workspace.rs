@@ -9,7 +9,7 @@ use tool::{CallId, Context, Place, Services, SessionId};
 
 use crate::{FixedClock, Permissive};
 
-/// A workspace in a temporary folder, with a folder beside it that lies outside.
+/// A workspace in a temporary folder, with a folder beside it that lies outside, and one in which changes are drafted.
 ///
 /// Paths are relative to the workspace; `../outside` is the folder beside it.
 pub struct Workspace {
@@ -145,6 +145,11 @@ impl Workspace {
     pub fn context(&self) -> Context {
         let mut services = self.services.clone();
         services.insert(Arc::new(self.roots()));
+        let area = checkpoint::Area::open(&self.path.with_file_name("area")).expect("an area");
+        let call = area.begin().expect("a call");
+        let workspace = checkpoint::Workspace::open(&self.path).expect("the workspace");
+        services.insert(Arc::new(call.draft(&workspace).expect("a draft")));
+        services.insert(Arc::new(call));
         Context::new(
             CallId("call-1".to_owned()),
             SessionId("session-1".to_owned()),

@@ -55,8 +55,8 @@ pub struct Plan {
     pub effects: Vec<Effect>,
     /// The level, where the arguments change it.
     pub level: Option<Level>,
-    /// Whether the call may run on a snapshot of the workspace, whose changes are swapped in as a whole when it has ended:
-    /// it runs a command that ends with it, and the command changes the workspace in no other way.
+    /// Whether what the call changes is kept apart, and put into the workspace as a whole when it has ended: it runs a
+    /// command that ends with it on a snapshot of the workspace, or drafts files. It changes the workspace in no other way.
     pub on_snapshot: bool,
     /// Whether what the call starts outlives it, so that it changes the workspace directly.
     pub background: bool,
@@ -68,7 +68,7 @@ impl Plan {
         Self { effects, level: None, on_snapshot: false, background: false }
     }
 
-    /// The same plan, run on a snapshot of the workspace where one can be had.
+    /// The same plan, its changes kept apart where that can be had.
     #[must_use]
     pub fn on_snapshot(mut self) -> Self {
         self.on_snapshot = true;

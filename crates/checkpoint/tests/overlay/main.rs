@@ -9,6 +9,7 @@
 mod baseline;
 mod commits;
 mod conflicts;
+mod drafts;
 mod fixture;
 mod generated;
 mod interrupted;
