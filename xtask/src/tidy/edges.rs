@@ -39,7 +39,7 @@ use Layer::{
 };
 
 /// The layer of every crate by name; `tools-*` go by their prefix.
-const LAYERS: [(&str, Layer); 16] = [
+const LAYERS: [(&str, Layer); 17] = [
     ("tool", Vocabulary),
     ("shell-syntax", Syntax),
     ("policy", Policy),
@@ -48,6 +48,7 @@ const LAYERS: [(&str, Layer); 16] = [
     ("sandbox", Mechanism),
     ("watch", Mechanism),
     ("checkpoint", Mechanism),
+    ("edit", Mechanism),
     ("engine", Engine),
     ("dialects", Dialects),
     ("mcp", Door),

@@ -1,0 +1,241 @@
+use std::fmt::Write;
+use std::ops::Range;
+
+use similar::{Algorithm, DiffOp, capture_diff_slices};
+
+/// A part of a text that another one took the place of, in bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Edited {
+    /// In the old text.
+    pub old: Range<usize>,
+    /// In the new one.
+    pub new: Range<usize>,
+}
+
+/// Lines that are shown around a change.
+const CONTEXT: usize = 3;
+/// Longer blocks are shown as replaced: comparing them line by line would take longer than the edit.
+const LONGEST_BLOCK: usize = 2_000;
+/// Of one difference. What does not fit is counted.
+const MOST_BYTES: usize = 100_000;
+
+/// A run of whole lines that changed: byte ranges, and the numbers of lines before them.
+struct Block {
+    old: Range<usize>,
+    new: Range<usize>,
+}
+
+/// The difference of two texts in the unified format, from what is known to have changed. Nothing where nothing did.
+///
+/// It takes time for the edits and not for the text. A long one is cut between hunks, and says so in its last line.
+pub fn unified(name: &str, old: &[u8], new: &[u8], edited: &[Edited]) -> String {
+    let blocks = blocks(old, new, edited);
+    let mut shown = format!("--- a/{name}\n+++ b/{name}\n");
+    let mut hunks = 0;
+    let mut left_out = 0;
+    let (mut old_line, mut new_line) = (Counter::default(), Counter::default());
+    let mut rest = &blocks[..];
+    while let Some(first) = rest.first() {
+        let mut count = 1;
+        // Blocks whose context would meet are one hunk.
+        while let Some(next) = rest.get(count)
+            && lines(&old[rest[count - 1].old.end..next.old.start]).take(2 * CONTEXT + 1).count()
+                <= 2 * CONTEXT
+        {
+            count += 1;
+        }
+        let (of_hunk, others) = rest.split_at(count);
+        rest = others;
+        if shown.len() > MOST_BYTES {
+            left_out += 1;
+            continue;
+        }
+        let before = lines_before(old, first.old.start);
+        let last = of_hunk.last().map_or(first.old.end, |block| block.old.end);
+        let hunk = hunk(old, new, of_hunk, before, last);
+        let start = first.old.start - before;
+        let old_at = old_line.at(old, start);
+        let new_at = new_line.at(new, first.new.start - before);
+        if let Some((text, old_count, new_count)) = hunk {
+            hunks += 1;
+            let number = |at: usize, count: usize| if count == 0 { at } else { at + 1 };
+            let range = |at: usize, count: usize| match count {
+                1 => (at + 1).to_string(),
+                count => format!("{},{count}", number(at, count)),
+            };
+            let _ = writeln!(shown, "@@ -{} +{} @@", range(old_at, old_count), range(new_at, new_count));
+            shown.push_str(&text);
+        }
+    }
+    if left_out > 0 {
+        let _ = writeln!(shown, "\\ {left_out} more hunks are not shown");
+    }
+    if hunks == 0 { String::new() } else { shown }
+}
+
+/// Counts lines from the beginning of a text on, each once.
+#[derive(Default)]
+struct Counter {
+    offset: usize,
+    lines: usize,
+}
+
+impl Counter {
+    fn at(&mut self, text: &[u8], offset: usize) -> usize {
+        self.lines += memchr::memchr_iter(b'\n', &text[self.offset..offset]).count();
+        self.offset = offset;
+        self.lines
+    }
+}
+
+/// The edits, widened to whole lines; those that share a line are one.
+fn blocks(old: &[u8], new: &[u8], edited: &[Edited]) -> Vec<Block> {
+    let mut blocks: Vec<Block> = Vec::with_capacity(edited.len());
+    for edit in edited {
+        let start = memchr::memrchr(b'\n', &old[..edit.old.start]).map_or(0, |at| at + 1);
+        let starts_line = |text: &[u8], at: usize| at == 0 || text[at - 1] == b'\n';
+        let ends_between = starts_line(old, edit.old.end) && starts_line(new, edit.new.end);
+        let end = if ends_between {
+            edit.old.end
+        } else {
+            memchr::memchr(b'\n', &old[edit.old.end..]).map_or(old.len(), |at| edit.old.end + at + 1)
+        };
+        let block = Block {
+            old: start..end,
+            new: edit.new.start - (edit.old.start - start)..edit.new.end + (end - edit.old.end),
+        };
+        match blocks.last_mut() {
+            Some(last) if block.old.start < last.old.end => {
+                last.old.end = last.old.end.max(block.old.end);
+                last.new.end = last.new.end.max(block.new.end);
+            }
+            _ => blocks.push(block),
+        }
+    }
+    blocks
+}
+
+fn hunk(
+    old: &[u8],
+    new: &[u8],
+    blocks: &[Block],
+    before: usize,
+    last: usize,
+) -> Option<(String, usize, usize)> {
+    let first = blocks.first()?;
+    let mut made = Hunk::default();
+    made.context(&old[first.old.start - before..first.old.start]);
+    let mut at = first.old.start;
+    let mut changed = false;
+    for block in blocks {
+        made.context(&old[at..block.old.start]);
+        at = block.old.end;
+        let one: Vec<&[u8]> = lines(&old[block.old.clone()]).collect();
+        let other: Vec<&[u8]> = lines(&new[block.new.clone()]).collect();
+        changed |= one != other;
+        if one.len() > LONGEST_BLOCK || other.len() > LONGEST_BLOCK {
+            made.replaced(&one, &other);
+            continue;
+        }
+        for operation in capture_diff_slices(Algorithm::Myers, &one, &other) {
+            let (old, new) = (operation.old_range(), operation.new_range());
+            match operation {
+                DiffOp::Equal { .. } => made.lines(' ', &one[old]),
+                _ => made.replaced(&one[old], &other[new]),
+            }
+        }
+    }
+    let behind: usize = lines(&old[last..]).take(CONTEXT).map(<[u8]>::len).sum();
+    made.context(&old[last..last + behind]);
+    changed.then_some((made.text, made.old, made.new))
+}
+
+#[derive(Default)]
+struct Hunk {
+    text: String,
+    old: usize,
+    new: usize,
+}
+
+impl Hunk {
+    fn context(&mut self, text: &[u8]) {
+        for line in lines(text) {
+            self.line(' ', line);
+        }
+    }
+
+    fn replaced(&mut self, old: &[&[u8]], new: &[&[u8]]) {
+        self.lines('-', old);
+        self.lines('+', new);
+    }
+
+    fn lines(&mut self, sign: char, lines: &[&[u8]]) {
+        for line in lines {
+            self.line(sign, line);
+        }
+    }
+
+    fn line(&mut self, sign: char, line: &[u8]) {
+        self.old += usize::from(sign != '+');
+        self.new += usize::from(sign != '-');
+        self.text.push(sign);
+        self.text.push_str(&String::from_utf8_lossy(line));
+        if !line.ends_with(b"\n") {
+            self.text.push_str("\n\\ No newline at end of file\n");
+        }
+    }
+}
+
+fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split_inclusive(|byte| *byte == b'\n')
+}
+
+/// The bytes of the lines of context before a line.
+fn lines_before(text: &[u8], start: usize) -> usize {
+    let mut at = start;
+    for _ in 0..CONTEXT {
+        if at == 0 {
+            break;
+        }
+        at = memchr::memrchr(b'\n', &text[..at - 1]).map_or(0, |lf| lf + 1);
+    }
+    start - at
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Count, Replacement, replace};
+
+    fn difference(text: &str, pairs: &[(&str, &str)]) -> String {
+        let list: Vec<_> =
+            pairs.iter().map(|(old, new)| Replacement { old, new, count: Count::Any }).collect();
+        let replaced = replace(text.as_bytes(), &list).unwrap();
+        unified("f", text.as_bytes(), &replaced.text, &replaced.edited)
+    }
+
+    #[test]
+    fn only_changed_lines_and_their_context_are_shown() {
+        let text: String = (1..=30).map(|line| format!("{line}\n")).collect();
+        let shown = difference(&text, &[("\n5\n", "\nfive\n"), ("\n10\n", "\n"), ("20\n", "20\n20a\n20b\n")]);
+        let expected = "--- a/f\n+++ b/f\n@@ -2,12 +2,11 @@\n 2\n 3\n 4\n-5\n+five\n 6\n 7\n 8\n 9\n-10\n 11\n 12\n 13\n\
+                        @@ -18,6 +17,8 @@\n 18\n 19\n 20\n+20a\n+20b\n 21\n 22\n 23\n";
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn the_end_of_the_file_is_told_as_git_tells_it() {
+        let shown = difference("a\nb", &[("b", "c")]);
+        let end = "\\ No newline at end of file\n";
+        assert_eq!(shown, format!("--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n a\n-b\n{end}+c\n{end}"));
+        assert_eq!(difference("a\n", &[("a\n", "")]), "--- a/f\n+++ b/f\n@@ -1 +0,0 @@\n-a\n");
+        assert_eq!(difference("a", &[("a", "a\n")]), format!("--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n{end}+a\n"));
+    }
+
+    #[test]
+    fn a_long_difference_is_cut_between_hunks() {
+        let text: String = (0..20_000).map(|line| format!("{line} x\n\n\n\n\n\n\n\n")).collect();
+        let shown = difference(&text, &[(" x", " y")]);
+        assert!(shown.len() < 2 * MOST_BYTES && shown.ends_with("more hunks are not shown\n"));
+    }
+}
