@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::limits::{Layer, LimitInForce};
+use crate::limits::LimitInForce;
 
 /// What was in force. Setting up a cell fails as a whole when one part of it does, so what is named here was done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -100,11 +100,9 @@ impl Enforcement {
     /// What is less than all that a cell can be: what is missing, and the limits that are not held exactly. Empty
     /// where nothing is.
     pub fn shortcomings(&self) -> Vec<String> {
-        let inexact = self.limits.iter().filter(|it| !it.layer.is_some_and(Layer::is_exact));
-        let limits = inexact.map(|it| match it.layer {
-            Some(layer) => format!("the limit on {} is held by {} alone", it.limit.as_str(), layer.as_str()),
-            None => format!("the limit on {} is not held", it.limit.as_str()),
-        });
+        let inexact = self.limits.iter().filter(|it| !it.layer.is_exact());
+        let limits = inexact
+            .map(|it| format!("the limit on {} is held by {} alone", it.limit.as_str(), it.layer.as_str()));
         self.missing.iter().map(|what| format!("{what} is missing")).chain(limits).collect()
     }
 
@@ -141,10 +139,11 @@ impl Enforcement {
             WorkspaceChanges::ReadOnly => "workspace:read_only".to_owned(),
         });
         words.extend(self.direct.iter().map(|path| format!("direct:{}", path.display())));
-        words.extend(self.limits.iter().map(|LimitInForce { limit, layer, .. }| match layer {
-            Some(layer) => format!("limit:{}={}", limit.as_str(), layer.as_str()),
-            None => format!("missing:limit:{}", limit.as_str()),
-        }));
+        words.extend(
+            self.limits.iter().map(|LimitInForce { limit, layer, .. }| {
+                format!("limit:{}={}", limit.as_str(), layer.as_str())
+            }),
+        );
         words.extend(self.missing.iter().map(|what| format!("missing:{what}")));
         words
     }

@@ -3,13 +3,14 @@
 //! They also keep signals and abstract Unix sockets inside, where the kernel knows these scopes.
 
 use std::ffi::CString;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 
 use ::landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetError,
     Scope,
 };
+use rustix::fs::{Mode, OFlags, open};
 
 use crate::child::blueprint::{Kind, c_string};
 use crate::error::SandboxError;
@@ -98,6 +99,19 @@ pub(crate) fn ruleset_alone(version: i32) -> Result<OwnedFd, SandboxError> {
     made(create(ABI::from(version), true))
 }
 
+/// Makes a ruleset that takes nothing away but signals to processes outside of what is restricted by it.
+pub(crate) fn ruleset_for_signals() -> Result<OwnedFd, SandboxError> {
+    // Every ruleset forbids moving a file to another folder unless it says otherwise.
+    let moving = AccessFs::Refer;
+    let create = || exactly().handle_access(moving)?.scope(Scope::Signal)?.create();
+    let ruleset = made(create())?;
+    let failed = SandboxError::io("making the Landlock rules");
+    let root = open(c"/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(failed)?;
+    sys::landlock_allow(ruleset.as_raw_fd(), root.as_fd(), BitFlags::from(moving).bits())
+        .map_err(SandboxError::io("making the Landlock rules"))?;
+    Ok(ruleset)
+}
+
 fn made(created: Result<::landlock::RulesetCreated, RulesetError>) -> Result<OwnedFd, SandboxError> {
     let failed = |source| SandboxError::Setup { doing: "making the Landlock rules".to_owned(), source };
     let made: Option<OwnedFd> =
@@ -106,9 +120,7 @@ fn made(created: Result<::landlock::RulesetCreated, RulesetError>) -> Result<Own
 }
 
 fn create(abi: ABI, network: bool) -> Result<::landlock::RulesetCreated, RulesetError> {
-    let mut ruleset = Ruleset::default()
-        .set_compatibility(CompatLevel::HardRequirement)
-        .handle_access(AccessFs::from_all(abi))?;
+    let mut ruleset = exactly().handle_access(AccessFs::from_all(abi))?;
     if network {
         ruleset = ruleset.handle_access(AccessNet::from_all(abi))?;
     }
@@ -117,4 +129,9 @@ fn create(abi: ABI, network: bool) -> Result<::landlock::RulesetCreated, Ruleset
         ruleset = ruleset.scope(scopes)?;
     }
     ruleset.create()
+}
+
+/// A ruleset in the making, of which the kernel must have every part.
+fn exactly() -> Ruleset {
+    Ruleset::default().set_compatibility(CompatLevel::HardRequirement)
 }

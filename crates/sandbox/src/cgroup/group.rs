@@ -29,6 +29,9 @@ pub(crate) struct Group {
     /// The group of the same name that has the processor controller; in version two it is the same one.
     processors: Option<PathBuf>,
     limits_processors: bool,
+    /// The group of the same name in version one that has the controller for numbers of processes.
+    processes: Option<PathBuf>,
+    limits_processes: bool,
 }
 
 impl Group {
@@ -50,6 +53,8 @@ impl Group {
             folder: hierarchy.folder.join(&name),
             processors: hierarchy.processors.as_ref().map(|folder| folder.join(&name)),
             limits_processors: false,
+            processes: hierarchy.processes.as_ref().map(|folder| folder.join(&name)),
+            limits_processes: hierarchy.version == Version::Two,
         }
     }
 
@@ -60,6 +65,24 @@ impl Group {
     /// Whether it holds the limit on processors.
     pub(crate) fn limits_processors(&self) -> bool {
         self.limits_processors
+    }
+
+    /// Whether it holds the limit on processes.
+    pub(crate) fn limits_processes(&self) -> bool {
+        self.limits_processes
+    }
+
+    /// Has it hold the limit on processes too, in version one, for a cell that nothing else bounds in that. Before
+    /// anything is attached. Where that cannot be done it is left to another layer.
+    ///
+    /// Two processes of such a cell are none of the command's.
+    pub(crate) fn limit_processes(&mut self, bounds: &Bounds) {
+        let Some(folder) = &self.processes else { return };
+        let most = bounds.processes.saturating_add(2).to_string();
+        self.limits_processes = fs::create_dir(folder).is_ok()
+            && fs::write(folder.join("pids.max"), most)
+                .inspect_err(|_| super::remove(folder.clone()))
+                .is_ok();
     }
 
     /// Sets the limits, whatever they were before. A limit on processors that cannot be set is left to another layer.
@@ -112,6 +135,9 @@ impl Group {
     /// Puts a process that has not started anything yet into the group.
     pub(crate) fn attach(&mut self, pid: i32) -> io::Result<()> {
         fs::write(self.folder.join("cgroup.procs"), pid.to_string())?;
+        if let Some(folder) = self.processes.as_ref().filter(|_| self.limits_processes) {
+            fs::write(folder.join("cgroup.procs"), pid.to_string())?;
+        }
         self.attach_to_processors(pid)
     }
 
@@ -156,6 +182,11 @@ impl Drop for Group {
         if self.version == Version::One
             && self.limits_processors
             && let Some(folder) = self.processors.take()
+        {
+            super::remove(folder);
+        }
+        if self.limits_processes
+            && let Some(folder) = self.processes.take()
         {
             super::remove(folder);
         }

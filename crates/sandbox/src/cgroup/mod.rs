@@ -32,6 +32,8 @@ pub(crate) struct Hierarchy {
     folder: PathBuf,
     /// The same of the processor controller. In version two it is the same folder, where there is the controller.
     processors: Option<PathBuf>,
+    /// In version one, the same of the controller for numbers of processes.
+    processes: Option<PathBuf>,
 }
 
 /// Set when a group could not be used after all, so that it is not tried again.
@@ -89,7 +91,12 @@ impl Hierarchy {
             fs::remove_dir(&trial).ok()?;
             Some(folder)
         };
-        Some(Self { version: Version::One, folder: writable("memory")?, processors: writable("cpu") })
+        Some(Self {
+            version: Version::One,
+            folder: writable("memory")?,
+            processors: writable("cpu"),
+            processes: writable("pids"),
+        })
     }
 
     /// Version two: in a group that was given to this process alone.
@@ -123,13 +130,13 @@ impl Hierarchy {
         let processors = trial.join("cpu.max").exists().then(|| place.folder.clone());
         let usable = trial.join("memory.max").exists() && trial.join("pids.max").exists();
         fs::remove_dir(&trial).ok()?;
-        usable.then_some(Self { version: Version::Two, folder: place.folder, processors })
+        usable.then_some(Self { version: Version::Two, folder: place.folder, processors, processes: None })
     }
 
     /// All folders in which groups are made.
     fn folders(&self) -> impl Iterator<Item = &Path> {
-        let second = self.processors.as_deref().filter(|folder| *folder != self.folder);
-        [self.folder.as_path()].into_iter().chain(second)
+        let others = [&self.processors, &self.processes].into_iter().flatten().map(PathBuf::as_path);
+        [self.folder.as_path()].into_iter().chain(others.filter(|folder| *folder != self.folder))
     }
 
     /// Removes the empty groups of processes that are gone.

@@ -1,25 +1,25 @@
 //! The first process of a cell that has no namespaces.
 //!
 //! Without a namespace of processes the kernel does not end what a command has started. So this one does: whatever
-//! loses its parent becomes its child, and it kills its children until it has none. It is no part of what confines the
-//! command, and so out of the command's reach; it executes nothing. Its own child is the process that a cell with
-//! namespaces begins with.
+//! loses its parent becomes its child, and its signals reach nothing but what it has started (a scope of Landlock), so
+//! that one signal to everybody kills all of that at once, and nobody can fork out of it. It is no part of what
+//! confines the command, and so out of the command's reach; it executes nothing. Its own child is the process that a
+//! cell with namespaces begins with.
 //!
 //! It ends the cell when it gets SIGTERM, when its own child ends, and when nobody holds the other end of the control
 //! socket any more.
 //!
 //! INVARIANT: as in the module above, nothing here allocates, locks or panics.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd, RawFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{Mode, OFlags, open};
-use rustix::io::{Errno, pread};
+use rustix::io::Errno;
 use rustix::process::{
-    DumpableBehavior, Gid, Resource, Rlimit, Uid, getpid, set_child_subreaper, set_dumpable_behavior,
-    setrlimit, setsid,
+    DumpableBehavior, Gid, Resource, Rlimit, Uid, getpid, getppid, set_child_subreaper,
+    set_dumpable_behavior, setrlimit, setsid, test_kill_process,
 };
-use rustix::thread::{set_name, set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+use rustix::thread::{set_name, set_no_new_privs, set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
 use super::blueprint::Blueprint;
 use super::report::{Fault, Report, Stage};
@@ -33,27 +33,28 @@ pub(crate) struct User {
     pub(crate) group: u32,
 }
 
-/// How long the keeper waits for killed children before it looks again.
+/// How long the keeper waits for killed children before it kills again.
 const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
 
-/// Runs the new process. All signals must be blocked.
-pub(crate) fn enter(blueprint: &Blueprint, user: Option<User>) -> ! {
+/// Runs the new process. All signals must be blocked. `fence` is a ruleset for signals, among what the blueprint keeps.
+pub(crate) fn enter(blueprint: &Blueprint, fence: RawFd, user: Option<User>) -> ! {
     let _guard = EndOnUnwind;
-    if let Err(fault) = live(blueprint, user) {
+    if let Err(fault) = live(blueprint, fence, user) {
         Report::Fault(fault).send(sys::borrow(blueprint.control));
     }
     sys::exit(1)
 }
 
-fn live(blueprint: &Blueprint, user: Option<User>) -> Result<(), Fault> {
+fn live(blueprint: &Blueprint, fence: RawFd, user: Option<User>) -> Result<(), Fault> {
     keep_only(&blueprint.keep).map_err(|errno| Stage::Descriptors.fault(errno))?;
     sys::reset_signal_handlers();
     if !told_to_go(blueprint.control) {
         sys::exit(0);
     }
-    let kept = prepare().map_err(|errno| Stage::Names.fault(errno))?;
+    let events = prepare().map_err(|errno| Stage::Names.fault(errno))?;
+    fence_in(fence)?;
     let Some(first) = sys::fork().map_err(|errno| Stage::Fork.fault(errno))? else {
-        drop(kept);
+        drop(events);
         if let Err(fault) =
             begin(user).map_err(|errno| Stage::Identity.fault(errno)).and_then(|()| run(blueprint))
         {
@@ -61,28 +62,54 @@ fn live(blueprint: &Blueprint, user: Option<User>) -> Result<(), Fault> {
         }
         sys::exit(1)
     };
-    let ended = keep(blueprint, &kept, first);
-    sweep(&kept);
+    let ended = keep(blueprint, &events, first);
+    sweep(&events);
     ended.map_err(|errno| Stage::Wait.fault(errno))?;
     sys::exit(0)
 }
 
-/// What the keeper holds open.
-struct Kept {
-    /// The list of its own children.
-    children: OwnedFd,
-    events: OwnedFd,
-}
-
-fn prepare() -> Result<Kept, Errno> {
+fn prepare() -> Result<OwnedFd, Errno> {
     set_child_subreaper(Some(getpid()))?;
     // Its memory is a copy of the caller's.
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     setsid()?;
     set_name(c"handfast-cell")?;
     setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
-    let children = open(c"/proc/thread-self/children", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-    Ok(Kept { children, events: keeper::child_and_termination_events()? })
+    keeper::child_and_termination_events()
+}
+
+/// Has the signals of this process reach nothing but what it starts from now on.
+fn fence_in(fence: RawFd) -> Result<(), Fault> {
+    let landlock = |errno| Stage::Landlock.fault(errno);
+    set_no_new_privs(true).map_err(landlock)?;
+    sys::landlock_restrict(fence).map_err(landlock)?;
+    // INVARIANT: tried before it is relied on. Without the fence a signal to everybody would go to all processes of the
+    // user, and of root to all of the machine.
+    match getppid().map(test_kill_process) {
+        Some(Err(Errno::PERM)) => Ok(()),
+        // The caller has ended, and with it the cell.
+        Some(Err(Errno::SRCH)) | None => sys::exit(0),
+        Some(_) => Err(landlock(Errno::NOTSUP)),
+    }
+}
+
+/// Kills everything that this process has started, until there is nothing left. Only behind the fence.
+///
+/// The kernel gives the signal to all of them in one go, and to a process that has it pending it gives no child. So the
+/// first time gets them all; who loses its parent by that is a child of this one soon.
+fn sweep(events: &OwnedFd) {
+    loop {
+        keeper::kill_all();
+        loop {
+            match sys::reap() {
+                Ok(Some(_)) | Err(Errno::INTR) => {}
+                Ok(None) => break,
+                Err(_) => return,
+            }
+        }
+        let _woken = poll(&mut [PollFd::new(events, PollFlags::IN)], Some(&PAUSE));
+        while keeper::next_signal(events).is_some() {}
+    }
 }
 
 /// Begins what a cell with namespaces begins with. Privilege is given up for good; what is left of it is dropped with
@@ -102,7 +129,7 @@ fn begin(user: Option<User>) -> Result<(), Errno> {
 }
 
 /// Waits until the cell is to end.
-fn keep(blueprint: &Blueprint, kept: &Kept, first: i32) -> Result<(), Errno> {
+fn keep(blueprint: &Blueprint, events: &OwnedFd, first: i32) -> Result<(), Errno> {
     for fd in blueprint.standard.descriptors().into_iter().flatten() {
         let fd = fd.cast_unsigned();
         sys::close_range(fd, fd, false)?;
@@ -121,7 +148,7 @@ fn keep(blueprint: &Blueprint, kept: &Kept, first: i32) -> Result<(), Errno> {
         // Of the control socket only its end counts here; what is said on it is for the first process.
         let mut ready = [
             PollFd::new(&control, PollFlags::RDHUP),
-            PollFd::from_borrowed_fd(kept.events.as_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(events.as_fd(), PollFlags::IN),
         ];
         match poll(&mut ready, None) {
             Ok(_) | Err(Errno::INTR) => {}
@@ -131,46 +158,10 @@ fn keep(blueprint: &Blueprint, kept: &Kept, first: i32) -> Result<(), Errno> {
         if !from_caller.revents().is_empty() {
             return Ok(());
         }
-        while let Some(signal) = keeper::next_signal(&kept.events) {
+        while let Some(signal) = keeper::next_signal(events) {
             if signal == libc::SIGTERM.cast_unsigned() {
                 return Ok(());
             }
-        }
-    }
-}
-
-/// Kills children until there are none. Those of the killed ones become children in turn.
-///
-/// A process that has a SIGKILL pending does not get another child, so each round leaves fewer that can; and those
-/// that are made while the list is read are in the next one.
-fn sweep(kept: &Kept) {
-    loop {
-        let mut list = [0_u8; 4096];
-        let read = pread(&kept.children, &mut list, 0).unwrap_or(0);
-        // A number that the buffer cuts short is not one: each is followed by a space.
-        let mut pid = 0_i32;
-        for &byte in list.get(..read).unwrap_or_default() {
-            if byte.is_ascii_digit() {
-                pid = pid.wrapping_mul(10).wrapping_add(i32::from(byte - b'0'));
-            } else {
-                if pid > 1 {
-                    keeper::kill(pid);
-                }
-                pid = 0;
-            }
-        }
-        let mut reaped = false;
-        loop {
-            match sys::reap() {
-                Ok(Some(_)) => reaped = true,
-                Err(Errno::INTR) => {}
-                Ok(None) => break,
-                Err(_) => return,
-            }
-        }
-        if !reaped {
-            let _woken = poll(&mut [PollFd::new(&kept.events, PollFlags::IN)], Some(&PAUSE));
-            while keeper::next_signal(&kept.events).is_some() {}
         }
     }
 }

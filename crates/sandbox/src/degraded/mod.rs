@@ -76,6 +76,9 @@ pub(crate) fn launch(
     let mut group = cgroup::hierarchy()
         .zip(Owner::this())
         .and_then(|(hierarchy, owner)| Group::make(hierarchy, &owner, &bounds).map(|(_, group)| group).ok());
+    if let Some(group) = &mut group {
+        group.limit_processes(&bounds);
+    }
     let limits = bounds.in_force(group.as_ref(), &machine);
     start.bounds = bounds.resources(&limits, &machine);
     start.processors = bounds.processors(&limits, &machine);
@@ -84,7 +87,8 @@ pub(crate) fn launch(
             .map_err(SandboxError::io("making a socket pair"))?;
     let inner_control = above_standard(inner_control)?;
     let (ends, theirs) = streams.make(None, user.map(|User { user, group }| (user, group)))?;
-    let mut keep: Vec<_> = [&inner_control, &allowed.ruleset].map(AsRawFd::as_raw_fd).into();
+    let fence = above_standard(landlock::ruleset_for_signals()?)?;
+    let mut keep: Vec<_> = [&inner_control, &allowed.ruleset, &fence].map(AsRawFd::as_raw_fd).into();
     keep.extend(theirs.descriptors.iter().map(AsRawFd::as_raw_fd));
     keep.sort_unstable();
     let blueprint = Blueprint {
@@ -101,7 +105,7 @@ pub(crate) fn launch(
     };
     let started_at = overlay::now();
     let enforcement = enforcement(&roots, version, user, limits, allowed.missing)?;
-    let process = process::start_keeper(|| keeper::enter(&blueprint, user))
+    let process = process::start_keeper(|| keeper::enter(&blueprint, fence.as_raw_fd(), user))
         .map_err(SandboxError::io("starting a process"))?;
     if group.as_mut().is_some_and(|group| group.attach(process.pid()).is_err()) {
         drop(process);

@@ -26,6 +26,8 @@ pub(crate) struct Machine {
     /// Their numbers.
     pub(crate) allowed: Vec<u64>,
     pub(crate) open_files: OpenFiles,
+    /// How many processes this process's user may have at most.
+    pub(crate) most_processes: u64,
     pub(crate) counts_processes_by_namespace: bool,
 }
 
@@ -55,6 +57,7 @@ impl Machine {
                 soft: open_files.current.unwrap_or(u64::MAX),
                 hard: open_files.maximum.unwrap_or(u64::MAX),
             },
+            most_processes: getrlimit(Resource::Nproc).maximum.unwrap_or(u64::MAX),
             counts_processes_by_namespace: uname()
                 .release()
                 .to_str()
@@ -74,9 +77,22 @@ impl Machine {
     }
 }
 
+/// How many processes and threads there are now, of all users; where the machine does not say, as many as its
+/// kernel has room for by default.
+pub(crate) fn processes_now() -> u64 {
+    /// `PID_MAX_DEFAULT` of linux/threads.h.
+    const MOST: u64 = 0x8000;
+    fs::read_to_string("/proc/loadavg").ok().and_then(|text| running(&text)).unwrap_or(MOST)
+}
+
 fn allowed_processors() -> Vec<u64> {
     let Ok(set) = sched_getaffinity(None) else { return Vec::new() };
     (0..CpuSet::MAX_CPU).filter(|number| set.is_set(*number)).map(|number| number as u64).collect()
+}
+
+/// The number behind the slash in a line such as `0.20 0.18 0.12 1/80 11206`.
+fn running(loadavg: &str) -> Option<u64> {
+    loadavg.split_whitespace().find_map(|word| word.split_once('/')?.1.parse().ok())
 }
 
 fn total_memory(meminfo: &str) -> Option<u64> {
@@ -98,6 +114,8 @@ mod tests {
     fn the_texts_of_the_kernel_are_understood() {
         assert_eq!(total_memory("MemTotal:       24684032 kB\nMemFree: 1 kB\n"), Some(24_684_032 * 1024));
         assert_eq!(total_memory("nonsense"), None);
+        assert_eq!(running("0.20 0.18 0.12 1/80 11206\n"), Some(80));
+        assert_eq!(running(""), None);
         assert_eq!(version("6.18.44-fc-v595"), (6, 18));
         assert_eq!(version("5.4.0-generic"), (5, 4));
         assert_eq!(version("rolling"), (0, 0));

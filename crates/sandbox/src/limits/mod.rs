@@ -36,6 +36,10 @@ pub struct Limits {
 /// Design section 7.
 const PROCESSES: u64 = 512;
 
+/// How many processes and threads a user may start elsewhere while a command runs, where the kernel counts them
+/// together: what a browser or two have.
+const ELSEWHERE: u64 = 1024;
+
 /// Above what compilers, databases and browsers open, and far below what the kernel would let one user hold.
 const OPEN_FILES: u64 = 65_536;
 
@@ -113,8 +117,8 @@ pub struct LimitInForce {
     pub limit: Limit,
     /// How much: bytes, cores, or a number.
     pub value: u64,
-    /// What holds it; `None` where nothing on this machine does.
-    pub layer: Option<Layer>,
+    /// What holds it.
+    pub layer: Layer,
 }
 
 /// The limits of one cell, with the built-in values in their places.
@@ -147,16 +151,17 @@ impl Bounds {
             Version::One => Layer::CgroupV1,
             Version::Two => Layer::CgroupV2,
         });
-        let rlimit = machine.counts_processes_by_namespace.then_some(Layer::Rlimit);
+        let processes = version.filter(|_| group.is_some_and(Group::limits_processes));
+        let by_user = if machine.counts_processes_by_namespace { Layer::Rlimit } else { Layer::Watchdog };
         let mut found = vec![
-            (Limit::Memory, Some(self.memory), version.or(Some(Layer::Watchdog))),
-            (Limit::Processes, Some(self.processes), version.filter(|it| *it == Layer::CgroupV2).or(rlimit)),
-            (Limit::OpenFiles, Some(self.open_files), Some(Layer::Rlimit)),
-            (Limit::FileSize, self.file_size, Some(Layer::Rlimit)),
-            (Limit::Disk, self.disk, Some(Layer::Watchdog)),
+            (Limit::Memory, Some(self.memory), version.unwrap_or(Layer::Watchdog)),
+            (Limit::Processes, Some(self.processes), processes.unwrap_or(by_user)),
+            (Limit::OpenFiles, Some(self.open_files), Layer::Rlimit),
+            (Limit::FileSize, self.file_size, Layer::Rlimit),
+            (Limit::Disk, self.disk, Layer::Watchdog),
         ];
         let by_group = group.is_some_and(Group::limits_processors);
-        let processors = version.filter(|_| by_group).or(Some(Layer::Affinity));
+        let processors = version.filter(|_| by_group).unwrap_or(Layer::Affinity);
         found.insert(1, (Limit::Cpus, self.cpus, processors));
         found
             .into_iter()
@@ -172,14 +177,19 @@ impl Bounds {
             hard: self.open_files,
         }];
         let mut both = |resource, value| bounds.push(Bound { resource, soft: value, hard: value });
-        if machine.counts_processes_by_namespace {
-            // The first process of the cell is none of the command's.
-            both(Resource::Processes, self.processes.saturating_add(1));
+        // The first process of the cell is none of the command's.
+        let mut processes = self.processes.saturating_add(1);
+        if !machine.counts_processes_by_namespace {
+            // Counted with all others of the user. It is not what holds the limit, but what the machine can lose between
+            // two looks of the watchdog is bounded by it.
+            processes = processes.saturating_add(machine::processes_now()).saturating_add(ELSEWHERE);
         }
+        // Nobody can raise what this process may have itself.
+        both(Resource::Processes, processes.min(machine.most_processes));
         if let Some(size) = self.file_size {
             both(Resource::FileSize, size);
         }
-        if in_force.iter().any(|it| it.limit == Limit::Memory && it.layer == Some(Layer::Watchdog)) {
+        if in_force.iter().any(|it| it.limit == Limit::Memory && it.layer == Layer::Watchdog) {
             // A single process cannot outrun the watchdog with memory of its own.
             both(Resource::Data, self.memory);
         }
@@ -188,7 +198,7 @@ impl Bounds {
 
     /// The processors that the command starts on; empty for all.
     pub(crate) fn processors(&self, in_force: &[LimitInForce], machine: &Machine) -> Vec<u64> {
-        let by_affinity = |it: &LimitInForce| it.limit == Limit::Cpus && it.layer == Some(Layer::Affinity);
+        let by_affinity = |it: &LimitInForce| it.limit == Limit::Cpus && it.layer == Layer::Affinity;
         let Some(cpus) = self.cpus.filter(|_| in_force.iter().any(by_affinity)) else { return Vec::new() };
         machine.some_processors(cpus)
     }
@@ -237,6 +247,7 @@ mod tests {
             processors: 4,
             allowed: vec![0, 1, 2, 3],
             open_files: OpenFiles { soft: 1024, hard: 4096 },
+            most_processes: 10_000,
             counts_processes_by_namespace: true,
         }
     }
@@ -264,7 +275,7 @@ mod tests {
         let bounds = Bounds::of(&limits, &machine);
         let in_force = bounds.in_force(None, &machine);
         let layers: Vec<_> =
-            in_force.iter().map(|it| (it.limit.as_str(), it.value, it.layer.unwrap().as_str())).collect();
+            in_force.iter().map(|it| (it.limit.as_str(), it.value, it.layer.as_str())).collect();
         assert_eq!(
             layers,
             [
@@ -286,12 +297,16 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_counts_processes_by_user_alone_is_said_to_hold_nothing() {
+    fn where_the_kernel_counts_the_processes_of_a_user_the_watchdog_holds_the_limit_and_the_kernel_a_coarser_one()
+     {
         let machine = Machine { counts_processes_by_namespace: false, ..machine() };
         let bounds = Bounds::of(&Limits::default(), &machine);
         let in_force = bounds.in_force(None, &machine);
         let processes = in_force.iter().find(|it| it.limit == Limit::Processes).unwrap();
-        assert_eq!(processes.layer, None);
-        assert!(!bounds.resources(&in_force, &machine).iter().any(|it| it.resource == Resource::Processes));
+        assert_eq!((processes.value, processes.layer), (512, Layer::Watchdog));
+        let resources = bounds.resources(&in_force, &machine);
+        let coarse = resources.iter().find(|it| it.resource == Resource::Processes).unwrap();
+        // No more than who sets it may have.
+        assert!(coarse.hard > 512 + ELSEWHERE && coarse.hard <= 10_000, "{coarse:?}");
     }
 }

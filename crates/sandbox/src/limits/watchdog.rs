@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::statvfs;
 
 use super::{Layer, Limit, LimitInForce};
-use crate::enforcement::Enforcement;
+use crate::enforcement::{Degraded, Enforcement};
 use crate::view::HOME;
 
 /// Most commands have ended before this, and cost nothing.
@@ -29,6 +29,9 @@ pub(crate) struct Watchdog {
     first: i32,
     memory: Option<LimitInForce>,
     disk: Option<LimitInForce>,
+    processes: Option<LimitInForce>,
+    /// How many of the processes below the first are none of the command's.
+    ours: u64,
     /// Whether the folders in memory are the cell's own. Without namespaces they are the host's.
     own_files: bool,
     next: Option<Instant>,
@@ -47,17 +50,19 @@ struct Written {
 impl Watchdog {
     /// Watches the cell of that first process for the limits that are left to it.
     pub(crate) fn over(first: i32, enforcement: &Enforcement, now: Instant) -> Self {
-        Self::of(first, &enforcement.limits, enforcement.degraded.is_none(), now)
+        let alone = enforcement.degraded == Some(Degraded::Landlock);
+        // There the first process keeps the one that a cell with namespaces begins with.
+        Self::of(first, &enforcement.limits, !alone, alone.into(), now)
     }
 
-    fn of(first: i32, in_force: &[LimitInForce], own_files: bool, now: Instant) -> Self {
+    fn of(first: i32, in_force: &[LimitInForce], own_files: bool, ours: u64, now: Instant) -> Self {
         let of = |limit| {
-            let is = |it: &&LimitInForce| it.limit == limit && it.layer == Some(Layer::Watchdog);
+            let is = |it: &&LimitInForce| it.limit == limit && it.layer == Layer::Watchdog;
             in_force.iter().find(is).copied()
         };
-        let (memory, disk) = (of(Limit::Memory), of(Limit::Disk));
-        let next = (memory.is_some() || disk.is_some()).then(|| now + FIRST_LOOK);
-        Self { first, memory, disk, own_files, next, written: Written::default() }
+        let (memory, disk, processes) = (of(Limit::Memory), of(Limit::Disk), of(Limit::Processes));
+        let next = [memory, disk, processes].iter().any(Option::is_some).then(|| now + FIRST_LOOK);
+        Self { first, memory, disk, processes, ours, own_files, next, written: Written::default() }
     }
 
     /// When it wants to look next.
@@ -68,7 +73,14 @@ impl Watchdog {
     /// Looks if it is time, and says which limit is exceeded.
     pub(crate) fn look(&mut self, now: Instant) -> Option<LimitInForce> {
         self.next.filter(|next| now >= *next)?;
-        let processes = descendants(self.first);
+        let most = self.processes.map(|limit| limit.value.saturating_add(self.ours));
+        let Found { processes, threads } = descendants(self.first, most);
+        // Too many are not looked at any further.
+        if let (Some(limit), Some(most)) = (self.processes, most)
+            && threads > most
+        {
+            return Some(limit);
+        }
         let memory = self.memory.filter(|limit| uses_more(&processes, self.own_files, limit.value));
         let disk = self.disk.filter(|limit| self.written.total(self.first, &processes) > limit.value);
         let done = Instant::now();
@@ -77,23 +89,37 @@ impl Watchdog {
     }
 }
 
-/// All processes below `first`, those before that others come from.
-fn descendants(first: i32) -> Vec<i32> {
-    let mut found = children(first);
+/// Processes, and how many threads they have together.
+#[derive(Default)]
+struct Found {
+    processes: Vec<i32>,
+    threads: u64,
+}
+
+/// All processes below `first`, those before that others come from. No further than `most` threads and some.
+fn descendants(first: i32, most: Option<u64>) -> Found {
+    let mut found = Found { processes: children(first).processes, threads: 0 };
     let mut next = 0;
-    while let Some(process) = found.get(next) {
-        found.extend(children(*process));
+    while let Some(process) = found.processes.get(next)
+        && most.is_none_or(|most| found.threads <= most)
+    {
+        let below = children(*process);
+        found.processes.extend(below.processes);
+        // One that has ended, and has not been waited for, counts as well.
+        found.threads += below.threads.max(1);
         next += 1;
     }
     found
 }
 
-fn children(process: i32) -> Vec<i32> {
-    let mut found = Vec::new();
+/// The children of a process, and how many threads it has itself.
+fn children(process: i32) -> Found {
+    let mut found = Found::default();
     // Each thread has the children that it made.
     for thread in fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten() {
+        found.threads += 1;
         let listed = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
-        found.extend(listed.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
+        found.processes.extend(listed.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
     }
     found
 }
@@ -175,7 +201,7 @@ impl Written {
         // A process that was waited for is counted by the one that waited.
         let by_first = written_by(first);
         let mut sum = by_first.unwrap_or(0);
-        let direct = children(first);
+        let direct = children(first).processes;
         let mut seen = BTreeMap::new();
         for process in processes {
             let written = written_by(*process).unwrap_or(0);
@@ -229,9 +255,9 @@ mod tests {
     #[test]
     fn nothing_is_looked_at_when_other_layers_hold_the_limits_or_before_it_is_time() {
         let now = Instant::now();
-        let limit = |layer| LimitInForce { limit: Limit::Memory, value: 0, layer: Some(layer) };
-        assert_eq!(Watchdog::of(1, &[limit(Layer::CgroupV1)], true, now).next(), None);
-        let mut watchdog = Watchdog::of(1, &[limit(Layer::Watchdog)], true, now);
+        let limit = |layer| LimitInForce { limit: Limit::Memory, value: 0, layer };
+        assert_eq!(Watchdog::of(1, &[limit(Layer::CgroupV1)], true, 0, now).next(), None);
+        let mut watchdog = Watchdog::of(1, &[limit(Layer::Watchdog)], true, 0, now);
         assert_eq!((watchdog.next(), watchdog.look(now)), (Some(now + FIRST_LOOK), None));
     }
 }

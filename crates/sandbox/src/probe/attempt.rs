@@ -189,7 +189,10 @@ fn touch(bytes: usize) -> String {
     format!("{} MiB were used", used >> 8)
 }
 
-/// Has so many processes at the same time.
+/// How long something is held that a watchdog should see: several of its looks.
+const HELD: Duration = Duration::from_millis(500);
+
+/// Has so many processes at the same time, and for a while.
 fn fork_many(count: usize) -> io::Result<String> {
     let (reader, writer) = io::pipe()?;
     for made in 0..count {
@@ -204,6 +207,7 @@ fn fork_many(count: usize) -> io::Result<String> {
             Err(errno) => return Err(io::Error::other(format!("{errno} after {made} processes"))),
         }
     }
+    thread::sleep(HELD);
     Ok(format!("{count} processes were there at once"))
 }
 

@@ -58,9 +58,11 @@ pub(crate) fn clone_by_older_call() -> Result<Side, Errno> {
     Ok(Side::Parent(i32::try_from(result).map_err(|_| Errno::OVERFLOW)?, owned))
 }
 
-/// Kills one process.
-pub(crate) fn kill(pid: i32) {
-    // The one failure that matters not is that it has ended; no other can be told from here.
+/// Kills every process that the calling one may send signals to, but itself.
+///
+/// INVARIANT: only behind a fence of Landlock around what the caller has started.
+pub(crate) fn kill_all() {
+    // The one possible failure is that there is none.
     // SAFETY: takes integers only.
-    unsafe { libc::kill(pid, libc::SIGKILL) };
+    unsafe { libc::kill(-1, libc::SIGKILL) };
 }

@@ -9,7 +9,7 @@ use crate::support::{Place, is_root, stderr, stdout};
 const MEGABYTE: u64 = 1 << 20;
 
 fn layer(outcome: &Outcome, limit: Limit) -> Option<Layer> {
-    outcome.enforcement.limits.iter().find(|it| it.limit == limit).and_then(|it| it.layer)
+    outcome.enforcement.limits.iter().find(|it| it.limit == limit).map(|it| it.layer)
 }
 
 /// Each way to hold memory, as a line of Python that takes some megabytes. The process table says nothing about the
