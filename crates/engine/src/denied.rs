@@ -220,7 +220,7 @@ mod tests {
         let profiles: Profiles = serde_json::from_value(serde_json::json!({ "normal": profile })).unwrap();
         let origin = Origin::User(Path::new("/home/ann/config.yaml").into());
         let policy = Policy::compile(&Setup {
-            sources: &[Source { origin, trust: Trust::Trusted, profiles }],
+            sources: &[Source::new(origin, Trust::Trusted, profiles)],
             profile: "normal",
             mode: None,
             dialect: Dialect::default(),
@@ -228,6 +228,7 @@ mod tests {
             home: None,
             protected: &[],
             programs: policy::Programs::Presumed,
+            tools: &[],
         });
         Arc::new(DeniedFiles::new(Arc::new(policy.unwrap()), keep))
     }

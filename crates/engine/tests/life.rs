@@ -174,6 +174,7 @@ impl Bench {
             home: None,
             protected: &[],
             programs: policy::Programs::Presumed,
+            tools: &[],
         })
         .unwrap();
         let runs = Arc::new(AtomicU32::new(0));

@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use engine::{CellSetup, DuplicateTool, Engine, Parts, Redactor, Registry};
 use jiff::Timestamp;
-use policy::{Mode, Origin, Policy, Source, Trust};
+use policy::{FilePlace, Mode, Origin, Policy, Programs, Source, Trust};
 use sandbox::{SessionLimits, Spawner};
 use store::Store;
 use tool::{AnyTool, Catalogue, CatalogueEntry, Clock, Place, SessionId};
 
 use crate::cli::Global;
 use crate::commands::Failure;
-use crate::config::{ConfigFile, MANAGED_FILE, MANAGED_FOLDER, Settings, USER_FILE, WORKSPACE_FILE};
+use crate::config::{self, ConfigFile, MANAGED_FOLDER, Settings, USER_FILE, WORKSPACE_FILE};
 use crate::report::warn;
 use crate::surroundings::Surroundings;
 use crate::toolchains;
@@ -52,7 +52,8 @@ pub(crate) fn compose(
         )));
     }
     let store = Arc::new(Store::open(&state)?);
-    let policy = Arc::new(compile(global, &surroundings, &place, &state, &store)?);
+    let configuration = Configuration::read(global, &surroundings, &place, &state, &store)?;
+    let policy = Arc::new(compile(&configuration)?);
     let registry =
         Registry::new(registered()).map_err(|DuplicateTool(name)| format!("two tools are named {name}"))?;
     let clock = Arc::new(SystemClock);
@@ -154,7 +155,7 @@ pub(crate) fn open_store(global: &Global, surroundings: &Surroundings) -> Result
 struct Files(Vec<Layered>);
 
 /// What makes an origin of a path.
-type Layer = fn(Arc<Path>) -> Origin;
+type Layer = fn(FilePlace) -> Origin;
 
 struct Layered {
     file: ConfigFile,
@@ -164,20 +165,21 @@ struct Layered {
 
 impl Files {
     fn read(surroundings: &Surroundings, place: &Place, store: &Store) -> Result<Self, Failure> {
-        let layers: [(Option<PathBuf>, Layer); 3] = [
-            (Some(PathBuf::from(MANAGED_FILE)), Origin::Managed),
-            (surroundings.configuration.as_ref().map(|folder| folder.join(USER_FILE)), Origin::User),
-            (Some(place.workspace.join(WORKSPACE_FILE)), Origin::Workspace),
+        let read = |path: &Path| {
+            ConfigFile::read(path).map_err(|error| error.without_what_lies_outside(&place.workspace))
+        };
+        let user = surroundings.configuration.as_ref().map(|folder| folder.join(USER_FILE));
+        let user = user.map_or(Ok(None), |path| read(&path)).map_err(Failure::usage)?;
+        let workspace = read(&place.workspace.join(WORKSPACE_FILE)).map_err(Failure::usage)?;
+        let layers: [(Option<ConfigFile>, Layer); 3] = [
+            (config::managed().map_err(Failure::usage)?, Origin::Managed),
+            (user, Origin::User),
+            (workspace, Origin::Workspace),
         ];
         let mut files = Vec::new();
-        for (path, layer) in layers {
-            let Some(path) = path else { continue };
-            let Some(file) = ConfigFile::read(&path)
-                .map_err(|error| Failure::usage(error.without_what_lies_outside(&place.workspace)))?
-            else {
-                continue;
-            };
-            let origin = layer(path.as_path().into());
+        for (file, layer) in layers {
+            let Some(file) = file else { continue };
+            let origin = layer(file.path.as_path().into());
             let needs_trust = matches!(origin, Origin::Workspace(_));
             let trust =
                 if needs_trust && !is_trusted(store, &file)? { Trust::Untrusted } else { Trust::Trusted };
@@ -187,24 +189,41 @@ impl Files {
     }
 
     /// The first value in the order of precedence: the managed file, the command line, the user's file, the workspace's.
-    fn first<T>(&self, said: Option<T>, key: impl Fn(&Settings) -> Option<T>) -> Option<(T, Origin)> {
+    fn first<T>(
+        &self,
+        said: Option<T>,
+        name: &str,
+        key: impl Fn(&Settings) -> Option<T>,
+    ) -> Option<(T, Origin)> {
         let value = |managed: bool| {
             let trusted = self.0.iter().filter(|layered| layered.trust == Trust::Trusted);
-            let mut layer =
-                trusted.filter(move |layered| matches!(layered.origin, Origin::Managed(_)) == managed);
-            layer.find_map(|layered| Some((key(&layered.file.settings)?, layered.origin.clone())))
+            let mut layer = trusted.filter(move |layered| layered.is_managed() == managed);
+            layer.find_map(|layered| layered.value(name, &key))
         };
         value(true).or(said.map(|value| (value, Origin::CommandLine))).or_else(|| value(false))
     }
 
-    /// The mode of the whole run: a workspace that is not trusted can make it stricter.
+    /// The mode of the whole run: what the command line says, else the user's file, else the workspace's; the administrator and a
+    /// workspace that is not trusted can make it stricter.
     fn mode(&self, said: Option<Mode>) -> Option<(Mode, Origin)> {
-        let chosen = self.first(said, |settings| settings.mode);
-        let untrusted = self.0.iter().filter(|layered| layered.trust == Trust::Untrusted);
-        let stricter = untrusted
-            .filter_map(|layered| Some((layered.file.settings.mode?, layered.origin.clone())))
-            .find(|(mode, _)| *mode > chosen.as_ref().map_or_else(Mode::default, |(chosen, _)| *chosen));
-        stricter.or(chosen)
+        let value = |layered: &Layered| layered.value("mode", &|settings: &Settings| settings.mode);
+        let of = |trust: Trust, managed: bool| {
+            let layers = self.0.iter();
+            layers
+                .filter(move |layered| layered.trust == trust && layered.is_managed() == managed)
+                .filter_map(value)
+        };
+        let chosen =
+            said.map(|mode| (mode, Origin::CommandLine)).or_else(|| of(Trust::Trusted, false).next());
+        let stricter = |chosen: Option<(Mode, Origin)>, other: (Mode, Origin)| match chosen {
+            Some(chosen) if chosen.0 >= other.0 => Some(chosen),
+            _ => Some(other),
+        };
+        let chosen = of(Trust::Trusted, true).fold(chosen, stricter);
+        // Without any other word it is the profile that says, and that must not become laxer.
+        of(Trust::Untrusted, false)
+            .find(|(mode, _)| *mode > chosen.as_ref().map_or_else(Mode::default, |(chosen, _)| *chosen))
+            .or(chosen)
     }
 
     fn warn_of_ignored(&self) {
@@ -224,53 +243,96 @@ impl Files {
     }
 }
 
+impl Layered {
+    fn is_managed(&self) -> bool {
+        matches!(self.origin, Origin::Managed(_))
+    }
+
+    fn into_source(self) -> Source {
+        Source {
+            origin: self.origin,
+            trust: self.trust,
+            profiles: self.file.settings.sandbox_config,
+            lines: self.file.lines.profiles,
+        }
+    }
+
+    fn value<T>(&self, name: &str, key: &impl Fn(&Settings) -> Option<T>) -> Option<(T, Origin)> {
+        Some((key(&self.file.settings)?, self.origin.at(self.file.lines.of_key(name))))
+    }
+}
+
 /// Whether the user trusts exactly the bytes that were parsed.
 fn is_trusted(store: &Store, file: &ConfigFile) -> Result<bool, Failure> {
     let real = file.path.canonicalize()?;
     Ok(store.trust().trusted_hash(&real)? == Some(file.hash))
 }
 
-/// Reads the configuration files and compiles what they come to.
-fn compile(
-    global: &Global,
-    surroundings: &Surroundings,
-    place: &Place,
-    state: &Path,
-    store: &Store,
-) -> Result<Policy, Failure> {
-    let files = Files::read(surroundings, place, store)?;
-    files.warn_of_ignored();
-    let profile = files.first(global.profile.clone(), |settings| settings.profile.clone());
-    let protected: Vec<PathBuf> =
-        [state.to_owned(), place.workspace.join(WORKSPACE_FILE), PathBuf::from(MANAGED_FOLDER)]
-            .into_iter()
-            .chain(surroundings.configuration.clone())
-            .collect();
-    let sources: Vec<Source> = files
-        .0
-        .iter()
-        .map(|layered| Source {
-            origin: layered.origin.clone(),
-            trust: layered.trust,
-            profiles: layered.file.settings.sandbox_config.clone(),
-        })
-        .collect();
-    let policy = Policy::compile(&policy::Setup {
-        sources: &sources,
-        profile: profile.as_ref().map_or(policy::DEFAULT_PROFILE, |(name, _)| name),
-        mode: files.mode(global.mode),
-        dialect: policy::Dialect::default(),
-        workspace: &place.workspace,
-        home: surroundings.home.as_deref(),
-        protected: &protected,
-        programs: toolchains::programs(
+/// The configuration of one run, read and not yet compiled.
+pub(crate) struct Configuration {
+    sources: Vec<Source>,
+    profile: Option<(String, Origin)>,
+    mode: Option<(Mode, Origin)>,
+    protected: Vec<PathBuf>,
+    programs: Programs,
+    workspace: PathBuf,
+    home: Option<PathBuf>,
+    tools: Vec<&'static str>,
+}
+
+impl Configuration {
+    /// Reads the files, and says what of them does not count.
+    pub(crate) fn read(
+        global: &Global,
+        surroundings: &Surroundings,
+        place: &Place,
+        state: &Path,
+        store: &Store,
+    ) -> Result<Self, Failure> {
+        let files = Files::read(surroundings, place, store)?;
+        files.warn_of_ignored();
+        let protected = [state.to_owned(), place.workspace.join(WORKSPACE_FILE), MANAGED_FOLDER.into()];
+        let programs = toolchains::programs(
             toolchains::search_path(surroundings),
             vec![place.workspace.clone(), PathBuf::from("/tmp")],
-        ),
-    })
-    .map_err(Failure::usage)?;
+        );
+        Ok(Self {
+            profile: files.first(global.profile.clone(), "profile", |settings| settings.profile.clone()),
+            mode: files.mode(global.mode),
+            sources: files.0.into_iter().map(Layered::into_source).collect(),
+            protected: protected.into_iter().chain(surroundings.configuration.clone()).collect(),
+            programs,
+            workspace: place.workspace.clone(),
+            home: surroundings.home.clone(),
+            tools: registered().iter().map(|tool| tool.spec().name).collect(),
+        })
+    }
+
+    /// What a policy is compiled from.
+    pub(crate) fn setup(&self) -> policy::Setup<'_> {
+        policy::Setup {
+            sources: &self.sources,
+            profile: self.profile.as_ref().map_or(policy::DEFAULT_PROFILE, |(name, _)| name),
+            mode: self.mode.clone(),
+            dialect: policy::Dialect::default(),
+            workspace: &self.workspace,
+            home: self.home.as_deref(),
+            protected: &self.protected,
+            programs: self.programs.clone(),
+            tools: &self.tools,
+        }
+    }
+}
+
+/// Compiles what the configuration files come to.
+fn compile(configuration: &Configuration) -> Result<Policy, Failure> {
+    let setup = configuration.setup();
+    let policy = Policy::compile(&setup).map_err(Failure::usage)?;
     for warning in policy.warnings() {
         warn(&warning.to_string());
+    }
+    for finding in policy.findings(&setup) {
+        warn(&finding.to_string());
     }
     Ok(policy)
 }

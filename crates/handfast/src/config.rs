@@ -1,13 +1,17 @@
 //! The configuration files: where they lie, what keys they may have, and whether one is trusted.
 
+mod lines;
+
 use std::fs::OpenOptions;
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use policy::{Mode, Profiles};
 use serde::Deserialize;
+
+use lines::FileLines;
 
 /// The name of the workspace's own configuration.
 pub(crate) const WORKSPACE_FILE: &str = "handfast.yaml";
@@ -51,6 +55,10 @@ pub struct ConfigFile {
     pub hash: store::Hash,
     /// What it says.
     pub settings: Settings,
+    /// Where it says so.
+    pub(crate) lines: FileLines,
+    /// Whether somebody other than root could have written it.
+    pub(crate) belongs_to_root: bool,
 }
 
 /// What is wrong with the configuration.
@@ -68,6 +76,16 @@ pub enum ConfigError {
     /// the configuration {} is larger than 1 MiB
     #[error("the configuration {} is larger than 1 MiB", path.display())]
     TooLarge {
+        /// The file.
+        path: PathBuf,
+    },
+    /// others than root can write it
+    #[error(
+        "the administrator's configuration {} has to be root's, and so has its folder, with no right to write for others: \
+         as root, `chown root:root` and `chmod go-w` them, or remove them",
+        path.display()
+    )]
+    NotRoots {
         /// The file.
         path: PathBuf,
     },
@@ -117,7 +135,8 @@ impl ConfigFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(read(error)),
         };
-        if !file.metadata().map_err(read)?.is_file() {
+        let metadata = file.metadata().map_err(read)?;
+        if !metadata.is_file() {
             return Err(read(io::Error::other("it is not a regular file")));
         }
         // Of what was opened, so that no link can be swapped between the reading and the asking.
@@ -133,8 +152,34 @@ impl ConfigFile {
             position,
             problem,
         })?;
-        Ok(Some(Self { path: path.to_owned(), hash: store::Hash::of(text.as_bytes()), settings }))
+        Ok(Some(Self {
+            path: path.to_owned(),
+            hash: store::Hash::of(text.as_bytes()),
+            settings,
+            lines: FileLines::of(&text),
+            belongs_to_root: belongs_to_root(&metadata),
+        }))
     }
+}
+
+/// Whether nobody but root can have written what has these properties.
+fn belongs_to_root(metadata: &std::fs::Metadata) -> bool {
+    metadata.uid() == 0 && metadata.mode() & 0o022 == 0
+}
+
+/// The administrator's configuration; none where there is none.
+///
+/// # Errors
+/// Those of [`ConfigFile::read`], and [`ConfigError::NotRoots`] where it is not certain that the administrator wrote it: it is
+/// not left out, because then whoever changes its owner would be rid of it.
+pub(crate) fn managed() -> Result<Option<ConfigFile>, ConfigError> {
+    let Some(file) = ConfigFile::read(Path::new(MANAGED_FILE))? else { return Ok(None) };
+    let folder = std::fs::metadata(MANAGED_FOLDER)
+        .map_err(|cause| ConfigError::Read { path: MANAGED_FOLDER.into(), cause })?;
+    if file.belongs_to_root && belongs_to_root(&folder) {
+        return Ok(Some(file));
+    }
+    Err(ConfigError::NotRoots { path: file.path })
 }
 
 fn parse(text: &str) -> Result<Settings, (String, String)> {

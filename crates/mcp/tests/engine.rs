@@ -132,6 +132,7 @@ impl World {
             home: None,
             protected: std::slice::from_ref(&state),
             programs: policy::Programs::Presumed,
+            tools: &[],
         });
         let (started, ended) = (Arc::<Notify>::default(), Arc::<AtomicUsize>::default());
         let endless = Endless { started: started.clone(), ended: ended.clone() };

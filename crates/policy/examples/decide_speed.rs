@@ -5,11 +5,11 @@
 use std::error::Error;
 use std::hint::black_box;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use policy::{
-    Dialect, Mode, Origin, Part, Policy, ProfileSource, Profiles, Programs, Request, Setup, Source, Trust,
+    Dialect, ListEntry, Mode, Origin, Part, Policy, ProfileSource, Profiles, Programs, Request, Setup,
+    Source, Trust,
 };
 use tool::{Access, CommandLine, Effect, Level};
 
@@ -18,8 +18,8 @@ const MANY: usize = 10_000;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let few = compile(ProfileSource {
-        allowed_exec_command: Some(vec!["cargo test".to_owned(), "pytest".to_owned()]),
-        deny_exec_command: Some(vec!["git rm".to_owned(), "rm -rf *".to_owned()]),
+        allowed_exec_command: Some(vec!["cargo test".into(), "pytest".into()]),
+        deny_exec_command: Some(vec!["git rm".into(), "rm -rf *".into()]),
         ..ProfileSource::default()
     })?;
     let begun = Instant::now();
@@ -95,10 +95,10 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn compile(profile: ProfileSource) -> Result<Policy, policy::PolicyError> {
-    let origin = Origin::User(Arc::from(Path::new("/home/ann/.config/handfast/config.yaml")));
+    let origin = Origin::User(Path::new("/home/ann/.config/handfast/config.yaml").into());
     let profiles = Profiles::from([("normal".to_owned(), profile)]);
     Policy::compile(&Setup {
-        sources: &[Source { origin, trust: Trust::Trusted, profiles }],
+        sources: &[Source::new(origin, Trust::Trusted, profiles)],
         profile: "normal",
         mode: Some((Mode::SmartAuto, Origin::CommandLine)),
         dialect: Dialect::default(),
@@ -106,6 +106,7 @@ fn compile(profile: ProfileSource) -> Result<Policy, policy::PolicyError> {
         home: Some(Path::new("/home/ann")),
         protected: &[],
         programs: Programs::Presumed,
+        tools: &[],
     })
 }
 
@@ -119,8 +120,8 @@ fn many_rules() -> ProfileSource {
         _ => format!("a{number}/**/b*c/*.d"),
     });
     ProfileSource {
-        deny_read_paths: Some(paths.collect()),
-        deny_exec_command: Some((0..MANY / 2).map(|number| format!("git sub-{number} *")).collect()),
+        deny_read_paths: Some(paths.map(ListEntry::from).collect()),
+        deny_exec_command: Some((0..MANY / 2).map(|number| format!("git sub-{number} *").into()).collect()),
         ..ProfileSource::default()
     }
 }

@@ -7,12 +7,11 @@
 
 use std::error::Error;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use policy::{
-    Dialect, Mode, Origin, Part, Policy, ProfileSource, Profiles, Programs, Request, Setup, Source, Trust,
-    Verdict,
+    Dialect, ListEntry, Mode, Origin, Part, Policy, ProfileSource, Profiles, Programs, Request, Setup,
+    Source, Trust, Verdict,
 };
 use tool::{CommandLine, Effect, Level};
 
@@ -50,19 +49,15 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn denying() -> Result<Policy, policy::PolicyError> {
-    let words = |text: &str| Some(text.split(',').map(str::to_owned).collect());
+    let words = |text: &str| Some(text.split(',').map(ListEntry::from).collect());
     let profile = ProfileSource {
         allowed_exec_command: words("git,npm,rm,ls,cat,env,sudo,timeout,xargs"),
         deny_exec_command: words("git rm,npm publish,rm -rf *"),
         ..ProfileSource::default()
     };
-    let origin = Origin::User(Arc::from(Path::new("/home/ann/.config/handfast/config.yaml")));
+    let origin = Origin::User(Path::new("/home/ann/.config/handfast/config.yaml").into());
     Policy::compile(&Setup {
-        sources: &[Source {
-            origin,
-            trust: Trust::Trusted,
-            profiles: Profiles::from([("normal".to_owned(), profile)]),
-        }],
+        sources: &[Source::new(origin, Trust::Trusted, Profiles::from([("normal".to_owned(), profile)]))],
         profile: "normal",
         mode: Some((Mode::FullAuto, Origin::CommandLine)),
         dialect: Dialect::default(),
@@ -70,6 +65,7 @@ fn denying() -> Result<Policy, policy::PolicyError> {
         home: Some(Path::new("/home/ann")),
         protected: &[],
         programs: Programs::Presumed,
+        tools: &[],
     })
 }
 

@@ -2,7 +2,7 @@
 
 use tool::{Effect, Level};
 
-use crate::judge::{Cause, Judgement};
+use crate::judge::{Cause, Judgement, change_rule};
 use crate::{Dangerous, Decision, Line, Mode, Origin, Part, Policy, Request, Rule, Undoable, Verdict};
 
 impl Policy {
@@ -50,6 +50,11 @@ struct Call<'a> {
 impl Call<'_> {
     /// Line 1.
     fn denied(&self) -> Option<Decision> {
+        if let Some(rule) = self.policy.denied_tools.find(self.request.tool) {
+            let reason = format!("the tool {} is denied by {rule}", self.request.tool);
+            let cause = Cause { rule: rule.clone(), reason, hint: Some(change_rule(rule)) };
+            return Some(self.decision(Line::Denied, Verdict::Deny, &cause, None));
+        }
         self.by_part(Line::Denied, Verdict::Deny, |judged| judged.denied.as_ref())
     }
 

@@ -8,7 +8,7 @@ use crate::Rule;
 /// A call, as far as the policy looks at it.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
-    /// The tool's canonical name, for messages.
+    /// The tool's canonical name.
     pub tool: &'a str,
     /// The level that the tool states for this call.
     pub level: Level,

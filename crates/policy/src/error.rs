@@ -1,5 +1,7 @@
 use thiserror::Error;
 
+use crate::Rule;
+
 /// Why profiles cannot be compiled into a policy.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PolicyError {
@@ -64,4 +66,16 @@ pub enum PolicyError {
         /// The path.
         path: String,
     },
+}
+
+impl PolicyError {
+    pub(crate) fn of_entry(rule: &Rule, problem: String) -> Self {
+        Self::Entry {
+            profile: rule.profile.to_string(),
+            key: rule.key,
+            entry: rule.entry.clone(),
+            problem,
+            origin: rule.origin.to_string(),
+        }
+    }
 }

@@ -50,6 +50,31 @@ impl HostRules {
         })
     }
 
+    /// Whether a rule names the host of an example, `HOST` or `HOST:PORT`.
+    ///
+    /// # Errors
+    /// Where it is no host.
+    pub(crate) fn matches(&self, example: &str) -> Result<bool, String> {
+        let (host, port) = split_port(example)?;
+        let host = normal_host(host).ok_or("it is no host name and no address")?;
+        Ok(self.find(&host, port).is_some())
+    }
+
+    /// The rule that names every host that this entry, which was accepted, names.
+    pub(crate) fn covers(&self, entry: &str) -> Option<&Rule> {
+        let (host, port) = split_port(entry).ok()?;
+        if host == "*" {
+            return self.rules.get("*");
+        }
+        match host.strip_prefix("*.") {
+            // Below a wildcard there is a host that only a wildcard as wide names.
+            Some(parent) => self
+                .find(&format!("any.{}", normal_host(parent)?), port)
+                .filter(|rule| rule.entry.starts_with('*')),
+            None => self.find(&normal_host(host)?, port),
+        }
+    }
+
     /// Whether no host is named.
     pub(crate) fn is_empty(&self) -> bool {
         self.rules.is_empty()

@@ -56,14 +56,20 @@ impl Policy {
             Effect::Connect { host, port, .. } => {
                 self.judge_host(format!("connect {host}:{port}"), host, Some(*port))
             }
-            Effect::UseSecret { name, host } => {
-                self.judge_host(format!("use secret {name} at {host}"), host, None)
-            }
+            Effect::UseSecret { name, host } => self.judge_secret(name, host),
             Effect::DatabaseWrite { statement } => {
-                Judgement { part: format!("database {statement}"), ..Judgement::default() }
+                let part = format!("database {statement}");
+                let (denied, allowed) =
+                    (self.denied_statements.find(statement), self.allowed_statements.find(statement));
+                judge_name(part, &format!("the statement `{statement}`"), denied, allowed, || {
+                    self.add_entry("allowed_database_statements", statement)
+                })
             }
             Effect::ChangeHandfast { what } => {
-                Judgement { part: format!("change {what}"), ..Judgement::default() }
+                let denied = self.denied_changes.find(what);
+                // No list lets it pass: calls of its level are always asked about.
+                let nothing = || "a human has to approve it".to_owned();
+                judge_name(format!("change {what}"), &format!("a change of {what}"), denied, None, nothing)
             }
         }
     }
@@ -204,10 +210,32 @@ impl Policy {
             judgement.unlisted = Some(Cause {
                 rule: self.no_entry("allowed_hosts"),
                 reason: format!("{host} is not listed in `allowed_hosts`"),
-                hint: Some(format!("add it to `allowed_hosts` of profile `{}`", self.profile)),
+                hint: Some(self.add_entry("allowed_hosts", &host)),
             });
         }
         judgement
+    }
+
+    /// A secret goes to a host, so that both must be allowed.
+    fn judge_secret(&self, name: &str, host: &str) -> Judgement {
+        let judged = self.judge_host(format!("use secret {name} at {host}"), host, None);
+        let host = normal_host(host);
+        let host = host.as_deref();
+        let (denied, allowed) =
+            (self.denied_secrets.find_at(name, host), self.allowed_secrets.find_at(name, host));
+        let entry = || self.add_entry("allowed_secrets", &format!("{name} at {}", host.unwrap_or("HOST")));
+        let named = judge_name(String::new(), &format!("the secret {name}"), denied, allowed, entry);
+        Judgement {
+            denied: judged.denied.or(named.denied),
+            allowed: named.allowed,
+            not_allowed: named.not_allowed,
+            ..judged
+        }
+    }
+
+    /// How to list something that is no path.
+    pub(crate) fn add_entry(&self, key: &str, entry: &str) -> String {
+        format!("add {entry:?} to `{key}` of profile `{}`", self.profile)
     }
 
     /// Whether the cell shows the path as a part of a root, even where the root lies below a system folder such as `/tmp`.
@@ -233,6 +261,32 @@ impl Policy {
     pub(crate) fn setting(&self, key: &'static str, entry: &str, origin: Origin) -> Rule {
         Rule { key, entry: entry.to_owned(), profile: self.profile.clone(), origin }
     }
+}
+
+/// What is known by a name, as the lists about it say.
+fn judge_name(
+    part: String,
+    shown: &str,
+    denied: Option<&Rule>,
+    allowed: Option<&Rule>,
+    add: impl Fn() -> String,
+) -> Judgement {
+    let mut judgement = Judgement { part, ..Judgement::default() };
+    match (denied, allowed) {
+        (Some(rule), _) => {
+            judgement.denied = Some(Cause {
+                reason: format!("{shown} is denied by {rule}"),
+                hint: Some(change_rule(rule)),
+                rule: rule.clone(),
+            });
+        }
+        (None, Some(rule)) => {
+            let reason = format!("{shown} is listed by {rule}");
+            judgement.allowed = Some(Cause { rule: rule.clone(), reason, hint: None });
+        }
+        (None, None) => judgement.not_allowed = Some(add()),
+    }
+    judgement
 }
 
 /// The key that a decision names for a file through which a later program would run code.

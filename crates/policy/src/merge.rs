@@ -1,8 +1,12 @@
 //! From the profiles of several files to one: precedence, inheritance, and what an untrusted file may add.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use crate::{DEFAULT_PROFILE, Limits, Mode, Origin, PolicyError, ProfileSource, Profiles};
+use crate::{
+    DEFAULT_PROFILE, Dangerous, Limits, Lines, List, ListEntry, Mode, Origin, PolicyError, ProfileSource,
+    Profiles, Rule, Undoable,
+};
 
 /// The profiles of one file. Sources are handed over in the order of precedence: managed, user, workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,6 +17,47 @@ pub struct Source {
     pub trust: Trust,
     /// Its `sandbox_config`.
     pub profiles: Profiles,
+    /// Where in the file each key of it stands.
+    pub lines: Lines,
+}
+
+impl Source {
+    /// A file of which no lines are known.
+    pub fn new(origin: Origin, trust: Trust, profiles: Profiles) -> Self {
+        Self { origin, trust, profiles, lines: Lines::default() }
+    }
+
+    /// Where a key of a profile is written.
+    fn place(&self, profile: &str, key: &str) -> Origin {
+        self.origin.at(self.lines.of_key(profile, key))
+    }
+
+    /// The entries of a list as rules, each with its examples; none where the profile does not name the list.
+    pub(crate) fn entries(&self, profile: &str, list: List) -> Option<Vec<(Rule, &ListEntry)>> {
+        let entries = list.of(self.profiles.get(profile)?)?;
+        let name: Arc<str> = profile.into();
+        let rule = |(position, entry): (usize, &ListEntry)| Rule {
+            key: list.key(),
+            entry: entry.rule.clone(),
+            profile: name.clone(),
+            origin: self.origin.at(self.lines.of_entry(profile, list.key(), position)),
+        };
+        Some(entries.iter().enumerate().map(|place| (rule(place), place.1)).collect())
+    }
+
+    fn rules(&self, profile: &str, list: List) -> Option<Vec<Rule>> {
+        Some(self.entries(profile, list)?.into_iter().map(|(rule, _)| rule).collect())
+    }
+
+    fn is_managed(&self) -> bool {
+        matches!(self.origin, Origin::Managed(_))
+    }
+
+    /// The profile of this file that tightens the chosen one. What the administrator says of the default profile holds for
+    /// every profile that the administrator's file does not write, so that naming another one is no way around it.
+    fn tightening<'a>(&self, profile: &'a str) -> &'a str {
+        if self.is_managed() && !self.profiles.contains_key(profile) { DEFAULT_PROFILE } else { profile }
+    }
 }
 
 /// Whether a file may loosen anything.
@@ -40,7 +85,8 @@ pub struct Warning {
 
 /// Splits what an untrusted file says into what may count, because it can only tighten, and a warning for each other key.
 ///
-/// `deny_*` lists, `deny_ignore_case: true` and `strict: true` are kept as they are; `mode` and `limits` are kept, and whoever merges them takes the
+/// The lists that deny, `deny_ignore_case: true` and `strict: true` are kept as they are; `mode` and `limits` are kept, and
+/// whoever merges them takes the
 /// stricter value.
 pub fn tighten(profiles: &Profiles, origin: &Origin) -> (Profiles, Vec<Warning>) {
     let mut kept = Profiles::new();
@@ -52,23 +98,25 @@ pub fn tighten(profiles: &Profiles, origin: &Origin) -> (Profiles, Vec<Warning>)
             deny_ignore_case: source.deny_ignore_case.filter(|ignored| *ignored),
             deny_exec_command: source.deny_exec_command.clone(),
             deny_hosts: source.deny_hosts.clone(),
+            deny_secrets: source.deny_secrets.clone(),
+            deny_database_statements: source.deny_database_statements.clone(),
+            deny_handfast_changes: source.deny_handfast_changes.clone(),
+            deny_tools: source.deny_tools.clone(),
             mode: source.mode,
             strict: source.strict.filter(|strict| *strict),
             limits: source.limits,
             ..ProfileSource::default()
         };
-        let ignored = [
+        let others = [
             ("inherit", source.inherit.is_some()),
-            ("allowed_read_paths", source.allowed_read_paths.is_some()),
-            ("allowed_write_paths", source.allowed_write_paths.is_some()),
-            ("allowed_exec_command", source.allowed_exec_command.is_some()),
-            ("allowed_hosts", source.allowed_hosts.is_some()),
             ("dangerous", source.dangerous.is_some()),
             ("undoable", source.undoable.is_some()),
             ("strict", source.strict == Some(false)),
             ("deny_ignore_case", source.deny_ignore_case == Some(false)),
         ];
-        warnings.extend(ignored.into_iter().filter(|(_, named)| *named).map(|(key, _)| Warning {
+        let lists = List::ALL.into_iter().filter(|list| !list.denies());
+        let ignored = lists.map(|list| (list.key(), list.of(source).is_some())).chain(others);
+        warnings.extend(ignored.filter(|(_, named)| *named).map(|(key, _)| Warning {
             profile: name.clone(),
             key,
             origin: origin.to_string(),
@@ -78,35 +126,29 @@ pub fn tighten(profiles: &Profiles, origin: &Origin) -> (Profiles, Vec<Warning>)
     (kept, warnings)
 }
 
-/// One list as one file writes it, with the profile it stands in.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Written {
-    pub(crate) profile: String,
-    pub(crate) origin: Origin,
-    pub(crate) entries: Vec<String>,
-}
-
 /// What an allow list comes to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Allowed {
     /// Some profile along the parents names no list, so that the default stands.
     pub(crate) default: bool,
-    pub(crate) lists: Vec<Written>,
+    /// For each profile of the lineage that names it, the list of the first file that does.
+    pub(crate) lists: Vec<Vec<Rule>>,
 }
 
 /// What a deny list comes to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct DeniedLists {
-    /// A trusted file names the list, so that the built-in entries do not count.
+    /// A trusted file names the list in this profile, so that the built-in entries do not count.
     pub(crate) named: bool,
-    pub(crate) lists: Vec<Written>,
+    /// The list of each file.
+    pub(crate) lists: Vec<Vec<Rule>>,
 }
 
 /// Every source with its untrusted keys taken out.
 #[derive(Debug)]
 pub(crate) struct Merged<'a> {
     trusted: Vec<&'a Source>,
-    untrusted: Vec<(&'a Origin, Profiles)>,
+    untrusted: Vec<Source>,
     pub(crate) warnings: Vec<Warning>,
 }
 
@@ -117,8 +159,8 @@ impl<'a> Merged<'a> {
             match source.trust {
                 Trust::Trusted => merged.trusted.push(source),
                 Trust::Untrusted => {
-                    let (kept, warnings) = tighten(&source.profiles, &source.origin);
-                    merged.untrusted.push((&source.origin, kept));
+                    let (profiles, warnings) = tighten(&source.profiles, &source.origin);
+                    merged.untrusted.push(Source { profiles, ..source.clone() });
                     merged.warnings.extend(warnings);
                 }
             }
@@ -137,17 +179,6 @@ impl<'a> Merged<'a> {
         self.trusted.iter().any(|source| source.profiles.contains_key(profile))
     }
 
-    /// The value of the first file that names the key.
-    pub(crate) fn first<T>(
-        &self,
-        profile: &str,
-        key: impl Fn(&ProfileSource) -> Option<T>,
-    ) -> Option<(T, Origin)> {
-        self.trusted
-            .iter()
-            .find_map(|source| Some((key(source.profiles.get(profile)?)?, source.origin.clone())))
-    }
-
     /// The profile and its parents, nearest first.
     ///
     /// # Errors
@@ -155,7 +186,7 @@ impl<'a> Merged<'a> {
     pub(crate) fn lineage(&self, profile: &str) -> Result<Vec<String>, PolicyError> {
         let mut chain = vec![profile.to_owned()];
         let mut child = profile.to_owned();
-        while let Some((parent, origin)) = self.first(&child, |source| source.inherit.clone()) {
+        while let Some((parent, origin)) = self.parent(&child) {
             if !self.names().contains(&parent.as_str()) {
                 return Err(PolicyError::UnknownParent {
                     profile: child,
@@ -174,18 +205,18 @@ impl<'a> Merged<'a> {
         Ok(chain)
     }
 
+    /// The profile that this one names as its parent, and where.
+    pub(crate) fn parent(&self, profile: &str) -> Option<(String, Origin)> {
+        let key = |source: &ProfileSource| source.inherit.clone();
+        self.trusted.iter().find_map(|source| written(source, profile, "inherit", key))
+    }
+
     /// An allow list: for each profile of the lineage, that of the first file that names it.
-    pub(crate) fn allowed(
-        &self,
-        lineage: &[String],
-        key: impl Fn(&ProfileSource) -> Option<&Vec<String>>,
-    ) -> Allowed {
+    pub(crate) fn allowed(&self, lineage: &[String], list: List) -> Allowed {
         let mut allowed = Allowed::default();
         for (position, profile) in lineage.iter().enumerate() {
-            match self.first(profile, |source| key(source).cloned()) {
-                Some((entries, origin)) => {
-                    allowed.lists.push(Written { profile: profile.clone(), origin, entries });
-                }
+            match self.trusted.iter().find_map(|source| source.rules(profile, list)) {
+                Some(rules) => allowed.lists.push(rules),
                 // A profile with a parent takes the parent's default, not one of its own.
                 None => allowed.default |= position + 1 == lineage.len(),
             }
@@ -194,57 +225,80 @@ impl<'a> Merged<'a> {
     }
 
     /// A deny list: the lists of every file together, so that no file can take back what another one denies.
-    pub(crate) fn denied(
-        &self,
-        profile: &str,
-        key: impl Fn(&ProfileSource) -> Option<&Vec<String>>,
-    ) -> DeniedLists {
-        let written = |profiles: &Profiles, origin: &Origin| {
-            let entries = key(profiles.get(profile)?)?.clone();
-            Some(Written { profile: profile.to_owned(), origin: origin.clone(), entries })
-        };
-        let mut lists: Vec<Written> =
-            self.trusted.iter().filter_map(|source| written(&source.profiles, &source.origin)).collect();
-        let named = !lists.is_empty();
-        lists.extend(self.untrusted.iter().filter_map(|(origin, profiles)| written(profiles, origin)));
-        DeniedLists { named, lists }
+    pub(crate) fn denied(&self, profile: &str, list: List) -> DeniedLists {
+        let of = |source: &Source| source.rules(source.tightening(profile), list);
+        let named = self.trusted.iter().any(|source| source.rules(profile, list).is_some());
+        let trusted = self.trusted.iter().filter_map(|source| of(source));
+        DeniedLists { named, lists: trusted.chain(self.untrusted.iter().filter_map(of)).collect() }
     }
 
     /// The mode: the chosen one, else the profile's, else the built-in one; a stricter one of a managed or an untrusted file counts.
     pub(crate) fn mode(&self, profile: &str, chosen: Option<(Mode, Origin)>) -> (Mode, Origin) {
+        self.strictest(profile, "mode", |source| source.mode, chosen, Mode::default())
+    }
+
+    /// What a dangerous pattern gets.
+    pub(crate) fn dangerous(&self, profile: &str, default: Dangerous) -> (Dangerous, Origin) {
+        self.strictest(profile, "dangerous", |source| source.dangerous, None, default)
+    }
+
+    /// What an undoable call gets.
+    pub(crate) fn undoable(&self, profile: &str, default: Undoable) -> (Undoable, Origin) {
+        self.strictest(profile, "undoable", |source| source.undoable, None, default)
+    }
+
+    /// Whether a switch that only tightens is on.
+    pub(crate) fn is_on(
+        &self,
+        profile: &str,
+        key: &str,
+        value: impl Fn(&ProfileSource) -> Option<bool>,
+    ) -> (bool, Origin) {
+        self.strictest(profile, key, value, None, false)
+    }
+
+    /// A setting: the chosen value, else the user's, the workspace's, the administrator's, the default; the administrator's and
+    /// an untrusted one count too where they are stricter.
+    fn strictest<T: Ord>(
+        &self,
+        profile: &str,
+        key: &str,
+        value: impl Fn(&ProfileSource) -> Option<T>,
+        chosen: Option<(T, Origin)>,
+        default: T,
+    ) -> (T, Origin) {
+        let of = |source: &Source| written(source, source.tightening(profile), key, &value);
+        let mut own = self.trusted.iter().filter(|source| !source.is_managed());
+        let mut managed = self.trusted.iter().filter(|source| source.is_managed());
         let own = chosen
-            .or_else(|| self.first(profile, |source| source.mode))
-            .unwrap_or((Mode::default(), Origin::BuiltIn));
-        let managed = self
-            .trusted
-            .iter()
-            .filter(|source| matches!(source.origin, Origin::Managed(_)))
-            .filter_map(|source| Some((source.profiles.get(profile)?.mode?, source.origin.clone())));
-        let untrusted = self
-            .untrusted
-            .iter()
-            .filter_map(|(origin, profiles)| Some((profiles.get(profile)?.mode?, (*origin).clone())));
-        managed.chain(untrusted).fold(
-            own,
-            |strictest, other| {
-                if other.0 > strictest.0 { other } else { strictest }
-            },
-        )
+            .or_else(|| own.find_map(|source| of(source)))
+            .or_else(|| managed.find_map(|source| written(source, profile, key, &value)))
+            .unwrap_or((default, Origin::BuiltIn));
+        let managed =
+            self.trusted.iter().filter(|source| source.is_managed()).filter_map(|source| of(source));
+        managed
+            .chain(self.untrusted.iter().filter_map(of))
+            .fold(own, |strictest, other| if other.0 > strictest.0 { other } else { strictest })
     }
 
-    /// Whether a switch that only tightens is on: as the first trusted file says, or because an untrusted one turns it on.
-    pub(crate) fn is_on(&self, profile: &str, key: impl Fn(&ProfileSource) -> Option<bool>) -> bool {
-        self.first(profile, &key).is_some_and(|(on, _)| on)
-            || self
-                .untrusted
-                .iter()
-                .any(|(_, profiles)| profiles.get(profile).is_some_and(|source| key(source) == Some(true)))
-    }
-
-    /// Limit by limit, that of the first trusted file, or a lower one of an untrusted file.
+    /// Limit by limit, the user's, else the workspace's; a lower one of a managed or an untrusted file counts.
     pub(crate) fn limits(&self, profile: &str) -> Limits {
-        let of = |profiles: &Profiles| profiles.get(profile).map(|source| source.limits).unwrap_or_default();
-        let trusted = self.trusted.iter().fold(Limits::default(), |all, source| all.or(of(&source.profiles)));
-        self.untrusted.iter().fold(trusted, |all, (_, profiles)| all.lower(of(profiles)))
+        let of = |source: &Source| {
+            source.profiles.get(source.tightening(profile)).map(|source| source.limits).unwrap_or_default()
+        };
+        let own = self.trusted.iter().filter(|source| !source.is_managed());
+        let own = own.fold(Limits::default(), |all, source| all.or(of(source)));
+        let managed = self.trusted.iter().copied().filter(|source| source.is_managed());
+        managed.chain(&self.untrusted).fold(own, |all, source| all.lower(of(source)))
     }
+}
+
+/// The value of a key of a profile, where the file names it.
+fn written<T>(
+    source: &Source,
+    profile: &str,
+    key: &str,
+    value: impl Fn(&ProfileSource) -> Option<T>,
+) -> Option<(T, Origin)> {
+    Some((value(source.profiles.get(profile)?)?, source.place(profile, key)))
 }

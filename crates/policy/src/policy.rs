@@ -4,12 +4,14 @@ use std::sync::Arc;
 use tool::Access;
 
 use crate::command::CommandRules;
+use crate::examples::require_examples;
 use crate::host::HostRules;
-use crate::merge::{Allowed, DeniedLists, Merged, Written};
+use crate::merge::{Allowed, DeniedLists, Merged};
+use crate::names::{NameRules, Shape};
 use crate::path::{AllowedPaths, Case, PathList, PathRules, Reach, Spot, fold_path, roots};
 use crate::{
-    BUILT_IN_DENIED_READS, DEFAULT_PROFILE, Dangerous, Denied, Kind, Limits, Mode, Names, Origin,
-    PathVerdict, PolicyError, ProfileSource, Programs, RootRight, Rule, Source, Undoable, Warning,
+    BUILT_IN_DENIED_READS, DEFAULT_PROFILE, Dangerous, Denied, Kind, Limits, List, Mode, Names, Origin,
+    PathVerdict, PolicyError, Programs, RootRight, Rule, Source, Undoable, Warning,
 };
 
 /// The rules of one profile, compiled for one workspace. Asking it does no input or output.
@@ -32,6 +34,12 @@ pub struct Policy {
     pub(crate) denies_commands: bool,
     pub(crate) allowed_hosts: HostRules,
     pub(crate) denied_hosts: HostRules,
+    pub(crate) allowed_secrets: NameRules,
+    pub(crate) denied_secrets: NameRules,
+    pub(crate) allowed_statements: NameRules,
+    pub(crate) denied_statements: NameRules,
+    pub(crate) denied_changes: NameRules,
+    pub(crate) denied_tools: NameRules,
     pub(crate) roots: Vec<RootRight>,
     pub(crate) programs: Programs,
     warnings: Vec<Warning>,
@@ -56,6 +64,8 @@ pub struct Setup<'a> {
     pub protected: &'a [PathBuf],
     /// Where the programs of a cell lie.
     pub programs: Programs,
+    /// The names of all tools, which rules may name. Where none is given, any name is accepted.
+    pub tools: &'a [&'a str],
 }
 
 /// What a dialect settles where the profile is silent.
@@ -76,6 +86,7 @@ impl Policy {
     /// Names the profile, the key and the entry at fault.
     pub fn compile(setup: &Setup<'_>) -> Result<Self, PolicyError> {
         require_normal("workspace", setup.workspace)?;
+        require_examples(setup)?;
         setup.home.map_or(Ok(()), |home| require_normal("home folder", home))?;
         let merged = Merged::new(setup.sources);
         let name = setup.profile;
@@ -84,40 +95,44 @@ impl Policy {
             return Err(PolicyError::UnknownProfile { name: name.to_owned(), defined });
         }
         let lineage = merged.lineage(name)?;
-        let ignores_case = merged.is_on(name, |source| source.deny_ignore_case);
+        let ignores_case = merged.is_on(name, "deny_ignore_case", |source| source.deny_ignore_case).0;
         let denied_case = if ignores_case { Case::Ignored } else { Case::Counts };
         let paths = Paths { workspace: setup.workspace, home: setup.home, denied_case };
 
-        let mut denied_reads = merged.denied(name, |source| source.deny_read_paths.as_ref());
+        let mut denied_reads = merged.denied(name, List::DenyReadPaths);
         if !denied_reads.named {
-            let entries = BUILT_IN_DENIED_READS.map(str::to_owned).to_vec();
-            let built_in = Written { profile: name.to_owned(), origin: Origin::BuiltIn, entries };
-            denied_reads.lists.insert(0, built_in);
+            denied_reads.lists.insert(0, built_in_denied_reads(name));
         }
-        let denied_writes = merged.denied(name, |source| source.deny_write_paths.as_ref());
-        let allowed = |key: fn(&ProfileSource) -> Option<&Vec<String>>| merged.allowed(&lineage, key);
+        let allowed = |list| merged.allowed(&lineage, list);
         let reads = PathRules {
-            denied: paths.denied("deny_read_paths", denied_reads)?,
-            allowed: paths
-                .allowed("allowed_read_paths", allowed(|source| source.allowed_read_paths.as_ref()))?,
+            denied: paths.denied(denied_reads)?,
+            allowed: paths.allowed(allowed(List::AllowedReadPaths))?,
         };
         let writes = PathRules {
-            denied: paths.denied("deny_write_paths", denied_writes)?,
-            allowed: paths
-                .allowed("allowed_write_paths", allowed(|source| source.allowed_write_paths.as_ref()))?,
+            denied: paths.denied(merged.denied(name, List::DenyWritePaths))?,
+            allowed: paths.allowed(allowed(List::AllowedWritePaths))?,
         };
 
-        let deny_lists = merged.denied(name, |source| source.deny_exec_command.as_ref());
+        let deny_lists = merged.denied(name, List::DenyExecCommand);
         let denies_commands = !deny_lists.lists.is_empty();
         let mut commands = CommandRules::default();
-        let listed = allowed(|source| source.allowed_exec_command.as_ref()).lists;
-        each(listed, "allowed_exec_command", |rule| commands.allow(rule))?;
-        each(deny_lists.lists, "deny_exec_command", |rule| commands.deny(rule))?;
+        each(allowed(List::AllowedExecCommand).lists, |rule| commands.allow(rule))?;
+        each(deny_lists.lists, |rule| commands.deny(rule))?;
         let (mut allowed_hosts, mut denied_hosts) = (HostRules::default(), HostRules::default());
-        let listed = allowed(|source| source.allowed_hosts.as_ref()).lists;
-        each(listed, "allowed_hosts", |rule| allowed_hosts.add(rule))?;
-        let denied = merged.denied(name, |source| source.deny_hosts.as_ref()).lists;
-        each(denied, "deny_hosts", |rule| denied_hosts.add(rule))?;
+        each(allowed(List::AllowedHosts).lists, |rule| allowed_hosts.add(rule))?;
+        each(merged.denied(name, List::DenyHosts).lists, |rule| denied_hosts.add(rule))?;
+        let named = |lists: Vec<Vec<Rule>>, shape| {
+            let mut rules = NameRules::new(shape);
+            each(lists, |rule| rules.add(rule)).map(|()| rules)
+        };
+        let denied = |list| merged.denied(name, list).lists;
+        let allowed_secrets = named(allowed(List::AllowedSecrets).lists, Shape::Secret)?;
+        let denied_secrets = named(denied(List::DenySecrets), Shape::Secret)?;
+        let allowed_statements = named(allowed(List::AllowedDatabaseStatements).lists, Shape::Statement)?;
+        let denied_statements = named(denied(List::DenyDatabaseStatements), Shape::Statement)?;
+        let denied_changes = named(denied(List::DenyHandfastChanges), Shape::Change)?;
+        let denied_tools = named(denied(List::DenyTools), Shape::Tool)?;
+        denied_tools.require_known(setup.tools)?;
 
         let built_in_undoable = if name == DEFAULT_PROFILE && !merged.is_written(name) {
             setup.dialect.undoable
@@ -132,14 +147,10 @@ impl Policy {
         };
         Ok(Self {
             mode: merged.mode(name, setup.mode.clone()),
-            dangerous: merged
-                .first(name, |source| source.dangerous)
-                .unwrap_or((setup.dialect.dangerous, Origin::BuiltIn)),
-            undoable: merged
-                .first(name, |source| source.undoable)
-                .unwrap_or((built_in_undoable, Origin::BuiltIn)),
+            dangerous: merged.dangerous(name, setup.dialect.dangerous),
+            undoable: merged.undoable(name, built_in_undoable),
             dialect: setup.dialect,
-            strict: merged.is_on(name, |source| source.strict),
+            strict: merged.is_on(name, "strict", |source| source.strict).0,
             limits: merged.limits(name),
             workspace: setup.workspace.to_owned(),
             home: setup.home.map(Path::to_owned),
@@ -151,6 +162,12 @@ impl Policy {
             denies_commands,
             allowed_hosts,
             denied_hosts,
+            allowed_secrets,
+            denied_secrets,
+            allowed_statements,
+            denied_statements,
+            denied_changes,
+            denied_tools,
             programs: setup.programs.clone(),
             warnings: merged.warnings,
             profile,
@@ -258,55 +275,40 @@ struct Paths<'a> {
 }
 
 impl Paths<'_> {
-    fn denied(&self, key: &'static str, denied: DeniedLists) -> Result<Vec<PathList>, PolicyError> {
-        denied
-            .lists
-            .into_iter()
-            .filter(|list| !list.entries.is_empty())
-            .map(|list| self.compile(key, list, Reach::Anywhere, self.denied_case))
-            .collect()
+    fn denied(&self, denied: DeniedLists) -> Result<Vec<PathList>, PolicyError> {
+        let named = denied.lists.into_iter().filter(|list| !list.is_empty());
+        named.map(|list| self.compile(list, Reach::Anywhere, self.denied_case)).collect()
     }
 
-    fn allowed(&self, key: &'static str, allowed: Allowed) -> Result<AllowedPaths, PolicyError> {
-        let lists =
-            allowed.lists.into_iter().map(|list| self.compile(key, list, Reach::Workspace, Case::Counts));
+    fn allowed(&self, allowed: Allowed) -> Result<AllowedPaths, PolicyError> {
+        let lists = allowed.lists.into_iter().map(|list| self.compile(list, Reach::Workspace, Case::Counts));
         Ok(AllowedPaths { workspace: allowed.default, lists: lists.collect::<Result<_, _>>()? })
     }
 
-    fn compile(
-        &self,
-        key: &'static str,
-        list: Written,
-        reach: Reach,
-        case: Case,
-    ) -> Result<PathList, PolicyError> {
-        PathList::compile(rules(list, key).collect(), reach, case, self.workspace, self.home)
+    fn compile(&self, list: Vec<Rule>, reach: Reach, case: Case) -> Result<PathList, PolicyError> {
+        PathList::compile(list, reach, case, self.workspace, self.home)
     }
 }
 
-fn rules(list: Written, key: &'static str) -> impl Iterator<Item = Rule> {
-    let profile: Arc<str> = list.profile.into();
-    list.entries.into_iter().map(move |entry| Rule {
-        key,
-        entry,
+/// [`BUILT_IN_DENIED_READS`] as rules of a profile.
+pub(crate) fn built_in_denied_reads(profile: &str) -> Vec<Rule> {
+    let profile: Arc<str> = profile.into();
+    let rule = |entry: &str| Rule {
+        key: List::DenyReadPaths.key(),
+        entry: entry.to_owned(),
         profile: profile.clone(),
-        origin: list.origin.clone(),
-    })
+        origin: Origin::BuiltIn,
+    };
+    BUILT_IN_DENIED_READS.map(rule).to_vec()
 }
 
-fn each(
-    lists: Vec<Written>,
-    key: &'static str,
+/// Adds every rule, and says which one is wrong.
+pub(crate) fn each(
+    lists: Vec<Vec<Rule>>,
     mut add: impl FnMut(Rule) -> Result<(), String>,
 ) -> Result<(), PolicyError> {
-    for rule in lists.into_iter().flat_map(|list| rules(list, key)) {
-        add(rule.clone()).map_err(|problem| PolicyError::Entry {
-            profile: rule.profile.to_string(),
-            key,
-            entry: rule.entry.clone(),
-            problem,
-            origin: rule.origin.to_string(),
-        })?;
+    for rule in lists.into_iter().flatten() {
+        add(rule.clone()).map_err(|problem| PolicyError::of_entry(&rule, problem))?;
     }
     Ok(())
 }

@@ -2,6 +2,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::ListEntry;
+
 /// One profile of `sandbox_config`, as it is written.
 ///
 /// A list that is absent and a list that is empty differ: an absent one takes what is inherited or built in, an empty one is
@@ -13,24 +15,36 @@ pub struct ProfileSource {
     /// The profile whose allow lists are added to this one's. Nothing else is taken over.
     pub inherit: Option<String>,
     /// Paths that may be read. Absent: the workspace.
-    pub allowed_read_paths: Option<Vec<String>>,
+    pub allowed_read_paths: Option<Vec<ListEntry>>,
     /// Paths that may be written; those named here are written without asking. Absent: the workspace, by the table.
-    pub allowed_write_paths: Option<Vec<String>>,
+    pub allowed_write_paths: Option<Vec<ListEntry>>,
     /// Paths that are never read. Absent: [`BUILT_IN_DENIED_READS`].
-    pub deny_read_paths: Option<Vec<String>>,
+    pub deny_read_paths: Option<Vec<ListEntry>>,
     /// Paths that are never written.
-    pub deny_write_paths: Option<Vec<String>>,
+    pub deny_write_paths: Option<Vec<ListEntry>>,
     /// `true`: what a pattern of the two lists before matches in another case, it matches too. What a pattern takes back with `!`,
     /// it takes back in its own case alone, so this only ever denies more.
     pub deny_ignore_case: Option<bool>,
     /// Beginnings of commands that run without asking, beside the read-only ones.
-    pub allowed_exec_command: Option<Vec<String>>,
+    pub allowed_exec_command: Option<Vec<ListEntry>>,
     /// Beginnings of commands that never run.
-    pub deny_exec_command: Option<Vec<String>>,
+    pub deny_exec_command: Option<Vec<ListEntry>>,
     /// Hosts that may be spoken to. Absent: none.
-    pub allowed_hosts: Option<Vec<String>>,
+    pub allowed_hosts: Option<Vec<ListEntry>>,
     /// Hosts that are never spoken to.
-    pub deny_hosts: Option<Vec<String>>,
+    pub deny_hosts: Option<Vec<ListEntry>>,
+    /// Secrets that are handed out without asking: `NAME`, or `NAME at HOST`. The host must be allowed by itself.
+    pub allowed_secrets: Option<Vec<ListEntry>>,
+    /// Secrets that are never handed out.
+    pub deny_secrets: Option<Vec<ListEntry>>,
+    /// Beginnings of the kinds of statements that change a database without asking, such as `insert`.
+    pub allowed_database_statements: Option<Vec<ListEntry>>,
+    /// Beginnings of the kinds of statements that are never made, such as `drop`.
+    pub deny_database_statements: Option<Vec<ListEntry>>,
+    /// What of Handfast itself no call may change. There is no list that allows: such a call is always asked about.
+    pub deny_handfast_changes: Option<Vec<ListEntry>>,
+    /// Tools that are never called.
+    pub deny_tools: Option<Vec<ListEntry>>,
     /// When to ask.
     pub mode: Option<Mode>,
     /// What a dangerous pattern gets.
@@ -85,18 +99,32 @@ impl std::fmt::Display for Mode {
 }
 
 /// What a dangerous pattern gets, in every mode.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+///
+/// The order is meaningful: a later variant is stricter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Dangerous {
+    /// A human is asked.
+    Ask,
     /// It is denied.
     #[default]
     Deny,
-    /// A human is asked.
-    Ask,
+}
+
+impl Dangerous {
+    /// The setting's value in configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Dangerous::Ask => "ask",
+            Dangerous::Deny => "deny",
+        }
+    }
 }
 
 /// What a call gets that can only change the workspace, where every such change can be undone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+///
+/// The order is meaningful: a later variant is stricter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Undoable {
     /// It passes.
@@ -104,6 +132,16 @@ pub enum Undoable {
     /// The table of modes and levels decides.
     #[default]
     Table,
+}
+
+impl Undoable {
+    /// The setting's value in configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Undoable::Pass => "pass",
+            Undoable::Table => "table",
+        }
+    }
 }
 
 /// What one command may use. An absent limit is the sandbox's own.

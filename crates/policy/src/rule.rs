@@ -24,18 +24,47 @@ impl std::fmt::Display for Rule {
 
 /// Where a setting is written. The order of precedence is managed, user, workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case", tag = "layer", content = "file")]
+#[serde(rename_all = "snake_case", tag = "layer")]
 pub enum Origin {
     /// It is built in.
     BuiltIn,
     /// It was said on the command line.
     CommandLine,
     /// The file of the machine's administrator.
-    Managed(Arc<Path>),
+    Managed(FilePlace),
     /// The user's own file.
-    User(Arc<Path>),
+    User(FilePlace),
     /// The workspace's file.
-    Workspace(Arc<Path>),
+    Workspace(FilePlace),
+}
+
+/// A place in a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FilePlace {
+    /// The file.
+    pub file: Arc<Path>,
+    /// The line, from 1, where it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
+}
+
+impl From<&Path> for FilePlace {
+    fn from(file: &Path) -> Self {
+        Self { file: file.into(), line: None }
+    }
+}
+
+impl Origin {
+    /// The same file, at a line.
+    #[must_use]
+    pub fn at(&self, line: Option<u32>) -> Self {
+        let mut origin = self.clone();
+        match &mut origin {
+            Origin::BuiltIn | Origin::CommandLine => {}
+            Origin::Managed(place) | Origin::User(place) | Origin::Workspace(place) => place.line = line,
+        }
+        origin
+    }
 }
 
 impl std::fmt::Display for Origin {
@@ -43,8 +72,9 @@ impl std::fmt::Display for Origin {
         match self {
             Origin::BuiltIn => formatter.write_str("built in"),
             Origin::CommandLine => formatter.write_str("command line"),
-            Origin::Managed(file) | Origin::User(file) | Origin::Workspace(file) => {
-                write!(formatter, "{}", file.display())
+            Origin::Managed(place) | Origin::User(place) | Origin::Workspace(place) => {
+                write!(formatter, "{}", place.file.display())?;
+                place.line.map_or(Ok(()), |line| write!(formatter, ":{line}"))
             }
         }
     }

@@ -107,6 +107,15 @@ impl CommandRules {
         named.any(|program| crate::spell::resolve(directory, program).path == path)
     }
 
+    /// The rule that denies every command that an entry of `allowed_exec_command` lists: what begins as the entry does begins as
+    /// that rule does.
+    pub(crate) fn denies_all_of(&self, entry: &str) -> Option<&Rule> {
+        let words: Vec<String> = entry.split_whitespace().map(str::to_owned).collect();
+        let program = base_name(words.first()?);
+        let all = self.denied.get(program).into_iter().flat_map(Denials::all).chain(&self.denied_patterns);
+        all.into_iter().find(|prefix| denies(prefix, &words)).map(|prefix| &prefix.rule)
+    }
+
     /// The rule that denies something the line could run, and what that is.
     pub(crate) fn denied_by(&self, reached: &Reached) -> Option<(&Rule, String)> {
         if self.denied.is_empty() && self.denied_patterns.is_empty() {
@@ -124,6 +133,10 @@ impl CommandRules {
 }
 
 impl Denials {
+    fn all(&self) -> impl Iterator<Item = &Prefix> {
+        self.by_operand.values().flatten().chain(&self.others)
+    }
+
     fn find(&self, words: &[String]) -> Option<&Prefix> {
         let arguments = words.get(1..).unwrap_or_default();
         let mut named = first_operands(arguments).filter_map(|word| self.by_operand.get(word)).flatten();
@@ -218,7 +231,7 @@ fn has_operands(arguments: &[String], patterns: &[&String]) -> bool {
 }
 
 /// Whether the pattern, in which `*` stands for any characters, is the word.
-fn word_matches(pattern: &str, word: &str) -> bool {
+pub(crate) fn word_matches(pattern: &str, word: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else { return pattern == word };
     let Some(mut word) = word.strip_prefix(first) else { return false };
     let mut parts = rest.split('*').peekable();

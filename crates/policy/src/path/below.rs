@@ -56,7 +56,7 @@ mod tests {
         let profiles: Profiles = serde_json::from_str(&text).unwrap();
         let origin = crate::Origin::User(Path::new("/home/ann/config.yaml").into());
         Policy::compile(&Setup {
-            sources: &[Source { origin, trust: Trust::Trusted, profiles }],
+            sources: &[Source::new(origin, Trust::Trusted, profiles)],
             profile: "normal",
             mode: None,
             dialect: Dialect::default(),
@@ -64,6 +64,7 @@ mod tests {
             home: Some(Path::new("/home/ann")),
             protected: &[],
             programs: crate::Programs::Presumed,
+            tools: &[],
         })
         .unwrap()
     }

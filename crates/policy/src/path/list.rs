@@ -8,7 +8,7 @@ use super::fold::{fold, fold_path};
 use super::group::{Groups, GroupsBuilder};
 use super::overlap::{GlobPath, may_overlap};
 use super::pattern::{Anchor, Pattern};
-use crate::{PolicyError, Rule};
+use crate::{Origin, PolicyError, Rule};
 
 /// The path rules of one list of one file, in their order: the last one that matches a path, or a folder above it, decides.
 #[derive(Debug, Clone)]
@@ -81,13 +81,7 @@ impl PathList {
         let mut literal = Vec::new();
         let named = rules.first().cloned();
         for (index, rule) in rules.into_iter().enumerate() {
-            let problem = |problem: String| PolicyError::Entry {
-                profile: rule.profile.to_string(),
-                key: rule.key,
-                entry: rule.entry.clone(),
-                problem,
-                origin: rule.origin.to_string(),
-            };
+            let problem = |problem: String| PolicyError::of_entry(&rule, problem);
             let pattern = Pattern::parse(&rule.entry, workspace, home).map_err(problem)?;
             let prefix = pattern.literal_prefix(workspace);
             if reach == Reach::Workspace && !pattern.is_literal() && prefix.as_deref() == Some(Path::new("/"))
@@ -199,6 +193,17 @@ impl PathList {
         }
         let entry = self.entries.get(last?)?;
         (!entry.pattern.negated).then_some(&entry.rule)
+    }
+
+    /// Whether an entry of a file takes back what another one matches.
+    pub(super) fn takes_back(&self) -> bool {
+        let written = |entry: &&Entry| entry.rule.origin != Origin::BuiltIn;
+        self.entries.iter().filter(written).any(|entry| entry.pattern.negated)
+    }
+
+    /// The rule of this text.
+    pub(super) fn written_as(&self, text: &str) -> Option<&Rule> {
+        self.entries.iter().map(|entry| &entry.rule).find(|rule| rule.entry == text)
     }
 
     /// A rule that names, without wildcards, something below this folder.

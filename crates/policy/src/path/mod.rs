@@ -15,5 +15,6 @@ pub use below::Above;
 pub(crate) use fold::{fold, fold_path};
 pub use list::Kind;
 pub(crate) use list::{Case, PathList, Reach, Spot};
+pub(crate) use pattern::outermost;
 pub(crate) use rules::{AllowedPaths, PathRules, roots};
 pub use rules::{Denied, Names, PathVerdict, RootRight};

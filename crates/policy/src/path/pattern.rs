@@ -115,6 +115,11 @@ impl Pattern {
     }
 }
 
+/// The path that an entry names, or the folder below which lies all that it matches; none for one that matches at any depth.
+pub(crate) fn outermost(entry: &str, workspace: &Path, home: Option<&Path>) -> Option<PathBuf> {
+    Pattern::parse(entry, workspace, home).ok()?.literal_prefix(workspace)
+}
+
 /// Gitignore's rule: no slash but a final one, or a leading `**/`.
 fn floats(text: &str) -> bool {
     text.starts_with("**/")

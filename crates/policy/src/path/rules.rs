@@ -81,6 +81,18 @@ impl PathRules {
         self.denied.iter().find_map(|list| list.holds(spot, kind))
     }
 
+    /// The rule that denies a path and all below it, whatever is there.
+    pub(crate) fn certainly_denied(&self, path: &Path, workspace: &Path, kind: Kind) -> Option<&Rule> {
+        let spot = Spot::of(path, workspace);
+        let mut lists = self.denied.iter().filter(|list| !list.takes_back());
+        lists.find_map(|list| list.holds(&spot, kind))
+    }
+
+    /// The rule that denies with exactly this pattern.
+    pub(crate) fn denied_as_written(&self, entry: &str) -> Option<&Rule> {
+        self.denied.iter().filter(|list| !list.takes_back()).find_map(|list| list.written_as(entry))
+    }
+
     /// A rule that denies something named below the folder.
     pub(crate) fn denied_below(&self, folder: &Path) -> Option<&Rule> {
         self.denied.iter().find_map(|list| list.names_below(folder))
@@ -174,7 +186,7 @@ mod tests {
         let profiles: Profiles = serde_json::from_str(&format!(r#"{{"normal": {profile}}}"#)).unwrap();
         let origin = crate::Origin::User(Path::new("/home/ann/config.yaml").into());
         Policy::compile(&Setup {
-            sources: &[Source { origin, trust: Trust::Trusted, profiles }],
+            sources: &[Source::new(origin, Trust::Trusted, profiles)],
             profile: "normal",
             mode: None,
             dialect: Dialect::default(),
@@ -182,6 +194,7 @@ mod tests {
             home: Some(Path::new("/home/ann")),
             protected: &[],
             programs: crate::Programs::Presumed,
+            tools: &[],
         })
         .unwrap()
     }

@@ -58,6 +58,7 @@ fn a_relative_workspace_is_refused() {
         home: None,
         protected: &[],
         programs: policy::Programs::Presumed,
+        tools: &[],
     };
     assert!(matches!(Policy::compile(&setup), Err(PolicyError::NotAbsolute { .. })));
 }

@@ -14,5 +14,6 @@ mod msc_example;
 mod paths;
 mod properties;
 mod random_lines;
+mod rules;
 mod setting;
 mod spellings;

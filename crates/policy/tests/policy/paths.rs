@@ -106,6 +106,7 @@ fn floating_patterns_do_not_look_above_the_workspace() {
         home: None,
         protected: &[],
         programs: policy::Programs::Presumed,
+        tools: &[],
     };
     let policy = Policy::compile(&setup).unwrap();
     let verdict = |path: &str| policy.path_verdict(Access::Read, Path::new(path));
@@ -173,6 +174,7 @@ fn a_workspace_below_a_system_folder_is_no_system_folder() {
         home: None,
         protected: &[],
         programs: policy::Programs::Presumed,
+        tools: &[],
     };
     let policy = Policy::compile(&setup).unwrap();
     let ask = |line: &str| {

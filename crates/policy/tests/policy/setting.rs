@@ -19,19 +19,19 @@ pub(crate) fn profiles(json: &str) -> Profiles {
 /// The user's own file with this `sandbox_config`.
 pub(crate) fn user(json: &str) -> Source {
     let file = Path::new("/home/ann/.config/handfast/config.yaml");
-    Source { origin: Origin::User(file.into()), trust: Trust::Trusted, profiles: profiles(json) }
+    Source::new(Origin::User(file.into()), Trust::Trusted, profiles(json))
 }
 
 /// The workspace's file with this `sandbox_config`.
 pub(crate) fn workspace(json: &str, trust: Trust) -> Source {
     let file = Path::new("/w/project/handfast.yaml");
-    Source { origin: Origin::Workspace(file.into()), trust, profiles: profiles(json) }
+    Source::new(Origin::Workspace(file.into()), trust, profiles(json))
 }
 
 /// The administrator's file with this `sandbox_config`.
 pub(crate) fn managed(json: &str) -> Source {
     let file = Path::new("/etc/handfast/config.yaml");
-    Source { origin: Origin::Managed(file.into()), trust: Trust::Trusted, profiles: profiles(json) }
+    Source::new(Origin::Managed(file.into()), Trust::Trusted, profiles(json))
 }
 
 pub(crate) fn compile_as(
@@ -49,6 +49,7 @@ pub(crate) fn compile_as(
         home: Some(Path::new(HOME)),
         protected: &[PathBuf::from("/w/project/handfast.yaml"), PathBuf::from(STATE)],
         programs: Programs::Presumed,
+        tools: &[],
     })
 }
 

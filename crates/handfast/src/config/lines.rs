@@ -1,0 +1,164 @@
+//! On which line of a configuration each key and each entry of a list stands.
+//!
+//! The file is read a second time, as a tree of anything: the shapes that the settings are read into would each have to
+//! carry places, and those that a program makes have none.
+
+use std::fmt;
+
+use policy::Lines;
+use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_saphyr::Spanned;
+
+/// The lines of a file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct FileLines {
+    /// Those of its profiles.
+    pub(crate) profiles: Lines,
+    keys: Vec<(String, u32)>,
+}
+
+impl FileLines {
+    /// The lines of a text that was read as settings before. Where it cannot be read as a tree, none is known.
+    pub(crate) fn of(text: &str) -> Self {
+        let Ok(Node::Map(keys)) = serde_saphyr::from_str::<Node>(text) else { return Self::default() };
+        let mut lines = Self::default();
+        for (key, value) in keys {
+            if let ("sandbox_config", Node::Map(profiles)) = (key.value.as_str(), value) {
+                for (profile, value) in profiles {
+                    lines.note_profile(&profile.value, value);
+                }
+            }
+            lines.keys.extend(line(&key).map(|line| (key.value, line)));
+        }
+        lines
+    }
+
+    /// The line of a key of the whole file.
+    pub(crate) fn of_key(&self, key: &str) -> Option<u32> {
+        self.keys.iter().find(|(known, _)| known == key).map(|(_, line)| *line)
+    }
+
+    fn note_profile(&mut self, profile: &str, value: Node) {
+        let Node::Map(keys) = value else { return };
+        for (key, value) in keys {
+            let Some(at) = line(&key) else { continue };
+            let entries = match value {
+                Node::List(lines) => lines,
+                Node::Map(limits) => {
+                    // The keys below `limits` are named as if they were the profile's own.
+                    for (limit, _) in limits {
+                        if let Some(at) = line(&limit) {
+                            self.profiles.note(profile, &limit.value, at, Vec::new());
+                        }
+                    }
+                    Vec::new()
+                }
+                Node::Other => Vec::new(),
+            };
+            self.profiles.note(profile, &key.value, at, entries);
+        }
+    }
+}
+
+fn line<T>(spanned: &Spanned<T>) -> Option<u32> {
+    u32::try_from(spanned.referenced.line()).ok().filter(|line| *line > 0)
+}
+
+/// A value, as far as its keys and entries are looked for.
+enum Node {
+    Map(Vec<(Spanned<String>, Node)>),
+    /// The line of each entry.
+    List(Vec<u32>),
+    Other,
+}
+
+impl<'de> Deserialize<'de> for Node {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(NodeVisitor)
+    }
+}
+
+struct NodeVisitor;
+
+impl<'de> Visitor<'de> for NodeVisitor {
+    type Value = Node;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("anything")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Node, A::Error> {
+        let mut keys = Vec::new();
+        while let Some(entry) = map.next_entry()? {
+            keys.push(entry);
+        }
+        Ok(Node::Map(keys))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Node, A::Error> {
+        let mut lines = Vec::new();
+        while let Some(entry) = list.next_element::<Spanned<IgnoredAny>>()? {
+            lines.push(line(&entry).unwrap_or_default());
+        }
+        Ok(Node::List(lines))
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Node, E> {
+        Ok(Node::Other)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Node, E> {
+        Ok(Node::Other)
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<Node, E> {
+        Ok(Node::Other)
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Node, E> {
+        Ok(Node::Other)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Node, E> {
+        Ok(Node::Other)
+    }
+
+    fn visit_unit<E>(self) -> Result<Node, E> {
+        Ok(Node::Other)
+    }
+
+    fn visit_none<E>(self) -> Result<Node, E> {
+        Ok(Node::Other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_and_entries_are_found_on_their_lines() {
+        let lines = FileLines::of(
+            "# a comment\nmode: smart_auto\nsandbox_config:\n  normal:\n    mode: full_auto\n    deny_read_paths:\n      - .env\n\
+             \n      - rule: \"*.key\"\n        match: [a.key]\n    deny_hosts: [a.org,\n      b.org]\n    limits:\n      cpus: 2\n",
+        );
+        assert_eq!((lines.of_key("mode"), lines.of_key("profile")), (Some(2), None));
+        let profiles = &lines.profiles;
+        assert_eq!(profiles.of_key("normal", "mode"), Some(5));
+        assert_eq!(profiles.of_key("normal", "cpus"), Some(14));
+        let entry = |key, position| profiles.of_entry("normal", key, position);
+        assert_eq!([entry("deny_read_paths", 0), entry("deny_read_paths", 1)], [Some(7), Some(9)]);
+        assert_eq!(
+            [entry("deny_hosts", 0), entry("deny_hosts", 1), entry("deny_hosts", 2)],
+            [Some(11), Some(12), None]
+        );
+    }
+
+    #[test]
+    fn anchors_and_merges_have_some_line_or_none() {
+        let lines = FileLines::of("sandbox_config:\n  a: &a\n    deny_hosts: [x.org]\n  b: *a\n");
+        assert_eq!(lines.profiles.of_entry("a", "deny_hosts", 0), Some(3));
+        FileLines::of("a: [");
+    }
+}

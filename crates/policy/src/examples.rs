@@ -1,0 +1,186 @@
+//! The examples that rules carry: each rule is tried by itself on what it must and must not match.
+
+use std::path::{Path, PathBuf};
+
+use shell_syntax::Node;
+use tool::{Access, CommandLine, Effect};
+
+use crate::command::Reached;
+use crate::path::Spot;
+use crate::spell::resolve;
+use crate::{
+    Kind, List, ListEntry, Origin, Part, PathVerdict, Policy, PolicyError, ProfileSource, Profiles, Programs,
+    Rule, Setup, Source, Trust,
+};
+
+/// One example of one rule, tried.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Example {
+    /// The rule that carries it.
+    pub rule: Rule,
+    /// The example.
+    pub example: String,
+    /// Whether the rule must match it.
+    pub must_match: bool,
+    /// Whether the rule does.
+    pub matches: bool,
+}
+
+impl Example {
+    /// Whether it is as it must be.
+    pub fn holds(&self) -> bool {
+        self.must_match == self.matches
+    }
+}
+
+/// Tries all examples of all profiles of all files.
+///
+/// # Errors
+/// A rule that cannot be read, or an example that is no path, host or name at all.
+pub fn examples(setup: &Setup<'_>) -> Result<Vec<Example>, PolicyError> {
+    let mut tried = Vec::new();
+    for source in setup.sources {
+        for (profile, written) in &source.profiles {
+            let ignore_case = written.deny_ignore_case;
+            for list in List::ALL {
+                let entries = source.entries(profile, list).unwrap_or_default();
+                for (rule, entry) in entries.into_iter().filter(|(_, entry)| entry.has_examples()) {
+                    try_rule(&Tried { rule: &rule, list, entry, ignore_case }, setup, &mut tried)?;
+                }
+            }
+        }
+    }
+    Ok(tried)
+}
+
+/// The first example that is not as it must be, as an error.
+pub(crate) fn require_examples(setup: &Setup<'_>) -> Result<(), PolicyError> {
+    let failed = examples(setup)?.into_iter().find(|example| !example.holds());
+    failed.map_or(Ok(()), |Example { rule, example, must_match, .. }| {
+        let (under, does) = if must_match { ("match", "does not match") } else { ("not_match", "matches") };
+        let problem = format!("{example:?} stands under `{under}`, but the rule {does} it");
+        Err(PolicyError::of_entry(&rule, problem))
+    })
+}
+
+/// A rule with its examples.
+struct Tried<'a> {
+    rule: &'a Rule,
+    list: List,
+    entry: &'a ListEntry,
+    ignore_case: Option<bool>,
+}
+
+fn try_rule(one: &Tried<'_>, setup: &Setup<'_>, tried: &mut Vec<Example>) -> Result<(), PolicyError> {
+    let Tried { rule, list, entry, .. } = *one;
+    let alone = Alone { policy: policy_of(one, setup)?, list };
+    let examples = entry.matches.iter().map(|example| (example, true));
+    for (example, must_match) in examples.chain(entry.not_matches.iter().map(|example| (example, false))) {
+        let matches = alone.matches(example, setup).map_err(|problem| {
+            PolicyError::of_entry(rule, format!("the example {example:?} cannot be tried: {problem}"))
+        })?;
+        tried.push(Example { rule: rule.clone(), example: example.clone(), must_match, matches });
+    }
+    Ok(())
+}
+
+/// A policy of one rule.
+struct Alone {
+    policy: Policy,
+    list: List,
+}
+
+fn policy_of(one: &Tried<'_>, setup: &Setup<'_>) -> Result<Policy, PolicyError> {
+    let Tried { rule, list, ignore_case, .. } = *one;
+    // What an entry takes back is what it would match without its `!`.
+    let text = match list {
+        List::AllowedReadPaths | List::AllowedWritePaths | List::DenyReadPaths | List::DenyWritePaths => {
+            rule.entry.strip_prefix('!').unwrap_or(&rule.entry)
+        }
+        _ => &rule.entry,
+    };
+    let entries = Some(vec![ListEntry::from(text)]);
+    let mut profile = ProfileSource {
+        deny_read_paths: Some(Vec::new()),
+        deny_ignore_case: ignore_case,
+        ..ProfileSource::default()
+    };
+    *list.of_mut(&mut profile) = entries;
+    let profiles = Profiles::from([(rule.profile.to_string(), profile)]);
+    // As if it were the user's: whether its file counts is another question.
+    let origin = match &rule.origin {
+        Origin::Managed(place) | Origin::User(place) | Origin::Workspace(place) => {
+            Origin::User(place.clone())
+        }
+        other => other.clone(),
+    };
+    Policy::compile(&Setup {
+        sources: &[Source::new(origin, Trust::Trusted, profiles)],
+        profile: &rule.profile,
+        mode: None,
+        protected: &[],
+        // An example must say the same on every machine, whatever is installed there.
+        programs: Programs::Presumed,
+        ..setup.clone()
+    })
+    .map_err(|error| match error {
+        // With the line, which the policy of one rule does not know.
+        PolicyError::Entry { problem, .. } => PolicyError::of_entry(rule, problem),
+        other => other,
+    })
+}
+
+impl Alone {
+    fn matches(&self, example: &str, setup: &Setup<'_>) -> Result<bool, String> {
+        let policy = &self.policy;
+        match self.list {
+            List::AllowedReadPaths | List::DenyReadPaths => self.matches_path(Access::Read, example, setup),
+            List::AllowedWritePaths | List::DenyWritePaths => {
+                self.matches_path(Access::Write, example, setup)
+            }
+            List::AllowedExecCommand => Ok(self.allows_command(example, setup.workspace)),
+            List::DenyExecCommand => {
+                let line = CommandLine::Shell(example.to_owned());
+                Ok(policy.commands.denied_by(&Reached::by(&line)).is_some())
+            }
+            List::AllowedHosts => policy.allowed_hosts.matches(example),
+            List::DenyHosts => policy.denied_hosts.matches(example),
+            List::AllowedSecrets => Ok(policy.allowed_secrets.matches(example)),
+            List::DenySecrets => Ok(policy.denied_secrets.matches(example)),
+            List::AllowedDatabaseStatements => Ok(policy.allowed_statements.matches(example)),
+            List::DenyDatabaseStatements => Ok(policy.denied_statements.matches(example)),
+            List::DenyHandfastChanges => Ok(policy.denied_changes.matches(example)),
+            List::DenyTools => Ok(policy.denied_tools.matches(example)),
+        }
+    }
+
+    /// A path as a rule would be written: relative to the workspace, or with the home folder; a folder with a slash at its end.
+    fn matches_path(&self, access: Access, example: &str, setup: &Setup<'_>) -> Result<bool, String> {
+        let path = match example.strip_prefix("~/").or_else(|| example.strip_prefix("$HOME/")) {
+            Some(rest) => setup.home.ok_or("the home folder is not known")?.join(rest),
+            None => PathBuf::from(example),
+        };
+        let path = resolve(setup.workspace, path.to_str().ok_or("it is not UTF-8")?).path;
+        let kind = if example.ends_with('/') { Kind::Folder } else { Kind::File };
+        let rules = match access {
+            Access::Read => &self.policy.reads,
+            Access::Write => &self.policy.writes,
+        };
+        let verdict = rules.verdict(&Spot::of(&path, setup.workspace), kind);
+        Ok(matches!(verdict, PathVerdict::Denied(_) | PathVerdict::Listed(_)))
+    }
+
+    /// Whether the rule lets the line pass: one of its commands begins so, and all of it is listed or only reads.
+    fn allows_command(&self, line: &str, workspace: &Path) -> bool {
+        let command = CommandLine::Shell(line.to_owned());
+        let judged = self.policy.judge(&Part::from(Effect::Run { command, directory: workspace.to_owned() }));
+        let Some(cause) = judged.allowed else { return false };
+        cause.rule.key == self.list.key()
+            || shell_syntax::read(line).is_ok_and(|script| {
+                script.steps.iter().any(|step| match &step.node {
+                    Node::Command(command) => self.policy.commands.allowed_by(&command.words).is_some(),
+                    _ => false,
+                })
+            })
+    }
+}

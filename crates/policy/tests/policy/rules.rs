@@ -1,0 +1,244 @@
+//! Rules about secrets, statements, changes of Handfast and tools; examples that rules carry; rules that can never decide.
+
+use std::path::Path;
+
+use policy::{Dialect, Lines, Mode, Origin, PolicyError, Programs, Setup, Source, Trust, Verdict};
+use tool::{Effect, Level};
+
+use crate::setting::*;
+
+fn secret(name: &str, host: &str) -> Effect {
+    Effect::UseSecret { name: name.to_owned(), host: host.to_owned() }
+}
+
+fn statement(kind: &str) -> Effect {
+    Effect::DatabaseWrite { statement: kind.to_owned() }
+}
+
+fn change(what: &str) -> Effect {
+    Effect::ChangeHandfast { what: what.to_owned() }
+}
+
+#[test]
+fn secrets_statements_and_changes_have_lists_like_paths() {
+    let policy = normal(
+        r#"{"allowed_hosts": ["api.example.com", "b.org"], "allowed_secrets": ["token at api.example.com", "any_*"],
+            "deny_secrets": ["root", "any_* at b.org"], "allowed_database_statements": ["insert", "update"],
+            "deny_database_statements": ["drop", "update users"], "deny_handfast_changes": ["policy"]}"#,
+        Mode::SmartAuto,
+    );
+    for (effect, expected) in [
+        (secret("token", "API.example.com"), "pass 7"),
+        (secret("token", "b.org"), "check 9"),
+        (secret("token", "elsewhere.org"), "check 6"),
+        (secret("any_key", "api.example.com"), "pass 7"),
+        (secret("any_key", "b.org"), "deny 1"),
+        (secret("root", "api.example.com"), "deny 1"),
+        (statement("insert"), "pass 7"),
+        (statement("INSERT"), "pass 7"),
+        (statement("delete"), "check 9"),
+        (statement("drop table"), "deny 1"),
+        (statement("update users"), "deny 1"),
+        (change("policy"), "deny 1"),
+        (change("plugin x"), "check 3"),
+    ] {
+        assert_eq!(short(&decide(&policy, Level::Moderate, effect.clone())), expected, "{effect:?}");
+    }
+}
+
+#[test]
+fn a_denied_tool_is_denied_whatever_it_would_do() {
+    let policy = normal(r#"{"deny_tools": ["a_*"]}"#, Mode::FullAuto);
+    let decision = decide(&policy, Level::Safe, read("a"));
+    assert_eq!(short(&decision), "deny 1");
+    assert_eq!(decision.rule.key, "deny_tools");
+    assert_eq!(short(&decide_all(&policy, Level::Safe, &[])), "deny 1");
+    let other = normal(r#"{"deny_tools": ["b"]}"#, Mode::FullAuto);
+    assert_eq!(short(&decide(&other, Level::Safe, read("a"))), "pass 7");
+}
+
+fn setup(sources: &[Source]) -> Setup<'_> {
+    Setup {
+        sources,
+        profile: "normal",
+        mode: None,
+        dialect: Dialect::default(),
+        workspace: Path::new(WORKSPACE),
+        home: Some(Path::new(HOME)),
+        protected: &[],
+        programs: Programs::Unknown,
+        tools: &["file_read", "shell_execute"],
+    }
+}
+
+#[test]
+fn a_rule_about_an_unknown_tool_is_refused_with_its_line() {
+    let mut source = user(r#"{"normal": {"deny_tools": ["file_*", "shel_execute"]}}"#);
+    source.lines.note("normal", "deny_tools", 3, vec![4, 5]);
+    let error = policy::Policy::compile(&setup(&[source])).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "profile `normal`: `deny_tools`: \"shel_execute\": there is no such tool; `handfast tools` lists them \
+         (/home/ann/.config/handfast/config.yaml:5)"
+    );
+}
+
+/// The entry of a list with examples, as a source that holds it alone.
+fn with_examples(list: &str, rule: &str, matches: &[&str], not_matches: &[&str]) -> Source {
+    let entry = serde_json::json!({"rule": rule, "match": matches, "not_match": not_matches});
+    user(&serde_json::json!({"other": {list: [entry]}}).to_string())
+}
+
+#[test]
+fn examples_are_tried_by_the_engine_that_decides() {
+    for (list, rule, matches, not_matches) in [
+        ("deny_read_paths", "*.key", &["a/b.key", "~/x.key", "/srv/y.key"][..], &["key", "a.key.pub"][..]),
+        ("deny_read_paths", "!.env.example", &["a/.env.example"], &[".env"]),
+        ("deny_write_paths", "build/", &["build/", "build/x"], &["build"]),
+        ("allowed_write_paths", "./src", &["src/a.rs"], &["srcs/a.rs", "a/src"]),
+        (
+            "deny_exec_command",
+            "git rm",
+            &["git rm x", "sudo git -C y rm x", "sh -c 'git rm x'"],
+            &["git log"],
+        ),
+        (
+            "allowed_exec_command",
+            "cargo test",
+            &["cargo test -p x", "cd a && cargo test"],
+            &["cargo test; rm x"],
+        ),
+        ("allowed_exec_command", "git", &["git log"], &["git push --exec=x", "sudo git log"]),
+        ("deny_hosts", "*.evil.org", &["a.evil.org", "b.evil.org:80"], &["evil.org"]),
+        ("allowed_hosts", "a.org:443", &["a.org:443"], &["a.org:80", "a.org"]),
+        ("deny_secrets", "aws_* at *", &["aws_x at b.org"], &["token at b.org"]),
+        ("deny_database_statements", "drop", &["DROP TABLE"], &["insert"]),
+        ("deny_handfast_changes", "plugin", &["plugin x"], &["policy"]),
+        ("deny_tools", "file_*", &["file_read"], &["shell_execute"]),
+    ] {
+        let sources = [with_examples(list, rule, matches, not_matches)];
+        let tried = policy::examples(&setup(&sources)).unwrap();
+        assert_eq!(tried.len(), matches.len() + not_matches.len());
+        for example in tried {
+            assert!(example.holds(), "{example:?}");
+        }
+        // The positive control: the other way round each of them fails.
+        let sources = [with_examples(list, rule, not_matches, matches)];
+        for example in policy::examples(&setup(&sources)).unwrap() {
+            assert!(!example.holds(), "{example:?}");
+        }
+    }
+}
+
+#[test]
+fn a_failing_example_is_an_error_in_every_profile_with_file_and_line() {
+    let mut source = with_examples("deny_exec_command", "git rm", &["git remote rm x"], &[]);
+    source.lines.note("other", "deny_exec_command", 2, vec![3]);
+    let error = policy::Policy::compile(&setup(&[source])).unwrap_err();
+    assert!(matches!(error, PolicyError::Entry { .. }));
+    assert_eq!(
+        error.to_string(),
+        "profile `other`: `deny_exec_command`: \"git rm\": \"git remote rm x\" stands under `match`, but the rule does not \
+         match it (/home/ann/.config/handfast/config.yaml:3)"
+    );
+    let wrong = with_examples("deny_hosts", "a.org", &["no host"], &[]);
+    let error = policy::Policy::compile(&setup(&[wrong])).unwrap_err().to_string();
+    assert!(error.contains("cannot be tried"), "{error}");
+}
+
+#[track_caller]
+fn finds(profile: &str, expected: &[&str]) {
+    let sources = [user(&format!(r#"{{"normal": {profile}}}"#))];
+    let own = [Path::new(WORKSPACE).join("handfast.yaml")];
+    let found = policy::findings(&Setup { protected: &own, ..setup(&sources) }).unwrap();
+    let shown: Vec<String> = found.iter().map(ToString::to_string).collect();
+    assert_eq!(shown.len(), expected.len(), "{profile}: {shown:#?}");
+    for (shown, expected) in shown.iter().zip(expected) {
+        assert!(shown.contains(expected), "{profile}: {shown}");
+    }
+}
+
+#[test]
+fn what_can_never_decide_is_found() {
+    for (profile, expected) in [
+        (r#"{"deny_read_paths": ["a", "b", "a"]}"#, "\"a\" can never decide: it stands already"),
+        (r#"{"deny_read_paths": ["!a", "b"]}"#, "nothing before it"),
+        (r#"{"deny_read_paths": ["*.key", "!*.key"]}"#, "takes it back"),
+        (r#"{"allowed_read_paths": [".env", "."]}"#, "deny_read_paths: .env "),
+        (r#"{"allowed_read_paths": ["./secret/a", "."], "deny_read_paths": ["secret"]}"#, "denies all of it"),
+        (r#"{"allowed_write_paths": ["./gen/**", "."], "deny_write_paths": ["./gen/"]}"#, "denies all of it"),
+        (r#"{"allowed_write_paths": ["./handfast.yaml"]}"#, "Handfast's own"),
+        (
+            r#"{"allowed_exec_command": ["git push origin"], "deny_exec_command": ["git push"]}"#,
+            "denies all of it",
+        ),
+        (r#"{"allowed_exec_command": ["nc"]}"#, "write a whole command"),
+        (r#"{"allowed_hosts": ["a.evil.org"], "deny_hosts": ["*.evil.org"]}"#, "denies all of it"),
+        (r#"{"allowed_hosts": ["*.evil.org"], "deny_hosts": ["*"]}"#, "denies all of it"),
+        (r#"{"allowed_secrets": ["a at b.org"], "deny_secrets": ["a"]}"#, "denies all of it"),
+        (
+            r#"{"allowed_database_statements": ["drop table"], "deny_database_statements": ["drop"]}"#,
+            "denies all of it",
+        ),
+        (r#"{"undoable": "pass", "allowed_hosts": ["a.org"]}"#, "`undoable`: \"pass\" can never decide"),
+    ] {
+        finds(profile, &[expected]);
+    }
+}
+
+#[test]
+fn what_can_decide_is_left_alone() {
+    for profile in [
+        "{}",
+        r#"{"deny_read_paths": [".env", ".env.*", "!.env.example", "*.pem", "*.key", ".netrc"]}"#,
+        r#"{"allowed_read_paths": ["./secret", "."], "deny_read_paths": ["secret", "!keep"]}"#,
+        r#"{"allowed_exec_command": ["git", "git push"], "deny_exec_command": ["git push --force"]}"#,
+        r#"{"allowed_exec_command": ["cargo test", "./run.sh", "nc -z localhost 80", "make"]}"#,
+        r#"{"allowed_hosts": ["*.a.org", "b.org"], "deny_hosts": ["x.a.org", "b.org:80"]}"#,
+        r#"{"allowed_database_statements": ["drop"], "deny_database_statements": ["drop table"]}"#,
+    ] {
+        finds(profile, &[]);
+    }
+}
+
+#[test]
+fn the_administrators_rules_hold_under_a_profile_of_another_name() {
+    let sources = [
+        managed(
+            r#"{"normal": {"deny_read_paths": ["private"], "deny_exec_command": ["npm publish"], "mode": "smart_auto",
+                "dangerous": "deny", "strict": true, "undoable": "table", "limits": {"cpus": 2}}}"#,
+        ),
+        user(
+            r#"{"mine": {"deny_read_paths": [], "deny_exec_command": [], "mode": "full_auto", "dangerous": "ask", "strict": false,
+                "undoable": "pass", "limits": {"cpus": 8}}}"#,
+        ),
+    ];
+    let policy = compile_as(&sources, "mine", Some(Mode::FullAuto), Dialect::default()).unwrap();
+    assert_eq!(short(&decide(&policy, Level::Safe, read("private/x"))), "deny 1");
+    assert_eq!(answer(&policy, "npm publish"), "deny 1");
+    assert_eq!(answer(&policy, "rm -rf /"), "deny 2");
+    assert_eq!((policy.mode(), policy.strict(), policy.limits().cpus), (Mode::SmartAuto, true, Some(2)));
+    // The profile named its own list, and the administrator's does not bring the built-in entries back.
+    assert_eq!(short(&decide(&policy, Level::Safe, read(".env"))), "pass 7");
+
+    // A stricter word of the user counts beside the administrator's.
+    let strict = user(r#"{"mine": {"mode": "ask_always", "limits": {"cpus": 1}}}"#);
+    let policy = compile(&[sources[0].clone(), strict], "mine");
+    assert_eq!((policy.mode(), policy.limits().cpus), (Mode::AskAlways, Some(1)));
+}
+
+#[test]
+fn a_decision_names_the_line_of_its_rule() {
+    let mut lines = Lines::default();
+    lines.note("normal", "deny_write_paths", 4, vec![5, 6]);
+    lines.note("normal", "mode", 2, Vec::new());
+    let json = r#"{"normal": {"mode": "ask_always", "deny_write_paths": ["a", "b"]}}"#;
+    let origin = Origin::User(Path::new("/c.yaml").into());
+    let source = Source { origin, trust: Trust::Trusted, profiles: profiles(json), lines };
+    let policy = compile(&[source], "normal");
+    let decision = decide(&policy, Level::Moderate, write("b"));
+    assert_eq!(decision.verdict, Verdict::Deny);
+    assert_eq!(decision.rule.to_string(), "deny_write_paths: b (profile normal, /c.yaml:6)");
+    let asked = decide(&policy, Level::Safe, read("x"));
+    assert_eq!(asked.rule.to_string(), "mode: ask_always (profile normal, /c.yaml:2)");
+}
