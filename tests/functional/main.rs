@@ -22,5 +22,6 @@ mod configuration;
 mod doctor;
 mod hostile_commands;
 mod mcp;
+mod policy;
 mod sessions;
 mod setup;

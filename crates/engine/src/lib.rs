@@ -124,9 +124,12 @@ pub struct Checked {
     pub reason: String,
     /// What would change it; null where the call passes.
     pub hint: Option<String>,
-    /// The part of the call that decided.
+    /// The part of the call that decided: an effect, or one command of a line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub part: Option<String>,
+    /// The entries of lists with which the call would pass; absent where it passes, and where none would help.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub passes_with: Option<Vec<policy::Suggestion>>,
     /// Everything the call would do.
     pub effects: Vec<policy::Part>,
 }
@@ -222,13 +225,26 @@ impl Engine {
         let plan = tool.prepare(arguments, &self.place)?.plan;
         let effects = reach::Reach::lead(&plan.effects);
         let level = plan.level.unwrap_or(tool.spec().level);
-        let decision = self.policy.decide(&policy::Request {
+        let request = policy::Request {
             tool: tool.spec().name,
             level,
             parts: &effects,
             undoable_in_force: false,
             background: plan.background,
-        });
+        };
+        let decision = self.policy.decide(&request);
+        let passes_with = self.policy.would_pass_with(&request);
+        let hint = match &passes_with {
+            Some(entries) => {
+                let entries: Vec<String> = entries.iter().map(ToString::to_string).collect();
+                Some(format!(
+                    "it passes with {} of profile `{}`",
+                    entries.join(" and "),
+                    self.policy.profile()
+                ))
+            }
+            None => decision.hint,
+        };
         Ok(Checked {
             decision: decision.verdict,
             level: decision.level,
@@ -237,8 +253,9 @@ impl Engine {
             rule: decision.rule.to_string(),
             line: decision.line.number(),
             reason: decision.reason,
-            hint: decision.hint,
+            hint,
             part: decision.part,
+            passes_with,
             effects,
         })
     }

@@ -92,6 +92,11 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: Option<ChangesCommand>,
     },
+    /// Shows the rules that decide, each with where it is written, or tries the examples that they carry.
+    Policy {
+        #[command(subcommand)]
+        command: Option<PolicyCommand>,
+    },
     /// Trusts the workspace's handfast.yaml as it is now, so that it may also loosen rules.
     Trust {
         /// The file [default: handfast.yaml of the workspace].
@@ -127,6 +132,25 @@ pub(crate) struct CallArgs {
     /// Its arguments as a JSON object; `-` reads them from standard input.
     #[arg(value_name = "JSON")]
     pub(crate) arguments: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PolicyCommand {
+    /// Shows what all configuration files come to under the chosen profile: every setting and every entry of a list, with its
+    /// file and line, and what is ignored because its file is not trusted.
+    Show {
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Tries the examples (`match`, `not_match`) of all rules of all profiles, and looks for rules that can never decide.
+    ///
+    /// Exits with 1 when an example is not as it must be.
+    Test {
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 #[derive(Debug, Subcommand)]

@@ -281,8 +281,17 @@ pub(crate) struct Configuration {
 }
 
 impl Configuration {
+    /// The configuration of a command that runs nothing.
+    pub(crate) fn of(global: &Global) -> Result<Self, Failure> {
+        let surroundings = Surroundings::of_this_process();
+        let place = place(global, &surroundings)?;
+        let state = state_folder(global, &surroundings)?;
+        let store = Store::open(&state)?;
+        Self::read(global, &surroundings, &place, &state, &store)
+    }
+
     /// Reads the files, and says what of them does not count.
-    pub(crate) fn read(
+    fn read(
         global: &Global,
         surroundings: &Surroundings,
         place: &Place,

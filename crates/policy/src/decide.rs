@@ -139,7 +139,8 @@ impl Call<'_> {
             Some(why) => format!("{why}; mode `full_auto` would not ask"),
             None => "mode `full_auto` would not ask".to_owned(),
         });
-        Decision { hint, ..self.by_setting(Line::Table, verdict, &reason) }
+        let part = self.judged.iter().find_map(|judged| judged.not_allowed_at.clone()).filter(|_| !passes);
+        Decision { hint, part, ..self.by_setting(Line::Table, verdict, &reason) }
     }
 
     fn by_part(

@@ -7,7 +7,8 @@ use tool::{Access, Effect};
 use crate::auto_run::{AutoRun, Entry, auto_run};
 use crate::host::normal_host;
 use crate::path::{Spot, fold_path};
-use crate::{Origin, Part, PathVerdict, Policy, Rule};
+use crate::suggest::Missing;
+use crate::{List, Origin, Part, PathVerdict, Policy, Rule};
 
 /// What the lines have to say to one part. A line that does not apply has no cause.
 #[derive(Debug, Clone, Default)]
@@ -28,6 +29,10 @@ pub(crate) struct Judgement {
     pub(crate) changes_only_the_workspace: bool,
     /// What would make line 7 apply.
     pub(crate) not_allowed: Option<String>,
+    /// The command of a line because of which line 7 does not apply, where it is one of several words.
+    pub(crate) not_allowed_at: Option<String>,
+    /// What lists would have to name so that lines 6 and 7 let it pass, as far as it is known.
+    pub(crate) missing: Vec<Missing>,
     /// Whether the part is a mere read of a path, the least telling one.
     pub(crate) only_reads_a_path: bool,
 }
@@ -61,15 +66,13 @@ impl Policy {
                 let part = format!("database {statement}");
                 let (denied, allowed) =
                     (self.denied_statements.find(statement), self.allowed_statements.find(statement));
-                judge_name(part, &format!("the statement `{statement}`"), denied, allowed, || {
-                    self.add_entry("allowed_database_statements", statement)
-                })
+                let missing = Missing::Entry(List::AllowedDatabaseStatements, statement.clone());
+                self.judge_name(part, &format!("the statement `{statement}`"), denied, allowed, Some(missing))
             }
             Effect::ChangeHandfast { what } => {
                 let denied = self.denied_changes.find(what);
                 // No list lets it pass: calls of its level are always asked about.
-                let nothing = || "a human has to approve it".to_owned();
-                judge_name(format!("change {what}"), &format!("a change of {what}"), denied, None, nothing)
+                self.judge_name(format!("change {what}"), &format!("a change of {what}"), denied, None, None)
             }
         }
     }
@@ -120,6 +123,7 @@ impl Policy {
                 });
             }
             (None, PathVerdict::Outside) => {
+                judgement.missing.push(Missing::Path(access, judged.to_owned()));
                 judgement.unlisted = Some(Cause {
                     rule: self.no_entry(list),
                     reason: format!("{shown}{leads} is not listed in `{list}`"),
@@ -133,7 +137,10 @@ impl Policy {
                     hint: None,
                 });
             }
-            (None, PathVerdict::Workspace) => judgement.not_allowed = Some(hint_for_list),
+            (None, PathVerdict::Workspace) => {
+                judgement.missing.push(Missing::Path(access, judged.to_owned()));
+                judgement.not_allowed = Some(hint_for_list);
+            }
             (None, PathVerdict::Listed(rule)) => {
                 judgement.allowed = Some(Cause {
                     reason: format!("{shown}{leads} is listed by {rule}"),
@@ -207,6 +214,7 @@ impl Policy {
                 rule: rule.clone(),
             });
         } else if self.allowed_hosts.find(&host, port).is_none() {
+            judgement.missing.push(Missing::Entry(List::AllowedHosts, host.clone()));
             judgement.unlisted = Some(Cause {
                 rule: self.no_entry("allowed_hosts"),
                 reason: format!("{host} is not listed in `allowed_hosts`"),
@@ -223,14 +231,48 @@ impl Policy {
         let host = host.as_deref();
         let (denied, allowed) =
             (self.denied_secrets.find_at(name, host), self.allowed_secrets.find_at(name, host));
-        let entry = || self.add_entry("allowed_secrets", &format!("{name} at {}", host.unwrap_or("HOST")));
-        let named = judge_name(String::new(), &format!("the secret {name}"), denied, allowed, entry);
+        let missing = Missing::Entry(List::AllowedSecrets, format!("{name} at {}", host.unwrap_or("*")));
+        let named =
+            self.judge_name(String::new(), &format!("the secret {name}"), denied, allowed, Some(missing));
         Judgement {
             denied: judged.denied.or(named.denied),
             allowed: named.allowed,
             not_allowed: named.not_allowed,
+            missing: [judged.missing, named.missing].concat(),
             ..judged
         }
+    }
+
+    /// What is known by a name, as the lists about it say.
+    fn judge_name(
+        &self,
+        part: String,
+        shown: &str,
+        denied: Option<&Rule>,
+        allowed: Option<&Rule>,
+        missing: Option<Missing>,
+    ) -> Judgement {
+        let mut judgement = Judgement { part, ..Judgement::default() };
+        match (denied, allowed) {
+            (Some(rule), _) => {
+                judgement.denied = Some(Cause {
+                    reason: format!("{shown} is denied by {rule}"),
+                    hint: Some(change_rule(rule)),
+                    rule: rule.clone(),
+                });
+            }
+            (None, Some(rule)) => {
+                let reason = format!("{shown} is listed by {rule}");
+                judgement.allowed = Some(Cause { rule: rule.clone(), reason, hint: None });
+            }
+            (None, None) => {
+                if let Some(Missing::Entry(list, entry)) = &missing {
+                    judgement.not_allowed = Some(self.add_entry(list.key(), entry));
+                }
+                judgement.missing.extend(missing);
+            }
+        }
+        judgement
     }
 
     /// How to list something that is no path.
@@ -261,32 +303,6 @@ impl Policy {
     pub(crate) fn setting(&self, key: &'static str, entry: &str, origin: Origin) -> Rule {
         Rule { key, entry: entry.to_owned(), profile: self.profile.clone(), origin }
     }
-}
-
-/// What is known by a name, as the lists about it say.
-fn judge_name(
-    part: String,
-    shown: &str,
-    denied: Option<&Rule>,
-    allowed: Option<&Rule>,
-    add: impl Fn() -> String,
-) -> Judgement {
-    let mut judgement = Judgement { part, ..Judgement::default() };
-    match (denied, allowed) {
-        (Some(rule), _) => {
-            judgement.denied = Some(Cause {
-                reason: format!("{shown} is denied by {rule}"),
-                hint: Some(change_rule(rule)),
-                rule: rule.clone(),
-            });
-        }
-        (None, Some(rule)) => {
-            let reason = format!("{shown} is listed by {rule}");
-            judgement.allowed = Some(Cause { rule: rule.clone(), reason, hint: None });
-        }
-        (None, None) => judgement.not_allowed = Some(add()),
-    }
-    judgement
 }
 
 /// The key that a decision names for a file through which a later program would run code.

@@ -11,6 +11,7 @@ use crate::command::{
 };
 use crate::judge::{Cause, Judgement, change_rule};
 use crate::spell::resolve;
+use crate::suggest::Missing;
 use crate::{Dangerous, Origin, PathVerdict, Policy};
 
 /// What the commands of a line come to for line 7.
@@ -21,11 +22,18 @@ pub(crate) struct Stages {
     not_allowed: Option<String>,
     /// How many lines within lines are being looked at.
     depth: usize,
+    /// The command that is being looked at.
+    at: String,
+    /// The one because of which the line does not pass by itself.
+    refused_at: Option<String>,
 }
 
 impl Stages {
     pub(crate) fn refuse(&mut self, why: impl Into<String>) {
-        self.not_allowed.get_or_insert_with(|| why.into());
+        if self.not_allowed.is_none() {
+            self.not_allowed = Some(why.into());
+            self.refused_at = Some(self.at.clone()).filter(|at| !at.is_empty());
+        }
     }
 }
 
@@ -85,7 +93,10 @@ impl Policy {
             self.walk(&line.steps, directories, &mut stages, &mut judgement);
             match stages.not_allowed {
                 None => judgement.allowed = stages.allowed,
-                Some(why) => judgement.not_allowed = judgement.not_allowed.take().or(Some(why)),
+                Some(why) => {
+                    judgement.not_allowed = judgement.not_allowed.take().or(Some(why));
+                    judgement.not_allowed_at = stages.refused_at;
+                }
             }
         }
         let around = Surroundings {
@@ -202,6 +213,7 @@ impl Policy {
         for steps in &command.substituted {
             self.walk(steps, directories.clone(), stages, judgement);
         }
+        stages.at = command.words.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ");
         self.judge_redirects(&command.redirects, directories, stages, judgement);
         let bare = unwrap(&command.words);
         for Assignment { name, value } in command.assignments.iter().chain(&bare.assignments) {
@@ -312,6 +324,12 @@ impl Policy {
             (Err(why), None) => {
                 if let Ok(form) = known_form(&renamed, Class::Acts) {
                     self.judge_denials(&form, directories, judgement);
+                }
+                if words.iter().all(Word::is_literal)
+                    && let [directory] = directories.paths.as_slice()
+                {
+                    let texts = words.iter().map(|word| word.text.clone()).collect();
+                    judgement.missing.push(Missing::Command(texts, directory.clone()));
                 }
                 stages.refuse(format!(
                     "`{program}` is not known to only read ({why}), and not in `allowed_exec_command`"

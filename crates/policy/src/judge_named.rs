@@ -10,6 +10,7 @@ use crate::judge::{Cause, Judgement, allow_key, change_rule, is_system_path};
 use crate::judge_command::{Directories, Stages};
 use crate::path::Spot;
 use crate::spell::resolve;
+use crate::suggest::Missing;
 use crate::{PathVerdict, Policy};
 
 impl Policy {
@@ -160,6 +161,7 @@ impl Policy {
             return Ok(());
         }
         if verdict == PathVerdict::Outside && (self.in_a_root(path) || !is_system_path(path)) {
+            judgement.missing.push(Missing::Path(Access::Read, path.to_owned()));
             judgement.unlisted.get_or_insert_with(|| Cause {
                 rule: self.no_entry("allowed_read_paths"),
                 reason: format!(
@@ -189,4 +191,5 @@ fn merge(write: Judgement, judgement: &mut Judgement) {
     judgement.denied = judgement.denied.take().or(write.denied);
     judgement.unlisted = judgement.unlisted.take().or(write.unlisted);
     judgement.changes_only_the_workspace &= write.changes_only_the_workspace;
+    judgement.missing.extend(write.missing);
 }

@@ -25,7 +25,9 @@ mod policy;
 mod profile;
 mod programs;
 mod rule;
+mod show;
 mod spell;
+mod suggest;
 
 pub use auto_run::{AutoRun, Entry, auto_run, git_config_change, git_pointer_change};
 pub use decision::{Decision, Line, Part, Request, Verdict};
@@ -34,7 +36,7 @@ pub use examples::{Example, examples};
 pub use findings::{Finding, findings};
 pub use lines::Lines;
 pub use list::{List, ListEntry};
-pub use merge::{Source, Trust, Warning, tighten};
+pub use merge::{Source, Trust, Warning};
 pub use path::{Above, Denied, Kind, Names, PathVerdict, RootRight};
 pub use policy::{Dialect, Policy, Setup};
 pub use profile::{
@@ -42,3 +44,5 @@ pub use profile::{
 };
 pub use programs::{ProgramFile, Programs};
 pub use rule::{FilePlace, Origin, Rule};
+pub use show::{Shown, show};
+pub use suggest::Suggestion;

@@ -79,19 +79,18 @@ pub struct Warning {
     pub profile: String,
     /// The key.
     pub key: &'static str,
-    /// The file.
-    pub origin: String,
+    /// Where it is written.
+    pub origin: Origin,
 }
 
 /// Splits what an untrusted file says into what may count, because it can only tighten, and a warning for each other key.
 ///
 /// The lists that deny, `deny_ignore_case: true` and `strict: true` are kept as they are; `mode` and `limits` are kept, and
-/// whoever merges them takes the
-/// stricter value.
-pub fn tighten(profiles: &Profiles, origin: &Origin) -> (Profiles, Vec<Warning>) {
+/// whoever merges them takes the stricter value.
+fn tighten(file: &Source) -> (Profiles, Vec<Warning>) {
     let mut kept = Profiles::new();
     let mut warnings = Vec::new();
-    for (name, source) in profiles {
+    for (name, source) in &file.profiles {
         let tightening = ProfileSource {
             deny_read_paths: source.deny_read_paths.clone(),
             deny_write_paths: source.deny_write_paths.clone(),
@@ -119,7 +118,7 @@ pub fn tighten(profiles: &Profiles, origin: &Origin) -> (Profiles, Vec<Warning>)
         warnings.extend(ignored.filter(|(_, named)| *named).map(|(key, _)| Warning {
             profile: name.clone(),
             key,
-            origin: origin.to_string(),
+            origin: file.place(name, key),
         }));
         kept.insert(name.clone(), tightening);
     }
@@ -159,7 +158,7 @@ impl<'a> Merged<'a> {
             match source.trust {
                 Trust::Trusted => merged.trusted.push(source),
                 Trust::Untrusted => {
-                    let (profiles, warnings) = tighten(&source.profiles, &source.origin);
+                    let (profiles, warnings) = tighten(source);
                     merged.untrusted.push(Source { profiles, ..source.clone() });
                     merged.warnings.extend(warnings);
                 }
@@ -279,6 +278,16 @@ impl<'a> Merged<'a> {
         managed
             .chain(self.untrusted.iter().filter_map(of))
             .fold(own, |strictest, other| if other.0 > strictest.0 { other } else { strictest })
+    }
+
+    /// Where the limit of this value is written.
+    pub(crate) fn limit_origin(&self, profile: &str, key: &str, value: u64) -> Origin {
+        let names = |source: &&Source| {
+            let limits = source.profiles.get(source.tightening(profile)).map(|written| written.limits);
+            limits.is_some_and(|limits| limits.named().contains(&(key, value)))
+        };
+        let mut all = self.trusted.iter().copied().chain(&self.untrusted);
+        all.find(names).map_or(Origin::BuiltIn, |source| source.place(source.tightening(profile), key))
     }
 
     /// Limit by limit, the user's, else the workspace's; a lower one of a managed or an untrusted file counts.

@@ -112,14 +112,18 @@ pub(super) fn read(given: Option<&str>) -> Result<String, ToolError> {
             if bytes.len() as u64 > LARGEST_MESSAGE {
                 return Err(too_large());
             }
-            String::from_utf8(bytes).map_err(|error| {
-                let at = error.utf8_error().valid_up_to();
-                ToolError::validation("arguments", format!("not valid UTF-8 at byte {at}"))
-            })
+            utf8(bytes)
         }
         Some(text) if text.len() as u64 > LARGEST_MESSAGE => Err(too_large()),
         Some(text) => Ok(text.to_owned()),
     }
+}
+
+pub(super) fn utf8(bytes: Vec<u8>) -> Result<String, ToolError> {
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        ToolError::validation("arguments", format!("not valid UTF-8 at byte {at}"))
+    })
 }
 
 fn too_large() -> ToolError {

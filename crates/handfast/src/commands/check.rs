@@ -3,6 +3,7 @@
 use std::io::{self, BufRead, IsTerminal};
 use std::process::ExitCode;
 
+use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use tool::ToolError;
 
@@ -31,8 +32,9 @@ pub(super) fn run(global: &Global, call: &CallArgs) -> Result<ExitCode, Failure>
 /// One answer a line, so that a policy can be tried on a history of calls. A value may also span lines when it is the only one.
 fn check_lines(composed: &Composed, tool: &str) -> Result<ExitCode, Failure> {
     let mut failed = false;
-    let mut answer = |text: &str| -> Result<(), Failure> {
-        let line = match check(composed, tool, text) {
+    let mut answer = |value: &[u8]| -> Result<(), Failure> {
+        let checked = call::utf8(value.to_vec()).and_then(|text| check(composed, tool, &text));
+        let line = match checked {
             Ok(answer) => answer,
             Err(error) => {
                 failed = true;
@@ -41,7 +43,7 @@ fn check_lines(composed: &Composed, tool: &str) -> Result<ExitCode, Failure> {
         };
         print(&format!("{line}\n"))
     };
-    let mut values = Values { input: io::stdin().lock(), pending: String::new() };
+    let mut values = Values::of(io::stdin().lock());
     if io::stdin().is_terminal() {
         eprint("reading one JSON value a line from the terminal; Ctrl-D ends");
     }
@@ -54,32 +56,66 @@ fn check_lines(composed: &Composed, tool: &str) -> Result<ExitCode, Failure> {
 /// The JSON values of a stream: one a line, or spread over lines.
 struct Values<R> {
     input: R,
-    pending: String,
+    /// The beginning of a value that goes on.
+    pending: Vec<u8>,
+    /// A value that ended what went before it.
+    next: Option<Vec<u8>>,
 }
 
 impl<R: BufRead> Values<R> {
-    fn next(&mut self) -> Result<Option<String>, Failure> {
+    fn of(input: R) -> Self {
+        Self { input, pending: Vec::new(), next: None }
+    }
+
+    fn next(&mut self) -> Result<Option<Vec<u8>>, Failure> {
+        if let Some(value) = self.next.take() {
+            return Ok(Some(value));
+        }
         loop {
-            let mut line = String::new();
-            let read = io::Read::take(&mut self.input, call::LARGEST_MESSAGE + 1).read_line(&mut line)?;
-            if read as u64 > call::LARGEST_MESSAGE {
-                return Err(Failure::usage("a line of standard input is larger than the limit of 32 MiB"));
-            }
-            if read == 0 {
+            let Some(line) = self.line()? else {
                 let rest = std::mem::take(&mut self.pending);
-                return Ok(Some(rest).filter(|rest| !rest.trim().is_empty()));
-            }
-            self.pending.push_str(&line);
-            if self.pending.trim().is_empty() {
-                self.pending.clear();
+                return Ok(Some(rest).filter(|rest| !rest.trim_ascii().is_empty()));
+            };
+            if self.pending.is_empty() && line.trim_ascii().is_empty() {
                 continue;
             }
-            let unfinished = serde_json::from_str::<Value>(&self.pending).is_err_and(|error| error.is_eof());
-            if !unfinished {
-                return Ok(Some(std::mem::take(&mut self.pending)));
+            let begun = self.pending.len();
+            self.pending.extend_from_slice(&line);
+            if self.pending.len() as u64 > call::LARGEST_MESSAGE {
+                return Err(Failure::usage("a value of standard input is larger than the limit of 32 MiB"));
+            }
+            // Only what closes something can end a value, so that a long one is not read again for each of its lines.
+            let may_end =
+                begun == 0 || line.trim_ascii().ends_with(b"}") || line.trim_ascii().ends_with(b"]");
+            if may_end && !is_unfinished(&self.pending) {
+                let all = std::mem::take(&mut self.pending);
+                let before = all.get(..begun).unwrap_or_default();
+                // A line that was cut off must not take the next one with it.
+                if !before.is_empty() && is_value(&line) && !is_value(&all) {
+                    self.next = Some(line);
+                    return Ok(Some(before.to_vec()));
+                }
+                return Ok(Some(all));
             }
         }
     }
+
+    fn line(&mut self) -> Result<Option<Vec<u8>>, Failure> {
+        let mut line = Vec::new();
+        let read = io::Read::take(&mut self.input, call::LARGEST_MESSAGE + 1).read_until(b'\n', &mut line)?;
+        if read as u64 > call::LARGEST_MESSAGE {
+            return Err(Failure::usage("a line of standard input is larger than the limit of 32 MiB"));
+        }
+        Ok((read > 0).then_some(line))
+    }
+}
+
+fn is_unfinished(text: &[u8]) -> bool {
+    serde_json::from_slice::<IgnoredAny>(text).is_err_and(|error| error.is_eof())
+}
+
+fn is_value(text: &[u8]) -> bool {
+    serde_json::from_slice::<IgnoredAny>(text).is_ok()
 }
 
 fn check(composed: &Composed, tool: &str, text: &str) -> Result<Value, ToolError> {
@@ -101,14 +137,19 @@ mod tests {
 
     #[test]
     fn values_may_stand_one_a_line_or_span_lines() {
-        let mut values = Values {
-            input: "{\"a\":1}\n\n{\n\"b\": 2\n}\n{bad\n{\"c\":3}".as_bytes(),
-            pending: String::new(),
+        let read = |input: &str| {
+            let mut values = Values::of(input.as_bytes());
+            let mut all = Vec::new();
+            while let Ok(Some(value)) = values.next() {
+                all.push(String::from_utf8(value).unwrap().split_whitespace().collect::<String>());
+            }
+            all
         };
-        let mut all = Vec::new();
-        while let Ok(Some(value)) = values.next() {
-            all.push(value.split_whitespace().collect::<String>());
-        }
-        assert_eq!(all, ["{\"a\":1}", "{\"b\":2}", "{bad", "{\"c\":3}"]);
+        assert_eq!(
+            read("{\"a\":1}\n\n{\n\"b\": 2\n}\n{bad\n{\"c\":3}"),
+            ["{\"a\":1}", "{\"b\":2}", "{bad", "{\"c\":3}"]
+        );
+        assert_eq!(read("{\"a\":1\n{\"b\":2}\n{\"c\":3}"), ["{\"a\":1", "{\"b\":2}", "{\"c\":3}"]);
+        assert_eq!(read("{\"a\":\n{}\n}\n{\"c\": \"x"), ["{\"a\":{}}", "{\"c\":\"x"]);
     }
 }

@@ -7,6 +7,7 @@ mod check;
 mod doctor;
 mod init;
 mod mcp;
+mod policy;
 mod setup;
 mod tools;
 mod trust;
@@ -53,6 +54,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Tools { json } => tools::run(global, json),
         Command::Audit { command } => audit::run(global, command),
         Command::Changes { command } => changes::run(global, command),
+        Command::Policy { command } => policy::run(global, command),
         Command::Trust { file } => trust::run(global, file),
         Command::Doctor { json } => doctor::run(global, json),
         Command::Setup { command } => setup::run(&command),

@@ -139,7 +139,7 @@ fn expand_home<'a>(text: &'a str, home: Option<&Path>) -> Result<(Option<PathBuf
     if text.starts_with('~') {
         return Err("another user's home folder is not looked up; name the path".into());
     }
-    if text.contains('$') {
+    if text.replace("[$]", "").contains('$') {
         return Err("only $HOME is expanded, and only at the beginning; write [$] for the character".into());
     }
     Ok((None, text))
@@ -213,6 +213,7 @@ mod tests {
         reads_as("src/*.rs", Anchor::Workspace, "src/*.rs", Some("/w/pro[j]/src"));
         reads_as(".", Anchor::Workspace, "", Some("/w/pro[j]"));
         reads_as("/etc/ssl", Anchor::Root, "/etc/ssl", Some("/etc/ssl"));
+        reads_as("./a[$]b", Anchor::Workspace, "a[$]b", Some("/w/pro[j]/a$b"));
         reads_as("a[*]b/c", Anchor::Workspace, "a[*]b/c", Some("/w/pro[j]/a*b/c"));
     }
 

@@ -242,3 +242,46 @@ fn a_decision_names_the_line_of_its_rule() {
     let asked = decide(&policy, Level::Safe, read("x"));
     assert_eq!(asked.rule.to_string(), "mode: ask_always (profile normal, /c.yaml:2)");
 }
+
+#[test]
+fn what_would_make_a_call_pass_is_tried_and_never_a_program_that_runs_others() {
+    let policy = normal(r#"{"allowed_write_paths": ["./src"]}"#, Mode::SmartAuto);
+    let suggested = |effect: Effect| {
+        let parts = [policy::Part::from(effect)];
+        let request = policy::Request {
+            tool: "t",
+            level: Level::Destructive,
+            parts: &parts,
+            undoable_in_force: false,
+            background: false,
+        };
+        let entries = policy.would_pass_with(&request).unwrap_or_default();
+        entries.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
+    };
+    for (effect, expected) in [
+        (run("some-tool -x"), "\"some-tool\" in `allowed_exec_command`"),
+        (run("cargo test -p x"), "\"cargo test\" in `allowed_exec_command`"),
+        (run("cd src && cargo test 2>&1 | tail"), "\"cargo test\" in `allowed_exec_command`"),
+        (run("git commit -m x"), "\"git commit -m x\" in `allowed_exec_command`"),
+        (run("python3 x.py"), "\"python3 x.py\" in `allowed_exec_command`"),
+        (run("some-tool > src/a"), "\"some-tool\" in `allowed_exec_command`"),
+        (run("echo a > out"), "\"./out\" in `allowed_write_paths`"),
+        (
+            run("some-tool > out"),
+            "\"./out\" in `allowed_write_paths` and \"some-tool\" in `allowed_exec_command`",
+        ),
+        (write("out"), "\"./out\" in `allowed_write_paths`"),
+        (secret("a", "b.org"), "\"b.org\" in `allowed_hosts` and \"a at b.org\" in `allowed_secrets`"),
+        (statement("insert"), "\"insert\" in `allowed_database_statements`"),
+        // What passes, what is denied and what no list changes.
+        (read("src/a"), ""),
+        (read(".env"), ""),
+        (run("rm -rf /"), ""),
+        (run("ls $(some-tool)"), ""),
+        (run("bash"), ""),
+        (run("some-tool $X"), ""),
+        (change("policy"), ""),
+    ] {
+        assert_eq!(suggested(effect.clone()), expected, "{effect:?}");
+    }
+}

@@ -1,0 +1,128 @@
+//! The merged result of all files, each entry with where it comes from: what `handfast policy show` prints.
+
+use serde::Serialize;
+
+use crate::merge::Merged;
+use crate::policy::built_in_denied_reads;
+use crate::{Limits, List, Origin, Policy, PolicyError, Rule, Setup, Trust};
+
+/// One entry or setting, and whether it counts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Shown {
+    /// The entry, with its key, its profile and where it is written.
+    #[serde(flatten)]
+    pub rule: Rule,
+    /// Whether it counts. What an untrusted file may not say does not.
+    pub counts: bool,
+    /// What else there is to say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+/// Everything that decides under the chosen profile, in the order of the keys, and what of an untrusted file is ignored.
+///
+/// # Errors
+/// Those of [`Policy::compile`].
+pub fn show(setup: &Setup<'_>) -> Result<Vec<Shown>, PolicyError> {
+    let policy = Policy::compile(setup)?;
+    let merged = Merged::new(setup.sources);
+    let lineage = merged.lineage(setup.profile)?;
+    let mut shown = Vec::new();
+    let mut add = |rule: Rule, note: Option<&str>| {
+        shown.push(Shown { rule, counts: true, note: note.map(str::to_owned) });
+    };
+    for child in &lineage {
+        if let Some((parent, origin)) = merged.parent(child) {
+            let rule = Rule { key: "inherit", entry: parent, profile: child.as_str().into(), origin };
+            add(rule, None);
+        }
+    }
+    let (mode, origin) = &policy.mode;
+    add(policy.setting("mode", mode.as_str(), origin.clone()), None);
+    let (dangerous, origin) = &policy.dangerous;
+    add(policy.setting("dangerous", dangerous.as_str(), origin.clone()), None);
+    let (undoable, origin) = &policy.undoable;
+    add(policy.setting("undoable", undoable.as_str(), origin.clone()), None);
+    for (key, (on, origin)) in [
+        ("strict", merged.is_on(setup.profile, "strict", |source| source.strict)),
+        (
+            "deny_ignore_case",
+            merged.is_on(setup.profile, "deny_ignore_case", |source| source.deny_ignore_case),
+        ),
+    ] {
+        add(policy.setting(key, if on { "true" } else { "false" }, origin), None);
+    }
+    for (key, value) in policy.limits.named() {
+        let origin = merged.limit_origin(setup.profile, key, value);
+        add(policy.setting(key, &value.to_string(), origin), None);
+    }
+    for list in List::ALL {
+        if list.denies() {
+            let denied = merged.denied(setup.profile, list);
+            if list == List::DenyReadPaths && !denied.named {
+                for rule in built_in_denied_reads(setup.profile) {
+                    add(rule, None);
+                }
+            }
+            for rule in denied.lists.into_iter().flatten() {
+                add(rule, None);
+            }
+            continue;
+        }
+        let allowed = merged.allowed(&lineage, list);
+        if allowed.default && matches!(list, List::AllowedReadPaths | List::AllowedWritePaths) {
+            add(policy.setting(list.key(), "(the workspace)", Origin::BuiltIn), Some("no list is named"));
+        }
+        for rule in allowed.lists.into_iter().flatten() {
+            let inherited = (*rule.profile != *setup.profile).then_some("inherited");
+            add(rule, inherited);
+        }
+    }
+    for (path, rule) in &policy.protected {
+        let entry = path.display().to_string();
+        add(Rule { entry, ..rule.clone() }, Some("no tool can write it"));
+    }
+    for ignored in policy.warnings().iter().filter(|ignored| ignored.profile == setup.profile) {
+        let rule = |entry: &str, origin| Rule {
+            key: ignored.key,
+            entry: entry.to_owned(),
+            profile: setup.profile.into(),
+            origin,
+        };
+        let list = List::ALL.into_iter().find(|list| list.key() == ignored.key);
+        let untrusted = setup.sources.iter().filter(|source| source.trust == Trust::Untrusted);
+        let entries = untrusted
+            .filter_map(|source| source.entries(setup.profile, list?))
+            .flatten()
+            .map(|(rule, _)| rule);
+        let mut rules: Vec<Rule> = entries.collect();
+        if rules.is_empty() {
+            rules.push(rule("(set)", ignored.origin.clone()));
+        }
+        let note = "ignored: the file is not trusted";
+        shown.extend(rules.into_iter().map(|rule| Shown {
+            rule,
+            counts: false,
+            note: Some(note.to_owned()),
+        }));
+    }
+    Ok(shown)
+}
+
+impl Limits {
+    /// Every limit that is named, under its key.
+    pub fn named(self) -> Vec<(&'static str, u64)> {
+        let Limits { memory_bytes, cpus, processes, open_files, file_size_bytes, disk_bytes, output_bytes } =
+            self;
+        let all = [
+            ("memory_bytes", memory_bytes),
+            ("cpus", cpus),
+            ("processes", processes),
+            ("open_files", open_files),
+            ("file_size_bytes", file_size_bytes),
+            ("disk_bytes", disk_bytes),
+            ("output_bytes", output_bytes),
+        ];
+        all.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
+    }
+}

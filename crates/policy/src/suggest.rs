@@ -1,0 +1,163 @@
+//! What would make a call pass: entries of lists, tried before they are named.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use tool::{Access, CommandLine, Effect};
+
+use crate::command::{is_guarded, is_interpreter};
+use crate::judge::allow_key;
+use crate::path::{Case, PathList, Reach, roots};
+use crate::{Line, List, Origin, Part, Policy, Request, Rule, Verdict};
+
+/// What a list would have to name so that a part passes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Missing {
+    /// The path, on the list for this access.
+    Path(Access, PathBuf),
+    /// The command, by its words without wrappers, in this directory.
+    Command(Vec<String>, PathBuf),
+    /// The entry of a list.
+    Entry(List, String),
+}
+
+/// An entry to add.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Suggestion {
+    /// The list.
+    pub key: &'static str,
+    /// The entry.
+    pub entry: String,
+}
+
+impl fmt::Display for Suggestion {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{:?} in `{}`", self.entry, self.key)
+    }
+}
+
+/// What is looked for behind what was missing first, at most this often.
+const ROUNDS: usize = 4;
+
+/// Subcommands after which a program does what its folder says and nothing else is chosen by the caller.
+const PLAIN_SUBCOMMANDS: [&str; 9] =
+    ["bench", "build", "check", "clippy", "doc", "fmt", "lint", "test", "vet"];
+
+impl Policy {
+    /// The entries with which the call would pass, under this profile: tried out, not guessed. None where it passes already, and
+    /// where no entry of a list would change the answer.
+    pub fn would_pass_with(&self, request: &Request<'_>) -> Option<Vec<Suggestion>> {
+        let mut trial = self.clone();
+        let mut suggestions: Vec<Suggestion> = Vec::new();
+        for _ in 0..ROUNDS {
+            let decision = trial.decide(request);
+            match decision.verdict {
+                Verdict::Pass => return (!suggestions.is_empty()).then_some(suggestions),
+                Verdict::Check if matches!(decision.line, Line::Unlisted | Line::Table) => {}
+                Verdict::Check | Verdict::Deny => return None,
+            }
+            let missing: Vec<Missing> =
+                request.parts.iter().flat_map(|part| trial.judge(part).missing).collect();
+            if missing.is_empty() {
+                return None;
+            }
+            for missing in missing {
+                let stands_for_the_workspace =
+                    matches!(missing, Missing::Path(Access::Read, _)) && self.reads.allowed.workspace;
+                // A list that is named stands for itself alone, and the workspace was on it.
+                let workspace = stands_for_the_workspace
+                    .then(|| Suggestion { key: allow_key(Access::Read), entry: ".".to_owned() });
+                for suggestion in workspace.into_iter().chain([trial.add(&missing)?]) {
+                    if !suggestions.contains(&suggestion) {
+                        suggestions.push(suggestion);
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// Adds what is missing.
+    fn add(&mut self, missing: &Missing) -> Option<Suggestion> {
+        match missing {
+            Missing::Path(access, path) => {
+                let (key, entry) = (allow_key(*access), path_entry(path, &self.workspace)?);
+                let rule = self.tried(key, &entry);
+                let (workspace, home) = (self.workspace.clone(), self.home.clone());
+                let list = PathList::compile(
+                    vec![rule],
+                    Reach::Workspace,
+                    Case::Counts,
+                    &workspace,
+                    home.as_deref(),
+                )
+                .ok()?;
+                let rules = match access {
+                    Access::Read => &mut self.reads,
+                    Access::Write => &mut self.writes,
+                };
+                rules.allowed.lists.push(list);
+                self.roots = roots(&workspace, &self.reads, &self.writes);
+                Some(Suggestion { key, entry })
+            }
+            Missing::Command(words, directory) => {
+                let key = List::AllowedExecCommand.key();
+                candidates(words).into_iter().find_map(|entry| {
+                    let mut with = self.clone();
+                    with.commands.allow(self.tried(key, &entry)).ok()?;
+                    let command = CommandLine::Argv(words.clone());
+                    let effect = Effect::Run { command, directory: directory.clone() };
+                    let lists = with.judge(&Part::from(effect)).allowed.is_some();
+                    lists.then(|| {
+                        *self = with;
+                        Suggestion { key, entry }
+                    })
+                })
+            }
+            Missing::Entry(list, entry) => {
+                let rule = self.tried(list.key(), entry);
+                let added = match list {
+                    List::AllowedHosts => self.allowed_hosts.add(rule),
+                    List::AllowedSecrets => self.allowed_secrets.add(rule),
+                    List::AllowedDatabaseStatements => self.allowed_statements.add(rule),
+                    _ => return None,
+                };
+                added.ok()?;
+                Some(Suggestion { key: list.key(), entry: entry.clone() })
+            }
+        }
+    }
+
+    fn tried(&self, key: &'static str, entry: &str) -> Rule {
+        self.setting(key, entry, Origin::CommandLine)
+    }
+}
+
+/// The path as an entry: relative to the workspace where it lies in it, with nothing in it that a pattern reads.
+fn path_entry(path: &Path, workspace: &Path) -> Option<String> {
+    let (start, rest) = match path.strip_prefix(workspace) {
+        Ok(rest) => ("./", rest),
+        Err(_) => ("", path),
+    };
+    let text = rest.to_str()?;
+    if text.is_empty() {
+        return Some(".".to_owned());
+    }
+    Some(format!("{start}{}", globset::escape(text).replace('$', "[$]")))
+}
+
+/// Beginnings of the command that could be listed, the best one first. A program that runs what it is told to is never
+/// suggested by its name alone.
+fn candidates(words: &[String]) -> Vec<String> {
+    let Some((program, arguments)) = words.split_first() else { return Vec::new() };
+    let mut candidates = Vec::new();
+    if !is_guarded(program) {
+        candidates.push(program.clone());
+    } else if !is_interpreter(program) && program != "git" {
+        let plain = arguments.first().filter(|word| PLAIN_SUBCOMMANDS.contains(&word.as_str()));
+        candidates.extend(plain.map(|word| format!("{program} {word}")));
+    }
+    candidates.push(words.join(" "));
+    candidates
+}
