@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test program uses its own part of this")]
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 
@@ -19,9 +19,14 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start(fixture: &Fixture, arguments: &[&str]) -> Self {
-        let mut process = fixture
-            .command()
-            .args(arguments)
+        let mut command = fixture.command();
+        command.args(arguments);
+        Self::of(command)
+    }
+
+    /// The one that this command starts, which lacks its last word.
+    pub(crate) fn of(mut command: Command) -> Self {
+        let mut process = command
             .arg("mcp")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

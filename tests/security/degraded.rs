@@ -426,11 +426,14 @@ fn of_root_a_command_gets_the_rights_of_the_workspaces_owner() {
         .unwrap();
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
     let words = result["meta"]["sandbox"].to_string();
-    assert!(words.contains("degraded:landlock"), "{result:#}");
+    // For an ordinary user the system's bwrap may have made the cell.
+    assert!(words.contains(if own.root { "degraded:landlock" } else { "degraded:" }), "{result:#}");
     assert_eq!(words.contains("user:workspace_owner"), own.root, "{words}");
     let owner = |name: &str| std::fs::metadata(own.fixture.workspace().join(name)).unwrap().uid();
     assert_eq!(owner("made"), owner("."));
-    assert_eq!(result["data"]["stdout"], format!("{}\n", owner(".")), "{result:#}");
+    if own.root {
+        assert_eq!(result["data"]["stdout"], format!("{}\n", owner(".")), "{result:#}");
+    }
     assert_ne!(result["data"]["exit_code"], 0, "{result:#}");
 }
 

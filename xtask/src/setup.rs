@@ -22,7 +22,7 @@ struct Requirement {
     packages: &'static [&'static str],
 }
 
-const REQUIREMENTS: [Requirement; 7] = [
+const REQUIREMENTS: [Requirement; 8] = [
     Requirement { what: "git", probe: &["git", "--version"], packages: &["git"] },
     Requirement {
         what: "Python 3.11 or newer",
@@ -41,6 +41,7 @@ const REQUIREMENTS: [Requirement; 7] = [
         probe: &["sh", "-c", "echo '#include <stdio.h>' | gcc -x c -E - "],
         packages: &["gcc", "libc6-dev"],
     },
+    Requirement { what: "bubblewrap", probe: &["bwrap", "--version"], packages: &["bubblewrap"] },
     Requirement { what: "make", probe: &["make", "--version"], packages: &["make"] },
 ];
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use policy::Policy;
-use sandbox::{CellSpec, Spawner};
+use sandbox::{CellSpec, Entrance, Spawner};
 use tool::{Place, ToolError};
 
 use crate::denied::{DeniedFiles, Hiding};
@@ -29,6 +29,8 @@ pub struct CellSetup {
     /// The folder, private to the user, in which commands' changes are kept apart until they have ended. Best on the file
     /// system of the workspace. Without one they write directly.
     pub changes: Option<PathBuf>,
+    /// How a cell begins that the system's bwrap makes, where this program may not.
+    pub entrance: Option<Entrance>,
     /// Where waiting cells come from; without one each is made when it is needed.
     pub spawner: Option<Arc<Spawner>>,
     /// Many calls are to be expected: the folders for the next call's changes are made behind the answer to the last one, and
@@ -56,6 +58,7 @@ pub(crate) fn specification(
         environment: setup.environment.clone(),
         home_files: setup.home_files.clone(),
         spool_directory: setup.spool_directory.clone(),
+        entrance: setup.entrance.clone(),
         spawner: setup.spawner.clone(),
         output_limit: policy.limits().output_bytes.unwrap_or(OUTPUT_LIMIT),
         limits: limits(policy.limits()),

@@ -121,6 +121,9 @@ pub(crate) enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
+    /// Begins a cell that the system's bwrap has made.
+    #[command(hide = true)]
+    EnterCell { control: i32 },
     /// Writes a handfast.yaml with every setting explained into the workspace.
     Init,
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use engine::{CellSetup, DuplicateTool, Engine, Parts, Redactor, Registry};
 use jiff::Timestamp;
 use policy::{FilePlace, Mode, Origin, Policy, Programs, Source, Trust};
-use sandbox::{SessionLimits, Spawner};
+use sandbox::{Entrance, SessionLimits, Spawner};
 use store::Store;
 use tool::{AnyTool, Catalogue, CatalogueEntry, Clock, Place, SessionId};
 
@@ -84,7 +84,14 @@ fn cell(
     let spool = state.join("spool");
     create_private(&spool)?;
     let setup = toolchains::cell_setup(surroundings, spool, spawner);
-    Ok(CellSetup { changes: Some(state.join("changes")), ..setup })
+    Ok(CellSetup { changes: Some(state.join("changes")), entrance: entrance(), ..setup })
+}
+
+/// How this program begins a cell that the system's bwrap makes. One that was removed or replaced since it was started
+/// cannot.
+pub(crate) fn entrance() -> Option<Entrance> {
+    let program = std::env::current_exe().and_then(|path| path.canonicalize()).ok()?;
+    Some(Entrance { program, arguments: vec!["enter-cell".into()] })
 }
 
 /// The workspace, and the name by which it was asked for where links lead from there to it.

@@ -9,7 +9,7 @@ use crate::limits::LimitInForce;
 /// What was in force. Setting up a cell fails as a whole when one part of it does, so what is named here was done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Enforcement {
-    /// What the cell had to do with, where it had no namespaces of its own.
+    /// What the cell had to do with, where this program could make it none.
     pub degraded: Option<Degraded>,
     /// The kinds of namespaces that the cell had of its own.
     pub namespaces: &'static [&'static str],
@@ -66,10 +66,13 @@ pub enum WorkspaceChanges {
     ReadOnly,
 }
 
-/// What confines a command on a host that refuses namespaces.
+/// What confines a command on a host that refuses namespaces to this program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Degraded {
+    /// Namespaces that the system's bwrap has made, without what only this program's own have: an overlay, a network for
+    /// the session, and covers for what comes later.
+    Bubblewrap,
     /// Landlock and the filter of system calls alone.
     Landlock,
 }
@@ -78,6 +81,7 @@ impl Degraded {
     /// As a word.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Bubblewrap => "bwrap",
             Self::Landlock => "landlock",
         }
     }

@@ -41,7 +41,7 @@ const NAMESPACES: i32 = libc::CLONE_NEWUSER
     | libc::CLONE_NEWUTS
     | libc::CLONE_NEWCGROUP;
 /// What is added to the score by which the kernel chooses whom to kill, in thousandths of the memory there is.
-const OUT_OF_MEMORY_SCORE: &str = "500";
+pub(crate) const OUT_OF_MEMORY_SCORE: &str = "500";
 const NAMESPACE_NAMES: &[&str] = &["user", "mount", "pid", "net", "ipc", "uts", "cgroup"];
 const NAMESPACE_NAMES_WITHOUT_NETWORK: &[&str] = &["user", "mount", "pid", "ipc", "uts", "cgroup"];
 
@@ -65,10 +65,12 @@ pub(crate) struct Cell {
     pub(crate) group: Option<Group>,
     /// Covers files that come while the command runs.
     pub(crate) late: Option<Late>,
-    steps: Vec<Step>,
+    pub(crate) steps: Vec<Step>,
     layers: Option<Layers>,
     /// What a cell without namespaces has of its own on the host.
     pub(crate) private: Option<PrivateFolder>,
+    /// Another process that has made the cell, and ends with its first one.
+    pub(crate) maker: Option<Process>,
 }
 
 /// Starts a cell. That setting up inside failed is learnt later, over the control socket.
@@ -191,6 +193,7 @@ impl Call {
             steps: blueprint.steps,
             layers: self.layers,
             private: None,
+            maker: None,
         })
     }
 
@@ -229,6 +232,7 @@ impl Call {
                     steps: view.steps,
                     layers: self.layers,
                     private: None,
+                    maker: None,
                 }));
             }
         }
@@ -296,14 +300,13 @@ impl Call {
 }
 
 impl Cell {
-    /// A cell without namespaces.
-    pub(crate) fn alone(
+    /// A cell that is less than a whole one.
+    pub(crate) fn degraded(
         process: Process,
         control: OwnedFd,
         ends: Ends,
         enforcement: Enforcement,
         started_at: SystemTime,
-        (group, private): (Option<Group>, PrivateFolder),
     ) -> Self {
         Self {
             process,
@@ -312,11 +315,12 @@ impl Cell {
             enforcement,
             origin: Origin::Made,
             started_at,
-            group,
+            group: None,
             late: None,
             steps: Vec::new(),
             layers: None,
-            private: Some(private),
+            private: None,
+            maker: None,
         }
     }
 
@@ -331,7 +335,7 @@ impl Cell {
     pub(crate) fn fault(&self, fault: Fault) -> SandboxError {
         let step = usize::try_from(fault.step).ok().and_then(|index| self.steps.get(index));
         let doing = match (fault.stage, step) {
-            (Stage::TakeTree | Stage::Step, Some(step)) => {
+            (Stage::TakeTree | Stage::Step | Stage::Check, Some(step)) => {
                 format!("{} (`{}`)", fault.stage.doing(), step.path().display())
             }
             _ => fault.stage.doing().to_owned(),

@@ -70,6 +70,7 @@ mod sys;
 mod system;
 mod view;
 
+pub use child::entrance::enter;
 pub use degraded::{has_namespaces, try_namespaces};
 pub use enforcement::{Degraded, DeniedFiles, Enforcement, NetworkReach, UserMapping, WorkspaceChanges};
 pub use error::SandboxError;
@@ -83,6 +84,6 @@ pub use session::{
     SessionOutput, Sessions, Status,
 };
 pub use spawner::{Pool, Spawner};
-pub use spec::{CellSpec, Command, Overlay, Program, TerminalSize};
+pub use spec::{CellSpec, Command, Entrance, Overlay, Program, TerminalSize};
 pub use stopper::Stopper;
 pub use system::shell;

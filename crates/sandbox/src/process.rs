@@ -34,10 +34,19 @@ pub(crate) fn start_in(
     Ok(Process { pid, descriptor, waited_for: Waiting::AsParent, killed_by: Signal::KILL })
 }
 
+/// Starts a process without namespaces of its own that runs `inside`, on kernels and in containers of all kinds.
+///
+/// INVARIANT: as above.
+pub(crate) fn start_by_older_call(inside: impl FnOnce()) -> Result<Process, Errno> {
+    let (pid, descriptor) = begin(sys::keeper::clone_by_older_call, inside)?;
+    Ok(Process { pid, descriptor, waited_for: Waiting::AsParent, killed_by: Signal::KILL })
+}
+
 /// Starts a process that ends what it has started when it is told to by SIGTERM, because no kernel does it.
 pub(crate) fn start_keeper(inside: impl FnOnce()) -> Result<Process, Errno> {
-    let (pid, descriptor) = begin(sys::keeper::clone_by_older_call, inside)?;
-    Ok(Process { pid, descriptor, waited_for: Waiting::AsParent, killed_by: Signal::TERM })
+    let mut keeper = start_by_older_call(inside)?;
+    keeper.killed_by = Signal::TERM;
+    Ok(keeper)
 }
 
 /// The same in a network that others share: `flags` do not ask for one.

@@ -94,7 +94,7 @@ fn run_in(
         _ => {
             cell.process.kill();
             cell.process.end().map_err(SandboxError::io("waiting for the end of the cell"))?;
-            drop(cell.group);
+            drop((cell.maker, cell.group));
         }
     }
     if let Some(spawner) = &spec.spawner {

@@ -55,6 +55,8 @@ pub struct CellSpec {
     pub terminal: Option<TerminalSize>,
     /// What covers further files while the command runs. One for each cell.
     pub late_masks: Option<Arc<LateMasks>>,
+    /// How a cell begins that the system's bwrap makes, where this program may not. Without it no cell is made so.
+    pub entrance: Option<Entrance>,
     /// Where waiting cells come from. Without one, or where it has none that suits, a cell is made by this process.
     pub spawner: Option<Arc<Spawner>>,
 }
@@ -77,6 +79,15 @@ pub struct Overlay {
     /// What the kernel needs beside it. Of no use afterwards; it holds folders that nobody may read, so their mode
     /// must be changed before an ordinary user can remove them.
     pub work: PathBuf,
+}
+
+/// How this program is started again so that it calls [`enter`](crate::enter), first thing and with one thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entrance {
+    /// Its absolute path.
+    pub program: PathBuf,
+    /// Its arguments. The number that [`enter`](crate::enter) takes comes behind them.
+    pub arguments: Vec<OsString>,
 }
 
 /// The size of a terminal in characters.

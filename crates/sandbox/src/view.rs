@@ -22,7 +22,7 @@ use crate::system::{self, SystemEntry};
 /// The home folder of the command's user.
 pub(crate) const HOME: &str = "/home/agent";
 /// Where the root holds what covers are clones of. It stays there, read-only like the root.
-const SCRATCH: &str = "/.cell";
+pub(crate) const SCRATCH: &str = "/.cell";
 
 const READ_WRITE: MountAttrFlags = MountAttrFlags::MOUNT_ATTR_NOSUID.union(MountAttrFlags::MOUNT_ATTR_NODEV);
 const READ_ONLY: MountAttrFlags = READ_WRITE.union(MountAttrFlags::MOUNT_ATTR_RDONLY);

@@ -10,7 +10,7 @@ fn attempter() -> Attempter {
     // target/debug/deps/this -> target/debug/examples/attempt
     let own = std::env::current_exe().unwrap();
     let program = own.parent().unwrap().parent().unwrap().join("examples/attempt");
-    Attempter { program, arguments: Vec::new() }
+    Attempter { program, arguments: Vec::new(), entrance: None }
 }
 
 #[test]
@@ -24,7 +24,7 @@ fn every_promise_holds_on_this_machine() {
 
 #[test]
 fn nothing_is_known_when_no_attempt_can_be_made() {
-    let silent = Attempter { program: PathBuf::from("/bin/true"), arguments: Vec::new() };
+    let silent = Attempter { program: PathBuf::from("/bin/true"), arguments: Vec::new(), entrance: None };
     let found = probe(&silent);
     let tried: Vec<&Probe> = found.iter().filter(|probe| probe.verdict == Verdict::Holds).collect();
     // What the outcome of a run says by itself.

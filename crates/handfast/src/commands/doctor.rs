@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::{Failure, print, print_json};
 use crate::cli::Global;
+use crate::compose;
 use crate::compose::{compose, open_store};
 use crate::report::table;
 use crate::surroundings::Surroundings;
@@ -62,7 +63,8 @@ fn hints(findings: &[Finding]) -> Vec<(&str, Vec<&str>)> {
 /// This program, which makes the attempts itself, so that they need nothing that a machine may not have.
 pub(super) fn attempter() -> Result<Attempter, Failure> {
     let program = std::env::current_exe()?.canonicalize()?;
-    Ok(Attempter { program, arguments: vec!["probe-attempt".into(), "--".into()] })
+    let arguments = vec!["probe-attempt".into(), "--".into()];
+    Ok(Attempter { program, arguments, entrance: compose::entrance() })
 }
 
 impl Finding {

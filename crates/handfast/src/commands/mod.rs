@@ -62,6 +62,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
             sandbox::attempt(&arguments)?;
             Ok(ExitCode::SUCCESS)
         }
+        Command::EnterCell { control } => sandbox::enter(control),
         Command::Init => init::run(global),
     }
 }

@@ -135,6 +135,17 @@ pub(crate) enum Step {
     Seal { at: Place },
     /// Writes a setting of the kernel that counts in the cell's own namespaces. A kernel may not have it.
     Setting { at: Place, value: CString },
+    /// Makes sure of what is at `at`, where somebody else has built the file system.
+    Check { at: Place, is: Expected },
+}
+
+/// What is to be at a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expected {
+    /// A mount of exactly this object of the host.
+    Same { device: u64, inode: u64, read_only: bool },
+    /// A cover.
+    Hidden,
 }
 
 impl Step {
@@ -151,7 +162,8 @@ impl Step {
             | Self::File { at, .. }
             | Self::Folder { at, .. }
             | Self::Seal { at }
-            | Self::Setting { at, .. } => at,
+            | Self::Setting { at, .. }
+            | Self::Check { at, .. } => at,
         }
     }
 }

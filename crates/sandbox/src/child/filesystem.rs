@@ -10,7 +10,8 @@ use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd};
 
 use rustix::fs::{
-    CWD, Mode, OFlags, ResolveFlags, StatVfsMountFlags, fstatvfs, mkdirat, openat, openat2, rmdir, symlinkat,
+    AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatVfsMountFlags, StatxAttributes, StatxFlags,
+    fstat, fstatvfs, mkdirat, openat, openat2, rmdir, statx, symlinkat,
 };
 use rustix::io::{Errno, write};
 use rustix::mount::{
@@ -19,7 +20,7 @@ use rustix::mount::{
 };
 use rustix::process::{chdir, fchdir, pivot_root};
 
-use super::blueprint::{Kind, LOWER, Mount, Place, Source, Step};
+use super::blueprint::{Expected, Kind, LOWER, Mount, Place, Source, Step};
 use super::report::{Fault, Stage};
 use crate::sys;
 
@@ -228,7 +229,38 @@ fn place(step: &mut Step) -> Result<(), Errno> {
             };
             write(&file, value.to_bytes()).map(drop)
         }
+        Step::Check { at, is } => check(at, *is),
     }
+}
+
+/// Makes sure of what somebody else has built.
+pub(super) fn verify(steps: &mut [Step]) -> Result<(), Fault> {
+    each(steps, Stage::Check, place)
+}
+
+fn check(at: &Place, is: Expected) -> Result<(), Errno> {
+    // No link on the way: what is hidden and shown elsewhere as well is not hidden.
+    let found = open_exactly(&at.full, OFlags::PATH | OFlags::NOFOLLOW)?;
+    let status = fstat(&found)?;
+    let mount = fstatvfs(&found)?.f_flag;
+    let wanted = StatxFlags::BASIC_STATS;
+    let statx = statx(&found, c"", AtFlags::EMPTY_PATH, wanted)?;
+    let is_mount = statx.stx_attributes.contains(StatxAttributes::MOUNT_ROOT);
+    let holds = match is {
+        Expected::Same { device, inode, read_only } => {
+            status.st_dev == device
+                && status.st_ino == inode
+                && (!read_only || mount.contains(StatVfsMountFlags::RDONLY))
+        }
+        Expected::Hidden => match FileType::from_raw_mode(status.st_mode) {
+            FileType::CharacterDevice => mount.contains(StatVfsMountFlags::NODEV),
+            FileType::Directory => {
+                Mode::from_raw_mode(status.st_mode).is_empty() && mount.contains(StatVfsMountFlags::RDONLY)
+            }
+            _ => false,
+        },
+    };
+    if is_mount && holds { Ok(()) } else { Err(Errno::STALE) }
 }
 
 fn attach(mount: &Mount) -> Result<(), Errno> {

@@ -13,6 +13,7 @@
 
 pub(crate) mod blueprint;
 mod command;
+pub(crate) mod entrance;
 mod filesystem;
 pub(crate) mod keeper;
 pub(crate) mod late;

@@ -26,7 +26,8 @@ pub(crate) enum Report {
         /// Whether every other process of the cell, but the one that reports, has ended and been waited for.
         last: bool,
     },
-    /// What does not depend on a call is built; the cell waits for its request.
+    /// What does not depend on a call is built; the cell waits for its request. Where somebody else has started its first
+    /// process, a descriptor of that comes along.
     Ready,
     /// The cell is built and its command about to start. This is its user namespace.
     UserNamespace,
@@ -70,6 +71,7 @@ pub(crate) enum Stage {
     NewRoot,
     Step,
     SealRoot,
+    Check,
     Names,
     Network,
     Limits,
@@ -82,7 +84,7 @@ pub(crate) enum Stage {
 }
 
 impl Stage {
-    const ALL: [Self; 17] = [
+    const ALL: [Self; 18] = [
         Self::Descriptors,
         Self::Request,
         Self::Identity,
@@ -91,6 +93,7 @@ impl Stage {
         Self::NewRoot,
         Self::Step,
         Self::SealRoot,
+        Self::Check,
         Self::Names,
         Self::Network,
         Self::Limits,
@@ -113,6 +116,7 @@ impl Stage {
             Self::NewRoot => "changing to the new root",
             Self::Step => "building the file system",
             Self::SealRoot => "making the new root read-only",
+            Self::Check => "making sure that the file system is as it should be",
             Self::Names => "setting the host name",
             Self::Network => "bringing the loopback device up",
             Self::Limits => "setting resource limits",

@@ -18,7 +18,7 @@ use rustix::net::{
     SendFlags, recv, recvmsg, send, sendmsg,
 };
 
-use super::blueprint::{Bound, Kind, Mount, Place, Resource, Source, Standard, Start, Step};
+use super::blueprint::{Bound, Expected, Kind, Mount, Place, Resource, Source, Standard, Start, Step};
 use crate::spec::TerminalSize;
 use crate::sys::StringArray;
 
@@ -221,6 +221,13 @@ impl Encoder {
                 self.number(5);
                 self.text(value);
             }
+            Step::Check { is: Expected::Hidden, .. } => self.number(6),
+            Step::Check { is: Expected::Same { device, inode, read_only }, .. } => {
+                self.number(7);
+                self.number(*device);
+                self.number(*inode);
+                self.number((*read_only).into());
+            }
         }
     }
 
@@ -327,6 +334,11 @@ impl<'a> Decoder<'a> {
             3 => Step::Folder { at, mode: self.small()? },
             4 => Step::Seal { at },
             5 => Step::Setting { at, value: self.text()? },
+            6 => Step::Check { at, is: Expected::Hidden },
+            7 => {
+                let (device, inode, read_only) = (self.number()?, self.number()?, self.flag()?);
+                Step::Check { at, is: Expected::Same { device, inode, read_only } }
+            }
             _ => return None,
         })
     }
@@ -377,6 +389,8 @@ mod tests {
             Step::Folder { at: at(), mode: 0o755 },
             Step::Seal { at: at() },
             Step::Setting { at: at(), value: c"0".to_owned() },
+            Step::Check { at: at(), is: Expected::Hidden },
+            Step::Check { at: at(), is: Expected::Same { device: 1, inode: 2, read_only: true } },
         ];
         let strings = || StringArray::new(vec![c"one".to_owned(), c"".to_owned()]);
         let start = Start {

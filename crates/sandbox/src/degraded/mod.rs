@@ -1,181 +1,37 @@
-//! Cells on hosts that refuse namespaces: Landlock and a stricter filter of system calls, and nothing else.
+//! Cells on hosts that refuse namespaces to this program: made by the system's bwrap where that may have them, else of
+//! Landlock and a stricter filter of system calls alone.
 //!
-//! Such a cell shows the host's own file system and lets nothing be opened in it but what a cell would show. What that
-//! leaves open is named in every result. It is made only where a cell with namespaces cannot be had, and not where its
-//! caller is strict or wants changes kept apart.
-//!
-//! It needs Landlock version 6 (Linux 6.12), before which a command could send signals to every process of its user.
-//! It does not run as root: where Handfast does, the command gets the rights of the workspace's owner, who must not be
-//! root.
+//! Either is less than a whole cell, and every result says which it was and what is missing. One is made only where a
+//! whole cell cannot be had, and not where its caller is strict or wants changes kept apart.
 
+mod alone;
+mod bubblewrap;
 mod private;
 mod rules;
 mod support;
 
-use std::fs;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::MetadataExt;
-
-use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
-use rustix::process::geteuid;
-
-use crate::cgroup::{Group, Owner};
-use crate::child::GO;
-use crate::child::blueprint::{Blueprint, Landlock};
-use crate::child::keeper::{self, User};
-use crate::enforcement::{Degraded, Enforcement, NetworkReach, UserMapping, WorkspaceChanges};
 use crate::error::SandboxError;
-use crate::launch::{Cell, has_further_groups};
-use crate::limits::machine::Machine;
-use crate::limits::{Bounds, LimitInForce};
-use crate::roots::Roots;
+use crate::launch::Cell;
 use crate::spec::{CellSpec, Command};
-use crate::streams::{Streams, above_standard};
-use crate::{cgroup, landlock, overlay, process, program, seccomp};
+use crate::streams::Streams;
 
 pub(crate) use private::PrivateFolder;
 pub use support::{has_namespaces, try_namespaces};
 
-/// The first version that keeps signals and abstract sockets apart.
-const OLDEST_LANDLOCK: i32 = 6;
-
-/// Whether such a cell may be made for `spec` after one with namespaces could not be had, for this reason.
+/// Whether such a cell may be made for `spec` after a whole one could not be had, for this reason.
 pub(crate) fn may_follow(spec: &CellSpec, error: &SandboxError) -> bool {
     matches!(error, SandboxError::Unavailable { .. }) && !spec.strict && spec.overlay.is_none()
 }
 
-/// Starts a cell without namespaces.
+/// Starts the better of the two that can be had, after a whole cell was `refused`.
 pub(crate) fn launch(
     spec: &CellSpec,
     command: &Command,
     streams: Streams,
     refused: SandboxError,
 ) -> Result<Cell, SandboxError> {
-    if spec.terminal.is_some() {
-        return Err(neither(refused, "without them there is no terminal of the cell's own"));
+    match bubblewrap::launch(spec, command, streams)? {
+        Some(cell) => Ok(cell),
+        None => alone::launch(spec, command, streams, refused),
     }
-    let Some(version) = landlock::version().filter(|&version| version >= OLDEST_LANDLOCK) else {
-        return Err(neither(refused, "Landlock of Linux 6.12 or later is not there either"));
-    };
-    let roots = Roots::new(spec)?;
-    let user = match owner_instead_of_root(&roots)? {
-        Whose::Nobodys => {
-            return Err(neither(refused, "without them no command runs in a workspace that root owns"));
-        }
-        Whose::Owners(user) => Some(user),
-        Whose::Callers => None,
-    };
-    let private = PrivateFolder::new(&spec.spool_directory, user)?;
-    private.write(&spec.home_files)?;
-    let allowed = rules::allow(spec, &roots, &private, version)?;
-    let command = Command { working_directory: allowed.working_directory(command)?, ..command.clone() };
-    let mut start = program::prepare(&private.in_environment(spec), &command, streams.announced())?;
-    // Without a user namespace the kernel counts the processes of the user everywhere.
-    let machine = Machine { counts_processes_by_namespace: false, ..Machine::this().clone() };
-    let bounds = Bounds::of(&spec.limits, &machine);
-    let mut group = cgroup::hierarchy()
-        .zip(Owner::this())
-        .and_then(|(hierarchy, owner)| Group::make(hierarchy, &owner, &bounds).map(|(_, group)| group).ok());
-    if let Some(group) = &mut group {
-        group.limit_processes(&bounds);
-    }
-    let limits = bounds.in_force(group.as_ref(), &machine);
-    start.bounds = bounds.resources(&limits, &machine);
-    start.processors = bounds.processors(&limits, &machine);
-    let (control, inner_control) =
-        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
-            .map_err(SandboxError::io("making a socket pair"))?;
-    let inner_control = above_standard(inner_control)?;
-    let (ends, theirs) = streams.make(None, user.map(|User { user, group }| (user, group)))?;
-    let fence = above_standard(landlock::ruleset_for_signals()?)?;
-    let mut keep: Vec<_> = [&inner_control, &allowed.ruleset, &fence].map(AsRawFd::as_raw_fd).into();
-    keep.extend(theirs.descriptors.iter().map(AsRawFd::as_raw_fd));
-    keep.sort_unstable();
-    let blueprint = Blueprint {
-        keep,
-        control: inner_control.as_raw_fd(),
-        standard: theirs.standard,
-        drop_groups: false,
-        shares_network: false,
-        own_map: None,
-        steps: Vec::new(),
-        landlock: Some(Landlock { ruleset: allowed.ruleset.as_raw_fd(), rules: Vec::new() }),
-        filter: seccomp::filter_alone()?,
-        start,
-    };
-    let started_at = overlay::now();
-    let enforcement = enforcement(&roots, version, user, limits, allowed.missing)?;
-    let process = process::start_keeper(|| keeper::enter(&blueprint, fence.as_raw_fd(), user))
-        .map_err(SandboxError::io("starting a process"))?;
-    if group.as_mut().is_some_and(|group| group.attach(process.pid()).is_err()) {
-        drop(process);
-        cgroup::give_up();
-        return launch(spec, &command, streams, refused);
-    }
-    send(&control, &[GO], SendFlags::NOSIGNAL).map_err(SandboxError::io("starting the cell"))?;
-    Ok(Cell::alone(process, control, ends, enforcement, started_at, (group, private)))
-}
-
-/// Whose rights a command gets.
-enum Whose {
-    Callers,
-    Owners(User),
-    /// There is nobody whose rights it may have.
-    Nobodys,
-}
-
-fn owner_instead_of_root(roots: &Roots) -> Result<Whose, SandboxError> {
-    if !geteuid().is_root() {
-        return Ok(Whose::Callers);
-    }
-    let Some(workspace) = roots.workspace() else { return Ok(Whose::Nobodys) };
-    let found = fs::metadata(&workspace.real)
-        .map_err(|source| SandboxError::Io { doing: "looking whose the workspace is", source })?;
-    Ok(match (found.uid(), found.gid()) {
-        (0, _) | (_, 0) => Whose::Nobodys,
-        (user, group) => Whose::Owners(User { user, group }),
-    })
-}
-
-/// The error where nothing that confines a command can be had.
-fn neither(refused: SandboxError, also: &str) -> SandboxError {
-    match refused {
-        SandboxError::Unavailable { what, hint, source } => {
-            SandboxError::Unavailable { what: format!("{what}, and {also}"), hint, source }
-        }
-        other => other,
-    }
-}
-
-fn enforcement(
-    roots: &Roots,
-    version: i32,
-    user: Option<User>,
-    limits: Vec<LimitInForce>,
-    mut missing: Vec<String>,
-) -> Result<Enforcement, SandboxError> {
-    let always = [
-        "hiding the names and sizes of other files",
-        "guarding the modes and times of the user's other files",
-        "a /tmp of its own",
-        "processes of its own",
-    ];
-    missing.extend(always.map(str::to_owned));
-    if user.is_none() && has_further_groups(rustix::process::getegid().as_raw())? {
-        missing.push("dropping the user's further groups".to_owned());
-    }
-    let writable = roots.workspace().is_some_and(|root| root.writable);
-    Ok(Enforcement {
-        denied_files: crate::enforcement::DeniedFiles::AtStart,
-        degraded: Some(Degraded::Landlock),
-        namespaces: &[],
-        landlock_abi: Some(version),
-        seccomp: true,
-        user: if user.is_some() { UserMapping::WorkspaceOwner } else { UserMapping::Own },
-        network: NetworkReach::Own,
-        workspace: if writable { WorkspaceChanges::Direct } else { WorkspaceChanges::ReadOnly },
-        direct: Vec::new(),
-        limits,
-        missing,
-    })
 }

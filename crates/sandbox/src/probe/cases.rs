@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use super::scene::{Scene, set_user_id_program};
-use crate::enforcement::Enforcement;
+use crate::enforcement::{Degraded, Enforcement};
 
 /// One attempt with its control.
 pub(super) struct Case {
@@ -59,7 +59,7 @@ impl Wall {
     }
 
     pub(super) fn of(self, enforcement: &Enforcement) -> &'static str {
-        if enforcement.degraded.is_some() { self.without } else { self.with }
+        if enforcement.degraded == Some(Degraded::Landlock) { self.without } else { self.with }
     }
 }
 

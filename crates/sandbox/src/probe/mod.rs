@@ -21,7 +21,7 @@ use rustix::fs::{FlockOperation, flock};
 use crate::error::SandboxError;
 use crate::outcome::{Ended, Exit, Outcome};
 use crate::run::run;
-use crate::spec::{CellSpec, Command, Overlay, Program};
+use crate::spec::{CellSpec, Command, Entrance, Overlay, Program};
 use crate::stopper::Stopper;
 use attempt::{Answer, LOOK, OUTPUT};
 use cases::{Case, Reading};
@@ -65,6 +65,8 @@ pub struct Attempter {
     pub program: PathBuf,
     /// Its own arguments.
     pub arguments: Vec<OsString>,
+    /// As in the [`CellSpec`] of other cells.
+    pub entrance: Option<Entrance>,
 }
 
 /// How long an attempt may take before it counts as not made.

@@ -358,7 +358,7 @@ impl Session {
         }
         let exceeded =
             end.exceeded.or_else(|| exceeded(cell.group.as_ref(), end.exit, &cell.enforcement.limits));
-        drop(cell.group);
+        drop((cell.maker, cell.group));
         if let Some(Err(error)) = cell.private.map(PrivateFolder::remove)
             && let Some(enforcement) = &mut self.0.lock().enforcement
         {

@@ -1,0 +1,158 @@
+//! Cells that the system's bwrap makes: where this program may not have namespaces, and that one may, because a profile of
+//! AppArmor lets it or because it is set-user-id.
+//!
+//! It builds the file system of the same view that a whole cell has, and starts this program again in it, as the cell's
+//! first process. That one looks whether what must be hidden is hidden, applies Landlock and the filter, and runs the
+//! command; until then nothing of the command is known in there.
+
+mod arguments;
+mod tool;
+
+use std::fs;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::process::{getegid, geteuid};
+
+use crate::cgroup::{self, Group, Owner};
+use crate::child::report::Report;
+use crate::child::request;
+use crate::enforcement::{Degraded, DeniedFiles, Enforcement, NetworkReach, UserMapping, WorkspaceChanges};
+use crate::error::SandboxError;
+use crate::identity::Identity;
+use crate::landlock;
+use crate::launch::{Cell, has_further_groups};
+use crate::limits::machine::Machine;
+use crate::limits::{Bounds, LimitInForce};
+use crate::overlay;
+use crate::process::Process;
+use crate::program;
+use crate::roots::Roots;
+use crate::spec::{CellSpec, Command};
+use crate::streams::{Streams, above_standard};
+use crate::view::{self, Shown};
+use arguments::Arguments;
+use tool::Tool;
+
+/// How long bwrap may take: a thousand times what it does.
+const PATIENCE: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
+
+/// Starts such a cell; `None` where it cannot be had.
+pub(super) fn launch(
+    spec: &CellSpec,
+    command: &Command,
+    streams: Streams,
+) -> Result<Option<Cell>, SandboxError> {
+    // What keeps root from having namespaces keeps it from having them through others.
+    let Some(entrance) = spec.entrance.as_ref().filter(|_| !geteuid().is_root()) else { return Ok(None) };
+    let Some(tool) = Tool::find() else { return Ok(None) };
+    let roots = Roots::new(spec)?;
+    let landlock = landlock::version();
+    let mut start = program::prepare(spec, command, streams.announced())?;
+    // Nothing is covered later in such a cell.
+    start.hands_over = false;
+    let shown = Shown { roots: &roots, identity: Identity::of_this_process()?, landlock, layers: None };
+    let view = view::decide(spec, shown)?;
+    let arguments = Arguments::of(&view.steps, &roots, &tool, entrance)?;
+
+    let whole = Machine::this();
+    let by_namespace = whole.counts_processes_by_namespace && tool.makes_user_namespace();
+    let machine = Machine { counts_processes_by_namespace: by_namespace, ..whole.clone() };
+    let bounds = Bounds::of(&spec.limits, &machine);
+    let mut group = cgroup::hierarchy()
+        .zip(Owner::this())
+        .and_then(|(hierarchy, owner)| Group::make(hierarchy, &owner, &bounds).map(|(_, group)| group).ok());
+    if let Some(group) = group.as_mut().filter(|_| !by_namespace) {
+        group.limit_processes(&bounds);
+    }
+    let limits = bounds.in_force(group.as_ref(), &machine);
+    start.bounds = bounds.resources(&limits, &machine);
+    start.processors = bounds.processors(&limits, &machine);
+
+    let (control, inner) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+        .map_err(SandboxError::io("making a socket pair"))?;
+    let started_at = overlay::now();
+    let inner = above_standard(inner)?;
+    let maker = tool.start(&arguments, &inner, entrance)?;
+    // When bwrap ends, nobody has this end any more, and that is noticed.
+    drop(inner);
+    let Some(process) = first_process(&control)? else { return Ok(None) };
+    arguments.unmoved.iter().try_for_each(arguments::Unmoved::check)?;
+    if group.as_mut().is_some_and(|group| group.attach(process.pid()).is_err()) {
+        drop((process, maker));
+        cgroup::give_up();
+        return launch(spec, command, streams);
+    }
+    let (ends, theirs) = streams.make(spec.terminal, None)?;
+    let rules = view.rules.map(landlock::Rules::into_paths).unwrap_or_default();
+    let request = request::encode(&arguments.checks, &rules, &start, theirs.standard, &[]);
+    let descriptors: Vec<_> = theirs.descriptors.iter().map(AsFd::as_fd).collect();
+    request::transmit(control.as_fd(), &request, &descriptors)
+        .map_err(SandboxError::io("telling the cell what to run"))?;
+    let enforcement = enforcement(&tool, &roots, landlock, limits, view.missing)?;
+    let mut cell = Cell::degraded(process, control, ends, enforcement, started_at);
+    (cell.group, cell.steps, cell.maker) = (group, arguments.checks, Some(maker));
+    Ok(Some(cell))
+}
+
+/// The first process of the cell, once it is there; `None` when it does not come.
+fn first_process(control: &OwnedFd) -> Result<Option<Process>, SandboxError> {
+    let mut ready = [PollFd::new(control, PollFlags::IN)];
+    if !matches!(poll(&mut ready, Some(&PATIENCE)), Ok(1)) {
+        return Ok(None);
+    }
+    match Report::receive_with(control.as_fd()) {
+        Ok(Some((Report::Ready, Some(descriptor)))) => {
+            let pid = id_of(&descriptor)?;
+            Ok(Some(Process::adopt(pid, descriptor)))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// The id that a process has for this one.
+fn id_of(process: &OwnedFd) -> Result<i32, SandboxError> {
+    let text = fs::read_to_string(format!("/proc/self/fdinfo/{}", process.as_raw_fd()));
+    let id = text
+        .ok()
+        .and_then(|text| text.lines().find_map(|line| line.strip_prefix("Pid:")?.trim().parse::<i32>().ok()));
+    id.filter(|id| *id > 0).ok_or(SandboxError::Io {
+        doing: "finding the first process of the cell",
+        source: std::io::ErrorKind::NotFound.into(),
+    })
+}
+
+fn enforcement(
+    tool: &Tool,
+    roots: &Roots,
+    landlock_abi: Option<i32>,
+    limits: Vec<LimitInForce>,
+    mut missing: Vec<String>,
+) -> Result<Enforcement, SandboxError> {
+    if landlock_abi.is_none() {
+        missing.push("landlock".to_owned());
+    }
+    if has_further_groups(getegid().as_raw())? {
+        missing.push("dropping the user's further groups".to_owned());
+    }
+    if !tool.makes_user_namespace() {
+        missing.push("a user of its own".to_owned());
+        // bwrap takes no sizes where it is set-user-id.
+        missing.push("sizes of the folders in memory".to_owned());
+    }
+    let writable = roots.workspace().is_some_and(|root| root.writable);
+    Ok(Enforcement {
+        degraded: Some(Degraded::Bubblewrap),
+        namespaces: &[],
+        landlock_abi,
+        seccomp: true,
+        user: UserMapping::Own,
+        denied_files: DeniedFiles::AtStart,
+        network: NetworkReach::Own,
+        workspace: if writable { WorkspaceChanges::Direct } else { WorkspaceChanges::ReadOnly },
+        direct: Vec::new(),
+        limits,
+        missing,
+    })
+}
