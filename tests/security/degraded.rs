@@ -306,7 +306,7 @@ fn a_tree_of_forks_is_stopped_at_the_limit_and_nothing_of_it_is_left() {
         Refusing::new(&[("handfast.yaml", "sandbox_config:\n  normal:\n    limits:\n      processes: 40\n")]);
     // Each process has many children that do the same, deaf to signals, with a bound of its own: eight generations, and no
     // more than a few seconds.
-    let bomb = r#"
+    let bomb = r"
 import os, signal, sys, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 until = time.monotonic() + 20
@@ -322,7 +322,7 @@ def generation(left):
         time.sleep(0.05)
     os._exit(0)
 generation(8)
-"#;
+";
     own.fixture.write("folder/bomb.py", bomb);
     own.give();
     let result = own.call("cd folder; exec 9> lock; flock 9; echo before; /usr/bin/python3 bomb.py");

@@ -362,3 +362,43 @@ fn seal(path: &CStr) -> Result<(), Errno> {
     let attributes = MountAttrFlags::MOUNT_ATTR_RDONLY | MountAttrFlags::MOUNT_ATTR_NODEV;
     sys::mount_setattr(mount.as_fd(), false, attributes, None, false)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use super::*;
+
+    fn is_so(path: &std::path::Path, is: Expected) -> Result<(), Errno> {
+        check(&Place::new(path).unwrap(), is)
+    }
+
+    #[test]
+    fn only_the_mount_that_was_asked_for_passes_for_it() {
+        let same = |path: &str, read_only| {
+            let found = std::fs::metadata(path).unwrap();
+            Expected::Same { device: found.dev(), inode: found.ino(), read_only }
+        };
+        let processes = std::path::Path::new("/proc");
+        assert_eq!(is_so(processes, same("/proc", false)), Ok(()));
+        assert_eq!(is_so(processes, same("/proc", true)), Err(Errno::STALE), "it can be written");
+        assert_eq!(is_so(processes, same("/dev", false)), Err(Errno::STALE), "it is something else");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().canonicalize().unwrap();
+        let name = path.to_str().unwrap();
+        assert_eq!(is_so(&path, same(name, false)), Err(Errno::STALE), "nothing is mounted there");
+        std::os::unix::fs::symlink("/proc", path.join("link")).unwrap();
+        assert_eq!(is_so(&path.join("link"), same("/proc", false)), Err(Errno::LOOP));
+    }
+
+    #[test]
+    fn nothing_passes_for_hidden_that_can_be_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().canonicalize().unwrap();
+        std::fs::write(path.join("file"), "x").unwrap();
+        for path in [&path, &path.join("file"), std::path::Path::new("/dev/null")] {
+            assert_eq!(is_so(path, Expected::Hidden), Err(Errno::STALE), "{}", path.display());
+        }
+        assert_eq!(is_so(&path.join("gone"), Expected::Hidden), Err(Errno::NOENT));
+    }
+}
