@@ -388,7 +388,8 @@ mod tests {
         let name = path.to_str().unwrap();
         assert_eq!(is_so(&path, same(name, false)), Err(Errno::STALE), "nothing is mounted there");
         std::os::unix::fs::symlink("/proc", path.join("link")).unwrap();
-        assert_eq!(is_so(&path.join("link"), same("/proc", false)), Err(Errno::LOOP));
+        assert_eq!(is_so(&path.join("link"), same("/proc", false)), Err(Errno::STALE), "it is a link");
+        assert_eq!(is_so(&path.join("link/sys"), same("/proc/sys", false)), Err(Errno::LOOP));
     }
 
     #[test]
