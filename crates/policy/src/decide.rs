@@ -81,10 +81,18 @@ impl Call<'_> {
 
     /// Line 4.
     fn ask_always(&self) -> Option<Decision> {
-        (self.policy.mode.0 == Mode::AskAlways).then(|| Decision {
+        (self.policy.mode.0 == Mode::AskAlways && !self.is_leased()).then(|| Decision {
             hint: Some("mode `smart_auto` asks only for what changes something".to_owned()),
             ..self.by_setting(Line::AskAlways, Verdict::Check, "the mode asks about every call")
         })
+    }
+
+    /// Whether a human has said beforehand that such calls pass, which is what the fourth line would ask.
+    fn is_leased(&self) -> bool {
+        let by_lease = |judged: &Judgement| {
+            judged.allowed.as_ref().is_some_and(|cause| matches!(cause.rule.origin, Origin::Lease(_)))
+        };
+        self.judged.iter().any(by_lease) && self.judged.iter().all(|judged| judged.allowed.is_some())
     }
 
     /// Line 5.

@@ -36,6 +36,8 @@ pub enum Origin {
     User(FilePlace),
     /// The workspace's file.
     Workspace(FilePlace),
+    /// A human granted it for a time, under this id.
+    Lease(Arc<str>),
 }
 
 /// A place in a file.
@@ -60,7 +62,7 @@ impl Origin {
     pub fn at(&self, line: Option<u32>) -> Self {
         let mut origin = self.clone();
         match &mut origin {
-            Origin::BuiltIn | Origin::CommandLine => {}
+            Origin::BuiltIn | Origin::CommandLine | Origin::Lease(_) => {}
             Origin::Managed(place) | Origin::User(place) | Origin::Workspace(place) => place.line = line,
         }
         origin
@@ -72,6 +74,7 @@ impl std::fmt::Display for Origin {
         match self {
             Origin::BuiltIn => formatter.write_str("built in"),
             Origin::CommandLine => formatter.write_str("command line"),
+            Origin::Lease(id) => write!(formatter, "lease {id}"),
             Origin::Managed(place) | Origin::User(place) | Origin::Workspace(place) => {
                 write!(formatter, "{}", place.file.display())?;
                 place.line.map_or(Ok(()), |line| write!(formatter, ":{line}"))

@@ -113,6 +113,11 @@ pub(crate) fn base_name(program: &str) -> &str {
     program.rsplit('/').next().unwrap_or(program)
 }
 
+/// Whether the program's first operand is a program text.
+pub(super) fn is_scripted(program: &str) -> bool {
+    SCRIPTED.contains(&base_name(program))
+}
+
 /// Whether the program is a shell.
 pub(super) fn is_shell(program: &str) -> bool {
     SHELLS.contains(&base_name(program))

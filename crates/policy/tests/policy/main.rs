@@ -9,6 +9,7 @@
 
 mod commands;
 mod compile;
+mod leases;
 mod lines;
 mod msc_example;
 mod paths;

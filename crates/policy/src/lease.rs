@@ -1,0 +1,299 @@
+//! What a human allows beyond one call, as a rule beside those of the profile.
+//!
+//! A lease decides questions and nothing else: what a deny list, a dangerous pattern, a critical level or a file that runs
+//! by itself stands against stays as it is.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use shell_syntax::{Command, Node, Step, Word};
+use tool::{Access, CommandLine, Effect};
+
+use crate::command::{Reached, base_name, has_table, is_never_leased, unwrap};
+use crate::path::{PathList, Reach, roots};
+use crate::{Origin, Part, PathVerdict, Policy, Request, Rule, Verdict};
+
+/// What a lease covers beyond exactly one plan.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum LeasePattern {
+    /// Commands that begin with these words, compared as an entry of `allowed_exec_command` is.
+    Command(String),
+    /// Writing these paths of the workspace: an entry of `allowed_write_paths`.
+    Write(String),
+    /// Reading this folder outside the workspace, with all below it.
+    Read(PathBuf),
+}
+
+/// The key that a decision names for a lease.
+const LEASE: &str = "lease";
+
+/// A longer beginning is no beginning.
+const MOST_WORDS: usize = 8;
+
+impl Policy {
+    /// The same rules, and what is leased. A lease that may not be one is left out.
+    #[must_use]
+    pub fn with_leases(&self, leases: &[(Arc<str>, LeasePattern)]) -> Policy {
+        let mut policy = self.clone();
+        for (id, pattern) in leases {
+            if self.may_lease(pattern).is_err() {
+                continue;
+            }
+            let rule = |entry: String| Rule {
+                key: LEASE,
+                entry,
+                profile: self.profile.clone(),
+                origin: Origin::Lease(id.clone()),
+            };
+            // What cannot be compiled was refused above.
+            match pattern {
+                LeasePattern::Command(words) => drop(policy.commands.allow(rule(words.clone()))),
+                LeasePattern::Write(entry) => {
+                    policy.writes.allowed.lists.extend(self.list(rule(entry.clone())));
+                }
+                LeasePattern::Read(folder) => {
+                    policy.reads.allowed.lists.extend(self.list(rule(tool::path_text(folder))));
+                }
+            }
+        }
+        policy.roots = roots(&policy.workspace, &policy.reads, &policy.writes);
+        policy
+    }
+
+    fn list(&self, rule: Rule) -> Option<PathList> {
+        PathList::compile(vec![rule], Reach::Workspace, &self.workspace, self.home.as_deref()).ok()
+    }
+
+    /// Whether this may be leased at all.
+    ///
+    /// # Errors
+    /// Why it may not.
+    pub fn may_lease(&self, pattern: &LeasePattern) -> Result<(), String> {
+        match pattern {
+            LeasePattern::Command(words) => self.may_lease_command(words),
+            LeasePattern::Write(entry) => self.may_lease_write(entry),
+            LeasePattern::Read(folder) => self.may_lease_folder(folder),
+        }
+    }
+
+    fn may_lease_command(&self, entry: &str) -> Result<(), String> {
+        let words: Vec<&str> = entry.split_whitespace().collect();
+        let program = words.first().copied().unwrap_or_default();
+        let rule = Rule {
+            key: LEASE,
+            entry: entry.to_owned(),
+            profile: self.profile.clone(),
+            origin: Origin::BuiltIn,
+        };
+        crate::command::CommandRules::default().allow(rule)?;
+        if words.len() > MOST_WORDS {
+            return Err(format!("a beginning has at most {MOST_WORDS} words"));
+        }
+        if entry.contains('*') {
+            return Err(
+                "a beginning that is leased has no `*`: what may follow is anything already".to_owned()
+            );
+        }
+        if let Some(what) = is_never_leased(base_name(program)) {
+            return Err(format!(
+                "`{}` {what}, so that its name says nothing about what a call does; allow exactly this call instead",
+                base_name(program)
+            ));
+        }
+        self.resolve_leased(program).map_err(|why| format!("{why}; allow exactly this call instead"))
+    }
+
+    fn resolve_leased(&self, program: &str) -> Result<(), &'static str> {
+        let is_writable =
+            |path: &Path| self.roots.iter().any(|root| root.write && path.starts_with(&root.path));
+        self.programs.resolve(program, is_writable).map(drop)
+    }
+
+    fn may_lease_write(&self, entry: &str) -> Result<(), String> {
+        if entry.starts_with(['!', '/', '~', '$']) || entry.split('/').any(|part| part == "..") {
+            return Err("a lease to write is for paths of the workspace, named from there".to_owned());
+        }
+        let rule = Rule {
+            key: LEASE,
+            entry: entry.to_owned(),
+            profile: self.profile.clone(),
+            origin: Origin::BuiltIn,
+        };
+        PathList::compile(vec![rule], Reach::Workspace, &self.workspace, self.home.as_deref())
+            .map(drop)
+            .map_err(|error| error.to_string())
+    }
+
+    fn may_lease_folder(&self, folder: &Path) -> Result<(), String> {
+        let shown = folder.display();
+        let text = folder.to_str().ok_or("its name is not UTF-8")?;
+        let normal = folder.is_absolute() && !folder.components().any(|part| part.as_os_str() == "..");
+        if !normal || text.contains(['*', '?', '[', ']', '{', '}', '\\', '!', '$']) || text.ends_with('/') {
+            return Err(format!("{shown} is no plain absolute path, which a lease to read needs"));
+        }
+        let meets = |other: &Path| folder.starts_with(other) || other.starts_with(folder);
+        if folder.parent().is_none()
+            || ["/proc", "/sys", "/dev", "/run"].iter().any(|top| folder.starts_with(top))
+        {
+            return Err(format!("{shown} is no folder that is leased to read"));
+        }
+        if meets(&self.workspace) {
+            return Err(format!("{shown} holds the workspace, or lies in it"));
+        }
+        if self.home.as_deref().is_some_and(|home| home.starts_with(folder)) {
+            return Err(format!("{shown} holds the whole home folder; name one in it"));
+        }
+        if self.protected.iter().any(|(protected, _)| meets(protected)) {
+            return Err(format!("{shown} holds files of Handfast itself, or lies in them"));
+        }
+        match self.path_verdict(Access::Read, folder) {
+            PathVerdict::Denied(rule) => Err(format!("{shown} is denied by {rule}")),
+            _ => Ok(()),
+        }
+    }
+
+    /// A lease that would let this call pass, and more of its kind: the narrowest that is worth a question.
+    pub fn lease_for(&self, request: &Request<'_>) -> Option<LeasePattern> {
+        let pattern = self.candidate(request.parts)?;
+        self.may_lease(&pattern).ok()?;
+        let leased = self.with_leases(&[("?".into(), pattern.clone())]);
+        (leased.decide(request).verdict == Verdict::Pass).then_some(pattern)
+    }
+
+    fn candidate(&self, parts: &[Part]) -> Option<LeasePattern> {
+        let outside: Vec<&Path> = parts
+            .iter()
+            .filter_map(|part| match &part.effect {
+                Effect::Read { path } => Some(part.real.as_deref().unwrap_or(path)),
+                _ => None,
+            })
+            .filter(|path| self.path_verdict(Access::Read, path) == PathVerdict::Outside)
+            .collect();
+        if let [path] = outside.as_slice() {
+            return Some(LeasePattern::Read(path.to_path_buf()));
+        }
+        let [Part { effect: Effect::Run { command, .. }, .. }] = parts else { return None };
+        let commands = commands_of(command)?;
+        let mut unlisted = commands.iter().filter(|command| !self.passes_alone(command));
+        let first = unlisted.next()?;
+        // The words of such a program are the files that it changes, and no name of what it does with them.
+        if has_table(first.first().map_or("", |program| base_name(program))) {
+            return None;
+        }
+        let words = beginning(first)?;
+        unlisted
+            .all(|other| beginning(other).as_ref() == Some(&words))
+            .then_some(LeasePattern::Command(words))
+    }
+
+    fn passes_alone(&self, words: &[String]) -> bool {
+        let effect =
+            Effect::Run { command: CommandLine::Argv(words.to_vec()), directory: self.workspace.clone() };
+        self.judge(&effect.into()).allowed.is_some()
+    }
+
+    /// What calls like this one have in common, to count how often a human was asked about them.
+    pub fn shape(&self, request: &Request<'_>) -> String {
+        let mut shapes: Vec<String> = request.parts.iter().map(|part| self.shape_of(&part.effect)).collect();
+        shapes.dedup();
+        shapes.truncate(4);
+        format!("{} {}", request.tool, shapes.join(", "))
+    }
+
+    fn shape_of(&self, effect: &Effect) -> String {
+        match effect {
+            Effect::Run { command, .. } => {
+                let commands = commands_of(command).unwrap_or_default();
+                let telling = commands.iter().find(|words| !self.passes_alone(words)).or(commands.first());
+                match telling.and_then(|words| beginning(words)) {
+                    Some(beginning) => format!("run {beginning}"),
+                    None => "run".to_owned(),
+                }
+            }
+            Effect::Read { path } => format!("read {}", tool::path_text(path.parent().unwrap_or(path))),
+            Effect::Write { path } => format!("write {}", tool::path_text(path.parent().unwrap_or(path))),
+            Effect::Delete { path } => format!("delete {}", tool::path_text(path.parent().unwrap_or(path))),
+            Effect::Connect { host, port, .. } => format!("connect {host}:{port}"),
+            Effect::UseSecret { name, host } => format!("use {name} at {host}"),
+            Effect::DatabaseWrite { statement } => format!("database {statement}"),
+            Effect::ChangeHandfast { what } => format!("change {what}"),
+        }
+    }
+
+    /// The files that a command would run, as far as that can be told, by where they would lie: programs, and scripts that
+    /// are given to interpreters. More is named than would run.
+    pub fn files_run(&self, command: &CommandLine, directory: &Path) -> Vec<PathBuf> {
+        let reached = Reached::by(command);
+        let mut files = Vec::new();
+        crate::command::files_run(&reached, directory, &self.programs, &mut files);
+        files
+    }
+}
+
+/// The command as it was read: one line for each command that it runs, wrappers and all.
+///
+/// # Errors
+/// Why it could be anything.
+pub fn as_read(command: &CommandLine) -> Result<Vec<String>, String> {
+    let reached = Reached::by(command);
+    if let Some(why) = reached.hidden {
+        return Err(why);
+    }
+    let parsed = reached.line.ok_or("it was not understood")?;
+    let mut commands = Vec::new();
+    collect(&parsed.steps, &mut commands);
+    Ok(commands.iter().map(|command| spelled(&command.words)).filter(|line| !line.is_empty()).collect())
+}
+
+/// The words of each command of a line that is understood, wrappers taken off.
+fn commands_of(command: &CommandLine) -> Option<Vec<Vec<String>>> {
+    let parsed = Reached::by(command).line?;
+    let mut commands = Vec::new();
+    collect(&parsed.steps, &mut commands);
+    let words = |command: &&Command| {
+        let bare = unwrap(&command.words).words;
+        bare.iter().map(|word| word.text.clone()).collect::<Vec<_>>()
+    };
+    Some(commands.iter().map(words).filter(|words| !words.is_empty()).collect())
+}
+
+fn collect<'a>(steps: &'a [Step], into: &mut Vec<&'a Command>) {
+    for step in steps {
+        match &step.node {
+            Node::Command(command) => {
+                into.push(command);
+                command.substituted.iter().for_each(|steps| collect(steps, into));
+            }
+            Node::Subshell(block) | Node::Group(block) => collect(&block.steps, into),
+            Node::Branches(parts, _) | Node::Rounds(parts, _) => {
+                parts.iter().for_each(|steps| collect(steps, into));
+            }
+        }
+    }
+}
+
+/// The words, each in quotes where it would not stand for itself.
+fn spelled(words: &[Word]) -> String {
+    let plain = |text: &str| {
+        !text.is_empty()
+            && text.chars().all(|letter| letter.is_alphanumeric() || "-_./:=,@%+".contains(letter))
+    };
+    let word = |word: &Word| match word.text.as_str() {
+        text if plain(text) => text.to_owned(),
+        text => format!("'{}'", text.replace('\'', "'\\''")),
+    };
+    words.iter().map(word).collect::<Vec<_>>().join(" ")
+}
+
+/// The program and the word behind it, where that is a name of what the program shall do.
+fn beginning(words: &[String]) -> Option<String> {
+    let program = words.first()?;
+    let is_name = |word: &&String| {
+        word.starts_with(|letter: char| letter.is_ascii_lowercase())
+            && word.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_:".contains(letter))
+    };
+    Some(match words.get(1).filter(is_name) {
+        Some(operand) => format!("{program} {operand}"),
+        None => program.clone(),
+    })
+}

@@ -1,0 +1,240 @@
+//! What a lease lets pass, what it never does, and what may not be leased at all.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use policy::{Dialect, LeasePattern, Mode, Part, Policy, Request, Verdict};
+use tool::{CommandLine, Effect, Level};
+
+use crate::setting::{HOME, STATE, WORKSPACE, compile_as, user};
+
+fn policy(json: &str, mode: Mode) -> Policy {
+    compile_as(&[user(json)], "normal", Some(mode), Dialect::default()).unwrap()
+}
+
+fn leased(policy: &Policy, patterns: &[LeasePattern]) -> Policy {
+    let numbered =
+        patterns.iter().enumerate().map(|(at, pattern)| (Arc::from(format!("l{at}")), pattern.clone()));
+    policy.with_leases(&numbered.collect::<Vec<_>>())
+}
+
+fn run(line: &str) -> Part {
+    let command = CommandLine::Shell(line.to_owned());
+    Effect::Run { command, directory: WORKSPACE.into() }.into()
+}
+
+fn decide(policy: &Policy, part: Part) -> policy::Decision {
+    decide_at(policy, part, Level::Destructive)
+}
+
+fn decide_at(policy: &Policy, part: Part, level: Level) -> policy::Decision {
+    policy.decide(&request(&[part], level))
+}
+
+fn request(parts: &[Part], level: Level) -> Request<'_> {
+    Request { tool: "shell_execute", level, parts, undoable_in_force: false, background: false }
+}
+
+fn command(words: &str) -> LeasePattern {
+    LeasePattern::Command(words.to_owned())
+}
+
+#[test]
+fn a_leased_beginning_passes_in_every_mode_and_nothing_else_does() {
+    for mode in [Mode::AskAlways, Mode::SmartAuto] {
+        let bare = policy("{}", mode);
+        let leased = leased(&bare, &[command("protoc lint")]);
+        for line in
+            ["protoc lint a.proto", "cd sub && protoc lint a.proto | head -n 5", "timeout 5 protoc lint x"]
+        {
+            assert_eq!(decide(&bare, run(line)).verdict, Verdict::Check, "{line}");
+            let decision = decide(&leased, run(line));
+            assert_eq!(decision.verdict, Verdict::Pass, "{mode} {line}: {decision:?}");
+        }
+        assert!(decide(&leased, run("protoc lint a.proto")).rule.to_string().contains("lease l0"));
+        for line in [
+            "protoc write x",
+            "protoc lint x && rm y",
+            "protoc lint $(rm x)",
+            "./protoc lint x",
+            "protoc lint x > y",
+        ] {
+            assert_eq!(decide(&leased, run(line)).verdict, Verdict::Check, "{mode} {line}");
+        }
+    }
+}
+
+#[test]
+fn a_lease_takes_nothing_away_from_what_denies_or_asks_every_time() {
+    let json = r#"{"normal": {"deny_exec_command": ["protoc wipe"], "deny_write_paths": ["locked/"], "dangerous": "ask"}}"#;
+    let leased = leased(
+        &policy(json, Mode::SmartAuto),
+        &[command("protoc"), LeasePattern::Write("*".to_owned()), LeasePattern::Read("/data".into())],
+    );
+    assert_eq!(decide(&leased, run("protoc lint x")).verdict, Verdict::Pass);
+    assert_eq!(decide(&leased, run("protoc wipe x")).verdict, Verdict::Deny);
+    assert_eq!(decide(&leased, run("protoc lint x; rm -rf /")).verdict, Verdict::Check);
+    assert_eq!(decide_at(&leased, run("protoc lint x"), Level::Critical).verdict, Verdict::Check);
+    let write = |path: &str| Part::from(Effect::Write { path: Path::new(WORKSPACE).join(path) });
+    assert_eq!(decide(&leased, write("a.txt")).verdict, Verdict::Pass);
+    assert_eq!(decide(&leased, write("locked/a")).verdict, Verdict::Deny);
+    assert_eq!(decide(&leased, write("handfast.yaml")).verdict, Verdict::Deny);
+    let hook = decide(&leased, write(".git/hooks/pre-commit"));
+    assert_eq!(hook.verdict, Verdict::Check);
+    assert!(hook.asks_every_time());
+    let read = |path: &str| Part::from(Effect::Read { path: path.into() });
+    assert_eq!(decide_at(&leased, read("/data/x"), Level::Safe).verdict, Verdict::Pass);
+    assert_eq!(decide_at(&leased, read("/data/.env"), Level::Safe).verdict, Verdict::Deny);
+    assert_eq!(decide_at(&leased, read("/database"), Level::Safe).verdict, Verdict::Check);
+    assert_eq!(decide(&leased, Effect::Write { path: "/data/x".into() }.into()).verdict, Verdict::Check);
+}
+
+#[test]
+fn a_leased_folder_is_a_root_that_is_read_and_not_written() {
+    let leased = leased(&policy("{}", Mode::SmartAuto), &[LeasePattern::Read("/data/set one".into())]);
+    let root = leased.roots().iter().find(|root| root.path == Path::new("/data/set one")).unwrap();
+    assert!(root.read && !root.write && root.whole, "{root:?}");
+    assert_eq!(decide(&leased, run("cat '/data/set one/x'")).verdict, Verdict::Pass);
+    assert_eq!(leased.roots().len(), 2);
+}
+
+#[test]
+fn what_a_beginning_says_too_little_about_is_never_leased() {
+    let policy = policy("{}", Mode::SmartAuto);
+    for words in [
+        "bash",
+        "sh -c",
+        "python3",
+        "python3.12 x.py",
+        "node x.js",
+        "perl",
+        "awk",
+        "git",
+        "git status",
+        "/usr/bin/git",
+        "gh pr",
+        "npm run",
+        "npm",
+        "cargo",
+        "cargo test",
+        "pip3.11 install",
+        "uv run",
+        "apt-get install",
+        "env",
+        "sudo",
+        "xargs",
+        "timeout 5",
+        "ssh",
+        "make",
+        "find",
+        "tar",
+        "",
+        "  ",
+        "a; b",
+        "$X",
+        "a*",
+        "protoc *",
+        "./protoc",
+        "one two three four five six seven eight nine",
+        "docker",
+        "kubectl",
+        "vim",
+        "sed",
+    ] {
+        // Some of these have tables, and pass in known forms alone.
+        let known_forms = ["find", "tar", "sed"];
+        assert!(policy.may_lease(&command(words)).is_err() || known_forms.contains(&words), "{words}");
+    }
+    for words in ["protoc", "hugo build", "terraform-docs markdown"] {
+        assert_eq!(policy.may_lease(&command(words)), Ok(()), "{words}");
+    }
+    for folder in [
+        "/",
+        "/home",
+        HOME,
+        STATE,
+        "/home/ann/.local",
+        WORKSPACE,
+        "/w",
+        "/w/project/sub",
+        "/proc/1",
+        "/dev",
+        "relative",
+        "/data/*",
+        "/data/[x]",
+        "/data/../etc",
+        "/data/.env",
+        "/data/",
+    ] {
+        assert!(policy.may_lease(&LeasePattern::Read(folder.into())).is_err(), "{folder}");
+    }
+    for folder in ["/data", "/home/ann/other", "/usr/share/doc"] {
+        assert_eq!(policy.may_lease(&LeasePattern::Read(folder.into())), Ok(()), "{folder}");
+    }
+    for entry in ["/etc/x", "~/x", "$HOME/x", "../x", "a/../../x", "!a", ""] {
+        assert!(policy.may_lease(&LeasePattern::Write(entry.to_owned())).is_err(), "{entry}");
+    }
+    for entry in ["src/**", "*.md", "docs/", "./a"] {
+        assert_eq!(policy.may_lease(&LeasePattern::Write(entry.to_owned())), Ok(()), "{entry}");
+    }
+    // What may not be leased has no effect where somebody hands it in all the same.
+    let forced = leased(&policy, &[command("git"), LeasePattern::Read("/home".into())]);
+    assert_eq!(decide(&forced, run("git push")).verdict, Verdict::Check);
+    assert_eq!(forced.roots().len(), 1);
+}
+
+#[test]
+fn a_wider_lease_is_suggested_only_where_it_would_let_the_call_pass() {
+    let policy = policy("{}", Mode::SmartAuto);
+    let suggested = |part: Part| policy.lease_for(&request(&[part], Level::Destructive));
+    for (line, words) in [
+        ("protoc lint a.proto", "protoc lint"),
+        ("cd sub && protoc lint a.proto 2>&1 | tail -n 3", "protoc lint"),
+        ("protoc --version-check x", "protoc"),
+        ("protoc lint a && protoc lint b", "protoc lint"),
+    ] {
+        assert_eq!(suggested(run(line)), Some(command(words)), "{line}");
+    }
+    for line in [
+        "git push",
+        "python3 x.py",
+        "protoc lint a && hugo build",
+        "protoc lint > x",
+        "./tool x",
+        "echo $(protoc lint)",
+        "rm x",
+    ] {
+        assert_eq!(suggested(run(line)), None, "{line}");
+    }
+    assert_eq!(
+        suggested(Effect::Read { path: "/data/x".into() }.into()),
+        Some(LeasePattern::Read("/data/x".into()))
+    );
+    assert_eq!(suggested(Effect::Read { path: "/data/.env".into() }.into()), None);
+    assert_eq!(suggested(Effect::Write { path: "/data/x".into() }.into()), None);
+}
+
+#[test]
+fn the_files_that_a_command_runs_are_named_scripts_among_them() {
+    let policy = policy("{}", Mode::SmartAuto);
+    let files = |line: &str| {
+        let files = policy.files_run(&CommandLine::Shell(line.to_owned()), Path::new(WORKSPACE));
+        files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(files("./build.sh --fast"), "/w/project/build.sh");
+    assert_eq!(files("bash -e scripts/x.sh a"), "/w/project/scripts/x.sh /w/project/a");
+    assert!(files("cd sub && ./x.sh").contains("/w/project/sub/x.sh"));
+    assert!(files("env A=1 sh x.sh").contains("/w/project/x.sh"));
+    assert!(files("$X ./build.sh").contains("/w/project/build.sh"), "also where nobody understands the line");
+    assert!(files("make all").contains("/w/project/Makefile"));
+    assert!(files("npm test").contains("/w/project/package.json"));
+    assert_eq!(files("cat notes.txt"), "");
+}
+
+#[test]
+fn a_command_is_shown_as_it_was_read_or_why_it_was_not() {
+    let read = |line: &str| policy::as_read(&CommandLine::Shell(line.to_owned()));
+    assert_eq!(read("cd x && r''m -rf 'a b' | tee $'\\x6cog'").unwrap(), ["cd x", "rm -rf 'a b'", "tee log"]);
+    assert!(read("rm $X").is_err());
+    assert!(read("eval x").is_err());
+}
