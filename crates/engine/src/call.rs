@@ -2,15 +2,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use policy::{Decision, Part};
+use policy::{Decision, Part, Policy};
 use serde_json::Value;
 use tool::{
-    CallId, CallResult, Changes, EffectState, Held, KeptOutput, Level, Meta, Outcome, Place, Progress,
-    SessionId, Stop, ToolError,
+    CallId, CallResult, Changes, EffectState, Held, KeptOutput, Level, Meta, Outcome, Progress, SessionId,
+    Stop, ToolError,
 };
 
+use crate::approvals::Leased;
+use crate::reach::Reach;
 use crate::redact::Redactor;
-use crate::{Approval, Asker, CallRequest, Door, reach, record};
+use crate::{Asker, CallRequest, Door, Engine, record};
 
 /// One call on its way through the layers, each of which adds what it found out.
 pub(crate) struct Call {
@@ -35,6 +37,8 @@ pub(crate) struct Call {
     /// What it starts outlives it.
     pub(crate) background: bool,
     pub(crate) decision: Option<Decision>,
+    /// What is leased to it by pattern, where something is.
+    pub(crate) leased: Option<Arc<Leased>>,
     pub(crate) approved_by: Option<String>,
     pub(crate) intent_recorded: bool,
     pub(crate) sandbox: Option<Vec<String>>,
@@ -69,6 +73,7 @@ impl Call {
             effects: Vec::new(),
             background: false,
             decision: None,
+            leased: None,
             approved_by: None,
             intent_recorded: false,
             sandbox: None,
@@ -111,36 +116,19 @@ impl Call {
         self.started.elapsed()
     }
 
-    /// What a yes for the session covers: this tool with exactly these effects.
-    pub(crate) fn scope(&self) -> String {
-        record::digest(&(&self.tool, &self.effects))
-    }
-
     /// Exactly this call: the tool, its arguments, its effects.
     pub(crate) fn digest(&self) -> String {
         record::digest(&(&self.tool, &self.arguments_digest, &self.effects))
     }
 
-    /// The question to a human.
-    pub(crate) fn approval(&self, decision: &Decision, place: &Place, redactor: &Redactor) -> Approval {
-        let shown = |part: &Part| {
-            let line = reach::line(part, place);
-            redactor.text(&line).unwrap_or(line)
-        };
-        let effects: Vec<String> = self.effects.iter().map(shown).collect();
-        let session_covers = (!decision.asks_every_time())
-            .then(|| format!("`{}` again with exactly these effects: {}", self.tool, effects.join("; ")));
-        Approval {
-            id: format!("a{}", self.id),
-            call: self.id.clone(),
-            tool: self.tool.clone(),
-            level: self.level,
-            effects,
-            reason: decision.reason.clone(),
-            rule: decision.rule.to_string(),
-            session_covers,
-            digest: self.digest(),
-        }
+    /// The rules for this call: those of the engine, and what is leased to it.
+    pub(crate) fn rules(&self, engine: &Engine) -> Arc<Policy> {
+        self.leased.as_ref().map_or_else(|| engine.policy.clone(), |leased| leased.policy.clone())
+    }
+
+    /// The roots of these rules.
+    pub(crate) fn reach<'a>(&'a self, engine: &'a Engine) -> &'a Reach {
+        self.leased.as_ref().map_or(&engine.reach, |leased| &leased.reach)
     }
 
     /// The end of the life: the result that the door hands out.

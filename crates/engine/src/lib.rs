@@ -4,7 +4,7 @@
 //! The engine knows no tool by name and no wire format, and reads no configuration and no environment.
 
 mod admit;
-mod approve;
+mod approvals;
 mod background;
 mod cache;
 mod call;
@@ -32,11 +32,14 @@ use serde::Serialize;
 use serde_json::Value;
 use store::Store;
 use tool::{
-    AnyTool, CallId, CallResult, Catalogue, Clock, Code, Context, Outputs, Place, Services, Stop, StopReason,
-    ToolError,
+    AnyTool, CallId, CallResult, Catalogue, Clock, Code, Context, Outputs, Place, Services, SessionId, Stop,
+    StopReason, ToolError,
 };
 
-pub use approve::{Answer, Approval, Asker, NoAsker};
+pub use approvals::{
+    Answer, Approval, ApprovalError, Approvals, Approved, Asked, Asker, Bound, Grant, NoAsker, Offer,
+    PatternKind, Scope,
+};
 pub use cell::CellSetup;
 pub use redact::{Covered, Redactor};
 pub use registry::{DuplicateTool, Registry};
@@ -93,7 +96,7 @@ pub struct Engine {
     sessions: Option<Arc<Sessions>>,
     services: Services,
     reach: reach::Reach,
-    grants: approve::SessionGrants,
+    leases: approvals::Leases,
     lanes: admit::Lanes,
     cache: cache::Cache,
     snapshots: Option<Arc<snapshot::Snapshots>>,
@@ -163,7 +166,7 @@ impl Engine {
             cell,
             redactor,
             services,
-            grants: approve::SessionGrants::default(),
+            leases: approvals::Leases::default(),
             lanes: admit::Lanes::default(),
             cache: cache::Cache::default(),
             running: Mutex::default(),
@@ -232,8 +235,15 @@ impl Engine {
             undoable_in_force: false,
             background: plan.background,
         };
-        let decision = self.policy.decide(&request);
-        let passes_with = self.policy.would_pass_with(&request);
+        let mut decision = self.policy.decide(&request);
+        if decision.verdict == policy::Verdict::Check {
+            // What is leased to one session alone is not known here.
+            let leases = self.leases_in_force(&SessionId(String::new()))?;
+            if let Some(leased) = self.leases.rules(&leases, &self.policy, &self.place)? {
+                decision = leased.policy.decide(&request);
+            }
+        }
+        let passes_with = if decision.verdict == policy::Verdict::Pass { None } else { self.policy.would_pass_with(&request) };
         let hint = match &passes_with {
             Some(entries) => {
                 let entries: Vec<String> = entries.iter().map(ToString::to_string).collect();
@@ -297,12 +307,12 @@ impl Engine {
     /// Begins to know what the deny lists name, so that the first command need not wait for it. Blocks while it looks; that
     /// it fails is said by the first command.
     pub fn look_for_denied_files(&self) {
-        let _said_by_the_first_command = self.specification();
+        let _said_by_the_first_command = self.specification(&self.policy);
     }
 
     /// The cell for one call. Blocks while denied files are looked for.
-    fn specification(&self) -> Result<(sandbox::CellSpec, Option<String>), ToolError> {
-        cell::specification(&self.cell, &self.policy, &self.place, &self.denied)
+    fn specification(&self, policy: &Policy) -> Result<(sandbox::CellSpec, Option<String>), ToolError> {
+        cell::specification(&self.cell, policy, &self.place, &self.denied)
     }
 
     /// What a tool gets for one call.
@@ -313,13 +323,13 @@ impl Engine {
         snapshot: Option<&snapshot::Snapshot>,
     ) -> Result<Context, ToolError> {
         let mut services = self.services.clone();
-        services.insert(Arc::new(self.reach.roots(&call.effects, call.approved_by.is_some())?));
+        services.insert(Arc::new(call.reach(self).roots(&call.effects, call.approved_by.is_some())?));
         let mut warning = None;
         if lane == tool::Lane::Command {
             let engine = self.clone();
-            let background = call.background;
+            let (background, rules) = (call.background, call.rules(self));
             let specified = tokio::task::spawn_blocking(move || {
-                let mut specified = engine.specification()?;
+                let mut specified = engine.specification(&rules)?;
                 if background {
                     background::freeze_auto_run(&mut specified.0);
                 }

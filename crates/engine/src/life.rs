@@ -30,7 +30,7 @@ use crate::call::Call;
 use crate::reach::Reach;
 use crate::snapshot::{ChangedBy, Snapshot};
 use crate::stopping::requested;
-use crate::{Answer, Engine, cover, keep, record};
+use crate::{Engine, cover, keep, record};
 
 /// How long a tool may take to end after it was told to stop. The cell gives a command 200 ms of it after the polite signal.
 const GRACE: Duration = Duration::from_secs(5);
@@ -61,8 +61,8 @@ impl Engine {
     async fn layers(self: &Arc<Self>, call: &mut Call) -> Result<Data, ToolError> {
         let tool = self.parse(call)?;
         let prepared = self.plan(call, &tool)?;
-        self.decide(call, &tool)?;
-        self.approve(call).await?;
+        self.decide(call, &tool).await?;
+        self.approve(call, &prepared).await?;
         let admitted = self.admit(call, &tool, &prepared).await?;
         if let Some(answer) = self.recall(call, &tool) {
             return Ok(answer);
@@ -96,8 +96,9 @@ impl Engine {
         Ok(prepared)
     }
 
-    fn decide(&self, call: &mut Call, tool: &Arc<dyn AnyTool>) -> Result<(), ToolError> {
+    async fn decide(&self, call: &mut Call, tool: &Arc<dyn AnyTool>) -> Result<(), ToolError> {
         let decision = self.policy.decide(&call.policy_request(tool.spec().name));
+        let decision = self.decide_with_leases(call, decision).await?;
         let denied = decision.verdict == policy::Verdict::Deny;
         let error = denied.then(|| {
             let error = ToolError::new(Code::Permission, format!("denied: {}", decision.reason));
@@ -110,53 +111,13 @@ impl Engine {
         error.map_or(Ok(()), Err)
     }
 
-    async fn approve(&self, call: &mut Call) -> Result<(), ToolError> {
+    async fn approve(&self, call: &mut Call, prepared: &Prepared) -> Result<(), ToolError> {
         let Some(decision) =
-            call.decision.as_ref().filter(|decision| decision.verdict == policy::Verdict::Check)
+            call.decision.clone().filter(|decision| decision.verdict == policy::Verdict::Check)
         else {
             return Ok(());
         };
-        let approval = call.approval(decision, &self.place, &self.redactor);
-        let by = if self.grants.covers(&call.session, &call.scope()) {
-            "an approval for this session".to_owned()
-        } else {
-            let answer = tokio::select! {
-                answer = call.asker.ask(&approval) => answer,
-                reason = requested(&call.stop) => return Err(reason.into()),
-            };
-            match answer {
-                Answer::Once { by } => by,
-                Answer::Session { by } => {
-                    if approval.session_covers.is_some() {
-                        self.grants.grant(&call.session, call.scope());
-                    }
-                    by
-                }
-                Answer::Denied { by, message } => {
-                    let said = message.map(|message| format!(": {message}")).unwrap_or_default();
-                    return Err(ToolError::new(Code::Permission, format!("{by} said no{said}"))
-                        .hint("do not try the same call again; ask what to do instead"));
-                }
-                Answer::Nobody { hint } => {
-                    let mut error = ToolError::new(
-                        Code::Approval,
-                        format!("this call needs an approval: {}", approval.reason),
-                    )
-                    .hint(hint);
-                    error.approval_id = Some(approval.id);
-                    return Err(error);
-                }
-            }
-        };
-        // What was agreed to is what was shown. Where a path leads elsewhere by now, that is another call.
-        if Reach::lead_again(&call.effects) != call.effects {
-            return Err(ToolError::new(
-                Code::Permission,
-                "a path of this call leads elsewhere than when the approval was asked for",
-            )
-            .hint("make the call again; it will be asked about as it is now"));
-        }
-        call.approved_by = Some(by);
+        call.approved_by = Some(self.ask(call, &decision, prepared).await?);
         Ok(())
     }
 

@@ -3,14 +3,15 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use checkpoint::Time;
+use policy::Policy;
 use tokio::task::JoinHandle;
 use tool::{Changes, ChangesState, Code, Context, Data, EffectState, ToolError};
 
+use crate::approvals::Said;
 use crate::call::Call;
 use crate::life::Ran;
 use crate::snapshot::{Ended, Question, Snapshot, Snapshots};
-use crate::stopping::requested;
-use crate::{Answer, Approval, Engine};
+use crate::{Approval, Engine};
 
 impl Engine {
     /// Without a snapshot, or where it was not used, this hands on what the run came to.
@@ -72,16 +73,31 @@ impl Engine {
         produced: Result<Data, ToolError>,
     ) -> Result<Data, ToolError> {
         let approved = snapshot.is_foreseen() && call.approved_by.is_some();
-        let (snapshot, mut ended) = self.try_commit(snapshot, since, approved).await?;
-        let mut kept = snapshot;
+        let rules = call.rules(self);
+        let (snapshot, mut ended) = self.try_commit(snapshot, since, rules.clone(), approved).await?;
+        let (mut kept, mut open) = (snapshot, None);
         if let Ended::Held(question) = ended {
+            let what = question.lines.join("; ");
             match self.ask_about(call, &question).await {
-                Ok(by) => {
+                Ok(Said::Yes(by)) => {
                     call.approved_by = Some(match call.approved_by.take() {
                         Some(earlier) => format!("{earlier}; {by}"),
                         None => by,
                     });
-                    (kept, ended) = self.try_commit(kept, since, true).await?;
+                    (kept, ended) = self.try_commit(kept, since, rules, true).await?;
+                }
+                Ok(Said::No { by, message }) => {
+                    let said = message.map(|message| format!(": {message}")).unwrap_or_default();
+                    let message = format!("{by} said no to what the command changed ({what}){said}");
+                    ended = Ended::Refused(ToolError::new(Code::Permission, message));
+                }
+                Ok(Said::Nobody { id, hint }) => {
+                    let message = format!("{HELD}: {what}; nothing of it is in the workspace");
+                    let mut error = ToolError::new(Code::Approval, message)
+                        .hint(format!("{hint}; or `handfast approvals approve {id}`, which puts exactly this into the workspace"));
+                    error.approval_id = Some(id.clone());
+                    open = Some(id);
+                    ended = Ended::Refused(error);
                 }
                 Err(error) => ended = Ended::Refused(error),
             }
@@ -98,18 +114,18 @@ impl Engine {
             // Approved changes are not held; were they, nothing would be lost by saying so.
             Ended::Held(question) => ToolError::new(Code::Approval, question.lines.join("; ")),
         };
-        self.keep_aside(call, kept, since, refused, produced).await
+        self.keep_aside(call, kept, since, Refused { error: refused, open }, produced).await
     }
 
     async fn try_commit(
         self: &Arc<Self>,
         snapshot: Snapshot,
         since: Time,
+        rules: Arc<Policy>,
         approved: bool,
     ) -> Result<(Snapshot, Ended), ToolError> {
-        let engine = self.clone();
         blocking(move || {
-            let ended = snapshot.commit(&engine.policy, since, approved);
+            let ended = snapshot.commit(&rules, since, approved);
             (snapshot, ended)
         })
         .await
@@ -121,18 +137,25 @@ impl Engine {
         call: &mut Call,
         snapshot: Snapshot,
         since: Time,
-        refused: ToolError,
+        refused: Refused,
         produced: Result<Data, ToolError>,
     ) -> Result<Data, ToolError> {
+        let Refused { error: mut refused, open } = refused;
         let reason = refused.message.clone();
         let kept = blocking(move || {
             let paths = snapshot.count(since);
             (paths, snapshot.keep(since, &reason))
         })
         .await?;
-        let mut refused = refused;
         match kept {
             (paths, Ok(id)) => {
+                if let Some(asked) = open
+                    && self.hold_for(&asked, &id).await?
+                {
+                    // The answer came while the changes were being put aside.
+                    call.changes = Some(Changes { state: ChangesState::Committed, paths, id: None });
+                    return produced;
+                }
                 let how = format!(
                     "the changes are kept: `handfast changes show {id}` shows them, `handfast changes apply {id}` puts \
                      them into the workspace"
@@ -159,46 +182,47 @@ impl Engine {
         }
     }
 
-    /// Asks a human about held changes. Gives who said yes.
-    async fn ask_about(&self, call: &Call, question: &Question) -> Result<String, ToolError> {
+    /// Ties changes that lie aside to the question about them. Where it was answered with yes meanwhile, they are applied.
+    async fn hold_for(&self, asked: &str, id: &str) -> Result<bool, ToolError> {
+        let (owned, changes) = (asked.to_owned(), id.to_owned());
+        let row = self.stored(move |store| store.approvals().hold(&owned, &changes)).await?;
+        let yes = row.state == store::ApprovalState::Approved;
+        Ok(yes && self.apply_changes(id, false).await.is_ok())
+    }
+
+    /// Asks a human about held changes.
+    async fn ask_about(&self, call: &Call, question: &Question) -> Result<Said, ToolError> {
         let covered = |line: &String| self.redactor.text(line).unwrap_or_else(|| line.clone());
         let effects: Vec<String> = question.lines.iter().map(covered).collect();
-        let reason = "the call has run, and changed what needs an approval of its own".to_owned();
         let approval = Approval {
             id: format!("a{}c", call.id),
             call: call.id.clone(),
             tool: call.tool.clone(),
             level: call.level,
-            reason: format!("{reason}: {}", effects.join("; ")),
+            preview: None,
+            reason: format!("{HELD}: {}", effects.join("; ")),
             effects,
             rule: "auto_run".to_owned(),
-            session_covers: None,
+            once_only: true,
+            offers: Vec::new(),
+            pattern_kind: None,
+            suggestion: None,
             digest: crate::record::digest(&(call.digest(), &question.digest)),
+            effects_digest: String::new(),
+            bound: Vec::new(),
         };
-        let answer = tokio::select! {
-            answer = call.asker.ask(&approval) => answer,
-            reason = requested(&call.stop) => return Err(reason.into()),
-        };
-        match answer {
-            Answer::Once { by } | Answer::Session { by } => Ok(by),
-            Answer::Denied { by, message } => {
-                let said = message.map(|message| format!(": {message}")).unwrap_or_default();
-                let what = effects_of(&approval);
-                let message = format!("{by} said no to what the call changed ({what}){said}");
-                Err(ToolError::new(Code::Permission, message))
-            }
-            Answer::Nobody { hint } => {
-                let message = format!("{}; nothing of it is in the workspace", approval.reason);
-                let mut error = ToolError::new(Code::Approval, message).hint(hint);
-                error.approval_id = Some(approval.id);
-                Err(error)
-            }
-        }
+        let request = crate::record::digest(&(&call.digest(), "what it changed"));
+        self.put(call, approval, &request, "what a command changed").await
     }
 }
 
-fn effects_of(approval: &Approval) -> String {
-    approval.effects.join("; ")
+/// Why it is asked.
+const HELD: &str = "the call has run, and changed what needs an approval of its own";
+
+/// Why changes are not in the workspace, and the question that is open about them.
+struct Refused {
+    error: ToolError,
+    open: Option<String>,
 }
 
 /// What a command removed or wrote may be a lot to remove, and no answer waits for that.

@@ -13,7 +13,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use engine::{
-    Answer, Approval, Asker, CallRequest, Caller, CellSetup, Door, Engine, Parts, Redactor, Registry,
+    Answer, Approval, Asker, CallRequest, Caller, CellSetup, Door, Engine, Offer, Parts, Redactor, Registry,
+    Scope,
 };
 use policy::{Policy, Setup};
 use schemars::JsonSchema;
@@ -135,7 +136,14 @@ impl Asker for Script {
         if let Some(meanwhile) = self.meanwhile.lock().unwrap().take() {
             meanwhile();
         }
-        let answer = self.answers.lock().unwrap().pop_front();
+        let answer = self.answers.lock().unwrap().pop_front().map(|answer| match answer {
+            // Of the same reach as the script says.
+            Answer::Lease { offer, by } => {
+                let offered = approval.offers.iter().find(|offered| offered.scope == offer.scope).cloned();
+                Answer::Lease { offer: offered.unwrap_or(offer), by }
+            }
+            other => other,
+        });
         Box::pin(async move { answer.unwrap_or(Answer::Nobody { hint: "nobody is there".to_owned() }) })
     }
 }
@@ -225,8 +233,10 @@ impl Bench {
         runtime().block_on(self.engine.call(self.request(tool, arguments)))
     }
 
+    /// What the audit says of calls. The rows of the questions about them stand apart.
     fn rows(&self) -> Vec<Recorded> {
-        self.store.audit().list(&Filter::default()).unwrap()
+        let rows = self.store.audit().list(&Filter::default()).unwrap();
+        rows.into_iter().filter(|row| !row.row.tool.starts_with("approval_")).collect()
     }
 
     fn runs(&self) -> u32 {
@@ -260,7 +270,8 @@ fn a_denied_call_does_not_run_and_is_recorded() {
 
 #[test]
 fn yes_once_covers_one_call_and_yes_for_the_session_the_same_effects() {
-    let session = Answer::Session { by: "a test".to_owned() };
+    let offer = Offer { scope: Scope::Session, pattern: None, covers: String::new(), seconds: 0 };
+    let session = Answer::Lease { offer, by: "a test".to_owned() };
     let bench = Bench::new([once(), session]);
     for then in ["one", "two", "three"] {
         let result = bench.call("probe_write", json!({"path": "a.txt", "then": then}));

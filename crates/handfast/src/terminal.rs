@@ -1,12 +1,13 @@
 //! The human at the terminal: questions, and a line that shows how far a long call is. Results never pass through here.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead, BufReader, IsTerminal, Write};
+use std::io::{self, IsTerminal, Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use engine::{Answer, Approval, Asker};
+use engine::{Answer, Approval, Asker, Scope};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tool::{BoxFuture, Progress, visible, visible_lines};
 
 /// Asks on the controlling terminal, whatever standard input and output are.
@@ -37,9 +38,11 @@ impl Asker for TerminalAsker {
         let approval = approval.clone();
         Box::pin(async move {
             let _still = self.line.as_ref().map(|line| line.still());
-            // The read blocks until a line is typed, so it has a thread of its own; Ctrl-C ends the wait from outside.
-            let unanswered = Unanswered;
-            let asked = tokio::task::spawn_blocking(move || ask(&approval));
+            // The read blocks until a line is typed, so it has a thread of its own. Ctrl-C, and an answer from elsewhere, end
+            // the wait from outside: then nobody may take the line that is typed next.
+            let unanswered = Unanswered::default();
+            let given_up = unanswered.given_up.clone();
+            let asked = tokio::task::spawn_blocking(move || ask(&approval, &given_up));
             let asked = tokio::time::timeout(WAIT_FOR_ANSWER, asked).await;
             let failed =
                 |why: String| Answer::Nobody { hint: format!("the terminal could not be asked: {why}") };
@@ -63,38 +66,132 @@ impl Asker for TerminalAsker {
     }
 }
 
-/// Ends the line of a question that is given up, so that what follows stands on a line of its own.
-struct Unanswered;
+/// Takes a question back that is given up, and ends its line, so that what follows stands on a line of its own.
+#[derive(Default)]
+struct Unanswered {
+    given_up: Arc<AtomicBool>,
+}
 
 impl Drop for Unanswered {
     fn drop(&mut self) {
+        self.given_up.store(true, Ordering::SeqCst);
         if let Ok(mut terminal) = terminal() {
             let _ = terminal.write_all(b"\n");
         }
     }
 }
 
-fn ask(approval: &Approval) -> io::Result<Answer> {
-    let mut terminal = terminal()?;
-    let mut question = format!("\n{} asks for approval ({})\n", approval.tool, approval.level);
-    for effect in &approval.effects {
-        question.push_str(&format!("  {}\n", visible_lines(effect)));
+/// How often a thread that waits for a line looks whether the question is given up.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// The next line that is typed; none at the end, and where the question is given up.
+fn next_line(terminal: &File, given_up: &AtomicBool) -> io::Result<Option<String>> {
+    let mut line = Vec::new();
+    let look = Timespec::try_from(LOOK).map_err(io::Error::other)?;
+    while !given_up.load(Ordering::SeqCst) {
+        let mut ready = [PollFd::new(terminal, PollFlags::IN)];
+        match poll(&mut ready, Some(&look)) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => continue,
+            Ok(_) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let mut bytes = [0; 1024];
+        // The terminal hands out a line at a time.
+        let read = (&*terminal).read(&mut bytes)?;
+        line.extend_from_slice(bytes.get(..read).unwrap_or_default());
+        if read == 0 {
+            return Ok(None);
+        }
+        if line.ends_with(b"\n") {
+            return Ok(Some(String::from_utf8_lossy(&line).trim().to_owned()));
+        }
     }
-    question.push_str(&format!("because {}\n", visible(&approval.reason)));
+    Ok(None)
+}
+
+/// The letter that stands for an offer.
+fn key(scope: Scope) -> char {
+    match scope {
+        Scope::Once => 'y',
+        Scope::Session => 's',
+        Scope::Project => 'p',
+        Scope::Always => 'a',
+    }
+}
+
+/// The question as it stands on the terminal. What each yes would cover is shown before it can be given.
+fn question(approval: &Approval) -> String {
+    let mut text = format!("\n{} asks for approval ({})\n", approval.tool, approval.level);
+    for effect in &approval.effects {
+        text.push_str(&format!("  {}\n", visible_lines(effect)));
+    }
+    if let Some(preview) = &approval.preview {
+        let lines = preview.lines().count();
+        for line in preview.lines().take(MOST_LINES) {
+            text.push_str(&format!("    {}\n", visible(line)));
+        }
+        if lines > MOST_LINES {
+            let more = lines - MOST_LINES;
+            text.push_str(&format!("    ... {more} lines more: handfast approvals show {}\n", approval.id));
+        }
+    }
+    text.push_str(&format!("because {}\n", visible(&approval.reason)));
+    for offer in &approval.offers {
+        let lasts = span(offer.seconds);
+        text.push_str(&format!("  [{}] for {lasts}: {}\n", key(offer.scope), visible(&offer.covers)));
+    }
+    if let Some(suggestion) = &approval.suggestion {
+        text.push_str(&format!("{}\n", visible(suggestion)));
+    }
+    text
+}
+
+/// Lines of a preview above a question.
+const MOST_LINES: usize = 40;
+
+fn choices(approval: &Approval) -> String {
+    let offered: String =
+        approval.offers.iter().map(|offer| format!("  [{}] {}", key(offer.scope), offer.scope)).collect();
+    format!("Allow it? [y] yes, once{offered}  [n] no  (or type a reason for no) ")
+}
+
+/// A time in the largest unit that it is whole in.
+pub(crate) fn span(seconds: u64) -> String {
+    let units = [(86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second")];
+    let (unit, name) =
+        units.into_iter().find(|(unit, _)| seconds >= *unit && seconds % unit == 0).unwrap_or((1, "second"));
+    let count = seconds / unit;
+    format!("{count} {name}{}", if count == 1 { "" } else { "s" })
+}
+
+fn ask(approval: &Approval, given_up: &AtomicBool) -> io::Result<Answer> {
+    let mut terminal = terminal()?;
+    let mut shown = question(approval);
     let by = || "the user at the terminal".to_owned();
-    let mut lines = BufReader::new(terminal.try_clone()?).lines();
     loop {
-        write!(terminal, "{question}Allow it? [y] yes, once  [n] no  (or type a reason for no) ")?;
+        write!(terminal, "{shown}{}", choices(approval))?;
         terminal.flush()?;
-        question.clear();
-        let Some(line) = lines.next().transpose()? else {
+        shown.clear();
+        let Some(line) = next_line(&terminal, given_up)? else {
             return Ok(Answer::Nobody { hint: "the terminal was closed before an answer came".to_owned() });
         };
-        match line.trim() {
+        match line.as_str() {
             "y" | "Y" | "yes" => return Ok(Answer::Once { by: by() }),
             "n" | "N" | "no" => return Ok(Answer::Denied { by: by(), message: None }),
             "" => {}
-            reason => return Ok(Answer::Denied { by: by(), message: Some(reason.to_owned()) }),
+            typed => {
+                let named = |offer: &&engine::Offer| {
+                    typed.eq_ignore_ascii_case(offer.scope.as_str())
+                        || typed.eq_ignore_ascii_case(&key(offer.scope).to_string())
+                };
+                if let Some(offer) = approval.offers.iter().find(named) {
+                    return Ok(Answer::Lease { offer: offer.clone(), by: by() });
+                }
+                // One letter is no reason, but a key that this question does not have.
+                if typed.chars().count() > 1 {
+                    return Ok(Answer::Denied { by: by(), message: Some(typed.to_owned()) });
+                }
+            }
         }
     }
 }
@@ -105,6 +202,10 @@ pub(crate) struct YesAsker;
 impl Asker for YesAsker {
     fn ask<'a>(&'a self, _approval: &'a Approval) -> BoxFuture<'a, Answer> {
         Box::pin(async { Answer::Once { by: "--yes on the command line".to_owned() } })
+    }
+
+    fn knows_the_answer(&self) -> bool {
+        true
     }
 }
 
@@ -191,5 +292,66 @@ impl Progress for ProgressLine {
                 Some(total) => format!("{done} of {total}  {message}"),
             };
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::Offer;
+    use tool::{CallId, Level};
+
+    use super::*;
+
+    fn approval() -> Approval {
+        let offer = |scope, pattern: Option<&str>, covers: &str, seconds| Offer {
+            scope,
+            pattern: pattern.map(str::to_owned),
+            covers: covers.to_owned(),
+            seconds,
+        };
+        Approval {
+            id: "a1".to_owned(),
+            call: CallId("c1".to_owned()),
+            tool: "shell_execute".to_owned(),
+            level: Level::Destructive,
+            effects: vec!["run in .: cd api && protoc lint \u{202e}a.proto".to_owned()],
+            preview: Some("as read, it runs:\n  cd api\n  protoc lint a.proto".to_owned()),
+            reason: "in mode smart_auto, calls of level destructive are asked about".to_owned(),
+            rule: "mode: smart_auto".to_owned(),
+            once_only: false,
+            offers: vec![
+                offer(Scope::Project, None, "exactly this in this workspace", 30 * 86_400),
+                offer(
+                    Scope::Always,
+                    Some("protoc lint"),
+                    "every command that begins with `protoc lint`",
+                    8 * 3_600,
+                ),
+            ],
+            pattern_kind: None,
+            suggestion: Some("calls like this were allowed 3 times".to_owned()),
+            digest: String::new(),
+            effects_digest: String::new(),
+            bound: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_question_shows_what_would_run_and_what_each_yes_covers() {
+        let text = question(&approval()) + &choices(&approval());
+        insta::assert_snapshot!(text.trim_start(), @r"
+        ");
+    }
+
+    #[test]
+    fn a_question_that_is_asked_every_time_offers_one_yes() {
+        let approval = Approval { offers: Vec::new(), suggestion: None, preview: None, ..approval() };
+        insta::assert_snapshot!(choices(&approval), @"");
+    }
+
+    #[test]
+    fn a_time_is_shown_in_the_largest_unit_that_fits() {
+        let shown = [1, 60, 90, 3_600, 8 * 3_600, 86_400, 30 * 86_400].map(span);
+        assert_eq!(shown.join(", "), "1 second, 1 minute, 90 seconds, 1 hour, 8 hours, 1 day, 30 days");
     }
 }

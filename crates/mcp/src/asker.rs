@@ -11,11 +11,11 @@ use tool::BoxFuture;
 
 use crate::decode::cancelled_notification;
 use crate::outbox::{Message, Outbox};
-use crate::question::{self, Elicitation};
+use crate::question::{self, Choice, Elicitation};
 
 /// Why a client that shows no forms cannot be asked.
 const NO_FORMS: &str =
-    "this client shows no forms; run the call with `handfast call` on a terminal, or change the rule";
+    "this client shows no forms; answer it on a terminal with `handfast approvals`, or change the rule";
 
 /// Whether the client can show a form. A client that names no mode can: forms came first.
 pub(crate) fn shows_forms(capabilities: Option<&ClientCapabilities>) -> bool {
@@ -68,7 +68,8 @@ impl ByRequest {
         open.id = None;
         match answered.map_err(gone)? {
             ClientResult::ElicitResult(result) => {
-                Ok(question::answer(&result, approval.session_covers.is_some(), &self.by))
+                let choice = question::choice(&result, &question::offered(approval, self.allowed));
+                Ok(question::answer(choice, approval, &self.by))
             }
             _ => Err("the client's answer was no answer to a form".to_owned()),
         }
@@ -105,8 +106,10 @@ pub(crate) struct ByRetry {
 pub(crate) struct Said {
     /// The digest of the plan that was shown.
     pub(crate) digest: String,
-    /// What the user said to it.
-    pub(crate) answer: Answer,
+    /// What the user chose.
+    pub(crate) choice: Choice,
+    /// Who that is.
+    pub(crate) by: String,
 }
 
 impl ByRetry {
@@ -123,7 +126,7 @@ impl ByRetry {
         // One answer is for one question: a call that asks twice is asked about twice.
         if let Some(said) = self.said.lock().unwrap_or_else(PoisonError::into_inner).take() {
             return if said.digest == approval.digest {
-                said.answer
+                question::answer(said.choice, approval, &said.by)
             } else {
                 Answer::Denied {
                     by: "Handfast".to_owned(),
@@ -141,7 +144,7 @@ impl ByRetry {
             return Answer::Nobody { hint };
         }
         *self.open.lock().unwrap_or_else(PoisonError::into_inner) = Some(approval.clone());
-        Answer::Nobody { hint: "the question goes to the client's user".to_owned() }
+        Answer::Later
     }
 }
 

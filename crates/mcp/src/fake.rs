@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use engine::{Answer, Approval, CallRequest};
+use engine::{Answer, Approval, CallRequest, Offer, Scope};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
@@ -51,6 +51,10 @@ impl AnyTool for FakeTool {
     fn prepare(&self, _arguments: Value, _place: &Place) -> Result<Prepared, ToolError> {
         Err(ToolError::internal("the fake engine prepares nothing"))
     }
+}
+
+fn offer(scope: Scope) -> Offer {
+    Offer { scope, pattern: None, covers: "the same write again".to_owned(), seconds: 60 }
 }
 
 fn fake_tool(name: &'static str, presentation: Presentation) -> Arc<dyn AnyTool> {
@@ -133,8 +137,14 @@ impl Fake {
             effects: vec![format!("write {}", request.arguments["path"])],
             reason: "moderate calls are asked about".to_owned(),
             rule: "the table of smart_auto".to_owned(),
-            session_covers: (!critical).then(|| "the same write again".to_owned()),
+            preview: None,
+            once_only: critical,
+            offers: if critical { Vec::new() } else { vec![offer(Scope::Session), offer(Scope::Project)] },
+            pattern_kind: None,
+            suggestion: None,
             digest: request.arguments.to_string(),
+            effects_digest: String::new(),
+            bound: Vec::new(),
         };
         let answer = tokio::select! {
             answer = request.caller.asker.ask(&approval) => answer,
@@ -142,12 +152,13 @@ impl Fake {
         };
         match answer {
             Answer::Once { by } => Ok(json!({"allowed": "once", "by": by})),
-            Answer::Session { by } => Ok(json!({"allowed": "session", "by": by})),
+            Answer::Lease { offer, by } => Ok(json!({"allowed": offer.scope, "by": by})),
             Answer::Denied { by, message } => Err(ToolError::new(
                 Code::Permission,
                 format!("{by} said no: {}", message.unwrap_or_default()),
             )),
-            Answer::Nobody { hint } => {
+            nobody => {
+                let hint = if let Answer::Nobody { hint } = nobody { hint } else { "later".to_owned() };
                 let mut error = ToolError::new(Code::Approval, "this call needs an approval").hint(hint);
                 error.approval_id = Some(approval.id);
                 Err(error)

@@ -137,7 +137,11 @@ impl<C: Calls> ServerHandler for Handler<C> {
             {
                 let form = InputRequest::Elicitation(ElicitRequest::new(form));
                 let requests = InputRequests::from([(QUESTION.to_owned(), form)]);
-                return Ok(InputRequiredResult::new(Some(requests), Some(self.sealer.seal(&question))).into());
+                return Ok(InputRequiredResult::new(
+                    Some(requests),
+                    Some(self.sealer.seal(&question, question::offered(&question, self.options.elicitation))),
+                )
+                .into());
             }
             return Ok(self.answer(number, result, shape, &peer));
         }
@@ -258,8 +262,8 @@ impl<C: Calls> Handler<C> {
             .sealer
             .open(state, &request.name)
             .map_err(|error| ErrorData::invalid_params(error.to_string(), None))?;
-        let answer = question::answer(&response, question.session_offered, &peer.by);
-        Ok(Some(Said { digest: question.digest, answer }))
+        let choice = question::choice(&response, &question.offered);
+        Ok(Some(Said { digest: question.digest, choice, by: peer.by.clone() }))
     }
 }
 

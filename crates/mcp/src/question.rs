@@ -4,14 +4,28 @@
 
 use std::fmt::Write as _;
 
-use engine::{Answer, Approval};
+use engine::{Answer, Approval, Scope};
 use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema};
 use serde_json::{Value, json};
 use tool::{Level, visible_lines};
 
-const ONCE: &str = "allow once";
-const SESSION: &str = "allow for this session";
 const DENY: &str = "deny";
+
+/// What the form calls a yes of each reach.
+fn name(scope: Scope) -> &'static str {
+    match scope {
+        Scope::Once => "allow once",
+        Scope::Session => "allow for this session",
+        Scope::Project => "allow in this workspace",
+        Scope::Always => "allow always",
+    }
+}
+
+/// Characters of a preview in a question. What is left out can be looked at elsewhere, and the effects are always whole.
+const LONGEST_PREVIEW: usize = 3_000;
+
+/// Characters of a word from the user to the agent.
+const LONGEST_MESSAGE: usize = 1_000;
 
 /// Characters that a question may have. Nobody is asked to agree to what is not shown whole.
 const LONGEST_QUESTION: usize = 8_000;
@@ -23,10 +37,11 @@ const LONGEST_QUESTION: usize = 8_000;
 pub enum Elicitation {
     /// None.
     Off,
-    /// All but those that need a terminal: critical calls and dangerous patterns.
+    /// All but those that need a terminal: critical calls, dangerous patterns, and files that a later program runs. A yes is for
+    /// the call or for the session.
     #[default]
     Ordinary,
-    /// All. Only the user's own configuration may say so.
+    /// All, and with every reach that a yes may have. Only the user's own configuration may say so.
     Trusted,
 }
 
@@ -42,20 +57,18 @@ pub(crate) fn form(approval: &Approval, allowed: Elicitation) -> Result<ElicitRe
         );
     }
     if allowed != Elicitation::Trusted && needs_terminal(approval) {
-        return Err(
-            "this may only be approved on a terminal: run it with `handfast call`, or change the rule"
-                .to_owned(),
-        );
+        return Err("this may only be approved on a terminal, with `handfast approvals` or `handfast call`"
+            .to_owned());
     }
-    let message = text(approval);
+    let scopes = offered(approval, allowed);
+    let message = text(approval, &scopes);
     if message.chars().nth(LONGEST_QUESTION).is_some() {
         return Err(format!(
             "the call is too long to be shown whole in a form (more than {LONGEST_QUESTION} characters); \
              run it with `handfast call` on a terminal, or put a long script into a file first"
         ));
     }
-    let choices: &[&str] =
-        if approval.session_covers.is_some() { &[ONCE, SESSION, DENY] } else { &[ONCE, DENY] };
+    let choices: Vec<&str> = scopes.iter().map(|scope| name(*scope)).chain([DENY]).collect();
     let schema = json!({
         "type": "object",
         "properties": {"decision": {
@@ -71,39 +84,78 @@ pub(crate) fn form(approval: &Approval, allowed: Elicitation) -> Result<ElicitRe
     Ok(ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema })
 }
 
-/// What the user's answer means. `by` says who answered.
+/// How far a yes in this form may reach, the narrowest first.
+pub(crate) fn offered(approval: &Approval, allowed: Elicitation) -> Vec<Scope> {
+    let may = |scope: Scope| scope <= Scope::Session || allowed == Elicitation::Trusted;
+    let offers = approval.offers.iter().map(|offer| offer.scope).filter(|scope| may(*scope));
+    std::iter::once(Scope::Once).chain(offers).collect()
+}
+
+/// What the user chose.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Choice {
+    /// Yes, this far.
+    Yes(Scope),
+    /// No, with a word for the agent.
+    No(Option<String>),
+    /// Nothing that counts; how an answer could be had.
+    Nothing(&'static str),
+}
+
+/// What the user's answer means, where these were offered.
 ///
 /// INVARIANT: only an accepted form with one of the offered choices is a yes.
-pub(crate) fn answer(result: &ElicitResult, session_offered: bool, by: &str) -> Answer {
-    let by = by.to_owned();
+pub(crate) fn choice(result: &ElicitResult, offered: &[Scope]) -> Choice {
+    let said =
+        |field: &str| result.content.as_ref().and_then(|content| content.get(field)).and_then(Value::as_str);
     match result.action {
-        ElicitationAction::Accept => {
-            let decision = result.content.as_ref().and_then(|content| content.get("decision"));
-            match decision.and_then(Value::as_str) {
-                Some(ONCE) => Answer::Once { by },
-                Some(SESSION) if session_offered => Answer::Session { by },
-                Some(DENY) => Answer::Denied { by, message: None },
-                _ => Answer::Nobody {
-                    hint: "the client's answer was none of the choices; make the call again".to_owned(),
-                },
+        ElicitationAction::Accept => match said("decision") {
+            Some(DENY) => {
+                // The form does not ask for it; a client that has a place for a reason may send one.
+                let message = said("message").map(|text| text.chars().take(LONGEST_MESSAGE).collect());
+                Choice::No(message)
             }
-        }
-        ElicitationAction::Decline => Answer::Denied { by, message: None },
-        _ => Answer::Nobody { hint: "the question was dismissed without an answer".to_owned() },
+            chosen => match offered.iter().find(|scope| Some(name(**scope)) == chosen) {
+                Some(scope) => Choice::Yes(*scope),
+                None => Choice::Nothing("the client's answer was none of the choices; make the call again"),
+            },
+        },
+        ElicitationAction::Decline => Choice::No(None),
+        _ => Choice::Nothing("the question was dismissed without an answer"),
+    }
+}
+
+/// The choice as an answer to this question. `by` says who chose.
+pub(crate) fn answer(choice: Choice, approval: &Approval, by: &str) -> Answer {
+    let by = by.to_owned();
+    match choice {
+        Choice::Yes(scope) => match approval.offers.iter().find(|offer| offer.scope == scope) {
+            Some(offer) => Answer::Lease { offer: offer.clone(), by },
+            None => Answer::Once { by },
+        },
+        Choice::No(message) => Answer::Denied { by, message },
+        Choice::Nothing(hint) => Answer::Nobody { hint: hint.to_owned() },
     }
 }
 
 fn needs_terminal(approval: &Approval) -> bool {
-    // The engine offers a session for everything but what is critical or dangerous.
-    approval.level == Level::Critical || approval.session_covers.is_none()
+    approval.level == Level::Critical || approval.once_only
 }
 
-fn text(approval: &Approval) -> String {
+fn text(approval: &Approval, scopes: &[Scope]) -> String {
     let mut text =
         format!("May the agent call {} ({})?\n\nIt would:\n", visible_lines(&approval.tool), approval.level);
     for effect in &approval.effects {
         // Writing into a string cannot fail.
         let _ = writeln!(text, "- {}", visible_lines(effect));
+    }
+    if let Some(preview) = &approval.preview {
+        let shown: String = preview.chars().take(LONGEST_PREVIEW).collect();
+        let _ = write!(text, "\n  | {}", visible_lines(&shown));
+        if shown.len() < preview.len() {
+            let _ = write!(text, "\n... all of it: handfast approvals show {}", approval.id);
+        }
+        text.push('\n');
     }
     let _ = write!(
         text,
@@ -111,18 +163,26 @@ fn text(approval: &Approval) -> String {
         visible_lines(&approval.reason),
         visible_lines(&approval.rule)
     );
-    if let Some(covered) = &approval.session_covers {
-        let _ = write!(text, "\n\"{SESSION}\" covers: {}", visible_lines(covered));
+    for offer in approval.offers.iter().filter(|offer| scopes.contains(&offer.scope)) {
+        let _ = write!(text, "\n\"{}\" covers: {}", name(offer.scope), visible_lines(&offer.covers));
+    }
+    if let Some(suggestion) = &approval.suggestion {
+        let _ = write!(text, "\nNote: {}", visible_lines(suggestion));
     }
     text
 }
 
 #[cfg(test)]
 mod tests {
+    use engine::Offer;
     use rmcp::model::ElicitationAction::{Accept, Cancel, Decline};
     use tool::CallId;
 
     use super::*;
+
+    fn offer(scope: Scope, covers: &str) -> Offer {
+        Offer { scope, pattern: None, covers: covers.to_owned(), seconds: 60 }
+    }
 
     fn approval() -> Approval {
         Approval {
@@ -133,8 +193,17 @@ mod tests {
             effects: vec!["run cargo test\n  in .".to_owned()],
             reason: "destructive calls are asked about".to_owned(),
             rule: "the table of smart_auto".to_owned(),
-            session_covers: Some("`cargo test` in this workspace".to_owned()),
+            preview: None,
+            once_only: false,
+            offers: vec![
+                offer(Scope::Session, "`cargo test` in this session"),
+                offer(Scope::Project, "`cargo test` in this workspace"),
+            ],
+            pattern_kind: None,
+            suggestion: None,
             digest: "d".to_owned(),
+            effects_digest: "e".to_owned(),
+            bound: Vec::new(),
         }
     }
 
@@ -154,14 +223,20 @@ mod tests {
 
         Asked because: destructive calls are asked about
         Rule: the table of smart_auto
-        "allow for this session" covers: `cargo test` in this workspace
+        "allow for this session" covers: `cargo test` in this session
         "#);
         let decision = &form["requestedSchema"]["properties"]["decision"];
         assert_eq!(decision["type"], "string");
-        assert_eq!(decision["enum"], json!([ONCE, SESSION, DENY]));
-        let once_only = Approval { session_covers: None, ..approval() };
+        assert_eq!(decision["enum"], json!(["allow once", "allow for this session", "deny"]));
+        let trusted = serde_json::to_value(super::form(&approval(), Elicitation::Trusted).unwrap()).unwrap();
+        let choices = &trusted["requestedSchema"]["properties"]["decision"]["enum"];
+        assert_eq!(
+            choices,
+            &json!(["allow once", "allow for this session", "allow in this workspace", "deny"])
+        );
+        let once_only = Approval { once_only: true, offers: Vec::new(), ..approval() };
         let form = serde_json::to_value(super::form(&once_only, Elicitation::Trusted).unwrap()).unwrap();
-        assert_eq!(form["requestedSchema"]["properties"]["decision"]["enum"], json!([ONCE, DENY]));
+        assert_eq!(form["requestedSchema"]["properties"]["decision"]["enum"], json!(["allow once", "deny"]));
         assert!(!form["message"].as_str().unwrap().contains("session"));
     }
 
@@ -179,7 +254,7 @@ mod tests {
     #[test]
     fn what_needs_a_terminal_is_offered_only_where_forms_are_trusted() {
         let critical = Approval { level: Level::Critical, ..approval() };
-        let dangerous = Approval { session_covers: None, ..approval() };
+        let dangerous = Approval { once_only: true, offers: Vec::new(), ..approval() };
         for approval in [critical, dangerous] {
             assert!(form(&approval, Elicitation::Ordinary).unwrap_err().contains("terminal"));
             assert!(form(&approval, Elicitation::Trusted).is_ok());
@@ -195,30 +270,53 @@ mod tests {
     }
 
     #[test]
-    fn only_an_accepted_choice_is_a_yes() {
-        let said = |action, content| {
+    fn a_preview_is_shown_and_said_to_be_cut_where_it_is() {
+        let preview = |text: String| Approval { preview: Some(text), ..approval() };
+        let form = shown(&preview("-old\n+new".to_owned()));
+        assert!(form["message"].as_str().unwrap().contains("\n  | -old\n  | +new\n"), "{form}");
+        let form = shown(&preview("+x\n".repeat(LONGEST_PREVIEW)));
+        assert!(form["message"].as_str().unwrap().contains("handfast approvals show a1"));
+    }
+
+    #[test]
+    fn only_an_accepted_choice_that_was_offered_is_a_yes() {
+        let said = |action, content: Option<Value>| {
             let mut result = ElicitResult::new(action);
             result.content = content;
-            answer(&result, true, "u")
+            choice(&result, &offered(&approval(), Elicitation::Ordinary))
         };
-        let by = || "u".to_owned();
-        assert_eq!(said(Accept, Some(json!({"decision": ONCE}))), Answer::Once { by: by() });
-        assert_eq!(said(Accept, Some(json!({"decision": SESSION}))), Answer::Session { by: by() });
-        let denied = Answer::Denied { by: by(), message: None };
-        assert_eq!(said(Accept, Some(json!({"decision": DENY}))), denied);
-        assert_eq!(said(Decline, Some(json!({"decision": ONCE}))), denied);
+        let chosen = |text: &str| said(Accept, Some(json!({"decision": text})));
+        assert_eq!(chosen("allow once"), Choice::Yes(Scope::Once));
+        assert_eq!(chosen("allow for this session"), Choice::Yes(Scope::Session));
+        assert_eq!(chosen("deny"), Choice::No(None));
+        let reasoned = said(Accept, Some(json!({"decision": "deny", "message": "not now"})));
+        assert_eq!(reasoned, Choice::No(Some("not now".to_owned())));
+        assert_eq!(said(Decline, Some(json!({"decision": "allow once"}))), Choice::No(None));
         for (action, content) in [
             (Accept, None),
             (Accept, Some(json!({}))),
+            (Accept, Some(json!({"decision": "yes"}))),
+            (Accept, Some(json!({"decision": "allow in this workspace"}))),
+            (Accept, Some(json!({"decision": "allow always"}))),
             (Accept, Some(json!({"decision": true}))),
-            (Accept, Some(json!({"decision": "Allow Once"}))),
             (Accept, Some(json!("allow once"))),
-            (Cancel, Some(json!({"decision": ONCE}))),
+            (Cancel, Some(json!({"decision": "allow once"}))),
         ] {
-            assert!(matches!(said(action, content), Answer::Nobody { .. }));
+            let said = said(action.clone(), content.clone());
+            assert!(matches!(said, Choice::Nothing(_)), "{action:?} {content:?}: {said:?}");
         }
-        let mut unoffered = ElicitResult::new(Accept);
-        unoffered.content = Some(json!({"decision": SESSION}));
-        assert!(matches!(answer(&unoffered, false, "u"), Answer::Nobody { .. }));
+    }
+
+    #[test]
+    fn a_choice_becomes_the_offer_of_its_reach() {
+        let session = Answer::Lease { offer: approval().offers[0].clone(), by: "u".to_owned() };
+        assert_eq!(answer(Choice::Yes(Scope::Session), &approval(), "u"), session);
+        let once = Answer::Once { by: "u".to_owned() };
+        assert_eq!(answer(Choice::Yes(Scope::Once), &approval(), "u"), once);
+        assert_eq!(
+            answer(Choice::Yes(Scope::Always), &approval(), "u"),
+            once,
+            "what this question does not offer"
+        );
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use engine::Approval;
+use engine::{Approval, Scope};
 use rmcp::model::{RequestStateCodec, SealOptions};
 use serde::{Deserialize, Serialize};
 use tool::SessionId;
@@ -39,8 +39,8 @@ pub(crate) struct Question {
     tool: String,
     /// Binds the answer to exactly the plan that was shown.
     pub(crate) digest: String,
-    /// Whether a yes for the session was offered.
-    pub(crate) session_offered: bool,
+    /// How far a yes may reach.
+    pub(crate) offered: Vec<Scope>,
 }
 
 /// The state is not one that this connection gave out for this tool and still waits for.
@@ -63,8 +63,8 @@ impl Sealer {
         Ok(Self { codec, session, state: Mutex::default() })
     }
 
-    /// The state for a question about this plan.
-    pub(crate) fn seal(&self, approval: &Approval) -> String {
+    /// The state for a question about this plan, with the reach that a yes may have.
+    pub(crate) fn seal(&self, approval: &Approval, offered: Vec<Scope>) -> String {
         let number = {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             state.asked += 1;
@@ -75,13 +75,9 @@ impl Sealer {
             }
             number
         };
-        let question = Question {
-            number,
-            tool: approval.tool.clone(),
-            digest: approval.digest.clone(),
-            session_offered: approval.session_covers.is_some(),
-        };
-        // A number, two strings and a bool: there is nothing that could fail.
+        let question =
+            Question { number, tool: approval.tool.clone(), digest: approval.digest.clone(), offered };
+        // A number, two strings and some names: there is nothing that could fail.
         let payload = serde_json::to_vec(&question).unwrap_or_default();
         let options = SealOptions::new().associated_data(self.session.0.as_bytes()).ttl(GOOD_FOR);
         self.codec.seal_with(&payload, &options)
@@ -117,8 +113,14 @@ mod tests {
             effects: vec!["write a.txt".to_owned()],
             reason: "r".to_owned(),
             rule: "r".to_owned(),
-            session_covers: None,
+            preview: None,
+            once_only: true,
+            offers: Vec::new(),
+            pattern_kind: None,
+            suggestion: None,
             digest: "the digest".to_owned(),
+            effects_digest: String::new(),
+            bound: Vec::new(),
         }
     }
 
@@ -129,16 +131,16 @@ mod tests {
     #[test]
     fn a_state_opens_once_and_gives_the_plan_that_was_shown() {
         let sealer = sealer("s");
-        let state = sealer.seal(&approval());
+        let state = sealer.seal(&approval(), vec![Scope::Once]);
         let question = sealer.open(&state, "file_write").unwrap();
-        assert_eq!((question.digest.as_str(), question.session_offered), ("the digest", false));
+        assert_eq!((question.digest.as_str(), question.offered), ("the digest", vec![Scope::Once]));
         assert_eq!(sealer.open(&state, "file_write"), Err(NotOurs));
     }
 
     #[test]
     fn a_changed_foreign_or_borrowed_state_does_not_open() {
         let ours = sealer("s");
-        let state = ours.seal(&approval());
+        let state = ours.seal(&approval(), vec![Scope::Once]);
         for position in 0..state.len() {
             let mut changed = state.clone().into_bytes();
             changed[position] = if changed[position] == b'A' { b'B' } else { b'A' };
@@ -148,7 +150,7 @@ mod tests {
         assert_eq!(sealer("s").open(&state, "file_write"), Err(NotOurs), "another process has another key");
         let elsewhere =
             Sealer { codec: ours.codec.clone(), session: SessionId("t".to_owned()), state: Mutex::default() };
-        elsewhere.seal(&approval());
+        elsewhere.seal(&approval(), vec![Scope::Once]);
         assert_eq!(elsewhere.open(&state, "file_write"), Err(NotOurs), "another connection");
         assert_eq!(ours.open(&state, "shell_execute"), Err(NotOurs), "another tool");
         assert_eq!(ours.open("", "file_write"), Err(NotOurs));

@@ -10,7 +10,7 @@ use shell_syntax::{Command, Node, Step, Word};
 use tool::{Access, CommandLine, Effect};
 
 use crate::command::{Reached, base_name, has_table, is_never_leased, unwrap};
-use crate::path::{PathList, Reach, roots};
+use crate::path::{Case, PathList, Reach, roots};
 use crate::{Origin, Part, PathVerdict, Policy, Request, Rule, Verdict};
 
 /// What a lease covers beyond exactly one plan.
@@ -61,7 +61,8 @@ impl Policy {
     }
 
     fn list(&self, rule: Rule) -> Option<PathList> {
-        PathList::compile(vec![rule], Reach::Workspace, &self.workspace, self.home.as_deref()).ok()
+        PathList::compile(vec![rule], Reach::Workspace, Case::Counts, &self.workspace, self.home.as_deref())
+            .ok()
     }
 
     /// Whether this may be leased at all.
@@ -119,7 +120,7 @@ impl Policy {
             profile: self.profile.clone(),
             origin: Origin::BuiltIn,
         };
-        PathList::compile(vec![rule], Reach::Workspace, &self.workspace, self.home.as_deref())
+        PathList::compile(vec![rule], Reach::Workspace, Case::Counts, &self.workspace, self.home.as_deref())
             .map(drop)
             .map_err(|error| error.to_string())
     }

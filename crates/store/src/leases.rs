@@ -112,6 +112,12 @@ impl Leases {
     /// Takes a lease back; says whether it was in force.
     pub fn revoke(&self, id: &str, now: Timestamp) -> Result<bool, StoreError> {
         self.database.write(|connection| {
+            // The yes that it came with may not have been used yet.
+            connection.execute(
+                "UPDATE approvals SET state = 'expired'
+                 WHERE state = 'approved' AND id = (SELECT approval FROM leases WHERE id = ?)",
+                [id],
+            )?;
             let sql = "UPDATE leases SET revoked_at_us = ?1
                  WHERE id = ?2 AND revoked_at_us IS NULL AND expires_at_us > ?1";
             Ok(connection.execute(sql, rusqlite::params![now.as_microsecond(), id])? == 1)

@@ -40,6 +40,12 @@ pub trait Tool: Send + Sync + 'static {
         128 * 1024
     }
 
+    /// What a human who is asked about the call is shown beside its effects, such as the difference that a write makes.
+    /// Changes nothing, and reads through the context's roots alone; nothing where there is nothing to show.
+    fn preview(&self, _context: &Context, _args: &Self::Args) -> Option<String> {
+        None
+    }
+
     /// Does it. Runs on a thread of its own, so it may block; it must end soon after the context's stop was requested.
     fn run(
         &self,
@@ -87,15 +93,44 @@ pub struct Prepared {
     pub timeout: Option<Duration>,
     /// The most bytes that its answer may hold.
     pub answer_bytes: u64,
-    run: RunOnce,
+    call: Box<dyn Ready>,
 }
 
-type RunOnce = Box<dyn for<'a> FnOnce(&'a Context) -> BoxFuture<'a, Result<Data, ToolError>> + Send + Sync>;
-
 impl Prepared {
+    /// What a human who is asked about it is shown beside its effects.
+    pub fn preview(&self, context: &Context) -> Option<String> {
+        self.call.preview(context)
+    }
+
     /// Does it.
     pub fn run(self, context: &Context) -> BoxFuture<'_, Result<Data, ToolError>> {
-        (self.run)(context)
+        self.call.run(context)
+    }
+}
+
+/// A tool together with its arguments.
+trait Ready: Send + Sync {
+    fn preview(&self, context: &Context) -> Option<String>;
+    fn run<'a>(self: Box<Self>, context: &'a Context) -> BoxFuture<'a, Result<Data, ToolError>>;
+}
+
+struct ReadyCall<T: Tool> {
+    tool: Arc<T>,
+    args: T::Args,
+    answer_bytes: u64,
+}
+
+impl<T: Tool> Ready for ReadyCall<T> {
+    fn preview(&self, context: &Context) -> Option<String> {
+        self.tool.preview(context, &self.args)
+    }
+
+    fn run<'a>(self: Box<Self>, context: &'a Context) -> BoxFuture<'a, Result<Data, ToolError>> {
+        Box::pin(async move {
+            let output = self.tool.run(context, self.args).await?;
+            data(&T::SPEC, &output, self.answer_bytes)
+                .map_err(|error| ToolError::internal("the tool's output is no JSON").because(error))
+        })
     }
 }
 
@@ -157,15 +192,8 @@ impl<T: Tool> AnyTool for Erased<T> {
         let plan = self.tool.plan(&args, place)?;
         let timeout = self.tool.timeout(&args);
         let answer_bytes = self.tool.answer_bytes(&args);
-        let tool = self.tool.clone();
-        let run: RunOnce = Box::new(move |context| {
-            Box::pin(async move {
-                let output = tool.run(context, args).await?;
-                data(&T::SPEC, &output, answer_bytes)
-                    .map_err(|error| ToolError::internal("the tool's output is no JSON").because(error))
-            })
-        });
-        Ok(Prepared { plan, timeout, answer_bytes, run })
+        let call = Box::new(ReadyCall { tool: self.tool.clone(), args, answer_bytes });
+        Ok(Prepared { plan, timeout, answer_bytes, call })
     }
 }
 

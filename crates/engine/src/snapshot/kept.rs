@@ -93,7 +93,10 @@ impl Engine {
     /// Where there are none under this id, where others changed the same, or where the policy denies it.
     pub async fn apply_changes(&self, id: &str, force: bool) -> Result<u64, KeptError> {
         let snapshots = self.kept_by()?;
-        self.recorded("changes_apply", id, force, || snapshots.apply(&self.policy, id, force)).await
+        let applied =
+            self.recorded("changes_apply", id, force, || snapshots.apply(&self.policy, id, force)).await?;
+        self.settle_question(id, true)?;
+        Ok(applied)
     }
 
     /// Removes the changes of this id.
@@ -102,7 +105,14 @@ impl Engine {
     /// Where there are none under this id.
     pub async fn discard_changes(&self, id: &str) -> Result<(), KeptError> {
         let snapshots = self.kept_by()?;
-        self.recorded("changes_discard", id, false, || snapshots.drop_kept(id)).await
+        self.recorded("changes_discard", id, false, || snapshots.drop_kept(id)).await?;
+        self.settle_question(id, false)
+    }
+
+    /// A question about these changes has its answer by this.
+    fn settle_question(&self, id: &str, applied: bool) -> Result<(), KeptError> {
+        let by = "the user, who decided about the changes";
+        Ok(self.store.approvals().settle_changes(id, applied, by, self.clock.now())?)
     }
 
     fn kept_by(&self) -> Result<&Snapshots, KeptError> {

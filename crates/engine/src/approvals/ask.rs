@@ -1,0 +1,166 @@
+//! The layer: what was allowed before is looked up, and a human is asked about the rest.
+
+use policy::{Decision, Origin, Verdict};
+use store::{Earlier, Lease, LeaseKind, Store, StoreError};
+use tool::{Effect, Prepared, SessionId, ToolError};
+
+use super::question::Approval;
+use super::{Binding, Said};
+use crate::call::Call;
+use crate::{Engine, reach};
+
+impl Engine {
+    /// Asks about the call. Gives who said yes, or the error that the call ends with.
+    pub(crate) async fn ask(
+        &self,
+        call: &Call,
+        decision: &Decision,
+        prepared: &Prepared,
+    ) -> Result<String, ToolError> {
+        let binding = self.bind(call).await?;
+        let by = self.yes(call, decision, prepared, &binding).await?;
+        // What was agreed to is what was shown. What is no longer so makes it another call.
+        let parts = reach::Reach::lead_again(&call.effects);
+        let now = self.bind_parts(call, parts).await?;
+        match Binding::drift(&binding.bound, &now.bound) {
+            Some(what) => Err(drifted(&what)),
+            None => Ok(by),
+        }
+    }
+
+    async fn yes(
+        &self,
+        call: &Call,
+        decision: &Decision,
+        prepared: &Prepared,
+        binding: &Binding,
+    ) -> Result<String, ToolError> {
+        let once_only = decision.asks_every_time();
+        if !once_only && let Some(by) = self.leased_exactly(call, &binding.effects).await? {
+            return Ok(by);
+        }
+        let (workspace, plan, request) =
+            (self.place.workspace.clone(), binding.plan.clone(), binding.request.clone());
+        let now = self.clock.now();
+        let earlier =
+            self.stored(move |store| store.approvals().earlier(&workspace, &plan, &request, now)).await?;
+        match earlier {
+            Earlier::None => {}
+            Earlier::Approved(row) => {
+                self.note_approval("approval_use", call, &row.id, None).await?;
+                return Ok(row.answered_by.unwrap_or_default());
+            }
+            Earlier::Denied(row) => {
+                return Err(denied(&row.answered_by.unwrap_or_default(), row.message.as_deref()));
+            }
+            Earlier::Drifted(row) => {
+                let before: Option<Approval> = serde_json::from_str(&row.question).ok();
+                let what = before.and_then(|before| Binding::drift(&before.bound, &binding.bound));
+                return Err(drifted(what.as_deref().unwrap_or("what the call would meet")));
+            }
+        }
+        let approval = self.question(call, decision, prepared, binding)?;
+        let shape = call.rules(self).shape(&call.policy_request(&call.tool));
+        match self.put(call, approval, &binding.request, &shape).await? {
+            Said::Yes(by) => Ok(by),
+            Said::No { by, message } => Err(denied(&by, message.as_deref())),
+            Said::Nobody { id, hint } => {
+                let message = format!("this call needs an approval: {}", decision.reason);
+                let mut error = ToolError::new(tool::Code::Approval, message).hint(format!(
+                    "{hint}; or `handfast approvals approve {id}`, and then make the same call again"
+                ));
+                error.approval_id = Some(id);
+                Err(error)
+            }
+        }
+    }
+
+    /// Who has allowed exactly this beyond one call, if somebody has.
+    pub(super) async fn leased_exactly(
+        &self,
+        call: &Call,
+        effects: &str,
+    ) -> Result<Option<String>, ToolError> {
+        let leases = self.leases_in_force(&call.session)?;
+        let covers = |lease: &&Lease| lease.kind == LeaseKind::Exact && lease.pattern == effects;
+        let Some(lease) = leases.iter().find(covers) else { return Ok(None) };
+        let (id, now) = (lease.id.clone(), self.clock.now());
+        // It may have been taken back in between.
+        let counts = self.stored(move |store| store.leases().note_use(&id, now)).await?;
+        Ok(counts.then(|| format!("{}, for the {} (lease {})", lease.granted_by, lease.scope, lease.id)))
+    }
+
+    /// What is leased to calls of this session here and now.
+    pub(crate) fn leases_in_force(&self, session: &SessionId) -> Result<Vec<Lease>, ToolError> {
+        let (workspace, now) = (&self.place.workspace, self.clock.now());
+        self.store.leases().in_force(&session.0, workspace, now).map_err(unreadable)
+    }
+
+    /// The decision as it is with what is leased. Commands get what is leased whatever was decided: it may be a folder.
+    pub(crate) async fn decide_with_leases(
+        &self,
+        call: &mut Call,
+        decision: Decision,
+    ) -> Result<Decision, ToolError> {
+        let runs = call.effects.iter().any(|part| matches!(part.effect, Effect::Run { .. }));
+        if decision.verdict == Verdict::Deny || (decision.verdict == Verdict::Pass && !runs) {
+            return Ok(decision);
+        }
+        let leases = self.leases_in_force(&call.session)?;
+        let Some(leased) = self.leases.rules(&leases, &self.policy, &self.place)? else {
+            return Ok(decision);
+        };
+        let with = leased.policy.decide(&call.policy_request(&call.tool));
+        if let Origin::Lease(id) = &with.rule.origin {
+            let (id, now) = (id.to_string(), self.clock.now());
+            // It may have been taken back in between.
+            if !self.stored(move |store| store.leases().note_use(&id, now)).await? {
+                return Ok(decision);
+            }
+        }
+        call.leased = Some(leased);
+        Ok(with)
+    }
+
+    async fn bind(&self, call: &Call) -> Result<Binding, ToolError> {
+        self.bind_parts(call, call.effects.clone()).await
+    }
+
+    async fn bind_parts(&self, call: &Call, parts: Vec<policy::Part>) -> Result<Binding, ToolError> {
+        let (tool, arguments) = (call.tool.clone(), call.arguments_digest.clone());
+        let (policy, cell, place) = (call.rules(self), self.cell.clone(), self.place.clone());
+        tokio::task::spawn_blocking(move || Binding::of(&tool, &arguments, &parts, &policy, &cell, &place))
+            .await
+            .map_err(|panic| ToolError::internal("the call could not be looked at").because(panic))
+    }
+
+    /// Runs what blocks on the store on a thread that may block.
+    pub(crate) async fn stored<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Store) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, ToolError> {
+        let store = self.store.clone();
+        tokio::task::spawn_blocking(move || work(&store))
+            .await
+            .map_err(|panic| ToolError::internal("the approvals could not be looked at").because(panic))?
+            .map_err(unreadable)
+    }
+}
+
+fn denied(by: &str, message: Option<&str>) -> ToolError {
+    let said = message.map(|message| format!(": {message}")).unwrap_or_default();
+    ToolError::new(tool::Code::Permission, format!("{by} said no{said}"))
+        .hint("do not try the same call again; ask what to do instead")
+}
+
+fn drifted(what: &str) -> ToolError {
+    let message =
+        format!("{what} is not as it was when the approval was asked for, so the approval does not count");
+    ToolError::new(tool::Code::Permission, message)
+        .hint("make the call again; it will be asked about as it is now")
+}
+
+fn unreadable(error: StoreError) -> ToolError {
+    let message = format!("the approvals cannot be used, so nothing was done: {error}");
+    ToolError::new(tool::Code::Runtime, message).because(error)
+}

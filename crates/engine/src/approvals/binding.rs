@@ -1,0 +1,131 @@
+//! What an answer is bound to beside the arguments: how the machine was when the question was asked.
+
+use std::fs::{File, Metadata};
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use policy::{Part, Policy};
+use rustix::fs::{Mode, OFlags};
+use tool::{Effect, Place, path_text};
+
+use super::question::Bound;
+use crate::cell::CellSetup;
+use crate::record::digest;
+
+/// Of a larger script the times and the size are taken for its content. The kernel changes them with every write.
+const LARGEST_SCRIPT: u64 = 4 * 1024 * 1024;
+
+/// What a call asks for, and what it would meet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Binding {
+    /// The digest of what the caller asked for: tool, arguments, effects, working directory.
+    pub(crate) request: String,
+    /// What it would meet.
+    pub(crate) bound: Vec<Bound>,
+    /// The digest of both: the plan.
+    pub(crate) plan: String,
+    /// The digest of what an approval beyond this call would cover: the tool with these effects, whatever else its arguments
+    /// say, as long as it meets the same programs and scripts. What is written may change, since that is what it is for.
+    pub(crate) effects: String,
+}
+
+impl Binding {
+    /// Looks at everything that the call would meet. Blocks on the disk.
+    pub(crate) fn of(
+        tool: &str,
+        arguments_digest: &str,
+        parts: &[Part],
+        policy: &Policy,
+        cell: &CellSetup,
+        place: &Place,
+    ) -> Self {
+        let effects: Vec<&Effect> = parts.iter().map(|part| &part.effect).collect();
+        let request = digest(&(tool, arguments_digest, &effects));
+        let mut run = Vec::new();
+        let mut written = Vec::new();
+        for part in parts {
+            if let Some(real) = &part.real {
+                let named = match &part.effect {
+                    Effect::Run { directory, .. } => Some(directory.as_path()),
+                    other => other.path().map(|(_, path)| path),
+                };
+                let what = format!("where {} leads", named.map(|path| place.show(path)).unwrap_or_default());
+                run.push(Bound { what, was: path_text(real) });
+            }
+            match &part.effect {
+                Effect::Run { command, directory } => {
+                    let what = "the environment of commands".to_owned();
+                    let environment: Vec<_> = cell.environment.iter().collect();
+                    let was = digest(&format!("{environment:?} {:?} {:?}", cell.search_path, cell.read_only));
+                    run.push(Bound { what, was });
+                    let files = policy.files_run(command, directory);
+                    run.extend(files.iter().filter_map(|file| identity(file, policy, place)));
+                }
+                Effect::Write { path } | Effect::Delete { path } => {
+                    let path = part.real.as_deref().unwrap_or(path);
+                    let was = std::fs::symlink_metadata(path)
+                        .map_or_else(|_| "not there".to_owned(), |data| state(&data));
+                    written.push(Bound { what: format!("what {} holds", place.show(path)), was });
+                }
+                _ => {}
+            }
+        }
+        run.dedup();
+        let effects = digest(&(tool, parts, &run));
+        let bound = [run, written].concat();
+        let plan = digest(&(&request, &bound));
+        Self { request, bound, plan, effects }
+    }
+
+    /// The first thing that is no longer as it was; none where everything is.
+    pub(crate) fn drift(before: &[Bound], now: &[Bound]) -> Option<String> {
+        let there = |all: &[Bound], one: &Bound| all.iter().any(|other| other == one);
+        let changed = now.iter().find(|bound| !there(before, bound));
+        changed.or_else(|| before.iter().find(|bound| !there(now, bound))).map(|bound| bound.what.clone())
+    }
+}
+
+/// A file that would be run: by its content where calls can write it, else by what the file system knows of it.
+fn identity(path: &Path, policy: &Policy, place: &Place) -> Option<Bound> {
+    let real = path.canonicalize().ok()?;
+    let data = std::fs::metadata(&real).ok().filter(Metadata::is_file)?;
+    let is_writable = |path: &PathBuf| {
+        policy.roots().iter().any(|root| root.write && path.starts_with(&root.path))
+            || path.starts_with("/tmp")
+    };
+    let was = if is_writable(&real) && data.len() <= LARGEST_SCRIPT {
+        content(&real).unwrap_or_else(|| state(&data))
+    } else {
+        state(&data)
+    };
+    let leads = if real == path { String::new() } else { format!(" ({})", place.show(&real)) };
+    Some(Bound { what: format!("{}{leads}", place.show(path)), was })
+}
+
+fn content(path: &Path) -> Option<String> {
+    // Without waiting, should a FIFO have come in its place.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    file.take(LARGEST_SCRIPT + 1).read_to_end(&mut bytes).ok()?;
+    Some(blake3::hash(&bytes).to_hex().to_string())
+}
+
+/// Changes with every write to the file and with every replacement of it.
+fn state(data: &Metadata) -> String {
+    format!(
+        "{}:{}:{}:{}.{}:{}.{}:{:o}",
+        data.dev(),
+        data.ino(),
+        data.size(),
+        data.mtime(),
+        data.mtime_nsec(),
+        data.ctime(),
+        data.ctime_nsec(),
+        data.mode()
+    )
+}

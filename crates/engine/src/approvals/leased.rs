@@ -1,0 +1,64 @@
+//! The rules as they are for one call: those of the profile, and what humans have leased.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use policy::{LeasePattern, Policy};
+use store::{Lease, LeaseKind};
+use tool::{Place, ToolError};
+
+use crate::reach::Reach;
+
+/// The rules with some leases, and the roots that come of them.
+pub(crate) struct Leased {
+    pub(crate) policy: Arc<Policy>,
+    pub(crate) reach: Reach,
+}
+
+/// The rules as they were for the last call, since leases seldom change.
+#[derive(Default)]
+pub(crate) struct Leases(Mutex<Option<Kept>>);
+
+type Patterns = Vec<(Arc<str>, LeasePattern)>;
+
+struct Kept {
+    patterns: Patterns,
+    rules: Arc<Leased>,
+}
+
+impl Leases {
+    /// The rules with these leases; none where no lease is one of a pattern.
+    pub(crate) fn rules(
+        &self,
+        leases: &[Lease],
+        base: &Policy,
+        place: &Place,
+    ) -> Result<Option<Arc<Leased>>, ToolError> {
+        let patterns: Patterns = leases.iter().filter_map(pattern).collect();
+        if patterns.is_empty() {
+            return Ok(None);
+        }
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(kept) = kept.as_ref().filter(|kept| kept.patterns == patterns) {
+            return Ok(Some(kept.rules.clone()));
+        }
+        let policy = Arc::new(base.with_leases(&patterns));
+        let reach = Reach::open(policy.clone(), place)
+            .map_err(|error| ToolError::new(tool::Code::Runtime, error.to_string()).because(error))?;
+        let rules = Arc::new(Leased { policy, reach });
+        *kept = Some(Kept { patterns, rules: rules.clone() });
+        Ok(Some(rules))
+    }
+}
+
+/// The lease as a rule, where it is one of a pattern.
+fn pattern(lease: &Lease) -> Option<(Arc<str>, LeasePattern)> {
+    let text = lease.pattern.clone();
+    let pattern = match lease.kind {
+        LeaseKind::Exact => return None,
+        LeaseKind::Command => LeasePattern::Command(text),
+        LeaseKind::Write => LeasePattern::Write(text),
+        LeaseKind::Read => LeasePattern::Read(PathBuf::from(text)),
+    };
+    Some((lease.id.as_str().into(), pattern))
+}

@@ -1,0 +1,259 @@
+//! The question as a human sees it: what would happen, and how far a yes may reach.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use policy::{Decision, LeasePattern};
+use store::{Lease, LeaseKind};
+use tool::{CommandLine, Effect, Prepared, ToolError};
+
+use super::Binding;
+use super::question::{Approval, Bound, Offer, PatternKind, Scope};
+use crate::call::Call;
+use crate::{Engine, reach};
+
+/// From this many calls of a kind on that were allowed one by one, a wider answer is suggested.
+const SUGGEST_AFTER: u32 = 3;
+
+/// Within this time.
+const SUGGEST_WITHIN: SignedDuration = SignedDuration::from_hours(7 * 24);
+
+/// Characters of a preview; a human who wants more opens the file.
+const PREVIEW_CHARACTERS: usize = 20_000;
+
+impl Engine {
+    /// The question to a human.
+    pub(super) fn question(
+        &self,
+        call: &Call,
+        decision: &Decision,
+        prepared: &Prepared,
+        binding: &Binding,
+    ) -> Result<Approval, ToolError> {
+        let shown = |part: &policy::Part| self.covered(reach::line(part, &self.place));
+        let effects: Vec<String> = call.effects.iter().map(shown).collect();
+        let once_only = decision.asks_every_time();
+        let (pattern_kind, offers) =
+            if once_only { (None, Vec::new()) } else { self.offers(call, &effects.join("; ")) };
+        let suggestion = self.suggestion(call, &offers);
+        let bound = |bound: &Bound| Bound { what: self.covered(bound.what.clone()), ..bound.clone() };
+        Ok(Approval {
+            id: format!("a{}", call.id),
+            call: call.id.clone(),
+            tool: call.tool.clone(),
+            level: call.level,
+            preview: self.preview(call, prepared)?.map(|text| shortened(self.covered(text))),
+            effects,
+            reason: self.covered(decision.reason.clone()),
+            rule: self.covered(decision.rule.to_string()),
+            once_only,
+            offers,
+            pattern_kind,
+            suggestion,
+            digest: binding.plan.clone(),
+            effects_digest: binding.effects.clone(),
+            bound: binding.bound.iter().map(bound).collect(),
+        })
+    }
+
+    pub(super) fn covered(&self, text: String) -> String {
+        self.redactor.text(&text).unwrap_or(text)
+    }
+
+    /// How far a yes may reach. A run of the command line has no session that outlives the call.
+    fn offers(&self, call: &Call, effects: &str) -> (Option<PatternKind>, Vec<Offer>) {
+        let policy = call.rules(self);
+        let request = call.policy_request(&call.tool);
+        let kind = pattern_kind(call);
+        let exact = |scope: Scope, where_to: &str| Offer {
+            scope,
+            pattern: None,
+            covers: format!(
+                "`{}` again with exactly these effects, as long as the programs and scripts stay as they are, {where_to}: \
+                 {effects}",
+                call.tool
+            ),
+            seconds: scope.lasts().as_secs(),
+        };
+        let mut offers = Vec::new();
+        if call.door != crate::Door::CommandLine {
+            offers.push(exact(Scope::Session, "in this session"));
+        }
+        let pattern = policy.lease_for(&request).and_then(|pattern| match pattern {
+            LeasePattern::Read(path) => {
+                let folder = if path.is_dir() { path } else { path.parent()?.to_owned() };
+                let pattern = LeasePattern::Read(folder);
+                policy.may_lease(&pattern).is_ok().then_some(pattern)
+            }
+            other => Some(other),
+        });
+        match pattern {
+            Some(LeasePattern::Read(folder)) => offers.extend(self.pattern_offer(
+                Scope::Project,
+                PatternKind::Read,
+                &tool::path_text(&folder),
+                Scope::Always.lasts(),
+            )),
+            Some(LeasePattern::Command(words)) => {
+                offers.push(exact(Scope::Project, "in this workspace"));
+                offers.extend(self.pattern_offer(
+                    Scope::Always,
+                    PatternKind::Command,
+                    &words,
+                    Scope::Always.lasts(),
+                ));
+            }
+            Some(LeasePattern::Write(_)) | None => offers.push(exact(Scope::Project, "in this workspace")),
+        }
+        (kind, offers)
+    }
+
+    /// The offer of a pattern. None where it would show a secret.
+    pub(super) fn pattern_offer(
+        &self,
+        scope: Scope,
+        kind: PatternKind,
+        pattern: &str,
+        lasts: Duration,
+    ) -> Option<Offer> {
+        if self.redactor.text(pattern).is_some() {
+            return None;
+        }
+        let what = match kind {
+            PatternKind::Command => format!("every command that begins with `{pattern}`, whatever follows"),
+            PatternKind::Write => format!("writing every file that matches `{pattern}`, whatever is written"),
+            PatternKind::Read => format!("reading everything in {pattern}, by file tools and by commands"),
+        };
+        let whom = match scope {
+            Scope::Once => "for this call",
+            Scope::Session => "in this session",
+            Scope::Project => "in this workspace",
+            Scope::Always => "in every workspace of yours",
+        };
+        Some(Offer {
+            scope,
+            pattern: Some(pattern.to_owned()),
+            covers: format!("{what}, {whom}"),
+            seconds: lasts.as_secs(),
+        })
+    }
+
+    fn suggestion(&self, call: &Call, offers: &[Offer]) -> Option<String> {
+        let widest = offers.last()?;
+        let shape = call.rules(self).shape(&call.policy_request(&call.tool));
+        let since = self.clock.now().checked_sub(SUGGEST_WITHIN).unwrap_or(Timestamp::MIN);
+        let workspace: &Path = &self.place.workspace;
+        // A suggestion is a courtesy: where it cannot be counted, there is none.
+        let times = self.store.approvals().allowed_once(workspace, &shape, since).unwrap_or(0);
+        (times >= SUGGEST_AFTER).then(|| {
+            format!(
+                "calls like this were allowed {times} times in the last 7 days; `{}` would cover {}",
+                widest.scope, widest.covers
+            )
+        })
+    }
+
+    /// What there is to see beside the effects.
+    fn preview(&self, call: &Call, prepared: &Prepared) -> Result<Option<String>, ToolError> {
+        let as_read = call.effects.iter().find_map(|part| match &part.effect {
+            Effect::Run { command: command @ (CommandLine::Shell(_) | CommandLine::Argv(_)), .. } => {
+                Some(command)
+            }
+            _ => None,
+        });
+        if let Some(command) = as_read {
+            return Ok(match policy::as_read(command) {
+                Ok(commands) if commands.len() > 1 => {
+                    Some(format!("as read, it runs:\n  {}", commands.join("\n  ")))
+                }
+                Ok(_) => None,
+                Err(why) => Some(format!("what it runs cannot be told for certain: {why}")),
+            });
+        }
+        let mut services = self.services.clone();
+        services.insert(Arc::new(call.reach(self).roots(&call.effects, false)?));
+        let context = tool::Context::new(
+            call.id.clone(),
+            call.session.clone(),
+            self.place.clone(),
+            call.timeout,
+            self.clock.clone(),
+            services,
+        );
+        Ok(prepared.preview(&context))
+    }
+
+    /// A yes of this reach as a lease; none where it is for the one call.
+    pub(super) fn lease(
+        &self,
+        question: &Approval,
+        session: &str,
+        workspace: &Path,
+        offer: &Offer,
+        by: &str,
+    ) -> Option<Lease> {
+        let (kind, pattern) = match (offer.scope, &offer.pattern, question.pattern_kind) {
+            (Scope::Once, ..) | (_, Some(_), None) => return None,
+            (_, Some(pattern), Some(kind)) => (lease_kind(kind), pattern.clone()),
+            (_, None, _) => (LeaseKind::Exact, question.effects_digest.clone()),
+        };
+        let now = self.clock.now();
+        Some(Lease {
+            id: format!("l{}", crate::new_call_id(self.clock.as_ref())),
+            approval: Some(question.id.clone()),
+            scope: offer.scope.as_str().to_owned(),
+            session: (offer.scope == Scope::Session).then(|| session.to_owned()),
+            workspace: (offer.scope != Scope::Always).then(|| workspace.to_owned()),
+            kind,
+            tool: question.tool.clone(),
+            pattern,
+            covers: offer.covers.clone(),
+            granted_by: by.to_owned(),
+            granted_at: now,
+            expires_at: after(now, Duration::from_secs(offer.seconds)),
+            revoked_at: None,
+            uses: 0,
+            used_at: None,
+        })
+    }
+}
+
+pub(super) fn after(now: Timestamp, lasts: Duration) -> Timestamp {
+    let lasts = SignedDuration::try_from(lasts).unwrap_or(SignedDuration::MAX);
+    now.checked_add(lasts).unwrap_or(Timestamp::MAX)
+}
+
+fn lease_kind(kind: PatternKind) -> LeaseKind {
+    match kind {
+        PatternKind::Command => LeaseKind::Command,
+        PatternKind::Write => LeaseKind::Write,
+        PatternKind::Read => LeaseKind::Read,
+    }
+}
+
+/// What a pattern could be one of for this call.
+fn pattern_kind(call: &Call) -> Option<PatternKind> {
+    let all = |is: fn(&Effect) -> bool| {
+        !call.effects.is_empty() && call.effects.iter().all(|part| is(&part.effect))
+    };
+    if all(
+        |effect| matches!(effect, Effect::Run { command, .. } if !matches!(command, CommandLine::Typed { .. })),
+    ) {
+        Some(PatternKind::Command)
+    } else if all(|effect| matches!(effect, Effect::Write { .. })) {
+        Some(PatternKind::Write)
+    } else if all(Effect::only_reads) {
+        Some(PatternKind::Read)
+    } else {
+        None
+    }
+}
+
+fn shortened(text: String) -> String {
+    match text.char_indices().nth(PREVIEW_CHARACTERS) {
+        Some((end, _)) => format!("{}\n[... {} characters in all]", &text[..end], text.chars().count()),
+        None => text,
+    }
+}

@@ -1,0 +1,303 @@
+//! A question becomes a row, everybody who can answer is asked, and the first answer counts.
+
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use serde_json::json;
+use store::{Answered, ApprovalAnswer, ApprovalRow, ApprovalState, AuditRow, Durability, Kind};
+use tool::{StopReason, ToolError};
+
+use super::offer::after;
+use super::question::{Answer, Approval, Scope};
+use crate::Engine;
+use crate::call::Call;
+use crate::stopping::requested;
+
+/// How long a question can be answered: until the same time tomorrow.
+const OPEN_FOR: SignedDuration = SignedDuration::from_hours(24);
+
+/// How long a call waits where nobody is asked but somebody looks at the questions as they come.
+const SCREEN_PATIENCE: Duration = Duration::from_mins(10);
+
+/// How often a call that waits looks whether others have written.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Calls that ask about one plan at once take the answers to it in turn, and do not wait for ever.
+const MOST_TURNS: usize = 8;
+
+/// What came of a question.
+pub(crate) enum Said {
+    /// Yes; who said so.
+    Yes(String),
+    /// No.
+    No { by: String, message: Option<String> },
+    /// Nobody has answered yet.
+    Nobody { id: String, hint: String },
+}
+
+impl Engine {
+    /// Puts a question to everybody who could answer it, and waits for the first.
+    pub(crate) async fn put(
+        &self,
+        call: &Call,
+        mut approval: Approval,
+        request: &str,
+        shape: &str,
+    ) -> Result<Said, ToolError> {
+        if call.asker.knows_the_answer() {
+            return Ok(match call.asker.ask(&approval).await {
+                Answer::Once { by } | Answer::Lease { by, .. } => Said::Yes(by),
+                Answer::Denied { by, message } => Said::No { by, message },
+                Answer::Nobody { hint } => Said::Nobody { id: approval.id, hint },
+                Answer::Later => Said::Nobody { id: approval.id, hint: String::new() },
+            });
+        }
+        for _ in 0..MOST_TURNS {
+            let row = self.written_down(call, &approval, request, shape)?;
+            let (id, asked) = (row.id.clone(), row.id == approval.id);
+            let row = self.stored(move |store| store.approvals().ask(&row)).await?;
+            if asked && row.id == id {
+                self.note_approval("approval_ask", call, &row.id, None).await?;
+            }
+            approval.id.clone_from(&row.id);
+            let settled = match self.first_answer(call, &approval).await? {
+                First::Elsewhere(row) => *row,
+                First::Here(answer) => match self.answered_here(call, &approval, answer).await? {
+                    Ok(row) => row,
+                    Err(hint) => return Ok(Said::Nobody { id: row.id, hint }),
+                },
+            };
+            let by = settled.answered_by.clone().unwrap_or_default();
+            let id = settled.id.clone();
+            let now = self.clock.now();
+            match settled.state {
+                ApprovalState::Approved => {
+                    if self.stored(move |store| store.approvals().use_up(&id, now)).await? {
+                        self.note_approval("approval_use", call, &settled.id, None).await?;
+                        return Ok(Said::Yes(by));
+                    }
+                }
+                ApprovalState::Denied => {
+                    self.stored(move |store| store.approvals().told(&id)).await?;
+                    return Ok(Said::No { by, message: settled.message });
+                }
+                ApprovalState::Expired => {
+                    let hint = "the question has expired; make the call again to be asked anew".to_owned();
+                    return Ok(Said::Nobody { id: settled.id, hint });
+                }
+                ApprovalState::Used | ApprovalState::Waiting => {}
+            }
+            // Another call of the same plan has used the yes. It may have brought a lease along; if not, this one asks anew.
+            if !approval.once_only
+                && let Some(by) = self.leased_exactly(call, &approval.effects_digest).await?
+            {
+                return Ok(Said::Yes(by));
+            }
+            approval.id = format!("a{}", crate::new_call_id(self.clock.as_ref()));
+        }
+        let hint = "other calls with the same plan have used every answer; make the call again".to_owned();
+        Ok(Said::Nobody { id: approval.id, hint })
+    }
+
+    /// Asks whoever is there, and looks for answers from elsewhere meanwhile.
+    async fn first_answer(&self, call: &Call, approval: &Approval) -> Result<First, ToolError> {
+        let here = async {
+            match call.asker.ask(approval).await {
+                Answer::Nobody { hint } if self.store.has_attention() => {
+                    self.while_attended().await;
+                    Answer::Nobody { hint }
+                }
+                answer => answer,
+            }
+        };
+        tokio::select! {
+            biased;
+            row = self.answered_elsewhere(&approval.id) => Ok(First::Elsewhere(Box::new(row))),
+            answer = here => Ok(First::Here(answer)),
+            reason = requested(&call.stop) => Err(self.given_up(approval, call, reason).await),
+        }
+    }
+
+    /// Waits as long as somebody looks at the questions, but not for ever.
+    async fn while_attended(&self) {
+        let looking = async {
+            while self.store.has_attention() {
+                tokio::time::sleep(LOOK).await;
+            }
+        };
+        // Whichever ends it, nobody has answered.
+        let _ = tokio::time::timeout(SCREEN_PATIENCE, looking).await;
+    }
+
+    /// A call that its caller ends takes its question back where nobody will make it again.
+    async fn given_up(&self, approval: &Approval, call: &Call, reason: StopReason) -> ToolError {
+        if call.door == crate::Door::CommandLine {
+            let answer = ApprovalAnswer {
+                approved: false,
+                scope: None,
+                by: "whoever made the call".to_owned(),
+                message: Some("the call was given up".to_owned()),
+                expires_at: self.clock.now(),
+                lease: None,
+            };
+            let (id, now) = (approval.id.clone(), self.clock.now());
+            // That it stays open is no harm: it expires.
+            let _ = self.stored(move |store| store.approvals().answer(&id, &answer, now)).await;
+        }
+        reason.into()
+    }
+
+    /// Waits until somebody elsewhere has answered.
+    async fn answered_elsewhere(&self, id: &str) -> ApprovalRow {
+        // Where the state cannot be watched, whoever is here still answers.
+        let Ok(mut watch) = self.store.watch() else { return std::future::pending().await };
+        let mut look = tokio::time::interval(LOOK);
+        let mut changed = true;
+        loop {
+            if changed
+                && let Ok(Some(row)) = self.store.approvals().find(id, self.clock.now())
+                && row.state != ApprovalState::Waiting
+            {
+                return row;
+            }
+            look.tick().await;
+            changed = watch.has_changed().unwrap_or(true);
+        }
+    }
+
+    /// Writes down what was answered here. Gives the question with the answer that counts, or the hint where there is none.
+    async fn answered_here(
+        &self,
+        call: &Call,
+        approval: &Approval,
+        answer: Answer,
+    ) -> Result<Result<ApprovalRow, String>, ToolError> {
+        let now = self.clock.now();
+        let (scope, by, lease) = match answer {
+            Answer::Nobody { hint } => return Ok(Err(hint)),
+            Answer::Later => return Ok(Err("the question goes to the client's user".to_owned())),
+            Answer::Denied { by, message } => {
+                let no = ApprovalAnswer {
+                    approved: false,
+                    scope: None,
+                    by,
+                    message,
+                    expires_at: now + OPEN_FOR,
+                    lease: None,
+                };
+                return self.answered(call, &approval.id, no).await.map(Ok);
+            }
+            // An asker that gives back what was not offered has given a yes to this call.
+            Answer::Lease { offer, by } if approval.offers.contains(&offer) => {
+                let lease = self.lease(approval, &call.session.0, &self.place.workspace, &offer, &by);
+                (offer.scope, by, lease)
+            }
+            Answer::Once { by } | Answer::Lease { by, .. } => (Scope::Once, by, None),
+        };
+        let yes = ApprovalAnswer {
+            approved: true,
+            scope: Some(scope.as_str().to_owned()),
+            by,
+            message: None,
+            expires_at: after(now, Scope::Once.lasts()),
+            lease,
+        };
+        self.answered(call, &approval.id, yes).await.map(Ok)
+    }
+
+    async fn answered(
+        &self,
+        call: &Call,
+        id: &str,
+        answer: ApprovalAnswer,
+    ) -> Result<ApprovalRow, ToolError> {
+        let (owned, now) = (id.to_owned(), self.clock.now());
+        let said = answer.clone();
+        match self.stored(move |store| store.approvals().answer(&owned, &answer, now)).await? {
+            Answered::First(row) => {
+                self.note_approval("approval_answer", call, id, Some(&said)).await?;
+                Ok(row)
+            }
+            Answered::Before(row) => Ok(row),
+        }
+    }
+
+    fn written_down(
+        &self,
+        call: &Call,
+        approval: &Approval,
+        request: &str,
+        shape: &str,
+    ) -> Result<ApprovalRow, ToolError> {
+        let now = self.clock.now();
+        let question = serde_json::to_string(approval)
+            .map_err(|error| ToolError::internal("the question cannot be written down").because(error))?;
+        Ok(ApprovalRow {
+            id: approval.id.clone(),
+            call: call.id.0.clone(),
+            session: call.session.0.clone(),
+            door: call.door.as_str().to_owned(),
+            workspace: self.place.workspace.clone(),
+            tool: call.tool.clone(),
+            level: call.level.to_string(),
+            plan: approval.digest.clone(),
+            request: request.to_owned(),
+            shape: self.covered(shape.to_owned()),
+            question,
+            asked_at: now,
+            expires_at: now + OPEN_FOR,
+            state: ApprovalState::Waiting,
+            changes: None,
+            scope: None,
+            answered_at: None,
+            answered_by: None,
+            message: None,
+        })
+    }
+
+    /// A row of the audit about an approval.
+    pub(super) async fn note_approval(
+        &self,
+        what: &str,
+        call: &Call,
+        id: &str,
+        answer: Option<&ApprovalAnswer>,
+    ) -> Result<(), ToolError> {
+        let note = crate::new_call_id(self.clock.as_ref());
+        let mut row =
+            AuditRow::new(Kind::Call, self.clock.now(), &note.0, call.door.as_str(), call.dialect, what);
+        row.session = Some(call.session.0.clone());
+        fill(&mut row, id, &call.id.0, answer);
+        self.store.audit().append(row, Durability::Committed).await.map_err(|error| {
+            let message = format!("the audit cannot be written, so nothing was done: {error}");
+            ToolError::new(tool::Code::Runtime, message).because(error)
+        })
+    }
+}
+
+/// Who was first.
+enum First {
+    Here(Answer),
+    Elsewhere(Box<ApprovalRow>),
+}
+
+/// What the audit says of an approval: the question, its call, and the answer where it is one.
+pub(super) fn fill(row: &mut AuditRow, id: &str, call: &str, answer: Option<&ApprovalAnswer>) {
+    let lease = answer.and_then(|answer| answer.lease.as_ref());
+    let said = answer.map(|answer| if answer.approved { "yes" } else { "no" });
+    let plan = json!({
+        "arguments": {
+            "id": id,
+            "call": call,
+            "answer": said,
+            "scope": answer.and_then(|answer| answer.scope.clone()),
+            "lease": lease.map(|lease| lease.id.clone()),
+            "covers": lease.map(|lease| lease.covers.clone()),
+        },
+        "effects": [],
+    });
+    row.plan = Some(plan.to_string());
+    row.approved_by = answer.map(|answer| answer.by.clone());
+    row.outcome = Some("ok".to_owned());
+    row.effect = Some("none".to_owned());
+}

@@ -1,0 +1,190 @@
+//! What a human is asked, and what they may say.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tool::{BoxFuture, CallId, Level};
+
+/// A question to a human: may this call be made? Everything in it has been seen by the redaction.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Approval {
+    /// What the `EAPPROVAL` error and the audit call it.
+    pub id: String,
+    /// The call that waits.
+    pub call: CallId,
+    /// The tool.
+    pub tool: String,
+    /// The level of the call.
+    pub level: Level,
+    /// Every effect, one readable line each.
+    pub effects: Vec<String>,
+    /// What else there is to see: the command as it was read, the difference that a write makes.
+    pub preview: Option<String>,
+    /// Why the policy asks.
+    pub reason: String,
+    /// The rule that decided.
+    pub rule: String,
+    /// A yes can only be for this one call: it is critical, looks dangerous, or writes what a later program would run.
+    pub once_only: bool,
+    /// How far a yes may reach beyond this call, and what each would cover.
+    pub offers: Vec<Offer>,
+    /// What a pattern that somebody types would be one of; none where no pattern is possible.
+    pub pattern_kind: Option<PatternKind>,
+    /// What to think of, where calls of this kind were allowed one by one before.
+    pub suggestion: Option<String>,
+    /// Binds an answer to exactly this plan: the tool, its arguments and effects, and what [`Approval::bound`] lists.
+    pub digest: String,
+    /// Binds what is offered for exactly the same effects.
+    pub effects_digest: String,
+    /// What of the machine the answer is bound to: where paths lead, the programs and scripts that would run, the files that
+    /// would be written, each as it was when it was asked.
+    pub bound: Vec<Bound>,
+}
+
+/// One thing that an answer is bound to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bound {
+    /// What it is, as the subject of a sentence.
+    pub what: String,
+    /// How it was.
+    pub was: String,
+}
+
+/// How far a yes reaches. The order is meaningful: a later variant reaches farther.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// This one call.
+    Once,
+    /// This session.
+    Session,
+    /// This workspace.
+    Project,
+    /// Every workspace of this user, for a pattern.
+    Always,
+}
+
+impl Scope {
+    /// All of them, the narrowest first.
+    pub const ALL: [Self; 4] = [Self::Once, Self::Session, Self::Project, Self::Always];
+
+    /// The word for it, as on the command line.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Once => "once",
+            Self::Session => "session",
+            Self::Project => "project",
+            Self::Always => "always",
+        }
+    }
+
+    /// How long a yes of this reach is good for, unless somebody says otherwise: one hour to make the one call, a session's
+    /// longest day, a month for a project, a working day for a pattern that holds everywhere.
+    pub fn lasts(self) -> Duration {
+        match self {
+            Self::Once => Duration::from_hours(1),
+            Self::Session => Duration::from_hours(12),
+            Self::Project => Duration::from_hours(30 * 24),
+            Self::Always => Duration::from_hours(8),
+        }
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Scope {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|scope| scope.as_str() == text)
+            .ok_or_else(|| format!("`{text}` is none of once, session, project, always"))
+    }
+}
+
+/// What a pattern is one of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PatternKind {
+    /// The beginning of a command.
+    Command,
+    /// Paths of the workspace that are written.
+    Write,
+    /// A folder outside the workspace that is read.
+    Read,
+}
+
+/// One way in which a yes may reach beyond the call that asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offer {
+    /// How far it reaches.
+    pub scope: Scope,
+    /// The pattern that it is for; none where it is for exactly the same effects.
+    pub pattern: Option<String>,
+    /// Exactly what it would cover, for people.
+    pub covers: String,
+    /// How long, in seconds.
+    pub seconds: u64,
+}
+
+/// What the human said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// Yes, this once.
+    Once {
+        /// Who said so, for the audit.
+        by: String,
+    },
+    /// Yes, and for a time also what the offer says.
+    Lease {
+        /// One of [`Approval::offers`].
+        offer: Offer,
+        /// Who said so, for the audit.
+        by: String,
+    },
+    /// No.
+    Denied {
+        /// Who said so, for the audit.
+        by: String,
+        /// A word for the agent.
+        message: Option<String>,
+    },
+    /// There is nobody here who could answer now; somebody elsewhere may.
+    Nobody {
+        /// How an answer could be had, for the hint of the error.
+        hint: String,
+    },
+    /// The answer comes with another call: this one ends at once.
+    Later,
+}
+
+/// Whoever can be asked: a terminal, a client that can show a form, nobody.
+pub trait Asker: Send + Sync {
+    /// Asks and waits. Must come back with [`Answer::Nobody`] rather than wait for ever. When somebody elsewhere is faster,
+    /// this is dropped, and takes its question back.
+    fn ask<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer>;
+
+    /// Whether the answer is known without asking, so that no question has to be kept for others.
+    fn knows_the_answer(&self) -> bool {
+        false
+    }
+}
+
+/// Nobody is there to answer.
+pub struct NoAsker {
+    /// How an answer could be had.
+    pub hint: String,
+}
+
+impl Asker for NoAsker {
+    fn ask<'a>(&'a self, _approval: &'a Approval) -> BoxFuture<'a, Answer> {
+        Box::pin(async { Answer::Nobody { hint: self.hint.clone() } })
+    }
+}
