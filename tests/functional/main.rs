@@ -14,6 +14,7 @@ mod harness;
 mod server;
 
 mod agent;
+mod approvals;
 mod audit;
 mod bad_input;
 mod call;

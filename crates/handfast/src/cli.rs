@@ -29,7 +29,7 @@ Examples:
   handfast audit list                            what was done";
 
 /// Options that every command takes.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct Global {
     /// The folder that the tools work in [default: the current directory].
     #[arg(long, global = true, value_name = "DIR")]
@@ -83,6 +83,16 @@ pub(crate) enum Command {
     Audit {
         #[command(subcommand)]
         command: Option<AuditCommand>,
+    },
+    /// Answers calls that wait for an approval, and takes back what was allowed for a time.
+    ///
+    /// On a terminal and without a command it is a screen that shows them as they come. What is approved once is good for one
+    /// call with exactly the plan that was asked about; it survives the end of the program that asked.
+    ///
+    /// Exits with 1 when the answer does not count because somebody else was faster or it is too late, 2 on wrong usage.
+    Approvals {
+        #[command(subcommand)]
+        command: Option<ApprovalsCommand>,
     },
     /// Looks at changes of commands that lie aside, and applies or discards them.
     ///
@@ -153,6 +163,71 @@ pub(crate) enum PolicyCommand {
         /// As JSON.
         #[arg(long)]
         json: bool,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ApprovalsCommand {
+    /// Lists what waits for an answer, the newest first, and what is allowed for a time.
+    List {
+        /// Those that are answered, used or expired too.
+        #[arg(long)]
+        all: bool,
+        /// As JSON: an array of the questions.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Shows everything about one, with what each answer would cover.
+    Show {
+        /// The id, or the first part of it.
+        id: String,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Says yes.
+    ///
+    /// Where changes of a command lie aside until then, they are put into the workspace.
+    Approve {
+        /// The id, or the first part of it.
+        id: String,
+        /// How far the yes reaches: this call; this session; this workspace; every workspace, for a pattern.
+        #[arg(long, default_value = "once", value_name = "once|session|project|always")]
+        scope: engine::Scope,
+        /// What else it covers: the beginning of a command, paths that are written, or a folder that is read.
+        #[arg(long)]
+        pattern: Option<String>,
+        /// How long it is good for, such as 30m, 8h or 7d [default: 1h once, 12h session, 30d project, 8h always].
+        #[arg(long, value_name = "TIME", value_parser = time)]
+        ttl: Option<std::time::Duration>,
+        /// Only shows what it would cover.
+        #[arg(long)]
+        preview: bool,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Says no.
+    Deny {
+        /// The id, or the first part of it.
+        id: String,
+        /// A word for the agent.
+        #[arg(long)]
+        message: Option<String>,
+    },
+    /// Lists what is allowed for a time.
+    Leases {
+        /// Those that have ended too.
+        #[arg(long)]
+        all: bool,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Takes back what was allowed for a time.
+    Revoke {
+        /// The lease's id, or the first part of it.
+        lease: String,
     },
 }
 
@@ -257,6 +332,18 @@ pub(crate) enum SetupCommand {
 pub(crate) enum ExportFormat {
     /// One JSON object a line.
     Jsonl,
+}
+
+fn time(text: &str) -> Result<std::time::Duration, String> {
+    let units = [('s', 1), ('m', 60), ('h', 3_600), ('d', 86_400)];
+    let unit = units.into_iter().find(|(letter, _)| text.ends_with(*letter));
+    let parsed = unit.and_then(|(letter, seconds)| {
+        let count: u64 = text.strip_suffix(letter)?.parse().ok()?;
+        count.checked_mul(seconds)
+    });
+    parsed
+        .map(std::time::Duration::from_secs)
+        .ok_or_else(|| format!("`{text}` is no time such as 90s, 30m, 8h or 7d"))
 }
 
 fn mode(text: &str) -> Result<Mode, String> {

@@ -15,7 +15,7 @@ use crate::question::{self, Choice, Elicitation};
 
 /// Why a client that shows no forms cannot be asked.
 const NO_FORMS: &str =
-    "this client shows no forms; answer it on a terminal with `handfast approvals`, or change the rule";
+    "this client shows no forms; run the call with `handfast call` on a terminal, or change the rule";
 
 /// Whether the client can show a form. A client that names no mode can: forms came first.
 pub(crate) fn shows_forms(capabilities: Option<&ClientCapabilities>) -> bool {

@@ -57,8 +57,10 @@ pub(crate) fn form(approval: &Approval, allowed: Elicitation) -> Result<ElicitRe
         );
     }
     if allowed != Elicitation::Trusted && needs_terminal(approval) {
-        return Err("this may only be approved on a terminal, with `handfast approvals` or `handfast call`"
-            .to_owned());
+        return Err(
+            "this may only be approved on a terminal: run it with `handfast call`, or change the rule"
+                .to_owned(),
+        );
     }
     let scopes = offered(approval, allowed);
     let message = text(approval, &scopes);

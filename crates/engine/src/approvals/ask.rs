@@ -35,10 +35,6 @@ impl Engine {
         prepared: &Prepared,
         binding: &Binding,
     ) -> Result<String, ToolError> {
-        let once_only = decision.asks_every_time();
-        if !once_only && let Some(by) = self.leased_exactly(call, &binding.effects).await? {
-            return Ok(by);
-        }
         let (workspace, plan, request) =
             (self.place.workspace.clone(), binding.plan.clone(), binding.request.clone());
         let now = self.clock.now();
@@ -58,6 +54,12 @@ impl Engine {
                 let what = before.and_then(|before| Binding::drift(&before.bound, &binding.bound));
                 return Err(drifted(what.as_deref().unwrap_or("what the call would meet")));
             }
+        }
+        // A yes that reaches farther came with one for this call, which is used first.
+        if !decision.asks_every_time()
+            && let Some(by) = self.leased_exactly(call, &binding.effects).await?
+        {
+            return Ok(by);
         }
         let approval = self.question(call, decision, prepared, binding)?;
         let shape = call.rules(self).shape(&call.policy_request(&call.tool));

@@ -318,10 +318,9 @@ impl Engine {
         } else {
             let offer = self.offer(&found, grant)?;
             lease = self.lease(&found.question, &found.session, &found.workspace, &offer, &grant.by);
-            let lasts = if offer.scope == Scope::Once {
-                Duration::from_secs(offer.seconds)
-            } else {
-                Scope::Once.lasts()
+            let lasts = match offer.scope {
+                Scope::Once => Duration::from_secs(offer.seconds),
+                _ => Duration::from_secs(offer.seconds).min(Scope::Once.lasts()),
             };
             let answer = ApprovalAnswer {
                 approved: true,

@@ -1,5 +1,6 @@
 //! One file a command. What they share is here: how a command ends.
 
+mod approvals;
 mod audit;
 mod call;
 mod changes;
@@ -53,6 +54,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Check { call } => check::run(global, &call),
         Command::Tools { json } => tools::run(global, json),
         Command::Audit { command } => audit::run(global, command),
+        Command::Approvals { command } => approvals::run(global, command),
         Command::Changes { command } => changes::run(global, command),
         Command::Policy { command } => policy::run(global, command),
         Command::Trust { file } => trust::run(global, file),

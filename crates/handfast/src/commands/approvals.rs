@@ -1,0 +1,235 @@
+//! `handfast approvals`: what waits for an answer, answering it, and taking back what was allowed for a time.
+
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use engine::{ApprovalError, Approvals, Approved, Asked, Engine, Grant, Offer, Scope};
+use store::{ApprovalState, Lease};
+use tool::{visible, visible_lines};
+
+use super::{Failure, print, print_json, tokio_runtime};
+use crate::cli::{ApprovalsCommand, Global};
+use crate::compose::{SystemClock, compose, open_store};
+use crate::report::{note, table};
+use crate::surroundings::Surroundings;
+use crate::terminal::span;
+
+/// Who answers here, for the audit.
+const BY: &str = "the user, with handfast approvals";
+
+pub(super) fn run(global: &Global, command: Option<ApprovalsCommand>) -> Result<ExitCode, Failure> {
+    let store = Arc::new(open_store(global, &Surroundings::of_this_process())?);
+    let approvals = Approvals::new(store.clone(), Arc::new(SystemClock));
+    let done = match command {
+        None => list(&approvals, false, false),
+        Some(ApprovalsCommand::List { all, json }) => list(&approvals, all, json),
+        Some(ApprovalsCommand::Show { id, json }) => show(&approvals, &id, json),
+        Some(ApprovalsCommand::Approve { id, scope, pattern, ttl, preview, json }) => {
+            let grant = Grant { scope, pattern, lasts: ttl, by: BY.to_owned() };
+            approve(global, &approvals, &id, &grant, preview, json)
+        }
+        Some(ApprovalsCommand::Deny { id, message }) => deny(&approvals, &id, message),
+        Some(ApprovalsCommand::Leases { all, json }) => leases(&approvals, all, json),
+        Some(ApprovalsCommand::Revoke { lease }) => revoke(&approvals, &lease),
+    };
+    store.close()?;
+    done.map(|()| ExitCode::SUCCESS)
+}
+
+/// The engine of the workspace that a question is about: what a yes may cover depends on its rules.
+pub(crate) fn engine_of(global: &Global, asked: &Asked) -> Result<Arc<Engine>, Failure> {
+    let there = Global { workspace: Some(asked.workspace.clone()), ..global.clone() };
+    Ok(compose(&there, None, None)?.engine)
+}
+
+fn failed(error: ApprovalError) -> Failure {
+    match error {
+        ApprovalError::Unknown { .. } | ApprovalError::OnceOnly { .. } | ApprovalError::Scope(_) => {
+            Failure::usage(error)
+        }
+        other => Failure::from(other),
+    }
+}
+
+fn list(approvals: &Approvals, all: bool, json: bool) -> Result<(), Failure> {
+    let asked = approvals.list(!all).map_err(failed)?;
+    if json {
+        return print_json(&asked);
+    }
+    let leases = approvals.leases(true).map_err(failed)?;
+    if asked.is_empty() && leases.is_empty() {
+        note("nothing waits for an approval, and nothing is allowed for a time");
+        return Ok(());
+    }
+    let mut text = String::new();
+    if !asked.is_empty() {
+        let rows = asked.iter().map(|asked| {
+            vec![
+                asked.asked_at.strftime("%Y-%m-%d %H:%M:%S").to_string(),
+                asked.question.id.clone(),
+                asked.state.as_str().to_owned(),
+                asked.question.tool.clone(),
+                tool::path_text(&asked.workspace),
+                asked.question.effects.join("; ").chars().take(80).collect(),
+            ]
+        });
+        text.push_str(&table(&["asked", "id", "state", "tool", "workspace", "effects"], rows));
+    }
+    if !leases.is_empty() {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text.push_str(&leases_table(&leases));
+    }
+    print(&text)
+}
+
+fn leases_table(leases: &[Lease]) -> String {
+    let rows = leases.iter().map(|lease| {
+        let until = lease.revoked_at.map_or_else(
+            || lease.expires_at.strftime("%Y-%m-%d %H:%M:%S").to_string(),
+            |_| "taken back".to_owned(),
+        );
+        vec![lease.id.clone(), lease.scope.clone(), until, lease.uses.to_string(), lease.covers.clone()]
+    });
+    table(&["lease", "scope", "until", "uses", "covers"], rows)
+}
+
+fn leases(approvals: &Approvals, all: bool, json: bool) -> Result<(), Failure> {
+    let leases = approvals.leases(!all).map_err(failed)?;
+    if json {
+        return print_json(&leases);
+    }
+    if leases.is_empty() {
+        note("nothing is allowed for a time");
+        return Ok(());
+    }
+    print(&leases_table(&leases))
+}
+
+fn show(approvals: &Approvals, id: &str, json: bool) -> Result<(), Failure> {
+    let asked = approvals.find(id).map_err(failed)?;
+    if json {
+        return print_json(&asked);
+    }
+    print(&text(&asked))
+}
+
+/// All that there is to know before an answer.
+pub(crate) fn text(asked: &Asked) -> String {
+    let question = &asked.question;
+    let mut text = format!("{} ({})  {}\n", question.tool, question.level, asked.state.as_str());
+    text.push_str(&format!(
+        "in {}, asked {} by session {}\n\n",
+        tool::path_text(&asked.workspace),
+        asked.asked_at,
+        asked.session
+    ));
+    for effect in &question.effects {
+        text.push_str(&format!("  {}\n", visible_lines(effect)));
+    }
+    if let Some(preview) = &question.preview {
+        text.push('\n');
+        for line in preview.lines() {
+            text.push_str(&format!("    {}\n", visible(line)));
+        }
+    }
+    text.push_str(&format!("\nbecause {}\nrule {}\n", visible(&question.reason), visible(&question.rule)));
+    if let Some(changes) = &asked.changes {
+        text.push_str(&format!("its changes lie aside: handfast changes show {changes}\n"));
+    }
+    if let Some(by) = &asked.answered_by {
+        let message =
+            asked.message.as_ref().map(|message| format!(": {}", visible(message))).unwrap_or_default();
+        text.push_str(&format!("answered by {}{message}\n", visible(by)));
+    }
+    if asked.state == ApprovalState::Waiting {
+        text.push_str("\na yes can be for\n  once: this call alone\n");
+        for offer in &question.offers {
+            text.push_str(&format!("  {}\n", offered(offer)));
+        }
+        if let Some(suggestion) = &question.suggestion {
+            text.push_str(&format!("{}\n", visible(suggestion)));
+        }
+    }
+    text
+}
+
+fn offered(offer: &Offer) -> String {
+    format!("{}, for {}: {}", offer.scope, span(offer.seconds), visible(&offer.covers))
+}
+
+fn approve(
+    global: &Global,
+    approvals: &Approvals,
+    id: &str,
+    grant: &Grant,
+    preview: bool,
+    json: bool,
+) -> Result<(), Failure> {
+    let asked = approvals.find(id).map_err(failed)?;
+    let engine = engine_of(global, &asked)?;
+    let offer = engine.offer(&asked, grant).map_err(failed)?;
+    if preview {
+        return print(&format!("{}\n", offered(&offer)));
+    }
+    if grant.scope != Scope::Once && !global.no_input && !confirmed(&offer)? {
+        return Err(Failure::from("nothing was approved"));
+    }
+    let runtime = tokio_runtime()?;
+    let approved = runtime.block_on(engine.grant(&asked.question.id, grant)).map_err(failed)?;
+    if json {
+        return print_json(&approved);
+    }
+    note(&said(&approved));
+    Ok(())
+}
+
+/// Whether whoever sits at the terminal wants it so; where nobody does, the command line has said so.
+fn confirmed(offer: &Offer) -> Result<bool, Failure> {
+    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+        return Ok(true);
+    }
+    write!(io::stderr(), "{}\nAllow that? [y/N] ", offered(offer))?;
+    let mut line = String::new();
+    io::stdin().read_line(&mut line)?;
+    Ok(matches!(line.trim(), "y" | "Y" | "yes"))
+}
+
+/// What a yes came to.
+pub(crate) fn said(approved: &Approved) -> String {
+    let id = &approved.approval.question.id;
+    match (&approved.applied, &approved.lease) {
+        (Some(paths), _) => format!("{id} is approved: {paths} changes are in the workspace"),
+        (None, Some(lease)) => format!(
+            "{id} is approved, and until {} {}; `handfast approvals revoke {}` takes it back",
+            lease.expires_at.strftime("%Y-%m-%d %H:%M:%S"),
+            visible(&lease.covers),
+            lease.id
+        ),
+        (None, None) => format!("{id} is approved: the same call passes once"),
+    }
+}
+
+fn deny(approvals: &Approvals, id: &str, message: Option<String>) -> Result<(), Failure> {
+    let asked = approvals.find(id).map_err(failed)?;
+    let denied = approvals.deny(&asked.question.id, message, BY).map_err(failed)?;
+    let aside = denied.changes.as_ref().map(|changes| {
+        format!("; its changes still lie aside: `handfast changes discard {changes}` removes them")
+    });
+    note(&format!("{} is denied{}", denied.question.id, aside.unwrap_or_default()));
+    Ok(())
+}
+
+fn revoke(approvals: &Approvals, lease: &str) -> Result<(), Failure> {
+    match approvals.revoke(lease, BY).map_err(failed)? {
+        Some(lease) => {
+            note(&format!("{} is taken back: {}", lease.id, visible(&lease.covers)));
+            Ok(())
+        }
+        None => Err(Failure::usage(format!(
+            "no lease {lease} is in force; `handfast approvals leases` lists those that are"
+        ))),
+    }
+}

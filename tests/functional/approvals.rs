@@ -1,0 +1,239 @@
+//! Approvals that outlive the call: asked in one process, answered in another, used in a third.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Fixture, Run, unread};
+
+fn call(fixture: &Fixture, tool: &str, arguments: &Value) -> Value {
+    fixture.run(&["call", tool, &arguments.to_string()]).json()
+}
+
+/// A call that waits for an approval; its id.
+#[track_caller]
+fn asked(fixture: &Fixture, tool: &str, arguments: &Value) -> String {
+    let result = call(fixture, tool, arguments);
+    assert_eq!(result["error"]["code"], "EAPPROVAL", "{result:#}");
+    result["error"]["approval_id"].as_str().unwrap().to_owned()
+}
+
+#[track_caller]
+fn works(run: &Run) {
+    assert_eq!(run.code, 0, "{}", run.stderr);
+}
+
+fn state(fixture: &Fixture, id: &str) -> String {
+    fixture.run(&["approvals", "show", id, "--json"]).json()["state"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_call_that_nobody_could_approve_passes_once_when_it_is_approved_later() {
+    let fixture = Fixture::new();
+    let write = json!({"path": "a.txt", "content": "one\n"});
+    let id = asked(&fixture, "file_write", &write);
+    assert_eq!(asked(&fixture, "file_write", &write), id, "one plan is asked about once");
+    let listed = fixture.run(&["approvals", "list", "--json"]).json();
+    assert_eq!(listed.as_array().unwrap().len(), 1);
+    assert_eq!((&listed[0]["id"], &listed[0]["state"]), (&json!(id), &json!("waiting")));
+    assert!(fixture.run(&["approvals"]).stdout.contains(&id), "in a pipe it lists");
+
+    works(&fixture.run(&["approvals", "approve", &id]));
+    let other = json!({"path": "a.txt", "content": "two\n"});
+    assert_ne!(asked(&fixture, "file_write", &other), id, "other arguments are another question");
+    let result = call(&fixture, "file_write", &write);
+    assert_eq!(result["ok"], true, "{result:#}");
+    assert_eq!(result["meta"]["approved_by"], "the user, with handfast approvals");
+    assert_eq!(fixture.read("a.txt"), "one\n");
+    assert_eq!(state(&fixture, &id), "used");
+    assert_ne!(asked(&fixture, "file_write", &write), id, "once was once");
+
+    let again = fixture.run(&["approvals", "approve", &id]);
+    assert_eq!(again.code, 1);
+    assert!(again.stderr.contains("used already"), "{}", again.stderr);
+    assert_eq!(fixture.run(&["approvals", "approve", "nothing"]).code, 2);
+    let audit = fixture.run(&["audit", "list"]).stdout;
+    for what in ["approval_ask", "approval_answer", "approval_use"] {
+        assert!(audit.contains(what), "{audit}");
+    }
+    works(&fixture.run(&["audit", "verify"]));
+}
+
+#[test]
+fn a_no_reaches_the_agent_with_its_message_and_once() {
+    let fixture = Fixture::new();
+    let write = json!({"path": "a.txt", "content": "one\n"});
+    let id = asked(&fixture, "file_write", &write);
+    works(&fixture.run(&["approvals", "deny", &id[..14], "--message", "use b.txt"]));
+    let result = call(&fixture, "file_write", &write);
+    assert_eq!(result["error"]["code"], "EPERMISSION", "{result:#}");
+    assert!(result["error"]["message"].as_str().unwrap().contains("use b.txt"), "{result:#}");
+    asked(&fixture, "file_write", &write);
+}
+
+#[test]
+fn what_is_allowed_for_the_project_passes_until_it_is_taken_back_or_its_script_changes() {
+    let fixture = Fixture::with_files(&[("build.sh", "echo built\n")]);
+    let build = json!({"command": "sh ./build.sh"});
+    let id = asked(&fixture, "shell_execute", &build);
+    let preview = fixture.run(&["approvals", "approve", &id, "--scope", "project", "--preview"]);
+    assert!(
+        preview.stdout.contains("30 days") && preview.stdout.contains("sh ./build.sh"),
+        "{}",
+        preview.stdout
+    );
+    assert_eq!(state(&fixture, &id), "waiting", "a preview answers nothing");
+    works(&fixture.run(&["approvals", "approve", &id, "--scope", "project"]));
+    for _ in 0..2 {
+        let result = call(&fixture, "shell_execute", &build);
+        assert_eq!(result["data"]["stdout"], "built\n", "{result:#}");
+    }
+    asked(&fixture, "shell_execute", &json!({"command": "sh ./build.sh --all"}));
+    fixture.write("build.sh", "echo something else\n");
+    asked(&fixture, "shell_execute", &build);
+    fixture.write("build.sh", "echo built\n");
+    assert_eq!(call(&fixture, "shell_execute", &build)["ok"], true);
+    let leases = fixture.run(&["approvals", "leases", "--json"]).json();
+    let lease = leases[0]["id"].as_str().unwrap();
+    works(&fixture.run(&["approvals", "revoke", lease]));
+    asked(&fixture, "shell_execute", &build);
+    assert_eq!(fixture.run(&["approvals", "revoke", lease]).code, 2);
+}
+
+#[test]
+fn an_approval_is_void_when_the_script_is_another_by_then() {
+    let fixture = Fixture::with_files(&[("build.sh", "echo built\n")]);
+    let build = json!({"command": "sh ./build.sh"});
+    let id = asked(&fixture, "shell_execute", &build);
+    works(&fixture.run(&["approvals", "approve", &id]));
+    fixture.write("build.sh", "rm -rf .\n");
+    let result = call(&fixture, "shell_execute", &build);
+    assert_eq!(result["error"]["code"], "EPERMISSION", "{result:#}");
+    assert!(result["error"]["message"].as_str().unwrap().contains("build.sh"), "{result:#}");
+    assert_eq!(state(&fixture, &id), "expired");
+    fixture.write("build.sh", "echo built\n");
+    asked(&fixture, "shell_execute", &build);
+}
+
+#[test]
+fn a_leased_folder_outside_is_read_by_file_tools_and_commands_and_by_nothing_else() {
+    let fixture = Fixture::new();
+    let outside = fixture.outside().join("data");
+    std::fs::create_dir(&outside).unwrap();
+    for (name, content) in [("x.txt", "found\n"), (".env", "SECRET=1\n")] {
+        std::fs::write(outside.join(name), content).unwrap();
+    }
+    let path = |name: &str| outside.join(name).display().to_string();
+    let read = json!({"path": path("x.txt")});
+    let cat = json!({"command": format!("cat {}", path("x.txt"))});
+    let id = asked(&fixture, "file_read", &read);
+    asked(&fixture, "shell_execute", &cat);
+    let preview = fixture.run(&["approvals", "approve", &id, "--scope", "project", "--preview"]);
+    assert!(
+        preview.stdout.contains(&format!("reading everything in {}", outside.display())),
+        "{}",
+        preview.stdout
+    );
+    works(&fixture.run(&["approvals", "approve", &id, "--scope", "project", "--ttl", "1h"]));
+    assert_eq!(call(&fixture, "file_read", &read)["data"]["content"], "found\n");
+    let result = call(&fixture, "shell_execute", &cat);
+    assert_eq!(result["data"]["stdout"], "found\n", "the cell shows it too: {result:#}");
+    assert!(result["meta"]["rule"].is_string());
+
+    assert_eq!(call(&fixture, "file_read", &json!({"path": path(".env")}))["error"]["code"], "EPERMISSION");
+    let writes = unread(&format!("echo x > {}; cat {}", path("new"), path(".env")));
+    let result = fixture.call("shell_execute", json!({"command": writes}));
+    assert_eq!(result["data"]["stdout"], "", "{result:#}");
+    assert!(!outside.join("new").exists());
+    asked(&fixture, "file_write", &json!({"path": path("new"), "content": ""}));
+    // Another workspace has no part in it.
+    let other = Fixture::new();
+    let run = std::process::Command::new(crate::harness::program())
+        .args(["--workspace".as_ref(), other.workspace().as_os_str()])
+        .args(["--state".as_ref(), fixture.state().as_os_str()])
+        .args(["--no-input", "call", "file_read", &read.to_string()])
+        .env_clear()
+        .env("HOME", other.home())
+        .output()
+        .unwrap();
+    assert_eq!(run.status.code(), Some(4), "{}", String::from_utf8_lossy(&run.stdout));
+}
+
+#[test]
+fn what_may_only_be_allowed_once_is_and_no_pattern_is_for_an_interpreter() {
+    let fixture = Fixture::new();
+    let hook = asked(&fixture, "file_write", &json!({"path": ".envrc", "content": "x"}));
+    for scope in ["session", "project", "always"] {
+        let run = fixture.run(&["approvals", "approve", &hook, "--scope", scope]);
+        assert_eq!(run.code, 2, "{scope}");
+        assert!(run.stderr.contains("only be allowed once"), "{}", run.stderr);
+    }
+    let push = asked(&fixture, "shell_execute", &json!({"command": "git push"}));
+    for pattern in ["git push", "git", "bash", "python3", "npm run", "/bin/sh", "env", "x; y"] {
+        let run = fixture.run(&["approvals", "approve", &push, "--scope", "always", "--pattern", pattern]);
+        assert_eq!(run.code, 2, "{pattern}");
+        assert!(run.stderr.contains("cannot be allowed"), "{}", run.stderr);
+    }
+    assert_eq!(fixture.run(&["approvals", "approve", &push, "--scope", "always"]).code, 2);
+    let wrong =
+        [["--ttl", "0s"], ["--ttl", "91d"], ["--ttl", "soon"], ["--scope", "ever"], ["--pattern", "hugo"]];
+    for wrong in wrong {
+        assert_eq!(
+            fixture.run(&[&["approvals", "approve", push.as_str()][..], &wrong].concat()).code,
+            2,
+            "{wrong:?}"
+        );
+    }
+    assert_eq!(state(&fixture, &push), "waiting");
+}
+
+#[test]
+fn changes_that_are_held_go_in_by_approving_the_question_about_them() {
+    let fixture = Fixture::new();
+    let run = |command: &str| {
+        let arguments = json!({"command": unread(command)}).to_string();
+        fixture.run(&["--mode", "full_auto", "call", "shell_execute", &arguments]).json()
+    };
+    let result = run("echo x > .envrc; echo y > other");
+    let id = result["error"]["approval_id"].as_str().unwrap().to_owned();
+    assert!(result["error"]["hint"].as_str().unwrap().contains("handfast approvals approve"), "{result:#}");
+    let shown = fixture.run(&["approvals", "show", &id]).stdout;
+    assert!(shown.contains(".envrc") && shown.contains("handfast changes show"), "{shown}");
+    works(&fixture.run(&["approvals", "approve", &id]));
+    assert_eq!((fixture.read(".envrc"), fixture.read("other")), ("x\n".to_owned(), "y\n".to_owned()));
+    assert_eq!(state(&fixture, &id), "used");
+    assert_eq!(fixture.run(&["changes", "list", "--json"]).json(), json!([]));
+
+    // The other way round it is the same question.
+    let result = run("echo z > .envrc");
+    let id = result["error"]["approval_id"].as_str().unwrap().to_owned();
+    works(&fixture.run(&["changes", "apply", result["meta"]["changes"]["id"].as_str().unwrap()]));
+    assert_eq!(state(&fixture, &id), "used");
+    // A no leaves them aside.
+    let result = run("echo no > .envrc");
+    let id = result["error"]["approval_id"].as_str().unwrap().to_owned();
+    let denied = fixture.run(&["approvals", "deny", &id]);
+    assert!(denied.stderr.contains("handfast changes discard"), "{}", denied.stderr);
+    assert_eq!(fixture.read(".envrc"), "z\n");
+}
+
+#[test]
+fn a_wider_answer_is_suggested_after_three_of_a_kind() {
+    let fixture = Fixture::new();
+    for turn in 0..4 {
+        let write = json!({"path": format!("{turn}.txt"), "content": ""});
+        let id = asked(&fixture, "file_write", &write);
+        let shown = fixture.run(&["approvals", "show", &id]).stdout;
+        assert_eq!(shown.contains("allowed 3 times"), turn == 3, "{turn}: {shown}");
+        works(&fixture.run(&["approvals", "approve", &id]));
+        assert_eq!(call(&fixture, "file_write", &write)["ok"], true);
+    }
+    // A pattern that a human types covers all of them.
+    let id = asked(&fixture, "file_write", &json!({"path": "docs/a.md", "content": ""}));
+    works(&fixture.run(&["approvals", "approve", &id, "--scope", "project", "--pattern", "docs/**"]));
+    let result = call(&fixture, "file_write", &json!({"path": "docs/b.md", "content": "", "backup": false}));
+    assert_eq!(result["ok"], true, "{result:#}");
+    assert!(result["meta"]["rule"].as_str().unwrap().contains("lease"), "{result:#}");
+    asked(&fixture, "file_write", &json!({"path": "src/b.md", "content": ""}));
+    assert!(Path::new(&fixture.workspace()).join("docs/b.md").exists());
+}
