@@ -243,7 +243,11 @@ impl Engine {
                 decision = leased.policy.decide(&request);
             }
         }
-        let passes_with = if decision.verdict == policy::Verdict::Pass { None } else { self.policy.would_pass_with(&request) };
+        let passes_with = if decision.verdict == policy::Verdict::Pass {
+            None
+        } else {
+            self.policy.would_pass_with(&request)
+        };
         let hint = match &passes_with {
             Some(entries) => {
                 let entries: Vec<String> = entries.iter().map(ToString::to_string).collect();

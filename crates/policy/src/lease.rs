@@ -263,11 +263,15 @@ fn collect<'a>(steps: &'a [Step], into: &mut Vec<&'a Command>) {
         match &step.node {
             Node::Command(command) => {
                 into.push(command);
-                command.substituted.iter().for_each(|steps| collect(steps, into));
+                for steps in &command.substituted {
+                    collect(steps, into);
+                }
             }
             Node::Subshell(block) | Node::Group(block) => collect(&block.steps, into),
             Node::Branches(parts, _) | Node::Rounds(parts, _) => {
-                parts.iter().for_each(|steps| collect(steps, into));
+                for steps in parts {
+                    collect(steps, into);
+                }
             }
         }
     }

@@ -111,7 +111,7 @@ impl Prepared {
 /// A tool together with its arguments.
 trait Ready: Send + Sync {
     fn preview(&self, context: &Context) -> Option<String>;
-    fn run<'a>(self: Box<Self>, context: &'a Context) -> BoxFuture<'a, Result<Data, ToolError>>;
+    fn run(self: Box<Self>, context: &Context) -> BoxFuture<'_, Result<Data, ToolError>>;
 }
 
 struct ReadyCall<T: Tool> {
@@ -125,7 +125,7 @@ impl<T: Tool> Ready for ReadyCall<T> {
         self.tool.preview(context, &self.args)
     }
 
-    fn run<'a>(self: Box<Self>, context: &'a Context) -> BoxFuture<'a, Result<Data, ToolError>> {
+    fn run(self: Box<Self>, context: &Context) -> BoxFuture<'_, Result<Data, ToolError>> {
         Box::pin(async move {
             let output = self.tool.run(context, self.args).await?;
             data(&T::SPEC, &output, self.answer_bytes)

@@ -77,7 +77,9 @@ pub(crate) fn files_run(reached: &Reached, directory: &Path, programs: &Programs
     for start in reached.starts() {
         let Some((program, arguments)) = start.words.split_first() else { continue };
         if program.contains('/') {
-            directories.iter().for_each(|directory| add(resolve(directory, program).path));
+            for directory in &directories {
+                add(resolve(directory, program).path);
+            }
         } else if let Programs::Found(find) = programs
             && let Some(found) = find(program)
         {
@@ -96,7 +98,9 @@ pub(crate) fn files_run(reached: &Reached, directory: &Path, programs: &Programs
             let named =
                 arguments.iter().map(|word| word.split_once('=').map_or(word.as_str(), |(_, value)| value));
             for word in named.filter(|word| !word.is_empty() && !word.starts_with('-') && word.len() < 4096) {
-                directories.iter().for_each(|directory| add(resolve(directory, word).path));
+                for directory in &directories {
+                    add(resolve(directory, word).path);
+                }
             }
         }
     }
