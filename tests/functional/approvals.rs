@@ -52,9 +52,9 @@ fn a_call_that_nobody_could_approve_passes_once_when_it_is_approved_later() {
     assert_eq!(again.code, 1);
     assert!(again.stderr.contains("used already"), "{}", again.stderr);
     assert_eq!(fixture.run(&["approvals", "approve", "nothing"]).code, 2);
-    let audit = fixture.run(&["audit", "list"]).stdout;
     for what in ["approval_ask", "approval_answer", "approval_use"] {
-        assert!(audit.contains(what), "{audit}");
+        let audit = fixture.run(&["audit", "list", "--tool", what, "--json"]).stdout;
+        assert!(audit.contains(&id), "{what}: {audit}");
     }
     works(&fixture.run(&["audit", "verify"]));
 }

@@ -264,7 +264,8 @@ pub(crate) enum ChangesCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AuditCommand {
-    /// Lists calls, the newest first.
+    /// Lists calls, the newest first. Questions about them stand under `--tool approval_ask`, `approval_answer`, `approval_use` and
+    /// `lease_revoke`.
     List {
         /// Only calls of this tool.
         #[arg(long)]

@@ -158,8 +158,10 @@ fn choices(approval: &Approval) -> String {
 /// A time in the largest unit that it is whole in.
 pub(crate) fn span(seconds: u64) -> String {
     let units = [(86_400, "day"), (3_600, "hour"), (60, "minute"), (1, "second")];
-    let (unit, name) =
-        units.into_iter().find(|(unit, _)| seconds >= *unit && seconds % unit == 0).unwrap_or((1, "second"));
+    let (unit, name) = units
+        .into_iter()
+        .find(|(unit, _)| seconds >= *unit && seconds.is_multiple_of(*unit))
+        .unwrap_or((1, "second"));
     let count = seconds / unit;
     format!("{count} {name}{}", if count == 1 { "" } else { "s" })
 }
@@ -339,14 +341,27 @@ mod tests {
     #[test]
     fn a_question_shows_what_would_run_and_what_each_yes_covers() {
         let text = question(&approval()) + &choices(&approval());
-        insta::assert_snapshot!(text.trim_start(), @r"
+        insta::assert_snapshot!(text.trim(), @r"
+        shell_execute asks for approval (destructive)
+          run in .: cd api && protoc lint \u{202e}a.proto
+            as read, it runs:
+              cd api
+              protoc lint a.proto
+        because in mode smart_auto, calls of level destructive are asked about
+          [p] for 30 days: exactly this in this workspace
+          [a] for 8 hours: every command that begins with `protoc lint`
+        calls like this were allowed 3 times
+        Allow it? [y] yes, once  [p] project  [a] always  [n] no  (or type a reason for no)
         ");
     }
 
     #[test]
     fn a_question_that_is_asked_every_time_offers_one_yes() {
         let approval = Approval { offers: Vec::new(), suggestion: None, preview: None, ..approval() };
-        insta::assert_snapshot!(choices(&approval), @"");
+        insta::assert_snapshot!(
+            choices(&approval).trim(),
+            @"Allow it? [y] yes, once  [n] no  (or type a reason for no)"
+        );
     }
 
     #[test]

@@ -48,6 +48,9 @@ struct Call {
     outcome: Option<Recorded>,
 }
 
+/// What the names of rows begin with that are about calls and no calls themselves.
+const ABOUT_CALLS: [&str; 2] = ["approval_", "lease_"];
+
 /// The newest calls first, as many as the filter's limit, each whole.
 fn calls(store: &Store, filter: &Filter) -> Result<Vec<Call>, Failure> {
     let wanted = filter.limit as usize;
@@ -59,6 +62,10 @@ fn calls(store: &Store, filter: &Filter) -> Result<Vec<Call>, Failure> {
         let Some(last) = page.last() else { return Ok(calls) };
         filter.before = Some(last.sequence);
         for recorded in page {
+            // Questions, answers and leases are no calls; who asks for them by name gets them.
+            if filter.tool.is_none() && ABOUT_CALLS.iter().any(|about| recorded.row.tool.starts_with(about)) {
+                continue;
+            }
             let known = calls.iter().position(|call| call.id() == recorded.row.call);
             let is_intent = recorded.row.kind == Kind::Intent;
             let index = match known {
