@@ -10,7 +10,7 @@ use crate::Programs;
 use crate::spell::resolve;
 
 /// Programs that fetch and run what others have published, or keep what later programs run.
-const PACKAGE_MANAGERS: &str = "
+const FETCHERS: &str = "
     apk apt apt-get aptitude brew bun bundle bundler cabal cargo composer conan conda cpan cpanm deno dnf dpkg easy_install
     emerge flatpak gem go gradle guix helm hex luarocks mamba maven micromamba mix mvn nimble nix nix-env nix-shell npm npx
     nuget opam opkg pacman pdm pear pecl pip pip3 pipenv pipx pkg pkgin pnpm poetry port raco rebar3 rpm rustup rye sbt snap
@@ -46,7 +46,7 @@ pub(crate) fn is_never_leased(program: &str) -> Option<&'static str> {
         Some("is an interpreter")
     } else if in_list(VERSION_CONTROL) || program.starts_with("git-") {
         Some("runs what lies in a repository")
-    } else if in_list(PACKAGE_MANAGERS) || PACKAGE_MANAGERS.split_whitespace().any(|name| name == bare) {
+    } else if in_list(FETCHERS) || FETCHERS.split_whitespace().any(|name| name == bare) {
         Some("is a package manager")
     } else if WRAPPERS.contains(&program) {
         Some("runs other programs")
