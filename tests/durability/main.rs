@@ -232,6 +232,47 @@ fn kill_9_leaves_no_process_of_a_session_and_the_output_of_those_that_had_ended(
 }
 
 #[test]
+fn kill_9_leaves_the_output_of_a_running_session_up_to_there_and_says_that_it_was_cut_off() {
+    let fixture = Fixture::new();
+    let mut command = fixture.command();
+    command.args(["--mode", "full_auto"]).env("DEPLOY_TOKEN", "cut-off-secret-value");
+    let mut server = Server::of(command);
+    let line = "echo first; echo cut-off-secret-value; seq 1 100000; echo last; exec sleep 1000";
+    let small = server.background("echo small; exec sleep 1000", true);
+    let large = server.background(line, false);
+    server.expect(&large, 0, "^last$");
+    server.expect(&small, 0, "^small");
+    // While it runs, no other process takes it for left behind.
+    fixture.data("file_list", json!({"path": "."}));
+    let running = fixture.call("shell_session", json!({"action": "read", "session_id": large}));
+    assert_eq!(running["error"]["code"], "ENOTFOUND", "{running:#}");
+    signal(server.process(), "-KILL");
+    server.process().wait().unwrap();
+
+    let mut next = fixture.command();
+    next.args(["--mode", "full_auto"]).env("DEPLOY_TOKEN", "cut-off-secret-value");
+    let mut next = Server::of(next);
+    let read = next.data("shell_session", json!({"action": "read", "session_id": large}));
+    let content = read["content"].as_str().unwrap();
+    assert!(content.starts_with("first\n") && !content.contains("cut-off-secret-value"), "{content}");
+    next.expect(&large, 0, "^last$");
+    next.expect(&large, 0, "was killed while this command ran");
+    let whole = next.call("output_read", json!({"output_ref": format!("{small}.output")}));
+    assert!(whole["content"][0]["text"].as_str().unwrap().starts_with("small\r\n"), "{whole:#}");
+    // What ended in order left nothing to take over.
+    let ended = next.background("echo ended", false);
+    eventually("the end of the session", || {
+        let listed = next.data("shell_session", json!({"action": "list"}));
+        listed["sessions"][0]["output_ref"].is_string()
+    });
+    let kept = next.call("output_read", json!({"output_ref": format!("{ended}.output")}));
+    assert_eq!(kept["content"][0]["text"], "ended\n", "{kept:#}");
+    next.end();
+    let left = std::fs::read_dir(fixture.state().join("sessions")).unwrap();
+    assert_eq!(left.count(), 0);
+}
+
+#[test]
 fn a_cancelled_request_ends_its_command_and_nothing_else() {
     let fixture = Fixture::new();
     let mut server = serve(&fixture, "handfast-test-cancelled");

@@ -112,3 +112,35 @@ fn the_ninth_session_is_refused_until_one_is_closed() {
     server.data("shell_execute", ninth);
     server.end();
 }
+
+#[test]
+fn the_limits_of_a_profile_bound_sessions_and_a_workspace_can_only_lower_them() {
+    let lines = "sandbox_config:\n  normal:\n    limits:\n      sessions: 2\n      session_seconds: 1\n";
+    let fixture = Fixture::with_files(&[("handfast.yaml", lines)]);
+    let mut server = Server::start(&fixture, &FREE);
+    let ids: Vec<String> = (0..2).map(|_| server.background("exec sleep 1000", false)).collect();
+    let third = json!({"command": "exec sleep 1000", "background": true});
+    let refused = server.call("shell_execute", third);
+    let text = refused["content"][0]["text"].as_str().unwrap();
+    // Where it took a second to get here, there is room for it.
+    let ended = |server: &mut Server| {
+        let listed = server.data("shell_session", json!({"action": "list"}));
+        listed["sessions"][0]["ended_by"] == "timeout"
+    };
+    assert!(text.contains("2 may") && text.contains("limits.sessions") || ended(&mut server), "{text}");
+    while !ended(&mut server) {
+        let read = json!({"action": "read", "session_id": ids[0], "offset": 1_u64 << 40, "wait": 60});
+        server.data("shell_session", read);
+    }
+    server.end();
+
+    // A file that nobody has trusted raises nothing.
+    fixture.write("handfast.yaml", "sandbox_config:\n  normal:\n    limits:\n      sessions: 100\n");
+    let policy = fixture.run(&["policy", "show", "--json"]);
+    assert_eq!(policy.code, 0, "{}", policy.stderr);
+    let mut server = Server::start(&fixture, &FREE);
+    let ids: Vec<String> = (0..8).map(|_| server.background("exec sleep 1000", false)).collect();
+    let ninth = server.call("shell_execute", json!({"command": "exec sleep 1000", "background": true}));
+    assert!(ninth["content"][0]["text"].as_str().unwrap().contains("8 may"), "{ids:?}: {ninth:#}");
+    server.end();
+}

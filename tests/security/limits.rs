@@ -97,6 +97,23 @@ except OSError as error: print(error.strerror, file=open('errors', 'w'))
 }
 
 #[test]
+fn a_workspace_that_nobody_trusts_raises_no_limit() {
+    let asked = "      processes: 5000\n      open_files: 1000000\n      memory_bytes: 1125899906842624\n";
+    let mut at_first = None;
+    run("      cpus: 64\n", "ulimit -Hu; ulimit -Hn", |result, _| {
+        at_first = result["data"]["stdout"].as_str().map(str::to_owned);
+        assert!(at_first.as_ref().unwrap().starts_with("513\n"), "{result:#}");
+    });
+    run(asked, "ulimit -Hu; ulimit -Hn", |result, _| {
+        assert_eq!(result["data"]["stdout"].as_str(), at_first.as_deref(), "{result:#}");
+    });
+    // The control: it lowers what is built in.
+    run("      processes: 20\n", "ulimit -Hu", |result, _| {
+        assert_eq!(result["data"]["stdout"], "21\n", "{result:#}");
+    });
+}
+
+#[test]
 fn what_is_written_to_disk_is_bounded() {
     let line = "echo before; exec python3 -c \"
 import os, time

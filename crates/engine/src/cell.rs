@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use policy::Policy;
-use sandbox::{CellSpec, Entrance, Spawner};
+use sandbox::{CellSpec, Entrance, Lifetime, SessionLimits, Spawner};
 use tool::{Place, ToolError};
 
 use crate::denied::{DeniedFiles, Hiding};
@@ -29,6 +30,8 @@ pub struct CellSetup {
     /// The folder, private to the user, in which commands' changes are kept apart until they have ended. Best on the file
     /// system of the workspace. Without one they write directly.
     pub changes: Option<PathBuf>,
+    /// The folder, private to the user, in which the output of commands that run on is written as it comes.
+    pub records: Option<PathBuf>,
     /// How a cell begins that the system's bwrap makes, where this program may not.
     pub entrance: Option<Entrance>,
     /// Where waiting cells come from; without one each is made when it is needed.
@@ -50,6 +53,7 @@ pub(crate) fn specification(
     denied: &Arc<DeniedFiles>,
 ) -> Result<(CellSpec, Option<String>), ToolError> {
     let workspace = &place.workspace;
+    let of_profile = policy.limits_over(built_in());
     let mut spec = CellSpec {
         workspace: workspace.clone(),
         read_only: setup.read_only.clone(),
@@ -60,8 +64,8 @@ pub(crate) fn specification(
         spool_directory: setup.spool_directory.clone(),
         entrance: setup.entrance.clone(),
         spawner: setup.spawner.clone(),
-        output_limit: policy.limits().output_bytes.unwrap_or(OUTPUT_LIMIT),
-        limits: limits(policy.limits()),
+        output_limit: of_profile.output_bytes.unwrap_or(OUTPUT_LIMIT),
+        limits: limits(of_profile),
         strict: policy.strict(),
         ..CellSpec::default()
     };
@@ -85,7 +89,43 @@ pub(crate) fn specification(
     Ok((spec, marked.warning))
 }
 
-/// The profile's limits as the cell takes them. The one on output is not among them: it is kept by whoever reads it.
+/// The built-in limits on commands.
+fn built_in() -> policy::Limits {
+    let sandbox::Limits { memory, cpus, processes, open_files, file_size, disk } =
+        sandbox::Limits::built_in();
+    policy::Limits {
+        memory_bytes: memory,
+        cpus,
+        processes,
+        open_files,
+        file_size_bytes: file_size,
+        disk_bytes: disk,
+        output_bytes: Some(OUTPUT_LIMIT),
+        ..policy::Limits::default()
+    }
+}
+
+/// The limits on sessions, with those given as the built-in ones.
+pub(crate) fn session_limits(policy: &Policy, built_in: SessionLimits) -> SessionLimits {
+    let Lifetime { idle, absolute } = built_in.lifetime;
+    let of_profile = policy.limits_over(policy::Limits {
+        sessions: Some(built_in.running as u64),
+        session_idle_seconds: Some(idle.as_secs()),
+        session_seconds: Some(absolute.as_secs()),
+        ..policy::Limits::default()
+    });
+    let seconds = |named: Option<u64>, built_in| named.map_or(built_in, Duration::from_secs);
+    let running = of_profile.sessions.map(|most| usize::try_from(most).unwrap_or(usize::MAX));
+    SessionLimits {
+        running: running.unwrap_or(built_in.running),
+        lifetime: Lifetime {
+            idle: seconds(of_profile.session_idle_seconds, idle),
+            absolute: seconds(of_profile.session_seconds, absolute),
+        },
+    }
+}
+
+/// The profile's limits as the cell takes them. Those on output and on sessions are kept by others.
 fn limits(of_profile: policy::Limits) -> sandbox::Limits {
     let policy::Limits {
         memory_bytes,
@@ -95,6 +135,9 @@ fn limits(of_profile: policy::Limits) -> sandbox::Limits {
         file_size_bytes,
         disk_bytes,
         output_bytes: _,
+        sessions: _,
+        session_idle_seconds: _,
+        session_seconds: _,
     } = of_profile;
     sandbox::Limits {
         memory: memory_bytes,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use store::{Output, Store, StoreError};
-use tool::{CallId, Clock, Code, KeptOutput, Outputs, SessionId, ToolError};
+use tool::{CallId, Code, KeptOutput, Outputs, SessionId, ToolError};
 
 use crate::cover::{Original, Shortened};
 use crate::redact::Redactor;
@@ -40,26 +40,6 @@ pub(crate) fn keep(
         kept.push(KeptOutput { field, output_ref: id, bytes, lines, kept_bytes: blob.size });
     }
     Ok(kept)
-}
-
-/// Keeps what an ended session has written as the output `ID.output`, covered, for any later process.
-pub(crate) fn session_keeper(
-    store: &Arc<Store>,
-    redactor: &Redactor,
-    clock: &Arc<dyn Clock>,
-) -> Arc<sandbox::Keeper> {
-    let (store, redactor, clock) = (store.clone(), redactor.clone(), clock.clone());
-    Arc::new(move |owner, id, session| {
-        let blob = store.blobs().put(&mut redactor.reader(session.output()))?;
-        let output = Output {
-            id: format!("{id}.output"),
-            blob,
-            media_type: "text/plain".to_owned(),
-            session: Some(owner.to_owned()),
-            created_at: clock.now(),
-        };
-        Ok(store.outputs().keep(&output).map(|()| output.id)?)
-    })
 }
 
 fn put_covered(store: &Store, redactor: &Redactor, file: File) -> Result<store::BlobRef, StoreError> {

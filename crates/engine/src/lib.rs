@@ -15,6 +15,7 @@ mod keep;
 mod life;
 mod reach;
 mod record;
+mod recorded;
 mod redact;
 mod registry;
 mod request;
@@ -148,12 +149,19 @@ impl Engine {
         services.insert(Arc::new(catalogue));
         services.insert::<Arc<dyn Outputs>>(Arc::new(Arc::new(keep::StoredOutputs(store.clone()))));
         let keep = if cell.watches { watch::Keep::Fresh } else { watch::Keep::Once };
-        let (snapshots, notices) = snapshot::open(cell.changes.as_deref(), &place.workspace, clock.now())
+        let (snapshots, mut notices) = snapshot::open(cell.changes.as_deref(), &place.workspace, clock.now())
             .map_err(EngineError::Changes)?;
-        let keeper = keep::session_keeper(&store, &redactor, &clock);
+        let recorder = recorded::Recorder {
+            store: store.clone(),
+            redactor: redactor.clone(),
+            clock: clock.clone(),
+            folder: cell.records.clone(),
+        };
+        notices.extend(recorder.take_over());
         Ok(Self {
             denied: Arc::new(denied::DeniedFiles::new(policy.clone(), keep)),
-            sessions: sessions.map(|limits| Sessions::new(limits, keeper)),
+            sessions: sessions
+                .map(|built_in| Sessions::new(cell::session_limits(&policy, built_in), Arc::new(recorder))),
             snapshots,
             notices,
             removals: swap::Removals::default(),

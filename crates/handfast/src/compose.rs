@@ -84,7 +84,8 @@ fn cell(
     let spool = state.join("spool");
     create_private(&spool)?;
     let setup = toolchains::cell_setup(surroundings, spool, spawner);
-    Ok(CellSetup { changes: Some(state.join("changes")), entrance: entrance(), ..setup })
+    let (changes, records) = (Some(state.join("changes")), Some(state.join("sessions")));
+    Ok(CellSetup { changes, records, entrance: entrance(), ..setup })
 }
 
 /// How this program begins a cell that the system's bwrap makes. One that was removed or replaced since it was started

@@ -101,6 +101,7 @@ pub(crate) fn cell_setup(
         home_files,
         spool_directory,
         changes: None,
+        records: None,
         entrance: None,
         spawner,
         watches,

@@ -290,15 +290,17 @@ impl<'a> Merged<'a> {
         all.find(names).map_or(Origin::BuiltIn, |source| source.place(source.tightening(profile), key))
     }
 
-    /// Limit by limit, the user's, else the workspace's; a lower one of a managed or an untrusted file counts.
-    pub(crate) fn limits(&self, profile: &str) -> Limits {
+    /// Limit by limit, the user's, else the workspace's; and beside them the lowest of managed and untrusted files, which
+    /// can lower a limit, a built-in one too, and never raise it.
+    pub(crate) fn limits(&self, profile: &str) -> (Limits, Limits) {
         let of = |source: &Source| {
             source.profiles.get(source.tightening(profile)).map(|source| source.limits).unwrap_or_default()
         };
         let own = self.trusted.iter().filter(|source| !source.is_managed());
         let own = own.fold(Limits::default(), |all, source| all.or(of(source)));
         let managed = self.trusted.iter().copied().filter(|source| source.is_managed());
-        managed.chain(&self.untrusted).fold(own, |all, source| all.lower(of(source)))
+        let most = managed.chain(&self.untrusted);
+        (own, most.fold(Limits::default(), |all, source| all.lower(of(source))))
     }
 }
 

@@ -23,7 +23,8 @@ pub struct Policy {
     pub(crate) undoable: (Undoable, Origin),
     pub(crate) dialect: Dialect,
     pub(crate) strict: bool,
-    pub(crate) limits: Limits,
+    /// Those that the user's own files name, and those that other files hold them to.
+    pub(crate) limits: (Limits, Limits),
     pub(crate) workspace: PathBuf,
     pub(crate) home: Option<PathBuf>,
     pub(crate) reads: PathRules,
@@ -238,9 +239,17 @@ impl Policy {
         self.strict
     }
 
-    /// What one command may use.
+    /// What one command may use, as far as files name it.
     pub fn limits(&self) -> Limits {
-        self.limits
+        let (own, most) = self.limits;
+        own.lower(most)
+    }
+
+    /// The same with the built-in value of each limit that the user names none for. A file that nobody has trusted
+    /// lowers that too, and raises nothing.
+    pub fn limits_over(&self, built_in: Limits) -> Limits {
+        let (own, most) = self.limits;
+        own.or(built_in).lower(most)
     }
 
     /// Whether the profile lists hosts, so that its cells have a network.

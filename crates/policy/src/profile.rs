@@ -162,6 +162,12 @@ pub struct Limits {
     pub disk_bytes: Option<u64>,
     /// Bytes of output that are kept.
     pub output_bytes: Option<u64>,
+    /// Background commands of one caller that run at once.
+    pub sessions: Option<u64>,
+    /// Seconds that a background command lives since it was last asked about.
+    pub session_idle_seconds: Option<u64>,
+    /// Seconds that a background command lives since its start.
+    pub session_seconds: Option<u64>,
 }
 
 impl Limits {
@@ -189,6 +195,9 @@ impl Limits {
             file_size_bytes: choose(self.file_size_bytes, other.file_size_bytes),
             disk_bytes: choose(self.disk_bytes, other.disk_bytes),
             output_bytes: choose(self.output_bytes, other.output_bytes),
+            sessions: choose(self.sessions, other.sessions),
+            session_idle_seconds: choose(self.session_idle_seconds, other.session_idle_seconds),
+            session_seconds: choose(self.session_seconds, other.session_seconds),
         }
     }
 }

@@ -52,7 +52,7 @@ pub fn show(setup: &Setup<'_>) -> Result<Vec<Shown>, PolicyError> {
     ] {
         add(policy.setting(key, if on { "true" } else { "false" }, origin), None);
     }
-    for (key, value) in policy.limits.named() {
+    for (key, value) in policy.limits().named() {
         let origin = merged.limit_origin(setup.profile, key, value);
         add(policy.setting(key, &value.to_string(), origin), None);
     }
@@ -112,8 +112,18 @@ pub fn show(setup: &Setup<'_>) -> Result<Vec<Shown>, PolicyError> {
 impl Limits {
     /// Every limit that is named, under its key.
     pub fn named(self) -> Vec<(&'static str, u64)> {
-        let Limits { memory_bytes, cpus, processes, open_files, file_size_bytes, disk_bytes, output_bytes } =
-            self;
+        let Limits {
+            memory_bytes,
+            cpus,
+            processes,
+            open_files,
+            file_size_bytes,
+            disk_bytes,
+            output_bytes,
+            sessions,
+            session_idle_seconds,
+            session_seconds,
+        } = self;
         let all = [
             ("memory_bytes", memory_bytes),
             ("cpus", cpus),
@@ -122,6 +132,9 @@ impl Limits {
             ("file_size_bytes", file_size_bytes),
             ("disk_bytes", disk_bytes),
             ("output_bytes", output_bytes),
+            ("sessions", sessions),
+            ("session_idle_seconds", session_idle_seconds),
+            ("session_seconds", session_seconds),
         ];
         all.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
     }

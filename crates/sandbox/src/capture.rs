@@ -49,18 +49,21 @@ impl Capture {
         }
     }
 
+    /// The same with a file that gets everything as it comes.
+    pub(crate) fn recorded(file: File, limit: u64) -> Self {
+        Self { spool: Spool::Open(file, 0), ..Self::new(PathBuf::new(), limit) }
+    }
+
     /// Takes the next bytes of the stream. Never fails: what cannot be kept is counted.
     pub(crate) fn push(&mut self, chunk: &[u8]) {
         let Some(&last) = chunk.last() else { return };
         self.newlines += memchr::memchr_iter(b'\n', chunk).count() as u64;
         self.ends_in_line = last != b'\n';
         let fits = self.bytes + chunk.len() as u64 <= (HEAD + TAIL) as u64;
-        if !fits {
-            if let Spool::Unopened = self.spool {
-                self.open_spool();
-            }
-            self.spool(chunk);
+        if !fits && matches!(self.spool, Spool::Unopened) {
+            self.open_spool();
         }
+        self.spool(chunk);
         self.bytes += chunk.len() as u64;
         let room = HEAD - self.head.len();
         let (first, rest) = chunk.split_at(room.min(chunk.len()));
@@ -207,6 +210,20 @@ mod tests {
         assert_eq!(whole, text);
         assert_eq!(captured.whole_bytes, text.len() as u64);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "the file has no name");
+    }
+
+    #[test]
+    fn what_is_recorded_is_in_its_file_at_once() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        let mut capture = Capture::recorded(file.reopen().unwrap(), 10);
+        capture.push(b"hello");
+        assert_eq!(std::fs::read(file.path()).unwrap(), b"hello");
+        capture.push(b" there, world");
+        let mut recorded = String::new();
+        file.read_to_string(&mut recorded).unwrap();
+        assert_eq!(recorded, "hello ther");
+        assert_eq!(capture.read_at(3, 100).unwrap(), (3, b"lo there, world".to_vec()));
+        assert_eq!(capture.finish().bytes, 18);
     }
 
     #[test]

@@ -7,12 +7,13 @@
     reason = "a test program: what goes wrong in it ends it"
 )]
 
+use std::fs::File;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use sandbox::{
-    CellSpec, Command, Ended, Ending, Exit, Lifetime, Phase, Program, SandboxError, Session, SessionError,
-    SessionLimits, Sessions, TerminalSize,
+    CellSpec, Command, Ended, Ending, Exit, Keeper, Lifetime, Phase, Program, SandboxError, Session,
+    SessionError, SessionLimits, Sessions, TerminalSize,
 };
 
 /// Reaching it fails a test by what it has seen so far; the time itself is never judged.
@@ -48,7 +49,8 @@ impl Place {
     }
 
     fn start_for(&self, line: &str, lifetime: Lifetime) -> Session {
-        Session::start(self.spec.clone(), self.command(line), lifetime, |_| Ok("kept".to_owned())).unwrap()
+        Session::start(self.spec.clone(), self.command(line), lifetime, None, |_| Ok("kept".to_owned()))
+            .unwrap()
     }
 
     fn start(&self, line: &str) -> Session {
@@ -100,13 +102,42 @@ fn input_reaches_the_command_and_its_end_ends_it() {
     assert_eq!((session.status().bytes, session.status().lines), (18, 3));
 }
 
+/// Notes what a keeper is asked for.
+#[derive(Default)]
+struct Notes(Mutex<Vec<String>>);
+
+impl Notes {
+    fn note(&self, note: String) {
+        self.0.lock().unwrap().push(note);
+    }
+}
+
+impl Keeper for Notes {
+    fn begin(&self, owner: &str, id: &str) -> Option<File> {
+        self.note(format!("begun {owner} {id}"));
+        None
+    }
+
+    fn keep(
+        &self,
+        owner: &str,
+        id: &str,
+        session: &Session,
+    ) -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
+        self.note(format!("kept {owner} {id} {:?}", all(session)));
+        Ok(format!("{id}.kept"))
+    }
+
+    fn forget(&self, owner: &str, id: &str) {
+        self.note(format!("forgotten {owner} {id}"));
+    }
+}
+
 #[test]
 fn a_start_that_fails_says_why_and_leaves_no_session() {
     let place = Place::new();
-    let sessions = Sessions::new(
-        SessionLimits::default(),
-        Arc::new(|_: &str, _: &str, _: &Session| panic!("it never ran")),
-    );
+    let keeper = Arc::new(Notes::default());
+    let sessions = Sessions::new(SessionLimits::default(), keeper.clone());
     let mine = sessions.of("me");
     let missing = Command { working_directory: "/no/such/folder".into(), ..place.command("true") };
     let failed = mine.start("a", "true", place.spec.clone(), missing, None).unwrap_err();
@@ -116,6 +147,8 @@ fn a_start_that_fails_says_why_and_leaves_no_session() {
     let failed = mine.start("b", "x", place.spec.clone(), missing, None).unwrap_err();
     assert!(matches!(failed, SessionError::Start(SandboxError::ProgramNotFound { .. })), "{failed:?}");
     assert!(mine.list().is_empty());
+    let noted = keeper.0.lock().unwrap().clone();
+    assert_eq!(noted, ["begun me a", "forgotten me a", "begun me b", "forgotten me b"]);
 }
 
 #[test]
@@ -299,16 +332,13 @@ fn a_session_that_nobody_asks_about_ends_and_one_that_is_too_old() {
 #[test]
 fn owners_see_their_own_sessions_within_their_limit_and_ended_ones_are_kept_once() {
     let place = Place::new();
-    let kept: Arc<Mutex<Vec<String>>> = Arc::default();
-    let keeping = kept.clone();
+    let keeper = Arc::new(Notes::default());
+    let kept = || {
+        let all = keeper.0.lock().unwrap();
+        all.iter().filter_map(|note| note.strip_prefix("kept ").map(str::to_owned)).collect::<Vec<_>>()
+    };
     let limits = SessionLimits { running: 2, lifetime: LONG };
-    let sessions = Sessions::new(
-        limits,
-        Arc::new(move |owner: &str, id: &str, session: &Session| {
-            keeping.lock().unwrap().push(format!("{owner} {id} {:?}", all(session)));
-            Ok(format!("{id}.kept"))
-        }),
-    );
+    let sessions = Sessions::new(limits, keeper.clone());
     let (one, two) = (sessions.of("one"), sessions.of("two"));
     let start = |owner: &sandbox::OwnedSessions, id: &str| {
         owner.start(id, "cat", place.spec.clone(), place.command("echo hello; cat"), None)
@@ -323,11 +353,11 @@ fn owners_see_their_own_sessions_within_their_limit_and_ended_ones_are_kept_once
     first.close();
     assert_eq!(first.status().kept, Some(Ok("a.kept".to_owned())));
     start(&one, "c").unwrap();
-    assert_eq!(*kept.lock().unwrap(), ["one a \"hello\\n\""]);
+    assert_eq!(kept(), ["one a \"hello\\n\""]);
     sessions.close_all_of("one");
     assert!(matches!(two.find("d").unwrap().session.status().phase, Phase::Running));
     sessions.close_all();
-    let mut kept = kept.lock().unwrap().iter().map(|line| line[..5].to_owned()).collect::<Vec<_>>();
+    let mut kept = kept().iter().map(|line| line[..5].to_owned()).collect::<Vec<_>>();
     kept.sort();
     assert_eq!(kept, ["one a", "one b", "one c", "two d"]);
 }

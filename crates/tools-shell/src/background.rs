@@ -27,7 +27,7 @@ pub(crate) fn start(
     let session = sessions.start(&id, line, cell, command, at_most).map_err(|error| match error {
         SessionError::Start(error) => failed(error),
         error => ToolError::new(Code::Quota, error.to_string())
-            .hint("close one with shell_session, then try again")
+            .hint("close one with shell_session, then try again; the user can name another number as `limits.sessions` of the profile")
             .because(error),
     })?;
     let mut facts = session.enforcement().map(|enforced| enforced.summary()).unwrap_or_default();

@@ -337,6 +337,7 @@ pub(crate) fn failed(error: SandboxError) -> ToolError {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::fs::File;
     use std::io::Read;
     use std::sync::Arc;
 
@@ -347,6 +348,26 @@ pub(crate) mod tests {
 
     use super::*;
 
+    /// Keeps nothing, and says it does.
+    struct KeepsNothing;
+
+    impl sandbox::Keeper for KeepsNothing {
+        fn begin(&self, _: &str, _: &str) -> Option<File> {
+            None
+        }
+
+        fn keep(
+            &self,
+            _: &str,
+            id: &str,
+            _: &Session,
+        ) -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
+            Ok(format!("{id}.output"))
+        }
+
+        fn forget(&self, _: &str, _: &str) {}
+    }
+
     /// A workspace whose commands run in a real cell.
     pub(crate) fn workspace() -> Workspace {
         let workspace = Workspace::new();
@@ -356,8 +377,7 @@ pub(crate) mod tests {
             output_limit: 1 << 20,
             ..CellSpec::default()
         };
-        let kept = |_: &str, id: &str, _: &Session| Ok(format!("{id}.output"));
-        let sessions = Sessions::new(SessionLimits::default(), Arc::new(kept));
+        let sessions = Sessions::new(SessionLimits::default(), Arc::new(KeepsNothing));
         workspace.with_service(Arc::new(cell)).with_service(Arc::new(sessions.of("session-1")))
     }
 

@@ -136,6 +136,14 @@ fn an_untrusted_workspace_file_can_only_tighten() {
     assert_eq!(policy.mode(), Mode::AskAlways);
     assert!(policy.strict());
     assert_eq!((policy.limits().cpus, policy.limits().processes), (Some(1), Some(10)));
+    // What the user's own files do not name has its built-in value, and is no higher because of another file.
+    let limits = |processes| Limits { processes, ..Limits::default() };
+    let own = r#"{"normal": {"limits": {"cpus": 4}}}"#;
+    for (built_in, holds) in [(50, 50), (500, 100)] {
+        let sources = [user(own), workspace(WORKSPACE_FILE, Trust::Untrusted)];
+        let policy = compile_as(&sources, "normal", None, Dialect::default()).unwrap();
+        assert_eq!(policy.limits_over(limits(Some(built_in))).processes, Some(holds));
+    }
     for effect in [
         read("private/x"),
         read(".env"),

@@ -33,6 +33,16 @@ pub struct Limits {
     pub disk: Option<u64>,
 }
 
+impl Limits {
+    /// The built-in values on this machine, of those that there are.
+    pub fn built_in() -> Self {
+        let machine = Machine::this();
+        let Bounds { memory, processes, open_files, .. } = Bounds::of(&Self::default(), machine);
+        let (memory, processes, open_files) = (Some(memory), Some(processes), Some(open_files));
+        Self { memory, processes, open_files, ..Self::default() }
+    }
+}
+
 /// Design section 7.
 const PROCESSES: u64 = 512;
 

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -89,7 +90,8 @@ struct State {
 
 impl Session {
     /// Starts `command` and returns when its program runs. `on_end` is called on the session's thread when everything
-    /// in the cell has ended, before the session says so; it keeps the output, and says where or why not.
+    /// in the cell has ended, before the session says so; it keeps the output, and says where or why not. An empty file
+    /// in `record` gets the output as it comes, up to the limit of `spec`.
     ///
     /// # Errors
     ///
@@ -98,6 +100,7 @@ impl Session {
         spec: CellSpec,
         command: Command,
         lifetime: Lifetime,
+        record: Option<File>,
         on_end: impl FnOnce(&Self) -> Result<String, String> + Send + 'static,
     ) -> Result<Self, SandboxError> {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
@@ -108,7 +111,10 @@ impl Session {
                 phase: Phase::Starting,
                 failure: None,
                 enforcement: None,
-                output: Capture::new(spec.spool_directory.clone(), spec.output_limit),
+                output: match record {
+                    Some(file) => Capture::recorded(file, spec.output_limit),
+                    None => Capture::new(spec.spool_directory.clone(), spec.output_limit),
+                },
                 terminal: None,
                 first: None,
                 wishes: VecDeque::new(),

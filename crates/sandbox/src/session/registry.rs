@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::fs::File;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -31,15 +32,33 @@ impl Default for SessionLimits {
     }
 }
 
-/// Keeps what an ended session has written: is given its owner, its id and the session, and gives the reference under
-/// which it is kept.
-pub type Keeper =
-    dyn Fn(&str, &str, &Session) -> Result<String, Box<dyn std::error::Error + Send + Sync>> + Send + Sync;
+/// Keeps what sessions write. An owner and an id name one session.
+pub trait Keeper: Send + Sync {
+    /// An empty file that the session's output is written to as it comes, so that it outlives this program; `None` where
+    /// that cannot be had.
+    fn begin(&self, owner: &str, id: &str) -> Option<File>;
+
+    /// Keeps the whole of an ended session, and gives the reference under which it is kept. One that never ran is told
+    /// to [`Keeper::forget`] instead.
+    ///
+    /// # Errors
+    ///
+    /// Why it could not be kept.
+    fn keep(
+        &self,
+        owner: &str,
+        id: &str,
+        session: &Session,
+    ) -> Result<String, Box<dyn std::error::Error + Send + Sync>>;
+
+    /// Lets go of what was begun for a session that could not be started.
+    fn forget(&self, owner: &str, id: &str);
+}
 
 /// All sessions of a program. When it is dropped, they end.
 pub struct Sessions {
     limits: SessionLimits,
-    keeper: Arc<Keeper>,
+    keeper: Arc<dyn Keeper>,
     entries: Mutex<BTreeMap<Key, Entry>>,
 }
 
@@ -54,8 +73,8 @@ struct Entry {
 }
 
 impl Sessions {
-    /// None yet. `keeper` is called on a session's thread when it has ended.
-    pub fn new(limits: SessionLimits, keeper: Arc<Keeper>) -> Arc<Self> {
+    /// None yet. `keeper` keeps an ended session on that session's thread.
+    pub fn new(limits: SessionLimits, keeper: Arc<dyn Keeper>) -> Arc<Self> {
         Arc::new(Self { limits, keeper, entries: Mutex::default() })
     }
 
@@ -143,9 +162,13 @@ impl OwnedSessions {
         let (owner, of) = (self.owner.clone(), id.to_owned());
         let mut lifetime = self.sessions.limits.lifetime;
         lifetime.absolute = at_most.map_or(lifetime.absolute, |wish| wish.min(lifetime.absolute));
-        let started = Session::start(spec, command, lifetime, move |session| {
-            keeper(&owner, &of, session).map_err(|error| error.to_string())
+        let record = keeper.begin(&owner, &of);
+        let started = Session::start(spec, command, lifetime, record, move |session| {
+            keeper.keep(&owner, &of, session).map_err(|error| error.to_string())
         });
+        if started.is_err() {
+            self.sessions.keeper.forget(&self.owner, id);
+        }
         let mut entries = self.sessions.lock();
         match started {
             Ok(session) => {
