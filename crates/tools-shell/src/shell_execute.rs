@@ -337,7 +337,6 @@ pub(crate) fn failed(error: SandboxError) -> ToolError {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use std::fs::File;
     use std::io::Read;
     use std::sync::Arc;
 
@@ -348,26 +347,6 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// Keeps nothing, and says it does.
-    struct KeepsNothing;
-
-    impl sandbox::Keeper for KeepsNothing {
-        fn begin(&self, _: &str, _: &str) -> Option<File> {
-            None
-        }
-
-        fn keep(
-            &self,
-            _: &str,
-            id: &str,
-            _: &Session,
-        ) -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
-            Ok(format!("{id}.output"))
-        }
-
-        fn forget(&self, _: &str, _: &str) {}
-    }
-
     /// A workspace whose commands run in a real cell.
     pub(crate) fn workspace() -> Workspace {
         let workspace = Workspace::new();
@@ -377,7 +356,8 @@ pub(crate) mod tests {
             output_limit: 1 << 20,
             ..CellSpec::default()
         };
-        let sessions = Sessions::new(SessionLimits::default(), Arc::new(KeepsNothing));
+        let kept = |_: &str, id: &str, _: &Session| Ok(format!("{id}.output"));
+        let sessions = Sessions::new(SessionLimits::default(), Arc::new(kept));
         workspace.with_service(Arc::new(cell)).with_service(Arc::new(sessions.of("session-1")))
     }
 

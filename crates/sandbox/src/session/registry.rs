@@ -36,7 +36,9 @@ impl Default for SessionLimits {
 pub trait Keeper: Send + Sync {
     /// An empty file that the session's output is written to as it comes, so that it outlives this program; `None` where
     /// that cannot be had.
-    fn begin(&self, owner: &str, id: &str) -> Option<File>;
+    fn begin(&self, _owner: &str, _id: &str) -> Option<File> {
+        None
+    }
 
     /// Keeps the whole of an ended session, and gives the reference under which it is kept. One that never ran is told
     /// to [`Keeper::forget`] instead.
@@ -52,7 +54,21 @@ pub trait Keeper: Send + Sync {
     ) -> Result<String, Box<dyn std::error::Error + Send + Sync>>;
 
     /// Lets go of what was begun for a session that could not be started.
-    fn forget(&self, owner: &str, id: &str);
+    fn forget(&self, _owner: &str, _id: &str) {}
+}
+
+impl<F> Keeper for F
+where
+    F: Fn(&str, &str, &Session) -> Result<String, Box<dyn std::error::Error + Send + Sync>> + Send + Sync,
+{
+    fn keep(
+        &self,
+        owner: &str,
+        id: &str,
+        session: &Session,
+    ) -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
+        self(owner, id, session)
+    }
 }
 
 /// All sessions of a program. When it is dropped, they end.
