@@ -15,7 +15,8 @@ impl Policy {
         let call = Call { policy: self, request, judged: &judged, level };
 
         // INVARIANT: the lines stand in their order, and the first that applies decides.
-        call.denied()
+        let own = call
+            .denied()
             .or_else(|| call.dangerous())
             .or_else(|| call.critical())
             .or_else(|| call.ask_always())
@@ -23,7 +24,8 @@ impl Policy {
             .or_else(|| call.unlisted())
             .or_else(|| call.allowed())
             .or_else(|| call.undoable())
-            .unwrap_or_else(|| call.table())
+            .unwrap_or_else(|| call.table());
+        self.bounded(own, request)
     }
 }
 

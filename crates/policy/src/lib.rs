@@ -6,6 +6,7 @@
 //! mistake here costs a question too few, never the sandbox.
 
 mod auto_run;
+mod ceiling;
 mod command;
 mod decide;
 mod decision;
@@ -31,6 +32,7 @@ mod spell;
 mod suggest;
 
 pub use auto_run::{AutoRun, Entry, auto_run, git_config_change, git_pointer_change};
+pub use ceiling::{Ceiling, EffectKind, EffectKinds};
 pub use decision::{Decision, Line, Part, Request, Verdict};
 pub use error::PolicyError;
 pub use examples::{Example, examples};

@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use tool::Access;
 
+use crate::ceiling::Bounds;
 use crate::command::CommandRules;
 use crate::examples::require_examples;
 use crate::host::HostRules;
@@ -43,7 +44,9 @@ pub struct Policy {
     pub(crate) denied_tools: NameRules,
     pub(crate) roots: Vec<RootRight>,
     pub(crate) programs: Programs,
-    warnings: Vec<Warning>,
+    pub(crate) cell_writes: bool,
+    pub(crate) bounds: Option<Arc<Bounds>>,
+    pub(crate) warnings: Vec<Warning>,
 }
 
 /// What a policy is compiled from.
@@ -108,10 +111,12 @@ impl Policy {
         let reads = PathRules {
             denied: paths.denied(denied_reads)?,
             allowed: paths.allowed(allowed(List::AllowedReadPaths))?,
+            also_allowed: Vec::new(),
         };
         let writes = PathRules {
             denied: paths.denied(merged.denied(name, List::DenyWritePaths))?,
             allowed: paths.allowed(allowed(List::AllowedWritePaths))?,
+            also_allowed: Vec::new(),
         };
 
         let deny_lists = merged.denied(name, List::DenyExecCommand);
@@ -170,6 +175,8 @@ impl Policy {
             denied_changes,
             denied_tools,
             programs: setup.programs.clone(),
+            cell_writes: true,
+            bounds: None,
             warnings: merged.warnings,
             profile,
         })
@@ -179,6 +186,9 @@ impl Policy {
     ///
     /// This is what a guard asks again about an object that it has opened, and for each entry of a listing or a search.
     pub fn path_verdict(&self, access: Access, path: &Path) -> PathVerdict<'_> {
+        if let Some(rule) = self.beyond(access) {
+            return PathVerdict::Denied(rule);
+        }
         let spot = Spot::of(path, &self.workspace);
         match access {
             Access::Read => self.reads.verdict(&spot, Kind::Unknown),
@@ -201,7 +211,7 @@ impl Policy {
 
     /// [`Policy::path_verdict`] on reading, for the names in one folder.
     pub fn readable_names<'a>(&'a self, folder: &'a Path) -> Names<'a> {
-        Names::new(&self.reads, &self.workspace, folder)
+        Names::new(&self.reads, &self.workspace, folder, self.beyond(Access::Read).is_some())
     }
 
     /// The workspace, first, and every listed path outside it.

@@ -30,6 +30,8 @@ pub enum Origin {
     BuiltIn,
     /// It was said on the command line.
     CommandLine,
+    /// Whoever made the caller said so.
+    Ceiling,
     /// The file of the machine's administrator.
     Managed(FilePlace),
     /// The user's own file.
@@ -62,7 +64,7 @@ impl Origin {
     pub fn at(&self, line: Option<u32>) -> Self {
         let mut origin = self.clone();
         match &mut origin {
-            Origin::BuiltIn | Origin::CommandLine | Origin::Lease(_) => {}
+            Origin::BuiltIn | Origin::CommandLine | Origin::Ceiling | Origin::Lease(_) => {}
             Origin::Managed(place) | Origin::User(place) | Origin::Workspace(place) => place.line = line,
         }
         origin
@@ -75,6 +77,7 @@ impl std::fmt::Display for Origin {
             Origin::BuiltIn => formatter.write_str("built in"),
             Origin::CommandLine => formatter.write_str("command line"),
             Origin::Lease(id) => write!(formatter, "lease {id}"),
+            Origin::Ceiling => formatter.write_str("the ceiling of this caller"),
             Origin::Managed(place) | Origin::User(place) | Origin::Workspace(place) => {
                 write!(formatter, "{}", place.file.display())?;
                 place.line.map_or(Ok(()), |line| write!(formatter, ":{line}"))

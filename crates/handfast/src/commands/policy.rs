@@ -43,7 +43,7 @@ fn show_rules(setup: &Setup<'_>, as_json: bool) -> Result<ExitCode, Failure> {
 /// Which of the files it is, before its path.
 fn layer(origin: &Origin) -> &'static str {
     match origin {
-        Origin::BuiltIn | Origin::CommandLine | Origin::Lease(_) => "",
+        Origin::BuiltIn | Origin::CommandLine | Origin::Ceiling | Origin::Lease(_) => "",
         Origin::Managed(_) => "managed, ",
         Origin::User(_) => "user, ",
         Origin::Workspace(_) => "workspace, ",

@@ -16,5 +16,5 @@ pub(crate) use fold::{fold, fold_path};
 pub use list::Kind;
 pub(crate) use list::{Case, PathList, Reach, Spot};
 pub(crate) use pattern::outermost;
-pub(crate) use rules::{AllowedPaths, PathRules, roots};
+pub(crate) use rules::{AllowedPaths, PathRules, meet_roots, roots};
 pub use rules::{Denied, Names, PathVerdict, RootRight};

@@ -51,6 +51,8 @@ pub(crate) struct PathRules {
     /// One list per file, each judged by itself, so that no file can take back what another one denies.
     pub(crate) denied: Vec<PathList>,
     pub(crate) allowed: AllowedPaths,
+    /// What has to be allowed by these too.
+    pub(crate) also_allowed: Vec<AllowedPaths>,
 }
 
 /// What a profile allows: its own list and those of its parents.
@@ -61,19 +63,30 @@ pub(crate) struct AllowedPaths {
     pub(crate) lists: Vec<PathList>,
 }
 
+impl AllowedPaths {
+    fn verdict(&self, spot: &Spot<'_>, kind: Kind) -> PathVerdict<'_> {
+        if let Some(rule) = self.lists.iter().find_map(|list| list.holds(spot, kind)) {
+            return PathVerdict::Listed(rule);
+        }
+        if self.workspace && spot.relative.is_some() { PathVerdict::Workspace } else { PathVerdict::Outside }
+    }
+}
+
 impl PathRules {
     /// What the lists say to the path.
     pub(crate) fn verdict(&self, spot: &Spot<'_>, kind: Kind) -> PathVerdict<'_> {
         if let Some(rule) = self.denied_by(spot, kind) {
             return PathVerdict::Denied(rule);
         }
-        if let Some(rule) = self.allowed.lists.iter().find_map(|list| list.holds(spot, kind)) {
-            return PathVerdict::Listed(rule);
-        }
-        if self.allowed.workspace && spot.relative.is_some() {
-            return PathVerdict::Workspace;
-        }
-        PathVerdict::Outside
+        let own = self.allowed.verdict(spot, kind);
+        let others = self.also_allowed.iter().map(|allowed| allowed.verdict(spot, kind));
+        others.fold(own, PathVerdict::stricter)
+    }
+
+    /// What others deny is denied, and what others do not allow is not allowed.
+    pub(crate) fn narrow(&mut self, other: &PathRules) {
+        self.denied.extend(other.denied.iter().cloned());
+        self.also_allowed.extend(std::iter::once(&other.allowed).chain(&other.also_allowed).cloned());
     }
 
     /// The rule that denies the path.
@@ -110,21 +123,27 @@ pub struct Names<'a> {
     rules: &'a PathRules,
     workspace: &'a Path,
     folder: &'a Path,
+    /// No name may be read, whatever the lists say.
+    none: bool,
     /// Each deny list with its last entry that matches the folder or one above, where names are all that has to be looked at.
     quick: Option<Vec<(&'a PathList, Option<usize>)>>,
 }
 
 impl<'a> Names<'a> {
-    pub(crate) fn new(rules: &'a PathRules, workspace: &'a Path, folder: &'a Path) -> Self {
+    pub(crate) fn new(rules: &'a PathRules, workspace: &'a Path, folder: &'a Path, none: bool) -> Self {
         let spot = Spot::of(folder, workspace);
-        let everything_else_is_allowed = rules.allowed.workspace && spot.relative.is_some();
+        let mut allowed = std::iter::once(&rules.allowed).chain(&rules.also_allowed);
+        let everything_else_is_allowed = allowed.all(|allowed| allowed.workspace) && spot.relative.is_some();
         let quick = (everything_else_is_allowed && rules.denied.iter().all(PathList::is_about_names))
             .then(|| rules.denied.iter().map(|list| (list, list.last_of_folder(&spot))).collect());
-        Self { rules, workspace, folder, quick }
+        Self { rules, workspace, folder, none, quick }
     }
 
     /// Whether what has this name may be read without asking.
     pub fn is_allowed(&self, name: &OsStr) -> bool {
+        if self.none {
+            return false;
+        }
         match &self.quick {
             Some(lists) => lists.iter().all(|(list, above)| list.holds_name(*above, name).is_none()),
             None => {
@@ -174,6 +193,31 @@ pub(crate) fn roots(workspace: &Path, reads: &PathRules, writes: &PathRules) -> 
         }
     }
     roots
+}
+
+/// The roots that are in both, each with the rights that it has in both.
+pub(crate) fn meet_roots(one: &[RootRight], two: &[RootRight]) -> Vec<RootRight> {
+    let mut met: Vec<RootRight> = Vec::new();
+    for one in one {
+        for two in two {
+            let inner = if one.path.starts_with(&two.path) {
+                one
+            } else if two.path.starts_with(&one.path) {
+                two
+            } else {
+                continue;
+            };
+            let (read, write, whole) = (one.read && two.read, one.write && two.write, one.whole && two.whole);
+            match met.iter_mut().find(|root| root.path == inner.path && root.whole == whole) {
+                Some(root) => {
+                    root.read |= read;
+                    root.write |= write;
+                }
+                None => met.push(RootRight { path: inner.path.clone(), read, write, whole }),
+            }
+        }
+    }
+    met
 }
 
 #[cfg(test)]

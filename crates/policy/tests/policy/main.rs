@@ -7,6 +7,7 @@
     reason = "helpers of tests fail as tests do"
 )]
 
+mod ceilings;
 mod commands;
 mod compile;
 mod leases;

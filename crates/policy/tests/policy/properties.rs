@@ -5,10 +5,10 @@ use tool::{Effect, Level};
 
 use crate::setting::*;
 
-const LEVELS: [Level; 4] = [Level::Safe, Level::Moderate, Level::Destructive, Level::Critical];
+pub(crate) const LEVELS: [Level; 4] = [Level::Safe, Level::Moderate, Level::Destructive, Level::Critical];
 const MODES: [Mode; 3] = [Mode::AskAlways, Mode::SmartAuto, Mode::FullAuto];
 
-fn effects() -> Vec<Effect> {
+pub(crate) fn effects() -> Vec<Effect> {
     vec![
         read("src/a"),
         read("other"),

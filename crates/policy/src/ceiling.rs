@@ -1,0 +1,354 @@
+//! What a call on behalf of another caller may at most do: a scheduled task, a sub-agent, a plugin.
+//!
+//! A ceiling is only ever met with another one, and nothing that it says can make an answer looser. Whoever makes a
+//! sub-caller gives it the meeting of its own ceiling and the wanted one, so that no chain of callers climbs.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use tool::{Access, Effect, Level};
+
+use crate::path::meet_roots;
+use crate::{Decision, Line, Mode, Origin, Part, Policy, Request, Rule, Verdict};
+
+/// What a caller may at most do. The default is no bound at all: what the policy of the runtime says is all that counts.
+#[derive(Debug, Clone)]
+pub struct Ceiling {
+    /// The highest level of a call.
+    pub level: Level,
+    /// The kinds of effects that a call may have.
+    pub effects: EffectKinds,
+    /// The mode counts where it is stricter than that of the policy.
+    pub mode: Mode,
+    /// Whether a human may be asked. Where not, what would be asked about is denied.
+    pub may_ask: bool,
+    /// From when on nothing is allowed any more.
+    pub expires_at: Option<Timestamp>,
+    /// Policies that all have to agree, beside that of the runtime. Each must be compiled for the workspace of the runtime: with
+    /// one for another workspace nothing is allowed.
+    pub policies: Vec<Arc<Policy>>,
+}
+
+/// A kind of effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EffectKind {
+    /// Reading files.
+    Read,
+    /// Creating and changing files.
+    Write,
+    /// Removing files.
+    Delete,
+    /// Running programs. In its cell a program can do to files what the other kinds allow, and needs to read.
+    Run,
+    /// Speaking to other machines.
+    Connect,
+    /// Handing out secrets.
+    UseSecret,
+    /// Changing databases.
+    DatabaseWrite,
+    /// Changing Handfast itself.
+    ChangeHandfast,
+}
+
+impl EffectKind {
+    /// Every kind.
+    pub const ALL: [EffectKind; 8] = [
+        EffectKind::Read,
+        EffectKind::Write,
+        EffectKind::Delete,
+        EffectKind::Run,
+        EffectKind::Connect,
+        EffectKind::UseSecret,
+        EffectKind::DatabaseWrite,
+        EffectKind::ChangeHandfast,
+    ];
+
+    /// The kind of an effect.
+    pub fn of(effect: &Effect) -> Self {
+        match effect {
+            Effect::Read { .. } => EffectKind::Read,
+            Effect::Write { .. } => EffectKind::Write,
+            Effect::Delete { .. } => EffectKind::Delete,
+            Effect::Run { .. } => EffectKind::Run,
+            Effect::Connect { .. } => EffectKind::Connect,
+            Effect::UseSecret { .. } => EffectKind::UseSecret,
+            Effect::DatabaseWrite { .. } => EffectKind::DatabaseWrite,
+            Effect::ChangeHandfast { .. } => EffectKind::ChangeHandfast,
+        }
+    }
+
+    /// The kind's name, as that of the effect on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            EffectKind::Read => "read",
+            EffectKind::Write => "write",
+            EffectKind::Delete => "delete",
+            EffectKind::Run => "run",
+            EffectKind::Connect => "connect",
+            EffectKind::UseSecret => "use_secret",
+            EffectKind::DatabaseWrite => "database_write",
+            EffectKind::ChangeHandfast => "change_handfast",
+        }
+    }
+
+    fn bit(self) -> u8 {
+        match self {
+            EffectKind::Read => 1,
+            EffectKind::Write => 2,
+            EffectKind::Delete => 4,
+            EffectKind::Run => 8,
+            EffectKind::Connect => 16,
+            EffectKind::UseSecret => 32,
+            EffectKind::DatabaseWrite => 64,
+            EffectKind::ChangeHandfast => 128,
+        }
+    }
+}
+
+/// A set of kinds of effects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EffectKinds(u8);
+
+impl EffectKinds {
+    /// Every kind.
+    pub const ALL: EffectKinds = EffectKinds(u8::MAX);
+    /// None.
+    pub const NONE: EffectKinds = EffectKinds(0);
+
+    /// These kinds.
+    pub fn of(kinds: &[EffectKind]) -> Self {
+        Self(kinds.iter().fold(0, |bits, kind| bits | kind.bit()))
+    }
+
+    /// Whether the kind is in the set.
+    pub fn has(self, kind: EffectKind) -> bool {
+        self.0 & kind.bit() != 0
+    }
+
+    /// The kinds that are in both.
+    #[must_use]
+    pub fn both(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    /// Whether files may be read, or written: whoever may write in a cell may remove there too.
+    fn allow(self, access: Access) -> bool {
+        match access {
+            Access::Read => self.has(EffectKind::Read),
+            Access::Write => self.has(EffectKind::Write) || self.has(EffectKind::Delete),
+        }
+    }
+}
+
+impl Default for Ceiling {
+    fn default() -> Self {
+        Self {
+            level: Level::Critical,
+            effects: EffectKinds::ALL,
+            mode: Mode::FullAuto,
+            may_ask: true,
+            expires_at: None,
+            policies: Vec::new(),
+        }
+    }
+}
+
+impl Ceiling {
+    /// The same ceiling, where this policy has to agree too.
+    #[must_use]
+    pub fn with_policy(mut self, policy: Arc<Policy>) -> Self {
+        if !self.policies.iter().any(|known| Arc::ptr_eq(known, &policy)) {
+            self.policies.push(policy);
+        }
+        self
+    }
+
+    /// What both allow: never more than either.
+    #[must_use]
+    pub fn meet(&self, other: &Ceiling) -> Ceiling {
+        let expires_at = match (self.expires_at, other.expires_at) {
+            (Some(one), Some(two)) => Some(one.min(two)),
+            (one, two) => one.or(two),
+        };
+        let met = Ceiling {
+            level: self.level.min(other.level),
+            effects: self.effects.both(other.effects),
+            mode: self.mode.max(other.mode),
+            may_ask: self.may_ask && other.may_ask,
+            expires_at,
+            policies: self.policies.clone(),
+        };
+        other.policies.iter().cloned().fold(met, Ceiling::with_policy)
+    }
+
+    /// Whether it bounds nothing.
+    pub fn is_unbounded(&self) -> bool {
+        *self == Ceiling::default()
+    }
+
+    /// Whether it has rules about paths of its own, beside those of the runtime.
+    pub fn has_policies(&self) -> bool {
+        !self.policies.is_empty()
+    }
+
+    /// Whether nothing is allowed any more.
+    pub fn has_expired(&self, now: Timestamp) -> bool {
+        self.expires_at.is_some_and(|end| end <= now)
+    }
+
+    /// The first bound that a call oversteps by what it is, whatever the lists say.
+    fn overstepped(&self, level: Level, parts: &[Part], background: bool) -> Option<(String, String)> {
+        if level > self.level {
+            let entry = format!("level {}", self.level);
+            return Some((entry, format!("calls of level {level} are above what this caller may do")));
+        }
+        if background && self.expires_at.is_some() {
+            let reason = "what runs in the background would outlive what this caller may do".to_owned();
+            return Some(("expires_at".to_owned(), reason));
+        }
+        let forbidden = |part: &Part| {
+            let kind = EffectKind::of(&part.effect);
+            let needed = if kind == EffectKind::Run { &[kind, EffectKind::Read][..] } else { &[kind][..] };
+            needed.iter().find(|kind| !self.effects.has(**kind)).copied()
+        };
+        let kind = parts.iter().find_map(forbidden)?;
+        Some((format!("effects without {}", kind.as_str()), format!("this caller may not {}", verb(kind))))
+    }
+}
+
+impl PartialEq for Ceiling {
+    fn eq(&self, other: &Self) -> bool {
+        let has_all = |one: &Ceiling, two: &Ceiling| {
+            one.policies.iter().all(|policy| two.policies.iter().any(|other| Arc::ptr_eq(policy, other)))
+        };
+        self.level == other.level
+            && self.effects == other.effects
+            && self.mode == other.mode
+            && self.may_ask == other.may_ask
+            && self.expires_at == other.expires_at
+            && has_all(self, other)
+            && has_all(other, self)
+    }
+}
+
+fn verb(kind: EffectKind) -> &'static str {
+    match kind {
+        EffectKind::Read => "read files",
+        EffectKind::Write => "write files",
+        EffectKind::Delete => "remove files",
+        EffectKind::Run => "run programs",
+        EffectKind::Connect => "speak to other machines",
+        EffectKind::UseSecret => "use secrets",
+        EffectKind::DatabaseWrite => "change databases",
+        EffectKind::ChangeHandfast => "change Handfast",
+    }
+}
+
+/// What a ceiling adds to a policy that stands under it.
+#[derive(Debug, Clone)]
+pub(crate) struct Bounds {
+    pub(crate) ceiling: Ceiling,
+    /// The ceiling's own policies, each in the ceiling's mode.
+    policies: Vec<Arc<Policy>>,
+    /// What denies a path because of the kinds of effects.
+    reads: Option<Rule>,
+    writes: Option<Rule>,
+}
+
+impl Policy {
+    /// The policy as it stands for a caller under this ceiling: its decisions, its roots and what it says to a path are never
+    /// looser than without, or than under either part of a meeting.
+    #[must_use]
+    pub fn under(&self, ceiling: &Ceiling) -> Policy {
+        let mut ceiling =
+            self.bounds.as_ref().map_or_else(|| ceiling.clone(), |bounds| bounds.ceiling.meet(ceiling));
+        if ceiling.policies.iter().any(|policy| policy.workspace != self.workspace) {
+            // Its rules would be about another folder.
+            ceiling.effects = EffectKinds::NONE;
+        }
+        let mut narrowed = self.clone();
+        for policy in &ceiling.policies {
+            narrowed.reads.narrow(&policy.reads);
+            narrowed.writes.narrow(&policy.writes);
+            narrowed.roots = meet_roots(&narrowed.roots, &policy.roots);
+            narrowed.limits = narrowed.limits.lower(policy.limits);
+            narrowed.strict |= policy.strict;
+            narrowed.denies_commands |= policy.denies_commands;
+            let known = |path| narrowed.protected.iter().any(|(known, _)| known == path);
+            let more: Vec<_> = policy.protected.iter().filter(|(path, _)| !known(path)).cloned().collect();
+            narrowed.protected.extend(more);
+        }
+        let stricter = |policy: &Policy| {
+            let rule = (ceiling.mode, Origin::Ceiling);
+            if ceiling.mode > policy.mode.0 { rule } else { policy.mode.clone() }
+        };
+        narrowed.mode = stricter(&narrowed);
+        let in_its_mode = |policy: &Arc<Policy>| {
+            Arc::new(Policy { mode: stricter(policy), bounds: None, ..Policy::clone(policy) })
+        };
+        let policies = ceiling.policies.iter().map(in_its_mode).collect();
+        let denial = |access: Access, entry: &str| {
+            let rule = || self.setting(CEILING, entry, Origin::Ceiling);
+            (!ceiling.effects.allow(access)).then(rule)
+        };
+        let (reads, writes) =
+            (denial(Access::Read, "effects without read"), denial(Access::Write, "effects without write"));
+        let removes = ceiling.effects.has(EffectKind::Delete) && ceiling.effects.has(EffectKind::Write);
+        for root in &mut narrowed.roots {
+            root.read &= reads.is_none();
+            root.write &= writes.is_none();
+        }
+        narrowed.cell_writes &= removes;
+        narrowed.bounds = Some(Arc::new(Bounds { ceiling, policies, reads, writes }));
+        narrowed
+    }
+
+    /// Whether the cells of this policy may change anything that they show. A cell cannot tell writing from removing, so a caller
+    /// that may not do both changes nothing in one.
+    pub fn cell_writes(&self) -> bool {
+        self.cell_writes
+    }
+
+    /// What the ceiling says to a decision of the policy itself: the strictest answer counts.
+    pub(crate) fn bounded(&self, own: Decision, request: &Request<'_>) -> Decision {
+        let Some(bounds) = &self.bounds else { return own };
+        let deny = |entry: &str, reason: String| Decision {
+            verdict: Verdict::Deny,
+            line: Line::Denied,
+            rule: self.setting(CEILING, entry, Origin::Ceiling),
+            reason,
+            hint: Some("whoever made this caller has to make the call, or to let it do more".to_owned()),
+            ..own.clone()
+        };
+        if let Some((entry, reason)) =
+            bounds.ceiling.overstepped(own.level, request.parts, request.background)
+            && own.verdict != Verdict::Deny
+        {
+            return deny(&entry, reason);
+        }
+        let others = bounds.policies.iter().map(|policy| policy.decide(request));
+        let strictest =
+            others.fold(
+                own.clone(),
+                |strictest, other| {
+                    if other.verdict > strictest.verdict { other } else { strictest }
+                },
+            );
+        if strictest.verdict == Verdict::Check && !bounds.ceiling.may_ask {
+            return deny("may_ask", format!("nobody may be asked for this caller: {}", strictest.reason));
+        }
+        strictest
+    }
+
+    /// The rule by which the ceiling denies every path for this access.
+    pub(crate) fn beyond(&self, access: Access) -> Option<&Rule> {
+        let bounds = self.bounds.as_ref()?;
+        match access {
+            Access::Read => bounds.reads.as_ref(),
+            Access::Write => bounds.writes.as_ref(),
+        }
+    }
+}
+
+/// The key that a decision names for a ceiling.
+const CEILING: &str = "ceiling";
