@@ -100,8 +100,8 @@ fn agreeing() -> Vec<Arc<Policy>> {
 fn any_ceiling(random: &mut Random, agreeing: &[Arc<Policy>]) -> Ceiling {
     let kinds: Vec<EffectKind> = EffectKind::ALL.into_iter().filter(|_| random.below(4) > 0).collect();
     let mut ceiling = Ceiling {
-        level: LEVELS[random.below(4)],
-        effects: if random.below(3) == 0 { EffectKinds::ALL } else { EffectKinds::of(&kinds) },
+        level: LEVELS[random.below(6).min(3)],
+        effects: if random.below(3) > 0 { EffectKinds::ALL } else { EffectKinds::of(&kinds) },
         mode: [Mode::FullAuto, Mode::SmartAuto, Mode::AskAlways][random.below(3)],
         may_ask: random.below(3) > 0,
         expires_at: (random.below(2) == 0)
