@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use policy::{Decision, Part, Policy};
+use policy::{Ceiling, Decision, Part, Policy};
 use serde_json::Value;
 use tool::{
     CallId, CallResult, Changes, EffectState, Held, KeptOutput, Level, Meta, Outcome, Progress, SessionId,
@@ -37,7 +37,9 @@ pub(crate) struct Call {
     /// What it starts outlives it.
     pub(crate) background: bool,
     pub(crate) decision: Option<Decision>,
-    /// What is leased to it by pattern, where something is.
+    /// What its caller may at most do.
+    pub(crate) ceiling: Ceiling,
+    /// Its rules, where they are not those of the engine: what is leased to it by pattern, what its ceiling takes away.
     pub(crate) leased: Option<Arc<Leased>>,
     pub(crate) approved_by: Option<String>,
     pub(crate) intent_recorded: bool,
@@ -64,7 +66,8 @@ impl Call {
             stop,
             progress,
             tool,
-            cache,
+            // An answer from the cache may hold what this caller may not see.
+            cache: cache && caller.ceiling.is_unbounded(),
             arguments,
             noted_arguments: Value::Null,
             arguments_digest: String::new(),
@@ -73,6 +76,7 @@ impl Call {
             effects: Vec::new(),
             background: false,
             decision: None,
+            ceiling: caller.ceiling,
             leased: None,
             approved_by: None,
             intent_recorded: false,
@@ -121,7 +125,17 @@ impl Call {
         record::digest(&(&self.tool, &self.arguments_digest, &self.effects))
     }
 
-    /// The rules for this call: those of the engine, and what is leased to it.
+    /// To whom the background commands of the session belong. Those of a session may be typed into, and were started under its
+    /// own ceiling: a bounded caller never shares them with an unbounded one.
+    pub(crate) fn owner(&self) -> String {
+        if self.ceiling.is_unbounded() {
+            self.session.0.clone()
+        } else {
+            format!("bounded {}", self.session.0)
+        }
+    }
+
+    /// The rules for this call: those of the engine, what is leased to it, and its ceiling.
     pub(crate) fn rules(&self, engine: &Engine) -> Arc<Policy> {
         self.leased.as_ref().map_or_else(|| engine.policy.clone(), |leased| leased.policy.clone())
     }

@@ -76,7 +76,8 @@ pub(crate) fn specification(
             continue;
         }
         shown.push(root.path.clone());
-        let rights = if root.write { &mut spec.read_write } else { &mut spec.read_only };
+        let rights =
+            if root.write && policy.cell_writes() { &mut spec.read_write } else { &mut spec.read_only };
         rights.push(root.path.clone());
     }
     let Hiding { marked, later } = denied.below(&shown)?;
@@ -86,6 +87,9 @@ pub(crate) fn specification(
     // What no tool can write: frozen where it lies in what the cell shows and exists.
     let below_a_root = |path: &&Path| shown.iter().any(|root| path.starts_with(root) && path.exists());
     spec.frozen.extend(policy.protected().filter(below_a_root).map(Path::to_owned));
+    if !policy.cell_writes() {
+        spec.frozen.push(workspace.clone());
+    }
     Ok((spec, marked.warning))
 }
 

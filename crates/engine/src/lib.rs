@@ -8,6 +8,7 @@ mod approvals;
 mod background;
 mod cache;
 mod call;
+mod ceiling;
 mod cell;
 mod cover;
 mod denied;
@@ -42,6 +43,7 @@ pub use approvals::{
     PatternKind, Scope,
 };
 pub use cell::CellSetup;
+pub use policy::{Ceiling, EffectKind, EffectKinds};
 pub use redact::{Covered, Redactor};
 pub use registry::{DuplicateTool, Registry};
 pub use request::{CallRequest, Caller, Door};
@@ -319,12 +321,16 @@ impl Engine {
     /// Begins to know what the deny lists name, so that the first command need not wait for it. Blocks while it looks; that
     /// it fails is said by the first command.
     pub fn look_for_denied_files(&self) {
-        let _said_by_the_first_command = self.specification(&self.policy);
+        let _said_by_the_first_command = self.specification(&self.policy, &self.denied);
     }
 
     /// The cell for one call. Blocks while denied files are looked for.
-    fn specification(&self, policy: &Policy) -> Result<(sandbox::CellSpec, Option<String>), ToolError> {
-        cell::specification(&self.cell, policy, &self.place, &self.denied)
+    fn specification(
+        &self,
+        policy: &Policy,
+        denied: &Arc<denied::DeniedFiles>,
+    ) -> Result<(sandbox::CellSpec, Option<String>), ToolError> {
+        cell::specification(&self.cell, policy, &self.place, denied)
     }
 
     /// What a tool gets for one call.
@@ -340,8 +346,14 @@ impl Engine {
         if lane == tool::Lane::Command {
             let engine = self.clone();
             let (background, rules) = (call.background, call.rules(self));
+            let denied = if call.ceiling.has_policies() {
+                // Its own deny lists are looked for by a walk: what is kept known is what the engine's lists name.
+                Arc::new(denied::DeniedFiles::new(rules.clone(), watch::Keep::Once))
+            } else {
+                self.denied.clone()
+            };
             let specified = tokio::task::spawn_blocking(move || {
-                let mut specified = engine.specification(&rules)?;
+                let mut specified = engine.specification(&rules, &denied)?;
                 if background {
                     background::freeze_auto_run(&mut specified.0);
                 }
@@ -358,7 +370,7 @@ impl Engine {
             services.insert(Arc::new(snapshot.draft()?));
         }
         if let Some(sessions) = &self.sessions {
-            services.insert(Arc::new(sessions.of(&call.session.0)));
+            services.insert(Arc::new(sessions.of(&call.owner())));
         }
         let mut context = Context::new(
             call.id.clone(),

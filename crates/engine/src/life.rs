@@ -97,7 +97,8 @@ impl Engine {
     }
 
     async fn decide(&self, call: &mut Call, tool: &Arc<dyn AnyTool>) -> Result<(), ToolError> {
-        let decision = self.policy.decide(&call.policy_request(tool.spec().name));
+        self.stand_under_ceiling(call)?;
+        let decision = call.rules(self).decide(&call.policy_request(tool.spec().name));
         let decision = self.decide_with_leases(call, decision).await?;
         let denied = decision.verdict == policy::Verdict::Deny;
         let error = denied.then(|| {

@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use policy::Ceiling;
 use serde_json::Value;
 use tool::{Progress, SessionId, Stop};
 
@@ -32,6 +33,17 @@ pub struct Caller {
     pub dialect: &'static str,
     /// Who answers a `check`.
     pub asker: Arc<dyn Asker>,
+    /// What the caller may at most do; [`Ceiling::default`] for one that acts for nobody else.
+    pub ceiling: Ceiling,
+}
+
+impl Caller {
+    /// A caller that acts on behalf of this one: a scheduled task, a sub-agent, a plugin. It can do what both ceilings allow, so
+    /// never more than this one, and has a session of its own, whose background commands and approvals are nobody else's.
+    #[must_use]
+    pub fn on_behalf(&self, session: SessionId, wanted: &Ceiling) -> Caller {
+        Caller { session, ceiling: self.ceiling.meet(wanted), ..self.clone() }
+    }
 }
 
 /// The ways in.

@@ -222,6 +222,7 @@ impl Bench {
                 door: Door::Library,
                 dialect: "handfast",
                 asker: self.asker.clone(),
+                ceiling: engine::Ceiling::default(),
             },
             stop: Stop::default(),
             progress: self.reports.clone(),

@@ -211,6 +211,7 @@ impl<C: Calls> Handler<C> {
                 door: Door::Mcp,
                 dialect: self.options.dialect,
                 asker,
+                ceiling: engine::Ceiling::default(),
             },
             stop,
             progress,

@@ -112,6 +112,7 @@ impl Engine {
         let Some(leased) = self.leases.rules(&leases, &self.policy, &self.place)? else {
             return Ok(decision);
         };
+        let leased = self.under_ceiling(call, leased)?;
         let with = leased.policy.decide(&call.policy_request(&call.tool));
         if let Origin::Lease(id) = &with.rule.origin {
             let (id, now) = (id.to_string(), self.clock.now());

@@ -30,6 +30,7 @@ pub(super) fn run(global: &Global, call: &CallArgs, yes: bool) -> Result<ExitCod
             door: Door::CommandLine,
             dialect: "handfast",
             asker: asker(global, yes, line.clone()),
+            ceiling: engine::Ceiling::default(),
         },
         stop: stop.clone(),
         progress: match &line {
