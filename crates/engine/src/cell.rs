@@ -88,7 +88,8 @@ pub(crate) fn specification(
     let below_a_root = |path: &&Path| shown.iter().any(|root| path.starts_with(root) && path.exists());
     spec.frozen.extend(policy.protected().filter(below_a_root).map(Path::to_owned));
     if !policy.cell_writes() {
-        spec.frozen.push(workspace.clone());
+        // What is named several times has the fewest rights.
+        spec.read_only.push(workspace.clone());
     }
     Ok((spec, marked.warning))
 }

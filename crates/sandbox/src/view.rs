@@ -341,7 +341,9 @@ impl View {
     fn freeze(&mut self, frozen: &BTreeMap<PathBuf, PathBuf>) -> Result<(), SandboxError> {
         let mut pinned: BTreeSet<&Path> = BTreeSet::new();
         for (path, root) in frozen {
-            let between = path.ancestors().skip(1).take_while(|folder| *folder != root.as_path());
+            // None where the root itself is frozen.
+            let between =
+                path.ancestors().skip(1).take_while(|folder| folder.starts_with(root) && *folder != root);
             pinned.extend(between);
         }
         // In the order of paths, so that an outer folder comes before an inner one.
