@@ -271,7 +271,7 @@ impl Policy {
             narrowed.reads.narrow(&policy.reads);
             narrowed.writes.narrow(&policy.writes);
             narrowed.roots = meet_roots(&narrowed.roots, &policy.roots);
-            narrowed.limits = narrowed.limits.lower(policy.limits);
+            narrowed.limits.1 = narrowed.limits.1.lower(policy.limits());
             narrowed.strict |= policy.strict;
             narrowed.denies_commands |= policy.denies_commands;
             let known = |path| narrowed.protected.iter().any(|(known, _)| known == path);
