@@ -13,6 +13,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
+use crate::client::Server;
 use crate::harness::{Fixture, copy_program, program, repository, unread};
 
 /// A user that owns nothing (`nobody` of Debian).
@@ -340,6 +341,40 @@ generation(8)
     // The control: what stays below the limit is not disturbed, nor is moving a file to another folder.
     let modest = "cd folder; mkdir a b; for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.3 & done; wait; echo x > a/f; ln a/f b/g; mv a/f b/f; cat b/f";
     assert_eq!(own.inside(modest), "x\n");
+}
+
+#[test]
+fn a_session_has_a_terminal_that_nobody_else_has() {
+    let own = Refusing::new(&[]);
+    let mut command = own.handfast();
+    command.args(["--mode", "full_auto"]);
+    let mut server = Server::of(command);
+    let line = "tty; stty size; echo x > /dev/tty; (exec 3<> $(tty)) && echo opened; ls /dev/pts; \
+        read -r line; echo \"got $line\"; exec cat";
+    let session = server.background(line, true);
+    for line in ["^/dev/pts/[0-9]+", "^24 80", "^opened"] {
+        server.expect(&session, 0, line);
+    }
+    server.press(&session, "hello", &["enter"]);
+    let next = server.expect(&session, 0, "got hello");
+    server.press(&session, "echoed", &["enter"]);
+    server.expect(&session, next, "^echoed");
+    server.press(&session, "", &["ctrl-c"]);
+    // It ends with the program in it.
+    let ended = json!({"action": "read", "session_id": session, "offset": 1_u64 << 40, "wait": 60});
+    server.data("shell_session", ended);
+    // One of somebody else is closed to a command, and nothing can be typed into its own.
+    let pty = rustix::pty::openpt(rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY).unwrap();
+    rustix::pty::unlockpt(&pty).unwrap();
+    let theirs = rustix::pty::ptsname(&pty, Vec::new()).unwrap().into_string().unwrap();
+    if own.root {
+        chown(&theirs, Some(65534), None).unwrap();
+    }
+    let into = format!("(exec 3<> {theirs}) && echo reached; true");
+    assert_eq!(own.outside(&into), "reached\n", "the control");
+    let session = server.background(&format!("({into}) 2>&1; echo done"), true);
+    server.expect(&session, 0, "Permission denied");
+    server.end();
 }
 
 #[test]

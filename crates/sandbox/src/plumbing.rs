@@ -23,6 +23,8 @@ pub(crate) struct Plumbing {
     pending: VecDeque<u8>,
     /// The input is closed when nothing is pending any more.
     input_ends: bool,
+    /// A terminal that is not connected yet.
+    terminal: Option<OwnedFd>,
     /// The output is a terminal.
     is_terminal: bool,
     buffer: Vec<u8>,
@@ -30,15 +32,21 @@ pub(crate) struct Plumbing {
 
 impl Plumbing {
     pub(crate) fn new(ends: Ends) -> Self {
-        let Ends { input, output, error } = ends;
+        let Ends { input, output, error, terminal } = ends;
         Self {
             outputs: [(Stream::Stdout, output), (Stream::Stderr, error)],
             input,
             pending: VecDeque::new(),
             input_ends: false,
+            terminal,
             is_terminal: false,
             buffer: vec![0; CHUNK],
         }
+    }
+
+    /// The caller's side of a terminal that is there from the beginning, once, to be connected.
+    pub(crate) fn given_terminal(&mut self) -> Option<OwnedFd> {
+        self.terminal.take()
     }
 
     /// Takes the caller's side of the command's terminal.

@@ -3,9 +3,11 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{OFlags, fchown, fcntl_setfl};
-use rustix::io::fcntl_dupfd_cloexec;
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Gid, Uid};
+use rustix::pty::{OpenptFlags, ioctl_tiocgptpeer, openpt, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
 
 use crate::child::blueprint::Standard;
 use crate::error::SandboxError;
@@ -20,13 +22,16 @@ pub(crate) enum Streams {
     Conversed,
 }
 
-/// The caller's ends of a command's standard descriptors. Of a terminal there is none before it reports its own.
+/// The caller's ends of a command's standard descriptors. Of a terminal of the cell's own there is none before
+/// it reports it.
 #[derive(Default)]
 pub(crate) struct Ends {
     pub(crate) input: Option<OwnedFd>,
     /// Standard output, or all output.
     pub(crate) output: Option<OwnedFd>,
     pub(crate) error: Option<OwnedFd>,
+    /// The side of a terminal that was made for the command here.
+    pub(crate) terminal: Option<OwnedFd>,
 }
 
 /// The command's ends.
@@ -59,18 +64,44 @@ impl Streams {
         let (ends, first, standard): (_, _, fn([i32; 2]) -> Standard) = match self {
             Self::Captured => {
                 let (error, their_error) = output_pipe(receiver)?;
-                let ends = Ends { output: Some(output), error: Some(error), input: None };
+                let ends = Ends { output: Some(output), error: Some(error), ..Ends::default() };
                 (ends, [their_output, their_error], |[stdout, stderr]| Standard::Outputs { stdout, stderr })
             }
             Self::Conversed => {
                 let (input, their_input) = input_pipe(receiver)?;
-                let ends = Ends { input: Some(input), output: Some(output), error: None };
+                let ends = Ends { input: Some(input), output: Some(output), ..Ends::default() };
                 (ends, [their_input, their_output], |[input, output]| Standard::Pipes { input, output })
             }
         };
         let standard = standard(first.each_ref().map(AsRawFd::as_raw_fd));
         Ok((ends, TheirEnds { descriptors: first.into(), standard }))
     }
+}
+
+/// Both sides of a new terminal of the host, for a cell that has no file system of them. Nobody else has it.
+pub(crate) fn new_terminal(
+    size: TerminalSize,
+    receiver: Receiver,
+) -> Result<(Ends, TheirEnds), SandboxError> {
+    let make = || -> Result<(OwnedFd, OwnedFd), Errno> {
+        let outer = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+        unlockpt(&outer)?;
+        tcsetwinsize(
+            &outer,
+            Winsize { ws_row: size.rows, ws_col: size.columns, ws_xpixel: 0, ws_ypixel: 0 },
+        )?;
+        let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+        let inner = ioctl_tiocgptpeer(&outer, flags)?;
+        if let Some((user, group)) = receiver {
+            fchown(&inner, Some(Uid::from_raw(user)), Some(Gid::from_raw(group)))?;
+        }
+        Ok((outer, inner))
+    };
+    let (outer, inner) = make().map_err(SandboxError::io("making a terminal"))?;
+    let inner = above_standard(inner)?;
+    let standard = Standard::GivenTerminal(inner.as_raw_fd());
+    let ends = Ends { terminal: Some(outer), ..Ends::default() };
+    Ok((ends, TheirEnds { descriptors: vec![inner], standard }))
 }
 
 /// A pipe for output, as the end to read here without blocking and the end for the cell.

@@ -111,6 +111,10 @@ pub(crate) fn supervise<O: Owner>(
     plumbing: &mut Plumbing,
     owner: &mut O,
 ) -> Result<End, SandboxError> {
+    if let Some(terminal) = plumbing.given_terminal() {
+        owner.terminal(terminal.as_fd())?;
+        plumbing.connect(terminal)?;
+    }
     let mut life = Life::Running;
     let mut control_open = true;
     let mut waited_for_input = false;

@@ -197,6 +197,72 @@ impl Drop for Group {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::Limits;
+    use crate::limits::machine::Machine;
+
+    fn bounds() -> Bounds {
+        let machine = Machine { processors: 4, ..Machine::this().clone() };
+        let (memory, processes, cpus) = (Some(1 << 20), Some(7), Some(2));
+        Bounds::of(&Limits { memory, cpus, processes, ..Limits::default() }, &machine)
+    }
+
+    /// A folder stands for a hierarchy whose controllers this machine may have given to another: what is written where is
+    /// the same.
+    #[test]
+    fn in_version_two_every_limit_is_written_into_the_one_group() {
+        let folder = tempfile::tempdir().unwrap();
+        let hierarchy = Hierarchy {
+            version: Version::Two,
+            folder: folder.path().to_owned(),
+            processors: Some(folder.path().to_owned()),
+            processes: None,
+        };
+        let owner = Owner::this().unwrap();
+        let (number, group) = Group::make(&hierarchy, &owner, &bounds()).unwrap();
+        let own = folder.path().join(owner.name(number));
+        let written = |name: &str| fs::read_to_string(own.join(name)).unwrap();
+        let names = ["memory.max", "memory.swap.max", "pids.max", "cpu.max"];
+        assert_eq!(names.map(written), ["1048576", "0", "8", "200000 100000"]);
+        assert!(group.limits_processors() && group.limits_processes() && group.door().is_some());
+        fs::write(own.join("memory.events"), "low 0\noom 1\noom_kill 2\n").unwrap();
+        assert_eq!(group.killed_for_memory(), 2);
+    }
+
+    /// What version two has without any controller: a process begins in a group.
+    #[test]
+    fn in_version_two_a_process_begins_in_its_group() {
+        let Some(place) = super::super::place::unified() else { return };
+        let owner = Owner::this().unwrap();
+        let folder = place.folder.join(owner.name(u32::MAX));
+        if fs::create_dir(&folder).is_err() {
+            // Not for this user.
+            return;
+        }
+        let group = Group {
+            version: Version::Two,
+            folder: folder.clone(),
+            processors: None,
+            limits_processors: false,
+            processes: None,
+            limits_processes: false,
+        };
+        let door = group.door().unwrap();
+        let (here, there) = rustix::pipe::pipe().unwrap();
+        let process = crate::process::start_in(Some(std::os::fd::AsFd::as_fd(&door)), 0, || {
+            let _until_closed = rustix::io::read(&here, &mut [0_u8; 1]);
+        });
+        let process = process.unwrap();
+        let inhabitants = fs::read_to_string(folder.join("cgroup.procs")).unwrap();
+        assert_eq!(inhabitants.trim(), process.pid().to_string());
+        assert!(fs::remove_dir(&folder).is_err(), "a group with a process in it is left alone");
+        process.kill();
+        process.end().unwrap();
+        drop((there, group));
+        // The kernel may count the process for a moment longer.
+        while folder.exists() {
+            let _not_yet = fs::remove_dir(&folder);
+        }
+    }
 
     #[test]
     fn a_count_is_found_by_its_whole_name() {

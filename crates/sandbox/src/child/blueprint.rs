@@ -54,15 +54,18 @@ pub(crate) enum Standard {
     Pipes { input: RawFd, output: RawFd },
     /// A terminal of the cell, which the command's process makes itself and hands out.
     Terminal(TerminalSize),
+    /// The command's side of a terminal that was made for it.
+    GivenTerminal(RawFd),
 }
 
 impl Standard {
     /// The descriptors among it.
-    pub(crate) fn descriptors(self) -> Option<[RawFd; 2]> {
+    pub(crate) fn descriptors(self) -> [Option<RawFd>; 2] {
         match self {
-            Self::Outputs { stdout, stderr } => Some([stdout, stderr]),
-            Self::Pipes { input, output } => Some([input, output]),
-            Self::Terminal(_) => None,
+            Self::Outputs { stdout, stderr } => [Some(stdout), Some(stderr)],
+            Self::Pipes { input, output } => [Some(input), Some(output)],
+            Self::Terminal(_) => [None, None],
+            Self::GivenTerminal(terminal) => [Some(terminal), None],
         }
     }
 }

@@ -52,6 +52,12 @@ fn become_command(blueprint: &Blueprint) -> Result<std::convert::Infallible, Rep
         Standard::Terminal(size) => make_terminal(size, sys::borrow(blueprint.control))
             .and_then(|terminal| onto([terminal.as_fd(); 3]))
             .map_err(|errno| Report::Fault(Stage::Terminal.fault(errno)))?,
+        Standard::GivenTerminal(terminal) => {
+            let terminal = sys::borrow(terminal);
+            ioctl_tiocsctty(terminal)
+                .and_then(|()| onto([terminal; 3]))
+                .map_err(|errno| Report::Fault(Stage::Terminal.fault(errno)))?;
+        }
     }
     sys::close_range(3, u32::MAX, true).map_err(refused)?;
     chdir(blueprint.start.working_directory.as_c_str()).map_err(Report::WorkingDirectory)?;

@@ -189,6 +189,7 @@ impl Encoder {
                 self.number(size.columns.into());
                 self.number(size.rows.into());
             }
+            Standard::GivenTerminal(_) => self.number(3),
         }
     }
 
@@ -308,6 +309,10 @@ impl<'a> Decoder<'a> {
             let mut side = || u16::try_from(self.number()?).ok();
             return Some((Standard::Terminal(TerminalSize { columns: side()?, rows: side()? }), descriptors));
         }
+        if kind == 3 {
+            let (&terminal, trees) = descriptors.split_first()?;
+            return Some((Standard::GivenTerminal(terminal), trees));
+        }
         let (&[first, second], trees) = descriptors.split_first_chunk::<2>()?;
         let standard = match kind {
             0 => Standard::Outputs { stdout: first, stderr: second },
@@ -423,6 +428,7 @@ mod tests {
         for (standard, descriptors) in [
             (Standard::Pipes { input: 5, output: 6 }, &[5, 6, 7, 8][..]),
             (Standard::Terminal(TerminalSize { columns: 132, rows: 43 }), &[7, 8]),
+            (Standard::GivenTerminal(5), &[5, 7, 8]),
         ] {
             let request = Request::decode(&encoded(standard), descriptors).unwrap();
             assert_eq!(request.standard, standard);

@@ -8,7 +8,7 @@
 //! root.
 
 use std::fs;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::MetadataExt;
 
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
@@ -26,7 +26,7 @@ use crate::limits::machine::Machine;
 use crate::limits::{Bounds, LimitInForce};
 use crate::roots::Roots;
 use crate::spec::{CellSpec, Command};
-use crate::streams::{Streams, above_standard};
+use crate::streams::{Streams, above_standard, new_terminal};
 use crate::{cgroup, landlock, overlay, process, program, seccomp};
 
 /// The first version that keeps signals and abstract sockets apart.
@@ -39,9 +39,6 @@ pub(super) fn launch(
     streams: Streams,
     refused: SandboxError,
 ) -> Result<Cell, SandboxError> {
-    if spec.terminal.is_some() {
-        return Err(neither(refused, "without them there is no terminal of the cell's own"));
-    }
     let Some(version) = landlock::version().filter(|&version| version >= OLDEST_LANDLOCK) else {
         return Err(neither(refused, "Landlock of Linux 6.12 or later is not there either"));
     };
@@ -55,7 +52,7 @@ pub(super) fn launch(
     };
     let private = PrivateFolder::new(&spec.spool_directory, user)?;
     private.write(&spec.home_files)?;
-    let allowed = rules::allow(spec, &roots, &private, version)?;
+    let mut allowed = rules::allow(spec, &roots, &private, version)?;
     let command = Command { working_directory: allowed.working_directory(command)?, ..command.clone() };
     let mut start = program::prepare(&private.in_environment(spec), &command, streams.announced())?;
     // Without a user namespace the kernel counts the processes of the user everywhere.
@@ -74,7 +71,14 @@ pub(super) fn launch(
         socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
             .map_err(SandboxError::io("making a socket pair"))?;
     let inner_control = above_standard(inner_control)?;
-    let (ends, theirs) = streams.make(None, user.map(|User { user, group }| (user, group)))?;
+    let receiver = user.map(|User { user, group }| (user, group));
+    let (ends, theirs) = match spec.terminal {
+        Some(size) => new_terminal(size, receiver)?,
+        None => streams.make(None, receiver)?,
+    };
+    if let (Some(_), [terminal]) = (spec.terminal, &theirs.descriptors[..]) {
+        allowed.terminal(terminal.as_fd(), version)?;
+    }
     let fence = above_standard(landlock::ruleset_for_signals()?)?;
     let mut keep: Vec<_> = [&inner_control, &allowed.ruleset, &fence].map(AsRawFd::as_raw_fd).into();
     keep.extend(theirs.descriptors.iter().map(AsRawFd::as_raw_fd));

@@ -8,13 +8,13 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use ::landlock::ABI;
-use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2};
+use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, open, openat, openat2};
 use rustix::io::Errno;
 
 use super::PrivateFolder;
@@ -103,6 +103,18 @@ pub(super) fn allow(
 }
 
 impl Allowed {
+    /// Allows a terminal, also under the name that every process has for its own.
+    pub(super) fn terminal(&mut self, terminal: BorrowedFd<'_>, version: i32) -> Result<(), SandboxError> {
+        let rights = Rights::Devices.bits(ABI::from(version), Kind::File);
+        let own = open(c"/dev/tty", OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+        let allow = |device: BorrowedFd<'_>| sys::landlock_allow(self.ruleset.as_raw_fd(), device, rights);
+        own.and_then(|own| allow(own.as_fd()))
+            .and_then(|()| allow(terminal))
+            .map_err(SandboxError::io("allowing the terminal"))?;
+        self.missing.push("terminals of its own".to_owned());
+        Ok(())
+    }
+
     /// The working directory of `command` behind all links. Landlock does not ask who enters a folder.
     pub(super) fn working_directory(&self, command: &Command) -> Result<PathBuf, SandboxError> {
         let path = &command.working_directory;
