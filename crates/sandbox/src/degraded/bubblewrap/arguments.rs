@@ -191,8 +191,11 @@ impl Making<'_> {
             .cloned()
             .collect();
         nested.sort_by_key(|inner| inner.at.components().count());
+        let frozen = mount.attributes.contains(MountAttrFlags::MOUNT_ATTR_RDONLY);
         for inner in nested {
-            self.bind(&inner.real, &inner.at, !inner.writable, inner.at == inner.real);
+            let read_only = frozen || !inner.writable;
+            self.bind(&inner.real, &inner.at, read_only, inner.at == inner.real);
+            self.expect(&inner, &inner.real, &inner.at, read_only)?;
         }
         Ok(())
     }
@@ -328,6 +331,41 @@ fn bytes(size: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_folder_that_is_frozen_takes_the_roots_in_it_along() {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = folder.path().canonicalize().unwrap();
+        let inner = workspace.join("a/inner");
+        fs::create_dir_all(&inner).unwrap();
+        let spec = crate::spec::CellSpec {
+            workspace: workspace.clone(),
+            read_write: vec![inner.clone()],
+            ..crate::spec::CellSpec::default()
+        };
+        let roots = Roots::new(&spec).unwrap();
+        let tool = Tool::for_a_test();
+        let entrance = Entrance { program: "/proc/self/exe".into(), arguments: Vec::new() };
+        let last_bind_of_inner = |path: &Path, attributes| {
+            let step = Step::Mount(Mount {
+                source: Source::Inside(crate::child::blueprint::c_string("path", path).unwrap()),
+                at: Place::new(path).unwrap(),
+                kind: Kind::Folder,
+                attributes,
+                required: true,
+                make_point: false,
+                tree: -1,
+            });
+            let arguments = Arguments::of(&[step], &roots, &tool, &entrance).unwrap();
+            let mut binds = arguments.words.windows(3).filter(|words| words[2] == inner.as_os_str());
+            binds.next_back().unwrap()[0].clone()
+        };
+        let read_only = MountAttrFlags::MOUNT_ATTR_RDONLY;
+        assert_eq!(last_bind_of_inner(&workspace, read_only), "--ro-bind");
+        assert_eq!(last_bind_of_inner(&workspace.join("a"), read_only), "--ro-bind");
+        // The control: a folder that is only held in its place.
+        assert_eq!(last_bind_of_inner(&workspace.join("a"), MountAttrFlags::empty()), "--bind");
+    }
 
     #[test]
     fn sizes_are_those_of_a_mount_option() {

@@ -45,6 +45,12 @@ impl Tool {
         usable.then_some(Self { path, set_user_id: file.mode() & libc::S_ISUID != 0 })
     }
 
+    /// One that is never started.
+    #[cfg(test)]
+    pub(super) fn for_a_test() -> Self {
+        Self { path: "/usr/bin/bwrap".into(), set_user_id: false }
+    }
+
     /// Whether its cells have a user namespace. A set-user-id one needs none, and gets none where the machine gives
     /// none to anybody.
     pub(super) fn makes_user_namespace(&self) -> bool {
