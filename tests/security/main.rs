@@ -19,6 +19,7 @@ mod degraded;
 mod denied_files;
 mod limits;
 mod ordinary_user;
+mod protected_files;
 mod reach;
 mod server;
 mod sessions;

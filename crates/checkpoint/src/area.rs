@@ -2,10 +2,12 @@ use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, FlockOperation, Mode, OFlags, fchmod, flock, fstat, mkdirat, openat};
+use rustix::fs::{
+    AtFlags, CWD, FlockOperation, Mode, OFlags, fchmod, flock, fstat, mkdirat, openat, unlinkat,
+};
 use rustix::io::Errno;
 
-use crate::beneath::{LIST, names, open, set_modified};
+use crate::beneath::{LIST, look, names, open, set_modified};
 use crate::journal::{Journal, Stage};
 use crate::remove::remove_tree;
 use crate::{Entry, Error, Kept, Result, Time, Workspace};
@@ -19,6 +21,8 @@ pub(crate) const TAKEN: &str = "taken";
 
 /// Held by the process whose call it is, for as long as it lives.
 const LOCK: &str = "lock";
+/// Ends the name of the file that says that somebody applied the changes.
+const APPLIED: &str = ".applied";
 /// The file whose change times are the clock of the changes.
 const CLOCK: &str = "clock";
 
@@ -108,6 +112,41 @@ impl Area {
         Ok((call, kept))
     }
 
+    /// Notes that somebody has decided to put these changes into their workspace, for processes that wait for that.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn set_applied(&self, id: &str) -> Result<()> {
+        let name = applied_name(id);
+        let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let made = openat(&self.folder, &name, flags, Mode::from_raw_mode(0o600));
+        made.map(drop).map_err(|errno| Error::system("make", name, errno))
+    }
+
+    /// Whether [`Area::set_applied`] was called for these changes, by whatever process.
+    pub fn was_applied(&self, id: &str) -> bool {
+        look(&self.folder, applied_name(id).as_ref()).is_ok_and(|found| found.is_some())
+    }
+
+    /// Removes what [`Area::set_applied`] noted before this time.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn forget_applied(&self, before: Time) -> Result<()> {
+        let failed = |errno: Errno| Error::system("tidy", &self.path, errno);
+        let folder = open(self.folder.as_fd(), Path::new(""), LIST).map_err(failed)?;
+        for name in names(&folder).map_err(failed)? {
+            let is_note = name.to_str().and_then(|name| name.strip_suffix(APPLIED)).is_some();
+            if is_note && look(&folder, &name).map_err(failed)?.is_some_and(|note| note.changed < before) {
+                match unlinkat(&folder, &name, AtFlags::empty()) {
+                    Ok(()) | Err(Errno::NOENT) => {}
+                    Err(errno) => return Err(failed(errno)),
+                }
+            }
+        }
+        Ok(())
+    }
+
     pub(crate) fn ids(&self) -> Result<Vec<String>> {
         let failed = |errno: Errno| Error::system("list", &self.path, errno);
         let folder = open(self.folder.as_fd(), Path::new(""), LIST).map_err(failed)?;
@@ -146,6 +185,10 @@ impl Area {
         let area = self.folder.try_clone().map_err(|source| Error::system("open", &self.path, source))?;
         Ok(Some(Call { id: id.to_owned(), path: self.path.join(id), area, folder, _alive: alive }))
     }
+}
+
+fn applied_name(id: &str) -> String {
+    format!("{id}{APPLIED}")
 }
 
 fn open_lock(folder: &OwnedFd, name: &str) -> rustix::io::Result<OwnedFd> {

@@ -104,7 +104,7 @@ impl From<Errno> for Failure {
 }
 
 /// Owner first, because a change of owner clears bits of the mode; times last, because all else sets them.
-fn keep(from: &OwnedFd, to: &OwnedFd, name: &OsStr, entry: &Entry) -> rustix::io::Result<()> {
+pub(crate) fn keep(from: &OwnedFd, to: &OwnedFd, name: &OsStr, entry: &Entry) -> rustix::io::Result<()> {
     let made = look(to, name)?.ok_or(Errno::STALE)?;
     if (made.owner, made.group) != (entry.owner, entry.group) {
         let (owner, group) = (Uid::from_raw(entry.owner), Gid::from_raw(entry.group));

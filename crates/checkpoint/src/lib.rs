@@ -67,6 +67,7 @@ mod regenerable;
 mod remove;
 mod sides;
 mod swap;
+mod take_away;
 mod touch;
 mod undo;
 mod workspace;

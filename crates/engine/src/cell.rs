@@ -84,6 +84,7 @@ pub(crate) fn specification(
     spec.late_masks = later;
     spec.masked.extend(marked.hidden);
     spec.frozen.extend(marked.frozen);
+    spec.frozen_where_direct = marked.guarded;
     // What no tool can write: frozen where it lies in what the cell shows and exists.
     let below_a_root = |path: &&Path| shown.iter().any(|root| path.starts_with(root) && path.exists());
     spec.frozen.extend(policy.protected().filter(below_a_root).map(Path::to_owned));

@@ -5,7 +5,6 @@
 
 mod admit;
 mod approvals;
-mod background;
 mod cache;
 mod call;
 mod ceiling;
@@ -161,7 +160,7 @@ impl Engine {
         };
         notices.extend(recorder.take_over());
         Ok(Self {
-            denied: Arc::new(denied::DeniedFiles::new(policy.clone(), keep)),
+            denied: Arc::new(denied::DeniedFiles::new(policy.clone(), keep, snapshots.clone())),
             sessions: sessions
                 .map(|built_in| Sessions::new(cell::session_limits(&policy, built_in), Arc::new(recorder))),
             snapshots,
@@ -293,6 +292,7 @@ impl Engine {
             // That it broke off leaves sessions that end with the program.
             let _ = tokio::task::spawn_blocking(move || sessions.close_all()).await;
         }
+        self.denied.settle();
     }
 
     async fn stop_calls(&self) {
@@ -355,7 +355,9 @@ impl Engine {
             let specified = tokio::task::spawn_blocking(move || {
                 let mut specified = engine.specification(&rules, &denied)?;
                 if background {
-                    background::freeze_auto_run(&mut specified.0);
+                    // A cell without namespaces has these read-only too, although nothing can be added beside them there.
+                    let guarded = std::mem::take(&mut specified.0.frozen_where_direct);
+                    specified.0.frozen.extend(guarded);
                 }
                 Ok::<_, ToolError>(specified)
             })

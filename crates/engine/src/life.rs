@@ -27,6 +27,7 @@ use tool::{
 use crate::admit::Admitted;
 use crate::cache::Generation;
 use crate::call::Call;
+use crate::denied::OwnChange;
 use crate::reach::Reach;
 use crate::snapshot::{ChangedBy, Snapshot};
 use crate::stopping::requested;
@@ -187,6 +188,7 @@ impl Engine {
         snapshot: Option<&Snapshot>,
     ) -> Result<Ran, ToolError> {
         let context = Arc::new(self.context(call, tool.spec().lane, snapshot).await?);
+        let own = OwnChange::begin(&self.denied, call);
         let running = context.clone();
         let runtime = tokio::runtime::Handle::current();
         // A thread of its own: tools may block. It is the runtime's, so it ends with the process at the latest.
@@ -218,9 +220,24 @@ impl Engine {
         if !read_only {
             self.cache.clear();
         }
+        drop(own);
+        self.look_after(&context).await;
         call.sandbox = context.enforced();
         call.warnings = context.take_warnings();
         Ok(Ran { context, produced, has_ended })
+    }
+
+    /// What a command that has ended wrote to directly is judged before its answer.
+    async fn look_after(self: &Arc<Self>, context: &Arc<Context>) {
+        let Ok(cell) = context.service::<sandbox::CellSpec>() else { return };
+        // What runs on in the background is looked after by who asks about it.
+        let Some(masks) = cell.late_masks.clone().filter(|masks| masks.have_ended()) else { return };
+        if masks.write_anything_directly() {
+            let engine = self.clone();
+            // That it broke off is seen to by the next look.
+            let _ = tokio::task::spawn_blocking(move || engine.denied.settle()).await;
+        }
+        masks.take_notes().into_iter().for_each(|note| context.warn(note));
     }
 
     async fn cover(

@@ -23,6 +23,9 @@ use tool::{Code, EffectState, Retry, ToolError};
 use judge::Judge;
 pub use kept::{KeptChanges, KeptError};
 
+/// The largest git configuration that is understood, in bytes. Git's own are below a few thousand.
+pub(crate) const LARGEST_CONFIGURATION: u64 = 1024 * 1024;
+
 /// Where git's index lies in a workspace.
 const GIT_INDEX: &str = ".git/index";
 
@@ -65,8 +68,8 @@ pub(crate) struct Question {
 
 /// How a commit ended.
 pub(crate) enum Ended {
-    /// All is in the workspace.
-    Committed { paths: u64, warnings: Vec<String> },
+    /// All is in the workspace; how many paths changed, and which, relative to it.
+    Committed { paths: u64, changed: Vec<PathBuf>, warnings: Vec<String> },
     /// A human has to be asked first. Nothing was changed.
     Held(Question),
     /// Nothing was changed, for this reason.
@@ -115,6 +118,32 @@ impl Snapshots {
 
     pub(crate) fn area(&self) -> &Area {
         &self.area
+    }
+
+    /// Takes a file, not a folder, out of a workspace, to lie aside until a human decides: among the changes that are kept
+    /// under `kept`, or under an id of its own. Gives the id; nothing where the file is gone.
+    pub(crate) fn take_away(
+        &self,
+        kept: Option<&str>,
+        root: &Path,
+        relative: &Path,
+        why: &str,
+    ) -> Result<Option<String>, checkpoint::Error> {
+        let workspace = Workspace::open(root)?;
+        // Those from before may have been discarded by now.
+        if let Some(id) = kept
+            && let Ok((call, _)) = self.area.take_up(id)
+        {
+            return Ok(call.take_away(&workspace, relative)?.then(|| id.to_owned()));
+        }
+        let call = self.area.begin()?;
+        let terms = Terms::since(call.baseline()?);
+        if !call.take_away(&workspace, relative)? {
+            call.discard()?;
+            return Ok(None);
+        }
+        let reason = format!("a command that writes directly made {}: {why}", tool::path_text(relative));
+        call.keep(&workspace, &terms, &reason).map(Some)
     }
 }
 
@@ -186,7 +215,12 @@ impl Snapshot {
 
 fn committed_as(committed: &Committed) -> Ended {
     let notes = committed.changes.notes.iter().map(note);
-    Ended::Committed { paths: count(&committed.changes), warnings: shortened(notes) }
+    let changed = committed.changes.list.iter().filter(|change| change.what != What::Times);
+    Ended::Committed {
+        paths: count(&committed.changes),
+        changed: changed.map(|change| change.path.clone()).collect(),
+        warnings: shortened(notes),
+    }
 }
 
 /// How many entries came, went or changed. The times of folders around them are no change that anybody made.
@@ -271,7 +305,7 @@ pub(crate) fn open(
 }
 
 /// Reads a whole small file; nothing where it is larger than `limit`.
-fn read_small(file: File, limit: u64) -> io::Result<Option<Vec<u8>>> {
+pub(crate) fn read_small(file: File, limit: u64) -> io::Result<Option<Vec<u8>>> {
     use io::Read;
     let mut content = Vec::new();
     let read = file.take(limit + 1).read_to_end(&mut content)?;

@@ -1,5 +1,6 @@
 //! The layer behind the run: what a call changed in its snapshot goes into the workspace, all of it or nothing.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use checkpoint::Time;
@@ -103,7 +104,7 @@ impl Engine {
             }
         }
         let refused = match ended {
-            Ended::Committed { paths, warnings } => {
+            Ended::Committed { paths, warnings, .. } => {
                 call.warnings.extend(warnings);
                 call.changes =
                     (paths > 0).then_some(Changes { state: ChangesState::Committed, paths, id: None });
@@ -125,7 +126,15 @@ impl Engine {
         approved: bool,
     ) -> Result<(Snapshot, Ended), ToolError> {
         blocking(move || {
+            engine.denied.begin_own_change(&[]);
             let ended = snapshot.commit(&rules, since, approved);
+            let changed: Vec<PathBuf> = match &ended {
+                Ended::Committed { changed, .. } => {
+                    changed.iter().map(|path| engine.place.workspace.join(path)).collect()
+                }
+                Ended::Held(_) | Ended::Refused(_) => Vec::new(),
+            };
+            engine.denied.end_own_change(&changed);
             (snapshot, ended)
         })
         .await

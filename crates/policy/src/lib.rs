@@ -31,7 +31,7 @@ mod show;
 mod spell;
 mod suggest;
 
-pub use auto_run::{AutoRun, Entry, auto_run, git_config_change, git_pointer_change};
+pub use auto_run::{AutoRun, Entry, auto_run, git_config_change, git_pointer_change, may_auto_run};
 pub use ceiling::{Ceiling, EffectKind, EffectKinds};
 pub use decision::{Decision, Line, Part, Request, Verdict};
 pub use error::PolicyError;

@@ -1,10 +1,10 @@
-//! Covers files in a cell whose command runs already: files that must be hidden and that came, or came again, since the
-//! cell was built.
+//! Covers or freezes files in a cell whose command runs already: files that must be hidden, or not be changed, and that came,
+//! or came again, since the cell was built.
 //!
 //! The cell's first process hands its namespaces over before the command starts, while it still may. A process of its own
 //! then enters them for each covering; it is no process of the cell, so nothing in there can stop or kill it.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -15,25 +15,31 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Signal, pidfd_send_signal};
 
 use crate::child::blueprint::c_string;
-use crate::child::late::{self, Covering};
+use crate::child::late::{self, Cover, Covering};
 use crate::child::report::Report;
+use crate::direct::Direct;
 use crate::error::SandboxError;
+use crate::overlay::Layers;
 use crate::process;
 use crate::roots::Roots;
 use crate::spec::CellSpec;
 use crate::streams::above_standard;
 
-/// Covers files in the one cell that was given this, from before it is built until it has ended.
+/// Covers and freezes files in the one cell that was given this, from before it is built until it has ended.
 #[derive(Debug, Default)]
 pub struct LateMasks(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// What is to be covered as soon as the cell is there.
-    waiting: BTreeSet<PathBuf>,
+    /// What is to be done as soon as the cell is there.
+    waiting: BTreeMap<PathBuf, Cover>,
     cell: Option<Running>,
+    /// Where its command can write to at once, or could; none where it never began.
+    direct: Option<Direct>,
     /// Something could not be covered.
     failed: bool,
+    /// What the caller of the command should know.
+    notes: Vec<String>,
 }
 
 /// The namespaces of a cell.
@@ -49,7 +55,7 @@ struct Running {
     namespaces: Namespaces,
     /// The cell's first process.
     process: OwnedFd,
-    roots: Roots,
+    direct: Direct,
 }
 
 impl LateMasks {
@@ -61,18 +67,41 @@ impl LateMasks {
     /// # Errors
     /// Where a path cannot be covered. The cell is killed then, so that nothing in it sees what it must not.
     pub fn cover(&self, paths: &[PathBuf]) -> Result<(), SandboxError> {
-        let mut state = self.state();
-        match &state.cell {
-            None => {
-                state.waiting.extend(paths.iter().cloned());
-                Ok(())
-            }
-            Some(cell) => {
-                let covered = cell.cover(paths);
-                state.failed |= covered.is_err();
-                covered
-            }
-        }
+        self.state().act(paths, Cover::Hide)
+    }
+
+    /// Makes these paths read-only in the same way. What a program of the cell has open already, it can go on writing.
+    ///
+    /// # Errors
+    /// As those of [`LateMasks::cover`].
+    pub fn freeze(&self, paths: &[PathBuf]) -> Result<(), SandboxError> {
+        self.state().act(paths, Cover::Freeze)
+    }
+
+    /// Whether the command can write to this path of the host at once, or could while it ran. Not before it has begun.
+    pub fn write_directly(&self, path: &Path) -> bool {
+        self.state().direct.as_ref().is_some_and(|direct| direct.writes(path))
+    }
+
+    /// Whether the command can write to anything of the host at once, or could while it ran. Not before it has begun.
+    pub fn write_anything_directly(&self) -> bool {
+        self.state().direct.as_ref().is_some_and(Direct::is_anything)
+    }
+
+    /// Whether the cell has begun and has ended.
+    pub fn have_ended(&self) -> bool {
+        let state = self.state();
+        state.direct.is_some() && state.cell.is_none()
+    }
+
+    /// Leaves a note for the caller of the command.
+    pub fn note(&self, note: String) {
+        self.state().notes.push(note);
+    }
+
+    /// The notes that nobody has taken yet.
+    pub fn take_notes(&self) -> Vec<String> {
+        std::mem::take(&mut self.state().notes)
     }
 
     /// Kills the cell, because it is no longer known what must be hidden from it.
@@ -92,13 +121,18 @@ impl LateMasks {
     /// The command is about to run in these namespaces.
     fn begin(&self, cell: Running) {
         let mut state = self.state();
-        let waiting: Vec<PathBuf> = std::mem::take(&mut state.waiting).into_iter().collect();
+        let waiting = std::mem::take(&mut state.waiting);
         if state.failed {
             // It was given up before it was there.
             cell.kill();
         }
-        state.failed |= !waiting.is_empty() && cell.cover(&waiting).is_err();
+        state.direct = Some(cell.direct.clone());
         state.cell = Some(cell);
+        for cover in [Cover::Freeze, Cover::Hide] {
+            let chosen = waiting.iter().filter(|(_, wanted)| **wanted == cover);
+            // The cell is killed where it fails, and that is remembered.
+            let _killed = state.act(&chosen.map(|(path, _)| path.clone()).collect::<Vec<_>>(), cover);
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -107,19 +141,42 @@ impl LateMasks {
     }
 }
 
+impl State {
+    fn act(&mut self, paths: &[PathBuf], cover: Cover) -> Result<(), SandboxError> {
+        match &self.cell {
+            None => {
+                for path in paths {
+                    let wanted = self.waiting.entry(path.clone()).or_insert(cover);
+                    // What must be hidden need not be frozen.
+                    if cover == Cover::Hide {
+                        *wanted = cover;
+                    }
+                }
+                Ok(())
+            }
+            Some(cell) => {
+                let covered = cell.cover(paths, cover);
+                self.failed |= covered.is_err();
+                covered
+            }
+        }
+    }
+}
+
 /// The masks of one cell, as its supervisor holds them. When it is dropped, nothing is covered any more, and nothing of
 /// this process keeps the cell's file system.
 pub(crate) struct Late {
     masks: Arc<LateMasks>,
-    roots: Roots,
+    direct: Direct,
     /// What has been handed over so far.
     user: Mutex<Option<OwnedFd>>,
 }
 
 impl Late {
     /// What `spec` wants covered.
-    pub(crate) fn of(spec: &CellSpec, roots: &Roots) -> Option<Self> {
-        Some(Self { masks: spec.late_masks.clone()?, roots: roots.clone(), user: Mutex::default() })
+    pub(crate) fn of(spec: &CellSpec, roots: &Roots, layers: Option<&Layers>) -> Option<Self> {
+        let masks = spec.late_masks.clone()?;
+        Some(Self { masks, direct: Direct::new(roots, layers), user: Mutex::default() })
     }
 
     /// The cell hands over one of its namespaces, the user namespace first. With the other one the masks are in force.
@@ -128,7 +185,7 @@ impl Late {
         match (which, first.take()) {
             (Report::MountNamespace, Some(user)) => {
                 let namespaces = Namespaces { user, mount: namespace };
-                self.masks.begin(Running { namespaces, process, roots: self.roots.clone() });
+                self.masks.begin(Running { namespaces, process, direct: self.direct.clone() });
             }
             _ => *first = Some(namespace),
         }
@@ -143,8 +200,8 @@ impl Drop for Late {
 }
 
 impl Running {
-    fn cover(&self, paths: &[PathBuf]) -> Result<(), SandboxError> {
-        let covered = self.attempt(paths);
+    fn cover(&self, paths: &[PathBuf], cover: Cover) -> Result<(), SandboxError> {
+        let covered = self.attempt(paths, cover);
         if covered.is_err() {
             self.kill();
         }
@@ -156,8 +213,8 @@ impl Running {
         let _ended = pidfd_send_signal(&self.process, Signal::KILL);
     }
 
-    fn attempt(&self, paths: &[PathBuf]) -> Result<(), SandboxError> {
-        let places = self.roots.inside(paths)?.into_keys();
+    fn attempt(&self, paths: &[PathBuf], cover: Cover) -> Result<(), SandboxError> {
+        let places = self.direct.roots().inside(paths)?.into_keys();
         let places: Vec<CString> =
             places.map(|path| c_string("path", path)).collect::<Result<_, SandboxError>>()?;
         if places.is_empty() {
@@ -173,6 +230,7 @@ impl Running {
             user: user.as_raw_fd(),
             mount: mount.as_raw_fd(),
             answer: theirs.as_raw_fd(),
+            cover,
             places,
         };
         let process = process::start(0, || late::cover(&covering))

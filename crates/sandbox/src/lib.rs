@@ -41,6 +41,7 @@ mod capture;
 mod cgroup;
 mod child;
 mod degraded;
+mod direct;
 mod enforcement;
 mod error;
 mod hint;

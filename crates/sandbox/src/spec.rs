@@ -31,6 +31,9 @@ pub struct CellSpec {
     /// Files and folders below a writable root that must be read-only, and stay where they are: neither they nor
     /// a folder above them can be renamed or removed from inside.
     pub frozen: Vec<PathBuf>,
+    /// The same for what the command would write to at once: whatever lies in the workspace is left out where that is seen
+    /// through an overlay. A cell without namespaces leaves out all, because nothing could be added beside such a file there.
+    pub frozen_where_direct: Vec<PathBuf>,
     /// The folders that programs are looked for in, as `PATH`; when empty, the usual ones of the system.
     pub search_path: Vec<PathBuf>,
     /// What is added to the environment, which is otherwise built from nothing: `PATH`, `HOME`, `USER`,

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::mount::MountAttrFlags;
 
 use crate::child::blueprint::{Kind, Mount, Place, Source, Step, c_string};
+use crate::direct::Direct;
 use crate::enforcement::UserMapping;
 use crate::error::SandboxError;
 use crate::identity::{Identity, MappedTree, mapped_tree};
@@ -60,7 +61,7 @@ pub(crate) struct Shown<'a> {
 pub(crate) fn decide(spec: &CellSpec, shown: Shown<'_>) -> Result<View, SandboxError> {
     let mut view = View::new(shown.landlock);
     view.foundation(Some(shown), &spec.home_files)?;
-    view.hide(spec, shown.roots)?;
+    view.hide(spec, shown.roots, shown.layers)?;
     Ok(view)
 }
 
@@ -83,7 +84,7 @@ pub(crate) fn addition(spec: &CellSpec, shown: Shown<'_>) -> Result<View, Sandbo
     for root in ordered {
         view.root(root, shown)?;
     }
-    view.hide(spec, shown.roots)?;
+    view.hide(spec, shown.roots, shown.layers)?;
     Ok(view)
 }
 
@@ -136,8 +137,12 @@ impl View {
     }
 
     /// Freezes and covers what the specification names.
-    fn hide(&mut self, spec: &CellSpec, roots: &Roots) -> Result<(), SandboxError> {
-        self.freeze(&roots.inside(&spec.frozen)?)?;
+    fn hide(&mut self, spec: &CellSpec, roots: &Roots, layers: Option<&Layers>) -> Result<(), SandboxError> {
+        let mut frozen = roots.inside(&spec.frozen)?;
+        let direct = Direct::new(roots, layers);
+        let written = spec.frozen_where_direct.iter().filter(|path| direct.writes(path)).cloned();
+        frozen.append(&mut roots.inside(&written.collect::<Vec<_>>())?);
+        self.freeze(&frozen)?;
         for (path, root) in roots.inside(&spec.masked)? {
             // Under a second name of a root the path may not be there, but then it is under the first, and
             // required.

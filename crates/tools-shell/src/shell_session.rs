@@ -175,6 +175,7 @@ impl Tool for ShellSession {
                 .hint("`list` shows those of this connection; every session ends with its connection"));
         };
         let session = &listed.session;
+        session.take_notes().into_iter().for_each(|note| context.warn(note));
         let before = session.status().bytes;
         match args.action {
             Action::Read | Action::List => return read(context, &args, &Live(session), Some(&listed)),

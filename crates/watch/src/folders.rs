@@ -204,7 +204,11 @@ mod tests {
         let b = folders.add(a, b"b");
         let beside = folders.add(root, b"aa");
         for id in [root, a, b, beside] {
-            folders.mark(id, b"x", Found { marks: Marks { hidden: true, frozen: false }, why: Why::File });
+            folders.mark(
+                id,
+                b"x",
+                Found { marks: Marks { hidden: true, ..Marks::default() }, why: Why::File },
+            );
         }
         assert_eq!(folders.place(b), Some(Place { root: 3, relative: b"a/b".to_vec() }));
         let mut gone = Vec::new();

@@ -35,11 +35,12 @@ pub trait Rules {
     /// What is known about a folder, absolute, at which a walk begins.
     fn top(&self, folder: &Path) -> Self::Above;
 
-    /// Whether the rules could match something by its name alone. If not, it has the marks of its folder.
-    fn may_match(&self, name: &OsStr) -> bool;
+    /// Whether the rules could match something by its name alone, in a folder about which this is known. If not, it is hidden
+    /// and frozen as its folder is, and nothing else.
+    fn may_match(&self, above: &Self::Above, name: &OsStr) -> bool;
 
     /// What is known about an entry, absolute, given what is known about its folder.
-    fn below(&self, above: &Self::Above, path: &Path, is_folder: bool) -> Self::Above;
+    fn below(&self, above: &Self::Above, path: &Path, kind: Kind) -> Self::Above;
 
     /// The marks of what this is known about.
     fn marks(&self, known: &Self::Above) -> Marks;
@@ -50,22 +51,47 @@ pub trait Rules {
     }
 }
 
+/// What an entry of a folder is, as far as rules tell it apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A folder.
+    Folder,
+    /// A symbolic link, to whatever.
+    Link,
+    /// Anything else.
+    File,
+}
+
 /// What the rules say to a path.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Marks {
-    /// It must not be read.
+    /// It must not be read. What is below it must not be either.
     pub hidden: bool,
-    /// It must not be written.
+    /// It must not be written. What is below it must not be either.
     pub frozen: bool,
+    /// It must not be written without being judged. What is below it is asked about by itself.
+    pub guarded: bool,
+    /// That it comes is told.
+    pub noted: bool,
 }
 
 impl Marks {
     fn any(self) -> bool {
-        self.hidden || self.frozen
+        self.is_about_content() || self.noted
+    }
+
+    /// Whether it counts under every name that the file has.
+    fn is_about_content(self) -> bool {
+        self.hidden || self.frozen || self.guarded
     }
 
     fn and(self, other: Marks) -> Marks {
-        Marks { hidden: self.hidden || other.hidden, frozen: self.frozen || other.frozen }
+        Marks {
+            hidden: self.hidden || other.hidden,
+            frozen: self.frozen || other.frozen,
+            guarded: self.guarded || other.guarded,
+            noted: self.noted || other.noted,
+        }
     }
 }
 
@@ -85,9 +111,14 @@ pub struct Marked {
     pub hidden: Vec<PathBuf>,
     /// What must not be written. What is hidden is not named here again.
     pub frozen: Vec<PathBuf>,
-    /// Those of both that have come, or come again, since the answer before: a new file under an old name is one.
+    /// What must not be written without being judged. What is hidden or frozen is not named here again. Some may be gone.
+    pub guarded: Vec<PathBuf>,
+    /// Those of the three that have come, or come again, since the answer before: a new file under an old name is one.
     /// What is hidden for being a socket is not among it.
     pub appeared: Vec<PathBuf>,
+    /// What is noted and has come, or come again, since the answer before: by its own name, also where that is a link's.
+    /// After a walk, all that is noted.
+    pub noted: Vec<PathBuf>,
     /// Something the user should know, said once.
     pub warning: Option<String>,
 }

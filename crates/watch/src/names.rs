@@ -121,6 +121,9 @@ impl<R: Rules> Watch<R> {
         for (id, name, found) in marked {
             let Some(mut place) = self.folders.place(id) else { continue };
             place.push(&name);
+            if !found.marks.is_about_content() {
+                continue;
+            }
             match found.why {
                 Why::File => {
                     let Some(root) = self.roots.get(place.root) else { continue };

@@ -13,7 +13,7 @@ use crate::error::{WatchError, is_exhaustion};
 use crate::folders::{Found, Id, Why};
 use crate::notices::NotWatched;
 use crate::watch::Watch;
-use crate::{Marks, Rules, look};
+use crate::{Kind, Marks, Rules, look};
 
 /// A folder with a longer path is hidden as a whole: the kernel takes no path of more than 4,095 bytes (`PATH_MAX`), so
 /// what lies in it could not be named, and a name has up to 255.
@@ -119,7 +119,7 @@ impl<R: Rules> Watch<R> {
         }
         let name = OsStr::from_bytes(entry.name);
         let is_bare_socket = entry.kind == FileType::Socket && self.rules.hide_sockets();
-        if !self.rules.may_match(name) {
+        if !self.rules.may_match(above, name) {
             if is_bare_socket {
                 self.hide_socket(id, entry.name);
                 return None;
@@ -131,16 +131,21 @@ impl<R: Rules> Watch<R> {
             return None;
         }
         path.push(name);
-        let known = self.rules.below(above, path, is_folder);
+        let kind = match entry.kind {
+            FileType::Directory => Kind::Folder,
+            FileType::Symlink => Kind::Link,
+            _ => Kind::File,
+        };
+        let known = self.rules.below(above, path, kind);
         path.pop();
         let mut marks = self.rules.marks(&known);
         // In a frozen folder everything is frozen.
         marks.frozen &= !inherited.frozen;
         if marks.any() {
-            let why = match entry.kind {
-                FileType::Directory => Why::Folder,
-                FileType::Symlink => Why::Link,
-                _ => Why::File,
+            let why = match kind {
+                Kind::Folder => Why::Folder,
+                Kind::Link => Why::Link,
+                Kind::File => Why::File,
             };
             self.mark(id, entry.name, Found { marks, why });
         } else if is_bare_socket {
@@ -152,7 +157,7 @@ impl<R: Rules> Watch<R> {
     }
 
     fn hide_socket(&mut self, id: Id, name: &[u8]) {
-        let marks = Marks { hidden: true, frozen: false };
+        let marks = Marks { hidden: true, ..Marks::default() };
         self.folders.mark(id, name, Found { marks, why: Why::Socket });
     }
 
@@ -185,7 +190,7 @@ impl<R: Rules> Watch<R> {
 
     /// Hides a folder that cannot be looked into.
     pub(crate) fn seal(&mut self, id: Id) {
-        let sealed = Found { marks: Marks { hidden: true, frozen: false }, why: Why::Sealed };
+        let sealed = Found { marks: Marks { hidden: true, ..Marks::default() }, why: Why::Sealed };
         match self.folders.above(id) {
             Some((above, name)) => {
                 self.remove_folder(id);

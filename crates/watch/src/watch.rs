@@ -16,7 +16,7 @@ use crate::mounts::Mounts;
 use crate::names::{Names, has_several};
 use crate::notices::{Notice, Notices};
 use crate::scan::{Entry, Pending};
-use crate::{Changes, Keep, Marked, Rules, look};
+use crate::{Changes, Keep, Marked, Marks, Rules, look};
 
 /// What a set of rules marks below some folders.
 #[derive(Debug)]
@@ -93,9 +93,11 @@ impl<R: Rules> Watch<R> {
     }
 
     fn answer(&mut self) -> Result<Marked, WatchError> {
+        let walks = self.walks;
         self.refresh()?;
+        let has_walked = self.walks != walks;
         let mut news: BTreeSet<(Id, Name)> = self.appeared.drain(..).collect();
-        let (marked, complete) = self.marked(&news)?;
+        let (marked, complete) = self.marked(&news, has_walked)?;
         if complete {
             return Ok(marked);
         }
@@ -103,7 +105,7 @@ impl<R: Rules> Watch<R> {
         self.names.stale = true;
         self.find_further_names()?;
         news.extend(self.appeared.drain(..));
-        Ok(self.marked(&news)?.0)
+        Ok(self.marked(&news, has_walked)?.0)
     }
 
     /// What tells that something may have changed; none where every answer comes from a walk.
@@ -346,9 +348,14 @@ impl<R: Rules> Watch<R> {
         Ok(())
     }
 
-    /// The marked paths, and whether all that was known to be marked is still there.
-    fn marked(&mut self, news: &BTreeSet<(Id, Name)>) -> Result<(Marked, bool), WatchError> {
-        let (mut hidden, mut frozen, mut appeared) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    /// The marked paths, and whether all that was known to be hidden or frozen is still there.
+    fn marked(
+        &mut self,
+        news: &BTreeSet<(Id, Name)>,
+        has_walked: bool,
+    ) -> Result<(Marked, bool), WatchError> {
+        let (mut hidden, mut frozen, mut guarded) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        let (mut appeared, mut noted) = (BTreeSet::new(), BTreeSet::new());
         for root in &self.roots {
             if root.hidden {
                 hidden.insert(root.path.clone());
@@ -363,6 +370,18 @@ impl<R: Rules> Watch<R> {
             let Some(root) = self.roots.get(place.root) else { continue };
             let mut path = root.absolute(&place.relative);
             let mut hides = found.marks.hidden;
+            let is_new = news.contains(&(id, name.clone()));
+            if found.marks.noted && (is_new || has_walked) {
+                noted.insert(path.clone());
+            }
+            let is_plainly_guarded = !found.marks.hidden && !found.marks.frozen && found.why != Why::Link;
+            if is_plainly_guarded && !is_new {
+                // Whether it is still there is not asked: there may be many, and nothing hangs on it.
+                if found.marks.guarded {
+                    guarded.insert(path);
+                }
+                continue;
+            }
             match look::stat(root.folder.as_fd(), &place.relative) {
                 Ok(_) if found.why == Why::Link => match self.led_to(&path) {
                     Some(target) => path = target,
@@ -382,14 +401,16 @@ impl<R: Rules> Watch<R> {
                 }
                 Ok(_) | Err(_) => {}
             }
-            if news.contains(&(id, name.clone())) {
+            let set = match found.marks {
+                _ if hides => &mut hidden,
+                Marks { frozen: true, .. } => &mut frozen,
+                Marks { guarded: true, .. } => &mut guarded,
+                _ => continue,
+            };
+            if is_new {
                 appeared.insert(path.clone());
             }
-            if hides {
-                hidden.insert(path)
-            } else {
-                frozen.insert(path)
-            };
+            set.insert(path);
         }
         let complete = gone.is_empty();
         for (id, name) in gone {
@@ -397,10 +418,13 @@ impl<R: Rules> Watch<R> {
         }
         let hidden = outermost(hidden, &BTreeSet::new());
         let frozen = outermost(frozen, &hidden);
+        let guarded = outermost(outermost(guarded, &hidden), &frozen);
         let marked = Marked {
             hidden: hidden.into_iter().collect(),
             frozen: frozen.into_iter().collect(),
+            guarded: guarded.into_iter().collect(),
             appeared: appeared.into_iter().collect(),
+            noted: noted.into_iter().collect(),
             warning: self.warning.take(),
         };
         Ok((marked, complete))

@@ -6,10 +6,7 @@ use checkpoint::{Action, Found, Kind, Touch, Verdict};
 use policy::{AutoRun, Entry, PathVerdict, Policy, auto_run, git_config_change, git_pointer_change};
 use tool::Access;
 
-use super::read_small;
-
-/// The largest git configuration that is understood, in bytes. Git's own are below a few thousand.
-const LARGEST_CONFIGURATION: u64 = 1024 * 1024;
+use super::{LARGEST_CONFIGURATION, read_small};
 
 /// Judges the changes of one command.
 pub(super) struct Judge<'a> {

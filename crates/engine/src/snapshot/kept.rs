@@ -184,6 +184,8 @@ impl Snapshots {
         let terms = kept.terms(&call)?;
         let baseline = if force { None } else { terms.baseline };
         let terms = Terms { judge: &judged, baseline, ..terms };
+        // A command that still runs, and made it, is to take it for approved.
+        self.area().set_applied(id)?;
         let ended = match call.commit(&workspace, &terms)? {
             Outcome::Committed(committed) => committed_as(&committed),
             Outcome::Held(changes) => held(&changes),
@@ -229,6 +231,9 @@ pub(super) fn tidy(area: &Area, now: Timestamp) -> Result<Vec<String>, checkpoin
             Recovery::Failed(error) => told.push(format!("the changes {id} could not be recovered: {error}")),
         }
     }
+    // No command runs for so long.
+    let long_ago = now.checked_sub(KEPT_FOR).unwrap_or(Timestamp::MIN);
+    area.forget_applied(Time::from(std::time::SystemTime::from(long_ago)))?;
     let mut kept = area.kept()?;
     kept.sort_by_key(|kept| std::cmp::Reverse(kept.since));
     let is_old = |kept: &Kept| now.duration_since(timestamp(kept.since)) > KEPT_FOR;

@@ -3,6 +3,7 @@
 
 mod git_config;
 
+use std::ffi::OsStr;
 use std::path::Path;
 
 use crate::path::fold;
@@ -144,6 +145,23 @@ pub fn auto_run(path: &Path, entry: Entry, is_repository: &dyn Fn(&Path) -> bool
         .find_map(|(_, depth)| in_repository(&names[names.len() - depth..], entry))
 }
 
+/// Whether an entry of this name, or one in a folder of this name, could be one that [`auto_run`] finds. If not, it is none
+/// unless the folders above say so.
+pub fn may_auto_run(name: &OsStr) -> bool {
+    let folded = fold(name);
+    let Some(name) = folded.to_str() else { return false };
+    let is_known = |known: &&str| *known == name;
+    IN_REPOSITORIES.iter().any(is_known)
+        || FOLDERS.iter().any(|(folder, _)| is_known(folder))
+        || FILES.iter().any(|(file, _)| is_known(file))
+        || PAIRS.iter().any(|(_, inner, _)| is_known(inner))
+        || name.ends_with(".code-workspace")
+}
+
+/// The names in a repository, and its own, by which [`in_repository`] decides.
+const IN_REPOSITORIES: &[&str] =
+    &[".git", "hooks", "config", "config.worktree", "commondir", "gitdir", "modules", "worktrees"];
+
 fn could_matter(names: &[String]) -> bool {
     names.iter().any(|name| ["hooks", "config", "config.worktree", "commondir"].contains(&name.as_str()))
 }
@@ -229,11 +247,13 @@ mod tests {
             ".ssh/rc",
         ] {
             assert!(matches!(found(path, Entry::File), Some(AutoRun::Any(_))), "{path}");
+            assert!(Path::new(path).iter().any(may_auto_run), "{path}");
         }
         for path in
             [".git/config", ".git/worktrees/w/config.worktree", ".git/modules/m/config", "srv/bare/config"]
         {
             assert_eq!(found(path, Entry::File), Some(AutoRun::GitConfig), "{path}");
+            assert!(Path::new(path).file_name().is_some_and(may_auto_run), "{path}");
         }
         for path in
             [".git", ".git/modules", ".git/hooks", ".git/refs/heads/main", ".vscode", ".git/hooks/x.sample"]

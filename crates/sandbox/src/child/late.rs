@@ -1,13 +1,13 @@
-//! A process that enters the namespaces of a running cell to cover files in it.
+//! A process that enters the namespaces of a running cell to cover or freeze files in it.
 //!
 //! INVARIANT: as in the module above, nothing here allocates, locks or panics.
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, BorrowedFd, RawFd};
 
-use rustix::fs::{FileType, Mode, OFlags, fstat, open, stat};
+use rustix::fs::{FileType, Mode, OFlags, StatVfsMountFlags, fstat, fstatvfs, open, stat};
 use rustix::io::{Errno, write};
-use rustix::mount::MountAttrFlags;
+use rustix::mount::{MountAttrFlags, OpenTreeFlags, open_tree};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
@@ -23,6 +23,15 @@ pub(super) fn hand_over_namespaces(control: BorrowedFd<'_>) -> Result<(), Errno>
     Report::MountNamespace.send_with(control, open(c"/proc/self/ns/mnt")?.as_fd())
 }
 
+/// What becomes of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cover {
+    /// Nothing of its content is seen.
+    Hide,
+    /// It is read-only.
+    Freeze,
+}
+
 /// What such a process needs to know.
 pub(crate) struct Covering {
     /// The descriptors that stay open, in ascending order.
@@ -31,6 +40,7 @@ pub(crate) struct Covering {
     pub(crate) mount: RawFd,
     /// Where it says how it went: an error number, or zero.
     pub(crate) answer: RawFd,
+    pub(crate) cover: Cover,
     /// Paths in the cell.
     pub(crate) places: Vec<CString>,
 }
@@ -51,19 +61,22 @@ fn act(covering: &Covering) -> Result<(), Errno> {
     // The user namespace first: it gives the right to the other one.
     move_into_link_name_space(sys::borrow(covering.user), Some(LinkNameSpaceType::User))?;
     move_into_link_name_space(sys::borrow(covering.mount), Some(LinkNameSpaceType::Mount))?;
-    covering.places.iter().try_for_each(|place| match cover_one(place) {
+    covering.places.iter().try_for_each(|place| match cover_one(place, covering.cover) {
         // The command has removed it or moved it away, or put a link in its place.
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(()),
         other => other,
     })
 }
 
-fn cover_one(place: &CString) -> Result<(), Errno> {
+fn cover_one(place: &CString, cover: Cover) -> Result<(), Errno> {
     let point = open_exactly(place, OFlags::PATH | OFlags::NOFOLLOW)?;
     let there = fstat(&point)?;
     let kind = FileType::from_raw_mode(there.st_mode);
     if kind == FileType::Symlink {
         return Ok(());
+    }
+    if cover == Cover::Freeze {
+        return freeze_one(point.as_fd());
     }
     let cover = if kind == FileType::Directory { c"/.cell/folder" } else { c"/.cell/file" };
     let own = stat(cover)?;
@@ -78,4 +91,19 @@ fn cover_one(place: &CString) -> Result<(), Errno> {
         | MountAttrFlags::MOUNT_ATTR_NOEXEC;
     sys::mount_setattr(tree.as_fd(), true, attributes, None, false)?;
     put(tree.as_fd(), point.as_fd(), c"")
+}
+
+/// Mounts what is there over itself, read-only with all that is mounted below it.
+fn freeze_one(point: BorrowedFd<'_>) -> Result<(), Errno> {
+    if fstatvfs(point)?.f_flag.contains(StatVfsMountFlags::RDONLY) {
+        // It is covered or frozen still.
+        return Ok(());
+    }
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE
+        | OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | OpenTreeFlags::AT_RECURSIVE
+        | OpenTreeFlags::AT_EMPTY_PATH;
+    let tree = open_tree(point, c"", flags)?;
+    sys::mount_setattr(tree.as_fd(), true, MountAttrFlags::MOUNT_ATTR_RDONLY, None, false)?;
+    put(tree.as_fd(), point, c"")
 }

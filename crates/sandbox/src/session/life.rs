@@ -20,6 +20,7 @@ use crate::capture::Capture;
 use crate::degraded::{self, PrivateFolder};
 use crate::enforcement::Enforcement;
 use crate::error::SandboxError;
+use crate::late::LateMasks;
 use crate::launch::{Cell, launch};
 use crate::limits::{LimitInForce, exceeded};
 use crate::outcome::{Ended, Exit, Stream};
@@ -66,6 +67,7 @@ struct Shared {
     lifetime: Lifetime,
     started: Instant,
     has_terminal: bool,
+    late_masks: Option<Arc<LateMasks>>,
 }
 
 struct State {
@@ -130,6 +132,7 @@ impl Session {
             lifetime,
             started: now,
             has_terminal: spec.terminal.is_some(),
+            late_masks: spec.late_masks.clone(),
         }));
         let supervised = session.clone();
         thread::Builder::new()
@@ -162,6 +165,11 @@ impl Session {
             exceeded: state.exceeded,
             kept: state.kept.clone(),
         }
+    }
+
+    /// What its caller should know and has not been told.
+    pub fn take_notes(&self) -> Vec<String> {
+        self.0.late_masks.as_ref().map(|masks| masks.take_notes()).unwrap_or_default()
     }
 
     /// What is in force around the command.

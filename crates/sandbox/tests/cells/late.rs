@@ -14,6 +14,15 @@ const SECRET: &str = "s3cr3t-text";
 /// Runs a line that says `begun` and then waits for a sign. When it has begun, `change` is made to the workspace,
 /// and `covered` is covered.
 fn while_it_runs(place: &Place, line: &str, change: impl Fn(&Path), covered: &[&str]) -> Outcome {
+    let paths: Vec<PathBuf> = covered.iter().map(|path| place.spec.workspace.join(path)).collect();
+    when_it_has_begun(place, line, |workspace, masks| {
+        change(workspace);
+        masks.cover(&paths).unwrap();
+    })
+}
+
+/// The same, with anything done meanwhile.
+fn when_it_has_begun(place: &Place, line: &str, act: impl Fn(&Path, &LateMasks)) -> Outcome {
     let masks = Arc::new(LateMasks::default());
     let mut spec = place.spec.clone();
     spec.late_masks = Some(masks.clone());
@@ -26,11 +35,9 @@ fn while_it_runs(place: &Place, line: &str, change: impl Fn(&Path), covered: &[&
     let line = format!("echo begun; {wait}; {line}; echo end");
     let command = Command { program: Program::Shell(line), working_directory: workspace.clone() };
     let mut changed = false;
-    let paths: Vec<PathBuf> = covered.iter().map(|path| workspace.join(path)).collect();
     let mut on_output = |_: sandbox::Stream, _: &[u8]| {
         if !std::mem::replace(&mut changed, true) {
-            change(&workspace);
-            masks.cover(&paths).unwrap();
+            act(&workspace, &masks);
             fs::write(&sign, "").unwrap();
         }
     };
@@ -133,4 +140,41 @@ fn what_is_to_be_hidden_before_the_command_starts_is_hidden_when_it_has() {
     // When it has ended there is nothing left to be covered.
     masks.cover(&[place.path(".env")]).unwrap();
     assert!(!masks.have_failed());
+}
+
+#[test]
+fn what_is_frozen_while_the_command_runs_can_be_read_and_not_changed() {
+    let line = "echo evil > deep/er/lock; rm -f deep/er/lock; mv deep/er/lock x; echo y > b; mv b deep/er/lock; \
+        echo z > locks/new; cat deep/er/lock; mv deep moved; cat moved/er/lock; echo evil >> moved/er/lock; cat moved/er/lock";
+    let change = |workspace: &Path| {
+        fs::write(workspace.join("deep/er/lock"), "kept\n").unwrap();
+        fs::create_dir(workspace.join("locks")).unwrap();
+        for path in ["deep/er/lock", "locks"] {
+            std::os::unix::fs::lchown(workspace.join(path), Some(owner(workspace)), None).unwrap();
+        }
+    };
+    let place = place();
+    let seen = stdout(&when_it_has_begun(&place, line, |workspace, masks| {
+        change(workspace);
+        let paths = ["deep/er/lock", "locks", "missing"].map(|path| workspace.join(path));
+        masks.freeze(&paths).unwrap();
+        // A second time changes nothing, and hiding goes over it.
+        masks.freeze(&paths).unwrap();
+        assert!(
+            masks.write_directly(&workspace.join("new")) && !masks.write_directly(Path::new("/etc/passwd"))
+        );
+    }));
+    assert_eq!(seen, "begun\nkept\nkept\nkept\nend\n");
+    assert!(!place.path("locks/new").exists());
+    let control = self::place();
+    let seen =
+        stdout(&when_it_has_begun(&control, "echo evil > deep/er/lock; cat deep/er/lock", |workspace, _| {
+            change(workspace);
+        }));
+    assert_eq!(seen, "begun\nevil\nend\n");
+}
+
+/// Who the command is in the workspace.
+fn owner(workspace: &Path) -> u32 {
+    std::os::unix::fs::MetadataExt::uid(&fs::metadata(workspace).unwrap())
 }

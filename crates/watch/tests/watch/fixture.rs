@@ -1,10 +1,11 @@
-//! A folder, and rules about names: what is called `.env` or `secret` is hidden, what is called `fixed` frozen.
+//! A folder, and rules about names: what is called `.env` or `secret` is hidden, what is called `fixed` frozen,
+//! what lies in `hooks` guarded unless it is called `plain`, and that a `sign` comes is told.
 
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use watch::{Keep, Marked, Marks, Rules, Watch};
+use watch::{Keep, Kind, Marked, Marks, Rules, Watch};
 
 pub(crate) struct ByName;
 
@@ -12,20 +13,25 @@ impl Rules for ByName {
     type Above = Marks;
 
     fn top(&self, folder: &Path) -> Marks {
-        let names = folder.iter().map(|name| self.below(&Marks::default(), Path::new(name), true));
+        let names = folder.iter().map(|name| self.below(&Marks::default(), Path::new(name), Kind::Folder));
         names.fold(Marks::default(), |all, marks| Marks {
             hidden: all.hidden || marks.hidden,
             frozen: all.frozen || marks.frozen,
+            guarded: all.guarded || marks.guarded,
+            noted: false,
         })
     }
 
-    fn may_match(&self, name: &OsStr) -> bool {
-        [".env", "secret", "fixed"].iter().any(|other| name == *other)
+    fn may_match(&self, above: &Marks, name: &OsStr) -> bool {
+        above.guarded || [".env", "secret", "fixed", "hooks", "sign"].iter().any(|other| name == *other)
     }
 
-    fn below(&self, above: &Marks, path: &Path, _: bool) -> Marks {
+    fn below(&self, above: &Marks, path: &Path, kind: Kind) -> Marks {
         let name = path.file_name().unwrap_or_default();
+        let guarded = name == "hooks" && kind == Kind::Folder || above.guarded && name != "plain";
         Marks {
+            guarded,
+            noted: guarded || name == "sign",
             hidden: above.hidden || name == ".env" || name == "secret",
             frozen: above.frozen || name == "fixed",
         }

@@ -3,8 +3,9 @@
 use std::fs::{self, Permissions, hard_link, rename};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
 
-use watch::{Keep, Watch};
+use watch::{Keep, Marked, Watch};
 
 use crate::fixture::{ByName, Folder};
 
@@ -135,4 +136,43 @@ fn a_root_that_is_marked_or_a_file_or_missing_is_answered_for() {
     let roots = ["secret", "x/.env", "plain", "missing"].map(|name| folder.at(name)).to_vec();
     let marked = Watch::new(roots, ByName, Keep::Fresh).sync().unwrap();
     assert_eq!(folder.relative(&marked).0, ["secret", "x/.env"]);
+}
+
+#[test]
+fn what_is_guarded_is_told_entry_by_entry_and_what_is_noted_as_it_comes() {
+    let folder = Folder::new(&["hooks/old", "hooks/plain", "a/b"]);
+    let mut watch = folder.watch();
+    let own = |paths: &[PathBuf]| {
+        let path = |path: &PathBuf| path.strip_prefix(folder.path()).unwrap().to_str().unwrap().to_owned();
+        paths.iter().map(path).collect::<Vec<_>>()
+    };
+    let marked = watch.sync().unwrap();
+    assert_eq!(own(&marked.guarded), ["hooks"]);
+    assert_eq!(own(&marked.noted), ["hooks", "hooks/old"], "after a walk everything is told");
+    assert_eq!(watch.sync().unwrap().noted, [] as [PathBuf; 0]);
+
+    folder.write("hooks/new");
+    folder.write("hooks/plain");
+    folder.write("a/hooks/inner/one");
+    folder.write("a/sign");
+    std::os::unix::fs::symlink("nowhere", folder.at("hooks/link")).unwrap();
+    let marked = watch.sync().unwrap();
+    assert_eq!(own(&marked.guarded), ["a/hooks", "hooks"]);
+    assert_eq!(
+        own(&marked.noted),
+        ["a/hooks", "a/hooks/inner", "a/hooks/inner/one", "a/sign", "hooks/link", "hooks/new"]
+    );
+    assert_eq!(
+        marked,
+        Marked { noted: marked.noted.clone(), appeared: marked.appeared.clone(), ..folder.walked() }
+    );
+
+    // A further name of what is guarded is guarded too, and what takes an old name comes again.
+    std::fs::hard_link(folder.at("hooks/new"), folder.at("a/other")).unwrap();
+    folder.write("a/next");
+    std::fs::rename(folder.at("a/next"), folder.at("hooks/old")).unwrap();
+    let marked = watch.sync().unwrap();
+    assert_eq!(own(&marked.guarded), ["a/hooks", "a/other", "hooks"]);
+    assert_eq!(own(&marked.noted), ["a/other", "hooks/old"]);
+    assert_eq!(watch.walks(), 1);
 }

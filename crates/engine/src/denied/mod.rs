@@ -1,29 +1,75 @@
-//! The files that the deny lists name below what a cell shows. Found by one walk and then kept, see the `watch` crate.
+//! The files that the deny lists name below what a cell shows, and those that a later program would run. Found by one walk and
+//! then kept, see the `watch` crate.
 
-use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+mod cells;
+mod lists;
+
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
-use policy::{Above, Policy};
+use policy::Policy;
 use sandbox::LateMasks;
-use tool::{Code, EffectState, ToolError};
-use watch::{Keep, Marked, Marks, Rules, Watch, WatchError};
+use tool::{Access, Code, EffectState, ToolError};
+use watch::{Keep, Marked, Watch, WatchError};
+
+use crate::call::Call;
+use crate::snapshot::Snapshots;
+use cells::RunningCell;
+use lists::DenyLists;
 
 /// The denied files of one runtime.
 pub(crate) struct DeniedFiles {
     policy: Arc<Policy>,
     keep: Keep,
+    /// Where what is taken away is kept.
+    snapshots: Option<Arc<Snapshots>>,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
     watch: Option<Watch<DenyLists>>,
-    /// What covers denied files in the cells that run, or are about to.
-    running: Vec<Weak<LateMasks>>,
+    /// The cells that run, or are about to.
+    running: Vec<RunningCell>,
     /// A thread follows the changes for them.
     followed: bool,
+    own: OwnChanges,
+}
+
+/// What Handfast itself puts into the workspace, having decided on it.
+#[derive(Default)]
+struct OwnChanges {
+    /// How many calls are at it.
+    under_way: usize,
+    /// Where they put something, or may.
+    expected: Vec<PathBuf>,
+    /// What has come meanwhile and was not expected: perhaps it is, as soon as the call says what it has changed.
+    undecided: Vec<PathBuf>,
+}
+
+/// A tool that changes the workspace at the paths of its plan, for as long as it does.
+pub(crate) struct OwnChange<'a>(&'a DeniedFiles);
+
+impl<'a> OwnChange<'a> {
+    /// None where the call writes nothing, or nothing that its plan names.
+    pub(crate) fn begin(denied: &'a DeniedFiles, call: &Call) -> Option<Self> {
+        let writes = call.effects.iter().filter_map(|part| {
+            let (access, named) = part.effect.path()?;
+            (access == Access::Write).then(|| part.real.as_deref().unwrap_or(named).to_owned())
+        });
+        let expected: Vec<PathBuf> = writes.collect();
+        (!expected.is_empty()).then(|| {
+            denied.begin_own_change(&expected);
+            Self(denied)
+        })
+    }
+}
+
+impl Drop for OwnChange<'_> {
+    fn drop(&mut self) {
+        self.0.end_own_change(&[]);
+    }
 }
 
 /// What a cell needs to hide what is denied.
@@ -40,8 +86,8 @@ pub(crate) struct Hiding {
 const FOLLOWING: Duration = Duration::from_millis(250);
 
 impl DeniedFiles {
-    pub(crate) fn new(policy: Arc<Policy>, keep: Keep) -> Self {
-        Self { policy, keep, state: Mutex::default() }
+    pub(crate) fn new(policy: Arc<Policy>, keep: Keep, snapshots: Option<Arc<Snapshots>>) -> Self {
+        Self { policy, keep, snapshots, state: Mutex::default() }
     }
 
     /// What is denied below the roots, for a cell that is about to run. Blocks for as long as a walk takes, where one is needed.
@@ -52,7 +98,7 @@ impl DeniedFiles {
             let rules = DenyLists::new(self.policy.clone(), roots);
             state.watch = Some(Watch::new(roots.to_vec(), rules, self.keep));
         }
-        let marked = state.refresh().map_err(not_known)?;
+        let marked = self.refresh(&mut state).map_err(not_known)?;
         if state.watch.as_ref().and_then(Watch::changes).is_none() {
             if self.keep == Keep::Once {
                 state.watch = None;
@@ -61,7 +107,7 @@ impl DeniedFiles {
         }
         // INVARIANT: from before the lock is let go, so that nothing comes between what is known now and what is told later.
         let later = Arc::new(LateMasks::default());
-        state.running.push(Arc::downgrade(&later));
+        state.running.push(RunningCell::new(later.clone(), &marked));
         if !std::mem::replace(&mut state.followed, true) {
             let denied = Arc::downgrade(self);
             std::thread::spawn(move || follow(&denied));
@@ -69,43 +115,75 @@ impl DeniedFiles {
         Ok(Hiding { marked, later: Some(later) })
     }
 
+    /// Looks at what has come, so that all that a cell which has ended did is judged.
+    pub(crate) fn settle(&self) {
+        let mut state = self.state();
+        if !state.running.is_empty() {
+            // An error is told to the cells that run, which are all that this is for.
+            let _told = self.refresh(&mut state);
+        }
+    }
+
+    /// Handfast is about to change the workspace itself: at these paths, or at some that it will only know afterwards.
+    pub(crate) fn begin_own_change(&self, expected: &[PathBuf]) {
+        let mut state = self.state();
+        state.own.under_way += 1;
+        state.own.expected.extend_from_slice(expected);
+    }
+
+    /// It has changed it, at these paths too.
+    pub(crate) fn end_own_change(&self, changed: &[PathBuf]) {
+        let mut state = self.state();
+        state.own.expected.extend_from_slice(changed);
+        if !state.running.is_empty() {
+            let _told = self.refresh(&mut state);
+        }
+        state.own.under_way = state.own.under_way.saturating_sub(1);
+        if state.own.under_way == 0 {
+            let undecided = std::mem::take(&mut state.own.undecided);
+            self.judge_come(&mut state, undecided);
+            state.own = OwnChanges::default();
+        }
+    }
+
+    /// What is denied as of now; cells that run are told what has come.
+    fn refresh(&self, state: &mut State) -> Result<Marked, WatchError> {
+        let Some(watch) = &mut state.watch else { return Ok(Marked::default()) };
+        // Of a cell that has ended by now, all is told in a moment.
+        let ended: Vec<bool> = state.running.iter().map(RunningCell::is_over).collect();
+        let walks = watch.walks();
+        let marked = watch.sync();
+        // After a walk it is not known what has come.
+        let all = watch.walks() != walks;
+        let come = |paths: &[PathBuf], appeared: &[PathBuf]| -> Vec<PathBuf> {
+            let is_new = |path: &&PathBuf| all || appeared.binary_search(path).is_ok();
+            paths.iter().filter(is_new).cloned().collect()
+        };
+        match &marked {
+            Ok(marked) => {
+                let hidden = come(&marked.hidden, &marked.appeared);
+                let frozen = come(&marked.frozen, &marked.appeared);
+                for cell in &state.running {
+                    cell.cover(&hidden, &frozen);
+                }
+                self.judge_come(state, marked.noted.clone());
+                self.judge_again(state);
+            }
+            Err(_) => state.running.iter().for_each(RunningCell::give_up),
+        }
+        let mut ended = ended.into_iter();
+        state.running.retain(|_| !ended.next().unwrap_or_default());
+        marked
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
-        let mut state = self.state.lock().unwrap_or_else(|poisoned| {
+        self.state.lock().unwrap_or_else(|poisoned| {
             // What a thread left half-way that panicked is looked for anew.
             self.state.clear_poison();
             let mut state = poisoned.into_inner();
             state.watch = None;
             state
-        });
-        state.running.retain(|masks| masks.strong_count() > 0);
-        state
-    }
-}
-
-impl State {
-    /// What is denied as of now; cells that run are told what has come.
-    fn refresh(&mut self) -> Result<Marked, WatchError> {
-        let Some(watch) = &mut self.watch else { return Ok(Marked::default()) };
-        let walks = watch.walks();
-        let marked = watch.sync();
-        let come = match &marked {
-            // After a walk it is not known what of it has come.
-            Ok(marked) if watch.walks() != walks => marked.hidden.clone(),
-            Ok(marked) => {
-                let hidden = |path: &&PathBuf| marked.hidden.binary_search(path).is_ok();
-                marked.appeared.iter().filter(hidden).cloned().collect()
-            }
-            Err(_) => Vec::new(),
-        };
-        for masks in self.running.iter().filter_map(Weak::upgrade) {
-            if marked.is_err() {
-                masks.give_up();
-            } else if !come.is_empty() {
-                // Where it fails, the cell is killed, and its caller is told so.
-                let _killed = masks.cover(&come);
-            }
-        }
-        marked
+        })
     }
 }
 
@@ -128,9 +206,8 @@ fn follow(denied: &Weak<DeniedFiles>) {
                 true
             }
         };
-        if changed {
-            // An error is told to the cells that run, which are all that this is for.
-            let _told = denied.state().refresh();
+        if changed || denied.state().running.iter().any(RunningCell::needs_a_look) {
+            denied.settle();
         }
     }
 }
@@ -140,77 +217,10 @@ fn not_known(error: WatchError) -> ToolError {
     ToolError::new(Code::Runtime, message).effect(EffectState::None).because(error)
 }
 
-/// The deny lists of the policy, asked about every name that a path has.
-struct DenyLists {
-    policy: Arc<Policy>,
-    /// The roots that are links or lie behind one, with where they really lie. Lists may use either name.
-    other_names: Vec<(PathBuf, PathBuf)>,
-}
-
-/// What is known under each name: of reading, and of writing.
-type Known = Vec<(Above, Above)>;
-
-impl DenyLists {
-    fn new(policy: Arc<Policy>, roots: &[PathBuf]) -> Self {
-        let other = |root: &PathBuf| {
-            let real = roots::real_path(root, roots::LastLink::Follow).ok()?;
-            (real != *root).then(|| (root.clone(), real))
-        };
-        Self { policy, other_names: roots.iter().filter_map(other).collect() }
-    }
-
-    /// The other name of a path, if it has one.
-    fn other_name(&self, path: &Path) -> Option<PathBuf> {
-        self.other_names.iter().find_map(|(root, real)| {
-            let below = path.strip_prefix(root).ok()?;
-            Some(if below.as_os_str().is_empty() { real.clone() } else { real.join(below) })
-        })
-    }
-}
-
-impl Rules for DenyLists {
-    type Above = Known;
-
-    fn top(&self, folder: &Path) -> Known {
-        let (reads, writes) = (self.policy.denied_reads(), self.policy.denied_writes());
-        let known = |path: &Path| (reads.above(path), writes.above(path));
-        std::iter::once(known(folder)).chain(self.other_name(folder).as_deref().map(known)).collect()
-    }
-
-    fn may_match(&self, name: &OsStr) -> bool {
-        self.policy.denied_reads().may_match(name) || self.policy.denied_writes().may_match(name)
-    }
-
-    fn below(&self, above: &Known, path: &Path, is_folder: bool) -> Known {
-        let (reads, writes) = (self.policy.denied_reads(), self.policy.denied_writes());
-        let other = self.other_name(path);
-        let names = std::iter::once(path).chain(other.as_deref());
-        above
-            .iter()
-            .zip(names)
-            .map(|((read, write), path)| {
-                (reads.below(read, path, is_folder), writes.below(write, path, is_folder))
-            })
-            .collect()
-    }
-
-    fn marks(&self, known: &Known) -> Marks {
-        let (reads, writes) = (self.policy.denied_reads(), self.policy.denied_writes());
-        Marks {
-            hidden: known.iter().any(|(read, _)| reads.is_denied_by(read)),
-            frozen: known.iter().any(|(_, write)| writes.is_denied_by(write)),
-        }
-    }
-
-    /// Who listens at a socket is a process outside, and no list of files says what it does for whoever connects.
-    fn hide_sockets(&self) -> bool {
-        true
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::path::Path;
 
     use policy::{Dialect, Origin, Profiles, Setup, Source, Trust};
 
@@ -230,7 +240,7 @@ mod tests {
             programs: policy::Programs::Presumed,
             tools: &[],
         });
-        Arc::new(DeniedFiles::new(Arc::new(policy.unwrap()), keep))
+        Arc::new(DeniedFiles::new(Arc::new(policy.unwrap()), keep, None))
     }
 
     fn walks(denied: &DeniedFiles) -> Option<u64> {

@@ -1,0 +1,216 @@
+//! Taking single entries out of a workspace that a command writes to at once, so that they lie in the folder of a call as
+//! though the command had run on an overlay.
+
+use std::ffi::{OsStr, OsString};
+use std::ops::ControlFlow;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use rustix::fs::{AtFlags, Mode, RenameFlags, mkdirat, renameat_with, unlinkat};
+use rustix::io::Errno;
+
+use crate::area::{TAKEN, UPPER};
+use crate::beneath::{LIST, PLACE, look, open};
+use crate::copy::{Copier, keep};
+use crate::{Call, Entry, Error, Kind, Result, Workspace};
+
+/// What is larger is not copied: whoever has it open may go on changing it.
+const LARGEST_COPY: u64 = 64 << 20;
+
+/// How long something may go on changing before it is copied as it is.
+const LONGEST_WAIT: Duration = Duration::from_millis(20);
+
+impl Call {
+    /// Moves the entry at `path`, which is no folder, out of the workspace; it becomes one of the changes of this call, in place
+    /// of one that was taken from there before. Gives whether there was one.
+    ///
+    /// What lies in the folder of the call afterwards is a copy, so that no program that has the entry open changes it there.
+    /// Sockets and devices are removed.
+    ///
+    /// # Errors
+    /// [`Error::System`]. The entry is gone from the workspace, or is as it was.
+    pub fn take_away(&self, workspace: &Workspace, path: &Path) -> Result<bool> {
+        let failed = Error::while_doing("take away", path);
+        let name = path.file_name().unwrap_or(OsStr::new("."));
+        let above = path.parent().unwrap_or(Path::new(""));
+        let from = match open(workspace.folder.as_fd(), above, PLACE) {
+            Ok(from) => from,
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(false),
+            Err(errno) => return Err(failed(errno)),
+        };
+        match look(&from, name).map_err(&failed)? {
+            None => return Ok(false),
+            Some(entry) if entry.kind == Kind::Folder => return Err(failed(Errno::ISDIR)),
+            Some(_) => {}
+        }
+        let to = self.folders_like(workspace, above)?;
+        remove(&to, name).map_err(&failed)?;
+        let taken = self.open(TAKEN)?;
+        // In one step where that can be, so that nothing of the host meets it any more.
+        let aside = OsString::from("taken");
+        let renamed = renameat_with(&from, name, &taken, &aside, RenameFlags::empty());
+        let (folder, its_name) = match renamed {
+            Ok(()) => (&taken, aside.as_os_str()),
+            Err(Errno::XDEV) => (&from, name),
+            Err(Errno::NOENT) => return Ok(false),
+            Err(errno) => return Err(failed(errno)),
+        };
+        let Some(entry) = at_rest(folder, its_name).map_err(&failed)? else { return Ok(false) };
+        let has_content = matches!(entry.kind, Kind::File | Kind::Link | Kind::Fifo);
+        if has_content && (entry.size_bytes <= LARGEST_COPY || renamed.is_err()) {
+            let on_step = || ControlFlow::Continue(());
+            Copier::new(&on_step).copy(folder, &to, its_name, path, &entry)?;
+            if its_name != name {
+                renameat_with(&to, its_name, &to, name, RenameFlags::empty()).map_err(&failed)?;
+            }
+        } else if has_content {
+            return renameat_with(folder, its_name, &to, name, RenameFlags::empty())
+                .map(|()| true)
+                .map_err(&failed);
+        }
+        remove(folder, its_name).map_err(&failed)?;
+        Ok(true)
+    }
+
+    /// The folder at this path among the changes, made as those of the workspace are where it is missing.
+    fn folders_like(&self, workspace: &Workspace, path: &Path) -> Result<OwnedFd> {
+        let failed = Error::while_doing("take away", path);
+        let mut upper = self.open(UPPER)?;
+        let mut lower = open(workspace.folder.as_fd(), Path::new(""), PLACE).map_err(&failed)?;
+        for name in path {
+            let made = match mkdirat(&upper, name, Mode::from_raw_mode(0o700)) {
+                Ok(()) => true,
+                Err(Errno::EXIST) => false,
+                Err(errno) => return Err(failed(errno)),
+            };
+            if made && let Some(entry) = look(&lower, name).map_err(&failed)? {
+                keep(&lower, &upper, name, &entry).map_err(&failed)?;
+            }
+            upper = open(upper.as_fd(), Path::new(name), LIST).map_err(&failed)?;
+            lower = open(lower.as_fd(), Path::new(name), PLACE).map_err(&failed)?;
+        }
+        Ok(upper)
+    }
+}
+
+/// The entry when it has stopped changing, or after [`LONGEST_WAIT`]: whoever made it may be about to write into it.
+fn at_rest(folder: &OwnedFd, name: &OsStr) -> rustix::io::Result<Option<Entry>> {
+    const STEP: Duration = Duration::from_millis(1);
+    const REST: Duration = Duration::from_millis(3);
+    let (mut last, mut waited, mut rested) = (look(folder, name)?, Duration::ZERO, Duration::ZERO);
+    while let Some(before) = &last
+        && before.kind == Kind::File
+        && waited < LONGEST_WAIT
+        && (rested < REST || before.size_bytes == 0)
+    {
+        thread::sleep(STEP);
+        waited += STEP;
+        let now = look(folder, name)?;
+        let changed = now.as_ref().map(|now| now.changed) != Some(before.changed);
+        rested = if changed { Duration::ZERO } else { rested + STEP };
+        last = now;
+    }
+    Ok(last)
+}
+
+fn remove(folder: &OwnedFd, name: &OsStr) -> rustix::io::Result<()> {
+    match unlinkat(folder, name, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(errno) => Err(errno),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, OpenOptions};
+    use std::io::Write;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+    use std::path::PathBuf;
+
+    use crate::{Area, Outcome, Terms};
+
+    use super::*;
+
+    struct Scene {
+        _folder: tempfile::TempDir,
+        workspace: PathBuf,
+        area: Area,
+    }
+
+    fn scene() -> Scene {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = folder.path().join("workspace");
+        fs::create_dir_all(workspace.join("a/b")).unwrap();
+        fs::set_permissions(workspace.join("a"), PermissionsExt::from_mode(0o751)).unwrap();
+        let area = Area::open(&folder.path().join("area")).unwrap();
+        Scene { _folder: folder, workspace, area }
+    }
+
+    #[test]
+    fn what_is_taken_away_is_a_change_that_can_be_kept_added_to_and_applied() {
+        let Scene { workspace, area, _folder } = scene();
+        let opened = Workspace::open(&workspace).unwrap();
+        let path = Path::new("a/b/hook");
+        fs::write(workspace.join(path), "first").unwrap();
+        fs::set_permissions(workspace.join(path), PermissionsExt::from_mode(0o755)).unwrap();
+        let mut held = OpenOptions::new().append(true).open(workspace.join(path)).unwrap();
+
+        let call = area.begin().unwrap();
+        let terms = Terms::since(call.baseline().unwrap());
+        assert!(call.take_away(&opened, path).unwrap());
+        assert!(!call.take_away(&opened, path).unwrap(), "it is gone");
+        assert!(!workspace.join(path).exists());
+        // Whoever has it open does not change what was taken.
+        held.write_all(b", and more").unwrap();
+        let id = call.keep(&opened, &terms, "to be judged").unwrap();
+
+        // Later ones lie beside it, and a later one of the same name in its place.
+        for (name, content) in [("a/b/hook", "second"), ("a/other", "other")] {
+            fs::write(workspace.join(name), content).unwrap();
+            let (call, _) = area.take_up(&id).unwrap();
+            assert!(call.take_away(&opened, Path::new(name)).unwrap());
+        }
+        symlink("/nowhere", workspace.join("link")).unwrap();
+        let (call, kept) = area.take_up(&id).unwrap();
+        assert!(call.take_away(&opened, Path::new("link")).unwrap());
+        assert!(call.take_away(&opened, Path::new("a")).is_err(), "a folder is not taken");
+        assert!(!call.take_away(&opened, Path::new("missing/x")).unwrap());
+
+        let changes = call.changes(&opened, &kept.terms(&call).unwrap()).unwrap();
+        assert!(changes.conflicts.is_empty(), "{changes:?}");
+        let committed = call.commit(&opened, &kept.terms(&call).unwrap()).unwrap();
+        assert!(matches!(committed, Outcome::Committed(_)), "{committed:?}");
+        assert_eq!(fs::read_to_string(workspace.join(path)).unwrap(), "second");
+        assert_eq!(fs::read_to_string(workspace.join("a/other")).unwrap(), "other");
+        assert!(workspace.join("link").is_symlink());
+        assert_eq!(fs::metadata(workspace.join("a")).unwrap().mode() & 0o7777, 0o751);
+        call.discard().unwrap();
+    }
+
+    #[test]
+    fn that_changes_were_applied_is_known_until_it_is_forgotten() {
+        let Scene { area, _folder, .. } = scene();
+        let id = "0123456789abcdef0123456789abcdef";
+        area.set_applied(id).unwrap();
+        let long_ago = crate::Time { seconds: 0, nanoseconds: 0 };
+        area.forget_applied(long_ago).unwrap();
+        assert!(area.was_applied(id) && !area.was_applied("0"));
+        assert!(area.recover(&|| ControlFlow::Continue(())).unwrap().is_empty());
+        area.forget_applied(crate::Time { seconds: i64::MAX, nanoseconds: 0 }).unwrap();
+        assert!(!area.was_applied(id));
+    }
+
+    #[test]
+    fn nothing_outside_the_workspace_is_reached_through_a_link() {
+        let Scene { workspace, area, _folder } = scene();
+        let outside = tempfile::tempdir().unwrap();
+        fs::write(outside.path().join("hook"), "stays").unwrap();
+        symlink(outside.path(), workspace.join("a/link")).unwrap();
+        let call = area.begin().unwrap();
+        let opened = Workspace::open(&workspace).unwrap();
+        assert!(!call.take_away(&opened, Path::new("a/link/hook")).unwrap());
+        assert_eq!(fs::read_to_string(outside.path().join("hook")).unwrap(), "stays");
+    }
+}

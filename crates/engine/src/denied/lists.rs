@@ -1,0 +1,117 @@
+//! What is looked for: what the deny lists name, and what a later program would run.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use policy::{Above, Entry, Policy, auto_run, may_auto_run};
+use watch::{Kind, Marks, Rules};
+
+/// The deny lists of the policy, asked about every name that a path has.
+pub(super) struct DenyLists {
+    policy: Arc<Policy>,
+    roots: Vec<PathBuf>,
+    /// The roots that are links or lie behind one, with where they really lie. Lists may use either name.
+    other_names: Vec<(PathBuf, PathBuf)>,
+}
+
+/// What is known about a place.
+#[derive(Clone)]
+pub(super) struct Known {
+    /// Under each of its names: of reading, and of writing.
+    denied: Vec<(Above, Above)>,
+    /// Whether a later program would run it, or what may lie in it.
+    runs: bool,
+    /// Whether it makes a folder look like a repository of git.
+    makes_repository: bool,
+}
+
+impl DenyLists {
+    pub(super) fn new(policy: Arc<Policy>, roots: &[PathBuf]) -> Self {
+        let other = |root: &PathBuf| {
+            let real = roots::real_path(root, roots::LastLink::Follow).ok()?;
+            (real != *root).then(|| (root.clone(), real))
+        };
+        Self { policy, roots: roots.to_vec(), other_names: roots.iter().filter_map(other).collect() }
+    }
+
+    /// Whether a later program would run it; of a folder, a file in it.
+    fn runs(&self, path: &Path, kind: Kind) -> bool {
+        let Some((root, relative)) = split(&self.roots, path) else { return false };
+        let is_repository = |folder: &Path| is_repository(&root.join(folder));
+        match kind {
+            Kind::Folder => auto_run(&relative.join("any"), Entry::File, &is_repository).is_some(),
+            Kind::Link => auto_run(relative, Entry::Link, &is_repository).is_some(),
+            Kind::File => auto_run(relative, Entry::File, &is_repository).is_some(),
+        }
+    }
+
+    /// The other name of a path, if it has one.
+    fn other_name(&self, path: &Path) -> Option<PathBuf> {
+        self.other_names.iter().find_map(|(root, real)| {
+            let below = path.strip_prefix(root).ok()?;
+            Some(if below.as_os_str().is_empty() { real.clone() } else { real.join(below) })
+        })
+    }
+}
+
+/// The innermost root that holds a path, and the rest of it.
+pub(super) fn split<'a>(roots: &'a [PathBuf], path: &'a Path) -> Option<(&'a Path, &'a Path)> {
+    let holding = roots.iter().filter_map(|root| Some((root.as_path(), path.strip_prefix(root).ok()?)));
+    holding.min_by_key(|(_, below)| below.as_os_str().len())
+}
+
+/// Whether git would take the folder for a bare repository.
+pub(super) fn is_repository(folder: &Path) -> bool {
+    REPOSITORY.iter().all(|name| folder.join(name).symlink_metadata().is_ok())
+}
+
+/// What a folder has that git takes for a repository.
+const REPOSITORY: [&str; 2] = ["HEAD", "objects"];
+
+impl Rules for DenyLists {
+    type Above = Known;
+
+    fn top(&self, folder: &Path) -> Known {
+        let (reads, writes) = (self.policy.denied_reads(), self.policy.denied_writes());
+        let known = |path: &Path| (reads.above(path), writes.above(path));
+        let denied = std::iter::once(known(folder)).chain(self.other_name(folder).as_deref().map(known));
+        Known { denied: denied.collect(), runs: self.runs(folder, Kind::Folder), makes_repository: false }
+    }
+
+    fn may_match(&self, above: &Known, name: &OsStr) -> bool {
+        above.runs
+            || self.policy.denied_reads().may_match(name)
+            || self.policy.denied_writes().may_match(name)
+            || may_auto_run(name)
+            || REPOSITORY.iter().any(|part| name == *part)
+    }
+
+    fn below(&self, above: &Known, path: &Path, kind: Kind) -> Known {
+        let (reads, writes) = (self.policy.denied_reads(), self.policy.denied_writes());
+        let other = self.other_name(path);
+        let names = std::iter::once(path).chain(other.as_deref());
+        let is_folder = kind == Kind::Folder;
+        let denied = above.denied.iter().zip(names).map(|((read, write), path)| {
+            (reads.below(read, path, is_folder), writes.below(write, path, is_folder))
+        });
+        let makes_repository =
+            path.file_name().is_some_and(|name| REPOSITORY.iter().any(|part| name == *part));
+        Known { denied: denied.collect(), runs: self.runs(path, kind), makes_repository }
+    }
+
+    fn marks(&self, known: &Known) -> Marks {
+        let (reads, writes) = (self.policy.denied_reads(), self.policy.denied_writes());
+        Marks {
+            hidden: known.denied.iter().any(|(read, _)| reads.is_denied_by(read)),
+            frozen: known.denied.iter().any(|(_, write)| writes.is_denied_by(write)),
+            guarded: known.runs,
+            noted: known.runs || known.makes_repository,
+        }
+    }
+
+    /// Who listens at a socket is a process outside, and no list of files says what it does for whoever connects.
+    fn hide_sockets(&self) -> bool {
+        true
+    }
+}

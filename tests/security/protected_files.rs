@@ -1,0 +1,174 @@
+//! A command that writes to the workspace at once leaves nothing there through which a later program would run code: what was
+//! there before it cannot change, and what it makes is taken away in a moment and waits for a human.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::client::Server;
+use crate::harness::{Fixture, unread};
+
+const FREE: [&str; 2] = ["--mode", "full_auto"];
+
+/// Makes a file, and says when it is gone; or that it has stayed for half a minute.
+fn make_and_wait(make: &str, path: &str) -> String {
+    unread(&format!(
+        "{make}; for i in $(seq 3000); do [ -e {path} ] || [ -L {path} ] || {{ echo gone; exit; }}; sleep 0.01; done; echo stayed"
+    ))
+}
+
+fn kept(fixture: &Fixture) -> Vec<Value> {
+    fixture.run(&["changes", "list", "--json"]).json().as_array().unwrap().clone()
+}
+
+fn exists(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
+}
+
+/// Runs it in the background and gives all that it has written.
+fn run(server: &mut Server, command: &str) -> String {
+    let id = server.background(command, false);
+    server.expect(&id, 0, "^(gone|stayed|end)$");
+    let read = server.data("shell_session", json!({"action": "read", "session_id": id}));
+    read["content"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn what_a_background_command_makes_for_a_later_program_to_run_is_taken_away_and_waits_for_a_human() {
+    let makes = [
+        ("echo x > .envrc", ".envrc"),
+        ("mkdir -p sub; echo x > sub/plain; mv sub/plain sub/.mcp.json", "sub/.mcp.json"),
+        (
+            "mkdir -p deep/er && cd deep/er && mkdir .vscode && cd .vscode && sleep 0.3 && echo x > tasks.json && cd ../../..",
+            "deep/er/.vscode/tasks.json",
+        ),
+        ("echo x > plain; ln plain .BASHRC", ".BASHRC"),
+        ("ln -s plain .zshrc", ".zshrc"),
+        ("mkdir -p made/.husky; echo x > made/.husky/pre-commit; mv made moved", "moved/.husky/pre-commit"),
+        ("mkdir -p r/.git/hooks; echo x > r/.git/hooks/pre-commit", "r/.git/hooks/pre-commit"),
+        (
+            "mkdir -p bare/hooks; echo x > bare/hooks/update; mkdir bare/objects; echo x > bare/HEAD",
+            "bare/hooks/update",
+        ),
+        ("git init -q t; git -C t config core.fsmonitor ./x", "t/.git/config"),
+        ("git init -q u; printf '[core]\\nfsmonitor = ./x\\n' >> u/.git/config", "u/.git/config"),
+        ("echo 'gitdir: /elsewhere' > .git", ".git"),
+    ];
+    for (make, path) in makes {
+        let fixture = Fixture::with_files(&[("file", "plain")]);
+        let mut server = Server::start(&fixture, &FREE);
+        let said = run(&mut server, &make_and_wait(make, path));
+        assert!(said.contains("gone"), "{make}: {said}");
+        assert!(!exists(&fixture.workspace().join(path)), "{make}");
+        let kept = kept(&fixture);
+        assert_eq!(kept.len(), 1, "{make}: {kept:#?}");
+        assert!(kept[0]["reason"].as_str().unwrap().contains("a command that writes directly"), "{kept:#?}");
+        server.end();
+    }
+    // The control: what no later program runs stays.
+    let fixture = Fixture::with_files(&[("file", "plain")]);
+    let mut server = Server::start(&fixture, &FREE);
+    let line = unread("echo x > .envrc.md; git init -q t; git -C t config user.name Ann; sleep 1; echo end");
+    assert!(run(&mut server, &line).contains("end"));
+    assert_eq!(kept(&fixture).len(), 0);
+    assert_eq!(fixture.read(".envrc.md"), "x\n");
+    assert!(fixture.read("t/.git/config").contains("Ann"));
+    assert!(exists(&fixture.workspace().join("t/.git/hooks")));
+    server.end();
+}
+
+#[test]
+fn the_session_says_what_was_taken_away_and_a_human_can_put_it_back_while_it_runs() {
+    let fixture = Fixture::with_files(&[("file", "plain")]);
+    let mut server = Server::start(&fixture, &FREE);
+    let command = unread(
+        "echo one > .envrc; until [ -e go ]; do sleep 0.01; done; sleep 1; cat .envrc; echo two > .envrc; echo end",
+    );
+    let id = server.background(&command, false);
+    let path = fixture.workspace().join(".envrc");
+    let mut told = String::new();
+    for _ in 0..30 {
+        if told.contains("handfast changes apply") {
+            break;
+        }
+        told.push_str(
+            &server.call("shell_session", json!({"action": "read", "session_id": id, "wait": 1})).to_string(),
+        );
+    }
+    assert!(told.contains(".envrc: direnv runs it"), "{told}");
+    assert!(!exists(&path));
+    let kept = kept(&fixture);
+    let applied = fixture.run(&["changes", "apply", kept[0]["id"].as_str().unwrap()]);
+    assert_eq!(applied.code, 0, "{}", applied.stderr);
+    assert_eq!(fixture.read(".envrc"), "one\n");
+    fixture.write("go", "");
+    server.expect(&id, 0, "^end$");
+    let said =
+        server.data("shell_session", json!({"action": "read", "session_id": id}))["content"].to_string();
+    // What a human has put there is read-only for the command.
+    assert!(said.contains("one") && said.contains("Read-only file system"), "{said}");
+    assert_eq!(fixture.read(".envrc"), "one\n");
+    server.end();
+}
+
+#[test]
+fn what_was_there_before_is_read_only_in_the_background_also_when_the_host_replaces_it() {
+    let files = [
+        (".git/config", "[core]\n"),
+        (".git/HEAD", "ref: refs/heads/main\n"),
+        (".envrc", "old"),
+        ("tool", "x"),
+    ];
+    let fixture = Fixture::with_files(&files);
+    fixture.write(".git/objects/x", "");
+    fs::hard_link(fixture.workspace().join(".envrc"), fixture.workspace().join("other-name")).unwrap();
+    let mut server = Server::start(&fixture, &FREE);
+    let attempt = "for f in .git/config .envrc other-name; do echo evil >> $f && echo wrote $f; done";
+    let command = unread(&format!(
+        "{attempt}; echo begun; until [ -e go ]; do sleep 0.01; done; {attempt}; echo tool > tool; echo end"
+    ));
+    let id = server.background(&command, false);
+    server.expect(&id, 0, "^begun$");
+    // As an editor and git save: a new file takes the name.
+    for (path, content) in [(".git/config", "[user]\n"), (".envrc", "new")] {
+        fixture.write("next", content);
+        fs::rename(fixture.workspace().join("next"), fixture.workspace().join(path)).unwrap();
+    }
+    // A moment for the notices; then the sign.
+    server.data("shell_session", json!({"action": "read", "session_id": id, "offset": 1_000_000, "wait": 1}));
+    fixture.write("go", "");
+    server.expect(&id, 0, "^end$");
+    let said =
+        server.data("shell_session", json!({"action": "read", "session_id": id}))["content"].to_string();
+    assert!(!said.contains("wrote"), "{said}");
+    assert_eq!((fixture.read(".git/config").as_str(), fixture.read(".envrc").as_str()), ("[user]\n", "new"));
+    assert_eq!(fixture.read("other-name"), "old");
+    assert_eq!(fixture.read("tool"), "tool\n", "the control");
+    assert_eq!(kept(&fixture).len(), 0, "what the host replaces is not taken away");
+    server.end();
+}
+
+#[test]
+fn what_must_not_be_written_and_comes_while_a_background_command_runs_is_read_only_for_it() {
+    let fixture = Fixture::with_files(&[("file", "plain")]);
+    let folder = fixture.home().join(".config/handfast");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("config.yaml"), "sandbox_config:\n  normal:\n    deny_write_paths: [\"*.lock\"]\n")
+        .unwrap();
+    let mut server = Server::start(&fixture, &FREE);
+    // Writes as soon as the file cannot be opened for writing any more, or after half a minute.
+    let command = unread(
+        "echo begun; until [ -e a/x.lock ]; do sleep 0.01; done; for i in $(seq 3000); do test -w a/x.lock || break; sleep 0.01; done; \
+         echo evil > a/x.lock; rm -f a/x.lock; mv a/x.lock b; mv a c; echo fine > other; echo end",
+    );
+    fixture.write("a/plain", "");
+    let id = server.background(&command, false);
+    server.expect(&id, 0, "^begun$");
+    fixture.write("a/x.lock", "content");
+    server.expect(&id, 0, "^end$");
+    let at = if exists(&fixture.workspace().join("c")) { "c/x.lock" } else { "a/x.lock" };
+    assert_eq!(fixture.read(at), "content");
+    assert_eq!(fixture.read("other"), "fine\n", "the control");
+    server.end();
+}
