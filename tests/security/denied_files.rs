@@ -231,3 +231,41 @@ fn what_comes_while_a_command_of_a_server_runs_is_hidden_from_it() {
         assert!(answer.contains("denied_files:watched"), "{answer}");
     }
 }
+
+#[test]
+fn what_is_mounted_below_a_workspace_on_an_overlay_hides_and_guards_what_comes_too() {
+    let fixture = Fixture::with_files(&[("sub/x", ""), ("plain", "plain")]);
+    // A mount of the server's own, seen from here by its process.
+    let plain = fixture.command();
+    let mut command = std::process::Command::new("unshare");
+    command
+        .args(["--mount", "sh", "-c", "mount -t tmpfs -o mode=777 none sub && echo x >sub/x && exec \"$@\"", "sh"])
+        .arg(plain.get_program())
+        .args(plain.get_args())
+        .args(["--mode", "full_auto", "mcp"])
+        .current_dir(fixture.workspace());
+    for (key, value) in plain.get_envs() {
+        command.env(key, value.unwrap_or_default());
+    }
+    let mut server = crate::server::Server::run(command);
+    let sub = std::path::PathBuf::from(format!("/proc/{}/root", server.process()))
+        .join(fixture.workspace().strip_prefix("/").unwrap())
+        .join("sub");
+    let marker = format!("7778.{}", std::process::id());
+    let line = format!(
+        "sleep {marker} & until [ -e sub/.env ]; do sleep 0.01; done; \
+         for i in $(seq 3000); do cat sub/.env >/dev/null 2>&1 || {{ echo hidden; break; }}; sleep 0.01; done; \
+         cat sub/.env sub/other; echo evil > sub/.envrc; echo fine > sub/new; echo fine > .envrc.md"
+    );
+    let call = server.begin("shell_execute", &json!({ "command": unread(&line), "timeout": 120 }));
+    wait_for_process_with(&marker);
+    std::fs::write(sub.join("other"), "the control").unwrap();
+    std::fs::write(sub.join(".env"), SECRET).unwrap();
+    let answer = server.answer(call).to_string();
+    assert!(answer.contains("hidden") && !answer.contains(SECRET), "{answer}");
+    assert!(answer.contains("the control") && answer.contains("workspace:overlay"), "{answer}");
+    // What it writes there is in no snapshot; it is judged all the same.
+    assert_eq!(std::fs::read_to_string(sub.join("new")).unwrap(), "fine\n");
+    assert!(!sub.join(".envrc").exists(), "{answer}");
+    assert!(answer.contains("direnv runs it"), "{answer}");
+}

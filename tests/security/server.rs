@@ -58,6 +58,11 @@ impl Server {
         self.receive(id)
     }
 
+    /// The number of its process.
+    pub(crate) fn process(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Calls a tool; its whole answer.
     pub(crate) fn call(&mut self, tool: &str, arguments: &Value) -> Value {
         let call = self.begin(tool, arguments);

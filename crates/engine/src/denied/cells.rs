@@ -17,7 +17,7 @@ use watch::{Marked, Watch};
 
 use super::lists::{is_repository, split};
 use super::{DeniedFiles, State};
-use crate::snapshot::{LARGEST_CONFIGURATION, read_small};
+use crate::snapshot::{LARGEST_CONFIGURATION, Snapshots, read_small};
 
 /// How much is taken away from one command before it is killed: what goes on making such files is no mistake.
 const MOST_TAKEN: usize = 50;
@@ -29,8 +29,9 @@ pub(super) struct RunningCell {
     known: BTreeSet<PathBuf>,
     /// What was judged harmless by its content, which may change.
     harmless: BTreeMap<PathBuf, Stamp>,
-    /// The changes among which lies what was taken away, and how much that is.
-    kept: Option<String>,
+    /// The changes among which lies what was taken away, by the folder that they belong to.
+    kept: BTreeMap<PathBuf, String>,
+    /// How much was taken away.
     taken: usize,
 }
 
@@ -40,7 +41,7 @@ type Stamp = (u64, u64, i64, i64);
 impl RunningCell {
     pub(super) fn new(masks: Arc<LateMasks>, marked: &Marked) -> Self {
         let known = marked.guarded.iter().chain(&marked.hidden).chain(&marked.frozen).cloned().collect();
-        Self { masks, known, harmless: BTreeMap::new(), kept: None, taken: 0 }
+        Self { masks, known, harmless: BTreeMap::new(), kept: BTreeMap::new(), taken: 0 }
     }
 
     /// Whether the cell has ended, or will never be.
@@ -139,8 +140,8 @@ impl DeniedFiles {
 
     /// Whether a human has put back what was taken away from this command.
     fn was_approved(&self, cell: &RunningCell) -> bool {
-        let (Some(snapshots), Some(id)) = (&self.snapshots, &cell.kept) else { return false };
-        snapshots.area().was_applied(id)
+        let Some(snapshots) = &self.snapshots else { return false };
+        cell.kept.values().any(|id| snapshots.area().was_applied(id))
     }
 
     fn take_away(&self, cell: &mut RunningCell, root: &Path, relative: &Path, why: &str) {
@@ -155,8 +156,7 @@ impl DeniedFiles {
         cell.taken += 1;
         let taken = match &self.snapshots {
             None => Err("there is no place to keep it".to_owned()),
-            Some(snapshots) => snapshots
-                .take_away(cell.kept.as_deref(), root, relative, why)
+            Some(snapshots) => take_away(snapshots, &mut cell.kept, root, relative, why)
                 .map_err(|error| format!("it could not be taken away: {error}")),
         };
         match taken {
@@ -166,13 +166,40 @@ impl DeniedFiles {
                     "{shown}: {why}; it needs an approval of its own and was taken out of the workspace: `handfast changes \
                      show {id}` shows it, `handfast changes apply {id}` puts it back"
                 ));
-                cell.kept = Some(id);
             }
             Err(problem) => {
                 cell.masks.note(format!("{shown}: {why}; {problem}, so the command was killed"));
                 cell.give_up();
             }
         }
+    }
+}
+
+/// Takes a file away, and remembers under which id it is kept. Gives that; nothing where the file is gone.
+fn take_away(
+    snapshots: &Snapshots,
+    kept: &mut BTreeMap<PathBuf, String>,
+    root: &Path,
+    relative: &Path,
+    why: &str,
+) -> Result<Option<String>, checkpoint::Error> {
+    let mut take = |root: &Path, relative: &Path| {
+        let id = snapshots.take_away(kept.get(root).map(String::as_str), root, relative, why)?;
+        if let Some(id) = &id {
+            kept.insert(root.to_owned(), id.clone());
+        }
+        Ok(id)
+    };
+    match take(root, relative) {
+        // Changes belong to one mount; what is mounted below it has its own.
+        Err(checkpoint::Error::Mounted { .. }) => {
+            let path = root.join(relative);
+            match (path.parent(), path.file_name()) {
+                (Some(folder), Some(name)) => take(folder, Path::new(name)),
+                _ => Ok(None),
+            }
+        }
+        taken => taken,
     }
 }
 
