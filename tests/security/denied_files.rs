@@ -239,7 +239,13 @@ fn what_is_mounted_below_a_workspace_on_an_overlay_hides_and_guards_what_comes_t
     let plain = fixture.command();
     let mut command = std::process::Command::new("unshare");
     command
-        .args(["--mount", "sh", "-c", "mount -t tmpfs -o mode=777 none sub && echo x >sub/x && exec \"$@\"", "sh"])
+        .args([
+            "--mount",
+            "sh",
+            "-c",
+            "mount -t tmpfs -o mode=777 none sub && echo x >sub/x && exec \"$@\"",
+            "sh",
+        ])
         .arg(plain.get_program())
         .args(plain.get_args())
         .args(["--mode", "full_auto", "mcp"])

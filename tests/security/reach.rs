@@ -54,6 +54,38 @@ fn a_listing_and_a_search_show_nothing_that_is_denied() {
 }
 
 #[test]
+fn a_denied_file_is_not_read_under_another_of_its_names() {
+    let files = [(".env", "needle"), ("tls.key/inner", "needle"), ("plain", "needle in plain")];
+    let fixture = Fixture::with_files(&files);
+    let at = |path: &str| fixture.workspace().join(path);
+    for (from, to) in [(".env", "notes.txt"), ("tls.key/inner", "inner.txt"), ("plain", "also-plain")] {
+        std::fs::hard_link(at(from), at(to)).unwrap();
+    }
+    for name in ["notes.txt", "inner.txt"] {
+        let denied = fixture.error("file_read", json!({ "path": name }));
+        assert_eq!(denied["code"], "EPERMISSION", "{denied:#}");
+        assert!(denied["message"].as_str().unwrap().contains("hard link"), "{denied:#}");
+    }
+    let found = fixture.data("file_search", json!({"pattern": "needle"})).to_string();
+    assert!(!found.contains("notes.txt") && !found.contains("inner.txt"), "{found}");
+    // The control: a file with two names of which none is denied.
+    assert!(found.contains("also-plain"), "{found}");
+    let read = fixture.data("file_read", json!({"path": "also-plain"}));
+    assert_eq!(read["content"], "needle in plain");
+    // A server that has looked before sees a name that came since.
+    let mut server = crate::server::Server::start(&fixture);
+    let read = |server: &mut crate::server::Server, path: &str| {
+        server.call("file_read", &json!({ "path": path })).to_string()
+    };
+    assert!(read(&mut server, "also-plain").contains("needle"));
+    std::fs::hard_link(at(".env"), at("later.txt")).unwrap();
+    assert!(!read(&mut server, "later.txt").contains("needle"));
+    std::fs::remove_file(at(".env")).unwrap();
+    std::fs::remove_file(at("notes.txt")).unwrap();
+    assert!(read(&mut server, "later.txt").contains("needle"), "it is a plain file now");
+}
+
+#[test]
 fn a_denied_file_is_never_taken_along() {
     let fixture =
         Fixture::with_files(&[("folder/.env", "secret"), ("folder/a.txt", "a"), ("plain/a.txt", "a")]);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use policy::Policy;
+use policy::{Policy, RootRight};
 use sandbox::{CellSpec, Entrance, Lifetime, SessionLimits, Spawner};
 use tool::{Place, ToolError};
 
@@ -69,17 +69,12 @@ pub(crate) fn specification(
         strict: policy.strict(),
         ..CellSpec::default()
     };
-    let mut shown = vec![workspace.clone()];
-    for root in policy.roots().iter().filter(|root| root.path != *workspace) {
-        // A pattern lists a part of this folder only; the cell cannot show just that part, so it shows none of it.
-        if !root.whole || !root.path.exists() {
-            continue;
-        }
-        shown.push(root.path.clone());
+    for root in whole_roots(policy, workspace) {
         let rights =
             if root.write && policy.cell_writes() { &mut spec.read_write } else { &mut spec.read_only };
         rights.push(root.path.clone());
     }
+    let shown = shown(policy, workspace);
     let Hiding { marked, later } = denied.below(&shown)?;
     spec.late_masks = later;
     spec.masked.extend(marked.hidden);
@@ -93,6 +88,19 @@ pub(crate) fn specification(
         spec.read_only.push(workspace.clone());
     }
     Ok((spec, marked.warning))
+}
+
+/// The folders that a cell shows of the workspace and the profile's lists.
+pub(crate) fn shown(policy: &Policy, workspace: &Path) -> Vec<PathBuf> {
+    let listed = whole_roots(policy, workspace).map(|root| root.path.clone());
+    std::iter::once(workspace.to_owned()).chain(listed).collect()
+}
+
+/// The listed folders outside the workspace. Where a pattern lists a part of one, a cell cannot show just that part, so it shows
+/// none of it.
+fn whole_roots<'a>(policy: &'a Policy, workspace: &'a Path) -> impl Iterator<Item = &'a RootRight> {
+    let outside = policy.roots().iter().filter(move |root| root.path != workspace);
+    outside.filter(|root| root.whole && root.path.exists())
 }
 
 /// The built-in limits on commands.

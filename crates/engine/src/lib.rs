@@ -159,14 +159,15 @@ impl Engine {
             folder: cell.records.clone(),
         };
         notices.extend(recorder.take_over());
+        let denied = Arc::new(denied::DeniedFiles::new(policy.clone(), keep, snapshots.clone()));
         Ok(Self {
-            denied: Arc::new(denied::DeniedFiles::new(policy.clone(), keep, snapshots.clone())),
             sessions: sessions
                 .map(|built_in| Sessions::new(cell::session_limits(&policy, built_in), Arc::new(recorder))),
             snapshots,
             notices,
             removals: swap::Removals::default(),
-            reach: reach::Reach::open(policy.clone(), &place)?,
+            reach: reach::Reach::open(policy.clone(), denied.clone(), &place)?,
+            denied,
             place,
             policy,
             store,

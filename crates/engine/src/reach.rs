@@ -1,20 +1,30 @@
 //! Where the paths of a call really lead, and which of them its tool may act on.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use policy::{Part, PathVerdict, Policy};
 use roots::{Guard, LastLink, ReadableNames, Refusal, Right, Root, Roots, real_path};
 use tool::{Access, Effect, Place, ToolError};
 
+use crate::cell::shown;
+use crate::denied::DeniedFiles;
+
 /// The roots of this runtime, opened once, and the rules about what lies in them.
 pub(crate) struct Reach {
     policy: Arc<Policy>,
+    denied: Arc<DeniedFiles>,
+    workspace: PathBuf,
     roots: Vec<Root>,
 }
 
 impl Reach {
-    pub(crate) fn open(policy: Arc<Policy>, place: &Place) -> Result<Self, roots::RootsError> {
+    pub(crate) fn open(
+        policy: Arc<Policy>,
+        denied: Arc<DeniedFiles>,
+        place: &Place,
+    ) -> Result<Self, roots::RootsError> {
         let mut opened = Vec::new();
         for root in policy.roots() {
             let right = if root.write { Right::Write } else { Right::Read };
@@ -25,7 +35,7 @@ impl Reach {
                 Err(error) => return Err(error),
             }
         }
-        Ok(Self { policy, roots: opened })
+        Ok(Self { policy, denied, workspace: place.workspace.clone(), roots: opened })
     }
 
     /// The effects, each with the path that it really leads to where that is another one.
@@ -56,7 +66,14 @@ impl Reach {
                 }
             }
         }
-        Ok(Roots::new(roots, Arc::new(PolicyGuard { policy: self.policy.clone(), granted })))
+        let guard = PolicyGuard {
+            policy: self.policy.clone(),
+            denied: self.denied.clone(),
+            workspace: self.workspace.clone(),
+            hidden: OnceLock::new(),
+            granted,
+        };
+        Ok(Roots::new(roots, Arc::new(guard)))
     }
 }
 
@@ -91,6 +108,11 @@ impl Granted {
 /// Asks the policy again about every place that a file tool really reached.
 struct PolicyGuard {
     policy: Arc<Policy>,
+    denied: Arc<DeniedFiles>,
+    workspace: PathBuf,
+    /// The denied files with several names, as of the first time that this call met a file with several; or why they are not
+    /// known.
+    hidden: OnceLock<Result<HashSet<(u64, u64)>, String>>,
     granted: Granted,
 }
 
@@ -115,6 +137,21 @@ impl Guard for PolicyGuard {
     fn readable_names<'a>(&'a self, folder: &'a Path) -> ReadableNames<'a> {
         let names = self.policy.readable_names(folder);
         Box::new(move |name| names.is_allowed(name) || self.may_read(&folder.join(name)).is_ok())
+    }
+
+    fn may_read_under_any_name(&self, real: &Path, file: (u64, u64)) -> Result<(), Refusal> {
+        let hidden = self.hidden.get_or_init(|| {
+            let roots = shown(&self.policy, &self.workspace);
+            self.denied.hidden_with_several_names(&roots).map_err(|error| error.to_string())
+        });
+        let reason = match hidden {
+            Ok(hidden) if !hidden.contains(&file) => return Ok(()),
+            Ok(_) => format!("{} is another name (a hard link) of a file that is denied", real.display()),
+            Err(error) => {
+                format!("it has further names, and whether one is denied cannot be found out: {error}")
+            }
+        };
+        Err(Refusal { reason, hint: Some("a copy of the file would be judged by its own name".to_owned()) })
     }
 
     fn may_write(&self, real: &Path) -> Result<(), Refusal> {

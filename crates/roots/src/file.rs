@@ -7,7 +7,7 @@ use rustix::fs::{OFlags, readlinkat};
 
 use crate::beneath::reopen;
 use crate::root::Found;
-use crate::{EntryKind, LastLink, Metadata, Result, Roots, RootsError};
+use crate::{EntryKind, Guard, LastLink, Metadata, Result, Roots, RootsError};
 
 /// A regular file, open for reading at its start.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ impl Roots {
     pub fn open_file(&self, path: &Path) -> Result<OpenedFile> {
         let found = self.find(path, LastLink::Follow)?;
         self.may_read(&found.real)?;
-        OpenedFile::of(&found, path)
+        OpenedFile::of(&found, path, self.guard().as_ref())
     }
 
     /// What a link says, uninterpreted.
@@ -46,9 +46,15 @@ impl Roots {
 }
 
 impl OpenedFile {
-    /// Opens what was found for reading. The caller has asked the guard.
-    pub(crate) fn of(found: &Found, path: &Path) -> Result<Self> {
+    /// Opens what was found for reading. The caller has asked the guard about its name.
+    pub(crate) fn of(found: &Found, path: &Path, guard: &dyn Guard) -> Result<Self> {
         found.expect(EntryKind::File, path)?;
+        if found.stat.st_nlink > 1 {
+            let file = (found.stat.st_dev, found.stat.st_ino);
+            guard
+                .may_read_under_any_name(&found.real, file)
+                .map_err(|refusal| RootsError::Refused { path: found.real.clone(), refusal })?;
+        }
         let opened = reopen(found.descriptor.as_fd(), OFlags::RDONLY)
             .map_err(RootsError::while_doing("read", path))?;
         Ok(Self { file: File::from(opened), real: found.real.clone(), metadata: Metadata::of(&found.stat) })

@@ -74,7 +74,7 @@ impl Folder {
     /// As [`Roots::open_file`].
     pub fn open_file(&self, name: &OsStr) -> Result<OpenedFile> {
         let found = self.child(name)?;
-        OpenedFile::of(&found, &found.real)
+        OpenedFile::of(&found, &found.real, self.guard.as_ref())
     }
 
     /// Opens the folder called `name`. A link is not followed.

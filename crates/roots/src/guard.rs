@@ -17,6 +17,15 @@ pub trait Guard: Send + Sync {
         Box::new(move |name| self.may_read(&folder.join(name)).is_ok())
     }
 
+    /// Whether the content of a regular file may be read that has further names (hard links), besides what was said to its name:
+    /// another of its names may be one that must not be read. `file` is its device and its number there.
+    ///
+    /// # Errors
+    /// Why not.
+    fn may_read_under_any_name(&self, _real: &Path, _file: (u64, u64)) -> Result<(), Refusal> {
+        Ok(())
+    }
+
     /// Whether what lies at `real` may be created, changed, moved or removed.
     ///
     /// # Errors

@@ -59,7 +59,7 @@ impl Roots {
     pub fn copy_file(&self, original: &Path, copy: &Path, stop: &dyn Fn() -> bool) -> Result<Written> {
         let from = self.find(original, LastLink::Follow)?;
         self.may_read(&from.real)?;
-        let mut source = crate::OpenedFile::of(&from, original)?.file;
+        let mut source = crate::OpenedFile::of(&from, original, self.guard().as_ref())?.file;
         let slot = self.slot(copy, LastLink::Follow)?;
         self.may_write(&slot.real)?;
         replaced(&slot, copy)?;

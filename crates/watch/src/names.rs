@@ -27,6 +27,13 @@ pub(crate) struct Names {
 }
 
 impl Names {
+    /// The hidden ones, by device and number.
+    pub(crate) fn hidden(&self) -> impl Iterator<Item = (u64, u64)> {
+        let files =
+            self.marked.iter().flat_map(|(number, files)| files.iter().map(move |file| (number, file)));
+        files.filter(|(_, (_, marks))| marks.hidden).map(|(number, (device, _))| (*device, *number))
+    }
+
     fn marks(&self, device: u64, number: u64) -> Option<Marks> {
         let (_, marks) = self.marked.get(&number)?.iter().find(|(other, _)| *other == device)?;
         Some(*marks)

@@ -118,6 +118,12 @@ impl<R: Rules> Watch<R> {
         &self.given
     }
 
+    /// The hidden files that have several names, by device and number, as of the last [`Watch::sync`]. Links and sockets are not
+    /// among them.
+    pub fn hidden_with_several_names(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.names.hidden()
+    }
+
     /// How many times all folders have been walked through.
     pub fn walks(&self) -> u64 {
         self.walks

@@ -4,6 +4,7 @@
 mod cells;
 mod lists;
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
@@ -93,11 +94,7 @@ impl DeniedFiles {
     /// What is denied below the roots, for a cell that is about to run. Blocks for as long as a walk takes, where one is needed.
     pub(crate) fn below(self: &Arc<Self>, roots: &[PathBuf]) -> Result<Hiding, ToolError> {
         let mut state = self.state();
-        // Roots come and go with the folders that the profile lists.
-        if state.watch.as_ref().is_none_or(|kept| kept.roots() != roots) {
-            let rules = DenyLists::new(self.policy.clone(), roots);
-            state.watch = Some(Watch::new(roots.to_vec(), rules, self.keep));
-        }
+        self.look_below(&mut state, roots);
         let marked = self.refresh(&mut state).map_err(not_known)?;
         if state.watch.as_ref().and_then(Watch::changes).is_none() {
             if self.keep == Keep::Once {
@@ -113,6 +110,30 @@ impl DeniedFiles {
             std::thread::spawn(move || follow(&denied));
         }
         Ok(Hiding { marked, later: Some(later) })
+    }
+
+    /// The files that must not be read, below the roots, and have several names: by device and number. Blocks as
+    /// [`DeniedFiles::below`] does.
+    pub(crate) fn hidden_with_several_names(
+        &self,
+        roots: &[PathBuf],
+    ) -> Result<HashSet<(u64, u64)>, WatchError> {
+        let mut state = self.state();
+        self.look_below(&mut state, roots);
+        self.refresh(&mut state)?;
+        let hidden = state.watch.as_ref().map(|watch| watch.hidden_with_several_names().collect());
+        if self.keep == Keep::Once {
+            state.watch = None;
+        }
+        Ok(hidden.unwrap_or_default())
+    }
+
+    fn look_below(&self, state: &mut State, roots: &[PathBuf]) {
+        // Roots come and go with the folders that the profile lists.
+        if state.watch.as_ref().is_none_or(|kept| kept.roots() != roots) {
+            let rules = DenyLists::new(self.policy.clone(), roots);
+            state.watch = Some(Watch::new(roots.to_vec(), rules, self.keep));
+        }
     }
 
     /// Looks at what has come, so that all that a cell which has ended did is judged.
@@ -294,5 +315,83 @@ mod tests {
         let denied = denied(Path::new("/nowhere"), &lists, Keep::Once);
         let marked = denied.below(&[real.join("link")]).unwrap().marked;
         assert_eq!(marked.hidden, [real.join("link/inner/one"), real.join("link/inner/two")]);
+    }
+    /// Runs a command that only waits, and acts when it has begun.
+    fn while_a_cell_runs(workspace: &Path, hiding: &Hiding, act: impl Fn() + Send) {
+        let spec = sandbox::CellSpec {
+            workspace: workspace.to_owned(),
+            frozen: hiding.marked.guarded.clone(),
+            late_masks: hiding.later.clone(),
+            spool_directory: workspace.to_owned(),
+            output_limit: 1 << 20,
+            ..sandbox::CellSpec::default()
+        };
+        let line = "echo begun; exec sleep 600".to_owned();
+        let command = sandbox::Command {
+            program: sandbox::Program::Shell(line),
+            working_directory: workspace.to_owned(),
+        };
+        let stopper = sandbox::Stopper::new().unwrap();
+        let ended = stopper.clone();
+        let outcome = sandbox::run(&spec, &command, None, &stopper, &mut |_, _| {
+            act();
+            ended.stop();
+        });
+        assert_eq!(outcome.unwrap().ended, sandbox::Ended::Stopped);
+    }
+
+    #[test]
+    fn what_handfast_itself_puts_there_stays_and_what_comes_otherwise_is_taken_away() {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = folder.path().canonicalize().unwrap().join("workspace");
+        fs::create_dir(&workspace).unwrap();
+        fs::write(workspace.join(".bashrc"), "old").unwrap();
+        let now = jiff::Timestamp::UNIX_EPOCH;
+        let (snapshots, _) =
+            crate::snapshot::open(Some(&folder.path().join("changes")), &workspace, now).unwrap();
+        let mut denied = denied(&workspace, &serde_json::json!({}), Keep::Fresh);
+        Arc::get_mut(&mut denied).unwrap().snapshots = snapshots.clone();
+        let at = |path: &str| workspace.join(path);
+        let put = |path: &str| {
+            fs::create_dir_all(at(path).parent().unwrap()).unwrap();
+            fs::write(at(path), path).unwrap();
+        };
+        let hiding = denied.below(std::slice::from_ref(&workspace)).unwrap();
+        while_a_cell_runs(&workspace, &hiding, || {
+            // What a tool's plan names.
+            denied.begin_own_change(&[at(".envrc")]);
+            put(".envrc");
+            put("sub/.envrc");
+            denied.end_own_change(&[]);
+            // What only the end of a commit names.
+            denied.begin_own_change(&[]);
+            put(".vscode/tasks.json");
+            put(".idea/run.xml");
+            denied.settle();
+            assert!(at(".vscode/tasks.json").exists(), "it is not decided yet");
+            denied.end_own_change(&[at(".vscode")]);
+            // What somebody else replaces was frozen, so the command has not made it.
+            put("next");
+            fs::rename(at("next"), at(".bashrc")).unwrap();
+            put("sub/.mcp.json");
+            put("plain");
+            denied.settle();
+        });
+        for stays in [".envrc", ".vscode/tasks.json", ".bashrc", "plain"] {
+            assert!(at(stays).exists(), "{stays}");
+        }
+        for goes in ["sub/.envrc", ".idea/run.xml", "sub/.mcp.json"] {
+            assert!(!at(goes).exists(), "{goes}");
+        }
+        let kept = snapshots.unwrap().kept().unwrap();
+        assert_eq!(kept.len(), 1);
+        let notes = hiding.later.unwrap().take_notes();
+        assert_eq!(notes.len(), 3, "{notes:?}");
+        assert!(notes.iter().all(|note| note.contains(&kept[0].id)), "{notes:?}");
+        // When a cell has ended and that was looked at, what comes is no command's.
+        denied.settle();
+        put("sub/.zshrc");
+        denied.settle();
+        assert!(at("sub/.zshrc").exists());
     }
 }
