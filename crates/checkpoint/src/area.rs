@@ -1,5 +1,8 @@
 use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
@@ -112,20 +115,36 @@ impl Area {
         Ok((call, kept))
     }
 
-    /// Notes that somebody has decided to put these changes into their workspace, for processes that wait for that.
+    /// Notes that somebody has decided to put these changes into their workspace, at these absolute paths, for processes that
+    /// would take what comes there for somebody else's.
     ///
     /// # Errors
     /// [`Error::System`].
-    pub fn set_applied(&self, id: &str) -> Result<()> {
-        let name = applied_name(id);
-        let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    pub fn set_applied(&self, id: &str, paths: &[PathBuf]) -> Result<()> {
+        let name = format!("{id}{APPLIED}");
+        let flags = OFlags::CREATE | OFlags::TRUNC | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let made = openat(&self.folder, &name, flags, Mode::from_raw_mode(0o600));
-        made.map(drop).map_err(|errno| Error::system("make", name, errno))
+        let mut file = File::from(made.map_err(|errno| Error::system("make", &name, errno))?);
+        let paths: Vec<&[u8]> = paths.iter().map(|path| path.as_os_str().as_bytes()).collect();
+        file.write_all(&paths.join(&0)).map_err(|source| Error::system("write", &name, source))
     }
 
-    /// Whether [`Area::set_applied`] was called for these changes, by whatever process.
-    pub fn was_applied(&self, id: &str) -> bool {
-        look(&self.folder, applied_name(id).as_ref()).is_ok_and(|found| found.is_some())
+    /// Whether [`Area::set_applied`] named this path or a folder above it, in whatever process, less than a minute before or
+    /// after `changed`, when what is there got its name.
+    pub fn was_applied(&self, path: &Path, changed: Time) -> bool {
+        let Ok(folder) = open(self.folder.as_fd(), Path::new(""), LIST) else { return false };
+        let notes = names(&folder).unwrap_or_default().into_iter().filter(|name| is_note(name));
+        notes.into_iter().any(|name| {
+            let noted = look(&folder, &name).ok().flatten().map(|note| note.changed.seconds);
+            if noted.is_none_or(|noted| noted.abs_diff(changed.seconds) > 60) {
+                return false;
+            }
+            let mut content = Vec::new();
+            let read = open(folder.as_fd(), Path::new(&name), OFlags::RDONLY)
+                .is_ok_and(|file| File::from(file).read_to_end(&mut content).is_ok());
+            let mut paths = content.split(|byte| *byte == 0).filter(|path| !path.is_empty());
+            read && paths.any(|noted| path.starts_with(OsStr::from_bytes(noted)))
+        })
     }
 
     /// Removes what [`Area::set_applied`] noted before this time.
@@ -136,8 +155,9 @@ impl Area {
         let failed = |errno: Errno| Error::system("tidy", &self.path, errno);
         let folder = open(self.folder.as_fd(), Path::new(""), LIST).map_err(failed)?;
         for name in names(&folder).map_err(failed)? {
-            let is_note = name.to_str().and_then(|name| name.strip_suffix(APPLIED)).is_some();
-            if is_note && look(&folder, &name).map_err(failed)?.is_some_and(|note| note.changed < before) {
+            if is_note(&name)
+                && look(&folder, &name).map_err(failed)?.is_some_and(|note| note.changed < before)
+            {
                 match unlinkat(&folder, &name, AtFlags::empty()) {
                     Ok(()) | Err(Errno::NOENT) => {}
                     Err(errno) => return Err(failed(errno)),
@@ -187,8 +207,8 @@ impl Area {
     }
 }
 
-fn applied_name(id: &str) -> String {
-    format!("{id}{APPLIED}")
+fn is_note(name: &OsStr) -> bool {
+    name.as_encoded_bytes().ends_with(APPLIED.as_bytes())
 }
 
 fn open_lock(folder: &OwnedFd, name: &str) -> rustix::io::Result<OwnedFd> {

@@ -1,4 +1,4 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::attributes::{Attributes, Marks};
 use crate::{Entry, Kind};
@@ -16,6 +16,14 @@ pub struct Changes {
     pub held: Vec<Held>,
     /// What carries marks of the overlay, in the folders that come as a whole: they are taken off after the swap.
     pub(crate) marked: Vec<(PathBuf, Kind)>,
+}
+
+impl Changes {
+    /// Where something new comes; of a folder, with all that is in it.
+    pub fn coming(&self) -> impl Iterator<Item = &Path> {
+        let comes = |change: &&Change| matches!(change.what, What::Create | What::Replace);
+        self.list.iter().filter(comes).map(|change| change.path.as_path())
+    }
 }
 
 /// One step of a commit.

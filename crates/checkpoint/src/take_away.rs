@@ -193,13 +193,18 @@ mod tests {
     fn that_changes_were_applied_is_known_until_it_is_forgotten() {
         let Scene { area, _folder, .. } = scene();
         let id = "0123456789abcdef0123456789abcdef";
-        area.set_applied(id).unwrap();
+        let call = area.begin().unwrap();
+        let now = call.baseline().unwrap();
+        call.discard().unwrap();
+        area.set_applied(id, &[PathBuf::from("/w/a"), PathBuf::from("/w/b")]).unwrap();
         let long_ago = crate::Time { seconds: 0, nanoseconds: 0 };
         area.forget_applied(long_ago).unwrap();
-        assert!(area.was_applied(id) && !area.was_applied("0"));
+        let applied = |path: &str, at| area.was_applied(Path::new(path), at);
+        assert!(applied("/w/a", now) && applied("/w/b/c", now));
+        assert!(!applied("/w/a", long_ago) && !applied("/w/ab", now) && !applied("/w", now));
         assert!(area.recover(&|| ControlFlow::Continue(())).unwrap().is_empty());
         area.forget_applied(crate::Time { seconds: i64::MAX, nanoseconds: 0 }).unwrap();
-        assert!(!area.was_applied(id));
+        assert!(!area.was_applied(Path::new("/w/a"), now));
     }
 
     #[test]

@@ -249,7 +249,7 @@ impl Engine {
         if decision.verdict == policy::Verdict::Check {
             // What is leased to one session alone is not known here.
             let leases = self.leases_in_force(&SessionId(String::new()))?;
-            if let Some(leased) = self.leases.rules(&leases, &self.policy, &self.place)? {
+            if let Some(leased) = self.leases.rules(&leases, &self.policy, &self.denied, &self.place)? {
                 decision = leased.policy.decide(&request);
             }
         }

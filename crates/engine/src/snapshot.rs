@@ -68,8 +68,8 @@ pub(crate) struct Question {
 
 /// How a commit ended.
 pub(crate) enum Ended {
-    /// All is in the workspace; how many paths changed, and which, relative to it.
-    Committed { paths: u64, changed: Vec<PathBuf>, warnings: Vec<String> },
+    /// All is in the workspace; how many paths changed, and what came, relative to it.
+    Committed { paths: u64, came: Vec<PathBuf>, warnings: Vec<String> },
     /// A human has to be asked first. Nothing was changed.
     Held(Question),
     /// Nothing was changed, for this reason.
@@ -215,10 +215,9 @@ impl Snapshot {
 
 fn committed_as(committed: &Committed) -> Ended {
     let notes = committed.changes.notes.iter().map(note);
-    let changed = committed.changes.list.iter().filter(|change| change.what != What::Times);
     Ended::Committed {
         paths: count(&committed.changes),
-        changed: changed.map(|change| change.path.clone()).collect(),
+        came: committed.changes.coming().map(Path::to_owned).collect(),
         warnings: shortened(notes),
     }
 }

@@ -125,16 +125,17 @@ impl Engine {
         rules: Arc<Policy>,
         approved: bool,
     ) -> Result<(Snapshot, Ended), ToolError> {
+        let engine = self.clone();
         blocking(move || {
             engine.denied.begin_own_change(&[]);
             let ended = snapshot.commit(&rules, since, approved);
-            let changed: Vec<PathBuf> = match &ended {
-                Ended::Committed { changed, .. } => {
-                    changed.iter().map(|path| engine.place.workspace.join(path)).collect()
+            let came: Vec<PathBuf> = match &ended {
+                Ended::Committed { came, .. } => {
+                    came.iter().map(|path| engine.place.workspace.join(path)).collect()
                 }
                 Ended::Held(_) | Ended::Refused(_) => Vec::new(),
             };
-            engine.denied.end_own_change(&changed);
+            engine.denied.end_own_change(&came);
             (snapshot, ended)
         })
         .await

@@ -109,7 +109,7 @@ impl Engine {
             return Ok(decision);
         }
         let leases = self.leases_in_force(&call.session)?;
-        let Some(leased) = self.leases.rules(&leases, &self.policy, &self.place)? else {
+        let Some(leased) = self.leases.rules(&leases, &self.policy, &self.denied, &self.place)? else {
             return Ok(decision);
         };
         let leased = self.under_ceiling(call, leased)?;

@@ -7,6 +7,7 @@ use policy::{LeasePattern, Policy};
 use store::{Lease, LeaseKind};
 use tool::{Place, ToolError};
 
+use crate::denied::DeniedFiles;
 use crate::reach::Reach;
 
 /// The rules with some leases, and the roots that come of them.
@@ -32,6 +33,7 @@ impl Leases {
         &self,
         leases: &[Lease],
         base: &Policy,
+        denied: &Arc<DeniedFiles>,
         place: &Place,
     ) -> Result<Option<Arc<Leased>>, ToolError> {
         let patterns: Patterns = leases.iter().filter_map(pattern).collect();
@@ -43,7 +45,7 @@ impl Leases {
             return Ok(Some(kept.rules.clone()));
         }
         let policy = Arc::new(base.with_leases(&patterns));
-        let reach = Reach::open(policy.clone(), place)
+        let reach = Reach::open(policy.clone(), denied.clone(), place)
             .map_err(|error| ToolError::new(tool::Code::Runtime, error.to_string()).because(error))?;
         let rules = Arc::new(Leased { policy, reach });
         *kept = Some(Kept { patterns, rules: rules.clone() });

@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use checkpoint::Workspace;
+use checkpoint::{Time, Workspace};
 use policy::{AutoRun, Entry, auto_run, git_config_change, git_pointer_change};
 use sandbox::LateMasks;
 use watch::{Marked, Watch};
@@ -128,7 +128,7 @@ impl DeniedFiles {
                     Judged::Harmless(stamp) => {
                         cell.harmless.insert(path.to_owned(), stamp);
                     }
-                    Judged::Runs(_) if self.was_approved(cell) => {
+                    Judged::Runs(_) if self.was_applied(path) => {
                         cell.known.insert(path.to_owned());
                         freeze_again(cell, path);
                     }
@@ -138,10 +138,12 @@ impl DeniedFiles {
         }
     }
 
-    /// Whether a human has put back what was taken away from this command.
-    fn was_approved(&self, cell: &RunningCell) -> bool {
-        let Some(snapshots) = &self.snapshots else { return false };
-        cell.kept.values().any(|id| snapshots.area().was_applied(id))
+    /// Whether a human has had it put there, be it by another process.
+    fn was_applied(&self, path: &Path) -> bool {
+        let (Some(snapshots), Some((_, _, seconds, _))) = (&self.snapshots, stamp_of(path)) else {
+            return false;
+        };
+        snapshots.area().was_applied(path, Time { seconds, nanoseconds: 0 })
     }
 
     fn take_away(&self, cell: &mut RunningCell, root: &Path, relative: &Path, why: &str) {

@@ -119,7 +119,10 @@ impl DeniedFiles {
         roots: &[PathBuf],
     ) -> Result<HashSet<(u64, u64)>, WatchError> {
         let mut state = self.state();
-        self.look_below(&mut state, roots);
+        // What is leased to one call alone is no reason to begin anew.
+        if state.watch.is_none() {
+            self.look_below(&mut state, roots);
+        }
         self.refresh(&mut state)?;
         let hidden = state.watch.as_ref().map(|watch| watch.hidden_with_several_names().collect());
         if self.keep == Keep::Once {

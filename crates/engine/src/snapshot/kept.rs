@@ -184,8 +184,10 @@ impl Snapshots {
         let terms = kept.terms(&call)?;
         let baseline = if force { None } else { terms.baseline };
         let terms = Terms { judge: &judged, baseline, ..terms };
-        // A command that still runs, and made it, is to take it for approved.
-        self.area().set_applied(id)?;
+        // While a command writes directly, what comes would be taken for its own.
+        let coming = call.changes(&workspace, &terms)?;
+        let coming: Vec<PathBuf> = coming.coming().map(|path| workspace.path().join(path)).collect();
+        self.area().set_applied(id, &coming)?;
         let ended = match call.commit(&workspace, &terms)? {
             Outcome::Committed(committed) => committed_as(&committed),
             Outcome::Held(changes) => held(&changes),
