@@ -176,6 +176,8 @@ struct Search<'a> {
     binary: u64,
     long_lines: Vec<String>,
     unreadable: u64,
+    /// Files that the guard hides for another of their names.
+    refused: u64,
 }
 
 impl<'a> Search<'a> {
@@ -211,6 +213,7 @@ impl<'a> Search<'a> {
             binary: 0,
             long_lines: Vec::new(),
             unreadable: 0,
+            refused: 0,
         })
     }
 
@@ -280,7 +283,7 @@ impl<'a> Search<'a> {
         let notes = [
             count(self.binary, "binary files left out"),
             count(self.unreadable + walked.unreadable, "files or folders cannot be read"),
-            count(walked.refused, "files or folders hidden by the policy"),
+            count(self.refused + walked.refused, "files or folders hidden by the policy"),
             count(walked.too_deep, "folders lie too deep: search them by their own path"),
             long,
         ];
@@ -342,6 +345,10 @@ impl Visit for Search<'_> {
             Ok(opened) => self.file(opened, relative),
             Err(RootsError::Io { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => {
                 self.unreadable += 1;
+                Ok(Step::Next)
+            }
+            Err(RootsError::Refused { .. }) => {
+                self.refused += 1;
                 Ok(Step::Next)
             }
             // It vanished, or became something else, since its name was read.
