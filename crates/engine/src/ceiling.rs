@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tool::{Code, ToolError};
+use watch::Keep;
 
 use crate::Engine;
 use crate::approvals::Leased;
 use crate::call::Call;
+use crate::denied::DeniedFiles;
 use crate::reach::Reach;
 
 impl Engine {
@@ -38,7 +40,13 @@ impl Engine {
 
     fn bounded(&self, call: &Call, policy: &policy::Policy) -> Result<Arc<Leased>, ToolError> {
         let policy = Arc::new(policy.under(&call.ceiling));
-        let reach = Reach::open(policy.clone(), &self.place)
+        let denied = if call.ceiling.has_policies() {
+            // Its own deny lists are looked for by a walk: what is kept known is what the engine's lists name.
+            Arc::new(DeniedFiles::new(policy.clone(), Keep::Once, None))
+        } else {
+            self.denied.clone()
+        };
+        let reach = Reach::open(policy.clone(), denied, &self.place)
             .map_err(|error| ToolError::new(Code::Runtime, error.to_string()).because(error))?;
         Ok(Arc::new(Leased { policy, reach }))
     }

@@ -347,12 +347,7 @@ impl Engine {
         if lane == tool::Lane::Command {
             let engine = self.clone();
             let (background, rules) = (call.background, call.rules(self));
-            let denied = if call.ceiling.has_policies() {
-                // Its own deny lists are looked for by a walk: what is kept known is what the engine's lists name.
-                Arc::new(denied::DeniedFiles::new(rules.clone(), watch::Keep::Once))
-            } else {
-                self.denied.clone()
-            };
+            let denied = call.reach(self).denied();
             let specified = tokio::task::spawn_blocking(move || {
                 let mut specified = engine.specification(&rules, &denied)?;
                 if background {

@@ -38,6 +38,11 @@ impl Reach {
         Ok(Self { policy, denied, workspace: place.workspace.clone(), roots: opened })
     }
 
+    /// What of it is denied.
+    pub(crate) fn denied(&self) -> Arc<DeniedFiles> {
+        self.denied.clone()
+    }
+
     /// The effects, each with the path that it really leads to where that is another one.
     pub(crate) fn lead(effects: &[Effect]) -> Vec<Part> {
         effects.iter().map(|effect| Part { real: real(effect), effect: effect.clone() }).collect()
