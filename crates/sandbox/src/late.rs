@@ -88,6 +88,11 @@ impl LateMasks {
         self.state().direct.as_ref().is_some_and(Direct::is_anything)
     }
 
+    /// Whether it is known of the cell that its command begins. The command may be a moment ahead of that.
+    pub fn have_begun(&self) -> bool {
+        self.state().direct.is_some()
+    }
+
     /// Whether the cell has begun and has ended.
     pub fn have_ended(&self) -> bool {
         let state = self.state();

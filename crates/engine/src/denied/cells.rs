@@ -27,6 +27,8 @@ pub(super) struct RunningCell {
     masks: Arc<LateMasks>,
     /// What its command cannot have made: what was there before, and what Handfast put there.
     known: BTreeSet<PathBuf>,
+    /// What has come before it was known that the cell begins. Its command may have been ahead of that.
+    early: BTreeSet<PathBuf>,
     /// What was judged harmless by its content, which may change.
     harmless: BTreeMap<PathBuf, Stamp>,
     /// The changes among which lies what was taken away, by the folder that they belong to.
@@ -41,7 +43,14 @@ type Stamp = (u64, u64, i64, i64);
 impl RunningCell {
     pub(super) fn new(masks: Arc<LateMasks>, marked: &Marked) -> Self {
         let known = marked.guarded.iter().chain(&marked.hidden).chain(&marked.frozen).cloned().collect();
-        Self { masks, known, harmless: BTreeMap::new(), kept: BTreeMap::new(), taken: 0 }
+        Self {
+            masks,
+            known,
+            early: BTreeSet::new(),
+            harmless: BTreeMap::new(),
+            kept: BTreeMap::new(),
+            taken: 0,
+        }
     }
 
     /// Whether the cell has ended, or will never be.
@@ -51,7 +60,12 @@ impl RunningCell {
 
     /// Whether it must be looked at although nothing has come.
     pub(super) fn needs_a_look(&self) -> bool {
-        self.is_over() || !self.harmless.is_empty()
+        self.is_over() || !self.harmless.is_empty() || self.waits_for_its_begin()
+    }
+
+    /// Whether something is to be judged as soon as the cell begins.
+    pub(super) fn waits_for_its_begin(&self) -> bool {
+        !self.early.is_empty()
     }
 
     /// Hides and freezes what has come. Where that fails, the cell is killed, and its caller is told so.
@@ -99,8 +113,13 @@ impl DeniedFiles {
         }
     }
 
-    /// Judges again what was harmless and has changed since.
+    /// Judges again what was harmless and has changed since, and what came before its cell was known to begin.
     pub(super) fn judge_again(&self, state: &mut State) {
+        let begun = state.running.iter_mut().filter(|cell| cell.masks.have_begun());
+        let early: BTreeSet<PathBuf> = begun.flat_map(|cell| std::mem::take(&mut cell.early)).collect();
+        for path in early {
+            self.judge(state, &path);
+        }
         let changed: BTreeSet<PathBuf> = state
             .running
             .iter()
@@ -121,6 +140,8 @@ impl DeniedFiles {
             if cell.knows(path) {
                 // Somebody else has replaced it, because the command could not.
                 freeze_again(cell, path);
+            } else if !cell.masks.have_begun() {
+                cell.early.insert(path.to_owned());
             } else if cell.masks.write_directly(path) {
                 cell.harmless.remove(path);
                 match judge(root, relative) {

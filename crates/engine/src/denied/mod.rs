@@ -86,6 +86,9 @@ pub(crate) struct Hiding {
 /// changes are not told any more.
 const FOLLOWING: Duration = Duration::from_millis(250);
 
+/// How soon it looks again where something has come just as a cell begins.
+const BEGINNING: Duration = Duration::from_millis(5);
+
 impl DeniedFiles {
     pub(crate) fn new(policy: Arc<Policy>, keep: Keep, snapshots: Option<Arc<Snapshots>>) -> Self {
         Self { policy, keep, snapshots, state: Mutex::default() }
@@ -215,16 +218,17 @@ impl DeniedFiles {
 fn follow(denied: &Weak<DeniedFiles>) {
     loop {
         let Some(denied) = denied.upgrade() else { return };
-        let changes = {
+        let (changes, most) = {
             let mut state = denied.state();
             if state.running.is_empty() {
                 state.followed = false;
                 return;
             }
-            state.watch.as_ref().and_then(Watch::changes)
+            let waits = state.running.iter().any(RunningCell::waits_for_its_begin);
+            (state.watch.as_ref().and_then(Watch::changes), if waits { BEGINNING } else { FOLLOWING })
         };
         let changed = match changes {
-            Some(changes) => changes.wait(FOLLOWING),
+            Some(changes) => changes.wait(most),
             None => {
                 std::thread::sleep(FOLLOWING);
                 true
