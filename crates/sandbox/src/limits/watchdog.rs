@@ -19,6 +19,8 @@ const FIRST_LOOK: Duration = Duration::from_millis(50);
 const PAUSE: Duration = Duration::from_millis(100);
 /// Looking takes at most one part in so many of the time, however many processes there are.
 const SHARE: u32 = 20;
+/// But it looks at least so often where it counts processes, which can become very many in that time.
+const LONGEST_PAUSE: Duration = Duration::from_millis(300);
 
 /// The folders of a cell that are in memory.
 const IN_MEMORY: [&str; 4] = ["/tmp", "/dev/shm", "/var/tmp", HOME];
@@ -84,7 +86,8 @@ impl Watchdog {
         let memory = self.memory.filter(|limit| uses_more(&processes, self.own_files, limit.value));
         let disk = self.disk.filter(|limit| self.written.total(self.first, &processes) > limit.value);
         let done = Instant::now();
-        self.next = Some(done + PAUSE.max(done.duration_since(now) * SHARE));
+        let pause = PAUSE.max(done.duration_since(now) * SHARE);
+        self.next = Some(done + if self.processes.is_some() { pause.min(LONGEST_PAUSE) } else { pause });
         memory.or(disk)
     }
 }
