@@ -24,5 +24,6 @@ mod doctor;
 mod hostile_commands;
 mod mcp;
 mod policy;
+mod screen;
 mod sessions;
 mod setup;

@@ -182,6 +182,15 @@ pub(crate) fn managed() -> Result<Option<ConfigFile>, ConfigError> {
     Err(ConfigError::NotRoots { path: file.path })
 }
 
+/// The profiles that a text defines.
+///
+/// # Errors
+/// What is wrong with the text, with its place in it.
+pub(crate) fn parse_profiles(text: &str) -> Result<Profiles, String> {
+    let settings = parse(text).map_err(|(position, problem)| format!("{position} {problem}"))?;
+    Ok(settings.sandbox_config)
+}
+
 fn parse(text: &str) -> Result<Settings, (String, String)> {
     serde_saphyr::from_str(text).map_err(|error| {
         let position =

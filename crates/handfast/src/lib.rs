@@ -8,6 +8,7 @@ mod commands;
 mod compose;
 mod config;
 mod report;
+mod screen;
 mod signals;
 mod surroundings;
 mod terminal;

@@ -22,6 +22,9 @@ pub(super) fn run(global: &Global, command: Option<ApprovalsCommand>) -> Result<
     let store = Arc::new(open_store(global, &Surroundings::of_this_process())?);
     let approvals = Approvals::new(store.clone(), Arc::new(SystemClock));
     let done = match command {
+        None if io::stdin().is_terminal() && io::stdout().is_terminal() && !global.no_input => {
+            return crate::screen::run(global, store);
+        }
         None => list(&approvals, false, false),
         Some(ApprovalsCommand::List { all, json }) => list(&approvals, all, json),
         Some(ApprovalsCommand::Show { id, json }) => show(&approvals, &id, json),

@@ -13,6 +13,8 @@ mod setup;
 mod tools;
 mod trust;
 
+pub(crate) use approvals::{engine_of, said as approval_said, text as approval_text};
+
 use std::error::Error;
 use std::io::{self, Write};
 use std::process::ExitCode;

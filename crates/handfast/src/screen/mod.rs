@@ -1,0 +1,175 @@
+//! `handfast approvals` on a terminal: what waits for an answer, as it comes.
+//!
+//! While it is open, calls that have nobody else to ask wait for it. It works in one thread and looks at the state ten times a
+//! second, so it needs nothing from the other processes but the state folder.
+
+mod draw;
+mod lists;
+mod state;
+
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::{Approvals, Grant};
+use ratatui::DefaultTerminal;
+use ratatui::backend::{Backend, ClearType};
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use store::{Store, Watch};
+
+use crate::cli::Global;
+use crate::commands::{Failure, approval_said, engine_of, tokio_runtime};
+use crate::compose::SystemClock;
+use crate::config::USER_FILE;
+use crate::signals::Signals;
+use crate::surroundings::Surroundings;
+use state::{Action, State};
+
+/// Who answers here, for the audit.
+const BY: &str = "the user, at the approvals screen";
+
+/// How often it looks for keys and for what others have written.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// How often it looks at the times of what it shows, some of which may have run out.
+const RENEW: u32 = 40;
+
+pub(crate) fn run(global: &Global, store: Arc<Store>) -> Result<ExitCode, Failure> {
+    let surroundings = Surroundings::of_this_process();
+    let file = surroundings.configuration.as_ref().map(|folder| folder.join(USER_FILE));
+    let _attention = store.pay_attention()?;
+    let watch = store.watch()?;
+    let mut screen = Screen {
+        approvals: Approvals::new(store, Arc::new(SystemClock)),
+        watch,
+        profile: global.profile.clone().unwrap_or_else(|| policy::DEFAULT_PROFILE.to_owned()),
+        file,
+        state: State::new(String::new()),
+        global,
+    };
+    screen.state.lists_of = screen.lists_of();
+    let runtime = tokio_runtime()?;
+    let mut terminal = ratatui::try_init()?;
+    let ended = runtime.block_on(screen.live(&mut terminal));
+    ratatui::try_restore()?;
+    ended.map(ExitCode::from)
+}
+
+/// Has everything drawn again. `Terminal::clear` would ask the terminal where its cursor is, and not every one answers.
+fn begin_anew(terminal: &mut DefaultTerminal) -> io::Result<()> {
+    terminal.backend_mut().clear_region(ClearType::All)?;
+    // Both buffers are empty then, and the next drawing differs from them in everything.
+    terminal.swap_buffers();
+    Ok(())
+}
+
+struct Screen<'a> {
+    approvals: Approvals,
+    watch: Watch,
+    profile: String,
+    /// The user's configuration; none where there is no home folder.
+    file: Option<PathBuf>,
+    state: State,
+    global: &'a Global,
+}
+
+impl Screen<'_> {
+    /// Shows and answers until it is closed. Gives the exit code.
+    async fn live(&mut self, terminal: &mut DefaultTerminal) -> Result<u8, Failure> {
+        let mut signals = Signals::listen()?;
+        let mut look = tokio::time::interval(LOOK);
+        look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut looked = 0_u32;
+        self.renew()?;
+        let mut stale = true;
+        loop {
+            if stale {
+                terminal.draw(|frame| draw::draw(frame, &self.state))?;
+                stale = false;
+            }
+            tokio::select! {
+                code = signals.next() => return Ok(code),
+                _ = look.tick() => {}
+            }
+            looked = looked.wrapping_add(1);
+            if self.watch.has_changed()? || looked.is_multiple_of(RENEW) {
+                self.renew()?;
+                stale = true;
+            }
+            while event::poll(Duration::ZERO)? {
+                stale = true;
+                match event::read()? {
+                    Event::Key(key) if key.kind != KeyEventKind::Release => match self.state.key(key) {
+                        Some(Action::Quit) => return Ok(0),
+                        Some(action) => {
+                            self.state.said = self.done(action).await;
+                            self.renew()?;
+                            // What the composition of a runtime warns of stands on the same terminal.
+                            begin_anew(terminal)?;
+                        }
+                        None => {}
+                    },
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn renew(&mut self) -> Result<(), Failure> {
+        let mut asked = self.approvals.list(true)?;
+        asked.retain(|asked| asked.state == store::ApprovalState::Waiting);
+        let entries = match &self.file {
+            Some(file) => lists::entries(file, &self.profile).unwrap_or_default(),
+            None => Vec::new(),
+        };
+        self.state.renew(asked, self.approvals.leases(true)?, entries);
+        Ok(())
+    }
+
+    fn lists_of(&self) -> String {
+        match &self.file {
+            Some(file) => format!("profile {} in {}", self.profile, file.display()),
+            None => "no file: there is no home folder".to_owned(),
+        }
+    }
+
+    /// Does what a key led to. Gives what came of it, for the bottom line.
+    async fn done(&self, action: Action) -> String {
+        let done = match action {
+            Action::Allow { id, scope } => {
+                self.allow(&id, Grant { scope, pattern: None, lasts: None, by: BY.to_owned() }).await
+            }
+            Action::Deny { id, message } => self
+                .approvals
+                .deny(&id, message, BY)
+                .map(|_| format!("{id} is denied"))
+                .map_err(Failure::from),
+            Action::Revoke { id } => self
+                .approvals
+                .revoke(&id, BY)
+                .map(|lease| match lease {
+                    Some(_) => format!("{id} is taken back"),
+                    None => format!("{id} was not in force any more"),
+                })
+                .map_err(Failure::from),
+            Action::Add(entry) => self.edit(|file, profile| lists::add(file, profile, &entry)),
+            Action::Remove(entry) => self.edit(|file, profile| lists::remove(file, profile, &entry)),
+            Action::Quit => Ok(String::new()),
+        };
+        done.unwrap_or_else(|failure| failure.error.to_string())
+    }
+
+    async fn allow(&self, id: &str, grant: Grant) -> Result<String, Failure> {
+        let asked = self.approvals.find(id)?;
+        let engine = engine_of(self.global, &asked)?;
+        Ok(approval_said(&engine.grant(id, &grant).await?))
+    }
+
+    fn edit(&self, change: impl FnOnce(&std::path::Path, &str) -> io::Result<()>) -> Result<String, Failure> {
+        let Some(file) = &self.file else { return Err(Failure::from(self.lists_of())) };
+        change(file, &self.profile)?;
+        Ok(format!("{} is written; runs that begin from now on follow it", file.display()))
+    }
+}

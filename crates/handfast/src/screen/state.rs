@@ -1,0 +1,297 @@
+//! What the screen of approvals shows, and what a key does to it. No input and no output: a key leads to an [`Action`] at most.
+
+use engine::{Asked, Offer, Scope};
+use policy::List;
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use store::Lease;
+
+/// The pages, in their order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Page {
+    /// What waits for an answer.
+    Waiting,
+    /// What is allowed for a time.
+    Leases,
+    /// The allow and deny lists of the user's configuration.
+    Lists,
+}
+
+impl Page {
+    pub(super) const ALL: [Self; 3] = [Self::Waiting, Self::Leases, Self::Lists];
+
+    pub(super) fn title(self) -> &'static str {
+        match self {
+            Self::Waiting => "Waiting",
+            Self::Leases => "Allowed for a time",
+            Self::Lists => "Lists",
+        }
+    }
+}
+
+/// One entry of a list in the user's configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) list: List,
+    pub(super) text: String,
+}
+
+/// What the bottom of the screen is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// Looking.
+    Browse,
+    /// A yes that reaches beyond the call, or something that is taken away, waits for a second key.
+    Confirm(Action),
+    /// A word for the agent is typed.
+    Message { id: String, text: String },
+    /// An entry of a list is typed.
+    Entry { list: List, text: String },
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Action {
+    Quit,
+    Allow { id: String, scope: Scope },
+    Deny { id: String, message: Option<String> },
+    Revoke { id: String },
+    Add(Entry),
+    Remove(Entry),
+}
+
+/// The whole screen.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) page: Page,
+    pub(super) mode: Mode,
+    pub(super) asked: Vec<Asked>,
+    pub(super) leases: Vec<Lease>,
+    pub(super) entries: Vec<Entry>,
+    /// The profile and the file that the entries are of.
+    pub(super) lists_of: String,
+    pub(super) selected: usize,
+    /// Lines that the details are scrolled by.
+    pub(super) scrolled: u16,
+    /// What came of the last action.
+    pub(super) said: String,
+}
+
+impl State {
+    pub(super) fn new(lists_of: String) -> Self {
+        Self {
+            page: Page::Waiting,
+            mode: Mode::Browse,
+            asked: Vec::new(),
+            leases: Vec::new(),
+            entries: Vec::new(),
+            lists_of,
+            selected: 0,
+            scrolled: 0,
+            said: String::new(),
+        }
+    }
+
+    /// Takes over what is true now. What was selected stays so, where it is still there; what waits for a second key about
+    /// something that is gone does not.
+    pub(super) fn renew(&mut self, asked: Vec<Asked>, leases: Vec<Lease>, entries: Vec<Entry>) {
+        let before = self.current().map(|asked| asked.question.id.clone());
+        self.asked = asked;
+        self.leases = leases;
+        self.entries = entries;
+        if self.page == Page::Waiting {
+            let same = self.asked.iter().position(|asked| Some(&asked.question.id) == before.as_ref());
+            let about = match &self.mode {
+                Mode::Confirm(Action::Allow { id, .. }) | Mode::Message { id, .. } => Some(id),
+                _ => None,
+            };
+            if about.is_some_and(|id| !self.asked.iter().any(|asked| asked.question.id == *id)) {
+                self.mode = Mode::Browse;
+                "somebody else has answered, or the question is gone".clone_into(&mut self.said);
+            }
+            match same {
+                Some(same) => self.selected = same,
+                None => self.scrolled = 0,
+            }
+        }
+        self.selected = self.selected.min(self.rows().saturating_sub(1));
+    }
+
+    /// The question that is selected.
+    pub(super) fn current(&self) -> Option<&Asked> {
+        self.asked.get(self.selected).filter(|_| self.page == Page::Waiting)
+    }
+
+    pub(super) fn rows(&self) -> usize {
+        match self.page {
+            Page::Waiting => self.asked.len(),
+            Page::Leases => self.leases.len(),
+            Page::Lists => self.entries.len(),
+        }
+    }
+
+    /// What a key leads to.
+    pub(super) fn key(&mut self, key: KeyEvent) -> Option<Action> {
+        if key.modifiers.contains(KeyModifiers::CONTROL) {
+            return (key.code == KeyCode::Char('c')).then_some(Action::Quit);
+        }
+        match std::mem::replace(&mut self.mode, Mode::Browse) {
+            Mode::Browse => self.browse(key.code),
+            Mode::Confirm(action) => self.confirm(key.code, action),
+            Mode::Message { id, text } => self.type_message(key.code, id, text),
+            Mode::Entry { list, text } => self.type_entry(key.code, list, text),
+        }
+    }
+
+    fn browse(&mut self, key: KeyCode) -> Option<Action> {
+        self.said.clear();
+        match key {
+            KeyCode::Char('q') | KeyCode::Esc => return Some(Action::Quit),
+            KeyCode::Tab | KeyCode::Right => self.turn(1),
+            KeyCode::BackTab | KeyCode::Left => self.turn(Page::ALL.len() - 1),
+            KeyCode::Down | KeyCode::Char('j') => self.select(self.selected.saturating_add(1)),
+            KeyCode::Up | KeyCode::Char('k') => self.select(self.selected.saturating_sub(1)),
+            KeyCode::Home => self.select(0),
+            KeyCode::End => self.select(usize::MAX),
+            KeyCode::PageDown | KeyCode::Char(' ') => self.scrolled = self.scrolled.saturating_add(5),
+            KeyCode::PageUp => self.scrolled = self.scrolled.saturating_sub(5),
+            KeyCode::Char(letter) => return self.letter(letter),
+            _ => {}
+        }
+        None
+    }
+
+    fn letter(&mut self, letter: char) -> Option<Action> {
+        match self.page {
+            Page::Waiting => self.answer(letter),
+            Page::Leases if letter == 'x' => {
+                let id = self.leases.get(self.selected)?.id.clone();
+                self.mode = Mode::Confirm(Action::Revoke { id });
+                None
+            }
+            Page::Lists if letter == 'x' => {
+                let entry = self.entries.get(self.selected)?.clone();
+                self.mode = Mode::Confirm(Action::Remove(entry));
+                None
+            }
+            Page::Lists if letter == '+' => {
+                let list =
+                    self.entries.get(self.selected).map_or(List::AllowedExecCommand, |entry| entry.list);
+                self.mode = Mode::Entry { list, text: String::new() };
+                None
+            }
+            _ => None,
+        }
+    }
+
+    fn answer(&mut self, letter: char) -> Option<Action> {
+        let id = self.current()?.question.id.clone();
+        match letter {
+            'y' => return Some(Action::Allow { id, scope: Scope::Once }),
+            'n' => self.mode = Mode::Message { id, text: String::new() },
+            letter => {
+                let scope = self
+                    .current()?
+                    .question
+                    .offers
+                    .iter()
+                    .map(|offer| offer.scope)
+                    .find(|scope| key_of(*scope) == letter)?;
+                self.mode = Mode::Confirm(Action::Allow { id, scope });
+            }
+        }
+        None
+    }
+
+    fn confirm(&mut self, key: KeyCode, action: Action) -> Option<Action> {
+        let again = match &action {
+            Action::Allow { scope, .. } => key_of(*scope),
+            _ => 'x',
+        };
+        match key {
+            KeyCode::Enter => Some(action),
+            KeyCode::Char(letter) if letter == again => Some(action),
+            _ => {
+                "nothing was done".clone_into(&mut self.said);
+                None
+            }
+        }
+    }
+
+    fn type_message(&mut self, key: KeyCode, id: String, text: String) -> Option<Action> {
+        match typed(key, text) {
+            Typed::More(text) => self.mode = Mode::Message { id, text },
+            Typed::Done(text) => {
+                let message = Some(text.trim().to_owned()).filter(|text| !text.is_empty());
+                return Some(Action::Deny { id, message });
+            }
+            Typed::GivenUp => "nothing was answered".clone_into(&mut self.said),
+        }
+        None
+    }
+
+    fn type_entry(&mut self, key: KeyCode, list: List, text: String) -> Option<Action> {
+        if matches!(key, KeyCode::Tab | KeyCode::BackTab) {
+            let at = List::ALL.iter().position(|one| *one == list).unwrap_or_default();
+            let step = if key == KeyCode::Tab { 1 } else { List::ALL.len() - 1 };
+            let list = List::ALL.get((at + step) % List::ALL.len()).copied().unwrap_or(list);
+            self.mode = Mode::Entry { list, text };
+            return None;
+        }
+        match typed(key, text) {
+            Typed::More(text) => self.mode = Mode::Entry { list, text },
+            Typed::Done(text) if text.trim().is_empty() => "nothing was added".clone_into(&mut self.said),
+            Typed::Done(text) => return Some(Action::Add(Entry { list, text: text.trim().to_owned() })),
+            Typed::GivenUp => "nothing was added".clone_into(&mut self.said),
+        }
+        None
+    }
+
+    fn turn(&mut self, by: usize) {
+        let at = Page::ALL.iter().position(|page| *page == self.page).unwrap_or_default();
+        self.page = Page::ALL.get((at + by) % Page::ALL.len()).copied().unwrap_or(Page::Waiting);
+        (self.selected, self.scrolled) = (0, 0);
+    }
+
+    fn select(&mut self, row: usize) {
+        let row = row.min(self.rows().saturating_sub(1));
+        if row != self.selected {
+            (self.selected, self.scrolled) = (row, 0);
+        }
+    }
+
+    /// The offer that waits for a second key.
+    pub(super) fn offered(&self, id: &str, scope: Scope) -> Option<&Offer> {
+        let asked = self.asked.iter().find(|asked| asked.question.id == id)?;
+        asked.question.offers.iter().find(|offer| offer.scope == scope)
+    }
+}
+
+/// The letter that stands for a yes of this reach.
+pub(super) fn key_of(scope: Scope) -> char {
+    match scope {
+        Scope::Once => 'y',
+        Scope::Session => 's',
+        Scope::Project => 'p',
+        Scope::Always => 'a',
+    }
+}
+
+enum Typed {
+    More(String),
+    Done(String),
+    GivenUp,
+}
+
+/// Characters that may be typed into one line.
+const LONGEST_TEXT: usize = 500;
+
+fn typed(key: KeyCode, mut text: String) -> Typed {
+    match key {
+        KeyCode::Enter => return Typed::Done(text),
+        KeyCode::Esc => return Typed::GivenUp,
+        KeyCode::Backspace => drop(text.pop()),
+        KeyCode::Char(letter) if text.chars().count() < LONGEST_TEXT => text.push(letter),
+        _ => {}
+    }
+    Typed::More(text)
+}

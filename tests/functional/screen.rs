@@ -1,0 +1,278 @@
+//! What people see and press on a terminal: the screen of approvals, and the question of a call.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::num::NonZeroU16;
+use std::os::unix::fs::OpenOptionsExt;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+use serde_json::json;
+
+use crate::harness::{Fixture, program};
+
+/// Nothing here takes this long; a test that fails must end.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// The program on a terminal of its own, seen through a terminal emulator.
+struct Terminal {
+    process: Child,
+    keys: File,
+    seen: Arc<(Mutex<vt100::Parser>, Condvar)>,
+}
+
+impl Terminal {
+    fn start(fixture: &Fixture, size: (u16, u16), arguments: &[&str]) -> Self {
+        let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+        grantpt(&controller).unwrap();
+        unlockpt(&controller).unwrap();
+        let name = ptsname(&controller, Vec::new()).unwrap();
+        let keys = File::from(controller);
+        resize(&keys, size);
+        let flags = i32::try_from(rustix::fs::OFlags::NOCTTY.bits()).unwrap();
+        let end = || {
+            let mut options = File::options();
+            options.read(true).write(true).custom_flags(flags).open(name.to_str().unwrap()).unwrap()
+        };
+        // It makes the terminal the controlling one, which is where Ctrl-C and resizing come from.
+        let process = Command::new("setsid")
+            .arg("--ctty")
+            .arg(program())
+            .args(["--workspace".as_ref(), fixture.workspace().as_os_str()])
+            .args(["--state".as_ref(), fixture.state().as_os_str()])
+            .args(arguments)
+            .env_clear()
+            .env("HOME", fixture.home())
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("TERM", "xterm-256color")
+            .env("NO_COLOR", "1")
+            .stdin(end())
+            .stdout(end())
+            .stderr(end())
+            .spawn()
+            .unwrap();
+        let seen = Arc::new((Mutex::new(vt100::Parser::new(some(size.0), some(size.1), 0)), Condvar::new()));
+        let (mut output, into) = (keys.try_clone().unwrap(), seen.clone());
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            // The end of the last process on the terminal is an error of reading.
+            while let Ok(read @ 1..) = output.read(&mut bytes) {
+                into.0.lock().unwrap().process(&bytes[..read]);
+                into.1.notify_all();
+            }
+        });
+        Self { process, keys, seen }
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Waits until the terminal shows the text. Gives all that it shows.
+    #[track_caller]
+    fn shows(&self, text: &str) -> String {
+        self.until(text, |shown| shown.contains(text))
+    }
+
+    #[track_caller]
+    fn until(&self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
+        let (seen, changed) = &*self.seen;
+        let (seen, ended) = changed
+            .wait_timeout_while(seen.lock().unwrap(), PATIENCE, |seen| !is_so(&seen.screen().contents()))
+            .unwrap();
+        let shown = seen.screen().contents();
+        assert!(!ended.timed_out(), "never came: {what}\n{shown}");
+        shown
+    }
+
+    fn resize(&self, size: (u16, u16)) {
+        self.seen.0.lock().unwrap().screen_mut().set_size(some(size.0), some(size.1));
+        resize(&self.keys, size);
+    }
+
+    /// Waits for the end; the exit code.
+    fn ends(mut self) -> i32 {
+        self.process.wait().unwrap().code().unwrap_or(-1)
+    }
+}
+
+fn some(size: u16) -> NonZeroU16 {
+    NonZeroU16::new(size).unwrap()
+}
+
+fn resize(terminal: &File, (rows, columns): (u16, u16)) {
+    let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    tcsetwinsize(terminal, size).unwrap();
+}
+
+/// A call with nobody to ask, which waits as long as somebody looks at the screen.
+fn waiting_call(fixture: &Fixture, path: &str) -> Child {
+    let arguments = json!({"path": path, "content": "new\n", "backup": false}).to_string();
+    fixture
+        .command()
+        .args(["call", "file_write", &arguments])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+fn result(call: Child) -> serde_json::Value {
+    serde_json::from_slice(&call.wait_with_output().unwrap().stdout).unwrap()
+}
+
+#[test]
+fn a_question_appears_on_the_screen_and_its_call_goes_on_with_the_answer() {
+    let fixture = Fixture::new();
+    let mut screen = Terminal::start(&fixture, (24, 80), &["approvals"]);
+    screen.shows("Nothing waits for an approval");
+    let call = waiting_call(&fixture, "a.txt");
+    let shown = screen.shows("write a.txt");
+    assert!(
+        shown.contains("Waiting (1)") && shown.contains("[y] once") && shown.contains("[p] project"),
+        "{shown}"
+    );
+    screen.press("y");
+    screen.shows("is approved: the same call passes once");
+    let result_of_yes = result(call);
+    assert_eq!(result_of_yes["ok"], true, "{result_of_yes:#}");
+    assert_eq!(result_of_yes["meta"]["approved_by"], "the user, at the approvals screen");
+
+    let call = waiting_call(&fixture, "b.txt");
+    screen.shows("write b.txt");
+    screen.press("n");
+    screen.shows("A word for the agent");
+    screen.press("use c.txt\r");
+    screen.shows("is denied");
+    let result = result(call);
+    assert_eq!(result["error"]["code"], "EPERMISSION", "{result:#}");
+    assert!(result["error"]["message"].as_str().unwrap().contains("use c.txt"), "{result:#}");
+    assert!(!fixture.workspace().join("b.txt").exists());
+    screen.press("q");
+    assert_eq!(screen.ends(), 0);
+    // With nobody at the screen nothing waits.
+    assert_eq!(self::result(waiting_call(&fixture, "d.txt"))["error"]["code"], "EAPPROVAL");
+}
+
+#[test]
+fn a_wider_yes_shows_what_it_covers_before_the_second_key_and_is_taken_back_on_the_next_page() {
+    let fixture = Fixture::new();
+    fixture.run(&["call", "file_write", r#"{"path": "a.txt", "content": ""}"#]);
+    let mut screen = Terminal::start(&fixture, (30, 100), &["approvals"]);
+    screen.shows("write a.txt");
+    screen.press("p");
+    let shown = screen.shows("Allow for 30 days: `file_write` again with exactly these effects");
+    assert!(shown.contains("[p] again or [Enter] does it"), "{shown}");
+    screen.press("z");
+    screen.shows("nothing was done");
+    assert_eq!(fixture.run(&["approvals", "leases", "--json"]).json(), json!([]));
+    screen.press("pp");
+    screen.shows("takes it back");
+    screen.press("\t");
+    screen.shows("used 0 times: `file_write` again");
+    screen.press("xx");
+    screen.shows("is taken back");
+    assert_eq!(fixture.run(&["approvals", "leases", "--json"]).json(), json!([]));
+    screen.press("\u{3}");
+    assert_eq!(screen.ends(), 0);
+}
+
+#[test]
+fn the_lists_of_the_users_configuration_are_edited_on_the_screen() {
+    let fixture = Fixture::new();
+    let folder = fixture.home().join(".config/handfast");
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("config.yaml");
+    std::fs::write(
+        &file,
+        "# mine\nsandbox_config:\n  normal:\n    deny_exec_command:\n      - git rm # never\n",
+    )
+    .unwrap();
+    let mut screen = Terminal::start(&fixture, (24, 80), &["approvals"]);
+    screen.shows("Nothing waits");
+    screen.press("\t\t");
+    screen.shows("git rm");
+    screen.press("+");
+    screen.shows("Add to deny_exec_command");
+    screen.press("npm publish\r");
+    screen.shows("npm publish");
+    let written = std::fs::read_to_string(&file).unwrap();
+    assert!(
+        written.starts_with("# mine\n") && written.contains("- git rm # never\n      - \"npm publish\"\n"),
+        "{written}"
+    );
+    let check = |command: &str| {
+        let arguments = json!({"command": command}).to_string();
+        fixture.run(&["check", "shell_execute", &arguments]).json()["decision"].clone()
+    };
+    assert_eq!(check("npm publish"), "deny");
+    screen.press("x");
+    screen.shows("Remove git rm from deny_exec_command");
+    screen.press("x");
+    screen.until("the entry goes", |shown| shown.contains("Lists (1)"));
+    assert_eq!((check("git rm x"), check("npm publish")), (json!("check"), json!("deny")));
+    screen.press("q");
+    assert_eq!(screen.ends(), 0);
+}
+
+#[test]
+fn the_screen_follows_the_size_of_its_terminal_and_leaves_it_as_it_was() {
+    let fixture = Fixture::new();
+    for name in ["a.txt", "b.txt"] {
+        fixture.run(&["call", "file_write", &json!({"path": name, "content": ""}).to_string()]);
+    }
+    let mut screen = Terminal::start(&fixture, (24, 80), &["approvals"]);
+    screen.shows("Waiting (2)");
+    for size in [(8, 36), (3, 20), (2, 8), (50, 200)] {
+        screen.resize(size);
+    }
+    screen.resize((10, 40));
+    screen.until("the small screen", |shown| shown.contains("1 of 2") && shown.contains("[y] once"));
+    screen.press("j");
+    screen.shows("2 of 2");
+    {
+        let seen = screen.seen.0.lock().unwrap();
+        let seen = seen.screen();
+        assert!(seen.alternate_screen());
+        let colours = (0..10).flat_map(|row| (0..40).filter_map(move |column| seen.cell(row, column)));
+        assert!(colours.into_iter().all(|cell| cell.fgcolor() == vt100::Color::Default), "NO_COLOR");
+    }
+    screen.press("\u{3}");
+    let seen = screen.seen.clone();
+    assert_eq!(screen.ends(), 0);
+    let (seen, changed) = &*seen;
+    let restored = |seen: &mut vt100::Parser| seen.screen().alternate_screen() || seen.screen().hide_cursor();
+    let (_seen, ended) = changed.wait_timeout_while(seen.lock().unwrap(), PATIENCE, restored).unwrap();
+    assert!(!ended.timed_out(), "the terminal is not as it was");
+}
+
+#[test]
+fn the_question_of_a_call_is_answered_on_its_terminal_or_from_elsewhere() {
+    let fixture = Fixture::new();
+    let call = |path: &str| json!({"path": path, "content": "new\n", "backup": false}).to_string();
+    let mut terminal = Terminal::start(&fixture, (24, 100), &["call", "file_write", &call("a.txt")]);
+    let shown = terminal.shows("Allow it? [y] yes, once  [p] project  [n] no");
+    assert!(shown.contains("[p] for 30 days: `file_write` again with exactly these effects"), "{shown}");
+    terminal.press("y\r");
+    terminal.shows("\"approved_by\": \"the user at the terminal\"");
+    assert_eq!(terminal.ends(), 0);
+
+    let terminal = Terminal::start(&fixture, (24, 100), &["call", "file_write", &call("b.txt")]);
+    terminal.shows("Allow it?");
+    let asked = fixture.run(&["approvals", "list", "--json"]).json();
+    let id = asked[0]["id"].as_str().unwrap();
+    assert_eq!(fixture.run(&["approvals", "approve", id]).code, 0);
+    terminal.shows("\"approved_by\": \"the user, with handfast approvals\"");
+    assert_eq!(terminal.ends(), 0);
+    assert_eq!((fixture.read("a.txt"), fixture.read("b.txt")), ("new\n".to_owned(), "new\n".to_owned()));
+
+    let mut terminal = Terminal::start(&fixture, (24, 100), &["call", "file_write", &call("c.txt")]);
+    terminal.shows("Allow it?");
+    terminal.press("write d.txt instead\r");
+    terminal.shows("the user at the terminal said no: write d.txt instead");
+    assert_eq!(terminal.ends(), 3);
+}
