@@ -319,3 +319,27 @@ fn a_write_that_is_killed_leaves_the_old_file_or_the_new_one() {
         assert!(left == "old" || left == content, "{} bytes: neither old nor new", left.len());
     }
 }
+
+#[test]
+fn a_question_survives_kill_9_and_its_call_passes_once_after_the_answer() {
+    let fixture = Fixture::new();
+    let write = || json!({"path": "a.txt", "content": "one", "backup": false});
+    let needs_approval = |result: &Value| result.to_string().contains("EAPPROVAL");
+    let mut server = Server::start(&fixture, &[]);
+    assert!(needs_approval(&server.call("file_write", write())));
+    server.process().kill().unwrap();
+    server.process().wait().unwrap();
+    let listed = fixture.run(&["approvals", "list", "--json"]).json();
+    assert_eq!(listed[0]["state"], "waiting");
+    assert_eq!(fixture.run(&["approvals", "approve", listed[0]["id"].as_str().unwrap()]).code, 0);
+
+    let mut server = Server::start(&fixture, &[]);
+    server.process().kill().unwrap();
+    server.process().wait().unwrap();
+    let mut server = Server::start(&fixture, &[]);
+    assert_eq!(server.data("file_write", write())["size_bytes"], 3);
+    assert!(needs_approval(&server.call("file_write", write())), "once was once");
+    server.end();
+    assert_eq!(fixture.read("a.txt"), "one");
+    assert_eq!(fixture.run(&["audit", "verify"]).code, 0);
+}

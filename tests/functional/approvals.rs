@@ -218,6 +218,32 @@ fn changes_that_are_held_go_in_by_approving_the_question_about_them() {
 }
 
 #[test]
+fn a_question_shows_the_difference_that_a_write_makes_and_the_command_as_it_was_read() {
+    let fixture = Fixture::with_files(&[("a.txt", "one\ntwo\n")]);
+    let id = asked(&fixture, "file_write", &json!({"path": "a.txt", "content": "one\n2\n"}));
+    let shown = fixture.run(&["approvals", "show", &id]).stdout;
+    assert!(shown.contains("    -two\n    +2\n"), "{shown}");
+    let id = asked(&fixture, "shell_execute", &json!({"command": "cd sub && r''m x"}));
+    let shown = fixture.run(&["approvals", "show", &id]).stdout;
+    assert!(shown.contains("as read, it runs:\n      cd sub\n      rm x\n"), "{shown}");
+}
+
+#[test]
+fn who_answers_for_the_user_is_said_by_the_user_alone() {
+    let fixture = Fixture::with_files(&[("handfast.yaml", "elicitation: trusted\n")]);
+    works(&fixture.run(&["trust"]));
+    let warned = fixture.run(&["call", "file_list", r#"{"path": "."}"#]);
+    assert!(warned.stderr.contains("`elicitation` is ignored"), "{}", warned.stderr);
+    let folder = fixture.home().join(".config/handfast");
+    std::fs::create_dir_all(&folder).unwrap();
+    fixture.write("handfast.yaml", "");
+    for (said, code) in [("trusted", 0), ("off", 0), ("always", 2)] {
+        std::fs::write(folder.join("config.yaml"), format!("elicitation: {said}\n")).unwrap();
+        assert_eq!(fixture.run(&["call", "file_list", r#"{"path": "."}"#]).code, code, "{said}");
+    }
+}
+
+#[test]
 fn a_wider_answer_is_suggested_after_three_of_a_kind() {
     let fixture = Fixture::new();
     for turn in 0..4 {

@@ -13,6 +13,7 @@ mod client;
 #[path = "../harness.rs"]
 mod harness;
 
+mod approvals;
 mod bubblewrap;
 mod cell;
 mod degraded;

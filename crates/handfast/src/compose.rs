@@ -13,7 +13,7 @@ use tool::{AnyTool, Catalogue, CatalogueEntry, Clock, Place, SessionId};
 
 use crate::cli::Global;
 use crate::commands::Failure;
-use crate::config::{self, ConfigFile, MANAGED_FOLDER, Settings, USER_FILE, WORKSPACE_FILE};
+use crate::config::{self, ConfigFile, Elicitation, MANAGED_FOLDER, Settings, USER_FILE, WORKSPACE_FILE};
 use crate::report::warn;
 use crate::surroundings::Surroundings;
 use crate::toolchains;
@@ -27,6 +27,8 @@ pub(crate) struct Composed {
     pub(crate) store: Arc<Store>,
     pub(crate) session: SessionId,
     pub(crate) workspace: PathBuf,
+    /// Which questions may be put to the user of an MCP client, where a file that counts says so.
+    pub(crate) elicitation: Option<Elicitation>,
 }
 
 /// Every tool, in the order in which they are listed.
@@ -73,7 +75,8 @@ pub(crate) fn compose(
     for notice in engine.notices() {
         warn(notice);
     }
-    Ok(Composed { engine: Arc::new(engine), store, session: new_session(), workspace })
+    let elicitation = configuration.elicitation;
+    Ok(Composed { engine: Arc::new(engine), store, session: new_session(), workspace, elicitation })
 }
 
 fn cell(
@@ -234,6 +237,17 @@ impl Files {
             .or(chosen)
     }
 
+    /// The administrator's word, else the user's. Not even a workspace that is trusted says who answers for the user.
+    fn elicitation(&self) -> Option<Elicitation> {
+        let (of_workspace, others): (Vec<&Layered>, Vec<&Layered>) =
+            self.0.iter().partition(|layered| matches!(layered.origin, Origin::Workspace(_)));
+        for layered in of_workspace.iter().filter(|layered| layered.file.settings.elicitation.is_some()) {
+            let path = layered.file.path.display();
+            warn(&format!("`elicitation` is ignored in {path}; it belongs into your own configuration"));
+        }
+        others.iter().find_map(|layered| layered.file.settings.elicitation)
+    }
+
     fn warn_of_ignored(&self) {
         for Layered { file, .. } in self.0.iter().filter(|layered| layered.trust == Trust::Untrusted) {
             let ignored = [
@@ -278,6 +292,7 @@ fn is_trusted(store: &Store, file: &ConfigFile) -> Result<bool, Failure> {
 
 /// The configuration of one run, read and not yet compiled.
 pub(crate) struct Configuration {
+    elicitation: Option<Elicitation>,
     sources: Vec<Source>,
     profile: Option<(String, Origin)>,
     mode: Option<(Mode, Origin)>,
@@ -314,6 +329,7 @@ impl Configuration {
             vec![place.workspace.clone(), PathBuf::from("/tmp")],
         );
         Ok(Self {
+            elicitation: files.elicitation(),
             profile: files.first(global.profile.clone(), "profile", |settings| settings.profile.clone()),
             mode: files.mode(global.mode),
             sources: files.0.into_iter().map(Layered::into_source).collect(),

@@ -36,6 +36,20 @@ pub struct Settings {
     pub mode: Option<Mode>,
     /// The tool names and shapes to speak.
     pub dialect: Option<Dialect>,
+    /// Which questions may be put to the user of an MCP client. A workspace's file may not say so.
+    pub elicitation: Option<Elicitation>,
+}
+
+/// Which questions may be put to the user of an MCP client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Elicitation {
+    /// None.
+    Off,
+    /// Those that a yes for the call or the session answers. This is built in.
+    Ordinary,
+    /// All, with every reach that a yes may have: the client shows its forms to a person and to nobody else.
+    Trusted,
 }
 
 /// The dialects that are built.

@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::error::ErrorKind;
 
-pub use config::{ConfigError, ConfigFile, Dialect, Settings};
+pub use config::{ConfigError, ConfigFile, Dialect, Elicitation, Settings};
 
 /// The whole program: reads the command line, composes the runtime, runs one command.
 pub fn main() -> ExitCode {

@@ -1,4 +1,5 @@
 use std::ffi::OsString;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
@@ -58,6 +59,9 @@ pub(crate) struct Output {
     created: bool,
 }
 
+/// A larger content is not compared for a human who is asked: nobody would read the difference.
+const LARGEST_SHOWN: u64 = 1024 * 1024;
+
 fn yes() -> bool {
     true
 }
@@ -98,6 +102,27 @@ impl Tool for FileWrite {
             effects.push(Effect::Write { path: backup });
         }
         Ok(Plan::of(effects))
+    }
+
+    fn preview(&self, context: &Context, args: &Args) -> Option<String> {
+        let path = context.place.resolve("path", &args.path).ok()?;
+        let new = match args.encoding {
+            Encoding::Utf8 => args.content.as_bytes(),
+            Encoding::Base64 => return None,
+        };
+        let roots = context.service::<Roots>().ok()?;
+        // What cannot be read is shown as new, and the effects say that the file is written.
+        let old = roots.open_file(&path).ok().filter(|opened| opened.metadata.size_bytes <= LARGEST_SHOWN);
+        let mut before = Vec::new();
+        if let Some(opened) = old {
+            opened.file.take(LARGEST_SHOWN).read_to_end(&mut before).ok()?;
+        }
+        if new.len() as u64 > LARGEST_SHOWN || std::str::from_utf8(&before).is_err() {
+            return None;
+        }
+        let whole = edit::Edited { old: 0..before.len(), new: 0..new.len() };
+        let shown = edit::unified(&context.place.show(&path), &before, new, &[whole]);
+        Some(if shown.is_empty() { "the file stays as it is".to_owned() } else { shown })
     }
 
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
@@ -191,6 +216,23 @@ mod tests {
 
     fn write(workspace: &Workspace, arguments: Value) -> Result<Value, ToolError> {
         run_tool(Erased::tool(FileWrite).as_ref(), workspace, arguments)
+    }
+
+    #[test]
+    fn a_human_who_is_asked_is_shown_the_difference_and_nothing_that_is_denied() {
+        let workspace = Workspace::new();
+        workspace.write("f", "one\ntwo\n");
+        workspace.write("binary", b"\xff\xfe");
+        let context = workspace.context();
+        let shown = |path: &str, content: &str| {
+            let arguments = json!({"path": path, "content": content});
+            let tool = Erased::tool(FileWrite);
+            tool.prepare(arguments, &context.place).unwrap().preview(&context)
+        };
+        assert_eq!(shown("f", "one\n2\n").unwrap(), "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n");
+        assert_eq!(shown("new", "x\n").unwrap(), "--- a/new\n+++ b/new\n@@ -0,0 +1 @@\n+x\n");
+        assert_eq!(shown("f", "one\ntwo\n").unwrap(), "the file stays as it is");
+        assert_eq!(shown("binary", "x"), None);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use sandbox::{Pool, SessionLimits, Spawner};
 use super::{Failure, tokio_runtime};
 use crate::cli::Global;
 use crate::compose::compose;
+use crate::config::Elicitation;
 use crate::report::{note, warn};
 use crate::signals::Signals;
 
@@ -30,6 +31,11 @@ pub(super) fn run(global: &Global) -> Result<ExitCode, Failure> {
         composed.workspace.display()
     ));
     options.on_warning = Arc::new(warn);
+    options.elicitation = match composed.elicitation {
+        Some(Elicitation::Off) => mcp::Elicitation::Off,
+        Some(Elicitation::Trusted) => mcp::Elicitation::Trusted,
+        Some(Elicitation::Ordinary) | None => mcp::Elicitation::Ordinary,
+    };
     if io::stdin().is_terminal() {
         note("serving MCP on standard input and output, which are usually an agent's; Ctrl-D ends it");
     }
