@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use engine::{
-    Answer, Approval, Asker, CallRequest, Caller, CellSetup, Door, Engine, Grant, NoAsker, Parts, Redactor,
-    Registry, Scope,
+    Answer, Approval, Asker, CallRequest, Caller, Ceiling, CellSetup, Door, Engine, Grant, NoAsker, Parts,
+    Redactor, Registry, Scope,
 };
 use policy::{Policy, ProgramFile, Programs, Setup};
 use schemars::JsonSchema;
@@ -195,6 +195,7 @@ fn setup(workspace: &Path) -> Setup<'_> {
         home: None,
         protected: &[],
         programs: Programs::Unknown,
+        tools: &["both"],
     }
 }
 
@@ -211,6 +212,7 @@ fn request(arguments: Value, asker: Arc<dyn Asker>) -> CallRequest {
             door: Door::Library,
             dialect: "handfast",
             asker,
+            ceiling: Ceiling::default(),
         },
         stop: Stop::default(),
         progress: Arc::new(Silent),
