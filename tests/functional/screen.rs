@@ -131,11 +131,9 @@ fn a_question_appears_on_the_screen_and_its_call_goes_on_with_the_answer() {
     let mut screen = Terminal::start(&fixture, (24, 80), &["approvals"]);
     screen.shows("Nothing waits for an approval");
     let call = waiting_call(&fixture, "a.txt");
-    let shown = screen.shows("write a.txt");
-    assert!(
-        shown.contains("Waiting (1)") && shown.contains("[y] once") && shown.contains("[p] project"),
-        "{shown}"
-    );
+    screen.until("the question with its keys", |shown| {
+        ["write a.txt", "Waiting (1)", "[y] once", "[p] project"].iter().all(|text| shown.contains(text))
+    });
     screen.press("y");
     screen.shows("is approved: the same call passes once");
     let result_of_yes = result(call);
@@ -165,8 +163,10 @@ fn a_wider_yes_shows_what_it_covers_before_the_second_key_and_is_taken_back_on_t
     let mut screen = Terminal::start(&fixture, (30, 100), &["approvals"]);
     screen.shows("write a.txt");
     screen.press("p");
-    let shown = screen.shows("Allow for 30 days: `file_write` again with exactly these effects");
-    assert!(shown.contains("[p] again or [Enter] does it"), "{shown}");
+    screen.until("what it would cover", |shown| {
+        shown.contains("Allow for 30 days: `file_write` again with exactly these effects")
+            && shown.contains("[p] again or [Enter] does it")
+    });
     screen.press("z");
     screen.shows("nothing was done");
     assert_eq!(fixture.run(&["approvals", "leases", "--json"]).json(), json!([]));

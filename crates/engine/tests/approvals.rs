@@ -73,7 +73,9 @@ impl Tool for Both {
         if !args.path.is_empty() {
             effects.push(Effect::Write { path: place.resolve("path", &args.path)? });
         }
-        let _said = &args.note;
+        if args.note.contains('\0') {
+            return Err(ToolError::validation("note", "it holds a NUL byte"));
+        }
         Ok(Plan::of(effects))
     }
 
@@ -368,6 +370,9 @@ fn an_answer_from_elsewhere_takes_the_question_back_and_a_session_is_covered() {
             }
             tokio::task::yield_now().await;
         };
+        while asker.asked.load(Ordering::SeqCst) == 0 {
+            tokio::task::yield_now().await;
+        }
         answering.grant(&waiting.question.id, &grant(Scope::Session)).await.unwrap();
         call.await.unwrap()
     });
