@@ -21,6 +21,10 @@ use crate::leases::add_lease;
 /// Ended questions are forgotten this long after they were asked; the audit keeps what came of them.
 const KEPT_FOR: SignedDuration = SignedDuration::from_hours(30 * 24);
 
+/// Questions that may wait at a time, of all workspaces; the oldest expires for a new one. An agent that asks without end
+/// fills neither the disk nor the list that a human looks at.
+const MOST_WAITING: u32 = 200;
+
 /// A question to a human, and what became of it. Nothing in it may be text that the redaction has not seen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ApprovalRow {
@@ -155,6 +159,12 @@ impl Approvals {
                     row.expires_at.as_microsecond(),
                     row.changes,
                 ],
+            )?;
+            connection.execute(
+                "UPDATE approvals SET state = 'expired'
+                 WHERE state = 'waiting' AND NOT (workspace = ? AND plan = ?) AND id NOT IN (
+                    SELECT id FROM approvals WHERE state = 'waiting' ORDER BY asked_at_us DESC, rowid DESC LIMIT ?)",
+                rusqlite::params![bytes(&row.workspace), row.plan, MOST_WAITING],
             )?;
             connection.query_row(
                 &format!("SELECT {COLUMNS} FROM approvals WHERE workspace = ? AND plan = ? AND state = 'waiting'"),

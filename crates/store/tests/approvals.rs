@@ -251,3 +251,16 @@ fn calls_of_one_shape_that_were_allowed_one_by_one_are_counted() {
     store.approvals().use_up("a1", now()).unwrap();
     assert_eq!(count(), 2);
 }
+
+#[test]
+fn questions_without_end_push_the_oldest_out_and_never_the_one_that_is_asked() {
+    let (_folder, store) = store();
+    for number in 0..205 {
+        let id = format!("a{number}");
+        assert_eq!(store.approvals().ask(&question(&id, &id)).unwrap().id, id);
+    }
+    let open = store.approvals().list(true, 1_000, now()).unwrap();
+    assert_eq!(open.len(), 200);
+    let state = |id: &str| store.approvals().find(id, now()).unwrap().unwrap().state;
+    assert_eq!((state("a4"), state("a5")), (ApprovalState::Expired, ApprovalState::Waiting));
+}
