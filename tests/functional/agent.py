@@ -50,8 +50,9 @@ async def main() -> None:
         seen["range"] = part.content[0].text
 
         whole = await call("file_read", path=match["path"])
-        right = whole.content[0].text
-        wrong = right.replace('Level::Moderate => "moderate"', 'Level::Moderate => "moderately"')
+        end = whole.content[0].text[-80:]
+        version = json.loads(whole.content[1].text)["version"]
+        right, wrong = 'Level::Moderate => "moderate"', 'Level::Moderate => "moderately"'
         test = '''
 #[cfg(test)]
 mod tests {
@@ -62,13 +63,21 @@ mod tests {
     }
 }
 '''
-        seen["edited"] = record(await call("file_write", path=match["path"], content=wrong + test, backup=False))
+
+        async def edit(*edits: tuple[str, str], **arguments: object) -> types.CallToolResult:
+            changes = [{"old_text": old, "new_text": new} for old, new in edits]
+            return await call("file_edit", path=match["path"], edits=changes, **arguments)
+
+        edited = await edit((right, wrong), (end, end + test), version=version)
+        assert not edited.is_error, edited
+        seen["diff"] = edited.content[0].text
+        seen["outdated"] = (await edit((wrong, "x"), version=version, strategy="check")).content[0].text
 
         tests = {"command": "cargo test --package tool --lib level", "timeout": 900}
         failing = record(await call("shell_execute", **tests))
         seen["failing"] = failing
 
-        record(await call("file_write", path=match["path"], content=right + test, backup=False))
+        assert not (await edit((wrong, right))).is_error
         seen["passing"] = record(await call("shell_execute", **tests))
 
         denied = await call("file_read", path=".env")

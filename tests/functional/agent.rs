@@ -65,6 +65,9 @@ fn work_through(era: &str, asked: &[&str]) {
     assert!(seen["listed"].as_array().unwrap().iter().any(|name| name == "level.rs"), "{seen:#}");
     assert_eq!(seen["found"], "crates/tool/src/level.rs");
     assert_eq!(seen["range"].as_str().unwrap().lines().count(), 3);
+    let diff = seen["diff"].as_str().unwrap();
+    assert!(diff.contains("\n-            Level::Moderate => \"moderate\",\n"), "{diff}");
+    assert!(seen["outdated"].as_str().unwrap().starts_with("ECONFLICT"), "{seen:#}");
     assert_ne!(seen["failing"]["exit_code"], 0, "{seen:#}");
     let failing = seen["failing"]["stdout"].as_str().unwrap();
     assert!(failing.contains("moderately") && failing.contains("1 failed"), "{failing}");
@@ -72,14 +75,17 @@ fn work_through(era: &str, asked: &[&str]) {
     assert!(seen["passing"]["stdout"].as_str().unwrap().contains("1 passed"), "{seen:#}");
     assert_eq!(seen["denied"]["is_error"], true);
     assert!(seen["denied"]["text"].as_str().unwrap().starts_with("EPERMISSION"), "{seen:#}");
-    // Two writes and two commands were asked about, the reads were not.
+    // Two edits and two commands were asked about, the reads were not, nor was an edit that only checks.
     assert_eq!(seen["asked"].as_array().unwrap().len(), 4, "{seen:#}");
     assert!(seen["asked"][1].as_str().unwrap().contains("cargo test"), "{seen:#}");
 
     let mut expected: Vec<String> =
         ["file_list", "file_search", "file_read", "file_read"].map(|tool| format!("{tool} pass ok")).to_vec();
-    for tool in ["file_write", "shell_execute", "file_write", "shell_execute"] {
-        expected.extend(asked.iter().map(|step| format!("{tool} {step}")));
+    let asked_about = |tool: &str| asked.iter().map(|step| format!("{tool} {step}")).collect::<Vec<_>>();
+    expected.extend(asked_about("file_edit"));
+    expected.push("file_edit pass ECONFLICT".to_owned());
+    for tool in ["shell_execute", "file_edit", "shell_execute"] {
+        expected.extend(asked_about(tool));
     }
     expected.push("file_read deny EPERMISSION".to_owned());
     assert_eq!(steps(&fixture), expected);

@@ -10,6 +10,7 @@ mod difference;
 mod document;
 mod line_ends;
 mod nearest;
+pub mod patch;
 mod replace;
 
 pub use difference::{Edited, unified};

@@ -27,6 +27,8 @@ const MOST_LINES: usize = 200;
 const MOST_CHARACTERS: usize = 1_500;
 /// Below this likeness, in per cent, a place is no help.
 const LEAST_LIKENESS: usize = 45;
+/// Bytes below which a text is short.
+const SHORT: usize = 24;
 /// Characters of an unchanged run that are shown on each side of a change.
 const SHOWN_AROUND: usize = 30;
 /// Of one difference, in characters.
@@ -66,13 +68,15 @@ struct Scored {
 
 /// The best windows of as many lines as are wanted, none of which overlap.
 fn windows(text: &[u8], wanted: &[&[u8]]) -> Vec<Window> {
-    let mut grams = Grams::default();
+    let wanted: Vec<Vec<u8>> = wanted.iter().map(|line| squeezed(line)).collect();
+    // In a short text, one slip spoils most runs of three.
+    let width = if wanted.iter().map(Vec::len).sum::<usize>() < SHORT { 2 } else { 3 };
+    let mut grams = Grams { width, table: vec![0; 1 << 10] };
     let mut short = HashSet::new();
-    for line in wanted {
-        let squeezed = squeezed(line);
-        grams.add(&squeezed);
-        if !squeezed.is_empty() && squeezed.len() < 3 {
-            short.insert(squeezed);
+    for line in &wanted {
+        grams.add(line);
+        if !line.is_empty() && line.len() < width {
+            short.insert(line.clone());
         }
     }
     let height = wanted.len();
@@ -84,7 +88,7 @@ fn windows(text: &[u8], wanted: &[&[u8]]) -> Vec<Window> {
         buffer.clear();
         buffer.extend(line.iter().copied().filter(|byte| !byte.is_ascii_whitespace()));
         let shared =
-            if buffer.len() < 3 { usize::from(short.contains(&buffer)) } else { grams.shared(&buffer) };
+            if buffer.len() < width { usize::from(short.contains(&buffer)) } else { grams.shared(&buffer) };
         let bytes = at..at + line.len();
         at = bytes.end;
         sum += shared;
@@ -122,13 +126,11 @@ fn keep(best: &mut Vec<Window>, window: Window) {
     best.push(window);
 }
 
-/// Which runs of three bytes occur, as a table of bits: a few that do not are taken for others.
-struct Grams(Vec<u64>);
-
-impl Default for Grams {
-    fn default() -> Self {
-        Self(vec![0; 1 << 10])
-    }
+/// Which short runs of bytes occur, as a table of bits: a few that do not are taken for others.
+struct Grams {
+    /// Bytes of a run.
+    width: usize,
+    table: Vec<u64>,
 }
 
 impl Grams {
@@ -139,20 +141,20 @@ impl Grams {
     }
 
     fn add(&mut self, text: &[u8]) {
-        for gram in text.windows(3) {
+        for gram in text.windows(self.width) {
             let (word, bit) = Self::place(gram);
-            self.0[word] |= bit;
+            self.table[word] |= bit;
         }
     }
 
     fn shared(&self, text: &[u8]) -> usize {
         let has = |gram: &&[u8]| {
             let (word, bit) = Self::place(gram);
-            self.0[word] & bit != 0
+            self.table[word] & bit != 0
         };
-        let shared = text.windows(3).filter(has).count();
+        let shared = text.windows(self.width).filter(has).count();
         // A line that has much else is less like it than one that has not.
-        (3 * shared).saturating_sub(text.len() - 2)
+        (3 * shared).saturating_sub(text.len() + 1 - self.width)
     }
 }
 

@@ -21,11 +21,11 @@ fn line(tool: &dyn AnyTool, structured: bool) -> Tool {
         .destructive(spec.class.destructive)
         .idempotent(spec.class.idempotent)
         .open_world(spec.class.open_world);
-    let listed = Tool::new(spec.name, description, object(tool.input_schema()))
+    let listed = Tool::new(spec.name, description, object(&input(tool.input_schema())))
         .with_title(spec.title)
         .with_annotations(annotations);
     if structured && spec.presentation == Presentation::Record {
-        listed.with_raw_output_schema(object(&shape(tool.output_schema())))
+        listed.with_raw_output_schema(object(&output(tool.output_schema())))
     } else {
         listed
     }
@@ -35,33 +35,42 @@ fn object(schema: &Value) -> Arc<JsonObject> {
     Arc::new(schema.as_object().cloned().unwrap_or_default())
 }
 
-/// The schema without its words: every client pays for each character of the list, and no model is shown what comes back before it
-/// comes back. The words stand in the manual and in `handfast tools --json`.
-fn shape(schema: &Value) -> Value {
-    let Value::Object(schema) = schema else { return schema.clone() };
-    let mut shaped = JsonObject::new();
-    for (keyword, value) in schema {
-        let value = match (keyword.as_str(), value) {
-            ("description" | "title" | "$schema", Value::String(_)) => continue,
-            ("properties" | "$defs", Value::Object(members)) => {
-                Value::Object(members.iter().map(|(name, member)| (name.clone(), shape(member))).collect())
-            }
-            ("items" | "additionalProperties", schema) => shape(schema),
-            (_, value) => value.clone(),
-        };
-        shaped.insert(keyword.clone(), value);
+/// The schema without what goes without saying: that a number without a sign is not negative, and that a switch is off.
+///
+/// Every client pays for each character of the list.
+fn input(schema: &Value) -> Value {
+    match schema {
+        Value::Object(schema) => {
+            let goes_without_saying = |keyword: &str, value: &Value| {
+                keyword == "minimum" && *value == 0 || keyword == "default" && *value == false
+            };
+            let said = schema.iter().filter(|(keyword, value)| !goes_without_saying(keyword, value));
+            Value::Object(said.map(|(keyword, value)| (keyword.clone(), input(value))).collect())
+        }
+        other => other.clone(),
     }
-    Value::Object(shaped)
+}
+
+/// The fields of the output and their types, and no more: no model is shown what comes back before it comes back. The whole
+/// stands in the manual and in `handfast tools --json`.
+fn output(schema: &Value) -> Value {
+    let mut fields = JsonObject::new();
+    for (name, field) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        let mut shown = JsonObject::new();
+        shown.extend(field.get("type").map(|kind| ("type".to_owned(), kind.clone())));
+        fields.insert(name.clone(), Value::Object(shown));
+    }
+    serde_json::json!({ "type": "object", "properties": fields })
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
-    use super::shape;
+    use super::{input, output};
 
     #[test]
-    fn an_output_schema_keeps_its_meaning_and_loses_its_words() {
+    fn an_output_schema_names_fields_and_types_alone() {
         let schema = json!({
             "type": "object",
             "title": "Output",
@@ -73,15 +82,37 @@ mod tests {
             "required": ["description"],
         });
         assert_eq!(
-            shape(&schema),
+            output(&schema),
             json!({
                 "type": "object",
+                "properties": {"description": {"type": "string"}, "entries": {"type": "array"}},
+            })
+        );
+    }
+
+    #[test]
+    fn an_input_schema_leaves_out_what_goes_without_saying() {
+        let schema = json!({
+            "type": "object",
+            "additionalProperties": false,
+            "properties": {
+                "default": {"type": "boolean", "default": false},
+                "backup": {"type": "boolean", "default": true},
+                "limit": {"type": "integer", "minimum": 0, "default": 0},
+                "wait": {"type": "integer", "minimum": 1, "enum": [0, 1]},
+            },
+        });
+        assert_eq!(
+            input(&schema),
+            json!({
+                "type": "object",
+                "additionalProperties": false,
                 "properties": {
-                    "description": {"type": "string"},
-                    "entries": {"type": "array", "items": {"type": "object",
-                        "properties": {"title": {"type": "string"}}}},
+                    "default": {"type": "boolean"},
+                    "backup": {"type": "boolean", "default": true},
+                    "limit": {"type": "integer", "default": 0},
+                    "wait": {"type": "integer", "minimum": 1, "enum": [0, 1]},
                 },
-                "required": ["description"],
             })
         );
     }

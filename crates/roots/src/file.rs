@@ -7,7 +7,7 @@ use rustix::fs::{OFlags, readlinkat};
 
 use crate::beneath::reopen;
 use crate::root::Found;
-use crate::{EntryKind, Guard, LastLink, Metadata, Result, Roots, RootsError};
+use crate::{EntryKind, Guard, Identity, LastLink, Metadata, Result, Roots, RootsError};
 
 /// A regular file, open for reading at its start.
 #[derive(Debug)]
@@ -18,6 +18,8 @@ pub struct OpenedFile {
     pub real: PathBuf,
     /// What was known about it when it was opened.
     pub metadata: Metadata,
+    /// Which state of it was opened.
+    pub identity: Identity,
 }
 
 impl Roots {
@@ -57,6 +59,11 @@ impl OpenedFile {
         }
         let opened = reopen(found.descriptor.as_fd(), OFlags::RDONLY)
             .map_err(RootsError::while_doing("read", path))?;
-        Ok(Self { file: File::from(opened), real: found.real.clone(), metadata: Metadata::of(&found.stat) })
+        Ok(Self {
+            file: File::from(opened),
+            real: found.real.clone(),
+            metadata: Metadata::of(&found.stat),
+            identity: Identity::of(&found.stat),
+        })
     }
 }

@@ -38,7 +38,7 @@ pub use folder::Folder;
 pub use guard::{Guard, ReadableNames, Refusal};
 pub use kind::EntryKind;
 pub use make::CreatedFolders;
-pub use metadata::Metadata;
+pub use metadata::{Identity, Metadata};
 pub use names::{Entries, Entry};
 pub use real::{LastLink, real_path};
 pub use remove::{Removal, Removed};

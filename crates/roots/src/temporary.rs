@@ -4,14 +4,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
 use rustix::fs::{
-    AtFlags, CWD, FlockOperation, Mode, OFlags, RenameFlags, ResolveFlags, flock, fstat, linkat, openat,
-    openat2, renameat_with, statat, unlinkat,
+    AtFlags, CWD, FlockOperation, Mode, OFlags, RenameFlags, ResolveFlags, Stat, flock, fstat, linkat,
+    openat, openat2, renameat_with, statat, unlinkat,
 };
 use rustix::io::Errno;
 
 use crate::EntryKind;
 use crate::beneath::{descriptor_path, reopen};
-use crate::metadata::{kind_of, same};
+use crate::metadata::{Identity, kind_of, same};
 
 /// A new file that gets its name only when it is complete.
 ///
@@ -99,6 +99,45 @@ impl Temporary {
         Ok(())
     }
 
+    /// Gives the complete file its name, in place of `old`, which has it now and is `known`: ESTALE where something else has
+    /// it, which then stays, or where somebody else is just replacing it.
+    ///
+    /// Who replaces a file like this holds a lock on it, so that two never do. Of others, who know no lock, nothing is lost
+    /// either: the two are exchanged, and what comes out is looked at.
+    pub(crate) fn place_instead(
+        mut self,
+        name: &OsStr,
+        old: &File,
+        known: &Identity,
+    ) -> rustix::io::Result<()> {
+        lock(old).map_err(|errno| if errno == Errno::EXIST { Errno::STALE } else { errno })?;
+        if Identity::of(&look(&self.folder, name)?) != *known {
+            return Err(Errno::STALE);
+        }
+        if self.name.is_none() {
+            let (temporary, ()) = claim(self.folder.as_fd(), |temporary| self.link(temporary))?;
+            self.name = Some(temporary);
+        }
+        let Some(temporary) = self.name.clone() else { return Err(Errno::NOENT) };
+        let exchange = || renameat_with(&self.folder, &temporary, &self.folder, name, RenameFlags::EXCHANGE);
+        match exchange() {
+            Ok(()) => {}
+            // The file system cannot exchange: what remains is the look right before.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => return self.place_over(name),
+            Err(errno) => return Err(errno),
+        }
+        if Identity::of(&look(&self.folder, &temporary)?).has_same_content(known) {
+            // Dropped, the old one goes.
+            return Ok(());
+        }
+        exchange()?;
+        if !same(&look(&self.folder, &temporary)?, &fstat(&self.file)?) {
+            // Somebody wrote once more meanwhile, and the last one who wrote counts.
+            exchange()?;
+        }
+        Err(Errno::STALE)
+    }
+
     fn link(&self, name: &OsStr) -> rustix::io::Result<()> {
         let unnamed = descriptor_path(self.file.as_fd());
         linkat(CWD, unnamed, &self.folder, name, AtFlags::SYMLINK_FOLLOW)
@@ -114,12 +153,16 @@ impl Drop for Temporary {
     }
 }
 
+fn look(folder: &OwnedFd, name: &OsStr) -> rustix::io::Result<Stat> {
+    statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
+}
+
 /// Marks a file as being written; EEXIST where another writer has just taken it for abandoned, and will remove it.
-fn lock(file: &OwnedFd) -> rustix::io::Result<()> {
+fn lock(file: impl AsFd) -> rustix::io::Result<()> {
     match flock(file, FlockOperation::NonBlockingLockExclusive) {
         Err(Errno::WOULDBLOCK) => Err(Errno::EXIST),
         // Where the file system has no locks, nothing can be taken for abandoned either.
-        Err(Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+        Err(Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS | Errno::BADF) => Ok(()),
         done => done,
     }
 }

@@ -10,7 +10,7 @@ use crate::beneath::{Links, flush_folder, open_beneath};
 use crate::root::Found;
 use crate::slot::Slot;
 use crate::temporary::Temporary;
-use crate::{EntryKind, LastLink, Metadata, Result, Roots, RootsError, attributes};
+use crate::{EntryKind, Identity, LastLink, Metadata, OpenedFile, Result, Roots, RootsError, attributes};
 
 /// A complete file on the disk that does not have its name yet.
 ///
@@ -80,6 +80,25 @@ impl Staged {
     /// What it would replace, as it was when it was staged.
     pub fn replaces(&self) -> Option<Metadata> {
         self.slot.found.as_ref().map(Metadata::of)
+    }
+
+    /// Gives the file its name in place of the file that was opened, in one step, and only if that has changed in no way since.
+    ///
+    /// # Errors
+    /// [`RootsError::Changed`] where something else is there by now: it stays. As [`Staged::commit`] otherwise.
+    pub fn commit_over(self, opened: &OpenedFile) -> Result<Written> {
+        let Self { path, slot, temporary } = self;
+        if slot.found.as_ref().map(Identity::of) != Some(opened.identity) {
+            return Err(RootsError::Changed { path });
+        }
+        match temporary.place_instead(&slot.name, &opened.file, &opened.identity) {
+            Ok(()) => {}
+            Err(Errno::STALE | Errno::NOENT | Errno::ISDIR) => return Err(RootsError::Changed { path }),
+            Err(errno) => return Err(RootsError::system("write", &path, errno)),
+        }
+        flush_folder(slot.folder.as_fd())
+            .map_err(|source| RootsError::Io { doing: "flush the folder of", path, source }.partly())?;
+        Ok(Written { real: slot.real, created: false })
     }
 
     /// Gives the file its name, in one step: whatever happens, the path has its old content or all of the new.

@@ -269,3 +269,63 @@ fn what_something_else_removes_meanwhile_does_not_fail_a_removal() {
         assert_eq!(names(&fixture.inside("")), [""; 0], "{moment}");
     }
 }
+
+#[test]
+fn a_file_that_changed_since_it_was_opened_stays() {
+    let fixture = Fixture::new();
+    let (roots, path) = (fixture.roots(), fixture.inside("f"));
+    fs::write(&path, "old").unwrap();
+    fs::write(fixture.inside("g"), "another").unwrap();
+    let changes: [(&str, &dyn Fn()); 4] = [
+        ("written", &|| fs::write(&path, "theirs").unwrap()),
+        ("replaced", &|| fs::rename(fixture.inside("g"), &path).unwrap()),
+        ("written before it is staged", &|| {}),
+        ("removed", &|| fs::remove_file(&path).unwrap()),
+    ];
+    for (how, change) in changes {
+        let opened = roots.open_file(&path).unwrap();
+        if how == "written before it is staged" {
+            fs::write(&path, "early").unwrap();
+        }
+        let staged = roots.stage(&path, b"ours").unwrap();
+        change();
+        let there = fs::read(&path).ok();
+        assert!(matches!(staged.commit_over(&opened), Err(RootsError::Changed { .. })), "{how}");
+        assert_eq!(fs::read(&path).ok(), there, "{how}");
+    }
+    fs::write(&path, "old").unwrap();
+    let opened = roots.open_file(&path).unwrap();
+    roots.stage(&path, b"ours").unwrap().commit_over(&opened).unwrap();
+    assert_eq!(fs::read(&path).unwrap(), b"ours");
+    assert_eq!(names(&fixture.inside("")), ["f"], "nothing else is left");
+}
+
+#[test]
+fn of_two_who_edit_one_file_none_loses_what_the_other_wrote() {
+    use std::io::Read;
+    const ROUNDS: usize = 100;
+    let fixture = Fixture::new();
+    let path = fixture.inside("f");
+    fs::write(&path, "").unwrap();
+    let append = |letter: u8| {
+        let roots = fixture.roots();
+        for _ in 0..ROUNDS {
+            while let Err(error) = (|| {
+                let mut opened = roots.open_file(&path)?;
+                let mut content = Vec::new();
+                opened.file.read_to_end(&mut content).unwrap();
+                content.push(letter);
+                roots.stage(&path, &content)?.commit_over(&opened).map(drop)
+            })() {
+                assert!(matches!(error, RootsError::Changed { .. }), "{error}");
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| append(b'a'));
+        scope.spawn(|| append(b'b'));
+    });
+    let content = fs::read(&path).unwrap();
+    let count = |letter| content.split(|byte| *byte == letter).count() - 1;
+    assert_eq!((count(b'a'), count(b'b')), (ROUNDS, ROUNDS));
+}

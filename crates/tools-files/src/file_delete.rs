@@ -17,7 +17,7 @@ const DESCRIPTION: &str =
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// In the workspace, or absolute.
+    /// Relative, or absolute.
     path: String,
     /// A folder with all in it.
     #[serde(default)]

@@ -21,23 +21,23 @@ const DESCRIPTION: &str = "List a folder, or with `recursive` all below it. Link
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// In the workspace, or absolute.
+    /// Relative, or absolute.
     path: String,
-    /// Also all below.
+    /// All below, too.
     #[serde(default)]
     recursive: bool,
-    /// Glob: `*.rs` for names, `a/**/*.rs` for paths below `path`.
+    /// Glob: `*.rs`, or `a/**/*.rs` below `path`.
     pattern: Option<String>,
     /// Also names like `.x`.
     #[serde(default)]
     include_hidden: bool,
-    /// If false, only `names`: shorter and quicker.
+    /// False: only `names`, quicker.
     #[serde(default = "yes")]
     details: bool,
-    /// Most entries, up to 20000.
+    /// At most 20000.
     #[serde(default = "default_limit")]
     limit: usize,
-    /// `next_cursor` of the page before.
+    /// The last `next_cursor`.
     cursor: Option<String>,
 }
 

@@ -17,9 +17,9 @@ const DESCRIPTION: &str =
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// In the workspace, or absolute.
+    /// What to move.
     source: String,
-    /// Its new path, the name included.
+    /// Its whole new path.
     destination: String,
 }
 

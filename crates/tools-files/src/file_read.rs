@@ -1,8 +1,7 @@
-use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io;
 use std::path::Path;
 
-use roots::{OpenedFile, Roots};
+use roots::Roots;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::{
@@ -11,29 +10,34 @@ use tool::{
 };
 
 use crate::failure::failure;
-use crate::text::{Decoding, LONGEST_CHARACTER, LineEnds};
+use crate::parts::Reader;
+use crate::text::{Decoding, LONGEST_CHARACTER};
+use crate::version::HASHED_BYTES;
 
 /// Reads the content of a file.
 pub(crate) struct FileRead;
 
-const DESCRIPTION: &str = "Read a file: text, or Base64 where it is binary. A long file comes in parts: go on at `next_offset`, or ask for `lines`.";
+const DESCRIPTION: &str =
+    "Read a file; binary as Base64. A long one comes in parts: go on at `next_offset`, or ask for `lines`.";
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// In the workspace, or absolute.
+    /// Relative, or absolute.
     path: String,
-    /// utf-8, base64, or a label such as latin1, utf-16le.
+    /// Such as base64, latin1, utf-16le.
     #[serde(default = "default_encoding")]
     encoding: String,
     /// Only these lines.
     lines: Option<Lines>,
-    /// First byte to read; not with `lines`.
+    /// First byte.
     #[serde(default)]
     offset: u64,
-    /// Most bytes to return, up to 33554432.
+    /// At most 33554432.
     #[serde(default = "default_max_bytes")]
     max_bytes: u64,
+    /// The one you have: no content if it still is.
+    version: Option<String>,
 }
 
 #[derive(Deserialize, JsonSchema, Clone, Copy)]
@@ -64,6 +68,11 @@ pub(crate) struct Output {
     /// Where to go on.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_offset: Option<u64>,
+    /// Names this state of the file.
+    version: String,
+    /// It is the `version` you have: no content.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    unchanged: bool,
     /// What is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<String>,
@@ -73,10 +82,6 @@ pub(crate) struct Output {
 const DEFAULT_MAX_BYTES: u64 = 100_000;
 /// The largest message that a door takes (design, section 4).
 const LARGEST_MAX_BYTES: u64 = 32 << 20;
-/// Files up to this size are read to their end for `line_count` alone: some 20 ms from memory.
-const LINE_COUNT_BYTES: u64 = 64 << 20;
-/// Read at once where a file is only looked through. Even, for encodings with pairs of bytes.
-const CHUNK_BYTES: usize = 256 << 10;
 
 fn default_encoding() -> String {
     "utf-8".to_owned()
@@ -148,18 +153,36 @@ impl Tool for FileRead {
         let decoding = Decoding::of(&args.encoding)?;
         let mut reader = Reader { opened, ends: decoding.line_ends(), context };
         let most = usize::try_from(args.max_bytes).unwrap_or(usize::MAX).max(LONGEST_CHARACTER);
+        if let Some(had) = &args.version {
+            let whole = reader.whole(None).map_err(failed)?;
+            if whole.version == *had {
+                return Ok(Output {
+                    content: String::new(),
+                    size_bytes: reader.opened.metadata.size_bytes,
+                    mime_type: media_type(&path, true),
+                    line_count: whole.line_count,
+                    encoding: args.encoding,
+                    truncated: false,
+                    next_offset: None,
+                    version: whole.version,
+                    unchanged: true,
+                    note: None,
+                });
+            }
+        }
         let part = match args.lines {
-            Some(lines) => reader.lines(lines, most),
+            Some(lines) => reader.lines(lines.start, lines.end, most),
             None => reader.from(args.offset, most),
         };
         let part = part.map_err(failed)?;
-        let line_count = reader.line_count(&part).map_err(failed)?;
+        let whole = reader.whole(Some(&part)).map_err(failed)?;
+        let line_count = whole.line_count;
         let size = reader.opened.metadata.size_bytes;
         let decoded = decoding.decode(part.bytes, part.start == 0, part.cut);
         let next_offset = part.start + u64::try_from(decoded.used).unwrap_or_default();
         let mut notes = Vec::new();
         if line_count.is_none() && decoded.encoding != "base64" {
-            notes.push(format!("line_count is left out: the file is larger than {LINE_COUNT_BYTES} bytes"));
+            notes.push(format!("line_count is left out: the file is larger than {HASHED_BYTES} bytes"));
         }
         if decoded.replaced {
             notes.push(format!("bytes that are not {} are shown as U+FFFD", decoded.encoding));
@@ -172,125 +195,10 @@ impl Tool for FileRead {
             encoding: decoded.encoding,
             truncated: part.cut,
             next_offset: part.cut.then_some(next_offset),
+            version: whole.version,
+            unchanged: false,
             note: (!notes.is_empty()).then(|| notes.join("; ")),
         })
-    }
-}
-
-/// The part of a file that was asked for.
-struct Part {
-    bytes: Vec<u8>,
-    /// Where it starts in the file.
-    start: u64,
-    /// Whether it was cut short.
-    cut: bool,
-}
-
-struct Reader<'a> {
-    opened: OpenedFile,
-    ends: LineEnds,
-    context: &'a Context,
-}
-
-impl Reader<'_> {
-    /// At most `most` bytes from `start` on.
-    fn from(&mut self, start: u64, most: usize) -> io::Result<Part> {
-        let size = self.opened.metadata.size_bytes;
-        let rest = usize::try_from(size.saturating_sub(start)).unwrap_or(usize::MAX);
-        // One byte more than there should be, so that the end shows without another growth of the buffer.
-        let mut bytes = Vec::with_capacity(rest.min(most).saturating_add(1));
-        match self.opened.file.seek(SeekFrom::Start(start)) {
-            Ok(_) => {}
-            // No file of this file system is that long: it lies behind the end, too.
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-                return Ok(Part { bytes, start, cut: false });
-            }
-            Err(error) => return Err(error),
-        }
-        let limit = u64::try_from(most).unwrap_or(u64::MAX);
-        (&self.opened.file).take(limit).read_to_end(&mut bytes)?;
-        let cut = bytes.len() < rest && bytes.len() == most;
-        Ok(Part { bytes, start, cut })
-    }
-
-    /// At most `most` bytes of these lines, with their line ends.
-    fn lines(&mut self, lines: Lines, most: usize) -> io::Result<Part> {
-        let mut part = Part { bytes: Vec::new(), start: 0, cut: false };
-        let mut chunk = vec![0; CHUNK_BYTES];
-        // Line ends still to pass before the first line, and then before the end of the last.
-        let mut before = lines.start - 1;
-        let mut wanted = lines.end.map(|end| end - before);
-        let mut position = 0;
-        loop {
-            let length = self.fill(&mut chunk)?;
-            let mut rest = &chunk[..length];
-            if length == 0 {
-                if before > 0 {
-                    part.start = position;
-                }
-                return Ok(part);
-            }
-            if before > 0 {
-                let Some(at) = self.ends.position_after(rest, before) else {
-                    before -= self.ends.count(rest);
-                    position += u64::try_from(length).unwrap_or_default();
-                    continue;
-                };
-                before = 0;
-                rest = &rest[at..];
-                part.start = position + u64::try_from(at).unwrap_or_default();
-            }
-            let end = wanted.and_then(|wanted| self.ends.position_after(rest, wanted));
-            wanted = wanted.map(|wanted| wanted - self.ends.count(&rest[..end.unwrap_or(rest.len())]));
-            let selected = &rest[..end.unwrap_or(rest.len())];
-            let room = most - part.bytes.len();
-            part.bytes.extend_from_slice(&selected[..selected.len().min(room)]);
-            part.cut = selected.len() > room;
-            if part.cut || end.is_some() {
-                return Ok(part);
-            }
-            position += u64::try_from(length).unwrap_or_default();
-        }
-    }
-
-    /// The lines of the whole file, unless it is too large to count them.
-    fn line_count(&mut self, part: &Part) -> io::Result<Option<u64>> {
-        let size = self.opened.metadata.size_bytes;
-        let whole = part.start == 0 && u64::try_from(part.bytes.len()).is_ok_and(|length| length == size);
-        if whole {
-            let unfinished = !part.bytes.is_empty() && !self.ends.ends(&part.bytes);
-            return Ok(Some(self.ends.count(&part.bytes) + u64::from(unfinished)));
-        }
-        if size > LINE_COUNT_BYTES {
-            return Ok(None);
-        }
-        self.opened.file.seek(SeekFrom::Start(0))?;
-        let mut chunk = vec![0; CHUNK_BYTES];
-        let (mut count, mut unfinished) = (0, false);
-        loop {
-            let length = self.fill(&mut chunk)?;
-            if length == 0 {
-                return Ok(Some(count + u64::from(unfinished)));
-            }
-            count += self.ends.count(&chunk[..length]);
-            unfinished = !self.ends.ends(&chunk[..length]);
-        }
-    }
-
-    /// Fills the chunk, so that its end is at an even position or the file's end.
-    fn fill(&self, chunk: &mut [u8]) -> io::Result<usize> {
-        if self.context.stop.requested().is_some() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        let mut file: &File = &self.opened.file;
-        let mut length = 0;
-        while length < chunk.len() {
-            match file.read(&mut chunk[length..])? {
-                0 => break,
-                read => length += read,
-            }
-        }
-        Ok(length)
     }
 }
 
@@ -360,6 +268,32 @@ mod tests {
             assert_eq!(error.code, Code::Validation);
             assert!(error.message.contains(field), "{}", error.message);
         }
+    }
+
+    #[test]
+    fn whoever_has_this_version_gets_no_content() {
+        let workspace = Workspace::new().with_files(&[("f", "one\ntwo\n")]);
+        workspace.sparse("large", 65 << 20);
+        for path in ["f", "large"] {
+            let part = read(&workspace, json!({"path": path, "max_bytes": 2})).unwrap();
+            let whole = read(&workspace, json!({"path": path, "lines": {"start": 2}})).unwrap();
+            assert_eq!(part["version"], whole["version"], "{path}");
+            let again = read(&workspace, json!({"path": path, "version": part["version"]})).unwrap();
+            assert_eq!((&again["unchanged"], &again["content"]), (&json!(true), &json!("")));
+            workspace.sparse(path, 70 << 20);
+            let changed = read(&workspace, json!({"path": path, "version": part["version"], "max_bytes": 3}));
+            let changed = changed.unwrap();
+            assert_eq!((changed.get("unchanged"), &changed["content"]), (None, &json!("AAAAAA==")));
+            assert_ne!(changed["version"], part["version"]);
+        }
+        // Written again as it was, it is the same.
+        let before = {
+            workspace.write("f", "x");
+            read(&workspace, json!({"path": "f"})).unwrap()["version"].clone()
+        };
+        workspace.write("f", "y");
+        workspace.write("f", "x");
+        assert_eq!(read(&workspace, json!({"path": "f", "version": before})).unwrap()["unchanged"], true);
     }
 
     #[test]

@@ -18,35 +18,35 @@ use crate::selection::{Cursor, IgnoreRules, NameGlob, is_hidden};
 /// Searches the content of files.
 pub(crate) struct FileSearch;
 
-const DESCRIPTION: &str = "Search file contents line by line with a Rust regex, or literally. \
-                           Leaves out binary files and what .gitignore and .ignore name.";
+const DESCRIPTION: &str = "Search file contents by line with a Rust regex. Leaves out binary files and what .gitignore \
+                           and .ignore name.";
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// Regex, Rust syntax.
+    /// What to find.
     pattern: String,
     /// File or folder.
     #[serde(default = "here")]
     path: String,
-    /// Take `pattern` as plain text.
+    /// `pattern` is plain text.
     #[serde(default)]
     literal: bool,
     /// Case counts.
     #[serde(default = "yes")]
     case_sensitive: bool,
-    /// Only files like `*.rs` or `src/**/*.rs`.
+    /// Only files like `src/**/*.rs`.
     glob: Option<String>,
-    /// Lines around a match, up to 20.
+    /// At most 20.
     #[serde(default)]
     context_lines: usize,
-    /// Most matches, up to 1000.
+    /// At most 1000.
     #[serde(default = "default_limit")]
     limit: usize,
     /// Also names like `.x`, never .git.
     #[serde(default)]
     include_hidden: bool,
-    /// `next_cursor` of the page before.
+    /// The last `next_cursor`.
     cursor: Option<String>,
 }
 

@@ -17,23 +17,22 @@ use crate::failure::failure;
 /// Creates or overwrites a file.
 pub(crate) struct FileWrite;
 
-const DESCRIPTION: &str = "Create or overwrite a file, in one step. Keeps mode and owner; \
-                           a link is written through; the old content goes to PATH.bak.";
+const DESCRIPTION: &str = "Create or overwrite a file. Keeps mode and owner, follows a link.";
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// In the workspace, or absolute.
+    /// Relative, or absolute.
     path: String,
-    /// The whole new content.
+    /// All of it.
     content: String,
     /// Of `content`.
     #[serde(default)]
     encoding: Encoding,
-    /// Create missing folders.
+    /// Make missing folders.
     #[serde(default = "yes")]
     create_directories: bool,
-    /// Keep the old content in PATH.bak.
+    /// Old content to PATH.bak.
     #[serde(default = "yes")]
     backup: bool,
 }

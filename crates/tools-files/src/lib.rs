@@ -5,15 +5,18 @@
 
 mod failure;
 mod file_delete;
+mod file_edit;
 mod file_list;
 mod file_move;
 mod file_read;
 mod file_search;
 mod file_write;
 mod hits;
+mod parts;
 mod rows;
 mod selection;
 mod text;
+mod version;
 
 use std::sync::Arc;
 
@@ -24,6 +27,7 @@ pub fn tools() -> Vec<Arc<dyn AnyTool>> {
     vec![
         Erased::tool(file_read::FileRead),
         Erased::tool(file_write::FileWrite),
+        Erased::tool(file_edit::FileEdit),
         Erased::tool(file_list::FileList),
         Erased::tool(file_search::FileSearch),
         Erased::tool(file_delete::FileDelete),

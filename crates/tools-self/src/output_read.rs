@@ -19,15 +19,15 @@ pub struct OutputRead;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// The `output_ref` of an earlier answer.
+    /// From that answer.
     output_ref: String,
-    /// First byte, default 0.
+    /// First byte.
     #[serde(default)]
     offset: u64,
-    /// Bytes at most, default 20000, at most 1000000.
+    /// Bytes, default 20000.
     #[schemars(range(min = 1, max = 1_000_000))]
     limit: Option<u64>,
-    /// Only lines that match this regular expression, each behind its line number.
+    /// Only matching lines, numbered.
     regex: Option<String>,
 }
 
@@ -56,7 +56,7 @@ impl Tool for OutputRead {
     const SPEC: Spec = Spec {
         name: "output_read",
         title: "Read a kept output",
-        description: "Reads the whole of an output that an answer shortened, part by part or only matching lines.",
+        description: "Reads an output that an answer shortened.",
         example: Example {
             files: &[],
             arguments: r#"{"output_ref": "example", "regex": "error", "limit": 200}"#,

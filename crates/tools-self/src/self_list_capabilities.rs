@@ -15,7 +15,7 @@ pub struct SelfListCapabilities;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// Which; `all` unless given.
+    /// Which.
     #[serde(default)]
     filter: Filter,
 }
@@ -65,7 +65,7 @@ impl Tool for SelfListCapabilities {
     const SPEC: Spec = Spec {
         name: "self_list_capabilities",
         title: "List capabilities",
-        description: "Lists every tool of this runtime with its permission level and whether it works.",
+        description: "Lists every tool, its level, and whether it works.",
         example: Example {
             files: &[],
             arguments: r#"{"filter": "plugins"}"#,

@@ -24,18 +24,18 @@ pub struct ShellExecute;
 pub struct Args {
     /// The line for the shell.
     command: String,
-    /// Where it starts; the workspace unless given.
+    /// Where; default the workspace.
     working_directory: Option<String>,
-    /// Seconds until it is killed, default 30, at most 3600.
+    /// Seconds, default 30.
     #[schemars(range(min = 1, max = 3600))]
     timeout: Option<u64>,
-    /// Answer at once with a `session_id` and let it run on; `timeout` is then 12 hours unless given.
+    /// Let it run on as a session; default timeout 12 hours.
     #[serde(default)]
     background: bool,
     /// Give it a terminal.
     #[serde(default)]
     pty: bool,
-    /// What becomes of its changes when it is killed, default keep.
+    /// Its changes when it is killed.
     #[serde(default)]
     on_timeout: OnTimeout,
 }
@@ -94,9 +94,8 @@ impl Tool for ShellExecute {
         name: "shell_execute",
         title: "Run a command",
         description: "Runs a line of shell in a sandbox: the workspace is writable, the network and the rest of the \
-            machine are absent. Standard input is closed. A command that fails is a result with its exit code. \
-            Start servers in the background, for shell_session. \
-            Prefer the file tools for reading and writing files.",
+            machine are absent, standard input is closed. Start servers in the background, for shell_session. \
+            Read and write files with the file tools.",
         example: Example {
             files: &[("notes.txt", "one\ntwo\n")],
             arguments: r#"{"command": "wc -l < notes.txt && echo done"}"#,

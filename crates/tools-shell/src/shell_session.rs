@@ -27,26 +27,26 @@ pub struct Args {
     action: Action,
     /// Which one.
     session_id: Option<String>,
-    /// First byte, default 0; go on at `next_offset`.
+    /// Go on at `next_offset`.
     offset: Option<u64>,
-    /// Bytes at most, default 20000.
+    /// Bytes, default 20000.
     #[schemars(range(min = 1, max = 1_000_000))]
     limit: Option<u64>,
-    /// Read only lines that match.
+    /// Only matching lines.
     regex: Option<String>,
-    /// Seconds to wait for new (matching) output.
+    /// Seconds, for new output.
     #[schemars(range(max = 300))]
     wait: Option<u64>,
     /// Keep control sequences.
     #[serde(default)]
     raw: bool,
-    /// Text to write, newline included.
+    /// To write, newline included.
     text: Option<String>,
-    /// Then keys, such as enter, up, ctrl-c.
+    /// Then, such as enter, ctrl-c.
     keys: Option<Vec<String>>,
-    /// Such as INT, TERM, KILL.
+    /// Such as INT.
     signal: Option<String>,
-    /// To resize to, as 80x24.
+    /// As 80x24.
     size: Option<String>,
 }
 
@@ -119,8 +119,7 @@ impl Tool for ShellSession {
     const SPEC: Spec = Spec {
         name: "shell_session",
         title: "Background commands",
-        description: "Handles what shell_execute started with `background`. It ends with this connection; its output \
-            stays readable.",
+        description: "Handles what shell_execute started with `background`. Ends with this connection.",
         example: Example { files: &[], arguments: r#"{"action": "list"}"#, result: r#"{"sessions": []}"# },
         level: Level::Safe,
         class: Class { reads_only: false, destructive: true, idempotent: false, open_world: false },

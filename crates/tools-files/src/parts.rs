@@ -1,0 +1,143 @@
+//! Reading parts of a file, and looking through all of it.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+
+use roots::OpenedFile;
+use tool::Context;
+
+use crate::text::LineEnds;
+use crate::version::{self, HASHED_BYTES};
+
+/// Read at once where a file is only looked through. Even, for encodings with pairs of bytes.
+const CHUNK_BYTES: usize = 256 << 10;
+
+/// The part of a file that was asked for.
+pub(crate) struct Part {
+    pub(crate) bytes: Vec<u8>,
+    /// Where it starts in the file.
+    pub(crate) start: u64,
+    /// Whether it was cut short.
+    pub(crate) cut: bool,
+}
+
+pub(crate) struct Reader<'a> {
+    pub(crate) opened: OpenedFile,
+    pub(crate) ends: LineEnds,
+    pub(crate) context: &'a Context,
+}
+
+/// What only a look at the whole file tells.
+pub(crate) struct Whole {
+    /// The name of this state of the file.
+    pub(crate) version: String,
+    /// How many lines it has, unless it is too large to count them.
+    pub(crate) line_count: Option<u64>,
+}
+
+impl Reader<'_> {
+    /// At most `most` bytes from `start` on.
+    pub(crate) fn from(&mut self, start: u64, most: usize) -> io::Result<Part> {
+        let size = self.opened.metadata.size_bytes;
+        let rest = usize::try_from(size.saturating_sub(start)).unwrap_or(usize::MAX);
+        // One byte more than there should be, so that the end shows without another growth of the buffer.
+        let mut bytes = Vec::with_capacity(rest.min(most).saturating_add(1));
+        match self.opened.file.seek(SeekFrom::Start(start)) {
+            Ok(_) => {}
+            // No file of this file system is that long: it lies behind the end, too.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                return Ok(Part { bytes, start, cut: false });
+            }
+            Err(error) => return Err(error),
+        }
+        let limit = u64::try_from(most).unwrap_or(u64::MAX);
+        (&self.opened.file).take(limit).read_to_end(&mut bytes)?;
+        let cut = bytes.len() < rest && bytes.len() == most;
+        Ok(Part { bytes, start, cut })
+    }
+
+    /// At most `most` bytes of these lines, with their line ends.
+    pub(crate) fn lines(&mut self, start: u64, end: Option<u64>, most: usize) -> io::Result<Part> {
+        let mut part = Part { bytes: Vec::new(), start: 0, cut: false };
+        let mut chunk = vec![0; CHUNK_BYTES];
+        // Line ends still to pass before the first line, and then before the end of the last.
+        let mut before = start - 1;
+        let mut wanted = end.map(|end| end - before);
+        let mut position = 0;
+        loop {
+            let length = self.fill(&mut chunk)?;
+            let mut rest = &chunk[..length];
+            if length == 0 {
+                if before > 0 {
+                    part.start = position;
+                }
+                return Ok(part);
+            }
+            if before > 0 {
+                let Some(at) = self.ends.position_after(rest, before) else {
+                    before -= self.ends.count(rest);
+                    position += u64::try_from(length).unwrap_or_default();
+                    continue;
+                };
+                before = 0;
+                rest = &rest[at..];
+                part.start = position + u64::try_from(at).unwrap_or_default();
+            }
+            let end = wanted.and_then(|wanted| self.ends.position_after(rest, wanted));
+            wanted = wanted.map(|wanted| wanted - self.ends.count(&rest[..end.unwrap_or(rest.len())]));
+            let selected = &rest[..end.unwrap_or(rest.len())];
+            let room = most - part.bytes.len();
+            part.bytes.extend_from_slice(&selected[..selected.len().min(room)]);
+            part.cut = selected.len() > room;
+            if part.cut || end.is_some() {
+                return Ok(part);
+            }
+            position += u64::try_from(length).unwrap_or_default();
+        }
+    }
+
+    /// Looks at the whole file, of which `part` is already there.
+    pub(crate) fn whole(&mut self, part: Option<&Part>) -> io::Result<Whole> {
+        let size = self.opened.metadata.size_bytes;
+        let is_all = |part: &&Part| {
+            part.start == 0 && u64::try_from(part.bytes.len()).is_ok_and(|length| length == size)
+        };
+        if let Some(Part { bytes, .. }) = part.filter(is_all) {
+            let unfinished = !bytes.is_empty() && !self.ends.ends(bytes);
+            let line_count = Some(self.ends.count(bytes) + u64::from(unfinished));
+            return Ok(Whole { version: version::of_content(bytes), line_count });
+        }
+        if size > HASHED_BYTES {
+            return Ok(Whole { version: version::of_state(&self.opened.identity), line_count: None });
+        }
+        self.opened.file.seek(SeekFrom::Start(0))?;
+        let mut chunk = vec![0; CHUNK_BYTES];
+        let (mut count, mut unfinished, mut hash) = (0, false, blake3::Hasher::new());
+        loop {
+            let length = self.fill(&mut chunk)?;
+            if length == 0 {
+                let line_count = Some(count + u64::from(unfinished));
+                return Ok(Whole { version: version::of_hash(&hash.finalize()), line_count });
+            }
+            hash.update(&chunk[..length]);
+            count += self.ends.count(&chunk[..length]);
+            unfinished = !self.ends.ends(&chunk[..length]);
+        }
+    }
+
+    /// Fills the chunk, so that its end is at an even position or the file's end.
+    fn fill(&self, chunk: &mut [u8]) -> io::Result<usize> {
+        if self.context.stop.requested().is_some() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        let mut file: &File = &self.opened.file;
+        let mut length = 0;
+        while length < chunk.len() {
+            match file.read(&mut chunk[length..])? {
+                0 => break,
+                read => length += read,
+            }
+        }
+        Ok(length)
+    }
+}
