@@ -164,6 +164,8 @@ fn tools_lists_every_tool_with_its_schemas() {
         [
             "file_read",
             "file_write",
+            "file_edit",
+            "file_patch",
             "file_list",
             "file_search",
             "file_delete",

@@ -3,7 +3,7 @@
 //! So several files change together: one commit puts all of it into the workspace or nothing, sees what others did
 //! meanwhile, and is taken back where it was cut off.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,7 +16,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use crate::area::UPPER;
-use crate::beneath::{LIST, PLACE, look, open, set_mode};
+use crate::beneath::{LIST, PLACE, look, names, open, set_mode};
 use crate::sides::name_of;
 use crate::{Call, Entry, Error, Kind, Result, Time, Workspace, attributes};
 
@@ -120,6 +120,15 @@ impl Draft {
         let (folder, _) = self.folder_of(path)?;
         mknodat(&folder, name_of(path), FileType::CharacterDevice, Mode::empty(), 0)
             .map_err(Error::while_doing("mark as removed", path))
+    }
+
+    /// The names in a folder of the workspace, all of them, in no order.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn names_in(&self, folder: &Path) -> Result<Vec<OsString>> {
+        let failed = Error::while_doing("list", folder);
+        names(&open(self.workspace.as_fd(), folder, LIST).map_err(&failed)?).map_err(&failed)
     }
 
     /// The folder for `path` in the draft, and who owns what is made in it, if anybody but this process.

@@ -8,11 +8,13 @@ mod file_delete;
 mod file_edit;
 mod file_list;
 mod file_move;
+mod file_patch;
 mod file_read;
 mod file_search;
 mod file_write;
 mod hits;
 mod parts;
+mod patching;
 mod rows;
 mod selection;
 mod text;
@@ -28,6 +30,7 @@ pub fn tools() -> Vec<Arc<dyn AnyTool>> {
         Erased::tool(file_read::FileRead),
         Erased::tool(file_write::FileWrite),
         Erased::tool(file_edit::FileEdit),
+        Erased::tool(file_patch::FilePatch),
         Erased::tool(file_list::FileList),
         Erased::tool(file_search::FileSearch),
         Erased::tool(file_delete::FileDelete),

@@ -6,10 +6,11 @@ use crate::tidy::source::Source;
 use crate::tidy::{Finding, Tree};
 
 /// Files of the families that hold no tool, each with what it holds.
-const SHARED: [(&str, &str); 11] = [
+const SHARED: [(&str, &str); 12] = [
     ("crates/tools-files/src/failure.rs", "what the errors of the roots become for a caller"),
     ("crates/tools-files/src/hits.rs", "what a search finds in one file"),
     ("crates/tools-files/src/parts.rs", "reading parts of a file, and looking through all of it"),
+    ("crates/tools-files/src/patching.rs", "what a patch makes of the files of the workspace"),
     ("crates/tools-files/src/rows.rs", "the entries of a listing, as the answer shows them"),
     ("crates/tools-files/src/selection.rs", "which entries a listing or a search is about"),
     ("crates/tools-files/src/text.rs", "bytes as text: line ends and encodings"),

@@ -29,7 +29,7 @@ pub struct FileChange {
     pub path: String,
     /// Its old name, for [`Action::Rename`] and [`Action::Copy`].
     pub source: Option<String>,
-    /// What it is to become, where the patch says so.
+    /// What it is to become, where the patch says so; [`Mode::Link`] also where it is one and stays one.
     pub mode: Option<Mode>,
     /// Whether the content that goes must be what the patch says; the envelope deletes without saying.
     pub shows_old_content: bool,

@@ -149,7 +149,7 @@ impl Headers {
         if let Some(mode) = line.strip_prefix("new file mode ") {
             (self.created, self.mode) = (true, Some(mode_of(mode, number)?));
         } else if let Some(mode) = line.strip_prefix("deleted file mode ") {
-            mode_of(mode, number)?;
+            self.is_link(mode, number)?;
             self.deleted = true;
         } else if let Some(mode) = line.strip_prefix("new mode ") {
             self.mode = Some(mode_of(mode, number)?);
@@ -165,7 +165,7 @@ impl Headers {
             (self.to, self.copies) = (name(rest)?, true);
         } else if let Some(rest) = line.strip_prefix("index ") {
             if let Some(mode) = rest.split(' ').nth(1) {
-                mode_of(mode, number)?;
+                self.is_link(mode, number)?;
             }
         } else if line.starts_with("GIT binary patch") {
             return Err(binary(number, self.of_git_line.as_deref().unwrap_or("GIT binary patch")));
@@ -175,6 +175,14 @@ impl Headers {
             return Ok(line.starts_with("similarity index ") || line.starts_with("dissimilarity index "));
         }
         Ok(true)
+    }
+
+    /// Takes the mode that a file has and keeps: whether it is a link is all that matters.
+    fn is_link(&mut self, mode: &str, number: usize) -> Result<(), Malformed> {
+        if mode_of(mode, number)? == Mode::Link {
+            self.mode = Some(Mode::Link);
+        }
+        Ok(())
     }
 
     fn change(self, hunks: Vec<Hunk>, path: Option<&str>) -> Result<FileChange, Malformed> {

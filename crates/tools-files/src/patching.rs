@@ -1,0 +1,473 @@
+//! Applying the parts of a patch to the files of the workspace, in memory, and drafting what comes of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use checkpoint::Draft;
+use edit::patch::{Action, Drift, FileChange, Hunk, HunkRefused, Mode, apply};
+use edit::{Document, Near};
+use roots::{EntryKind, LastLink, Roots, RootsError, real_path};
+use serde_json::{Value, json};
+use tool::{Code, Context, ToolError};
+
+use crate::failure::failure;
+use crate::file_edit::{absent, place, unreadable, whole};
+use crate::file_patch::{Changed, Planned};
+
+/// Bytes of all files of a patch together, which are held in memory.
+const MOST_BYTES: usize = 512 << 20;
+
+const UTF_8_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// What the files of the workspace become. Paths are relative to it, and without links.
+pub(crate) struct Patching<'a> {
+    context: &'a Context,
+    roots: &'a Roots,
+    made: BTreeMap<PathBuf, Made>,
+    removed: BTreeSet<PathBuf>,
+    /// What may not be there yet: its path, and the line of the patch that makes it.
+    new: Vec<(PathBuf, PathBuf, usize)>,
+    bytes: usize,
+    told: Vec<Changed>,
+    drifts: Vec<String>,
+}
+
+/// What is to be at a path.
+enum Made {
+    File { content: Vec<u8>, like: Option<PathBuf>, executable: Option<bool> },
+    Link { target: OsString },
+}
+
+/// What is at a path.
+struct Old {
+    relative: PathBuf,
+    content: Vec<u8>,
+    is_link: bool,
+}
+
+impl<'a> Patching<'a> {
+    pub(crate) fn new(context: &'a Context, roots: &'a Roots) -> Self {
+        Self {
+            context,
+            roots,
+            made: BTreeMap::new(),
+            removed: BTreeSet::new(),
+            new: Vec::new(),
+            bytes: 0,
+            told: Vec::new(),
+            drifts: Vec::new(),
+        }
+    }
+
+    /// Applies one part.
+    pub(crate) fn take(&mut self, planned: Planned) -> Result<(), ToolError> {
+        let Planned { change, path, source } = planned;
+        let change_name = match change.action {
+            Action::Add => "added",
+            Action::Delete => "deleted",
+            Action::Update => "updated",
+            Action::Rename => "renamed",
+            Action::Copy => "copied",
+        };
+        self.told.push(Changed {
+            path: self.context.place.show(&path),
+            change: change_name,
+            from: source.as_ref().map(|source| self.context.place.show(source)),
+            added: change.hunks.iter().map(Hunk::added).sum(),
+            removed: change.hunks.iter().map(Hunk::removed).sum(),
+        });
+        match (change.action, source) {
+            (Action::Add, _) => self.add(&change, &path),
+            (Action::Delete, _) => self.delete(&change, &path),
+            (Action::Rename | Action::Copy, Some(source)) => self.take_over(&change, &path, &source),
+            (Action::Update | Action::Rename | Action::Copy, _) => self.update(&change, &path),
+        }
+    }
+
+    fn add(&mut self, change: &FileChange, path: &Path) -> Result<(), ToolError> {
+        let content = self.patched(Vec::new(), change, path)?;
+        let made = if change.mode == Some(Mode::Link) {
+            Made::Link { target: OsString::from_vec(content) }
+        } else {
+            let executable = (change.mode == Some(Mode::Executable)).then_some(true);
+            Made::File { content, like: None, executable }
+        };
+        self.make_new(change, path, made)
+    }
+
+    fn delete(&mut self, change: &FileChange, path: &Path) -> Result<(), ToolError> {
+        if !change.shows_old_content {
+            let relative = self.relative(change, path, LastLink::Keep)?;
+            // What may not be read may still go; that it is no folder must be known.
+            let kind =
+                self.roots.metadata(path, LastLink::Keep).map_err(|error| self.failed(change, error))?.kind;
+            if kind == EntryKind::Folder {
+                return Err(self.wrong(change, path, "is a folder, and a patch deletes files"));
+            }
+            return self.remove(change, path, relative);
+        }
+        let old = self.old(change, path)?;
+        let left = self.patched(old.content, change, path)?;
+        if !left.is_empty() {
+            let message = "has more content than the patch deletes";
+            return Err(self.conflict(change, path, message));
+        }
+        self.remove(change, path, old.relative)
+    }
+
+    fn update(&mut self, change: &FileChange, path: &Path) -> Result<(), ToolError> {
+        let last = if change.mode == Some(Mode::Link) { LastLink::Keep } else { LastLink::Follow };
+        let relative = self.relative(change, path, last)?;
+        let executable = match change.mode {
+            Some(Mode::Executable) => Some(true),
+            Some(Mode::Regular) => Some(false),
+            Some(Mode::Link) | None => None,
+        };
+        // A second part about the same file goes on where the first one ended.
+        let made = match self.made.remove(&relative) {
+            Some(Made::File { content, like, executable: earlier }) => {
+                let content = self.patched(content, change, path)?;
+                Made::File { content, like, executable: executable.or(earlier) }
+            }
+            Some(Made::Link { target }) => {
+                Made::Link { target: OsString::from_vec(self.patched(target.into_vec(), change, path)?) }
+            }
+            None if self.removed.contains(&relative) => {
+                return Err(self.conflict(change, path, "is removed by an earlier part of the patch"));
+            }
+            None => {
+                // `diff` without git's headers writes a new file as changes of an empty one.
+                let begins = change.hunks.len() == 1 && change.hunks[0].start == Some(0);
+                if begins && !self.exists(change, path)? {
+                    if let Some(told) = self.told.last_mut() {
+                        told.change = "added";
+                    }
+                    return self.add(change, path);
+                }
+                let old = self.old(change, path)?;
+                let content = self.patched(old.content, change, path)?;
+                self.may_write(change, &old.relative)?;
+                if old.is_link {
+                    Made::Link { target: OsString::from_vec(content) }
+                } else {
+                    Made::File { content, like: Some(old.relative), executable }
+                }
+            }
+        };
+        self.made.insert(relative, made);
+        Ok(())
+    }
+
+    /// A rename or a copy: both are about the file as it was before the patch.
+    fn take_over(&mut self, change: &FileChange, path: &Path, source: &Path) -> Result<(), ToolError> {
+        let old = self.old(change, source)?;
+        let content = self.patched(old.content, change, path)?;
+        let executable = match change.mode {
+            Some(Mode::Executable) => Some(true),
+            Some(Mode::Regular) => Some(false),
+            Some(Mode::Link) | None => None,
+        };
+        if change.action == Action::Rename {
+            if self.made.contains_key(&old.relative) && !self.removed.contains(&old.relative) {
+                return Err(self.conflict(change, source, "is changed by another part of the patch"));
+            }
+            self.remove(change, source, old.relative.clone())?;
+        }
+        let made = if old.is_link {
+            Made::Link { target: OsString::from_vec(content) }
+        } else {
+            Made::File { content, like: Some(old.relative), executable }
+        };
+        self.make_new(change, path, made)
+    }
+
+    fn make_new(&mut self, change: &FileChange, path: &Path, made: Made) -> Result<(), ToolError> {
+        let relative = self.relative(change, path, LastLink::Keep)?;
+        self.may_write(change, &relative)?;
+        if self.made.contains_key(&relative) {
+            return Err(self.conflict(change, path, "is made by an earlier part of the patch"));
+        }
+        self.new.push((path.to_owned(), relative.clone(), change.line));
+        self.made.insert(relative, made);
+        Ok(())
+    }
+
+    fn remove(&mut self, change: &FileChange, path: &Path, relative: PathBuf) -> Result<(), ToolError> {
+        self.may_write(change, &relative)?;
+        if self.removed.insert(relative) {
+            return Ok(());
+        }
+        Err(self.conflict(change, path, "is removed by an earlier part of the patch"))
+    }
+
+    /// That nothing is where something new is to be, unless the patch removes it.
+    pub(crate) fn check_targets(&self) -> Result<(), ToolError> {
+        for (path, relative, line) in &self.new {
+            if relative.ancestors().any(|above| self.removed.contains(above)) {
+                continue;
+            }
+            let shown = self.context.place.show(path);
+            let above = relative.ancestors().skip(1).find(|above| self.made.contains_key(*above));
+            if let Some(above) = above {
+                let message = format!(
+                    "line {line} of the patch: {shown} cannot be made, because {} is a file",
+                    above.display()
+                );
+                return Err(ToolError::new(Code::Conflict, message));
+            }
+            match self.roots.metadata(path, LastLink::Keep) {
+                Err(RootsError::NotFound { .. }) => {}
+                Err(error) => return Err(failure(self.context)(error)),
+                // A folder whose every file the patch removes goes with them.
+                Ok(found) if found.kind == EntryKind::Folder && self.empties(relative) => {}
+                Ok(_) => {
+                    let message = format!("line {line} of the patch: {shown} exists already");
+                    return Err(ToolError::new(Code::Conflict, message)
+                        .hint("a patch overwrites nothing that it does not show; update the file, or delete it first"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the patch removes something in a folder; that it removes all is seen when the folder is drafted.
+    fn empties(&self, folder: &Path) -> bool {
+        self.removed.iter().any(|removed| removed.starts_with(folder))
+    }
+
+    /// Drafts everything.
+    pub(crate) fn draft(&self, draft: &Draft) -> Result<(), ToolError> {
+        let mut going: BTreeSet<PathBuf> =
+            self.removed.iter().filter(|path| !self.made.contains_key(*path)).cloned().collect();
+        self.empty_folders(draft, &mut going)?;
+        for path in &going {
+            let made_below = self.made.keys().any(|made| made.starts_with(path));
+            let goes_with_folder = path.ancestors().skip(1).any(|above| going.contains(above));
+            if !made_below && !goes_with_folder {
+                draft.remove(path).map_err(drafting)?;
+            }
+        }
+        for (path, made) in &self.made {
+            self.context.stop.check()?;
+            let drafted = match made {
+                Made::File { content, like, executable } => {
+                    draft.write(path, content, like.as_deref(), *executable)
+                }
+                Made::Link { target } => draft.link(path, target),
+            };
+            drafted.map_err(drafting)?;
+        }
+        Ok(())
+    }
+
+    /// Adds the folders that are left empty, as git does.
+    fn empty_folders(&self, draft: &Draft, going: &mut BTreeSet<PathBuf>) -> Result<(), ToolError> {
+        let mut folders: BTreeSet<PathBuf> =
+            going.iter().filter_map(|path| path.parent()).map(Path::to_owned).collect();
+        // The deepest first, because one that goes may empty the one around it.
+        while let Some(folder) = folders.pop_last() {
+            if folder.as_os_str().is_empty()
+                || self.made.keys().any(|made| made.starts_with(&folder) && *made != folder)
+            {
+                continue;
+            }
+            let names = draft.names_in(&folder).map_err(drafting)?;
+            if names.iter().all(|name| going.contains(&folder.join(name))) {
+                folders.extend(folder.parent().map(Path::to_owned));
+                going.insert(folder);
+            } else if self.made.contains_key(&folder) {
+                let shown = folder.display();
+                let message = format!("{shown} is a folder, and the patch does not remove all that is in it");
+                return Err(ToolError::new(Code::Conflict, message));
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn told(self) -> (Vec<Changed>, Vec<String>) {
+        (self.told, self.drifts)
+    }
+
+    /// What is at a path. A link is followed, unless the patch is about the link itself.
+    fn old(&mut self, change: &FileChange, path: &Path) -> Result<Old, ToolError> {
+        let shown = self.context.place.show(path);
+        let failed = |error| self.failed(change, error);
+        let kind = self.roots.metadata(path, LastLink::Keep).map_err(failed)?.kind;
+        let moves = matches!(change.action, Action::Rename | Action::Copy | Action::Delete);
+        let as_link =
+            kind == EntryKind::Link && (change.mode == Some(Mode::Link) || moves && change.hunks.is_empty());
+        if as_link {
+            let target = self.roots.link_target(path).map_err(failed)?;
+            let relative = self.relative(change, path, LastLink::Keep)?;
+            return Ok(Old { relative, content: target.into_os_string().into_vec(), is_link: true });
+        }
+        if change.mode == Some(Mode::Link) {
+            return Err(self.wrong(change, path, "is no symbolic link, as the patch says"));
+        }
+        if kind == EntryKind::Link && moves {
+            return Err(self.wrong(
+                change,
+                path,
+                "is a symbolic link, and the patch is about a regular file",
+            ));
+        }
+        let mut opened = self.roots.open_file(path).map_err(failed)?;
+        if opened.identity.names > 1 && change.action == Action::Update {
+            self.context.warn(format!("{shown} has other names (hard links), which keep the old content"));
+        }
+        let content = whole(&mut opened, &shown)?;
+        let relative = self.relative(change, path, LastLink::Follow)?;
+        self.bytes += content.len();
+        if self.bytes > MOST_BYTES {
+            let message = format!("the files of this patch have more than {MOST_BYTES} bytes, the limit");
+            return Err(ToolError::new(Code::Quota, message).hint("send it in parts"));
+        }
+        Ok(Old { relative, content, is_link: false })
+    }
+
+    fn exists(&self, change: &FileChange, path: &Path) -> Result<bool, ToolError> {
+        match self.roots.metadata(path, LastLink::Keep) {
+            Ok(_) => Ok(true),
+            Err(RootsError::NotFound { .. }) => Ok(false),
+            Err(error) => Err(self.failed(change, error)),
+        }
+    }
+
+    fn patched(&mut self, content: Vec<u8>, change: &FileChange, path: &Path) -> Result<Vec<u8>, ToolError> {
+        if change.hunks.is_empty() {
+            return Ok(content);
+        }
+        let shown = self.context.place.show(path);
+        let wide = content.starts_with(b"\xff\xfe") || content.starts_with(b"\xfe\xff");
+        if wide || memchr::memchr(0, &content).is_some() {
+            let document = Document::read(content, None).map_err(|problem| unreadable(&shown, &problem))?;
+            let text = self.applied(document.text(), change, path)?;
+            return document.write(&text).map_err(|problem| {
+                ToolError::new(Code::Validation, format!("{shown} cannot hold what comes: {problem}"))
+            });
+        }
+        // A model sees no byte order mark, and git shows it: a patch may have it or not.
+        if let Some(text) = content.strip_prefix(UTF_8_MARK)
+            && apply(&content, &change.hunks).is_err()
+        {
+            return Ok([UTF_8_MARK, &self.applied(text, change, path)?].concat());
+        }
+        self.applied(&content, change, path)
+    }
+
+    fn applied(&mut self, text: &[u8], change: &FileChange, path: &Path) -> Result<Vec<u8>, ToolError> {
+        let shown = self.context.place.show(path);
+        let applied = apply(text, &change.hunks).map_err(|refused| hunk_refused(&shown, refused))?;
+        self.drifts.extend(applied.drifts.iter().map(|drift| drift_line(&shown, drift)));
+        Ok(applied.text)
+    }
+
+    /// The path below the workspace to which a path really leads.
+    fn relative(&self, change: &FileChange, path: &Path, last: LastLink) -> Result<PathBuf, ToolError> {
+        let real = real_path(path, last).map_err(|error| self.failed(change, error))?;
+        match real.strip_prefix(&self.context.place.workspace) {
+            Ok(relative) if !relative.as_os_str().is_empty() => Ok(relative.to_owned()),
+            _ => {
+                let shown = self.context.place.show(path);
+                let message =
+                    format!("line {} of the patch: {shown} leads outside the workspace", change.line);
+                Err(ToolError::new(Code::Permission, message).hint("a patch changes the workspace alone"))
+            }
+        }
+    }
+
+    fn may_write(&self, change: &FileChange, relative: &Path) -> Result<(), ToolError> {
+        let real = self.context.place.workspace.join(relative);
+        self.roots.may_write(&real).map_err(|error| self.failed(change, error))
+    }
+
+    fn failed(&self, change: &FileChange, error: RootsError) -> ToolError {
+        let mut error = failure(self.context)(error);
+        error.message = format!("line {} of the patch: {}", change.line, error.message);
+        error
+    }
+
+    fn wrong(&self, change: &FileChange, path: &Path, what: &str) -> ToolError {
+        let shown = self.context.place.show(path);
+        ToolError::new(Code::Validation, format!("line {} of the patch: {shown} {what}", change.line))
+    }
+
+    fn conflict(&self, change: &FileChange, path: &Path, what: &str) -> ToolError {
+        let mut error = self.wrong(change, path, what);
+        error.code = Code::Conflict;
+        error
+    }
+}
+
+fn drafting(error: checkpoint::Error) -> ToolError {
+    let source = std::error::Error::source(&error).map(|source| format!(": {source}"));
+    let message = format!("the new content could not be laid out, so nothing was changed: {error}");
+    ToolError::new(Code::Runtime, message + &source.unwrap_or_default()).because(error)
+}
+
+fn drift_line(shown: &str, drift: &Drift) -> String {
+    let Drift { hunk, found, lines, white_space } = drift;
+    let how = match lines {
+        0 => String::new(),
+        lines if *lines > 0 => format!(", {lines} lines further down than it says"),
+        lines => format!(", {} lines further up than it says", lines.unsigned_abs()),
+    };
+    let white_space = if *white_space { ", with other white space" } else { "" };
+    format!("{shown}: the hunk of line {hunk} was found at line {found}{how}{white_space}")
+}
+
+fn hunk_refused(shown: &str, refused: HunkRefused) -> ToolError {
+    let of = |hunk: usize| format!("the hunk of line {hunk} of the patch does not fit {shown}");
+    match refused {
+        HunkRefused::Nowhere { hunk, nearest } => {
+            let data = json!({ "path": shown, "patch_line": hunk, "nearest": nearest.iter().map(place).collect::<Vec<Value>>() });
+            let nearest: &[Near] = &nearest;
+            absent(&format!("{}: its lines are not there", of(hunk)), nearest).data(data)
+        }
+        HunkRefused::Several { hunk, places } => {
+            let lines: Vec<String> = places.iter().map(|place| place.line.to_string()).collect();
+            let message = format!(
+                "{}: its lines are there several times, and not where it says: lines {}",
+                of(hunk),
+                lines.join(", ")
+            );
+            let places: Vec<Value> =
+                places.iter().map(|place| json!({ "line": place.line, "text": place.text })).collect();
+            ToolError::new(Code::Conflict, message)
+                .hint("give it more lines of context, or its true line number")
+                .data(json!({ "path": shown, "patch_line": hunk, "places": places }))
+        }
+        HunkRefused::Anchor { hunk, anchor } => {
+            ToolError::new(Code::Conflict, format!("{}: no line `{anchor}` is left before it", of(hunk)))
+                .hint("the text behind `@@` is a whole line of the file that comes before the change")
+        }
+        HunkRefused::NoContext { hunk } => {
+            ToolError::new(Code::Conflict, format!("{}: it shows no line that is there", of(hunk)))
+                .hint("make the diff with lines of context")
+        }
+        HunkRefused::TooMuchWork { hunk } => {
+            ToolError::new(Code::Quota, format!("{}: too many lines of the file are alike", of(hunk)))
+                .hint("give it its true line number")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drift_is_told_in_words() {
+        let drift = |lines, white_space| drift_line("f", &Drift { hunk: 4, found: 12, lines, white_space });
+        assert_eq!(
+            drift(3, false),
+            "f: the hunk of line 4 was found at line 12, 3 lines further down than it says"
+        );
+        assert_eq!(
+            drift(-1, true),
+            "f: the hunk of line 4 was found at line 12, 1 lines further up than it says, with other white space"
+        );
+    }
+}
