@@ -13,6 +13,8 @@ mod harness;
 #[path = "../server.rs"]
 mod server;
 
+mod patches;
+
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};

@@ -23,6 +23,7 @@ mod configuration;
 mod doctor;
 mod hostile_commands;
 mod mcp;
+mod patches;
 mod policy;
 mod screen;
 mod sessions;

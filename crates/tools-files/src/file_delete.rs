@@ -37,7 +37,7 @@ impl Tool for FileDelete {
     type Output = Output;
     const SPEC: Spec = Spec {
         name: "file_delete",
-        title: "Delete a file or folder",
+        title: "Delete",
         description: DESCRIPTION,
         example: Example {
             files: &[("build/out.o", ""), ("build/log/1.txt", "")],

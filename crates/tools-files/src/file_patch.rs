@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_not_be_read_or_written_is_not_patched() {
+    fn a_path_that_is_denied_anywhere_is_not_patched() {
         let guard = DenyNames { read: &["secret"], write: &["locked"] };
         for text in [
             "--- a/secret\n+++ b/secret\n@@ -1 +1 @@\n-x\n+y\n",
