@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
+use std::ops::Bound;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
@@ -243,7 +244,7 @@ impl<'a> Patching<'a> {
             self.removed.iter().filter(|path| !self.made.contains_key(*path)).cloned().collect();
         self.empty_folders(draft, &mut going)?;
         for path in &going {
-            let made_below = self.made.keys().any(|made| made.starts_with(path));
+            let made_below = self.made.contains_key(path) || self.makes_below(path);
             let goes_with_folder = path.ancestors().skip(1).any(|above| going.contains(above));
             if !made_below && !goes_with_folder {
                 draft.remove(path).map_err(drafting)?;
@@ -268,9 +269,7 @@ impl<'a> Patching<'a> {
             going.iter().filter_map(|path| path.parent()).map(Path::to_owned).collect();
         // The deepest first, because one that goes may empty the one around it.
         while let Some(folder) = folders.pop_last() {
-            if folder.as_os_str().is_empty()
-                || self.made.keys().any(|made| made.starts_with(&folder) && *made != folder)
-            {
+            if folder.as_os_str().is_empty() || self.makes_below(&folder) {
                 continue;
             }
             let names = draft.names_in(&folder).map_err(drafting)?;
@@ -284,6 +283,12 @@ impl<'a> Patching<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Whether something is made in a folder. What lies below a path follows it in order.
+    fn makes_below(&self, folder: &Path) -> bool {
+        let behind = (Bound::Excluded(folder), Bound::Unbounded);
+        self.made.range::<Path, _>(behind).next().is_some_and(|(path, _)| path.starts_with(folder))
     }
 
     pub(crate) fn told(self) -> (Vec<Changed>, Vec<String>) {

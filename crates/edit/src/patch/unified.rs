@@ -132,10 +132,12 @@ fn file(lines: &mut Lines<'_>, path: Option<&str>) -> Result<FileChange, Malform
         }
     }
     if is_header_pair(lines) {
-        for side in [&mut headers.old, &mut headers.new] {
-            let number = lines.number();
-            let line = lines.take().unwrap_or_default();
-            *side = Some(names::of_header(&line[4..], number)?);
+        let name = |line: Option<&str>, number| names::of_header(line.map_or("", |line| &line[4..]), number);
+        let old = name(lines.peek(), lines.number())?;
+        let new = name(lines.peek_second(), lines.number() + 1)?;
+        if headers.are_about(&old.0, &new.0) {
+            (headers.old, headers.new) = (Some(old), Some(new));
+            lines.next += 2;
         }
     }
     let hunks = if lines.peek().is_some_and(is_hunk) { hunks(lines)? } else { Vec::new() };
@@ -183,6 +185,17 @@ impl Headers {
             self.mode = Some(Mode::Link);
         }
         Ok(())
+    }
+
+    /// Whether the names behind `---` and `+++` are those of git's own headers, and not of the next file.
+    fn are_about(&self, old: &str, new: &str) -> bool {
+        let known = |named: &str, known: Option<&String>| {
+            known.is_none_or(|known| {
+                named == "/dev/null" || named == known || named.ends_with(&format!("/{known}"))
+            })
+        };
+        let of_git_line = self.of_git_line.as_ref();
+        known(old, self.from.as_ref().or(of_git_line)) && known(new, self.to.as_ref().or(of_git_line))
     }
 
     fn change(self, hunks: Vec<Hunk>, path: Option<&str>) -> Result<FileChange, Malformed> {
@@ -435,6 +448,15 @@ mod tests {
             let error = Patch::read(text, None).unwrap_err();
             assert!(error.line == line && error.problem.contains(said), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn a_header_without_hunks_takes_none_of_the_next_file() {
+        let text = "diff --git a/from b/to\nsimilarity index 100%\nrename from from\nrename to to\n\
+            --- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n";
+        let actions: Vec<_> =
+            files(text).into_iter().map(|(action, path, _, hunks)| (action, path, hunks)).collect();
+        assert_eq!(actions, [(Action::Rename, "to".to_owned(), 0), (Action::Update, "x".to_owned(), 1)]);
     }
 
     #[test]
