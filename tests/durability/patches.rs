@@ -11,6 +11,9 @@ use crate::harness::Fixture;
 /// Enough that a kill falls into the middle of it.
 const FILES: usize = 600;
 
+/// When to kill: its name, and whether it has come.
+type Moment<'a> = (&'a str, &'a dyn Fn(&Fixture) -> bool);
+
 /// A tree, and the patch that changes, moves, removes and makes files all over it.
 fn tree_and_patch(fixture: &Fixture) -> String {
     let mut patch = String::new();
@@ -60,7 +63,7 @@ fn any_call_has(fixture: &Fixture, name: &str) -> bool {
 #[test]
 fn kill_9_in_the_middle_of_a_patch_leaves_all_of_it_or_nothing() {
     // Killed while it is laid out, when the commit has begun, and when the workspace is half changed.
-    let moments: [(&str, &dyn Fn(&Fixture) -> bool); 3] = [
+    let moments: [Moment<'_>; 3] = [
         ("laid out", &|fixture| any_call_has(fixture, "upper/d0")),
         ("begun", &|fixture| any_call_has(fixture, "journal")),
         ("half done", &|fixture| fixture.workspace().join("made").exists()),
