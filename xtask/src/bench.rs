@@ -64,7 +64,14 @@ pub(crate) fn run(repository: &Repository, binary: Option<&Path>, quick: bool) -
     commands::prepare(&many)?;
     let many = real(&many)?;
     let server = handfast(&folder, &many, &binary);
-    report::print_commands(&commands::all(&server, &many, samples.commands)?)
+    report::print_commands(&commands::all(&server, &many, samples.commands)?)?;
+    decisions(repository)
+}
+
+/// What a decision of the policy costs, in the library.
+fn decisions(repository: &Repository) -> Result<()> {
+    let arguments = ["run", "--release", "--quiet", "--package", "policy", "--example", "decide_speed"];
+    run_command(&mut repository.cargo(&arguments))
 }
 
 fn build(repository: &Repository) -> Result<PathBuf> {

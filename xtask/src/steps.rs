@@ -17,12 +17,13 @@ struct Step {
     run: fn(&Repository) -> Result<()>,
 }
 
-const STEPS: [Step; 7] = [
+const STEPS: [Step; 8] = [
     Step { name: "set-up", what: "installs what the tests need, where it is missing", run: setup::run_all },
     Step { name: "format", what: "cargo fmt --check", run: format },
     Step { name: "tidy", what: "the repository's own rules", run: tidy::run },
     Step { name: "clippy", what: "cargo clippy on everything, warnings as errors", run: clippy },
     Step { name: "tests", what: "unit tests and whole-binary tests", run: tests },
+    Step { name: "fuzz", what: "lines at random for the command policy, a bounded number", run: fuzz },
     Step { name: "doc-tests", what: "the examples in the documentation of the code", run: doc_tests },
     Step { name: "docs", what: "docs/tools/ is what the binary would write", run: generated_docs },
 ];
@@ -88,6 +89,16 @@ fn tests(repository: &Repository) -> Result<()> {
         "--tests",
         "--no-fail-fast",
     ]))
+}
+
+/// Lines for the fuzzer: some seconds. Longer by hand, see `fuzz_lines`.
+const LINES: &str = "20000";
+
+/// Other lines in each run, because the seed is the number of this process; the fuzzer prints what it finds.
+fn fuzz(repository: &Repository) -> Result<()> {
+    let seed = std::process::id().to_string();
+    let arguments = ["run", "--quiet", "--package", "policy", "--example", "fuzz_lines", "--", LINES, &seed];
+    run_command(&mut repository.cargo(&arguments))
 }
 
 fn doc_tests(repository: &Repository) -> Result<()> {

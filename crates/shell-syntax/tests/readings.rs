@@ -139,3 +139,27 @@ fn what_is_too_long_too_deep_or_too_much_is_opaque_and_ends() {
     assert!(read(&deep(3)).is_ok() && read(&deep(9)).is_err());
     assert!(read(&"a\n".repeat(200)).is_ok() && read(&"a\n".repeat(300)).is_err());
 }
+
+#[test]
+fn a_here_document_that_ends_at_an_expansion_is_opaque_and_takes_no_memory() {
+    for line in [
+        "<<E${\"\" ",
+        "<<EOF${${\"\" ||>> | &&-x& ",
+        "cat <<-E${\"\" ",
+        "cat <<  'E'${\"\" ",
+        "cat <<\"E${\"\" ",
+        "cat <\\\n<E${\"\" ",
+        "cat <<E$(\"\" ",
+        "cat <<E`\"\" ",
+        "$(cat <<E${\"\" )",
+    ] {
+        assert!(read(line).is_err(), "{line:?}");
+    }
+    // The control: what stands behind the word, or in single quotes, is another matter.
+    for line in
+        ["cat <<'E' | grep \"$HOME\"\na\nE\n", "cat <<'$E'\na\n$E\n", "cat <<< \"$x\"", "cat <<E\na\nE\n"]
+    {
+        let reason = read(line).err().map(|opaque| opaque.reason).unwrap_or_default();
+        assert!(!reason.contains("end is an expansion"), "{line:?}: {reason}");
+    }
+}
