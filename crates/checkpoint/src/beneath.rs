@@ -80,6 +80,16 @@ pub(crate) fn names(folder: &OwnedFd) -> rustix::io::Result<Vec<OsString>> {
     Ok(names)
 }
 
+/// Whether a folder that is open for listing holds nothing.
+pub(crate) fn is_empty(folder: &OwnedFd) -> rustix::io::Result<bool> {
+    for entry in Dir::read_from(folder)? {
+        if !matches!(entry?.file_name().to_bytes(), b"." | b"..") {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 /// The path through which the kernel reaches an open descriptor.
 pub(crate) fn descriptor_path(descriptor: BorrowedFd<'_>) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", descriptor.as_raw_fd()))

@@ -7,7 +7,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstat, mkdirat, openat, sy
 use rustix::io::Errno;
 
 use crate::area::{Call, TAKEN, UPPER};
-use crate::beneath::{LIST, look, open};
+use crate::beneath::{LIST, is_empty, look, open};
 use crate::copy::Copier;
 use crate::journal::Journal;
 use crate::loosened::Loosened;
@@ -119,6 +119,11 @@ impl Call {
     /// Where something failed. The workspace is then as it was, except after [`Error::NotUndone`] and
     /// [`Error::BrokenOff`], where [`crate::Area::recover`] takes back the rest.
     pub fn commit(&self, workspace: &Workspace, terms: &Terms<'_>) -> Result<Outcome> {
+        if self.has_no_changes()? {
+            // Most commands change nothing. There is nothing to compare then, and nobody to keep out.
+            let changes = Changes::default();
+            return Ok(Outcome::Committed(Committed { changes, old: self.path.clone() }));
+        }
         let _serialised = self.lock_workspace(workspace)?;
         if Journal::read(self.folder.as_fd())?.is_some() {
             return Err(Error::UnderWay { id: self.id().to_owned() });
@@ -197,6 +202,15 @@ impl Call {
                 Ok(Outcome::Conflict(changes))
             }
         }
+    }
+
+    /// Whether nothing was changed, and no commit was begun that has moved what was.
+    fn has_no_changes(&self) -> Result<bool> {
+        if Journal::read(self.folder.as_fd())?.is_some() {
+            return Ok(false);
+        }
+        let upper = self.open(UPPER)?;
+        is_empty(&upper).map_err(Error::while_doing("list", Path::new(UPPER)))
     }
 
     /// Gives the entries that are not as they were, because somebody else changed them.
