@@ -172,16 +172,10 @@ pub(crate) fn supervise<O: Owner>(
 
         let listens = matches!(life, Life::Running | Life::Left(_));
         let ready = wait(cell, plumbing, control_open, owner.event().filter(|_| listens), wake, now)?;
-        for index in 0..ready.outputs.len() {
-            if ready.outputs[index] {
-                plumbing.drain(index, owner)?;
-            }
-        }
-        if ready.input {
-            let taken = plumbing.feed();
-            owner.input_taken(taken);
-        }
-        if ready.control {
+        // INVARIANT: what the cell says comes before what the command says. The namespaces are handed over before the
+        // command starts, so whoever hears of its output can have something covered.
+        let mut listen = ready.control;
+        while std::mem::take(&mut listen) {
             match Report::receive_with(cell.control.as_fd()) {
                 Ok(Some((Report::Ended { status, last }, _))) => {
                     life = over::<O>(life, status, last);
@@ -191,6 +185,7 @@ pub(crate) fn supervise<O: Owner>(
                 }
                 Ok(Some((report @ (Report::UserNamespace | Report::MountNamespace), Some(namespace)))) => {
                     cell.hands_over(report, namespace)?;
+                    listen = true;
                 }
                 Ok(Some((Report::Started, _))) => owner.started(),
                 Ok(Some((Report::Terminal, Some(terminal)))) => {
@@ -202,6 +197,15 @@ pub(crate) fn supervise<O: Owner>(
                 Err(Errno::AGAIN | Errno::INTR) => {}
                 Err(errno) => return Err(SandboxError::io("listening to the cell")(errno)),
             }
+        }
+        for index in 0..ready.outputs.len() {
+            if ready.outputs[index] {
+                plumbing.drain(index, owner)?;
+            }
+        }
+        if ready.input {
+            let taken = plumbing.feed();
+            owner.input_taken(taken);
         }
         while let Some(wish) = ready.wished.then(|| owner.wish()).flatten() {
             match wish {
