@@ -308,7 +308,7 @@ impl Engine {
             if stops.is_empty() {
                 self.removals.wait().await;
                 if let Some(snapshots) = &self.snapshots {
-                    snapshots.put_away();
+                    snapshots.put_away(self.cell.spawner.as_deref());
                 }
                 return;
             }
@@ -319,10 +319,13 @@ impl Engine {
         }
     }
 
-    /// Begins to know what the deny lists name, so that the first command need not wait for it. Blocks while it looks; that
-    /// it fails is said by the first command.
-    pub fn look_for_denied_files(&self) {
-        let _said_by_the_first_command = self.specification(&self.policy, &self.denied);
+    /// Begins to know what the deny lists name, and has a cell wait, so that the first command need not wait for either.
+    /// Blocks while it looks; that it fails is said by the first command.
+    pub fn make_ready(&self) {
+        let Ok((cell, _)) = self.specification(&self.policy, &self.denied) else { return };
+        if let Some(snapshots) = self.snapshots.as_ref().filter(|_| self.cell.watches) {
+            snapshots.make_ready(&cell);
+        }
     }
 
     /// The cell for one call. Blocks while denied files are looked for.

@@ -17,7 +17,7 @@ use checkpoint::{
 };
 use jiff::Timestamp;
 use policy::Policy;
-use sandbox::Overlay;
+use sandbox::{CellSpec, Overlay, Spawner};
 use tool::{Code, EffectState, Retry, ToolError};
 
 use judge::Judge;
@@ -38,6 +38,8 @@ pub(crate) struct Snapshots {
     workspace: PathBuf,
     /// The folders of the next call, made while nobody waits for them.
     ready: Mutex<Option<checkpoint::Call>>,
+    /// Held while they are made. Says whether no call comes any more.
+    making: Mutex<bool>,
 }
 
 /// The snapshot of one call.
@@ -86,7 +88,8 @@ impl Snapshots {
     ) -> Result<(Self, Vec<String>), checkpoint::Error> {
         let area = Area::open(folder)?;
         let told = kept::tidy(&area, now)?;
-        Ok((Self { area, workspace: workspace.to_owned(), ready: Mutex::default() }, told))
+        let (ready, making) = (Mutex::default(), Mutex::default());
+        Ok((Self { area, workspace: workspace.to_owned(), ready, making }, told))
     }
 
     /// Takes a snapshot for one call. What it costs follows what will change, not the size of the workspace.
@@ -100,18 +103,33 @@ impl Snapshots {
         Ok(Snapshot { changed_by, call, workspace, index })
     }
 
-    /// Makes the folders of the next call beforehand. What stands against it, the next call will say.
-    pub(crate) fn make_ready(&self) {
-        if self.ready.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
+    /// Makes the folders of the next call beforehand, and has a cell wait that keeps changes there already, for a call that
+    /// sees what `cell` shows. What stands against it, the next call will say.
+    pub(crate) fn make_ready(&self, cell: &CellSpec) {
+        // Whoever else is at it makes the same.
+        let Ok(closed) = self.making.try_lock() else { return };
+        if *closed || self.ready.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
             return;
         }
-        if let Ok(call) = self.area.begin() {
-            *self.ready.lock().unwrap_or_else(PoisonError::into_inner) = Some(call);
+        let Ok(mut call) = self.area.begin() else { return };
+        let cell = CellSpec { overlay: Some(overlay(&call)), late_masks: None, ..cell.clone() };
+        if sandbox::make_ready(&cell).is_err() {
+            // These cannot be used any more; what cannot be removed now, the next start removes.
+            drop(call.discard());
+            let Ok(other) = self.area.begin() else { return };
+            call = other;
         }
+        *self.ready.lock().unwrap_or_else(PoisonError::into_inner) = Some(call);
     }
 
     /// Removes what was made ready for a call that does not come. What cannot be removed now, the next start removes.
-    pub(crate) fn put_away(&self) {
+    pub(crate) fn put_away(&self, spawner: Option<&Spawner>) {
+        let mut closed = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        *closed = true;
+        // The cell first, because it uses the folders.
+        if let Some(spawner) = spawner {
+            spawner.put_away();
+        }
         let ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(ready.map(checkpoint::Call::discard));
     }
@@ -150,7 +168,7 @@ impl Snapshots {
 impl Snapshot {
     /// Where the cell puts the changes.
     pub(crate) fn overlay(&self) -> Overlay {
-        Overlay { upper: self.call.upper(), work: self.call.work() }
+        overlay(&self.call)
     }
 
     /// Where a file tool puts its changes.
@@ -211,6 +229,10 @@ impl Snapshot {
         terms.index = Some((GIT_INDEX.into(), copy));
         Ok(terms)
     }
+}
+
+fn overlay(call: &checkpoint::Call) -> Overlay {
+    Overlay { upper: call.upper(), work: call.work() }
 }
 
 fn committed_as(committed: &Committed) -> Ended {

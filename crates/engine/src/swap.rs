@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use checkpoint::Time;
 use policy::Policy;
+use sandbox::CellSpec;
 use tokio::task::JoinHandle;
 use tool::{Changes, ChangesState, Code, Context, Data, EffectState, ToolError};
 
@@ -24,18 +25,19 @@ impl Engine {
     ) -> (Arc<Context>, Result<Data, ToolError>) {
         let Ran { context, produced, has_ended } = ran;
         let Some(snapshot) = snapshot else { return (context, produced) };
+        let next = self.next(&context);
         let Some(used) = context.snapshot_use() else {
             // A command that is still at work may write to the folders; the next start removes them.
             if has_ended {
-                self.removals.add(snapshot, self.next_snapshots());
+                self.removals.add(snapshot, next);
             }
             return (context, produced);
         };
         let since = Time::from(used.taken_at);
         let produced = if context.changes_are_discarded() {
-            self.drop_changes(call, snapshot, since).await.and(produced)
+            self.drop_changes(call, snapshot, since, next).await.and(produced)
         } else {
-            self.commit(call, snapshot, since, produced).await
+            self.commit(call, snapshot, since, next, produced).await
         };
         let produced = produced.map_err(|error| match call.changes.as_ref().map(|changes| changes.state) {
             _ if !used.nothing_else || error.code == Code::Internal => error,
@@ -45,9 +47,10 @@ impl Engine {
         (context, produced)
     }
 
-    /// Where the next call's folders are made beforehand: where there will be one.
-    fn next_snapshots(&self) -> Option<Arc<Snapshots>> {
-        self.snapshots.clone().filter(|_| self.cell.watches)
+    /// What the next call will most likely want to have ready: the same as this one. None where there will be none.
+    fn next(&self, context: &Context) -> Option<Next> {
+        let snapshots = self.snapshots.clone().filter(|_| self.cell.watches)?;
+        Some(Next { snapshots, cell: context.service().ok()? })
     }
 
     async fn drop_changes(
@@ -55,6 +58,7 @@ impl Engine {
         call: &mut Call,
         snapshot: Snapshot,
         since: Time,
+        next: Option<Next>,
     ) -> Result<(), ToolError> {
         let (snapshot, paths) = blocking(move || {
             let paths = snapshot.count(since);
@@ -62,7 +66,7 @@ impl Engine {
         })
         .await?;
         call.changes = (paths > 0).then_some(Changes { state: ChangesState::Discarded, paths, id: None });
-        self.removals.add(snapshot, self.next_snapshots());
+        self.removals.add(snapshot, next);
         Ok(())
     }
 
@@ -71,6 +75,7 @@ impl Engine {
         call: &mut Call,
         snapshot: Snapshot,
         since: Time,
+        next: Option<Next>,
         produced: Result<Data, ToolError>,
     ) -> Result<Data, ToolError> {
         let approved = snapshot.is_foreseen() && call.approved_by.is_some();
@@ -108,7 +113,7 @@ impl Engine {
                 call.warnings.extend(warnings);
                 call.changes =
                     (paths > 0).then_some(Changes { state: ChangesState::Committed, paths, id: None });
-                self.removals.add(kept, self.next_snapshots());
+                self.removals.add(kept, next);
                 return produced;
             }
             Ended::Refused(error) => error,
@@ -235,21 +240,28 @@ struct Refused {
     open: Option<String>,
 }
 
+/// What is made ready for the next call.
+pub(crate) struct Next {
+    snapshots: Arc<Snapshots>,
+    /// What this one's cell has shown.
+    cell: Arc<CellSpec>,
+}
+
 /// What a command removed or wrote may be a lot to remove, and no answer waits for that.
 #[derive(Default)]
 pub(crate) struct Removals(Mutex<Vec<JoinHandle<()>>>);
 
 impl Removals {
-    /// Removes a snapshot, and then makes the folders of the next one in `next`.
-    fn add(&self, snapshot: Snapshot, next: Option<Arc<Snapshots>>) {
+    /// Makes the next call ready, which may come at any moment, and then removes a snapshot.
+    fn add(&self, snapshot: Snapshot, next: Option<Next>) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|removal| !removal.is_finished());
-        // What cannot be removed now, the next start removes.
         all.push(tokio::task::spawn_blocking(move || {
-            drop(snapshot.discard());
             if let Some(next) = next {
-                next.make_ready();
+                next.snapshots.make_ready(&next.cell);
             }
+            // What cannot be removed now, the next start removes.
+            drop(snapshot.discard());
         }));
     }
 

@@ -170,6 +170,7 @@ impl State {
 
 /// The masks of one cell, as its supervisor holds them. When it is dropped, nothing is covered any more, and nothing of
 /// this process keeps the cell's file system.
+#[derive(Debug)]
 pub(crate) struct Late {
     masks: Arc<LateMasks>,
     direct: Direct,
@@ -197,11 +198,25 @@ impl Late {
     }
 }
 
+impl Late {
+    /// Nothing is covered any more. What is left keeps the cell's file system until it is dropped; where nobody else does
+    /// that waits for the kernel to take the mounts down.
+    pub(crate) fn end(&self) -> Kept {
+        // Waits for a covering that is going on: its process is in the cell's namespaces.
+        Kept { _cell: self.masks.state().cell.take() }
+    }
+}
+
 impl Drop for Late {
     fn drop(&mut self) {
-        // Waits for a covering that is going on: its process is in the cell's namespaces.
-        self.masks.state().cell = None;
+        drop(self.end());
     }
+}
+
+/// What keeps the file system of a cell that is over.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    _cell: Option<Running>,
 }
 
 impl Running {

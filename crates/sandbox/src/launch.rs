@@ -1,5 +1,7 @@
 //! Starts the first process of a cell: prepares what it needs, clones it, maps its user, and lets it go.
 
+mod ahead;
+
 use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -13,6 +15,7 @@ use rustix::process::getgroups;
 use crate::cgroup::{Group, Owner};
 use crate::child::blueprint::{Blueprint, Landlock, Mount, OwnMap, Source, Start, Step};
 use crate::child::report::{Fault, Report, Stage};
+use crate::child::request::Part;
 use crate::child::{self, GO, request};
 use crate::degraded::PrivateFolder;
 use crate::enforcement::{DeniedFiles, Enforcement, NetworkReach, UserMapping, WorkspaceChanges};
@@ -31,6 +34,8 @@ use crate::spec::{CellSpec, Command};
 use crate::streams::{Ends, Streams, above_standard};
 use crate::view::Shown;
 use crate::{cgroup, landlock, process, program, seccomp, view};
+pub(crate) use ahead::Ahead;
+pub use ahead::make_ready;
 
 /// The namespaces of a cell: their flags, and their names for the record.
 const NAMESPACES: i32 = libc::CLONE_NEWUSER
@@ -77,6 +82,13 @@ pub(crate) struct Cell {
 ///
 /// A spawner that has no cell to give, for whatever reason, is no failure: the cell is then made here.
 pub(crate) fn launch(spec: &CellSpec, command: &Command, streams: Streams) -> Result<Cell, SandboxError> {
+    let ready = spec.spawner.as_ref().and_then(|spawner| spawner.take_ready(spec.overlay.as_ref()));
+    let launched = ready.map(|ready| ready.launch(spec, command, streams)).transpose()?.flatten();
+    launched.map_or_else(|| launch_now(spec, command, streams), Ok)
+}
+
+/// The same without a cell that was made ready for this call.
+fn launch_now(spec: &CellSpec, command: &Command, streams: Streams) -> Result<Cell, SandboxError> {
     let identity = Identity::of_this_process()?;
     let landlock = landlock::version();
     let (start, roots) = (program::prepare(spec, command, streams.announced())?, Roots::new(spec)?);
@@ -217,7 +229,8 @@ impl Call {
                 break;
             }
             let enforcement = self.enforce(spec, view.missing.clone(), group.as_ref())?;
-            let request = request::encode(&view.steps, &rules, &self.start, theirs.standard, &trees);
+            let part = Part::Call { start: &self.start, standard: theirs.standard };
+            let request = request::encode(&view.steps, &rules, &part, &trees);
             // A cell that was killed while it waited, or stopped, has not begun: another can.
             if request::transmit(control.as_fd(), &request, &descriptors).is_ok() {
                 return Ok(Handed::Over(Cell {

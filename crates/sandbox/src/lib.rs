@@ -29,7 +29,8 @@
 //! [`Enforcement`] of the outcome says so. Which layer held which limit it says too.
 //!
 //! A cell is made when it is needed, which costs more the more memory this program holds. A program that serves starts
-//! a [`Spawner`] first thing in `main` and names it in each [`CellSpec`]: cells then wait ready-made.
+//! a [`Spawner`] first thing in `main` and names it in each [`CellSpec`]: cells then wait ready-made. Who knows what
+//! the next command will want to see has one of them show it already ([`make_ready`]).
 //!
 //! Linux on `x86_64` and `aarch64` only; elsewhere it does not compile.
 
@@ -76,6 +77,7 @@ pub use degraded::{has_namespaces, try_namespaces};
 pub use enforcement::{Degraded, DeniedFiles, Enforcement, NetworkReach, UserMapping, WorkspaceChanges};
 pub use error::SandboxError;
 pub use late::LateMasks;
+pub use launch::make_ready;
 pub use limits::{Layer, Limit, LimitInForce, Limits};
 pub use outcome::{Captured, Ended, Exit, Origin, Outcome, Stream};
 pub use probe::{Attempter, Probe, Verdict, attempt, probe};

@@ -41,6 +41,8 @@ pub enum Origin {
     Made,
     /// It had been waiting, or was made by the spawner in this moment.
     Spawner,
+    /// It had been waiting, and showed already what this call wants to see.
+    Ready,
 }
 
 /// How a command ended.

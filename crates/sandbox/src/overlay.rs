@@ -13,8 +13,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::{
-    AtFlags, CWD, FileType, Gid, Mode, OFlags, Stat, Timespec, Timestamps, Uid, XattrFlags, fchmod, fchown,
-    fgetxattr, flistxattr, fremovexattr, fsetxattr, fstat, futimens, makedev, mknodat, openat, unlinkat,
+    AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, Stat, Timespec, Timestamps, Uid, XattrFlags, fchmod,
+    fchown, fgetxattr, flistxattr, fremovexattr, fsetxattr, fstat, futimens, makedev, mkdirat, mknodat,
+    openat, unlinkat,
 };
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
@@ -31,6 +32,7 @@ use crate::spec::{CellSpec, Overlay};
 pub(crate) const LAYERS: &str = "/.cell/overlay/layers";
 
 /// The folders of one overlay, ready for it.
+#[derive(Debug)]
 pub(crate) struct Layers {
     /// The resolved path of the workspace.
     pub(crate) workspace: PathBuf,
@@ -42,11 +44,21 @@ pub(crate) struct Layers {
     /// What is mounted below the workspace; no overlay has any part of it.
     pub(crate) submounts: Vec<PathBuf>,
     key: Key,
+    upper_folder: OwnedFd,
+    looks: Looks,
+}
+
+/// What the upper folder has of the workspace.
+#[derive(Debug, PartialEq, Eq)]
+struct Looks {
+    mode: u32,
+    owner: (u32, u32),
+    attributes: Vec<(CString, Vec<u8>)>,
 }
 
 /// What decides whether an overlay can be mounted: the workspace as device and number, and the device of the upper
 /// folder.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     workspace: (u64, u64),
     upper: u64,
@@ -85,7 +97,15 @@ pub(crate) fn prepare(
         open_folder(inner.as_fd(), Path::new(name))
             .map_err(|errno| failed("the folders for the changes cannot be opened", errno.into()))
     };
-    let (upper, work) = (open(names.0)?, open(names.1)?);
+    let (upper, mut work) = (open(names.0)?, open(names.1)?);
+    // The kernel mounts none with a folder for its work that was in use: by a cell that was made ready, and not used.
+    let mut name_of_work = names.1.to_owned();
+    if !is_empty(&work).map_err(SandboxError::io("looking at the folders of an overlay"))? {
+        name_of_work.push(".again");
+        mkdirat(&inner, &name_of_work, Mode::RWXU)
+            .map_err(|errno| failed("another folder for its work cannot be made", errno.into()))?;
+        work = open(&name_of_work)?;
+    }
     let status = |fd: &OwnedFd| fstat(fd).map_err(SandboxError::io("looking at the folders of an overlay"));
     let (below, around) = (status(&workspace)?, status(&inner)?);
     if around.st_mode & 0o077 != 0 {
@@ -109,15 +129,18 @@ pub(crate) fn prepare(
     takes_changes(&upper, inner.as_fd(), around.st_dev)
         .map_err(|errno| failed("the file system of the upper folder cannot hold changes", errno.into()))?;
     let imitating = "making the upper folder like the workspace";
-    imitate(&workspace, &below, &upper).map_err(SandboxError::io(imitating))?;
+    let looks = Looks::of(&workspace, &below).map_err(SandboxError::io(imitating))?;
+    looks.give_to(&upper).map_err(SandboxError::io(imitating))?;
     let started_at = stamp(&below, &upper).map_err(SandboxError::io(imitating))?;
     let layers = Layers {
         workspace: root.real.clone(),
         folder,
         upper: option(names.0)?,
-        work: option(names.1)?,
+        work: option(&name_of_work)?,
         submounts,
         key,
+        upper_folder: upper,
+        looks,
     };
     Ok(Some((layers, started_at)))
 }
@@ -125,6 +148,18 @@ pub(crate) fn prepare(
 const REASON: &str = "the kernel refuses an overlay of its file system";
 
 impl Layers {
+    /// Says since when changes count, for an overlay that was mounted earlier and has not been used. None where the
+    /// workspace does not look any more as it did then.
+    pub(crate) fn begin_again(&self) -> Result<Option<SystemTime>, Errno> {
+        let workspace = open_folder(CWD, &self.workspace)?;
+        let below = fstat(&workspace)?;
+        if (below.st_dev, below.st_ino) != self.key.workspace || Looks::of(&workspace, &below)? != self.looks
+        {
+            return Ok(None);
+        }
+        stamp(&below, &self.upper_folder).map(Some)
+    }
+
     /// The error for an overlay that could not be mounted. What will not change is remembered.
     pub(crate) fn refused(&self, errno: Errno) -> SandboxError {
         if matches!(errno, Errno::INVAL | Errno::NODEV | Errno::PERM | Errno::OPNOTSUPP) {
@@ -165,6 +200,15 @@ fn split(overlay: &Overlay) -> Result<(PathBuf, (&OsStr, &OsStr)), SandboxError>
 fn open_folder(at: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat(at, path, flags, Mode::empty())
+}
+
+fn is_empty(folder: &OwnedFd) -> Result<bool, Errno> {
+    for entry in Dir::read_from(folder)? {
+        if !matches!(entry?.file_name().to_bytes(), b"." | b"..") {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// The kernel takes a backslash before any character of the option's value away.
@@ -224,24 +268,35 @@ fn takes_changes(upper: &OwnedFd, folder: BorrowedFd<'_>, device: u64) -> Result
 }
 
 /// The upper folder is what a command sees of the workspace itself, so it must look the same.
-fn imitate(workspace: &OwnedFd, status: &Stat, upper: &OwnedFd) -> Result<(), Errno> {
-    let mut names = vec![0_u8; 64 * 1024];
-    let length = match flistxattr(workspace, &mut names[..]) {
-        Err(Errno::OPNOTSUPP) => 0,
-        length => length?,
-    };
-    for name in names.get(..length).unwrap_or_default().split_inclusive(|&byte| byte == 0) {
-        // The other kinds are privileged, or what overlays note of themselves.
-        let wanted = name.starts_with(b"system.posix_acl_")
-            || (name.starts_with(b"user.") && !name.starts_with(b"user.overlay."));
-        if wanted {
-            let name = CStr::from_bytes_with_nul(name).map_err(|_| Errno::INVAL)?;
-            let mut value = vec![0_u8; 64 * 1024];
-            let length = fgetxattr(workspace, name, &mut value[..])?;
-            fsetxattr(upper, name, value.get(..length).unwrap_or_default(), XattrFlags::empty())?;
+impl Looks {
+    fn of(workspace: &OwnedFd, status: &Stat) -> Result<Self, Errno> {
+        let mut names = vec![0_u8; 64 * 1024];
+        let length = match flistxattr(workspace, &mut names[..]) {
+            Err(Errno::OPNOTSUPP) => 0,
+            length => length?,
+        };
+        let mut attributes = Vec::new();
+        for name in names.get(..length).unwrap_or_default().split_inclusive(|&byte| byte == 0) {
+            // The other kinds are privileged, or what overlays note of themselves.
+            let wanted = name.starts_with(b"system.posix_acl_")
+                || (name.starts_with(b"user.") && !name.starts_with(b"user.overlay."));
+            if wanted {
+                let name = CStr::from_bytes_with_nul(name).map_err(|_| Errno::INVAL)?;
+                let mut value = vec![0_u8; 64 * 1024];
+                let length = fgetxattr(workspace, name, &mut value[..])?;
+                value.truncate(length);
+                attributes.push((name.to_owned(), value));
+            }
         }
+        Ok(Self { mode: status.st_mode & 0o7777, owner: (status.st_uid, status.st_gid), attributes })
     }
-    fchmod(upper, Mode::from_raw_mode(status.st_mode & 0o7777))
+
+    fn give_to(&self, upper: &OwnedFd) -> Result<(), Errno> {
+        for (name, value) in &self.attributes {
+            fsetxattr(upper, name.as_c_str(), value, XattrFlags::empty())?;
+        }
+        fchmod(upper, Mode::from_raw_mode(self.mode))
+    }
 }
 
 /// Sets the times of the upper folder, and gives the moment from which on changes have a change time.

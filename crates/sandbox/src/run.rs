@@ -82,16 +82,17 @@ fn run_in(
         Caller { stdout: capture(), stderr: capture(), deadline, stopper, stopped: false, on_output };
     let end = supervise(&cell, command, &mut plumbing, &mut caller)?;
     let exceeded = end.exceeded.or_else(|| exceeded(cell.group.as_ref(), end.exit, &cell.enforcement.limits));
-    // From here on nothing of this process keeps the cell's file system.
-    drop(cell.late.take());
+    // From here on nothing is covered, and only what is handed on keeps the cell's file system.
+    let kept = cell.late.take().map(|late| late.end());
     match &spec.spawner {
         // A first process that is alone is our own code on its way out, and takes the mounts of the cell down. Nobody
         // need wait for that: an overlay keeps nothing back, so all that was written, through mappings too, is in the
         // upper folder's own files when the writers are gone.
-        Some(spawner) if end.alone && cell.origin == Origin::Spawner => {
-            spawner.see_off(cell.process, cell.group);
+        Some(spawner) if end.alone && cell.origin != Origin::Made => {
+            spawner.see_off(cell.process, cell.group, kept);
         }
         _ => {
+            drop(kept);
             cell.process.kill();
             cell.process.end().map_err(SandboxError::io("waiting for the end of the cell"))?;
             drop((cell.maker, cell.group));

@@ -76,6 +76,13 @@ pub(crate) fn foundation(landlock: Option<i32>) -> Result<View, SandboxError> {
 ///
 /// Together they show what [`decide`] does, unless a root stands at or above a path of the foundation.
 pub(crate) fn addition(spec: &CellSpec, shown: Shown<'_>) -> Result<View, SandboxError> {
+    let mut view = roots(spec, shown)?;
+    view.hide(spec, shown.roots, shown.layers)?;
+    Ok(view)
+}
+
+/// The first part of the addition: everything that is there to be seen.
+pub(crate) fn roots(spec: &CellSpec, shown: Shown<'_>) -> Result<View, SandboxError> {
     let mut view = View::new(shown.landlock);
     // Before the roots, one of which may lie in the home folder: the files must not be written through it.
     view.home_files(Path::new(HOME), &spec.home_files)?;
@@ -84,6 +91,12 @@ pub(crate) fn addition(spec: &CellSpec, shown: Shown<'_>) -> Result<View, Sandbo
     for root in ordered {
         view.root(root, shown)?;
     }
+    Ok(view)
+}
+
+/// The rest of the addition: what must not be seen, or not be changed.
+pub(crate) fn hidden(spec: &CellSpec, shown: Shown<'_>) -> Result<View, SandboxError> {
+    let mut view = View::new(shown.landlock);
     view.hide(spec, shown.roots, shown.layers)?;
     Ok(view)
 }

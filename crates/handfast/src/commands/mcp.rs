@@ -41,8 +41,8 @@ pub(super) fn run(global: &Global) -> Result<ExitCode, Failure> {
     }
     let runtime = tokio_runtime()?;
     let engine = composed.engine.clone();
-    let looking = engine.clone();
-    runtime.spawn_blocking(move || looking.look_for_denied_files());
+    let beforehand = engine.clone();
+    runtime.spawn_blocking(move || beforehand.make_ready());
     let ended = runtime.block_on(async {
         let mut signals = Signals::listen()?;
         tokio::select! {

@@ -36,11 +36,11 @@ pub(super) fn build(steps: &mut [Step]) -> Result<(), Fault> {
     each(steps, Stage::TakeTree, |step| take(step, None))?;
     enter_new_root().and_then(|()| leave_host(c".")).map_err(|errno| Stage::NewRoot.fault(errno))?;
     each(steps, Stage::Step, place)?;
-    seal(c"/").map_err(|errno| Stage::SealRoot.fault(errno))
+    finish()
 }
 
 /// Builds what does not depend on the call. With `keep_host` the host's file system stays within reach until
-/// [`complete`], which otherwise takes handed trees alone.
+/// [`add`], which otherwise takes handed trees alone.
 ///
 /// What the host mounts and unmounts in the meantime shows there too, so that a waiting cell keeps nothing busy. The
 /// trees taken here are separate from it at once.
@@ -58,8 +58,8 @@ pub(super) fn prepare(steps: &mut [Step], keep_host: bool) -> Result<(), Fault> 
     each(steps, Stage::Step, place)
 }
 
-/// Builds the rest into what [`prepare`] has built, and leaves the host's file system.
-pub(super) fn complete(steps: &mut [Step], host_kept: bool) -> Result<(), Fault> {
+/// Builds more into what [`prepare`] has built, and leaves the host's file system where it was kept.
+pub(super) fn add(steps: &mut [Step], host_kept: bool) -> Result<(), Fault> {
     let new_root = |errno| Stage::NewRoot.fault(errno);
     let host = if host_kept { Some(open_folder(HOST).map_err(new_root)?) } else { None };
     each(steps, Stage::TakeTree, |step| take(step, host.as_ref().map(AsFd::as_fd)))?;
@@ -67,7 +67,11 @@ pub(super) fn complete(steps: &mut [Step], host_kept: bool) -> Result<(), Fault>
         drop(host);
         leave_host(HOST).and_then(|()| rmdir(HOST)).map_err(new_root)?;
     }
-    each(steps, Stage::Step, place)?;
+    each(steps, Stage::Step, place)
+}
+
+/// Nothing more is built.
+pub(super) fn finish() -> Result<(), Fault> {
     seal(c"/").map_err(|errno| Stage::SealRoot.fault(errno))
 }
 

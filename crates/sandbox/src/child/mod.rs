@@ -29,9 +29,10 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::thread::set_name;
+use seccompiler::sock_filter;
 
 use crate::sys;
-use blueprint::Blueprint;
+use blueprint::{Blueprint, Landlock};
 use report::{Fault, Report, Stage};
 
 /// The message with which the caller says that the user mapping is written.
@@ -96,12 +97,26 @@ fn live(blueprint: &mut Blueprint) -> Result<(), Fault> {
 
 /// Runs the command in the cell, which is finished but for what binds its own builder.
 fn run(blueprint: &Blueprint) -> Result<(), Fault> {
-    if blueprint.start.hands_over {
+    bind(blueprint.control, blueprint.start.hands_over, blueprint.landlock.as_ref(), blueprint.filter)?;
+    run_bound(blueprint)
+}
+
+/// Takes the right to build from the builder of the cell, which is finished.
+fn bind(
+    control: RawFd,
+    hands_over: bool,
+    landlock: Option<&Landlock>,
+    filter: &[sock_filter],
+) -> Result<(), Fault> {
+    if hands_over {
         // While the own process table still tells them.
-        late::hand_over_namespaces(sys::borrow(blueprint.control))
-            .map_err(|errno| Stage::Names.fault(errno))?;
+        late::hand_over_namespaces(sys::borrow(control)).map_err(|errno| Stage::Names.fault(errno))?;
     }
-    privileges::renounce(blueprint)?;
+    privileges::renounce(landlock, filter)
+}
+
+/// Runs the command in the cell, which has been [bound](bind).
+fn run_bound(blueprint: &Blueprint) -> Result<(), Fault> {
     // Closed by the command's `execve`, or by its end where it never gets there.
     let executed = if blueprint.start.announced {
         Some(pipe_with(PipeFlags::CLOEXEC).map_err(|errno| Stage::Fork.fault(errno))?)

@@ -15,8 +15,9 @@ use rustix::thread::{
     set_keep_capabilities, set_name, set_no_new_privs, set_thread_groups, set_thread_res_gid,
     set_thread_res_uid,
 };
+use seccompiler::sock_filter;
 
-use super::blueprint::{Blueprint, INNER_ID, Landlock, OwnMap};
+use super::blueprint::{INNER_ID, Landlock, OwnMap};
 use super::report::{Fault, Stage};
 use crate::sys;
 
@@ -85,13 +86,13 @@ pub(super) fn loopback() -> Result<(), Errno> {
 }
 
 /// Drops all capabilities for good and applies Landlock and the filter.
-pub(super) fn renounce(blueprint: &Blueprint) -> Result<(), Fault> {
+pub(super) fn renounce(landlock: Option<&Landlock>, filter: &[sock_filter]) -> Result<(), Fault> {
     drop_capabilities().map_err(|errno| Stage::Capabilities.fault(errno))?;
-    if let Some(landlock) = &blueprint.landlock {
+    if let Some(landlock) = landlock {
         add_rules(landlock)?;
         sys::landlock_restrict(landlock.ruleset).map_err(|errno| Stage::Landlock.fault(errno))?;
     }
-    sys::seccomp(blueprint.filter).map_err(|errno| Stage::Seccomp.fault(errno))
+    sys::seccomp(filter).map_err(|errno| Stage::Seccomp.fault(errno))
 }
 
 /// Adds the rules to the ruleset, without applying it.

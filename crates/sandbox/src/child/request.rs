@@ -1,5 +1,5 @@
 //! What a call adds to a waiting cell, on its way through the control socket: the steps, rules and start of a
-//! blueprint in bytes, and the descriptors that belong to them.
+//! blueprint in bytes, and the descriptors that belong to them. Steps and rules may come ahead of the call.
 //!
 //! Both ends are the same program, so there are no versions. Neither end allocates in a copy of a process that had
 //! other threads: the sender is an ordinary process, and the receiver a copy of the spawner, which has one thread.
@@ -26,8 +26,18 @@ use crate::sys::StringArray;
 pub(crate) struct Request {
     pub(crate) steps: Vec<Step>,
     pub(crate) rules: Vec<(CString, u64)>,
-    pub(crate) start: Start,
-    pub(crate) standard: Standard,
+    pub(crate) part: Part<Start>,
+}
+
+/// Which part of what a cell is told this is.
+pub(crate) enum Part<S> {
+    /// It comes while nobody waits for the cell. It may come once.
+    Ahead {
+        /// Whether nothing is left to be built, so that the cell gives up the right to.
+        finish: bool,
+    },
+    /// The call.
+    Call { start: S, standard: Standard },
 }
 
 /// How much goes into one message: far less than what a socket takes at once.
@@ -35,23 +45,30 @@ const CHUNK: usize = 64 * 1024;
 /// The most descriptors that the kernel takes in one message, `SCM_MAX_FD` of net/scm.h.
 const MOST_DESCRIPTORS: usize = 253;
 
+/// In the place of what kind of standard descriptors there are.
+const AHEAD: u64 = 3;
+const AHEAD_AND_FINISH: u64 = 4;
+
 /// The request in bytes. `trees` are those that the steps name by number, in the order in which they are sent.
 ///
-/// The descriptors of `standard` are sent before them.
+/// The descriptors of the call's `standard` are sent before them.
 pub(crate) fn encode(
     steps: &[Step],
     rules: &[(CString, u64)],
-    start: &Start,
-    standard: Standard,
+    part: &Part<&Start>,
     trees: &[RawFd],
 ) -> Vec<u8> {
     let mut bytes = Encoder(Vec::new());
-    bytes.standard(standard);
+    match part {
+        Part::Ahead { finish } => bytes.number(if *finish { AHEAD_AND_FINISH } else { AHEAD }),
+        Part::Call { standard, .. } => bytes.standard(*standard),
+    }
     bytes.list(steps, |bytes, step| bytes.step(step, trees));
     bytes.list(rules, |bytes, (path, rights)| {
         bytes.text(path);
         bytes.number(*rights);
     });
+    let Part::Call { start, .. } = part else { return bytes.0 };
     bytes.text(&start.working_directory);
     for texts in [&start.candidates[..], start.arguments.strings(), start.environment.strings()] {
         bytes.list(texts, |bytes, text| bytes.text(text));
@@ -70,20 +87,18 @@ pub(crate) fn encode(
 impl Request {
     fn decode(bytes: &[u8], descriptors: &[RawFd]) -> Option<Self> {
         let mut bytes = Decoder(bytes);
-        let (standard, trees) = bytes.standard(descriptors)?;
+        let kind = bytes.number()?;
+        let (standard, trees) = match kind {
+            AHEAD | AHEAD_AND_FINISH => (None, descriptors),
+            _ => bytes.standard(kind, descriptors).map(|(standard, trees)| (Some(standard), trees))?,
+        };
         let steps = bytes.list(|bytes| bytes.step(trees))?;
         let rules = bytes.list(|bytes| Some((bytes.text()?, bytes.number()?)))?;
-        let start = Start {
-            working_directory: bytes.text()?,
-            candidates: bytes.list(Decoder::text)?,
-            arguments: StringArray::new(bytes.list(Decoder::text)?),
-            environment: StringArray::new(bytes.list(Decoder::text)?),
-            bounds: bytes.list(Decoder::bound)?,
-            processors: bytes.list(Decoder::number)?,
-            announced: bytes.flag()?,
-            hands_over: bytes.number()? == 1,
+        let part = match standard {
+            None => Part::Ahead { finish: kind == AHEAD_AND_FINISH },
+            Some(standard) => Part::Call { start: bytes.start()?, standard },
         };
-        bytes.0.is_empty().then_some(Self { steps, rules, start, standard })
+        bytes.0.is_empty().then_some(Self { steps, rules, part })
     }
 }
 
@@ -302,9 +317,21 @@ impl<'a> Decoder<'a> {
         Some(Bound { resource, soft: self.number()?, hard: self.number()? })
     }
 
+    fn start(&mut self) -> Option<Start> {
+        Some(Start {
+            working_directory: self.text()?,
+            candidates: self.list(Decoder::text)?,
+            arguments: StringArray::new(self.list(Decoder::text)?),
+            environment: StringArray::new(self.list(Decoder::text)?),
+            bounds: self.list(Decoder::bound)?,
+            processors: self.list(Decoder::number)?,
+            announced: self.flag()?,
+            hands_over: self.number()? == 1,
+        })
+    }
+
     /// What is read and written, and the descriptors that are left for the trees.
-    fn standard<'d>(&mut self, descriptors: &'d [RawFd]) -> Option<(Standard, &'d [RawFd])> {
-        let kind = self.number()?;
+    fn standard<'d>(&mut self, kind: u64, descriptors: &'d [RawFd]) -> Option<(Standard, &'d [RawFd])> {
         if kind == 2 {
             let mut side = || u16::try_from(self.number()?).ok();
             return Some((Standard::Terminal(TerminalSize { columns: side()?, rows: side()? }), descriptors));
@@ -408,7 +435,7 @@ mod tests {
             announced: true,
             hands_over: true,
         };
-        encode(&steps, &[(c"/r".to_owned(), 7)], &start, standard, &[70, 71])
+        encode(&steps, &[(c"/r".to_owned(), 7)], &Part::Call { start: &start, standard }, &[70, 71])
     }
 
     const OUTPUTS: Standard = Standard::Outputs { stdout: 5, stderr: 6 };
@@ -416,7 +443,7 @@ mod tests {
     #[test]
     fn a_request_that_was_decoded_says_what_was_encoded() {
         let request = Request::decode(&encoded(OUTPUTS), &[5, 6, 7, 8]).unwrap();
-        let Request { steps, rules, start, standard } = request;
+        let Request { steps, rules, part: Part::Call { start, standard } } = request else { panic!() };
         assert!(standard == OUTPUTS && start.announced);
         let handed = |step: &Step| match step {
             Step::Mount(Mount { source: Source::Handed(tree), .. }) => Some(*tree),
@@ -424,15 +451,22 @@ mod tests {
         };
         assert_eq!(steps.iter().find_map(handed), Some(8), "the second tree is the fourth descriptor");
         // With the tree under its old number the bytes are the same again.
-        assert_eq!(encode(&steps, &rules, &start, OUTPUTS, &[7, 8]), encoded(OUTPUTS));
+        let part = Part::Call { start: &start, standard };
+        assert_eq!(encode(&steps, &rules, &part, &[7, 8]), encoded(OUTPUTS));
         for (standard, descriptors) in [
             (Standard::Pipes { input: 5, output: 6 }, &[5, 6, 7, 8][..]),
             (Standard::Terminal(TerminalSize { columns: 132, rows: 43 }), &[7, 8]),
             (Standard::GivenTerminal(5), &[5, 7, 8]),
         ] {
             let request = Request::decode(&encoded(standard), descriptors).unwrap();
-            assert_eq!(request.standard, standard);
+            assert!(matches!(request.part, Part::Call { standard: decoded, .. } if decoded == standard));
             assert_eq!(request.steps.iter().find_map(handed), Some(8));
+        }
+        for ahead in [true, false] {
+            let bytes = encode(&steps, &rules, &Part::Ahead { finish: ahead }, &[7, 8]);
+            let request = Request::decode(&bytes, &[5, 6]).unwrap();
+            assert!(matches!(request.part, Part::Ahead { finish } if finish == ahead));
+            assert_eq!(request.steps.iter().find_map(handed), Some(6), "all descriptors are trees");
         }
     }
 

@@ -1,9 +1,11 @@
-//! A cell that waits for its call: everything that no call decides is built, and the rest comes by a request.
+//! A cell that waits for its call: everything that no call decides is built, and the rest comes by a request. Some of
+//! the rest may come ahead of the call, from a caller who knows what the next one will most likely want.
 //!
 //! It is a copy of the spawner, which has one thread, so unlike its siblings this module may allocate.
 //! It serves one call and ends with it, or without one when the other end of its control socket is closed.
 
-use std::os::fd::RawFd;
+use std::ffi::CString;
+use std::os::fd::{BorrowedFd, RawFd};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -11,6 +13,7 @@ use seccompiler::sock_filter;
 
 use super::blueprint::{Blueprint, Landlock, Step};
 use super::report::{Fault, Report, Stage};
+use super::request::Part;
 use super::{EndOnUnwind, filesystem, keep_only, privileges, request, told_to_go};
 use crate::sys;
 
@@ -62,32 +65,74 @@ fn live(foundation: &mut Foundation<'_>) -> Result<(), Fault> {
     let control = sys::borrow(foundation.control);
     Report::Ready.send(control);
 
-    // Nothing is allocated for the request before it comes: a process that waits should be small.
+    let mut building = Some(foundation.keep_host);
+    let mut ahead = false;
+    let (steps, rules, start, standard) = loop {
+        wait_for_request(control)?;
+        let Some(request) = request::receive(control).map_err(|errno| Stage::Request.fault(errno))? else {
+            sys::exit(0)
+        };
+        match request.part {
+            Part::Call { start, standard } => break (request.steps, request.rules, start, standard),
+            Part::Ahead { .. } if std::mem::replace(&mut ahead, true) => {
+                return Err(Stage::Request.fault(Errno::PROTO));
+            }
+            Part::Ahead { finish } => {
+                let mut steps = request.steps;
+                filesystem::add(&mut steps, foundation.keep_host)?;
+                close_trees(&steps).map_err(|errno| Stage::Descriptors.fault(errno))?;
+                let landlock = foundation.with_rules(request.rules);
+                if finish {
+                    filesystem::finish()?;
+                    super::bind(foundation.control, true, landlock.as_ref(), foundation.filter)?;
+                    building = None;
+                } else {
+                    landlock.as_ref().map_or(Ok(()), privileges::add_rules)?;
+                    building = Some(false);
+                }
+                Report::Ready.send(control);
+            }
+        }
+    };
+    let mut blueprint = Blueprint {
+        keep,
+        control: foundation.control,
+        standard,
+        drop_groups: foundation.drop_groups,
+        shares_network: foundation.shares_network,
+        own_map: None,
+        steps,
+        landlock: foundation.with_rules(rules),
+        filter: foundation.filter,
+        start,
+    };
+    match building {
+        Some(host_kept) => {
+            filesystem::add(&mut blueprint.steps, host_kept)?;
+            filesystem::finish()?;
+            super::run(&blueprint)
+        }
+        None if blueprint.steps.is_empty() => super::run_bound(&blueprint),
+        // INVARIANT: nothing is left out for want of the right to build it.
+        None => Err(Stage::Request.fault(Errno::PROTO)),
+    }
+}
+
+/// Nothing is allocated for a request before it comes: a process that waits should be small.
+fn wait_for_request(control: BorrowedFd<'_>) -> Result<(), Fault> {
     while let Err(errno) = poll(&mut [PollFd::new(&control, PollFlags::IN)], None) {
         if errno != Errno::INTR {
             return Err(Stage::Request.fault(errno));
         }
     }
-    let Some(request) = request::receive(control).map_err(|errno| Stage::Request.fault(errno))? else {
-        sys::exit(0)
-    };
-    let mut blueprint = Blueprint {
-        keep,
-        control: foundation.control,
-        standard: request.standard,
-        drop_groups: foundation.drop_groups,
-        shares_network: foundation.shares_network,
-        own_map: None,
-        steps: request.steps,
-        landlock: foundation
-            .landlock
-            .as_ref()
-            .map(|landlock| Landlock { ruleset: landlock.ruleset, rules: request.rules }),
-        filter: foundation.filter,
-        start: request.start,
-    };
-    filesystem::complete(&mut blueprint.steps, foundation.keep_host)?;
-    super::run(&blueprint)
+    Ok(())
+}
+
+impl Foundation<'_> {
+    /// The ruleset of the cell, to which these are still to be added.
+    fn with_rules(&self, rules: Vec<(CString, u64)>) -> Option<Landlock> {
+        self.landlock.as_ref().map(|landlock| Landlock { ruleset: landlock.ruleset, rules })
+    }
 }
 
 /// Closes the trees that have been put in place.

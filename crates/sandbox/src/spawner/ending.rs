@@ -3,7 +3,11 @@
 use std::sync::{Mutex, PoisonError};
 
 use crate::cgroup::Group;
+use crate::late::Kept;
 use crate::process::Process;
+
+/// So many are kept at most before the ends of some are looked after where somebody waits.
+const MOST: usize = 16;
 
 /// One such cell.
 ///
@@ -12,6 +16,7 @@ use crate::process::Process;
 struct Cell {
     process: Process,
     _group: Option<Group>,
+    _file_system: Option<Kept>,
 }
 
 /// All of them. When this is dropped their ends are waited for.
@@ -19,10 +24,22 @@ struct Cell {
 pub(super) struct Ending(Mutex<Vec<Cell>>);
 
 impl Ending {
-    /// Takes a cell over, and lets go of those that have ended meanwhile.
-    pub(super) fn add(&self, process: Process, group: Option<Group>) {
+    /// Takes a cell over.
+    pub(super) fn add(&self, process: Process, group: Option<Group>, file_system: Option<Kept>) {
         let mut cells = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        cells.retain(|cell| !cell.process.has_ended());
-        cells.push(Cell { process, _group: group });
+        cells.push(Cell { process, _group: group, _file_system: file_system });
+        if cells.len() > MOST {
+            drop(cells);
+            self.look_after();
+        }
+    }
+
+    /// Lets go of those that have ended meanwhile.
+    pub(super) fn look_after(&self) {
+        let mut cells = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended: Vec<Cell> = cells.extract_if(.., |cell| cell.process.has_ended()).collect();
+        // The kernel may take its time, and others are to add theirs meanwhile.
+        drop(cells);
+        drop(ended);
     }
 }

@@ -23,10 +23,13 @@ use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socke
 use crate::cgroup::{self, Group, Hierarchy, Owner};
 use crate::error::SandboxError;
 use crate::identity::Identity;
+use crate::late::Kept;
+use crate::launch::Ahead;
 use crate::limits::machine::Machine;
 use crate::limits::{Bounds, Limits};
 use crate::network::Network;
 use crate::process::{self, Process};
+use crate::spec::Overlay;
 use crate::streams::above_standard;
 use crate::{landlock, seccomp, view};
 use ending::Ending;
@@ -67,6 +70,8 @@ pub struct Spawner {
     bounds: Bounds,
     groups: Option<Groups>,
     ending: Ending,
+    /// A cell that is ready for what the next call will most likely want.
+    ready: Mutex<Option<Ahead>>,
     line: Mutex<Line>,
     /// INVARIANT: after `line`, which is closed first and by that tells the process to clear up and end.
     _process: Leaving,
@@ -105,6 +110,9 @@ struct Line {
 }
 
 /// A cell that waits for its request.
+///
+/// INVARIANT: in this order. While the process lives its group cannot be removed.
+#[derive(Debug)]
 pub(crate) struct Waiting {
     pub(crate) process: Process,
     pub(crate) control: OwnedFd,
@@ -177,6 +185,7 @@ impl Spawner {
             bounds,
             groups,
             ending,
+            ready: Mutex::default(),
             line,
         })
     }
@@ -219,9 +228,30 @@ impl Spawner {
         self.line.lock().unwrap_or_else(PoisonError::into_inner).refill();
     }
 
+    /// Ends the cell that [`make_ready`](crate::make_ready) has made, if it was not used. Waits for its end.
+    pub fn put_away(&self) {
+        drop(self.keep_ready(None));
+    }
+
+    /// Keeps a cell that is ready. Gives the one before.
+    pub(crate) fn keep_ready(&self, ready: Option<Ahead>) -> Option<Ahead> {
+        std::mem::replace(&mut *self.ready.lock().unwrap_or_else(PoisonError::into_inner), ready)
+    }
+
+    /// The cell that is ready for who puts the changes there, whether it still suits or not.
+    pub(crate) fn take_ready(&self, overlay: Option<&Overlay>) -> Option<Ahead> {
+        let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
+        ready.take_if(|ready| ready.is_for(overlay))
+    }
+
     /// Waits behind the answer for the end of a cell in which nobody is left but its first process.
-    pub(crate) fn see_off(&self, process: Process, group: Option<Group>) {
-        self.ending.add(process, group);
+    pub(crate) fn see_off(&self, process: Process, group: Option<Group>, file_system: Option<Kept>) {
+        self.ending.add(process, group, file_system);
+    }
+
+    /// Lets go of cells that have ended, while nobody waits.
+    pub(crate) fn look_after_the_ended(&self) {
+        self.ending.look_after();
     }
 
     /// The next cell that waits; `None` when there is none to be had and the caller must make its own.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rustix::fs::{Timespec, Timestamps, XattrFlags, getxattr, setxattr};
 
-use crate::support::{both, state};
+use crate::support::{each, state};
 
 /// Whether this marks a name as gone.
 fn is_whiteout(path: &Path) -> bool {
@@ -16,7 +16,7 @@ fn is_whiteout(path: &Path) -> bool {
 
 #[test]
 fn new_changed_and_removed_files_are_in_the_upper_folder_and_the_workspace_is_untouched() {
-    both(|place| {
+    each(|place| {
         place.write("kept", "kept");
         place.write("changed", "old");
         place.write("removed", "old");
@@ -64,7 +64,7 @@ fn attribute(path: &Path, name: &str) -> Option<String> {
 
 #[test]
 fn a_folder_that_replaced_another_says_so() {
-    both(|place| {
+    each(|place| {
         place.write("folder/old", "old");
         let ran = place.ok("rm -r folder; mkdir folder; echo new > folder/new; ls folder");
         assert_eq!(ran.stdout(), "new\n");
@@ -77,7 +77,7 @@ fn a_folder_that_replaced_another_says_so() {
 
 #[test]
 fn modes_times_links_pipes_and_attributes_come_through() {
-    both(|place| {
+    each(|place| {
         place.write("script", "old");
         place.write("tagged", "old");
         setxattr(place.path("tagged"), "user.tag", b"kept", XattrFlags::empty()).unwrap();
@@ -104,7 +104,7 @@ fn modes_times_links_pipes_and_attributes_come_through() {
 
 #[test]
 fn the_workspace_itself_looks_as_it_is() {
-    both(|place| {
+    each(|place| {
         fs::set_permissions(place.path("."), fs::Permissions::from_mode(0o750)).unwrap();
         let time = Timespec { tv_sec: 1_000_000, tv_nsec: 0 };
         let folder = fs::File::open(place.path(".")).unwrap();
@@ -119,7 +119,7 @@ fn the_workspace_itself_looks_as_it_is() {
 
 #[test]
 fn one_of_two_names_that_is_changed_leaves_the_other() {
-    both(|place| {
+    each(|place| {
         place.write("one", "old");
         fs::hard_link(place.path("one"), place.path("two")).unwrap();
         // An overlay of an unprivileged user cannot know that they are one file, and the commit must not either.
@@ -130,7 +130,7 @@ fn one_of_two_names_that_is_changed_leaves_the_other() {
 
 #[test]
 fn a_folder_of_the_workspace_is_moved_by_copying() {
-    both(|place| {
+    each(|place| {
         place.write("folder/deep/file", "x");
         fs::set_permissions(place.path("folder/deep/file"), fs::Permissions::from_mode(0o640)).unwrap();
         let ran = place.ok(

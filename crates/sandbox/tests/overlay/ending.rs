@@ -11,14 +11,14 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use sandbox::{CellSpec, Ended, Program, Stopper};
 
-use crate::support::{both, is_root, overlay_at, run, run_cell, state};
+use crate::support::{each, is_root, overlay_at, run, run_cell, state};
 
 /// Longer than anything here may take on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 #[test]
 fn what_was_written_through_a_mapping_is_there_without_a_sync() {
-    both(|place| {
+    each(|place| {
         place.write("mapped", &"a".repeat(1 << 20));
         let ran = place
             .ok("python3 -c \"import mmap, os; f = os.open('mapped', os.O_RDWR); m = mmap.mmap(f, 0); \
@@ -30,7 +30,7 @@ fn what_was_written_through_a_mapping_is_there_without_a_sync() {
 
 #[test]
 fn nothing_changes_after_the_answer_although_the_command_left_writers_behind() {
-    both(|place| {
+    each(|place| {
         let ran = place.ok(
             "for i in 1 2 3; do (trap '' TERM HUP; setsid sh -c 'while :; do echo x >> busy; done' >/dev/null 2>&1 &); \
              done; while ! test -s busy; do :; done",
@@ -45,7 +45,7 @@ fn nothing_changes_after_the_answer_although_the_command_left_writers_behind() {
 
 #[test]
 fn what_a_command_had_changed_at_its_deadline_is_there() {
-    both(|place| {
+    each(|place| {
         let overlay = place.overlay();
         let upper = overlay.upper.clone();
         let spec = CellSpec { overlay: Some(overlay), ..place.spec.clone() };
@@ -64,7 +64,7 @@ fn what_a_command_had_changed_at_its_deadline_is_there() {
 
 #[test]
 fn changes_of_others_are_told_by_the_time_at_which_it_started() {
-    both(|place| {
+    each(|place| {
         place.write("before", "x");
         let changed = |name: &str| {
             let metadata = fs::metadata(place.path(name)).unwrap();
@@ -113,7 +113,7 @@ fn mounts_naming(text: &str) -> Vec<String> {
 
 #[test]
 fn a_program_that_is_killed_leaves_no_process_and_no_mount() {
-    both(|place| {
+    each(|place| {
         let folder = place.outside("killed");
         overlay_at(&folder);
         fs::remove_dir(folder.join("upper")).unwrap();

@@ -6,11 +6,11 @@ use std::process::Command;
 
 use sandbox::Exit;
 
-use crate::support::{Place, both, is_root, overlay_at, run_cell};
+use crate::support::{Place, each, is_root, overlay_at, run_cell};
 
 #[test]
 fn other_roots_are_written_directly_and_named() {
-    both(|place| {
+    each(|place| {
         let mut place = Place::like(place);
         let (inner, other) = (place.path("inner"), place.outside("other"));
         for folder in [&inner, &other, &place.path("vendor")] {
@@ -30,7 +30,7 @@ fn other_roots_are_written_directly_and_named() {
 
 #[test]
 fn a_workspace_of_two_names_is_one_overlay() {
-    both(|place| {
+    each(|place| {
         let mut place = Place::like(place);
         place.write("file", "old");
         let link = place.outside("a-link");
@@ -50,7 +50,7 @@ fn a_workspace_of_two_names_is_one_overlay() {
 
 #[test]
 fn a_root_around_the_workspace_shows_the_overlay_in_it() {
-    both(|place| {
+    each(|place| {
         let mut place = Place::like(place);
         place.write("file", "old");
         let alias = place.outside("alias");
@@ -63,7 +63,7 @@ fn a_root_around_the_workspace_shows_the_overlay_in_it() {
 
 #[test]
 fn files_of_other_owners_keep_their_owner_and_their_mode_decides() {
-    both(|place| {
+    each(|place| {
         for (name, mode) in [("open", 0o666), ("closed", 0o600), ("moved", 0o644), ("folder/inner", 0o644)] {
             place.write(name, "o");
             if is_root() {
@@ -94,7 +94,7 @@ fn a_workspace_of_another_owner_gets_what_root_writes_for_it() {
     if !is_root() {
         return;
     }
-    both(|place| {
+    each(|place| {
         place.write("file", "old");
         for name in [".", "file"] {
             std::os::unix::fs::chown(place.path(name), Some(4321), Some(8765)).unwrap();
@@ -132,7 +132,7 @@ pub(crate) fn behind(place: &Place, name: &str, mounts: &str, line: &str) -> (St
 
 #[test]
 fn what_is_mounted_below_is_shown_and_written_directly_or_there_is_no_overlay() {
-    both(|place| {
+    each(|place| {
         place.write("sub/covered", "x");
         place.write("file", "old");
         let mounts = "mount -t tmpfs none \"$WS/sub\"; echo inner > \"$WS/sub/a\"";

@@ -6,11 +6,11 @@ use std::os::unix::fs::PermissionsExt;
 use sandbox::{CellSpec, Overlay, SandboxError, WorkspaceChanges};
 
 use crate::places::behind;
-use crate::support::{both, is_root, overlay_at, run};
+use crate::support::{each, is_root, overlay_at, run};
 
 #[test]
 fn folders_that_are_not_private_or_not_beside_each_other_are_refused() {
-    both(|place| {
+    each(|place| {
         let with = |overlay: Overlay| run(&CellSpec { overlay: Some(overlay), ..place.spec.clone() }, "true");
         let good = place.overlay();
         with(good.clone()).unwrap();
@@ -32,7 +32,7 @@ fn folders_that_are_not_private_or_not_beside_each_other_are_refused() {
 
 #[test]
 fn folders_inside_the_workspace_are_refused_and_the_same_command_runs_directly() {
-    both(|place| {
+    each(|place| {
         let overlay = overlay_at(&place.path("inside"));
         let spec = CellSpec { overlay: Some(overlay), ..place.spec.clone() };
         let refused = run(&spec, "touch written");
@@ -45,7 +45,7 @@ fn folders_inside_the_workspace_are_refused_and_the_same_command_runs_directly()
 
 #[test]
 fn a_read_only_workspace_needs_none() {
-    both(|place| {
+    each(|place| {
         let spec = CellSpec {
             overlay: Some(place.overlay()),
             read_only: vec![place.spec.workspace.clone()],
@@ -58,7 +58,7 @@ fn a_read_only_workspace_needs_none() {
 
 #[test]
 fn other_kinds_of_file_systems_work_or_are_refused_as_such() {
-    both(|place| {
+    each(|place| {
         place.write("file", "old\n");
         let line = "cat file; echo new > file; cat file; rm file; ls";
         let fill = "echo old > \"$WS/file\"; chmod 700 \"$CALL\"";

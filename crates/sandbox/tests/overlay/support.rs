@@ -18,6 +18,8 @@ const PATIENCE: Duration = Duration::from_mins(2);
 pub(crate) struct Place {
     folder: tempfile::TempDir,
     calls: Cell<u32>,
+    /// Whether a cell is made ready before each command.
+    ready: bool,
     pub(crate) spec: CellSpec,
 }
 
@@ -60,15 +62,18 @@ impl Place {
             workspace,
             spool_directory: std::env::temp_dir(),
             output_limit: 1 << 30,
-            spawner: (origin == Origin::Spawner).then(|| SPAWNER.get().cloned()).flatten(),
+            spawner: (origin != Origin::Made).then(|| SPAWNER.get().cloned()).flatten(),
             ..CellSpec::default()
         };
-        Self { folder, calls: Cell::new(0), spec }
+        Self { folder, calls: Cell::new(0), ready: origin == Origin::Ready, spec }
     }
 
     /// A workspace of its own whose cells come from where those of `other` do.
     pub(crate) fn like(other: &Self) -> Self {
-        Self::new(if other.spec.spawner.is_some() { Origin::Spawner } else { Origin::Made })
+        Self {
+            ready: other.ready,
+            ..Self::new(if other.spec.spawner.is_some() { Origin::Spawner } else { Origin::Made })
+        }
     }
 
     pub(crate) fn outside(&self, name: &str) -> PathBuf {
@@ -99,11 +104,20 @@ impl Place {
         let overlay = self.overlay();
         let upper = overlay.upper.clone();
         let spec = CellSpec { overlay: Some(overlay), ..self.spec.clone() };
+        self.make_ready(&spec);
         let outcome = run(&spec, line)?;
-        let origin = if spec.spawner.is_some() { Origin::Spawner } else { Origin::Made };
-        assert_eq!(outcome.origin, origin);
+        // A cell that is ready may have been ended by another test, which shares the spawner.
+        let made = outcome.origin == Origin::Made;
+        assert_eq!(made, spec.spawner.is_none(), "{:?}", outcome.origin);
         assert_eq!(outcome.enforcement.workspace, WorkspaceChanges::Overlay);
         Ok(Ran { outcome, upper })
+    }
+
+    fn make_ready(&self, spec: &CellSpec) {
+        if self.ready {
+            // What stands against it, the command will say.
+            let _made = sandbox::make_ready(spec);
+        }
     }
 
     /// Runs a shell line on an overlay.
@@ -118,6 +132,7 @@ impl Place {
         let spec = CellSpec { overlay: Some(overlay), ..self.spec.clone() };
         let program = Program::Shell(line.to_owned());
         let command = Command { program, working_directory: spec.workspace.clone() };
+        self.make_ready(&spec);
         let mut said = Vec::new();
         let mut on_output = |_, chunk: &[u8]| {
             said.extend_from_slice(chunk);
@@ -170,9 +185,9 @@ pub(crate) fn names(folder: &Path) -> Vec<String> {
     found
 }
 
-/// For both ways in which a cell comes about.
-pub(crate) fn both(test: impl Fn(&Place)) {
-    for origin in [Origin::Made, Origin::Spawner] {
+/// For every way in which a cell comes about.
+pub(crate) fn each(test: impl Fn(&Place)) {
+    for origin in [Origin::Made, Origin::Spawner, Origin::Ready] {
         test(&Place::new(origin));
     }
 }

@@ -5,11 +5,11 @@ use std::os::unix::fs::symlink;
 
 use sandbox::Exit;
 
-use crate::support::both;
+use crate::support::each;
 
 #[test]
 fn masked_files_and_folders_stay_hidden_whatever_is_moved() {
-    both(|place| {
+    each(|place| {
         let mut place = crate::support::Place::like(place);
         for name in [".env", "keys/deep/a.pem", "sub/.env"] {
             place.write(name, "secret");
@@ -52,7 +52,7 @@ fn masked_files_and_folders_stay_hidden_whatever_is_moved() {
 
 #[test]
 fn a_masked_file_that_the_host_replaces_meanwhile_stays_hidden() {
-    both(|place| {
+    each(|place| {
         let mut place = crate::support::Place::like(place);
         place.write(".env", "secret");
         place.write("go", "");
@@ -73,7 +73,7 @@ fn a_masked_file_that_the_host_replaces_meanwhile_stays_hidden() {
 
 #[test]
 fn frozen_paths_are_read_only_and_cannot_be_moved_away() {
-    both(|place| {
+    each(|place| {
         let mut place = crate::support::Place::like(place);
         place.write("repo/.git/hooks/pre-commit", "original");
         place.write("repo/.git/config", "original");
@@ -100,7 +100,7 @@ fn frozen_paths_are_read_only_and_cannot_be_moved_away() {
 
 #[test]
 fn neither_the_workspace_itself_nor_the_folder_of_changes_is_in_reach() {
-    both(|place| {
+    each(|place| {
         place.write("file", "old");
         let ran = place.sh("cut -d' ' -f5 /proc/self/mountinfo | grep /.cell/overlay/; ls -la /.cell; \
              for path in /.cell/overlay/lower /.cell/overlay/layers/upper /.cell/overlay/shared; do \
@@ -118,7 +118,7 @@ fn neither_the_workspace_itself_nor_the_folder_of_changes_is_in_reach() {
 
 #[test]
 fn set_user_id_bits_and_devices_give_nothing() {
-    both(|place| {
+    each(|place| {
         fs::copy("/usr/bin/id", place.path("id")).unwrap();
         let ran =
             place.ok("chmod 6755 id; ./id -u; ./id -g; grep ' /.cell\\| overlay ' /proc/self/mountinfo");

@@ -17,7 +17,7 @@ use rustix::process::{getegid, geteuid};
 
 use crate::cgroup::{self, Group, Owner};
 use crate::child::report::Report;
-use crate::child::request;
+use crate::child::request::{self, Part};
 use crate::enforcement::{Degraded, DeniedFiles, Enforcement, NetworkReach, UserMapping, WorkspaceChanges};
 use crate::error::SandboxError;
 use crate::identity::Identity;
@@ -86,7 +86,8 @@ pub(super) fn launch(
     }
     let (ends, theirs) = streams.make(spec.terminal, None)?;
     let rules = view.rules.map(landlock::Rules::into_paths).unwrap_or_default();
-    let request = request::encode(&arguments.checks, &rules, &start, theirs.standard, &[]);
+    let part = Part::Call { start: &start, standard: theirs.standard };
+    let request = request::encode(&arguments.checks, &rules, &part, &[]);
     let descriptors: Vec<_> = theirs.descriptors.iter().map(AsFd::as_fd).collect();
     request::transmit(control.as_fd(), &request, &descriptors)
         .map_err(SandboxError::io("telling the cell what to run"))?;

@@ -1,0 +1,243 @@
+//! A waiting cell that shows already what the next call will most likely want to see: its roots, and the workspace
+//! through an overlay. Mounting that takes longer than all the rest, and nobody has to wait for it here.
+//!
+//! A guess that turns out wrong costs time and nothing else. Before such a cell is used, everything that it was built
+//! from is looked at again; where anything is not as it was, the cell is ended, and another is made or taken.
+//! What is hidden and frozen is never guessed: it is covered when the call is there, and only a cell that had nothing
+//! to cover gives up the right to do so beforehand.
+
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::stat;
+use rustix::io::Errno;
+
+use super::{Call, Cell};
+use crate::child::report::Report;
+use crate::child::request::{self, Part};
+use crate::error::SandboxError;
+use crate::identity::Identity;
+use crate::late::Late;
+use crate::limits::Bounds;
+use crate::limits::machine::Machine;
+use crate::outcome::Origin;
+use crate::overlay::{self, Layers};
+use crate::roots::Roots;
+use crate::spawner::{Spawner, Waiting};
+use crate::spec::{CellSpec, Command, Overlay};
+use crate::streams::Streams;
+use crate::view::{self, Shown};
+use crate::{landlock, program};
+
+/// How long a cell may take to build what it is told: many times what it takes, also on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Has a waiting cell of the spawner show what `spec` says, for a call that will name the same. Says whether there is
+/// one now; the one before is ended. Blocks for some milliseconds.
+///
+/// # Errors
+///
+/// Where what is named cannot be shown, or the cell fails.
+pub fn make_ready(spec: &CellSpec) -> Result<bool, SandboxError> {
+    let Some(spawner) = &spec.spawner else { return Ok(false) };
+    spawner.look_after_the_ended();
+    let made = Ahead::make(spec, spawner);
+    spawner.refill();
+    let made = made?;
+    let is_there = made.is_some();
+    // What it replaces is ended outside of the lock.
+    drop(spawner.keep_ready(made));
+    Ok(is_there)
+}
+
+/// Such a cell.
+///
+/// INVARIANT: the process first: it is ended, and what it was built from is kept until then.
+#[derive(Debug)]
+pub(crate) struct Ahead {
+    waiting: Waiting,
+    wanted: Wanted,
+    seen: Vec<Seen>,
+    roots: Roots,
+    layers: Option<Layers>,
+    /// What could not be shown.
+    missing: Vec<String>,
+    /// The namespaces of a cell that is finished, that of the user and that of the mounts.
+    finished: Option<(OwnedFd, OwnedFd)>,
+    /// Tells whether anything was mounted or unmounted since.
+    mounts: File,
+}
+
+/// What decides what such a cell is built like.
+#[derive(Debug, PartialEq, Eq)]
+struct Wanted {
+    identity: Identity,
+    landlock: Option<i32>,
+    workspace: PathBuf,
+    read_only: Vec<PathBuf>,
+    read_write: Vec<PathBuf>,
+    home_files: Vec<(PathBuf, Vec<u8>)>,
+    overlay: Option<Overlay>,
+}
+
+/// What a path led to: device, number, mode and owner.
+#[derive(Debug, PartialEq, Eq)]
+struct Seen([u64; 5]);
+
+impl Wanted {
+    fn by(spec: &CellSpec) -> Result<Self, SandboxError> {
+        Ok(Self {
+            identity: Identity::of_this_process()?,
+            landlock: landlock::version(),
+            workspace: spec.workspace.clone(),
+            read_only: spec.read_only.clone(),
+            read_write: spec.read_write.clone(),
+            home_files: spec.home_files.clone(),
+            overlay: spec.overlay.clone(),
+        })
+    }
+}
+
+impl Ahead {
+    fn make(spec: &CellSpec, spawner: &Spawner) -> Result<Option<Self>, SandboxError> {
+        // Opened before anything is looked at, so that no change is missed.
+        let mounts = File::open("/proc/self/mountinfo")
+            .map_err(|source| SandboxError::Io { doing: "watching the mounts", source })?;
+        let wanted = Wanted::by(spec)?;
+        let roots = Roots::new(spec)?;
+        let paths = roots.all().map(|root| root.at.as_path());
+        if !spawner.suits(wanted.identity, wanted.landlock, paths) {
+            return Ok(None);
+        }
+        let seen = look_at(&roots)?;
+        let layers = overlay::prepare(spec, &roots, wanted.identity)?.map(|(layers, _)| layers);
+        let (identity, landlock) = (wanted.identity, wanted.landlock);
+        let shown = Shown { roots: &roots, identity, landlock, layers: layers.as_ref() };
+        let view = view::roots(spec, shown)?;
+        let finish = view::hidden(spec, shown)?.steps.is_empty();
+        let trees: Vec<_> = view.trees.iter().map(AsRawFd::as_raw_fd).collect();
+        let descriptors: Vec<_> = view.trees.iter().map(AsFd::as_fd).collect();
+        let rules = view.rules.map(landlock::Rules::into_paths).unwrap_or_default();
+        let request = request::encode(&view.steps, &rules, &Part::Ahead { finish }, &trees);
+        let Some(waiting) = spawner.take() else { return Ok(None) };
+        let sent = request::transmit(waiting.control.as_fd(), &request, &descriptors);
+        let finished =
+            sent.and_then(|()| built(&waiting)).map_err(SandboxError::io("making a cell ready"))?;
+        if look_at(&roots)? != seen {
+            return Err(SandboxError::io("making a cell ready")(Errno::STALE));
+        }
+        let missing = view.missing;
+        Ok(Some(Self { waiting, wanted, seen, roots, layers, missing, finished, mounts }))
+    }
+
+    /// Whether it was made with these folders for the changes.
+    pub(crate) fn is_for(&self, overlay: Option<&Overlay>) -> bool {
+        self.wanted.overlay.as_ref() == overlay
+    }
+
+    /// Has it run the command, if it is what a cell of `spec` would be. Otherwise it is ended.
+    pub(super) fn launch(
+        self,
+        spec: &CellSpec,
+        command: &Command,
+        streams: Streams,
+    ) -> Result<Option<Cell>, SandboxError> {
+        let Some(spawner) = &spec.spawner else { return Ok(None) };
+        let Some(started_at) = self.still_suits(spec) else { return Ok(None) };
+        let start = program::prepare(spec, command, streams.announced())?;
+        let machine = Machine::this();
+        let Wanted { identity, landlock, .. } = self.wanted;
+        let bounds = Bounds::of(&spec.limits, machine);
+        let (roots, layers) = (self.roots, self.layers);
+        let mut call =
+            Call { start, streams, roots, identity, landlock, layers, started_at, bounds, machine };
+        let hidden = view::hidden(spec, call.shown())?;
+        if self.finished.is_some() && !hidden.steps.is_empty() {
+            return Ok(None);
+        }
+        let (ends, theirs) = streams.make(spec.terminal, identity.receiver())?;
+        let Waiting { process, control, mut group } = self.waiting;
+        if group.as_mut().is_some_and(|group| !spawner.adjust(group, process.pid(), &call.bounds)) {
+            return Ok(None);
+        }
+        let enforcement = call.enforce(spec, [self.missing, hidden.missing].concat(), group.as_ref())?;
+        let late = Late::of(spec, &call.roots, call.layers.as_ref());
+        if let (Some(late), Some((user, mount))) = (&late, self.finished) {
+            late.takes(Report::UserNamespace, user, process.descriptor()?);
+            late.takes(Report::MountNamespace, mount, process.descriptor()?);
+        }
+        let descriptors: Vec<_> = theirs.descriptors.iter().map(AsFd::as_fd).collect();
+        let part = Part::Call { start: &call.start, standard: theirs.standard };
+        let request = request::encode(&hidden.steps, &[], &part, &[]);
+        if request::transmit(control.as_fd(), &request, &descriptors).is_err() {
+            // It was killed while it waited, or stopped, so the command has not begun.
+            return Ok(None);
+        }
+        Ok(Some(Cell {
+            process,
+            control,
+            ends,
+            enforcement,
+            origin: Origin::Ready,
+            started_at,
+            group,
+            late,
+            steps: hidden.steps,
+            layers: call.layers,
+            private: None,
+            maker: None,
+        }))
+    }
+
+    /// Whether all that it was built from is as it was. Then gives the moment from which on changes count.
+    fn still_suits(&self, spec: &CellSpec) -> Option<SystemTime> {
+        let mounted =
+            poll(&mut [PollFd::new(&self.mounts, PollFlags::PRI)], Some(&Timespec::default())) != Ok(0);
+        if mounted || Wanted::by(spec).ok()? != self.wanted || look_at(&self.roots).ok()? != self.seen {
+            return None;
+        }
+        self.layers.as_ref().map_or_else(|| Some(overlay::now()), |layers| layers.begin_again().ok()?)
+    }
+}
+
+/// What each name of each root leads to.
+fn look_at(roots: &Roots) -> Result<Vec<Seen>, SandboxError> {
+    let mut seen = Vec::new();
+    for root in roots.all() {
+        let names = [Some(&root.at), Some(&root.real).filter(|real| **real != root.at)];
+        for name in names.into_iter().flatten() {
+            let found = stat(name).map_err(SandboxError::io("looking at a root"))?;
+            let (user, group) = (found.st_uid.into(), found.st_gid.into());
+            seen.push(Seen([found.st_dev, found.st_ino, found.st_mode.into(), user, group]));
+        }
+    }
+    Ok(seen)
+}
+
+/// Waits until the cell has built what it was told. Gives its namespaces, if it is finished.
+fn built(waiting: &Waiting) -> Result<Option<(OwnedFd, OwnedFd)>, Errno> {
+    let (mut user, mut mount) = (None, None);
+    let timeout = Timespec {
+        tv_sec: i64::try_from(PATIENCE.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: PATIENCE.subsec_nanos().into(),
+    };
+    loop {
+        match poll(&mut [PollFd::new(&waiting.control, PollFlags::IN)], Some(&timeout)) {
+            Ok(0) => return Err(Errno::TIMEDOUT),
+            Err(Errno::INTR) => continue,
+            polled => polled?,
+        };
+        match Report::receive_with(waiting.control.as_fd()) {
+            Ok(Some((Report::UserNamespace, namespace))) => user = namespace,
+            Ok(Some((Report::MountNamespace, namespace))) => mount = namespace,
+            Ok(Some((Report::Ready, _))) => return Ok(user.zip(mount)),
+            Ok(Some((Report::Fault(fault), _))) => return Err(fault.errno),
+            Ok(_) => return Err(Errno::PROTO),
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+}

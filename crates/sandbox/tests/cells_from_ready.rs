@@ -1,0 +1,219 @@
+//! The suite of `tests/cells` once more, in cells that showed what the call wants before it came; and what must not be
+//! taken from such a cell.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+#![expect(clippy::disallowed_methods, reason = "the controls run programs outside of any cell on purpose")]
+#![expect(unsafe_code, reason = "the spawner must start before the test harness has threads")]
+
+#[path = "cells/attacks.rs"]
+mod attacks;
+#[path = "cells/development.rs"]
+mod development;
+#[path = "cells/ending.rs"]
+mod ending;
+#[path = "cells/files.rs"]
+mod files;
+#[path = "cells/late.rs"]
+mod late;
+#[path = "cells/limits.rs"]
+mod limits;
+#[path = "cells/support.rs"]
+mod support;
+
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::SystemTime;
+
+use sandbox::{CellSpec, Origin, Outcome, Overlay, Pool, Program, SandboxError, Spawner, Stopper};
+
+use crate::support::{PATIENCE, Place, stdout};
+
+static SPAWNER: OnceLock<Arc<Spawner>> = OnceLock::new();
+
+/// A spawner has one ready cell, so one test at a time may have it.
+static READY: Mutex<()> = Mutex::new(());
+
+/// Runs before `main`, so before the threads of the test harness.
+extern "C" fn start() {
+    let spawner = Spawner::start(Pool::default()).unwrap();
+    SPAWNER.set(Arc::new(spawner)).unwrap();
+}
+
+// SAFETY: the loader calls each function of this section once, before `main`, with arguments that a function of the C
+// convention may ignore. The standard library needs nothing set up for what `start` does.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static START: extern "C" fn() = start;
+
+/// Runs in a cell that was made ready, and sees to it that it did: a suite that fell back would prove nothing.
+fn run(
+    spec: &CellSpec,
+    command: &sandbox::Command,
+    deadline: Option<std::time::Duration>,
+    stopper: &Stopper,
+    on_output: &mut dyn FnMut(sandbox::Stream, &[u8]),
+) -> Result<Outcome, SandboxError> {
+    let _alone = READY.lock().unwrap_or_else(PoisonError::into_inner);
+    let spec = CellSpec { spawner: SPAWNER.get().cloned(), ..spec.clone() };
+    let ready = sandbox::make_ready(&spec)?;
+    let outcome = sandbox::run(&spec, command, deadline, stopper, on_output)?;
+    assert_eq!(outcome.origin, if ready { Origin::Ready } else { Origin::Made });
+    Ok(outcome)
+}
+
+/// A workspace, the folders for the changes of a command in it, and what a cell of it shows.
+struct Scene {
+    place: Place,
+    folder: tempfile::TempDir,
+    spec: CellSpec,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let place = Place::new();
+        let folder = tempfile::tempdir().unwrap();
+        let around = folder.path().canonicalize().unwrap().join("call");
+        DirBuilder::new().mode(0o700).create(&around).unwrap();
+        let overlay = Overlay { upper: around.join("upper"), work: around.join("work") };
+        fs::create_dir(&overlay.upper).unwrap();
+        fs::create_dir(&overlay.work).unwrap();
+        let spec = CellSpec { spawner: SPAWNER.get().cloned(), overlay: Some(overlay), ..place.spec.clone() };
+        Self { place, folder, spec }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.place.path(name)
+    }
+
+    /// Makes a cell ready for what is now, has `change` change something, and runs the line. Gives where the cell came
+    /// from, and what the line said.
+    fn ready_then(&mut self, change: impl FnOnce(&mut Self), line: &str) -> (Origin, String) {
+        let _alone = READY.lock().unwrap_or_else(PoisonError::into_inner);
+        assert!(sandbox::make_ready(&self.spec).unwrap());
+        change(self);
+        self.run(line)
+    }
+
+    fn run(&self, line: &str) -> (Origin, String) {
+        let command = sandbox::Command {
+            program: Program::Shell(line.to_owned()),
+            working_directory: self.spec.workspace.clone(),
+        };
+        let stopper = Stopper::new().unwrap();
+        let outcome = sandbox::run(&self.spec, &command, Some(PATIENCE), &stopper, &mut |_, _| {}).unwrap();
+        assert_eq!(outcome.enforcement.workspace, sandbox::WorkspaceChanges::Overlay);
+        (outcome.origin, stdout(&outcome))
+    }
+}
+
+#[test]
+fn a_ready_cell_shows_the_workspace_as_it_is_when_the_call_comes() {
+    let mut scene = Scene::new();
+    scene.place.write("old", "before");
+    scene.place.write("deep/er/gone", "x");
+    let change = |scene: &mut Scene| {
+        scene.place.write("old", "after, and longer");
+        scene.place.write("new", "new");
+        fs::remove_dir_all(scene.path("deep/er")).unwrap();
+    };
+    let (origin, said) = scene.ready_then(change, "cat old new; ls deep; echo done > made");
+    assert_eq!((origin, &*said), (Origin::Ready, "after, and longernew"));
+    assert!(!scene.path("made").exists());
+    assert_eq!(fs::read_to_string(scene.folder.path().join("call/upper/made")).unwrap(), "done\n");
+    // It served one call; the next has nothing ready, and the folder for its work was in use.
+    assert_eq!(scene.run("cat made"), (Origin::Spawner, "done\n".to_owned()));
+}
+
+#[test]
+fn a_change_made_while_a_cell_was_ready_counts_as_made_before_the_command() {
+    let scene = Scene::new();
+    let _alone = READY.lock().unwrap_or_else(PoisonError::into_inner);
+    assert!(sandbox::make_ready(&scene.spec).unwrap());
+    scene.place.write("file", "x");
+    let changed = rustix::fs::stat(scene.path("file")).unwrap();
+    let command = sandbox::Command {
+        program: Program::Shell("true".to_owned()),
+        working_directory: scene.spec.workspace.clone(),
+    };
+    let stopper = Stopper::new().unwrap();
+    let outcome = sandbox::run(&scene.spec, &command, Some(PATIENCE), &stopper, &mut |_, _| {}).unwrap();
+    assert_eq!(outcome.origin, Origin::Ready);
+    let since = outcome.started_at.duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    let at = (u64::try_from(changed.st_ctime).unwrap(), changed.st_ctime_nsec);
+    assert!(at < (since.as_secs(), u64::from(since.subsec_nanos())), "{at:?} {since:?}");
+}
+
+#[test]
+fn a_ready_cell_of_another_workspace_at_the_same_path_is_not_used() {
+    let mut scene = Scene::new();
+    scene.place.write("which", "the old one");
+    let change = |scene: &mut Scene| {
+        let workspace = scene.spec.workspace.clone();
+        fs::rename(&workspace, workspace.with_extension("old")).unwrap();
+        fs::create_dir(&workspace).unwrap();
+        scene.place.write("which", "the new one");
+    };
+    assert_eq!(scene.ready_then(change, "cat which"), (Origin::Spawner, "the new one".to_owned()));
+}
+
+#[test]
+fn a_ready_cell_whose_workspace_got_other_rights_is_not_used() {
+    let mut scene = Scene::new();
+    let change = |scene: &mut Scene| {
+        fs::set_permissions(&scene.spec.workspace, fs::Permissions::from_mode(0o751)).unwrap();
+    };
+    assert_eq!(scene.ready_then(change, "stat -c %a ."), (Origin::Spawner, "751\n".to_owned()));
+}
+
+#[test]
+fn what_is_hidden_since_is_hidden_in_a_cell_that_gave_up_the_right_to_do_so() {
+    let mut scene = Scene::new();
+    scene.place.write(".env", "s3cr3t");
+    let line = "cat .env; echo $?";
+    let (origin, said) = scene.ready_then(|_| (), line);
+    assert_eq!((origin, &*said), (Origin::Ready, "s3cr3t0\n"), "the control");
+    let mut scene = Scene::new();
+    scene.place.write(".env", "s3cr3t");
+    let change = |scene: &mut Scene| scene.spec.masked.push(scene.path(".env"));
+    assert_eq!(scene.ready_then(change, line), (Origin::Spawner, "1\n".to_owned()));
+}
+
+#[test]
+fn what_is_hidden_when_the_call_comes_is_what_counts() {
+    let mut scene = Scene::new();
+    scene.place.write(".env", "first");
+    scene.place.write("a/.env", "second");
+    scene.place.write("b/.env", "third");
+    scene.spec.masked.push(scene.path(".env"));
+    scene.spec.masked.push(scene.path("a/.env"));
+    let change = |scene: &mut Scene| {
+        // Another file under a name that was hidden, a folder that was moved, and one more.
+        fs::remove_file(scene.path(".env")).unwrap();
+        scene.place.write(".env", "another");
+        fs::rename(scene.path("a"), scene.path("c")).unwrap();
+        scene.place.write("a/open", "open");
+        scene.spec.masked = [".env", "b/.env", "c/.env"].map(|name| scene.path(name)).into();
+    };
+    let (origin, said) = scene.ready_then(change, "cat .env b/.env c/.env a/open; ls a");
+    assert_eq!((origin, &*said), (Origin::Ready, "openopen\n"));
+}
+
+#[test]
+fn a_ready_cell_is_no_ones_who_wants_to_see_something_else() {
+    let mut scene = Scene::new();
+    let other = tempfile::tempdir().unwrap();
+    let shown = other.path().canonicalize().unwrap();
+    fs::write(shown.join("file"), "other").unwrap();
+    let line = format!("cat {}/file", shown.display());
+    let change = |scene: &mut Scene| scene.spec.read_only.push(shown);
+    assert_eq!(scene.ready_then(change, &line), (Origin::Spawner, "other".to_owned()));
+}
+
+#[test]
+fn a_ready_cell_that_was_put_away_leaves_folders_that_can_be_used() {
+    let mut scene = Scene::new();
+    let change = |scene: &mut Scene| scene.spec.spawner.as_ref().unwrap().put_away();
+    assert_eq!(scene.ready_then(change, "echo x > y; cat y"), (Origin::Spawner, "x\n".to_owned()));
+}
