@@ -1,7 +1,9 @@
-//! The command's own process, from the fork to `execve`. Reports over the control socket if it gets no further.
+//! The command's own process, from its start to `execve`. Reports over the control socket if it gets no further.
 //!
-//! INVARIANT: as in the module above, nothing here allocates, locks or panics.
+//! INVARIANT: as in the module above, nothing here allocates, locks or panics. And nothing changes memory that the cell's
+//! first process uses, which it shares.
 
+use std::convert::Infallible;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{Access, Mode, OFlags, access, open};
@@ -29,7 +31,7 @@ pub(super) fn start(blueprint: &Blueprint) -> ! {
     sys::exit(NEVER_STARTED)
 }
 
-fn become_command(blueprint: &Blueprint) -> Result<std::convert::Infallible, Report> {
+fn become_command(blueprint: &Blueprint) -> Result<Infallible, Report> {
     let refused = |errno| Report::Execute { failure: ExecuteFailure::Refused, errno };
     // A session and process group of its own: signals to the group reach the command's processes alone, and no
     // terminal of the caller's is theirs.

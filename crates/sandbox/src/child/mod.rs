@@ -6,8 +6,9 @@
 //! owned descriptors may be dropped, which is one `close`.
 //!
 //! The process is the first one of its pid namespace, so that its end is the end of everything in the cell. It
-//! never executes a program itself: it sets up, forks the command, reaps, reports how the command ended, and
-//! ends when its caller's end of the control socket closes, for whatever reason.
+//! never executes a program itself: it sets up, starts the command, reaps, reports how the command ended, and
+//! ends when its caller's end of the control socket closes, for whatever reason. While the command's process is on its
+//! way to `execve` it stands still: the two share their memory. It can be killed all the same.
 //! It has no signal for the death of its parent: that one is bound to the thread that cloned, which may end long
 //! before the program does.
 
@@ -123,9 +124,9 @@ fn run_bound(blueprint: &Blueprint) -> Result<(), Fault> {
     } else {
         None
     };
-    let Some(command) = sys::fork().map_err(|errno| Stage::Fork.fault(errno))? else {
-        command::start(blueprint)
-    };
+    let mut stack = sys::Stack::new();
+    let command = sys::start_in_same_memory(&mut stack, blueprint, command::start)
+        .map_err(|errno| Stage::Fork.fault(errno))?;
     let executed = executed.map(|(executed, _)| executed);
     watch(blueprint, command, executed).map_err(|errno| Stage::Wait.fault(errno))
 }
