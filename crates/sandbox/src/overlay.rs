@@ -302,16 +302,17 @@ impl Looks {
 /// Sets the times of the upper folder, and gives the moment from which on changes have a change time.
 fn stamp(workspace: &Stat, upper: &OwnedFd) -> Result<SystemTime, Errno> {
     let coarse = now();
+    let times = Timestamps {
+        last_access: timespec(workspace.st_atime, workspace.st_atime_nsec),
+        last_modification: timespec(workspace.st_mtime, workspace.st_mtime_nsec),
+    };
     // Looked at and then changed, it gets a change time that is later than that of every change before, and no change
-    // after gets an earlier one (multigrain timestamps, Linux 6.13).
-    fstat(upper)?;
-    futimens(
-        upper,
-        &Timestamps {
-            last_access: timespec(workspace.st_atime, workspace.st_atime_nsec),
-            last_modification: timespec(workspace.st_mtime, workspace.st_mtime_nsec),
-        },
-    )?;
+    // after gets an earlier one (multigrain timestamps, Linux 6.13). The first time it may be one that others got before,
+    // where that is later than the one it had.
+    for _ in 0..2 {
+        fstat(upper)?;
+        futimens(upper, &times)?;
+    }
     let after = fstat(upper)?;
     let stamped = system_time(timespec(after.st_ctime, after.st_ctime_nsec));
     if stamped > coarse {
