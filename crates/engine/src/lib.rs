@@ -324,7 +324,7 @@ impl Engine {
     pub fn make_ready(&self) {
         let Ok((cell, _)) = self.specification(&self.policy, &self.denied) else { return };
         if let Some(snapshots) = self.snapshots.as_ref().filter(|_| self.cell.watches) {
-            snapshots.make_ready(&cell);
+            snapshots.make_ready(Some(&cell));
         }
     }
 

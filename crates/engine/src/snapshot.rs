@@ -10,7 +10,7 @@ mod kept;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use checkpoint::{
     Area, Changes, Committed, Conflict, Durability, Held, Note, Outcome, Terms, Time, What, Workspace,
@@ -36,8 +36,10 @@ const MOST_NAMED: usize = 10;
 pub(crate) struct Snapshots {
     area: Area,
     workspace: PathBuf,
-    /// The folders of the next call, made while nobody waits for them.
-    ready: Mutex<Option<checkpoint::Call>>,
+    /// The folders of the next command, made while nobody waits for them. A cell waits that keeps changes there.
+    ready_for_command: Mutex<Option<checkpoint::Call>>,
+    /// Those of the next draft.
+    ready_for_draft: Mutex<Option<checkpoint::Call>>,
     /// Held while they are made. Says whether no call comes any more.
     making: Mutex<bool>,
 }
@@ -88,8 +90,14 @@ impl Snapshots {
     ) -> Result<(Self, Vec<String>), checkpoint::Error> {
         let area = Area::open(folder)?;
         let told = kept::tidy(&area, now)?;
-        let (ready, making) = (Mutex::default(), Mutex::default());
-        Ok((Self { area, workspace: workspace.to_owned(), ready, making }, told))
+        let snapshots = Self {
+            area,
+            workspace: workspace.to_owned(),
+            ready_for_command: Mutex::default(),
+            ready_for_draft: Mutex::default(),
+            making: Mutex::default(),
+        };
+        Ok((snapshots, told))
     }
 
     /// Takes a snapshot for one call. What it costs follows what will change, not the size of the workspace.
@@ -98,28 +106,32 @@ impl Snapshots {
         let index = workspace.open_file(Path::new(GIT_INDEX));
         // Whoever cannot read the index has none to compare with, which makes any change of it a conflict.
         let index = index.unwrap_or_default();
-        let ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let ready = self.ready(changed_by).take();
         let call = ready.map_or_else(|| self.area.begin(), Ok)?;
         Ok(Snapshot { changed_by, call, workspace, index })
     }
 
-    /// Makes the folders of the next call beforehand, and has a cell wait that keeps changes there already, for a call that
-    /// sees what `cell` shows. What stands against it, the next call will say.
-    pub(crate) fn make_ready(&self, cell: &CellSpec) {
+    /// Makes the folders of the next call of this kind beforehand; for a command that sees what `cell` shows, has a cell wait
+    /// that keeps changes there already. What stands against it, the next call will say.
+    pub(crate) fn make_ready(&self, cell: Option<&CellSpec>) {
+        let changed_by = if cell.is_some() { ChangedBy::Command } else { ChangedBy::Draft };
         // Whoever else is at it makes the same.
         let Ok(closed) = self.making.try_lock() else { return };
-        if *closed || self.ready.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
+        if *closed || self.ready(changed_by).is_some() {
             return;
         }
         let Ok(mut call) = self.area.begin() else { return };
-        let cell = CellSpec { overlay: Some(overlay(&call)), late_masks: None, ..cell.clone() };
-        if sandbox::make_ready(&cell).is_err() {
+        let begun = cell.map(|cell| {
+            let overlay = Some(overlay(&call));
+            sandbox::make_ready(&CellSpec { overlay, late_masks: None, ..cell.clone() })
+        });
+        if let Some(Err(_)) = begun {
             // These cannot be used any more; what cannot be removed now, the next start removes.
             drop(call.discard());
             let Ok(other) = self.area.begin() else { return };
             call = other;
         }
-        *self.ready.lock().unwrap_or_else(PoisonError::into_inner) = Some(call);
+        *self.ready(changed_by) = Some(call);
     }
 
     /// Removes what was made ready for a call that does not come. What cannot be removed now, the next start removes.
@@ -130,8 +142,18 @@ impl Snapshots {
         if let Some(spawner) = spawner {
             spawner.put_away();
         }
-        let ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner).take();
-        drop(ready.map(checkpoint::Call::discard));
+        for changed_by in [ChangedBy::Command, ChangedBy::Draft] {
+            let ready = self.ready(changed_by).take();
+            drop(ready.map(checkpoint::Call::discard));
+        }
+    }
+
+    fn ready(&self, changed_by: ChangedBy) -> MutexGuard<'_, Option<checkpoint::Call>> {
+        let ready = match changed_by {
+            ChangedBy::Command => &self.ready_for_command,
+            ChangedBy::Draft => &self.ready_for_draft,
+        };
+        ready.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn area(&self) -> &Area {

@@ -50,7 +50,7 @@ impl Engine {
     /// What the next call will most likely want to have ready: the same as this one. None where there will be none.
     fn next(&self, context: &Context) -> Option<Next> {
         let snapshots = self.snapshots.clone().filter(|_| self.cell.watches)?;
-        Some(Next { snapshots, cell: context.service().ok()? })
+        Some(Next { snapshots, cell: context.service().ok() })
     }
 
     async fn drop_changes(
@@ -243,8 +243,8 @@ struct Refused {
 /// What is made ready for the next call.
 pub(crate) struct Next {
     snapshots: Arc<Snapshots>,
-    /// What this one's cell has shown.
-    cell: Arc<CellSpec>,
+    /// What this one's cell has shown, if it was a command.
+    cell: Option<Arc<CellSpec>>,
 }
 
 /// What a command removed or wrote may be a lot to remove, and no answer waits for that.
@@ -258,7 +258,7 @@ impl Removals {
         all.retain(|removal| !removal.is_finished());
         all.push(tokio::task::spawn_blocking(move || {
             if let Some(next) = next {
-                next.snapshots.make_ready(&next.cell);
+                next.snapshots.make_ready(next.cell.as_deref());
             }
             // What cannot be removed now, the next start removes.
             drop(snapshot.discard());
