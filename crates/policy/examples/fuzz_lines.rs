@@ -18,7 +18,7 @@ use tool::{CommandLine, Effect, Level};
 #[path = "../tests/policy/random_lines.rs"]
 mod random_lines;
 
-use random_lines::{DENIED, Random, jumble, placed, respelled};
+use random_lines::{DENIED, Random, jumble, placed, respelled, unfinished};
 
 /// Longer than this is a finding: no accepted input may take more in a program built for release.
 const LONGEST: Duration =
@@ -34,8 +34,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     for round in 0..rounds {
         let words = DENIED.get(random.below(DENIED.len())).copied().unwrap_or_default();
         let denied: Vec<String> = words.iter().map(|word| respelled(word, &mut random)).collect();
-        let jumbled = round % 2 == 0;
-        let line = if jumbled { jumble(&mut random) } else { placed(&denied.join(" "), &mut random) };
+        let (jumbled, line) = match round % 3 {
+            0 => (true, jumble(&mut random)),
+            1 => (true, unfinished(&mut random)),
+            _ => (false, placed(&denied.join(" "), &mut random)),
+        };
         let begun = Instant::now();
         let verdict = ask(&policy, &line);
         let taken = begun.elapsed();

@@ -8,11 +8,13 @@ use brush_parser::word::{Parameter, ParameterExpr, SpecialParameter, WordPiece, 
 use brush_parser::{ParserOptions, Token, TokenizerOptions};
 
 use crate::cook::{checked_escape, expansion, is_plain, unescape};
+use crate::here::{certain_to_end, here_document};
 use crate::raw::{Bit, Operator, RawCommand, RawNode, RawRedirect, RawStep, RawWord};
 use crate::{DEEPEST, Joint, Opaque};
 
 /// The words and operators of a text.
 pub(crate) fn tokens(text: &str) -> Result<Vec<Token>, Opaque> {
+    certain_to_end(text)?;
     // The variant that keeps what it has read in a cache is of no use here.
     brush_parser::uncached_tokenize_str(text, &TokenizerOptions::default())
         .map_err(|_| other("it does not read as words"))
@@ -258,7 +260,7 @@ impl Reader {
             IoRedirect::HereDocument(descriptor, document) => RawRedirect {
                 descriptor: number(*descriptor)?,
                 operator: Operator::HereDocument,
-                target: crate::here_document(
+                target: here_document(
                     &document.doc.value,
                     document.remove_tabs,
                     !document.requires_expansion,

@@ -9,14 +9,13 @@
 
 mod cook;
 mod first;
+mod here;
 mod raw;
 mod script;
 mod second;
 mod settle;
 
 pub use script::{Assignment, Block, Command, Joint, Node, Redirect, Script, Step, Word};
-
-use raw::RawWord;
 
 /// Longer lines are not read, in bytes: no parser's time is bounded by less.
 pub const LONGEST_LINE: usize = 32 * 1024;
@@ -63,17 +62,11 @@ pub fn read(line: &str) -> Result<Script, Opaque> {
     if deepest_bracket(line) > MOST_BRACKETS {
         return Err(Opaque::new("it is nested too deeply"));
     }
-    if ends_at_an_expansion(line) {
-        return Err(Opaque::new("it holds a here-document whose end is an expansion"));
-    }
-    // The tokenizer of `brush-parser` does not end at some here-documents that do not, so it sees only those that the other
-    // parser can read.
-    let early = if line.contains("<<") { Some(second::read(line)?) } else { None };
     let tokens = caught(|| first::tokens(line))?;
     if tokens.len() > MOST_TOKENS || first::operators(&tokens) > MOST_OPERATORS {
         return Err(Opaque::new("it holds too many words or commands"));
     }
-    let second = early.map_or_else(|| second::read(line), Ok)?;
+    let second = second::read(line)?;
     // INVARIANT: the recursive parser comes last, and sees only what the other one has found to be shallow.
     let first = caught(|| first::read(&tokens))?;
     if first != second {
@@ -91,55 +84,11 @@ fn caught<T>(read: impl FnOnce() -> Result<T, Opaque>) -> Result<T, Opaque> {
         .unwrap_or_else(|_| Err(Opaque::new("a parser gave up on it")))
 }
 
-/// The text of a here-document.
-fn here_document(text: &str, strips_tabs: bool, quoted: bool) -> Result<RawWord, Opaque> {
-    if !quoted && text.contains(['$', '`', '\\']) {
-        return Err(Opaque::new("it holds a here-document with an expansion"));
-    }
-    if !strips_tabs {
-        return Ok(RawWord::text(text));
-    }
-    let lines = text.split_inclusive('\n').map(|line| line.trim_start_matches('\t'));
-    Ok(RawWord::text(&lines.collect::<String>()))
-}
-
 /// Control characters but the tab and the new line, and characters that hide, reorder or look like space.
 fn is_deceptive(character: char) -> bool {
     let control = character.is_control() && !matches!(character, '\t' | '\n');
     let space = character.is_whitespace() && !matches!(character, ' ' | '\t' | '\n');
     control || space || tool::is_invisible(character)
-}
-
-/// Whether the word behind a `<<` holds an expansion, as far as that can be told before anything has read the line.
-///
-/// INVARIANT: no such line reaches `brush-parser`, whose tokenizer takes memory without end at `<<E${"" `: what is left open in
-/// the word behind `<<` is never found to be at its end.
-fn ends_at_an_expansion(line: &str) -> bool {
-    // Where a line goes on in the next one the two characters may stand apart.
-    let line = line.replace("\\\n", "");
-    line.match_indices("<<").any(|(at, _)| {
-        let from = line.get(at..).unwrap_or_default();
-        // Three of them are no here-document.
-        if from.starts_with("<<<") && !from.starts_with("<<<<") {
-            return false;
-        }
-        let behind = from.trim_start_matches(['<', '-', ' ', '\t']);
-        let mut quote = None;
-        let mut characters = behind.chars();
-        while let Some(character) = characters.next() {
-            match (quote, character) {
-                (Some('\''), '\'') => quote = None,
-                (Some('\''), _) => {}
-                (_, '$' | '`') => return true,
-                (_, '\\') => drop(characters.next()),
-                (Some(_), '"') => quote = None,
-                (None, '"' | '\'') => quote = Some(character),
-                (None, ' ' | '\t' | '\n' | ';' | '&' | '|' | '<' | '>' | '(' | ')') => return false,
-                _ => {}
-            }
-        }
-        false
-    })
 }
 
 fn deepest_bracket(line: &str) -> usize {

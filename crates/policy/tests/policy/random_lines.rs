@@ -120,3 +120,18 @@ pub(crate) fn jumble(random: &mut Random) -> String {
     }
     line
 }
+
+const UNFINISHED: [&str; 40] = [
+    "<<", "<<-", "<<<", "<", "<<", "<<", "\"\"", "''", "\"", "'", "\"'\"", "'\"'", "\\", "\\\n", "\n", " ",
+    " ", "  ", "\t", "E", "E\n", "\nE\n", "${", "$(", "$((", "$[", "`", "$'", "$\"", "}", ")", "))", "]",
+    "@(", "#", ";", "|", "(", "a", "\u{e9}",
+];
+
+/// A line of what begins something and may not end it, for what goes on at the end of the input: here-documents above all.
+pub(crate) fn unfinished(random: &mut Random) -> String {
+    let mut line = random.one_of(&["", "cat ", "cat <<E", "$(cat <<", "cat <<'E'", "\"$(a <<"]).to_owned();
+    for _ in 0..=random.below(10) {
+        line.push_str(random.one_of(&UNFINISHED));
+    }
+    line
+}

@@ -2,7 +2,7 @@
 
 use policy::{Mode, Policy};
 
-use crate::random_lines::{DENIED, Random, jumble, placed, respelled};
+use crate::random_lines::{DENIED, Random, jumble, placed, respelled, unfinished};
 use crate::setting::*;
 
 fn denying() -> Policy {
@@ -37,7 +37,7 @@ fn a_jumble_of_shell_text_gets_an_answer_and_a_denied_one_at_its_end_never_passe
     let policy = denying();
     let mut random = Random(0x5eed_0002);
     for _ in 0..3_000 {
-        let line = jumble(&mut random);
+        let line = if random.below(2) == 0 { jumble(&mut random) } else { unfinished(&mut random) };
         let alone = answer(&policy, &line);
         assert!(!alone.is_empty());
         let with = answer(&policy, &format!("{line}\ngit rm x"));

@@ -3,6 +3,7 @@
 use tree_sitter::Node;
 
 use super::{Reader, children, refused};
+use crate::here::here_document;
 use crate::raw::{Operator, RawCommand, RawNode, RawRedirect, RawStep, RawWord, last_redirects};
 use crate::{Joint, Opaque};
 
@@ -128,7 +129,7 @@ impl<'a> Reader<'a> {
             }
             None => "",
         };
-        let target = crate::here_document(text, strips, quoted)?;
+        let target = here_document(text, strips, quoted)?;
         last_redirects(steps)?
             .insert(at, RawRedirect { descriptor, operator: Operator::HereDocument, target });
         let mut joint = None;
