@@ -21,6 +21,7 @@ mod call;
 mod changes;
 mod configuration;
 mod doctor;
+mod homes;
 mod hostile_commands;
 mod mcp;
 mod patches;

@@ -374,3 +374,18 @@ fn doctor_says_what_does_not_hold_there() {
         }
     });
 }
+
+#[test]
+fn caches_of_the_home_are_kept_and_nothing_else_of_it() {
+    on_each(&[], |host| {
+        let made =
+            host.call("echo x > ~/.npm/mark; echo gone > ~/.bashrc; cat ~/.npm/mark ~/.bashrc; grep -c kept /proc/self/mountinfo", 60);
+        assert_eq!(made["data"]["stdout"], "x\ngone\n1\n", "{:?}: {made:#}", host.way);
+        assert!(made["meta"]["sandbox"].to_string().contains("home:caches_kept"), "{made:#}");
+        let again = host.call(
+            "cat ~/.npm/mark; mkdir ~/go/pkg/mod && ls ~/go/pkg; cat ~/.bashrc; ls -A ~/.kept/.. | grep lock",
+            60,
+        );
+        assert_eq!(again["data"]["stdout"], "x\nmod\n", "{:?}: {again:#}", host.way);
+    });
+}

@@ -20,7 +20,7 @@ use crate::harness::{Fixture, copy_program, program, repository, unread};
 const NOBODY: &str = "65534";
 
 /// A fixture on such a host.
-struct Refusing {
+pub(crate) struct Refusing {
     fixture: Fixture,
     root: bool,
 }
@@ -35,7 +35,7 @@ fn give(path: &Path) {
 }
 
 impl Refusing {
-    fn new(files: &[(&str, &str)]) -> Self {
+    pub(crate) fn new(files: &[(&str, &str)]) -> Self {
         let fixture = Fixture::with_files(files);
         let root =
             std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
@@ -94,7 +94,7 @@ impl Refusing {
         command
     }
 
-    fn call(&self, line: &str) -> Value {
+    pub(crate) fn call(&self, line: &str) -> Value {
         let arguments = json!({"command": line, "timeout": 60}).to_string();
         let output = self.handfast().args(["call", "--yes", "shell_execute", &arguments]).output().unwrap();
         serde_json::from_slice(&output.stdout)

@@ -18,6 +18,7 @@ mod bubblewrap;
 mod cell;
 mod degraded;
 mod denied_files;
+mod homes;
 mod limits;
 mod ordinary_user;
 mod protected_files;

@@ -69,6 +69,7 @@ mod sides;
 mod swap;
 mod take_away;
 mod touch;
+pub mod tree;
 mod undo;
 mod workspace;
 

@@ -1,4 +1,4 @@
-//! Removing trees of any shape, of this crate's own folders only.
+//! Removing trees of any shape, out of folders that are Handfast's own.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -75,7 +75,11 @@ fn lift(top: &OwnedFd, folder: &OwnedFd, name: &OsStr, moved: &mut u64) -> rusti
 }
 
 /// Opens a folder whatever its mode: its owner may change that.
-fn open_freely(parent: BorrowedFd<'_>, name: &OsStr, entry: &Entry) -> rustix::io::Result<OwnedFd> {
+pub(crate) fn open_freely(
+    parent: BorrowedFd<'_>,
+    name: &OsStr,
+    entry: &Entry,
+) -> rustix::io::Result<OwnedFd> {
     if entry.mode & 0o700 != 0o700 {
         let place = open(parent, Path::new(name), OFlags::PATH)?;
         set_mode(place.as_fd(), entry.mode | 0o700)?;

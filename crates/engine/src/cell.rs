@@ -34,6 +34,9 @@ pub struct CellSetup {
     pub records: Option<PathBuf>,
     /// How a cell begins that the system's bwrap makes, where this program may not.
     pub entrance: Option<Entrance>,
+    /// The folder, private to the user, in which each workspace has one for the caches of its commands' home. Without one they
+    /// are gone with each command.
+    pub homes: Option<PathBuf>,
     /// Where waiting cells come from; without one each is made when it is needed.
     pub spawner: Option<Arc<Spawner>>,
     /// Many calls are to be expected: the folders for the next call's changes are made behind the answer to the last one, and
@@ -139,7 +142,7 @@ pub(crate) fn session_limits(policy: &Policy, built_in: SessionLimits) -> Sessio
     }
 }
 
-/// The profile's limits as the cell takes them. Those on output and on sessions are kept by others.
+/// The profile's limits as the cell takes them. Those on output, sessions and the home are kept by others.
 fn limits(of_profile: policy::Limits) -> sandbox::Limits {
     let policy::Limits {
         memory_bytes,
@@ -152,6 +155,7 @@ fn limits(of_profile: policy::Limits) -> sandbox::Limits {
         sessions: _,
         session_idle_seconds: _,
         session_seconds: _,
+        home_bytes: _,
     } = of_profile;
     sandbox::Limits {
         memory: memory_bytes,

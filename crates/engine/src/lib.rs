@@ -11,6 +11,7 @@ mod ceiling;
 mod cell;
 mod cover;
 mod denied;
+mod home;
 mod keep;
 mod life;
 mod reach;
@@ -102,6 +103,7 @@ pub struct Engine {
     lanes: admit::Lanes,
     cache: cache::Cache,
     snapshots: Option<Arc<snapshot::Snapshots>>,
+    homes: Option<Arc<home::Homes>>,
     notices: Vec<String>,
     /// What is removed behind the answers.
     removals: swap::Removals,
@@ -160,10 +162,18 @@ impl Engine {
         };
         notices.extend(recorder.take_over());
         let denied = Arc::new(denied::DeniedFiles::new(policy.clone(), keep, snapshots.clone()));
+        let homes = cell.homes.as_deref().and_then(|folder| {
+            let opened = home::Homes::open(folder, &place.workspace, home::limit(&policy), clock.now());
+            opened.unwrap_or_else(|notice| {
+                notices.push(notice);
+                None
+            })
+        });
         Ok(Self {
             sessions: sessions
                 .map(|built_in| Sessions::new(cell::session_limits(&policy, built_in), Arc::new(recorder))),
             snapshots,
+            homes: homes.map(Arc::new),
             notices,
             removals: swap::Removals::default(),
             reach: reach::Reach::open(policy.clone(), denied.clone(), &place)?,
@@ -334,7 +344,20 @@ impl Engine {
         policy: &Policy,
         denied: &Arc<denied::DeniedFiles>,
     ) -> Result<(sandbox::CellSpec, Option<String>), ToolError> {
-        cell::specification(&self.cell, policy, &self.place, denied)
+        let (mut spec, warning) = cell::specification(&self.cell, policy, &self.place, denied)?;
+        // Who may not write to the workspace has no say in what its builds use either.
+        let homes = self.homes.as_ref().filter(|_| policy.cell_writes());
+        spec.kept_home = homes.map(|homes| homes.home());
+        Ok((spec, warning))
+    }
+
+    /// Sees behind the answer to what commands keep in their home, where it is time for that.
+    fn tend_homes(&self) {
+        let now = self.clock.now();
+        if let Some(homes) = self.homes.clone().filter(|homes| homes.are_due(now)) {
+            // What fails is tried again the next time.
+            self.removals.work(move || drop(homes.tend(now)));
+        }
     }
 
     /// What a tool gets for one call.

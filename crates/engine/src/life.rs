@@ -222,6 +222,9 @@ impl Engine {
         }
         drop(own);
         self.look_after(&context).await;
+        if tool.spec().lane == Lane::Command {
+            self.tend_homes();
+        }
         call.sandbox = context.enforced();
         call.warnings = context.take_warnings();
         Ok(Ran { context, produced, has_ended })

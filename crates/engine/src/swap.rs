@@ -247,22 +247,27 @@ pub(crate) struct Next {
     cell: Option<Arc<CellSpec>>,
 }
 
-/// What a command removed or wrote may be a lot to remove, and no answer waits for that.
+/// What is done behind the answers: what is to be removed may be a lot, and no answer waits for that.
 #[derive(Default)]
 pub(crate) struct Removals(Mutex<Vec<JoinHandle<()>>>);
 
 impl Removals {
     /// Makes the next call ready, which may come at any moment, and then removes a snapshot.
     fn add(&self, snapshot: Snapshot, next: Option<Next>) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|removal| !removal.is_finished());
-        all.push(tokio::task::spawn_blocking(move || {
+        self.work(move || {
             if let Some(next) = next {
                 next.snapshots.make_ready(next.cell.as_deref());
             }
             // What cannot be removed now, the next start removes.
             drop(snapshot.discard());
-        }));
+        });
+    }
+
+    /// Begins to do this.
+    pub(crate) fn work(&self, work: impl FnOnce() + Send + 'static) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|removal| !removal.is_finished());
+        all.push(tokio::task::spawn_blocking(work));
     }
 
     /// Waits for all that were begun.

@@ -87,8 +87,8 @@ fn cell(
     let spool = state.join("spool");
     create_private(&spool)?;
     let setup = toolchains::cell_setup(surroundings, spool, spawner);
-    let (changes, records) = (Some(state.join("changes")), Some(state.join("sessions")));
-    Ok(CellSetup { changes, records, entrance: entrance(), ..setup })
+    let [changes, records, homes] = ["changes", "sessions", "homes"].map(|name| Some(state.join(name)));
+    Ok(CellSetup { changes, records, homes, entrance: entrance(), ..setup })
 }
 
 /// How this program begins a cell that the system's bwrap makes. One that was removed or replaced since it was started

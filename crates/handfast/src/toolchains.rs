@@ -1,7 +1,7 @@
 //! What a cell shows of the user's home so that ordinary development works: toolchains, read-only, without credentials.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -76,6 +76,8 @@ pub(crate) fn cell_setup(
     // There is no network in the cell: these would wait for it, npm longer than a command may take, before they fail.
     environment.insert("CARGO_NET_OFFLINE".into(), "true".into());
     environment.insert("npm_config_fetch_retries".into(), "0".into());
+    // Its cache and the workspace are never on one file system, which it would say each time.
+    environment.insert("UV_LINK_MODE".into(), "copy".into());
     let (mut read_only, mut masked, mut home_files) = (Vec::new(), Vec::new(), Vec::new());
     if let Some(home) = home {
         let folders = FOLDERS.map(|folder| home.join(folder));
@@ -90,6 +92,11 @@ pub(crate) fn cell_setup(
         }
         home_files.extend(git_identity(home).map(|content| (PathBuf::from(".gitconfig"), content)));
     }
+    if !environment.contains_key(OsStr::new("GOMODCACHE")) {
+        // Every `go`, even `go version`, starts the toolchain that the workspace names if it finds it among the modules, and
+        // commands write to those. Only where they are the user's own, read-only, is that as good as any other program.
+        environment.insert("GOTOOLCHAIN".into(), "path".into());
+    }
     let search_path = search_path(surroundings);
     // A program that has a spawner serves many calls.
     let watches = spawner.is_some();
@@ -103,6 +110,7 @@ pub(crate) fn cell_setup(
         changes: None,
         records: None,
         entrance: None,
+        homes: None,
         spawner,
         watches,
     }

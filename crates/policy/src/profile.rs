@@ -168,6 +168,8 @@ pub struct Limits {
     pub session_idle_seconds: Option<u64>,
     /// Seconds that a background command lives since its start.
     pub session_seconds: Option<u64>,
+    /// Bytes that the caches in the home of the workspace's commands may take from one command to the next; 0 keeps none.
+    pub home_bytes: Option<u64>,
 }
 
 impl Limits {
@@ -198,6 +200,7 @@ impl Limits {
             sessions: choose(self.sessions, other.sessions),
             session_idle_seconds: choose(self.session_idle_seconds, other.session_idle_seconds),
             session_seconds: choose(self.session_seconds, other.session_seconds),
+            home_bytes: choose(self.home_bytes, other.home_bytes),
         }
     }
 }

@@ -123,6 +123,7 @@ impl Limits {
             sessions,
             session_idle_seconds,
             session_seconds,
+            home_bytes,
         } = self;
         let all = [
             ("memory_bytes", memory_bytes),
@@ -135,6 +136,7 @@ impl Limits {
             ("sessions", sessions),
             ("session_idle_seconds", session_idle_seconds),
             ("session_seconds", session_seconds),
+            ("home_bytes", home_bytes),
         ];
         all.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
     }

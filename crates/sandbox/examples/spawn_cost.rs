@@ -1,6 +1,6 @@
 //! What a cell adds to running `/bin/true`: `spawn_cost [RUNS] [RESIDENT_MIB]`, 300 runs each unless told.
 //!
-//! Bare spawns, cells made for the command, and cells that waited take turns, so that whatever else the machine does hits both. With the second argument the
+//! Bare spawns, cells made for the command, cells that waited, and such whose home keeps its caches take turns, so that whatever else the machine does hits both. With the second argument the
 //! program first touches that much memory, because the cost of a clone grows with it. Says also what a waiting cell holds.
 
 #![expect(clippy::print_stdout, reason = "an example says what it found")]
@@ -12,7 +12,7 @@ use std::process;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sandbox::{CellSpec, Command, Exit, Origin, Pool, Program, Spawner, Stopper, run};
+use sandbox::{CellSpec, Command, Exit, KeptHome, Origin, Pool, Program, Spawner, Stopper, run};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let spawner = Arc::new(Spawner::start(Pool::default())?);
@@ -32,17 +32,28 @@ fn main() -> Result<(), Box<dyn Error>> {
         working_directory: spec.workspace.clone(),
     };
     let pooled = CellSpec { spawner: Some(spawner), ..spec.clone() };
+    let state = tempfile::tempdir()?;
+    let home = KeptHome::new(state.path().join("home"), &spec.workspace)?;
+    let keeping = CellSpec { kept_home: Some(Arc::new(home)), ..pooled.clone() };
     let stopper = Stopper::new()?;
-    let (mut bare, mut made, mut waiting) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..runs {
+    let (mut bare, mut made, mut waiting, mut kept) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for round in 0..runs {
         let started = Instant::now();
         if !process::Command::new("/bin/true").status()?.success() {
             return Err("/bin/true failed".into());
         }
         bare.push(started.elapsed());
-        for (spec, times, origin) in
-            [(&spec, &mut made, Origin::Made), (&pooled, &mut waiting, Origin::Spawner)]
-        {
+        let mut kinds = [
+            (&spec, &mut made, Origin::Made),
+            (&pooled, &mut waiting, Origin::Spawner),
+            (&keeping, &mut kept, Origin::Spawner),
+        ];
+        // What a cell leaves to be taken down slows the next one, so each comes after each.
+        kinds.rotate_left(round % 3);
+        if round % 2 == 1 {
+            kinds.reverse();
+        }
+        for (spec, times, origin) in kinds {
             let started = Instant::now();
             let outcome = run(spec, &command, None, &stopper, &mut |_, _| {})?;
             times.push(started.elapsed());
@@ -57,7 +68,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     for (name, percent) in [("min", 0), ("p10", 10), ("p50", 50)] {
         let bare = percentile(&mut bare, percent);
         println!("{name}: bare {bare:?}");
-        for (origin, times) in [("made", &mut made), ("waiting", &mut waiting)] {
+        for (origin, times) in
+            [("made", &mut made), ("waiting", &mut waiting), ("waiting, caches kept", &mut kept)]
+        {
             let cell = percentile(times, percent);
             let (more, ratio) = (cell.saturating_sub(bare), cell.as_secs_f64() / bare.as_secs_f64());
             println!("    {origin} {cell:?}, {more:?} more, ratio {ratio:.2}");

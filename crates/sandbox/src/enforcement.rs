@@ -28,6 +28,8 @@ pub struct Enforcement {
     /// With an overlay: what the command could write to and yet was no part of it, such as further roots and what is
     /// mounted below the workspace.
     pub direct: Vec<PathBuf>,
+    /// What became of the home.
+    pub home: Home,
     /// The limits, and what held each.
     pub limits: Vec<LimitInForce>,
     /// What the kernel did not offer, and so was not in force.
@@ -42,6 +44,16 @@ pub enum DeniedFiles {
     AtStart,
     /// They are covered within milliseconds. What the command has opened until then, it can go on reading.
     Watched,
+}
+
+/// What becomes of what a command writes into its home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Home {
+    /// It is gone with the command.
+    Fresh,
+    /// Caches stay for the next command of the workspace; the rest is gone.
+    CachesKept,
 }
 
 /// What a command can reach over the network. Never the host, and no other machine.
@@ -141,6 +153,10 @@ impl Enforcement {
             WorkspaceChanges::Direct => "workspace:direct".to_owned(),
             WorkspaceChanges::Overlay => "workspace:overlay".to_owned(),
             WorkspaceChanges::ReadOnly => "workspace:read_only".to_owned(),
+        });
+        words.push(match self.home {
+            Home::Fresh => "home:fresh".to_owned(),
+            Home::CachesKept => "home:caches_kept".to_owned(),
         });
         words.extend(self.direct.iter().map(|path| format!("direct:{}", path.display())));
         words.extend(

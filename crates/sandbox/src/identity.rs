@@ -29,7 +29,7 @@ use crate::{child, sys};
 ///
 /// Next to the traditional 65534 of `nobody`, which services do use, and within the 65536 ids that rootless
 /// containers have.
-const UNPRIVILEGED: u32 = 65533;
+pub(crate) const UNPRIVILEGED: u32 = 65533;
 
 /// Where the owners of files that belong to somebody else begin to be seen in the roots of a root's cell: the owner 0
 /// as this one, 1 as the next, and so on.

@@ -18,9 +18,10 @@ use crate::child::report::{Fault, Report, Stage};
 use crate::child::request::Part;
 use crate::child::{self, GO, request};
 use crate::degraded::PrivateFolder;
-use crate::enforcement::{DeniedFiles, Enforcement, NetworkReach, UserMapping, WorkspaceChanges};
+use crate::enforcement::{DeniedFiles, Enforcement, Home, NetworkReach, UserMapping, WorkspaceChanges};
 use crate::error::SandboxError;
 use crate::hint::{strict, unavailable};
+use crate::home::InUse;
 use crate::identity::Identity;
 use crate::late::Late;
 use crate::limits::Bounds;
@@ -72,6 +73,8 @@ pub(crate) struct Cell {
     pub(crate) late: Option<Late>,
     pub(crate) steps: Vec<Step>,
     layers: Option<Layers>,
+    /// Held so that nobody takes the caches of its home away meanwhile.
+    pub(crate) home: Option<InUse>,
     /// What a cell without namespaces has of its own on the host.
     pub(crate) private: Option<PrivateFolder>,
     /// Another process that has made the cell, and ends with its first one.
@@ -98,7 +101,8 @@ fn launch_now(spec: &CellSpec, command: &Command, streams: Streams) -> Result<Ce
     };
     let machine = Machine::this();
     let bounds = Bounds::of(&spec.limits, machine);
-    let call = Call { start, streams, roots, identity, landlock, layers, started_at, bounds, machine };
+    let home = enter(spec);
+    let call = Call { start, streams, roots, identity, landlock, layers, home, started_at, bounds, machine };
     if let Some(spawner) = &spec.spawner
         && spawner.suits(identity, landlock, call.roots.all().map(|root| root.at.as_path()))
     {
@@ -110,6 +114,11 @@ fn launch_now(spec: &CellSpec, command: &Command, streams: Streams) -> Result<Ce
     call.make(spec)
 }
 
+/// Begins to use the caches of the home. A command can do without what is kept, and its result says so.
+fn enter(spec: &CellSpec) -> Option<InUse> {
+    spec.kept_home.as_ref()?.enter().ok()
+}
+
 /// What has been found out about a call.
 struct Call {
     start: Start,
@@ -118,6 +127,7 @@ struct Call {
     identity: Identity,
     landlock: Option<i32>,
     layers: Option<Layers>,
+    home: Option<InUse>,
     started_at: SystemTime,
     bounds: Bounds,
     machine: &'static Machine,
@@ -138,7 +148,7 @@ impl Call {
             Group::make(hierarchy, &owner, &self.bounds).map(|(_, group)| group).ok()
         });
         let network = spec.spawner.as_ref().and_then(|spawner| spawner.network());
-        let enforcement = self.enforce(spec, view.missing, group.as_ref())?;
+        let enforcement = self.enforce(spec, (view.home, view.missing), group.as_ref())?;
         let ruleset = self.landlock.map(landlock::ruleset).transpose()?;
         let landlock = ruleset
             .as_ref()
@@ -204,6 +214,7 @@ impl Call {
             late: Late::of(spec, &self.roots, self.layers.as_ref()),
             steps: blueprint.steps,
             layers: self.layers,
+            home: self.home,
             private: None,
             maker: None,
         })
@@ -228,7 +239,7 @@ impl Call {
             if group.as_mut().is_some_and(|group| !spawner.adjust(group, process.pid(), &self.bounds)) {
                 break;
             }
-            let enforcement = self.enforce(spec, view.missing.clone(), group.as_ref())?;
+            let enforcement = self.enforce(spec, (view.home, view.missing.clone()), group.as_ref())?;
             let part = Part::Call { start: &self.start, standard: theirs.standard };
             let request = request::encode(&view.steps, &rules, &part, &trees);
             // A cell that was killed while it waited, or stopped, has not begun: another can.
@@ -244,6 +255,7 @@ impl Call {
                     late: Late::of(spec, &self.roots, self.layers.as_ref()),
                     steps: view.steps,
                     layers: self.layers,
+                    home: self.home,
                     private: None,
                     maker: None,
                 }));
@@ -258,6 +270,7 @@ impl Call {
             identity: self.identity,
             landlock: self.landlock,
             layers: self.layers.as_ref(),
+            kept: self.home.as_ref().map(InUse::kept),
         }
     }
 
@@ -265,7 +278,7 @@ impl Call {
     fn enforce(
         &mut self,
         spec: &CellSpec,
-        mut missing: Vec<String>,
+        (home, mut missing): (Home, Vec<String>),
         group: Option<&Group>,
     ) -> Result<Enforcement, SandboxError> {
         if self.landlock.is_none() {
@@ -294,6 +307,7 @@ impl Call {
                 (None, _) => WorkspaceChanges::ReadOnly,
             },
             direct: self.direct(),
+            home,
             limits,
             missing,
         };
@@ -332,6 +346,7 @@ impl Cell {
             late: None,
             steps: Vec::new(),
             layers: None,
+            home: None,
             private: None,
             maker: None,
         }

@@ -46,6 +46,7 @@ mod direct;
 mod enforcement;
 mod error;
 mod hint;
+mod home;
 mod identity;
 mod landlock;
 mod late;
@@ -74,8 +75,11 @@ mod view;
 
 pub use child::entrance::enter;
 pub use degraded::{has_namespaces, try_namespaces};
-pub use enforcement::{Degraded, DeniedFiles, Enforcement, NetworkReach, UserMapping, WorkspaceChanges};
+pub use enforcement::{
+    Degraded, DeniedFiles, Enforcement, Home, NetworkReach, UserMapping, WorkspaceChanges,
+};
 pub use error::SandboxError;
+pub use home::{Alone, KeptHome};
 pub use late::LateMasks;
 pub use launch::make_ready;
 pub use limits::{Layer, Limit, LimitInForce, Limits};

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::home::KeptHome;
 use crate::late::LateMasks;
 use crate::limits::Limits;
 use crate::spawner::Spawner;
@@ -42,6 +43,9 @@ pub struct CellSpec {
     /// Small files for the cell's private home folder, which is in memory and gone with the cell: a path relative
     /// to it, and the content.
     pub home_files: Vec<(PathBuf, Vec<u8>)>,
+    /// What keeps the caches of the home from one cell to the next. Without one, or where it cannot be shown, they are in
+    /// memory like the rest.
+    pub kept_home: Option<Arc<KeptHome>>,
     /// Where output that outgrows memory goes, into files without a name.
     pub spool_directory: PathBuf,
     /// How many bytes of each stream are kept on disk. What comes after is counted and dropped; the command is

@@ -1,5 +1,6 @@
 //! Decides what a cell shows: the steps that build its file system, and the Landlock rules that say the same.
 
+mod home;
 mod layers;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +12,7 @@ use rustix::mount::MountAttrFlags;
 
 use crate::child::blueprint::{Kind, Mount, Place, Source, Step, c_string};
 use crate::direct::Direct;
-use crate::enforcement::UserMapping;
+use crate::enforcement::{Home, UserMapping};
 use crate::error::SandboxError;
 use crate::identity::{Identity, MappedTree, mapped_tree};
 use crate::landlock::{Rights, Rules};
@@ -39,6 +40,8 @@ pub(crate) struct View {
     pub(crate) rules: Option<Rules>,
     /// What could not be shown.
     pub(crate) missing: Vec<String>,
+    /// Whether the caches of the home are those that are kept.
+    pub(crate) home: Home,
     /// Whether the overlay is mounted already, for one of the workspace's names.
     overlaid: bool,
     /// Whether the lower folder of the overlay has what is mounted below it.
@@ -55,6 +58,8 @@ pub(crate) struct Shown<'a> {
     pub(crate) landlock: Option<i32>,
     /// What the workspace is shown through.
     pub(crate) layers: Option<&'a Layers>,
+    /// The folder of the host that keeps the caches of the home.
+    pub(crate) kept: Option<&'a Path>,
 }
 
 /// Decides what the cell of `spec` shows.
@@ -86,6 +91,7 @@ pub(crate) fn roots(spec: &CellSpec, shown: Shown<'_>) -> Result<View, SandboxEr
     let mut view = View::new(shown.landlock);
     // Before the roots, one of which may lie in the home folder: the files must not be written through it.
     view.home_files(Path::new(HOME), &spec.home_files)?;
+    view.kept(Path::new(HOME), shown)?;
     let mut ordered: Vec<&Root> = shown.roots.all().collect();
     ordered.sort_by_key(|root| root.at.components().count());
     for root in ordered {
@@ -129,6 +135,7 @@ impl View {
             trees: Vec::new(),
             rules: landlock.map(Rules::new),
             missing: Vec::new(),
+            home: Home::Fresh,
             overlaid: false,
             with_submounts: false,
         }
@@ -212,7 +219,7 @@ impl View {
                     self.mount(source, &path, Kind::Folder, READ_WRITE)?;
                     match what {
                         Memory::Devices => self.devices(&path)?,
-                        Memory::Home => self.home(&path, home_files)?,
+                        Memory::Home => self.home(&path, home_files, shown)?,
                         Memory::Plain => self.allow(&path, Kind::Folder, Rights::Write)?,
                     }
                 }
@@ -303,25 +310,6 @@ impl View {
         self.steps.push(Step::Folder { at: Place::new(&path.join("shm"))?, mode: 0o755 });
         self.steps.push(Step::Seal { at: Place::new(path)? });
         self.allow(path, Kind::Folder, Rights::Devices)
-    }
-
-    fn home(&mut self, path: &Path, files: &[(PathBuf, Vec<u8>)]) -> Result<(), SandboxError> {
-        self.home_files(path, files)?;
-        self.allow(path, Kind::Folder, Rights::Write)
-    }
-
-    fn home_files(&mut self, path: &Path, files: &[(PathBuf, Vec<u8>)]) -> Result<(), SandboxError> {
-        for (name, content) in files {
-            if name.is_absolute() {
-                return Err(SandboxError::Invalid {
-                    field: "home files",
-                    reason: format!("`{}` is not a relative path", name.display()),
-                });
-            }
-            let at = Place::new(&path.join(name))?;
-            self.steps.push(Step::File { at, content: content.clone(), mode: 0o600 });
-        }
-        Ok(())
     }
 
     /// Makes what covers are cloned from, empty folders that programs expect, and the files of `/etc` that must tell of the cell.

@@ -13,6 +13,8 @@ mod development;
 mod ending;
 #[path = "cells/files.rs"]
 mod files;
+#[path = "cells/homes.rs"]
+mod homes;
 #[path = "cells/late.rs"]
 mod late;
 #[path = "cells/limits.rs"]
@@ -26,7 +28,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::SystemTime;
 
-use sandbox::{CellSpec, Origin, Outcome, Overlay, Pool, Program, SandboxError, Spawner, Stopper};
+use sandbox::{CellSpec, KeptHome, Origin, Outcome, Overlay, Pool, Program, SandboxError, Spawner, Stopper};
 
 use crate::support::{PATIENCE, Place, stdout};
 
@@ -81,6 +83,22 @@ impl Scene {
         fs::create_dir(&overlay.work).unwrap();
         let spec = CellSpec { spawner: SPAWNER.get().cloned(), overlay: Some(overlay), ..place.spec.clone() };
         Self { place, folder, spec }
+    }
+
+    /// The same, where the home's caches are kept in a folder of that name beside the changes.
+    fn keeping(name: &str) -> Self {
+        let mut scene = Self::new();
+        scene.keep(name);
+        scene
+    }
+
+    fn keep(&mut self, name: &str) {
+        let home = KeptHome::new(self.folder.path().join(name), &self.spec.workspace).unwrap();
+        self.spec.kept_home = Some(Arc::new(home));
+    }
+
+    fn kept_home(&self) -> Arc<KeptHome> {
+        self.spec.kept_home.clone().unwrap()
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -216,4 +234,68 @@ fn a_ready_cell_that_was_put_away_leaves_folders_that_can_be_used() {
     let mut scene = Scene::new();
     let change = |scene: &mut Scene| scene.spec.spawner.as_ref().unwrap().put_away();
     assert_eq!(scene.ready_then(change, "echo x > y; cat y"), (Origin::Spawner, "x\n".to_owned()));
+}
+
+#[test]
+fn the_caches_of_a_ready_cell_are_nobodys_until_its_command_runs() {
+    let scene = Scene::keeping("home");
+    let home = scene.kept_home();
+    let _alone = READY.lock().unwrap_or_else(PoisonError::into_inner);
+    assert!(sandbox::make_ready(&scene.spec).unwrap());
+    assert!(home.alone().unwrap().is_some(), "they could never be taken away");
+    let command = sandbox::Command {
+        program: Program::Shell("echo x > ~/.npm/x && echo running".to_owned()),
+        working_directory: scene.spec.workspace.clone(),
+    };
+    let mut observed = Vec::new();
+    let outcome =
+        sandbox::run(&scene.spec, &command, Some(PATIENCE), &Stopper::new().unwrap(), &mut |_, _| {
+            observed.push(home.alone().unwrap().is_none());
+        });
+    assert_eq!((outcome.unwrap().origin, observed), (Origin::Ready, vec![true]));
+    assert!(home.alone().unwrap().is_some());
+    assert_eq!(fs::read_to_string(home.caches().join("npm/x")).unwrap(), "x\n");
+}
+
+#[test]
+fn a_ready_cell_that_shows_caches_which_were_taken_away_is_not_used() {
+    let mut scene = Scene::keeping("home");
+    let caches = scene.kept_home().caches();
+    let taken = scene.folder.path().join("taken");
+    let (from, to) = (caches.clone(), taken.clone());
+    let change = |scene: &mut Scene| {
+        let _alone = scene.kept_home().alone().unwrap().unwrap();
+        fs::rename(from, to).unwrap();
+    };
+    let (origin, said) = scene.ready_then(change, "echo x > ~/.npm/x && cat ~/.npm/x");
+    assert_eq!((origin, &*said), (Origin::Spawner, "x\n"));
+    assert!(caches.join("npm/x").exists() && !taken.join("npm/x").exists());
+}
+
+#[test]
+fn a_single_cache_that_was_taken_away_is_there_again_in_a_ready_cell() {
+    let mut scene = Scene::keeping("home");
+    let caches = scene.kept_home().caches();
+    let change = |scene: &mut Scene| {
+        let _alone = scene.kept_home().alone().unwrap().unwrap();
+        fs::rename(caches.join("npm"), scene.folder.path().join("taken")).unwrap();
+    };
+    let (origin, said) = scene.ready_then(change, "echo x > ~/.npm/x && cat ~/.npm/x");
+    assert_eq!((origin, &*said), (Origin::Ready, "x\n"));
+    assert!(!scene.folder.path().join("taken/x").exists());
+}
+
+#[test]
+fn a_ready_cell_is_no_ones_who_keeps_other_caches_or_none() {
+    let after = |change: fn(&mut Scene)| {
+        let marked = |scene: &mut Scene| {
+            fs::write(scene.kept_home().caches().join("npm/x"), "mine").unwrap();
+            change(scene);
+        };
+        Scene::keeping("home").ready_then(marked, "cat ~/.npm/x")
+    };
+    assert_eq!(after(|scene| scene.keep("other")), (Origin::Spawner, String::new()));
+    assert_eq!(after(|scene| scene.spec.kept_home = None), (Origin::Spawner, String::new()));
+    // The same as another process would name them.
+    assert_eq!(after(|scene| scene.keep("home")), (Origin::Ready, "mine".to_owned()));
 }

@@ -12,6 +12,8 @@ mod development;
 mod ending;
 #[path = "cells/files.rs"]
 mod files;
+#[path = "cells/homes.rs"]
+mod homes;
 #[path = "cells/late.rs"]
 mod late;
 #[path = "cells/limits.rs"]

@@ -134,6 +134,8 @@ pub(crate) enum Step {
     File { at: Place, content: Vec<u8>, mode: u32 },
     /// Makes a folder of the cell's own.
     Folder { at: Place, mode: u32 },
+    /// Makes folders of the cell's own in one that is there, for their owner alone.
+    Folders { at: Place, names: Vec<CString> },
     /// Makes the mount at `at` read-only, after what belongs into it is in it.
     Seal { at: Place },
     /// Writes a setting of the kernel that counts in the cell's own namespaces. A kernel may not have it.
@@ -164,6 +166,7 @@ impl Step {
             | Self::Link { at, .. }
             | Self::File { at, .. }
             | Self::Folder { at, .. }
+            | Self::Folders { at, .. }
             | Self::Seal { at }
             | Self::Setting { at, .. }
             | Self::Check { at, .. } => at,

@@ -225,6 +225,10 @@ fn place(step: &mut Step) -> Result<(), Errno> {
             Ok(())
         }
         Step::Folder { at, mode } => make_folder(at, *mode),
+        Step::Folders { at, names } => {
+            let folder = open_exactly(&at.full, OFlags::PATH)?;
+            names.iter().try_for_each(|name| mkdirat(&folder, name.as_c_str(), Mode::from_raw_mode(0o700)))
+        }
         Step::Seal { at } => seal(&at.full),
         Step::Setting { at, value } => {
             let file = match open_exactly(&at.full, OFlags::WRONLY) {

@@ -232,6 +232,10 @@ impl Encoder {
                 self.number(3);
                 self.number((*mode).into());
             }
+            Step::Folders { names, .. } => {
+                self.number(8);
+                self.list(names, |bytes, name| bytes.text(name));
+            }
             Step::Seal { .. } => self.number(4),
             Step::Setting { value, .. } => {
                 self.number(5);
@@ -364,6 +368,7 @@ impl<'a> Decoder<'a> {
             1 => Step::Link { at, text: self.text()? },
             2 => Step::File { at, content: self.bytes()?.to_vec(), mode: self.small()? },
             3 => Step::Folder { at, mode: self.small()? },
+            8 => Step::Folders { at, names: self.list(Self::text)? },
             4 => Step::Seal { at },
             5 => Step::Setting { at, value: self.text()? },
             6 => Step::Check { at, is: Expected::Hidden },
@@ -419,6 +424,7 @@ mod tests {
             Step::Link { at: at(), text: c"t".to_owned() },
             Step::File { at: at(), content: b"x\0y".to_vec(), mode: 0o600 },
             Step::Folder { at: at(), mode: 0o755 },
+            Step::Folders { at: at(), names: vec![c"n".to_owned(), c"m".to_owned()] },
             Step::Seal { at: at() },
             Step::Setting { at: at(), value: c"0".to_owned() },
             Step::Check { at: at(), is: Expected::Hidden },

@@ -19,7 +19,7 @@ use crate::cgroup::{Group, Owner};
 use crate::child::GO;
 use crate::child::blueprint::{Blueprint, Landlock};
 use crate::child::keeper::{self, User};
-use crate::enforcement::{Degraded, Enforcement, NetworkReach, UserMapping, WorkspaceChanges};
+use crate::enforcement::{Degraded, Enforcement, Home, NetworkReach, UserMapping, WorkspaceChanges};
 use crate::error::SandboxError;
 use crate::launch::{Cell, has_further_groups};
 use crate::limits::machine::Machine;
@@ -52,7 +52,10 @@ pub(super) fn launch(
     };
     let private = PrivateFolder::new(&spec.spool_directory, user)?;
     private.write(&spec.home_files)?;
-    let mut allowed = rules::allow(spec, &roots, &private, version)?;
+    // The rights of another user do not reach into a folder that is the caller's alone.
+    let home = spec.kept_home.as_ref().filter(|_| user.is_none()).and_then(|home| home.enter().ok());
+    let kept = home.as_ref().map(|home| private.link_caches(home.kept())).transpose()?;
+    let mut allowed = rules::allow(spec, &roots, (&private, kept.as_deref()), version)?;
     let command = Command { working_directory: allowed.working_directory(command)?, ..command.clone() };
     let mut start = program::prepare(&private.in_environment(spec), &command, streams.announced())?;
     // Without a user namespace the kernel counts the processes of the user everywhere.
@@ -96,7 +99,10 @@ pub(super) fn launch(
         start,
     };
     let started_at = overlay::now();
-    let enforcement = enforcement(&roots, version, user, limits, allowed.missing)?;
+    let enforcement = Enforcement {
+        home: if home.is_some() { Home::CachesKept } else { Home::Fresh },
+        ..enforcement(&roots, version, user, limits, allowed.missing)?
+    };
     let process = process::start_keeper(|| keeper::enter(&blueprint, fence.as_raw_fd(), user))
         .map_err(SandboxError::io("starting a process"))?;
     if group.as_mut().is_some_and(|group| group.attach(process.pid()).is_err()) {
@@ -106,7 +112,7 @@ pub(super) fn launch(
     }
     send(&control, &[GO], SendFlags::NOSIGNAL).map_err(SandboxError::io("starting the cell"))?;
     let mut cell = Cell::degraded(process, control, ends, enforcement, started_at);
-    (cell.group, cell.private) = (group, Some(private));
+    (cell.group, cell.private, cell.home) = (group, Some(private), home);
     Ok(cell)
 }
 
@@ -169,6 +175,7 @@ fn enforcement(
         network: NetworkReach::Own,
         workspace: if writable { WorkspaceChanges::Direct } else { WorkspaceChanges::ReadOnly },
         direct: Vec::new(),
+        home: Home::Fresh,
         limits,
         missing,
     })

@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, chown};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
 use crate::child::keeper::User;
 use crate::error::SandboxError;
+use crate::home::{CACHES, KEPT, link_text};
 use crate::spec::CellSpec;
 
 /// The folder, removed when dropped.
@@ -56,7 +57,31 @@ impl PrivateFolder {
         Ok(())
     }
 
+    /// Has the caches of the home lie in `kept`. Gives where that is behind all links.
+    pub(crate) fn link_caches(&self, kept: &Path) -> Result<PathBuf, SandboxError> {
+        let home = self.path.join("home");
+        let made = || -> io::Result<PathBuf> {
+            let real = kept.canonicalize()?;
+            symlink(&real, home.join(KEPT))?;
+            for (path, name) in CACHES {
+                self.make_parents(&home, Path::new(path))?;
+                symlink(link_text(path, name), home.join(path))?;
+            }
+            Ok(real)
+        };
+        made().map_err(|source| SandboxError::Io { doing: "making the links of the cell's home", source })
+    }
+
     fn write_one(&self, home: &Path, name: &Path, content: &[u8]) -> io::Result<()> {
+        self.make_parents(home, name)?;
+        let path = home.join(name);
+        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+        io::Write::write_all(&mut file, content)?;
+        self.give(&path)
+    }
+
+    /// Makes the folders between the home and what is called `name` in it.
+    fn make_parents(&self, home: &Path, name: &Path) -> io::Result<()> {
         let mut folder = home.to_owned();
         for part in name.parent().into_iter().flat_map(Path::components) {
             folder.push(part);
@@ -65,10 +90,7 @@ impl PrivateFolder {
                 made => made?,
             }
         }
-        let path = home.join(name);
-        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
-        io::Write::write_all(&mut file, content)?;
-        self.give(&path)
+        Ok(())
     }
 
     fn make_folder(&self, path: &Path) -> io::Result<()> {

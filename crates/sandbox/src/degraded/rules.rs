@@ -58,7 +58,7 @@ pub(super) struct Allowed {
 pub(super) fn allow(
     spec: &CellSpec,
     roots: &Roots,
-    private: &PrivateFolder,
+    (private, kept): (&PrivateFolder, Option<&Path>),
     version: i32,
 ) -> Result<Allowed, SandboxError> {
     let ruleset = landlock::ruleset_alone(version)?;
@@ -89,6 +89,9 @@ pub(super) fn allow(
         rules.tree(Path::new(path), Rights::Read)?;
     }
     rules.tree(private.path(), Rights::Write)?;
+    if let Some(kept) = kept {
+        rules.tree(kept, Rights::Write)?;
+    }
     for root in roots.all().filter(|root| root.at == root.real) {
         rules.tree(&root.real, if root.writable { Rights::Write } else { Rights::Read })?;
     }

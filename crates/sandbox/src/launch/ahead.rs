@@ -3,22 +3,26 @@
 //!
 //! A guess that turns out wrong costs time and nothing else. Before such a cell is used, everything that it was built
 //! from is looked at again; where anything is not as it was, the cell is ended, and another is made or taken.
+//! The caches of the home are nobody's while such a cell waits, so that they can be taken away; from the moment the call
+//! is there they are in use, and must be those that the cell shows.
 //! What is hidden and frozen is never guessed: it is covered when the call is there, and only a cell that had nothing
 //! to cover gives up the right to do so beforehand.
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::stat;
 use rustix::io::Errno;
 
-use super::{Call, Cell};
+use super::{Call, Cell, enter};
 use crate::child::report::Report;
 use crate::child::request::{self, Part};
+use crate::enforcement::Home;
 use crate::error::SandboxError;
+use crate::home::InUse;
 use crate::identity::Identity;
 use crate::late::Late;
 use crate::limits::Bounds;
@@ -63,6 +67,10 @@ pub(crate) struct Ahead {
     seen: Vec<Seen>,
     roots: Roots,
     layers: Option<Layers>,
+    /// The folder of the home's caches, where it could be had.
+    kept: Option<Seen>,
+    /// Whether that is shown.
+    home: Home,
     /// What could not be shown.
     missing: Vec<String>,
     /// The namespaces of a cell that is finished, that of the user and that of the mounts.
@@ -80,12 +88,21 @@ struct Wanted {
     read_only: Vec<PathBuf>,
     read_write: Vec<PathBuf>,
     home_files: Vec<(PathBuf, Vec<u8>)>,
+    caches: Option<PathBuf>,
     overlay: Option<Overlay>,
 }
 
 /// What a path led to: device, number, mode and owner.
 #[derive(Debug, PartialEq, Eq)]
 struct Seen([u64; 5]);
+
+impl Seen {
+    fn at(path: &Path) -> Result<Self, Errno> {
+        let found = stat(path)?;
+        let (user, group) = (found.st_uid.into(), found.st_gid.into());
+        Ok(Self([found.st_dev, found.st_ino, found.st_mode.into(), user, group]))
+    }
+}
 
 impl Wanted {
     fn by(spec: &CellSpec) -> Result<Self, SandboxError> {
@@ -96,6 +113,7 @@ impl Wanted {
             read_only: spec.read_only.clone(),
             read_write: spec.read_write.clone(),
             home_files: spec.home_files.clone(),
+            caches: spec.kept_home.as_ref().map(|home| home.caches()),
             overlay: spec.overlay.clone(),
         })
     }
@@ -115,7 +133,16 @@ impl Ahead {
         let seen = look_at(&roots)?;
         let layers = overlay::prepare(spec, &roots, wanted.identity)?.map(|(layers, _)| layers);
         let (identity, landlock) = (wanted.identity, wanted.landlock);
-        let shown = Shown { roots: &roots, identity, landlock, layers: layers.as_ref() };
+        // In use until they are in place, so that nobody takes away what is being shown.
+        let in_use = enter(spec);
+        let kept = look_at_kept(in_use.as_ref())?;
+        let shown = Shown {
+            roots: &roots,
+            identity,
+            landlock,
+            layers: layers.as_ref(),
+            kept: in_use.as_ref().map(InUse::kept),
+        };
         let view = view::roots(spec, shown)?;
         let finish = view::hidden(spec, shown)?.steps.is_empty();
         let trees: Vec<_> = view.trees.iter().map(AsRawFd::as_raw_fd).collect();
@@ -129,8 +156,8 @@ impl Ahead {
         if look_at(&roots)? != seen {
             return Err(SandboxError::io("making a cell ready")(Errno::STALE));
         }
-        let missing = view.missing;
-        Ok(Some(Self { waiting, wanted, seen, roots, layers, missing, finished, mounts }))
+        let (home, missing) = (view.home, view.missing);
+        Ok(Some(Self { waiting, wanted, seen, roots, layers, kept, home, missing, finished, mounts }))
     }
 
     /// Whether it was made with these folders for the changes.
@@ -146,14 +173,15 @@ impl Ahead {
         streams: Streams,
     ) -> Result<Option<Cell>, SandboxError> {
         let Some(spawner) = &spec.spawner else { return Ok(None) };
-        let Some(started_at) = self.still_suits(spec) else { return Ok(None) };
+        let home = enter(spec);
+        let Some(started_at) = self.still_suits(spec, home.as_ref()) else { return Ok(None) };
         let start = program::prepare(spec, command, streams.announced())?;
         let machine = Machine::this();
         let Wanted { identity, landlock, .. } = self.wanted;
         let bounds = Bounds::of(&spec.limits, machine);
         let (roots, layers) = (self.roots, self.layers);
         let mut call =
-            Call { start, streams, roots, identity, landlock, layers, started_at, bounds, machine };
+            Call { start, streams, roots, identity, landlock, layers, home, started_at, bounds, machine };
         let hidden = view::hidden(spec, call.shown())?;
         if self.finished.is_some() && !hidden.steps.is_empty() {
             return Ok(None);
@@ -163,7 +191,8 @@ impl Ahead {
         if group.as_mut().is_some_and(|group| !spawner.adjust(group, process.pid(), &call.bounds)) {
             return Ok(None);
         }
-        let enforcement = call.enforce(spec, [self.missing, hidden.missing].concat(), group.as_ref())?;
+        let missing = [self.missing, hidden.missing].concat();
+        let enforcement = call.enforce(spec, (self.home, missing), group.as_ref())?;
         let late = Late::of(spec, &call.roots, call.layers.as_ref());
         if let (Some(late), Some((user, mount))) = (&late, self.finished) {
             late.takes(Report::UserNamespace, user, process.descriptor()?);
@@ -187,16 +216,22 @@ impl Ahead {
             late,
             steps: hidden.steps,
             layers: call.layers,
+            home: call.home,
             private: None,
             maker: None,
         }))
     }
 
-    /// Whether all that it was built from is as it was. Then gives the moment from which on changes count.
-    fn still_suits(&self, spec: &CellSpec) -> Option<SystemTime> {
+    /// Whether all that it was built from is as it was, the caches that the call has begun to use among it. Then gives the
+    /// moment from which on changes count.
+    fn still_suits(&self, spec: &CellSpec, in_use: Option<&InUse>) -> Option<SystemTime> {
         let mounted =
             poll(&mut [PollFd::new(&self.mounts, PollFlags::PRI)], Some(&Timespec::default())) != Ok(0);
-        if mounted || Wanted::by(spec).ok()? != self.wanted || look_at(&self.roots).ok()? != self.seen {
+        if mounted
+            || Wanted::by(spec).ok()? != self.wanted
+            || look_at(&self.roots).ok()? != self.seen
+            || look_at_kept(in_use).ok()? != self.kept
+        {
             return None;
         }
         self.layers.as_ref().map_or_else(|| Some(overlay::now()), |layers| layers.begin_again().ok()?)
@@ -209,12 +244,16 @@ fn look_at(roots: &Roots) -> Result<Vec<Seen>, SandboxError> {
     for root in roots.all() {
         let names = [Some(&root.at), Some(&root.real).filter(|real| **real != root.at)];
         for name in names.into_iter().flatten() {
-            let found = stat(name).map_err(SandboxError::io("looking at a root"))?;
-            let (user, group) = (found.st_uid.into(), found.st_gid.into());
-            seen.push(Seen([found.st_dev, found.st_ino, found.st_mode.into(), user, group]));
+            seen.push(Seen::at(name).map_err(SandboxError::io("looking at a root"))?);
         }
     }
     Ok(seen)
+}
+
+/// What the folder of the caches is. A cell that shows it keeps its number from being given to another.
+fn look_at_kept(in_use: Option<&InUse>) -> Result<Option<Seen>, SandboxError> {
+    let seen = in_use.map(|in_use| Seen::at(in_use.kept())).transpose();
+    seen.map_err(SandboxError::io("looking at the caches of the home"))
 }
 
 /// Waits until the cell has built what it was told. Gives its namespaces, if it is finished.

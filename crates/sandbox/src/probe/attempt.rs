@@ -10,7 +10,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -100,6 +100,8 @@ fn make(name: &str, arguments: &[OsString]) -> io::Result<io::Result<String>> {
         "read-by-hard-link" => fs::hard_link(path(0)?, path(1)?).and_then(|()| read(path(1)?)),
         "read-after-rename" => fs::rename(path(0)?, path(1)?).and_then(|()| read(path(2)?)),
         "write" => fs::write(path(0)?, MARKER).map(|()| "it was written".to_owned()),
+        "write-in-home" => fs::write(in_home(path(0)?)?, MARKER).map(|()| "it was written".to_owned()),
+        "read-in-home" => read(&in_home(path(0)?)?),
         "set-user-id-mode" => fs::set_permissions(path(0)?, fs::Permissions::from_mode(0o4755))
             .map(|()| "the bit was set".to_owned()),
         "set-user-id-program" => gain(arguments)?,
@@ -131,6 +133,11 @@ fn make(name: &str, arguments: &[OsString]) -> io::Result<io::Result<String>> {
         }
         _ => return Err(unknown()),
     })
+}
+
+/// What is called so in the home of this process, which the cell has chosen.
+fn in_home(name: &Path) -> io::Result<PathBuf> {
+    std::env::home_dir().map(|home| home.join(name)).ok_or_else(unknown)
 }
 
 fn unknown() -> io::Error {

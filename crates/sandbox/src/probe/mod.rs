@@ -14,11 +14,13 @@ use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 
 use crate::error::SandboxError;
+use crate::home::KeptHome;
 use crate::outcome::{Ended, Exit, Outcome};
 use crate::run::run;
 use crate::spec::{CellSpec, Command, Entrance, Overlay, Program};
@@ -119,6 +121,7 @@ fn examine(attempter: &Attempter) -> Result<Vec<Probe>, SandboxError> {
     }
     probes.push(workspace(&cell, &scene)?);
     probes.push(snapshot(&cell, &scene)?);
+    probes.extend(home(&cell, &scene)?);
     probes.push(deadline(&cell, &scene)?);
     probes.push(output(&cell)?);
     Ok(probes)
@@ -263,6 +266,36 @@ fn snapshot(cell: &Cell<'_>, scene: &Scene) -> Result<Probe, SandboxError> {
         Ok((_, output)) => (Verdict::Unknown, format!("no file could be written: {output}")),
     };
     Ok(finding("snapshot", Some("command-all-or-nothing"), verdict, "overlay", detail))
+}
+
+/// Of what one command leaves in its home, the next finds the caches and nothing else.
+fn home(cell: &Cell<'_>, scene: &Scene) -> Result<[Probe; 2], SandboxError> {
+    let kept = Arc::new(KeptHome::new(scene.outside("kept"), &cell.spec.workspace)?);
+    let spec = CellSpec { kept_home: Some(kept), ..cell.spec.clone() };
+    let keeping = Cell { spec, attempter: cell.attempter };
+    let mut found = Vec::new();
+    for (path, is_cache) in [(".npm/probe", true), (".profile", false)] {
+        let attempt = |what: &str| keeping.attempt(&[what.into(), path.into()], PATIENCE);
+        let (_, written) = attempt("write-in-home")?;
+        let (_, read) = attempt("read-in-home")?;
+        let (verdict, detail) = match (Answer::parse(&written), Answer::parse(&read)) {
+            (Some(Answer::Done(_)), Some(read)) => {
+                let is_there = matches!(read, Answer::Done(_));
+                let verdict = if is_there == is_cache { Verdict::Holds } else { Verdict::Fails };
+                (
+                    verdict,
+                    if is_there { "the next command found it" } else { "the next command did not find it" },
+                )
+            }
+            _ => (Verdict::Unknown, "nothing could be written to the home"),
+        };
+        found.push((verdict, format!("~/{path}: {detail}")));
+    }
+    let [(cache, cached), (rest, gone)] = [found.remove(0), found.remove(0)];
+    Ok([
+        finding("home-caches", Some("home-caches-kept"), cache, "a folder of the workspace's own", cached),
+        finding("home-rest", Some("home-fresh"), rest, "a home in memory", gone),
+    ])
 }
 
 /// A command that ignores SIGTERM, and what it leaves behind, are gone when their time is over.

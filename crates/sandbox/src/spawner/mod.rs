@@ -22,6 +22,7 @@ use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socke
 
 use crate::cgroup::{self, Group, Hierarchy, Owner};
 use crate::error::SandboxError;
+use crate::home::CACHES;
 use crate::identity::Identity;
 use crate::late::Kept;
 use crate::launch::Ahead;
@@ -63,7 +64,7 @@ pub struct Spawner {
     network: Option<Arc<Network>>,
     identity: Identity,
     landlock: Option<i32>,
-    /// The paths of the foundation, which no root may stand at or above.
+    /// The paths of the foundation but for what is in the home, which no root may stand at or above.
     foundation: Vec<PathBuf>,
     waiting: u8,
     /// What the groups of its cells are limited to.
@@ -143,7 +144,10 @@ impl Spawner {
         let identity = Identity::of_this_process()?;
         let landlock = landlock::version();
         let shown = view::foundation(landlock)?;
-        let foundation = shown.steps.iter().map(|step| step.path().to_owned()).collect();
+        // What is in the home may be covered, as a whole or in part.
+        let in_home = |path: &Path| path.starts_with(view::HOME) && path != Path::new(view::HOME);
+        let paths = shown.steps.iter().map(|step| step.path().to_owned());
+        let foundation = paths.filter(|path| !in_home(path)).collect();
         let filter = seccomp::filter()?;
         // Where it cannot be had, the cells have a network each, and their results say so.
         let network = Network::make(identity).ok().map(Arc::new);
@@ -197,7 +201,10 @@ impl Spawner {
         landlock: Option<i32>,
         mut roots: impl Iterator<Item = &'a Path>,
     ) -> bool {
-        let replaces = |root: &Path| self.foundation.iter().any(|path| path.starts_with(root));
+        let replaces = |root: &Path| {
+            let in_cache = |(path, _)| root.starts_with(Path::new(view::HOME).join(path));
+            self.foundation.iter().any(|path| path.starts_with(root)) || CACHES.into_iter().any(in_cache)
+        };
         self.identity == identity && self.landlock == landlock && !roots.any(replaces)
     }
 

@@ -9,6 +9,7 @@ mod attacks;
 mod development;
 mod ending;
 mod files;
+mod homes;
 mod late;
 mod limits;
 mod support;

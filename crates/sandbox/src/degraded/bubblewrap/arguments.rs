@@ -123,6 +123,14 @@ impl Making<'_> {
                 self.say([OsStr::new("--dir"), path.as_os_str()]);
                 Ok(())
             }
+            Step::Folders { names, .. } => {
+                for name in names {
+                    self.perms(0o700);
+                    let folder = path.join(OsStr::from_bytes(name.to_bytes()));
+                    self.say([OsStr::new("--dir"), folder.as_os_str()]);
+                }
+                Ok(())
+            }
             Step::Seal { .. } => {
                 self.say([OsStr::new("--remount-ro"), path.as_os_str()]);
                 Ok(())

@@ -18,8 +18,11 @@ use rustix::process::{getegid, geteuid};
 use crate::cgroup::{self, Group, Owner};
 use crate::child::report::Report;
 use crate::child::request::{self, Part};
-use crate::enforcement::{Degraded, DeniedFiles, Enforcement, NetworkReach, UserMapping, WorkspaceChanges};
+use crate::enforcement::{
+    Degraded, DeniedFiles, Enforcement, Home, NetworkReach, UserMapping, WorkspaceChanges,
+};
 use crate::error::SandboxError;
+use crate::home::InUse;
 use crate::identity::Identity;
 use crate::landlock;
 use crate::launch::{Cell, has_further_groups};
@@ -52,7 +55,9 @@ pub(super) fn launch(
     let mut start = program::prepare(spec, command, streams.announced())?;
     // Nothing is covered later in such a cell.
     start.hands_over = false;
-    let shown = Shown { roots: &roots, identity: Identity::of_this_process()?, landlock, layers: None };
+    let home = spec.kept_home.as_ref().and_then(|home| home.enter().ok());
+    let kept = home.as_ref().map(InUse::kept);
+    let shown = Shown { roots: &roots, identity: Identity::of_this_process()?, landlock, layers: None, kept };
     let view = view::decide(spec, shown)?;
     let arguments = Arguments::of(&view.steps, &roots, &tool, entrance)?;
 
@@ -91,9 +96,9 @@ pub(super) fn launch(
     let descriptors: Vec<_> = theirs.descriptors.iter().map(AsFd::as_fd).collect();
     request::transmit(control.as_fd(), &request, &descriptors)
         .map_err(SandboxError::io("telling the cell what to run"))?;
-    let enforcement = enforcement(&tool, &roots, landlock, limits, view.missing)?;
+    let enforcement = enforcement(&tool, &roots, landlock, limits, (view.home, view.missing))?;
     let mut cell = Cell::degraded(process, control, ends, enforcement, started_at);
-    (cell.group, cell.steps, cell.maker) = (group, arguments.checks, Some(maker));
+    (cell.group, cell.steps, cell.maker, cell.home) = (group, arguments.checks, Some(maker), home);
     Ok(Some(cell))
 }
 
@@ -129,7 +134,7 @@ fn enforcement(
     roots: &Roots,
     landlock_abi: Option<i32>,
     limits: Vec<LimitInForce>,
-    mut missing: Vec<String>,
+    (home, mut missing): (Home, Vec<String>),
 ) -> Result<Enforcement, SandboxError> {
     if landlock_abi.is_none() {
         missing.push("landlock".to_owned());
@@ -153,6 +158,7 @@ fn enforcement(
         network: NetworkReach::Own,
         workspace: if writable { WorkspaceChanges::Direct } else { WorkspaceChanges::ReadOnly },
         direct: Vec::new(),
+        home,
         limits,
         missing,
     })

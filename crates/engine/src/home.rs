@@ -1,0 +1,235 @@
+//! The caches that the commands of a workspace find again in their home: where they lie, and how much of them stays.
+//!
+//! Nothing bounds them while a command writes. Behind an answer, now and then, the caches that were used least recently are
+//! taken away as a whole until the rest is within the limit: half a cache may be worse than none.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, DirBuilder, File};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use checkpoint::tree::{self, Size};
+use jiff::{SignedDuration, Timestamp};
+use policy::{Limits, Policy};
+use sandbox::KeptHome;
+
+/// Bytes that the caches of one workspace take, unless the profile says otherwise: room for what the package managers and
+/// compilers of a large project keep, about a gigabyte each of them.
+const LIMIT: u64 = 4 << 30;
+
+/// How often it is looked whether they take more. Measuring 100,000 files takes about a fifth of a second.
+const INTERVAL: SignedDuration = SignedDuration::from_mins(10);
+
+/// How long the caches of a workspace stay that is not there any more; it may be on a disk that comes back.
+const KEPT_WITHOUT_WORKSPACE: SignedDuration = SignedDuration::from_hours(7 * 24);
+
+/// How many entries a folder of caches may have before it is taken for something that a command has filled itself.
+const MOST_CACHES: usize = 1000;
+
+/// In the folder of a workspace: its path, whose modification time says when it was last opened.
+const WORKSPACE: &str = "workspace";
+/// In the folder of a workspace: its modification time says when it was last looked how much the caches take.
+const SWEPT: &str = "swept";
+/// How the names of what is being removed begin.
+const TAKEN: &str = "taken-";
+
+/// The folder for the homes of all workspaces, with that of one.
+pub(crate) struct Homes {
+    folder: PathBuf,
+    id: String,
+    home: Arc<KeptHome>,
+    /// Bytes.
+    limit: u64,
+    looked: Mutex<Option<Timestamp>>,
+}
+
+/// Bytes that the caches of a workspace may take under this policy.
+pub(crate) fn limit(policy: &Policy) -> u64 {
+    let built_in = Limits { home_bytes: Some(LIMIT), ..Limits::default() };
+    policy.limits_over(built_in).home_bytes.unwrap_or(LIMIT)
+}
+
+impl Homes {
+    /// Opens the home of `workspace` in `folder`, for caches of at most `limit` bytes. None where nothing is to be kept.
+    ///
+    /// # Errors
+    /// A sentence for the user: commands run all the same.
+    pub(crate) fn open(
+        folder: &Path,
+        workspace: &Path,
+        limit: u64,
+        now: Timestamp,
+    ) -> Result<Option<Self>, String> {
+        if limit == 0 {
+            return Ok(None);
+        }
+        let id: String = blake3::hash(workspace.as_os_str().as_bytes()).to_hex().chars().take(32).collect();
+        let own = folder.join(&id);
+        let failed = |error: &dyn std::fmt::Display| {
+            format!("what commands cache in their home is not kept: {}: {error}", own.display())
+        };
+        let noted = || -> io::Result<()> {
+            DirBuilder::new().recursive(true).mode(0o700).create(&own)?;
+            let path = own.join(WORKSPACE);
+            if fs::read(&path).ok().as_deref() != Some(workspace.as_os_str().as_bytes()) {
+                fs::write(&path, workspace.as_os_str().as_bytes())?;
+            }
+            touch(&path, now)
+        };
+        noted().map_err(|error| failed(&error))?;
+        let home = KeptHome::new(own.clone(), workspace).map_err(|error| failed(&error))?;
+        let (folder, looked) = (folder.to_owned(), Mutex::default());
+        Ok(Some(Self { folder, id, home: Arc::new(home), limit, looked }))
+    }
+
+    pub(crate) fn home(&self) -> Arc<KeptHome> {
+        self.home.clone()
+    }
+
+    /// Whether it is time to [tend](Self::tend) to them. Asked after each command, so it asks no file system.
+    pub(crate) fn are_due(&self, now: Timestamp) -> bool {
+        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = looked.is_none_or(|looked| now.duration_since(looked).abs() >= INTERVAL);
+        if due {
+            *looked = Some(now);
+        }
+        due
+    }
+
+    /// Takes away what is too much, unless another process has done so a moment ago. What cannot be done now, because a
+    /// command runs or for whatever reason, is tried again the next time.
+    pub(crate) fn tend(&self, now: Timestamp) -> io::Result<()> {
+        let own = self.folder.join(&self.id);
+        let stamp = own.join(SWEPT);
+        if modified(&stamp).is_some_and(|swept| now.duration_since(swept).abs() < INTERVAL) {
+            return Ok(());
+        }
+        fs::write(&stamp, "")?;
+        touch(&stamp, now)?;
+        self.keep_within_limit(&own, now)?;
+        remove_taken(&own)?;
+        self.leave_without_workspace(now)?;
+        remove_taken(&self.folder)
+    }
+
+    fn keep_within_limit(&self, own: &Path, now: Timestamp) -> io::Result<()> {
+        let caches = self.home.caches();
+        let mut found = Vec::new();
+        match fs::read_dir(&caches) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            entries => {
+                for entry in entries?.take(MOST_CACHES + 1) {
+                    found.push(entry?.file_name());
+                }
+            }
+        }
+        let millisecond = now.as_millisecond();
+        let to = File::open(own)?;
+        if found.len() > MOST_CACHES {
+            let Some(_alone) = self.home.alone()? else { return Ok(()) };
+            let name = caches.file_name().unwrap_or_default();
+            return taken(&to, name, &to, &format!("{TAKEN}{millisecond}"));
+        }
+        let from = File::open(&caches)?;
+        let mut sized = Vec::new();
+        for name in found {
+            sized.push((tree::size_of(from.as_fd(), &name).map_err(io::Error::other)?, name));
+        }
+        let too_much = too_much(sized, self.limit);
+        if too_much.is_empty() {
+            return Ok(());
+        }
+        // A command that begins now waits for this, which moves a few folders; they are removed without it.
+        let Some(_alone) = self.home.alone()? else { return Ok(()) };
+        for (number, name) in too_much.iter().enumerate() {
+            taken(&from, name, &to, &format!("{TAKEN}{millisecond}-{number}"))?;
+        }
+        Ok(())
+    }
+
+    /// Takes away the homes of workspaces that are gone.
+    fn leave_without_workspace(&self, now: Timestamp) -> io::Result<()> {
+        let all = File::open(&self.folder)?;
+        for entry in fs::read_dir(&self.folder)? {
+            let name = entry?.file_name();
+            let path = self.folder.join(&name);
+            if name == *self.id || name.as_bytes().starts_with(TAKEN.as_bytes()) || !path.is_dir() {
+                continue;
+            }
+            let noted = path.join(WORKSPACE);
+            let Ok(workspace) = fs::read(&noted).map(|bytes| PathBuf::from(OsString::from_vec(bytes))) else {
+                continue;
+            };
+            let is_gone = matches!(
+                fs::symlink_metadata(workspace).map_err(|error| error.kind()),
+                Err(io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+            );
+            let unused =
+                modified(&noted).is_some_and(|opened| now.duration_since(opened) >= KEPT_WITHOUT_WORKSPACE);
+            if is_gone && unused {
+                let home = KeptHome::at(path);
+                if let Some(_alone) = home.alone()? {
+                    taken(&all, &name, &all, &format!("{TAKEN}{}", name.display()))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The caches to be taken away so that the rest is within `limit`, those used least recently first. One whose size cannot be
+/// known is always among them: it is no cache that a tool has made.
+fn too_much(sized: Vec<(Size, OsString)>, limit: u64) -> Vec<OsString> {
+    let (mut taken, mut known) = (Vec::new(), Vec::new());
+    for (size, name) in sized {
+        match size {
+            Size::Known { bytes, used } => known.push((used, bytes, name)),
+            Size::Unknown => taken.push(name),
+        }
+    }
+    known.sort();
+    let mut total = known.iter().fold(0_u64, |total, (_, bytes, _)| total.saturating_add(*bytes));
+    for (_, bytes, name) in known {
+        if total <= limit {
+            break;
+        }
+        // One that takes next to nothing is gone for nothing.
+        if bytes > limit / 100 {
+            total = total.saturating_sub(bytes);
+            taken.push(name);
+        }
+    }
+    taken
+}
+
+fn taken(from: &File, name: &OsStr, to: &File, new_name: &str) -> io::Result<()> {
+    tree::move_away(from.as_fd(), name, to.as_fd(), OsStr::new(new_name)).map_err(io::Error::other)
+}
+
+/// Removes what was taken away, by this process or one that did not get to it.
+fn remove_taken(folder: &Path) -> io::Result<()> {
+    let opened = File::open(folder)?;
+    for entry in fs::read_dir(folder)? {
+        let name = entry?.file_name();
+        if name.as_bytes().starts_with(TAKEN.as_bytes()) {
+            tree::remove(opened.as_fd(), &name).map_err(io::Error::other)?;
+        }
+    }
+    Ok(())
+}
+
+fn touch(path: &Path, now: Timestamp) -> io::Result<()> {
+    File::options().write(true).open(path)?.set_modified(SystemTime::from(now))
+}
+
+fn modified(path: &Path) -> Option<Timestamp> {
+    Timestamp::try_from(fs::metadata(path).ok()?.modified().ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests;
