@@ -45,9 +45,15 @@ const CHUNK: usize = 64 * 1024;
 /// The most descriptors that the kernel takes in one message, `SCM_MAX_FD` of net/scm.h.
 const MOST_DESCRIPTORS: usize = 253;
 
-/// In the place of what kind of standard descriptors there are.
-const AHEAD: u64 = 3;
-const AHEAD_AND_FINISH: u64 = 4;
+/// What a request begins with: that it comes ahead of the call, or which standard descriptors the call has.
+mod kind {
+    pub(super) const OUTPUTS: u64 = 0;
+    pub(super) const PIPES: u64 = 1;
+    pub(super) const TERMINAL: u64 = 2;
+    pub(super) const GIVEN_TERMINAL: u64 = 3;
+    pub(super) const AHEAD: u64 = 4;
+    pub(super) const AHEAD_AND_FINISH: u64 = 5;
+}
 
 /// The request in bytes. `trees` are those that the steps name by number, in the order in which they are sent.
 ///
@@ -60,7 +66,7 @@ pub(crate) fn encode(
 ) -> Vec<u8> {
     let mut bytes = Encoder(Vec::new());
     match part {
-        Part::Ahead { finish } => bytes.number(if *finish { AHEAD_AND_FINISH } else { AHEAD }),
+        Part::Ahead { finish } => bytes.number(if *finish { kind::AHEAD_AND_FINISH } else { kind::AHEAD }),
         Part::Call { standard, .. } => bytes.standard(*standard),
     }
     bytes.list(steps, |bytes, step| bytes.step(step, trees));
@@ -89,13 +95,13 @@ impl Request {
         let mut bytes = Decoder(bytes);
         let kind = bytes.number()?;
         let (standard, trees) = match kind {
-            AHEAD | AHEAD_AND_FINISH => (None, descriptors),
+            kind::AHEAD | kind::AHEAD_AND_FINISH => (None, descriptors),
             _ => bytes.standard(kind, descriptors).map(|(standard, trees)| (Some(standard), trees))?,
         };
         let steps = bytes.list(|bytes| bytes.step(trees))?;
         let rules = bytes.list(|bytes| Some((bytes.text()?, bytes.number()?)))?;
         let part = match standard {
-            None => Part::Ahead { finish: kind == AHEAD_AND_FINISH },
+            None => Part::Ahead { finish: kind == kind::AHEAD_AND_FINISH },
             Some(standard) => Part::Call { start: bytes.start()?, standard },
         };
         bytes.0.is_empty().then_some(Self { steps, rules, part })
@@ -197,14 +203,14 @@ impl Encoder {
 
     fn standard(&mut self, standard: Standard) {
         match standard {
-            Standard::Outputs { .. } => self.number(0),
-            Standard::Pipes { .. } => self.number(1),
+            Standard::Outputs { .. } => self.number(kind::OUTPUTS),
+            Standard::Pipes { .. } => self.number(kind::PIPES),
             Standard::Terminal(size) => {
-                self.number(2);
+                self.number(kind::TERMINAL);
                 self.number(size.columns.into());
                 self.number(size.rows.into());
             }
-            Standard::GivenTerminal(_) => self.number(3),
+            Standard::GivenTerminal(_) => self.number(kind::GIVEN_TERMINAL),
         }
     }
 
@@ -336,18 +342,18 @@ impl<'a> Decoder<'a> {
 
     /// What is read and written, and the descriptors that are left for the trees.
     fn standard<'d>(&mut self, kind: u64, descriptors: &'d [RawFd]) -> Option<(Standard, &'d [RawFd])> {
-        if kind == 2 {
+        if kind == kind::TERMINAL {
             let mut side = || u16::try_from(self.number()?).ok();
             return Some((Standard::Terminal(TerminalSize { columns: side()?, rows: side()? }), descriptors));
         }
-        if kind == 3 {
+        if kind == kind::GIVEN_TERMINAL {
             let (&terminal, trees) = descriptors.split_first()?;
             return Some((Standard::GivenTerminal(terminal), trees));
         }
         let (&[first, second], trees) = descriptors.split_first_chunk::<2>()?;
         let standard = match kind {
-            0 => Standard::Outputs { stdout: first, stderr: second },
-            1 => Standard::Pipes { input: first, output: second },
+            kind::OUTPUTS => Standard::Outputs { stdout: first, stderr: second },
+            kind::PIPES => Standard::Pipes { input: first, output: second },
             _ => return None,
         };
         Some((standard, trees))
