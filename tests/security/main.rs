@@ -21,6 +21,7 @@ mod denied_files;
 mod homes;
 mod limits;
 mod ordinary_user;
+mod own_files;
 mod protected_files;
 mod reach;
 mod server;

@@ -49,6 +49,13 @@ impl Ordinary {
 
     /// The program, run by that user, in the fixture's folders.
     pub(crate) fn command(&self) -> Command {
+        let mut command = self.command_for_workspace();
+        command.arg(self.fixture.workspace());
+        command
+    }
+
+    /// The same, to be given its workspace as the first argument.
+    pub(crate) fn command_for_workspace(&self) -> Command {
         let binary = self.fixture.outside().join("handfast");
         let mut command = if self.root {
             let mut command = Command::new("setpriv");
@@ -60,12 +67,7 @@ impl Ordinary {
         } else {
             Command::new(binary)
         };
-        command
-            .arg("--workspace")
-            .arg(self.fixture.workspace())
-            .arg("--state")
-            .arg(self.fixture.state())
-            .env("HOME", self.fixture.home());
+        command.arg("--state").arg(self.fixture.state()).env("HOME", self.fixture.home()).arg("--workspace");
         command
     }
 

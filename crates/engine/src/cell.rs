@@ -56,7 +56,7 @@ pub(crate) fn specification(
     denied: &Arc<DeniedFiles>,
 ) -> Result<(CellSpec, Option<String>), ToolError> {
     let workspace = &place.workspace;
-    let of_profile = policy.limits_over(built_in());
+    let of_profile = policy.limits_over(built_in_limits());
     let mut spec = CellSpec {
         workspace: workspace.clone(),
         read_only: setup.read_only.clone(),
@@ -106,8 +106,9 @@ fn whole_roots<'a>(policy: &'a Policy, workspace: &'a Path) -> impl Iterator<Ite
     outside.filter(|root| root.whole && root.path.exists())
 }
 
-/// The built-in limits on commands.
-fn built_in() -> policy::Limits {
+/// The built-in limits on commands and sessions.
+pub fn built_in_limits() -> policy::Limits {
+    let SessionLimits { running, lifetime } = SessionLimits::default();
     let sandbox::Limits { memory, cpus, processes, open_files, file_size, disk } =
         sandbox::Limits::built_in();
     policy::Limits {
@@ -118,7 +119,9 @@ fn built_in() -> policy::Limits {
         file_size_bytes: file_size,
         disk_bytes: disk,
         output_bytes: Some(OUTPUT_LIMIT),
-        ..policy::Limits::default()
+        sessions: Some(running as u64),
+        session_idle_seconds: Some(lifetime.idle.as_secs()),
+        session_seconds: Some(lifetime.absolute.as_secs()),
     }
 }
 

@@ -42,7 +42,7 @@ pub use approvals::{
     Answer, Approval, ApprovalError, Approvals, Approved, Asked, Asker, Bound, Grant, NoAsker, Offer,
     PatternKind, Scope,
 };
-pub use cell::CellSetup;
+pub use cell::{CellSetup, built_in_limits};
 pub use policy::{Ceiling, EffectKind, EffectKinds};
 pub use redact::{Covered, Redactor};
 pub use registry::{DuplicateTool, Registry};

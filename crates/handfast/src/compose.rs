@@ -53,9 +53,19 @@ pub(crate) fn compose(
             state.display()
         )));
     }
+    if let Some(folder) = surroundings.configuration.as_deref().map(real) {
+        if place.workspace.starts_with(&folder) {
+            return Err(Failure::usage(format!(
+                "the workspace {} lies in the folder of your configuration, {}, which no tool may change; work in another folder",
+                place.workspace.display(),
+                folder.display()
+            )));
+        }
+    }
     let store = Arc::new(Store::open(&state)?);
     let configuration = Configuration::read(global, &surroundings, &place, &state, &store)?;
     let policy = Arc::new(compile(&configuration)?);
+    keep_closed(surroundings.configuration.as_deref(), &policy);
     let registry =
         Registry::new(registered()).map_err(|DuplicateTool(name)| format!("two tools are named {name}"))?;
     let clock = Arc::new(SystemClock);
@@ -77,6 +87,16 @@ pub(crate) fn compose(
     }
     let elicitation = configuration.elicitation;
     Ok(Composed { engine: Arc::new(engine), store, session: new_session(), workspace, elicitation })
+}
+
+/// Makes the folder of the user's configuration where a command could: a cell freezes what is there, and what is not there a command
+/// that writes directly could make, for the next run to obey.
+fn keep_closed(folder: Option<&Path>, policy: &Policy) {
+    let Some(folder) = folder.map(real) else { return };
+    if policy.roots().iter().any(|root| folder.starts_with(&root.path)) {
+        // Where this user cannot make it, no command of this user can.
+        let _ = create_private(&folder);
+    }
 }
 
 fn cell(
@@ -162,6 +182,34 @@ pub(crate) fn open_store(global: &Global, surroundings: &Surroundings) -> Result
     Ok(Store::open(&state_folder(global, surroundings)?)?)
 }
 
+/// A folder of configuration as it is called and as it really lies, and where its file really lies: people keep them in a
+/// repository and lead links there, and that may be the workspace.
+fn under_every_name(folder: &Path) -> Vec<PathBuf> {
+    let mut names = vec![folder.to_owned()];
+    for real in [real(folder), real(&folder.join(USER_FILE))] {
+        if !names.iter().any(|name| real.starts_with(name)) {
+            names.push(real);
+        }
+    }
+    names
+}
+
+/// The path without links, as far as it exists; where a link leads to nothing yet, what it leads to.
+fn real(path: &Path) -> PathBuf {
+    let mut path = path.to_owned();
+    // As many links as the kernel follows.
+    for _ in 0..40 {
+        let target = path.read_link().ok().filter(|_| path.canonicalize().is_err());
+        let Some(target) = target else { break };
+        path = path.parent().unwrap_or(Path::new("/")).join(target);
+    }
+    let whole = path.ancestors().find_map(|existing| {
+        let rest = path.strip_prefix(existing).ok()?;
+        existing.canonicalize().ok().map(|real| real.join(rest).components().collect())
+    });
+    whole.unwrap_or(path)
+}
+
 /// The configuration files of one run, each with its layer, in the order of precedence.
 struct Files(Vec<Layered>);
 
@@ -214,27 +262,12 @@ impl Files {
         value(true).or(said.map(|value| (value, Origin::CommandLine))).or_else(|| value(false))
     }
 
-    /// The mode of the whole run: what the command line says, else the user's file, else the workspace's; the administrator and a
-    /// workspace that is not trusted can make it stricter.
+    /// The mode that the user chose for the whole run: what the command line says, else the user's file, else the workspace's. What
+    /// the administrator and a workspace that is not trusted say goes along with their files, because it counts beside a profile's.
     fn mode(&self, said: Option<Mode>) -> Option<(Mode, Origin)> {
-        let value = |layered: &Layered| layered.value("mode", &|settings: &Settings| settings.mode);
-        let of = |trust: Trust, managed: bool| {
-            let layers = self.0.iter();
-            layers
-                .filter(move |layered| layered.trust == trust && layered.is_managed() == managed)
-                .filter_map(value)
-        };
-        let chosen =
-            said.map(|mode| (mode, Origin::CommandLine)).or_else(|| of(Trust::Trusted, false).next());
-        let stricter = |chosen: Option<(Mode, Origin)>, other: (Mode, Origin)| match chosen {
-            Some(chosen) if chosen.0 >= other.0 => Some(chosen),
-            _ => Some(other),
-        };
-        let chosen = of(Trust::Trusted, true).fold(chosen, stricter);
-        // Without any other word it is the profile that says, and that must not become laxer.
-        of(Trust::Untrusted, false)
-            .find(|(mode, _)| *mode > chosen.as_ref().map_or_else(Mode::default, |(chosen, _)| *chosen))
-            .or(chosen)
+        let mut chosen =
+            self.0.iter().filter(|layered| layered.trust == Trust::Trusted && !layered.is_managed());
+        said.map(|mode| (mode, Origin::CommandLine)).or_else(|| chosen.find_map(Layered::mode))
     }
 
     /// The administrator's word, else the user's. Not even a workspace that is trusted says who answers for the user.
@@ -270,8 +303,13 @@ impl Layered {
         matches!(self.origin, Origin::Managed(_))
     }
 
+    fn mode(&self) -> Option<(Mode, Origin)> {
+        self.value("mode", &|settings: &Settings| settings.mode)
+    }
+
     fn into_source(self) -> Source {
         Source {
+            mode: self.mode(),
             origin: self.origin,
             trust: self.trust,
             profiles: self.file.settings.sandbox_config,
@@ -323,7 +361,12 @@ impl Configuration {
     ) -> Result<Self, Failure> {
         let files = Files::read(surroundings, place, store)?;
         files.warn_of_ignored();
-        let protected = [state.to_owned(), place.workspace.join(WORKSPACE_FILE), MANAGED_FOLDER.into()];
+        let protected = [state.to_owned(), place.workspace.join(WORKSPACE_FILE)].into_iter().chain(
+            [Some(PathBuf::from(MANAGED_FOLDER)), surroundings.configuration.clone()]
+                .into_iter()
+                .flatten()
+                .flat_map(|folder| under_every_name(&folder)),
+        );
         let programs = toolchains::programs(
             toolchains::search_path(surroundings),
             vec![place.workspace.clone(), PathBuf::from("/tmp")],
@@ -333,7 +376,7 @@ impl Configuration {
             profile: files.first(global.profile.clone(), "profile", |settings| settings.profile.clone()),
             mode: files.mode(global.mode),
             sources: files.0.into_iter().map(Layered::into_source).collect(),
-            protected: protected.into_iter().chain(surroundings.configuration.clone()).collect(),
+            protected: protected.collect(),
             programs,
             workspace: place.workspace.clone(),
             home: surroundings.home.clone(),

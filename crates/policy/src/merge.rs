@@ -17,6 +17,9 @@ pub struct Source {
     pub trust: Trust,
     /// Its `sandbox_config`.
     pub profiles: Profiles,
+    /// Its own `mode`, for the whole run, with where it is written. Only that of a managed or an untrusted file counts; the
+    /// user's is chosen by whoever compiles the policy.
+    pub mode: Option<(Mode, Origin)>,
     /// Where in the file each key of it stands.
     pub lines: Lines,
 }
@@ -24,7 +27,7 @@ pub struct Source {
 impl Source {
     /// A file of which no lines are known.
     pub fn new(origin: Origin, trust: Trust, profiles: Profiles) -> Self {
-        Self { origin, trust, profiles, lines: Lines::default() }
+        Self { origin, trust, profiles, mode: None, lines: Lines::default() }
     }
 
     /// Where a key of a profile is written.
@@ -231,9 +234,19 @@ impl<'a> Merged<'a> {
         DeniedLists { named, lists: trusted.chain(self.untrusted.iter().filter_map(of)).collect() }
     }
 
-    /// The mode: the chosen one, else the profile's, else the built-in one; a stricter one of a managed or an untrusted file counts.
+    /// The mode: the chosen one, else the profile's, else the administrator's for the whole run, else the built-in one; a stricter
+    /// one of a managed or an untrusted file counts, of a profile and for the whole run.
     pub(crate) fn mode(&self, profile: &str, chosen: Option<(Mode, Origin)>) -> (Mode, Origin) {
-        self.strictest(profile, "mode", |source| source.mode, chosen, Mode::default())
+        let managed = || self.trusted.iter().copied().filter(|source| source.is_managed());
+        let named = |source: &&Source| written(source, profile, "mode", |profile| profile.mode).is_some();
+        let nobody_else = chosen.is_none() && !self.trusted.iter().any(|source| named(source));
+        let chosen =
+            chosen.or_else(|| managed().find_map(|source| source.mode.clone()).filter(|_| nobody_else));
+        let of_profiles = self.strictest(profile, "mode", |source| source.mode, chosen, Mode::default());
+        managed()
+            .chain(&self.untrusted)
+            .filter_map(|source| source.mode.clone())
+            .fold(of_profiles, |strictest, other| if other.0 > strictest.0 { other } else { strictest })
     }
 
     /// What a dangerous pattern gets.

@@ -19,11 +19,12 @@ pub struct Shown {
     pub note: Option<String>,
 }
 
-/// Everything that decides under the chosen profile, in the order of the keys, and what of an untrusted file is ignored.
+/// Everything that decides under the chosen profile, in the order of the keys, and what of an untrusted file is ignored. Limits are
+/// those in force where nobody names one: `built_in`.
 ///
 /// # Errors
 /// Those of [`Policy::compile`].
-pub fn show(setup: &Setup<'_>) -> Result<Vec<Shown>, PolicyError> {
+pub fn show(setup: &Setup<'_>, built_in: Limits) -> Result<Vec<Shown>, PolicyError> {
     let policy = Policy::compile(setup)?;
     let merged = Merged::new(setup.sources);
     let lineage = merged.lineage(setup.profile)?;
@@ -52,7 +53,7 @@ pub fn show(setup: &Setup<'_>) -> Result<Vec<Shown>, PolicyError> {
     ] {
         add(policy.setting(key, if on { "true" } else { "false" }, origin), None);
     }
-    for (key, value) in policy.limits().named() {
+    for (key, value) in policy.limits_over(built_in).named() {
         let origin = merged.limit_origin(setup.profile, key, value);
         add(policy.setting(key, &value.to_string(), origin), None);
     }

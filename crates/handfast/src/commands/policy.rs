@@ -20,7 +20,7 @@ pub(super) fn run(global: &Global, command: Option<PolicyCommand>) -> Result<Exi
 }
 
 fn show_rules(setup: &Setup<'_>, as_json: bool) -> Result<ExitCode, Failure> {
-    let shown = show(setup).map_err(Failure::usage)?;
+    let shown = show(setup, engine::built_in_limits()).map_err(Failure::usage)?;
     if as_json {
         let policy = Policy::compile(setup).map_err(Failure::usage)?;
         print_json(&json!({ "profile": policy.profile(), "mode": policy.mode(), "rules": shown }))?;

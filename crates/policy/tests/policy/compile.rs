@@ -1,6 +1,6 @@
 //! Precedence, inheritance, trust, and what is wrong with a profile.
 
-use policy::{Dialect, Limits, Mode, Policy, PolicyError, Source, Trust};
+use policy::{Dialect, Limits, Mode, Origin, Policy, PolicyError, Source, Trust};
 use tool::Level;
 
 use crate::setting::*;
@@ -116,6 +116,28 @@ fn the_chosen_mode_beats_the_profile_but_no_stricter_managed_one() {
     let managed = managed(r#"{"normal": {"mode": "smart_auto"}}"#);
     assert_eq!(mode(std::slice::from_ref(&managed), Some(Mode::FullAuto)), Mode::SmartAuto);
     assert_eq!(mode(&[managed], Some(Mode::AskAlways)), Mode::AskAlways);
+}
+
+#[test]
+fn a_mode_for_the_whole_run_makes_no_profile_laxer() {
+    let mode = |sources: &[Source], chosen| {
+        compile_as(sources, "normal", chosen, Dialect::default()).unwrap().mode()
+    };
+    let whole = |source: Source, mode| Source { mode: Some((mode, Origin::BuiltIn)), ..source };
+    let strict = || user(r#"{"normal": {"mode": "ask_always"}}"#);
+    let none = r"{}";
+    for lax in [Mode::FullAuto, Mode::SmartAuto] {
+        assert_eq!(mode(&[whole(managed(none), lax), strict()], None), Mode::AskAlways);
+        assert_eq!(mode(&[strict(), whole(workspace(none, Trust::Untrusted), lax)], None), Mode::AskAlways);
+    }
+    // The controls: a stricter one counts, whatever was chosen; a laxer one of the administrator only where nobody says more.
+    assert_eq!(mode(&[whole(managed(none), Mode::AskAlways)], Some(Mode::FullAuto)), Mode::AskAlways);
+    let asking = whole(workspace(none, Trust::Untrusted), Mode::AskAlways);
+    assert_eq!(mode(&[asking], Some(Mode::FullAuto)), Mode::AskAlways);
+    assert_eq!(mode(&[whole(managed(none), Mode::FullAuto)], None), Mode::FullAuto);
+    assert_eq!(mode(&[whole(workspace(none, Trust::Untrusted), Mode::FullAuto)], None), Mode::SmartAuto);
+    let both = whole(managed(r#"{"normal": {"mode": "smart_auto"}}"#), Mode::FullAuto);
+    assert_eq!(mode(&[both], None), Mode::SmartAuto);
 }
 
 const WORKSPACE_FILE: &str = r#"{

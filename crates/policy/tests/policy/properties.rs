@@ -3,6 +3,7 @@
 use policy::{Mode, Part, Policy, Request, Verdict};
 use tool::{Effect, Level};
 
+use crate::random_lines::Random;
 use crate::setting::*;
 
 pub(crate) const LEVELS: [Level; 4] = [Level::Safe, Level::Moderate, Level::Destructive, Level::Critical];
@@ -108,6 +109,61 @@ fn no_allow_entry_takes_a_denial_back() {
     let outside = read("/home/ann/x");
     assert_eq!(verdict(&without, Level::Safe, &[&outside], false), Verdict::Check);
     assert_eq!(verdict(&with, Level::Safe, &[&outside], false), Verdict::Pass);
+}
+
+/// Entries that contradict, shadow and repeat each other. Those that begin with `!` are not among them: what they take back is what
+/// stands before them, as in `.gitignore`, so their place has a meaning.
+const ENTRIES: [(&str, &[&str]); 8] = [
+    ("allowed_read_paths", &["./", "./src", "/home/ann", "other", "/"]),
+    ("deny_read_paths", &[".env", "*.pem", "/home/ann/x", "src/*", ".env"]),
+    ("allowed_write_paths", &["./src", "./", "other", "src/a"]),
+    ("deny_write_paths", &["src/a", "other", "/srv"]),
+    ("allowed_exec_command", &["make", "git", "git rm", "pytest", "rm"]),
+    ("deny_exec_command", &["git rm", "git", "rm -rf *", "make"]),
+    ("allowed_hosts", &["*", "docs.rs", "*.rs"]),
+    ("deny_hosts", &["evil.org", "docs.rs", "*.org"]),
+];
+
+#[test]
+fn no_permutation_of_the_rules_of_a_profile_changes_a_decision() {
+    let mut random = Random(0x5eed_0003);
+    let effects = effects();
+    let mut seen = [0usize; 3];
+    for _ in 0..60 {
+        // Some of the entries of each list, so that other ones are decisive each time.
+        let mut lists: Vec<(&str, Vec<&str>)> = ENTRIES
+            .iter()
+            .map(|(key, entries)| (*key, entries.iter().copied().filter(|_| random.below(3) > 0).collect()))
+            .collect();
+        let compiled = |lists: &[(&str, Vec<&str>)]| {
+            let lists: Vec<String> =
+                lists.iter().map(|(key, entries)| format!("{key:?}: {entries:?}")).collect();
+            normal(&format!("{{{}}}", lists.join(", ")), Mode::SmartAuto)
+        };
+        let before = compiled(&lists);
+        for _ in 0..3 {
+            shuffle(&mut lists, &mut random);
+            lists.iter_mut().for_each(|(_, entries)| shuffle(entries, &mut random));
+            let after = compiled(&lists);
+            for effect in &effects {
+                let answer = verdict(&before, Level::Moderate, &[effect], false);
+                assert_eq!(
+                    answer,
+                    verdict(&after, Level::Moderate, &[effect], false),
+                    "{effect:?} under {lists:?}"
+                );
+                seen[answer as usize] += 1;
+            }
+        }
+    }
+    // The positive control: every answer occurs.
+    assert!(seen.iter().all(|count| *count > 100), "{seen:?}");
+}
+
+fn shuffle<T>(list: &mut [T], random: &mut Random) {
+    for position in (1..list.len()).rev() {
+        list.swap(position, random.below(position + 1));
+    }
 }
 
 #[test]

@@ -234,7 +234,7 @@ fn a_decision_names_the_line_of_its_rule() {
     lines.note("normal", "mode", 2, Vec::new());
     let json = r#"{"normal": {"mode": "ask_always", "deny_write_paths": ["a", "b"]}}"#;
     let origin = Origin::User(Path::new("/c.yaml").into());
-    let source = Source { origin, trust: Trust::Trusted, profiles: profiles(json), lines };
+    let source = Source { lines, ..Source::new(origin, Trust::Trusted, profiles(json)) };
     let policy = compile(&[source], "normal");
     let decision = decide(&policy, Level::Moderate, write("b"));
     assert_eq!(decision.verdict, Verdict::Deny);
