@@ -1,6 +1,6 @@
 //! Puts the runtime together: surroundings, configuration, policy, store, tools, engine.
 
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -53,14 +53,14 @@ pub(crate) fn compose(
             state.display()
         )));
     }
-    if let Some(folder) = surroundings.configuration.as_deref().map(real) {
-        if place.workspace.starts_with(&folder) {
-            return Err(Failure::usage(format!(
-                "the workspace {} lies in the folder of your configuration, {}, which no tool may change; work in another folder",
-                place.workspace.display(),
-                folder.display()
-            )));
-        }
+    if let Some(folder) = surroundings.configuration.as_deref().map(real)
+        && place.workspace.starts_with(&folder)
+    {
+        return Err(Failure::usage(format!(
+            "the workspace {} lies in the folder of your configuration, {}, which no tool may change; work in another folder",
+            place.workspace.display(),
+            folder.display()
+        )));
     }
     let store = Arc::new(Store::open(&state)?);
     let configuration = Configuration::read(global, &surroundings, &place, &state, &store)?;
@@ -95,8 +95,20 @@ fn keep_closed(folder: Option<&Path>, policy: &Policy) {
     let Some(folder) = folder.map(real) else { return };
     if policy.roots().iter().any(|root| folder.starts_with(&root.path)) {
         // Where this user cannot make it, no command of this user can.
-        let _ = create_private(&folder);
+        let _ = create_as_its_parent(&folder);
     }
+}
+
+/// Creates a folder and those above it that are missing, each for the owner of the one above: root makes none in a user's home that
+/// the user cannot use.
+fn create_as_its_parent(folder: &Path) -> std::io::Result<()> {
+    let missing: Vec<&Path> = folder.ancestors().take_while(|path| !path.exists()).collect();
+    for path in missing.into_iter().rev() {
+        create_private(path)?;
+        let above = std::fs::metadata(path.parent().unwrap_or(path))?;
+        std::os::unix::fs::lchown(path, Some(above.uid()), Some(above.gid()))?;
+    }
+    Ok(())
 }
 
 fn cell(

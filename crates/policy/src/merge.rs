@@ -239,7 +239,7 @@ impl<'a> Merged<'a> {
     pub(crate) fn mode(&self, profile: &str, chosen: Option<(Mode, Origin)>) -> (Mode, Origin) {
         let managed = || self.trusted.iter().copied().filter(|source| source.is_managed());
         let named = |source: &&Source| written(source, profile, "mode", |profile| profile.mode).is_some();
-        let nobody_else = chosen.is_none() && !self.trusted.iter().any(|source| named(source));
+        let nobody_else = chosen.is_none() && !self.trusted.iter().any(named);
         let chosen =
             chosen.or_else(|| managed().find_map(|source| source.mode.clone()).filter(|_| nobody_else));
         let of_profiles = self.strictest(profile, "mode", |source| source.mode, chosen, Mode::default());
