@@ -122,6 +122,7 @@ pub fn built_in_limits() -> policy::Limits {
         sessions: Some(running as u64),
         session_idle_seconds: Some(lifetime.idle.as_secs()),
         session_seconds: Some(lifetime.absolute.as_secs()),
+        home_bytes: Some(crate::home::LIMIT),
     }
 }
 

@@ -20,7 +20,7 @@ use sandbox::KeptHome;
 
 /// Bytes that the caches of one workspace take, unless the profile says otherwise: room for what the package managers and
 /// compilers of a large project keep, about a gigabyte each of them.
-const LIMIT: u64 = 4 << 30;
+pub(crate) const LIMIT: u64 = 4 << 30;
 
 /// How often it is looked whether they take more. Measuring 100,000 files takes about a fifth of a second.
 const INTERVAL: SignedDuration = SignedDuration::from_mins(10);
