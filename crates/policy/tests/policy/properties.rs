@@ -143,7 +143,9 @@ fn no_permutation_of_the_rules_of_a_profile_changes_a_decision() {
         let before = compiled(&lists);
         for _ in 0..3 {
             shuffle(&mut lists, &mut random);
-            lists.iter_mut().for_each(|(_, entries)| shuffle(entries, &mut random));
+            for (_, entries) in &mut lists {
+                shuffle(entries, &mut random);
+            }
             let after = compiled(&lists);
             for effect in &effects {
                 let answer = verdict(&before, Level::Moderate, &[effect], false);
