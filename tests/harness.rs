@@ -49,6 +49,15 @@ impl Fixture {
         fixture
     }
 
+    /// The same with a user who wants to be asked also about what can be undone.
+    pub(crate) fn asking(self) -> Self {
+        let folder = self.home().join(".config/handfast");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("config.yaml"), "sandbox_config:\n  normal:\n    undoable: table\n")
+            .unwrap();
+        self
+    }
+
     pub(crate) fn workspace(&self) -> PathBuf {
         self.folder.path().join("workspace").canonicalize().unwrap()
     }

@@ -118,6 +118,71 @@ fn kill_9_in_the_middle_of_a_command_leaves_the_workspace_as_it_was() {
 }
 
 #[test]
+fn kill_9_leaves_a_change_with_its_checkpoint_or_neither() {
+    // What is there when the program is killed: the list of what it is about to do, the first new file, the last one, and
+    // the end of the commit.
+    let signs: [fn(&Fixture) -> bool; 4] = [
+        |fixture| in_calls(fixture, "journal"),
+        |fixture| fixture.workspace().join("new/0").exists(),
+        |fixture| std::fs::read_to_string(fixture.workspace().join("z")).unwrap() == "changed\n",
+        |fixture| in_calls(fixture, "journal.committed"),
+    ];
+    let (mut kept, mut taken_back) = (0, 0);
+    for (turn, sign) in signs.iter().cycle().take(12).enumerate() {
+        let fixture = Fixture::with_files(&[("a", "a"), ("d/x", "x"), ("z", "z")]);
+        let command = "for n in $(seq 200); do mkdir -p m$n; echo $n >m$n/f; done; mkdir new; echo 0 >new/0; rm -r d; \
+                       echo changed >a; echo changed >z";
+        let mut child = fixture
+            .command()
+            .args(["call", "--yes", "shell_execute", &json!({"command": command}).to_string()])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut ended = false;
+        eventually("the sign", || {
+            ended = child.try_wait().unwrap().is_some();
+            ended || sign(&fixture)
+        });
+        // A little later in each round.
+        (0..turn * 50).for_each(|_| std::thread::yield_now());
+        if !ended {
+            signal(&child, "-KILL");
+        }
+        child.wait().unwrap();
+        let listed = fixture.run(&["checkpoints", "list", "--json"]).json();
+        let checkpoints = listed.as_array().unwrap();
+        let paths = || {
+            let mut names: Vec<_> = std::fs::read_dir(fixture.workspace()).unwrap().flatten().collect();
+            names.sort_by_key(std::fs::DirEntry::file_name);
+            names.len()
+        };
+        let state = (fixture.read("a"), fixture.read("z"), paths());
+        let (before, after) =
+            (("a".to_owned(), "z".to_owned(), 3), ("changed\n".to_owned(), "changed\n".to_owned(), 203));
+        if checkpoints.is_empty() {
+            assert_eq!(state, before, "turn {turn}");
+            taken_back += 1;
+        } else {
+            assert_eq!(state, after, "turn {turn}");
+            let undone = fixture.run(&["undo", checkpoints[0]["id"].as_str().unwrap()]);
+            assert_eq!(undone.code, 0, "{}", undone.stderr);
+            assert_eq!((fixture.read("a"), fixture.read("z"), paths()), before, "turn {turn}");
+            kept += 1;
+        }
+        assert_eq!(fixture.read("d/x"), "x");
+    }
+    println!("{kept} changes were there with their checkpoints, {taken_back} were not there");
+}
+
+/// Whether any call's folder has a file of this name.
+fn in_calls(fixture: &Fixture, name: &str) -> bool {
+    let calls = std::fs::read_dir(fixture.state().join("changes")).into_iter().flatten().flatten();
+    calls.map(|call| call.path().join(name)).any(|path| path.exists())
+}
+
+#[test]
 fn ctrl_c_ends_the_command_and_records_it() {
     let fixture = Fixture::new();
     let child = sleeper(&fixture, "handfast-test-interrupted");
@@ -324,7 +389,7 @@ fn a_write_that_is_killed_leaves_the_old_file_or_the_new_one() {
 
 #[test]
 fn a_question_survives_kill_9_and_its_call_passes_once_after_the_answer() {
-    let fixture = Fixture::new();
+    let fixture = Fixture::new().asking();
     let write = || json!({"path": "a.txt", "content": "one", "backup": false});
     let needs_approval = |result: &Value| result.to_string().contains("EAPPROVAL");
     let mut server = Server::start(&fixture, &[]);

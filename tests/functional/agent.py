@@ -24,7 +24,7 @@ async def main() -> None:
     server = StdioServerParameters(
         command=program,
         args=["--workspace", workspace, "--state", state, "mcp"],
-        env={"HOME": home, "PATH": os.environ["PATH"]},
+        env={"HOME": home, "PATH": os.environ["PATH"], "XDG_CONFIG_HOME": os.environ["XDG_CONFIG_HOME"]},
     )
     seen: dict[str, object] = {}
     async with Client(server, mode=era, elicitation_callback=allow_once) as client:

@@ -38,17 +38,22 @@ fn home() -> String {
 #[test]
 fn an_official_mcp_client_works_through_a_real_repository() {
     // A question is a request of the server's own here, so each call is one call.
-    work_through("legacy", &["check ok"]);
+    work_through("legacy", checkout().asking(), &["check ok"]);
 }
 
 #[test]
 fn so_it_does_in_the_era_without_a_handshake() {
     // Here the question is the answer to a first call, and the approved call is a second one.
-    work_through("auto", &["check EAPPROVAL", "check ok"]);
+    work_through("auto", checkout().asking(), &["check EAPPROVAL", "check ok"]);
 }
 
-fn work_through(era: &str, asked: &[&str]) {
-    let fixture = checkout();
+#[test]
+fn nobody_is_asked_about_what_can_be_undone() {
+    work_through("legacy", checkout(), &["pass ok"]);
+}
+
+/// Works through it with the official client. `edited` is how each edit and each command stands in the audit.
+fn work_through(era: &str, fixture: Fixture, edited: &[&str]) {
     let output = Command::new(python_with_mcp())
         .arg(repository().join("tests/functional/agent.py"))
         .arg(program())
@@ -56,6 +61,7 @@ fn work_through(era: &str, asked: &[&str]) {
         .arg(fixture.state())
         .arg(home())
         .arg(era)
+        .env("XDG_CONFIG_HOME", fixture.home().join(".config"))
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -75,17 +81,22 @@ fn work_through(era: &str, asked: &[&str]) {
     assert!(seen["passing"]["stdout"].as_str().unwrap().contains("1 passed"), "{seen:#}");
     assert_eq!(seen["denied"]["is_error"], true);
     assert!(seen["denied"]["text"].as_str().unwrap().starts_with("EPERMISSION"), "{seen:#}");
-    // Two edits and two commands were asked about, the reads were not, nor was an edit that only checks.
-    assert_eq!(seen["asked"].as_array().unwrap().len(), 4, "{seen:#}");
-    assert!(seen["asked"][1].as_str().unwrap().contains("cargo test"), "{seen:#}");
+    // At most two edits and two commands were asked about, the reads were not, nor was an edit that only checks.
+    let asks = edited != ["pass ok"];
+    assert_eq!(seen["asked"].as_array().unwrap().len(), if asks { 4 } else { 0 }, "{seen:#}");
+    assert_eq!(
+        asks,
+        seen["asked"][1].as_str().is_some_and(|question| question.contains("cargo test")),
+        "{seen:#}"
+    );
 
     let mut expected: Vec<String> =
         ["file_list", "file_search", "file_read", "file_read"].map(|tool| format!("{tool} pass ok")).to_vec();
-    let asked_about = |tool: &str| asked.iter().map(|step| format!("{tool} {step}")).collect::<Vec<_>>();
-    expected.extend(asked_about("file_edit"));
+    let of_an_edit = |tool: &str| edited.iter().map(|step| format!("{tool} {step}")).collect::<Vec<_>>();
+    expected.extend(of_an_edit("file_edit"));
     expected.push("file_edit pass ECONFLICT".to_owned());
     for tool in ["shell_execute", "file_edit", "shell_execute"] {
-        expected.extend(asked_about(tool));
+        expected.extend(of_an_edit(tool));
     }
     expected.push("file_read deny EPERMISSION".to_owned());
     assert_eq!(steps(&fixture), expected);

@@ -29,7 +29,7 @@ fn state(fixture: &Fixture, id: &str) -> String {
 
 #[test]
 fn a_call_that_nobody_could_approve_passes_once_when_it_is_approved_later() {
-    let fixture = Fixture::new();
+    let fixture = Fixture::new().asking();
     let write = json!({"path": "a.txt", "content": "one\n"});
     let id = asked(&fixture, "file_write", &write);
     assert_eq!(asked(&fixture, "file_write", &write), id, "one plan is asked about once");
@@ -61,7 +61,7 @@ fn a_call_that_nobody_could_approve_passes_once_when_it_is_approved_later() {
 
 #[test]
 fn a_no_reaches_the_agent_with_its_message_and_once() {
-    let fixture = Fixture::new();
+    let fixture = Fixture::new().asking();
     let write = json!({"path": "a.txt", "content": "one\n"});
     let id = asked(&fixture, "file_write", &write);
     works(&fixture.run(&["approvals", "deny", &id[..14], "--message", "use b.txt"]));
@@ -73,7 +73,7 @@ fn a_no_reaches_the_agent_with_its_message_and_once() {
 
 #[test]
 fn what_is_allowed_for_the_project_passes_until_it_is_taken_back_or_its_script_changes() {
-    let fixture = Fixture::with_files(&[("build.sh", "echo built\n")]);
+    let fixture = Fixture::with_files(&[("build.sh", "echo built\n")]).asking();
     let build = json!({"command": "sh ./build.sh"});
     let id = asked(&fixture, "shell_execute", &build);
     let preview = fixture.run(&["approvals", "approve", &id, "--scope", "project", "--preview"]);
@@ -102,7 +102,7 @@ fn what_is_allowed_for_the_project_passes_until_it_is_taken_back_or_its_script_c
 
 #[test]
 fn an_approval_is_void_when_the_script_is_another_by_then() {
-    let fixture = Fixture::with_files(&[("build.sh", "echo built\n")]);
+    let fixture = Fixture::with_files(&[("build.sh", "echo built\n")]).asking();
     let build = json!({"command": "sh ./build.sh"});
     let id = asked(&fixture, "shell_execute", &build);
     works(&fixture.run(&["approvals", "approve", &id]));
@@ -117,7 +117,7 @@ fn an_approval_is_void_when_the_script_is_another_by_then() {
 
 #[test]
 fn a_leased_folder_outside_is_read_by_file_tools_and_commands_and_by_nothing_else() {
-    let fixture = Fixture::new();
+    let fixture = Fixture::new().asking();
     let outside = fixture.outside().join("data");
     std::fs::create_dir(&outside).unwrap();
     for (name, content) in [("x.txt", "found\n"), (".env", "SECRET=1\n")] {
@@ -147,7 +147,7 @@ fn a_leased_folder_outside_is_read_by_file_tools_and_commands_and_by_nothing_els
     assert!(!outside.join("new").exists());
     asked(&fixture, "file_write", &json!({"path": path("new"), "content": ""}));
     // Another workspace has no part in it.
-    let other = Fixture::new();
+    let other = Fixture::new().asking();
     let run = std::process::Command::new(crate::harness::program())
         .args(["--workspace".as_ref(), other.workspace().as_os_str()])
         .args(["--state".as_ref(), fixture.state().as_os_str()])
@@ -161,7 +161,7 @@ fn a_leased_folder_outside_is_read_by_file_tools_and_commands_and_by_nothing_els
 
 #[test]
 fn what_may_only_be_allowed_once_is_and_no_pattern_is_for_an_interpreter() {
-    let fixture = Fixture::new();
+    let fixture = Fixture::new().asking();
     let hook = asked(&fixture, "file_write", &json!({"path": ".envrc", "content": "x"}));
     for scope in ["session", "project", "always"] {
         let run = fixture.run(&["approvals", "approve", &hook, "--scope", scope]);
@@ -189,7 +189,7 @@ fn what_may_only_be_allowed_once_is_and_no_pattern_is_for_an_interpreter() {
 
 #[test]
 fn changes_that_are_held_go_in_by_approving_the_question_about_them() {
-    let fixture = Fixture::new();
+    let fixture = Fixture::new().asking();
     let run = |command: &str| {
         let arguments = json!({"command": unread(command)}).to_string();
         fixture.run(&["--mode", "full_auto", "call", "shell_execute", &arguments]).json()
@@ -219,7 +219,7 @@ fn changes_that_are_held_go_in_by_approving_the_question_about_them() {
 
 #[test]
 fn a_question_shows_the_difference_that_a_write_makes_and_the_command_as_it_was_read() {
-    let fixture = Fixture::with_files(&[("a.txt", "one\ntwo\n")]);
+    let fixture = Fixture::with_files(&[("a.txt", "one\ntwo\n")]).asking();
     let id = asked(&fixture, "file_write", &json!({"path": "a.txt", "content": "one\n2\n"}));
     let shown = fixture.run(&["approvals", "show", &id]).stdout;
     assert!(shown.contains("    -two\n    +2\n"), "{shown}");
@@ -230,7 +230,7 @@ fn a_question_shows_the_difference_that_a_write_makes_and_the_command_as_it_was_
 
 #[test]
 fn who_answers_for_the_user_is_said_by_the_user_alone() {
-    let fixture = Fixture::with_files(&[("handfast.yaml", "elicitation: trusted\n")]);
+    let fixture = Fixture::with_files(&[("handfast.yaml", "elicitation: trusted\n")]).asking();
     works(&fixture.run(&["trust"]));
     let warned = fixture.run(&["call", "file_list", r#"{"path": "."}"#]);
     assert!(warned.stderr.contains("`elicitation` is ignored"), "{}", warned.stderr);
@@ -245,7 +245,7 @@ fn who_answers_for_the_user_is_said_by_the_user_alone() {
 
 #[test]
 fn a_wider_answer_is_suggested_after_three_of_a_kind() {
-    let fixture = Fixture::new();
+    let fixture = Fixture::new().asking();
     for turn in 0..4 {
         let write = json!({"path": format!("{turn}.txt"), "content": ""});
         let id = asked(&fixture, "file_write", &write);

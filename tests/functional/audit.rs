@@ -11,7 +11,7 @@ fn listed(fixture: &Fixture) -> Vec<Value> {
 
 #[test]
 fn every_call_is_listed_with_its_decision_and_outcome_the_newest_first() {
-    let fixture = Fixture::with_files(&[("a.txt", "a"), (".env", "x")]);
+    let fixture = Fixture::with_files(&[("a.txt", "a"), (".env", "x")]).asking();
     fixture.data("file_read", json!({"path": "a.txt"}));
     fixture.data("file_write", json!({"path": "b.txt", "content": "b"}));
     fixture.error("file_read", json!({"path": ".env"}));
@@ -39,7 +39,7 @@ fn every_call_is_listed_with_its_decision_and_outcome_the_newest_first() {
 
 #[test]
 fn a_write_has_its_intent_before_its_outcome_and_show_has_both() {
-    let fixture = Fixture::new();
+    let fixture = Fixture::new().asking();
     let result = fixture.call("file_write", json!({"path": "b.txt", "content": "b"}));
     let id = result["meta"]["call_id"].as_str().unwrap();
     let rows = fixture.run(&["audit", "show", id, "--json"]).json();

@@ -20,7 +20,7 @@ fn a_call_prints_its_result_alone_on_standard_output() {
 
 #[test]
 fn exit_codes_tell_the_kinds_of_failure_apart() {
-    let fixture = Fixture::with_files(&[(".env", "SECRET=1\n"), ("a.txt", "a")]);
+    let fixture = Fixture::with_files(&[(".env", "SECRET=1\n"), ("a.txt", "a")]).asking();
     let code = |arguments: &[&str]| fixture.run(arguments).code;
     assert_eq!(code(&["call", "file_read", r#"{"path": "a.txt"}"#]), 0);
     assert_eq!(code(&["call", "file_read", r#"{"path": "missing"}"#]), 1);
@@ -36,7 +36,7 @@ fn exit_codes_tell_the_kinds_of_failure_apart() {
 
 #[test]
 fn a_call_that_needs_an_approval_nobody_can_give_does_nothing_and_says_what_to_do() {
-    let fixture = Fixture::new();
+    let fixture = Fixture::new().asking();
     let run = fixture.run(&["call", "file_write", r#"{"path": "b.txt", "content": "x"}"#]);
     let error = &run.json()["error"];
     assert_eq!((error["code"].as_str(), error["effect"].as_str()), (Some("EAPPROVAL"), Some("none")));
@@ -47,7 +47,7 @@ fn a_call_that_needs_an_approval_nobody_can_give_does_nothing_and_says_what_to_d
 
 #[test]
 fn yes_answers_questions_and_never_a_denial() {
-    let fixture = Fixture::with_files(&[(".env", "SECRET=1\n")]);
+    let fixture = Fixture::with_files(&[(".env", "SECRET=1\n")]).asking();
     assert_eq!(fixture.data("file_write", json!({"path": "b.txt", "content": "x"}))["size_bytes"], 1);
     let result = fixture.call("file_write", json!({"path": "b.txt", "content": "xy"}));
     assert_eq!(result["meta"]["approved_by"], "--yes on the command line");
@@ -95,7 +95,7 @@ fn long_output_is_bounded_and_stays_readable_by_reference() {
 
 #[test]
 fn check_explains_and_runs_nothing() {
-    let fixture = Fixture::new();
+    let fixture = Fixture::new().asking();
     let run = fixture.run(&["check", "shell_execute", r#"{"command": "touch made"}"#]);
     let checked = run.json();
     assert_eq!(run.code, 0);
@@ -113,7 +113,7 @@ fn check_explains_and_runs_nothing() {
 
 #[test]
 fn check_answers_a_history_of_calls_line_by_line() {
-    let fixture = Fixture::new();
+    let fixture = Fixture::new().asking();
     let history = b"{\"command\": \"ls -l\"}\n{\"command\": \"touch x\"}\n{\"command\": 1}\n{\"command\": \"rm -rf /\"}\n";
     let run = fixture.run_with_input(&["check", "shell_execute", "-"], history);
     let lines: Vec<serde_json::Value> =
@@ -172,6 +172,9 @@ fn tools_lists_every_tool_with_its_schemas() {
             "file_move",
             "shell_execute",
             "shell_session",
+            "checkpoint_list",
+            "checkpoint_diff",
+            "checkpoint_restore",
             "output_read",
             "self_list_capabilities",
         ]

@@ -68,7 +68,8 @@ fn an_untrusted_workspace_can_tighten_and_not_loosen_until_it_is_trusted_as_it_i
             "mode: full_auto\nsandbox_config:\n  normal:\n    deny_read_paths: [\"notes.txt\"]\n",
         ),
         ("notes.txt", "n"),
-    ]);
+    ])
+    .asking();
     let write = || decision(&fixture, "file_write", json!({"path": "b.txt", "content": ""}));
     assert_eq!(write(), "check");
     assert_eq!(decision(&fixture, "file_read", json!({"path": "notes.txt"})), "deny");

@@ -29,3 +29,4 @@ mod policy;
 mod screen;
 mod sessions;
 mod setup;
+mod undo;

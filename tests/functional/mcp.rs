@@ -71,7 +71,8 @@ fn bad_lines_are_answered_and_the_session_goes_on() {
     assert_eq!(huge["isError"], true);
     assert!(huge["content"][0]["text"].as_str().unwrap().starts_with("EVALIDATION"), "{huge}");
     assert!(!fixture.workspace().join("b.txt").exists());
-    assert_eq!(by_id(&answers, 5)["result"]["structuredContent"]["size_bytes"], 5_000_000);
+    let large = &by_id(&answers, 5)["result"];
+    assert_eq!(large["structuredContent"]["size_bytes"], 5_000_000, "{large:#}");
     assert_eq!(by_id(&answers, 6)["error"]["code"], -32602);
     let wrong = by_id(&answers, 7)["result"]["content"][0]["text"].as_str().unwrap();
     assert!(wrong.starts_with("EVALIDATION") && wrong.contains("colour"), "{wrong}");

@@ -24,7 +24,7 @@ fn files() -> Fixture {
 
 #[test]
 fn a_patch_is_asked_about_as_what_it_does_and_a_check_is_not() {
-    let fixture = files();
+    let fixture = files().asking();
     let level = |patch: &str, strategy: &str| {
         let arguments = json!({"patch": patch, "strategy": strategy}).to_string();
         let checked = fixture.run(&["check", "file_patch", &arguments]).json();

@@ -120,7 +120,7 @@ fn what_check_says_would_make_a_call_pass_does() {
         ("file_write", json!({"path": "a b[1]$.txt", "content": ""})),
         ("file_read", json!({"path": "/srv/data/x"})),
     ] {
-        let fixture = Fixture::new();
+        let fixture = Fixture::new().asking();
         let check = || fixture.run(&["check", tool, &arguments.to_string()]).json();
         let before = check();
         assert_eq!(before["decision"], "check", "{before:#}");
@@ -138,7 +138,7 @@ fn what_check_says_would_make_a_call_pass_does() {
 
 #[test]
 fn check_names_the_command_of_the_line_that_is_asked_about() {
-    let fixture = Fixture::new();
+    let fixture = Fixture::new().asking();
     let arguments = json!({"command": "ls | head; touch x && git status"}).to_string();
     let checked = fixture.run(&["check", "shell_execute", &arguments]).json();
     assert_eq!(checked["part"], "touch x", "{checked:#}");

@@ -127,7 +127,7 @@ fn result(call: Child) -> serde_json::Value {
 
 #[test]
 fn a_question_appears_on_the_screen_and_its_call_goes_on_with_the_answer() {
-    let fixture = Fixture::new();
+    let fixture = Fixture::new().asking();
     let mut screen = Terminal::start(&fixture, (24, 80), &["approvals"]);
     screen.shows("Nothing waits for an approval");
     let call = waiting_call(&fixture, "a.txt");
@@ -158,7 +158,7 @@ fn a_question_appears_on_the_screen_and_its_call_goes_on_with_the_answer() {
 
 #[test]
 fn a_wider_yes_shows_what_it_covers_before_the_second_key_and_is_taken_back_on_the_next_page() {
-    let fixture = Fixture::new();
+    let fixture = Fixture::new().asking();
     fixture.run(&["call", "file_write", r#"{"path": "a.txt", "content": ""}"#]);
     let mut screen = Terminal::start(&fixture, (30, 100), &["approvals"]);
     screen.shows("write a.txt");
@@ -221,7 +221,7 @@ fn the_lists_of_the_users_configuration_are_edited_on_the_screen() {
 
 #[test]
 fn the_screen_follows_the_size_of_its_terminal_and_leaves_it_as_it_was() {
-    let fixture = Fixture::new();
+    let fixture = Fixture::new().asking();
     for name in ["a.txt", "b.txt"] {
         fixture.run(&["call", "file_write", &json!({"path": name, "content": ""}).to_string()]);
     }
@@ -252,7 +252,7 @@ fn the_screen_follows_the_size_of_its_terminal_and_leaves_it_as_it_was() {
 
 #[test]
 fn the_question_of_a_call_is_answered_on_its_terminal_or_from_elsewhere() {
-    let fixture = Fixture::new();
+    let fixture = Fixture::new().asking();
     let call = |path: &str| json!({"path": path, "content": "new\n", "backup": false}).to_string();
     let mut terminal = Terminal::start(&fixture, (24, 100), &["call", "file_write", &call("a.txt")]);
     let shown = terminal.shows("Allow it? [y] yes, once  [p] project  [n] no");

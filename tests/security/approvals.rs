@@ -6,7 +6,7 @@ use crate::harness::{Fixture, copy_program, unread};
 
 #[test]
 fn no_call_can_answer_a_question() {
-    let fixture = Fixture::new();
+    let fixture = Fixture::new().asking();
     copy_program(&fixture.workspace().join("handfast"));
     let write = json!({"path": "a.txt", "content": "x"}).to_string();
     let asked = fixture.run(&["call", "file_write", &write]).json();

@@ -478,15 +478,23 @@ fn doctor_says_what_does_not_hold_there() {
     let output = own.handfast().args(["doctor", "--json"]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let findings: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let find =
-        |name: &str| findings.as_array().unwrap().iter().find(|it| it["name"] == name).unwrap().clone();
+    let all = findings.as_array().unwrap();
+    let find = |name: &str| all.iter().find(|it| it["name"] == name).unwrap();
     assert!(find("cell")["detail"].as_str().unwrap().starts_with("degraded:landlock"), "{findings:#}");
     assert_eq!(find("namespaces")["verdict"], "fails");
     assert!(find("namespaces")["hint"].as_str().unwrap().contains("handfast setup sandbox"));
-    for finding in findings.as_array().unwrap() {
+    for finding in all {
         // An overlay needs namespaces too.
         let fails = ["namespaces", "snapshot"].iter().any(|name| finding["name"] == *name);
         let only = finding["promise"].is_null() || fails;
         assert!(only || finding["verdict"] == "holds", "{finding:#}");
     }
+}
+
+#[test]
+fn where_a_command_cannot_be_undone_it_is_asked_about() {
+    let own = Refusing::new(&[("a", "a")]);
+    let call = ["--no-input", "call", "shell_execute", r#"{"command": "rm a"}"#];
+    let printed = String::from_utf8(own.handfast().args(call).output().unwrap().stdout).unwrap();
+    assert!(printed.contains("EAPPROVAL") && own.fixture.read("a") == "a", "{printed}");
 }

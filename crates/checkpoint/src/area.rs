@@ -167,6 +167,19 @@ impl Area {
         Ok(())
     }
 
+    /// Whether a live process has the call of this id.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn is_alive(&self, id: &str) -> Result<bool> {
+        if !is_id(OsStr::new(id)) {
+            return Ok(false);
+        }
+        let _alone = self.alone()?;
+        let is_there = open(self.folder.as_fd(), Path::new(id), LIST).is_ok();
+        Ok(is_there && self.claim(id, false)?.is_none())
+    }
+
     pub(crate) fn ids(&self) -> Result<Vec<String>> {
         let failed = |errno: Errno| Error::system("list", &self.path, errno);
         let folder = open(self.folder.as_fd(), Path::new(""), LIST).map_err(failed)?;

@@ -14,6 +14,8 @@ pub struct Changes {
     pub conflicts: Vec<Conflict>,
     /// What the judge did not allow. While there is one, nothing is committed.
     pub held: Vec<Held>,
+    /// Folders that tools make again, and what else a commit took away without saving it, where it saved anything.
+    pub unsaved: Vec<PathBuf>,
     /// What carries marks of the overlay, in the folders that come as a whole: they are taken off after the swap.
     pub(crate) marked: Vec<(PathBuf, Kind)>,
 }

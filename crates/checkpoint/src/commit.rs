@@ -12,10 +12,14 @@ use crate::copy::Copier;
 use crate::journal::Journal;
 use crate::loosened::Loosened;
 use crate::read::Reading;
+use crate::save::{NotKept, save_changes};
 use crate::sides::{OnStep, Sides, name_of, step, taken_name};
 use crate::swap::{Stopped, swap};
 use crate::undo::undo;
-use crate::{Changes, Conflict, Entry, Error, Meanwhile, Result, Time, Touch, Verdict, What, Workspace};
+use crate::{
+    Action, Changes, Conflict, Entry, Error, Held, Meanwhile, Result, Save, SavedEntry, Time, Touch, Verdict,
+    What, Workspace,
+};
 
 /// On what terms changes are read and committed.
 pub struct Terms<'a> {
@@ -29,6 +33,8 @@ pub struct Terms<'a> {
     pub judge: &'a dyn Fn(&Touch<'_>) -> Verdict,
     /// What a commit survives.
     pub durability: Durability,
+    /// Saves what the commit replaces and removes, so that it can be undone.
+    pub save: Option<Save<'a>>,
     /// Is asked before every system call that changes something. On [`ControlFlow::Break`] the commit ends at once with
     /// [`Error::BrokenOff`] and leaves everything as a killed process would; for tests.
     pub on_step: OnStep<'a>,
@@ -53,6 +59,7 @@ impl Terms<'_> {
             index: None,
             judge: &|_| Verdict::Allow,
             durability: Durability::default(),
+            save: None,
             on_step: &|| ControlFlow::Continue(()),
         }
     }
@@ -105,6 +112,21 @@ impl Call {
         self.read(workspace, terms, &mut loosened)
     }
 
+    /// The changes, path by path with what is there now and what would be there, without the bytes. Changes nothing.
+    ///
+    /// # Errors
+    /// As [`Call::changes`]; `ESTALE` where the workspace changes while it is read.
+    pub fn preview(&self, workspace: &Workspace, terms: &Terms<'_>) -> Result<(Changes, Vec<SavedEntry>)> {
+        let mut loosened = Loosened::open(self.folder.as_fd())?;
+        let changes = self.read(workspace, terms, &mut loosened)?;
+        let upper = self.open(UPPER)?;
+        match save_changes(&NotKept, &workspace.folder, &upper, &changes, &loosened) {
+            Ok(saved) => Ok((changes, saved.entries)),
+            Err(Stopped::Failed(error)) => Err(error),
+            Err(Stopped::Conflict(path)) => Err(Error::system("look at", path, Errno::STALE)),
+        }
+    }
+
     fn read(&self, workspace: &Workspace, terms: &Terms<'_>, loosened: &mut Loosened) -> Result<Changes> {
         let upper = self.open(UPPER)?;
         let reading = Reading::new(terms.baseline, terms.index.as_ref(), terms.judge, loosened);
@@ -138,6 +160,15 @@ impl Call {
         }
         if changes.list.is_empty() {
             return Ok(Outcome::Committed(Committed { changes, old: self.path.clone() }));
+        }
+        if let Some(save) = &terms.save {
+            self.save(workspace, save, &mut changes, &loosened, terms.on_step)?;
+            if !changes.held.is_empty() {
+                return Ok(Outcome::Held(changes));
+            }
+            if !changes.conflicts.is_empty() {
+                return Ok(Outcome::Conflict(changes));
+            }
         }
         let staging =
             if workspace.shares_mount_with(&self.folder) { None } else { Some(self.staging_name()) };
@@ -202,6 +233,41 @@ impl Call {
                 Ok(Outcome::Conflict(changes))
             }
         }
+    }
+
+    /// Saves what the changes take out of the workspace, before anything is done. What stands against the commit is added to
+    /// them.
+    fn save(
+        &self,
+        workspace: &Workspace,
+        save: &Save<'_>,
+        changes: &mut Changes,
+        loosened: &Loosened,
+        on_step: OnStep<'_>,
+    ) -> Result<()> {
+        let upper = self.open(UPPER)?;
+        let saved = match save_changes(save.contents, &workspace.folder, &upper, changes, loosened) {
+            Ok(saved) => saved,
+            Err(Stopped::Failed(error)) => return Err(error),
+            Err(Stopped::Conflict(path)) => {
+                changes.conflicts.push(Conflict { path, meanwhile: Meanwhile::ChangedDuringCommit });
+                return Ok(());
+            }
+        };
+        if !saved.unreadable.is_empty() && !save.loss_is_agreed {
+            let held = |path: PathBuf| Held {
+                path,
+                action: Action::Replace,
+                may_be_approved: true,
+                reason: "its old content cannot be read, so the change could not be undone".to_owned(),
+            };
+            changes.held.extend(saved.unreadable.into_iter().map(held));
+            return Ok(());
+        }
+        step(on_step)?;
+        (save.keep)(&saved).map_err(|source| Error::system("save", "what is about to change", source))?;
+        changes.unsaved = saved.unsaved;
+        step(on_step)
     }
 
     /// Whether nothing was changed, and no commit was begun that has moved what was.

@@ -25,8 +25,8 @@ use crate::{Call, Entry, Error, Kind, Result, Time, Workspace, attributes};
 /// Paths are relative to the workspace and have no `.`, no `..` and no links in them. Each is drafted once.
 #[derive(Debug)]
 pub struct Draft {
-    upper: OwnedFd,
-    workspace: OwnedFd,
+    pub(crate) upper: OwnedFd,
+    pub(crate) workspace: OwnedFd,
     begun: Time,
 }
 

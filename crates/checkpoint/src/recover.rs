@@ -47,14 +47,18 @@ pub enum Recovery {
     Failed(Error),
 }
 
+/// Is told the id of a call that had committed.
+pub type OnCommitted<'a> = &'a dyn Fn(&str) -> std::io::Result<()>;
+
 impl Area {
     /// Brings every call whose process is gone to an end: see [`Recovery`]. Kept changes stay.
     ///
-    /// It may be killed at any point and begun again. `on_step` is asked before everything that it changes.
+    /// It may be killed at any point and begun again. `on_step` is asked before everything that it changes, `on_committed`
+    /// before a call is cleaned up that had committed: where it fails, the next recovery comes to that call again.
     ///
     /// # Errors
     /// Where not even the list of calls can be had, or `on_step` broke it off.
-    pub fn recover(&self, on_step: OnStep<'_>) -> Result<Vec<Recovered>> {
+    pub fn recover(&self, on_step: OnStep<'_>, on_committed: OnCommitted<'_>) -> Result<Vec<Recovered>> {
         let mut all = Vec::new();
         for id in self.ids()? {
             let call = {
@@ -62,7 +66,7 @@ impl Area {
                 self.claim(&id, false)
             };
             let action = match call {
-                Ok(Some(call)) => recover_one(call, on_step),
+                Ok(Some(call)) => recover_one(call, on_step, on_committed),
                 // Its process lives.
                 Ok(None) => continue,
                 Err(error) => Err(error),
@@ -79,9 +83,12 @@ impl Area {
     }
 }
 
-fn recover_one(call: Call, on_step: OnStep<'_>) -> Result<Option<Recovery>> {
+fn recover_one(call: Call, on_step: OnStep<'_>, on_committed: OnCommitted<'_>) -> Result<Option<Recovery>> {
     match Journal::read(call.folder.as_fd())? {
         Some((Stage::Committed, _)) => {
+            step(on_step)?;
+            on_committed(&call.id)
+                .map_err(|source| Error::system("record the commit of", &call.id, source))?;
             step(on_step)?;
             call.discard()?;
             Ok(Some(Recovery::Cleaned))

@@ -1,5 +1,6 @@
 //! Doing a commit: entry by entry, each in one step that can be taken back.
 
+use std::collections::HashSet;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
@@ -34,8 +35,10 @@ pub(crate) fn swap(
     on_step: OnStep<'_>,
 ) -> Result<(), Stopped> {
     let mut walker = Walker::new(sides);
+    let mut moved = HashSet::new();
     for (number, change) in changes.list.iter().enumerate() {
-        move_one(&mut walker, number, change, baseline, on_step)?;
+        move_one(&mut walker, number, change, baseline, &moved, on_step)?;
+        moved.extend(change.old.filter(|old| old.has_other_names).map(|old| (old.device, old.inode)));
     }
     finish(&mut walker, changes, loosened, on_step)?;
     Ok(())
@@ -46,6 +49,7 @@ fn move_one(
     number: usize,
     change: &Change,
     baseline: Option<Time>,
+    moved: &HashSet<(u64, u64)>,
     on_step: OnStep<'_>,
 ) -> Result<(), Stopped> {
     let path = &change.path;
@@ -66,9 +70,14 @@ fn move_one(
     }
     if let Some(old) = &change.old {
         let found = look(&workspace, name).map_err(failed("look at"))?;
+        // That one name of a file was moved away is a change of the file under its other names.
+        let is_moved = moved.contains(&(old.device, old.inode));
         let unchanged = |found: Entry| {
             found.is_unchanged(old)
-                && (found.changed == old.changed || old.kind == Kind::Folder || change.regenerable)
+                && (found.changed == old.changed
+                    || old.kind == Kind::Folder
+                    || change.regenerable
+                    || is_moved)
         };
         if !found.is_some_and(unchanged) {
             return Err(Stopped::Conflict(path.clone()));

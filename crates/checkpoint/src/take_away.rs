@@ -202,7 +202,7 @@ mod tests {
         let applied = |path: &str, at| area.was_applied(Path::new(path), at);
         assert!(applied("/w/a", now) && applied("/w/b/c", now));
         assert!(!applied("/w/a", long_ago) && !applied("/w/ab", now) && !applied("/w", now));
-        assert!(area.recover(&|| ControlFlow::Continue(())).unwrap().is_empty());
+        assert!(area.recover(&|| ControlFlow::Continue(()), &|_| Ok(())).unwrap().is_empty());
         area.forget_applied(crate::Time { seconds: i64::MAX, nanoseconds: 0 }).unwrap();
         assert!(!area.was_applied(Path::new("/w/a"), now));
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, Mode, OFlags, StatxFlags, fstat, openat, statx};
 use rustix::io::Errno;
 
-use crate::beneath::{PLACE, descriptor_path, open};
+use crate::beneath::{PLACE, descriptor_path, look, open};
 use crate::{Error, Kind, Result};
 
 /// The folder into which changes are committed.
@@ -45,6 +45,12 @@ impl Workspace {
             return Ok(None);
         }
         File::open(descriptor_path(place.as_fd())).map(Some)
+    }
+
+    /// What is at a path in it, if anything is that can be looked at.
+    pub fn kind_of(&self, path: &Path) -> Option<Kind> {
+        let place = open(self.folder.as_fd(), path.parent().unwrap_or(Path::new("")), PLACE).ok()?;
+        look(&place, path.file_name()?).ok().flatten().map(|entry| entry.kind)
     }
 
     /// Where it was opened.

@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
@@ -12,6 +12,7 @@ use tool::{
 use crate::approvals::Leased;
 use crate::reach::Reach;
 use crate::redact::Redactor;
+use crate::saving::Author;
 use crate::{Asker, CallRequest, Door, Engine, record};
 
 /// One call on its way through the layers, each of which adds what it found out.
@@ -34,6 +35,10 @@ pub(crate) struct Call {
     pub(crate) level: Level,
     pub(crate) timeout: Duration,
     pub(crate) effects: Vec<Part>,
+    /// Whether everything that it changes can be undone.
+    pub(crate) undoable: bool,
+    /// The arguments of a command, in case it has to be run in another way than was decided on.
+    pub(crate) again: Value,
     /// What it starts outlives it.
     pub(crate) background: bool,
     pub(crate) decision: Option<Decision>,
@@ -45,6 +50,10 @@ pub(crate) struct Call {
     pub(crate) intent_recorded: bool,
     pub(crate) sandbox: Option<Vec<String>>,
     pub(crate) changes: Option<Changes>,
+    /// The id of the checkpoint, where something changed that can be undone.
+    pub(crate) checkpoint: Option<String>,
+    /// The checkpoints that the call takes back, said by its tool.
+    pub(crate) undoes: Arc<Mutex<Option<String>>>,
     pub(crate) cached: bool,
     pub(crate) truncated: bool,
     pub(crate) outputs: Vec<KeptOutput>,
@@ -74,6 +83,8 @@ impl Call {
             level: Level::Critical,
             timeout: Duration::ZERO,
             effects: Vec::new(),
+            undoable: false,
+            again: Value::Null,
             background: false,
             decision: None,
             ceiling: caller.ceiling,
@@ -82,6 +93,8 @@ impl Call {
             intent_recorded: false,
             sandbox: None,
             changes: None,
+            checkpoint: None,
+            undoes: Arc::default(),
             cached: false,
             truncated: false,
             outputs: Vec::new(),
@@ -105,7 +118,7 @@ impl Call {
             tool,
             level: self.level,
             parts: &self.effects,
-            undoable_in_force: false,
+            undoable_in_force: self.undoable,
             background: self.background,
         }
     }
@@ -114,6 +127,18 @@ impl Call {
     pub(crate) fn note_arguments(&mut self, redactor: &Redactor) {
         self.arguments_digest = record::digest(&self.arguments);
         self.noted_arguments = record::abbreviated(&self.arguments, redactor);
+    }
+
+    /// Whose change it is.
+    pub(crate) fn author(&self, now: Timestamp) -> Author {
+        let session = Some(self.session.0.clone());
+        let undoes = self.undoes.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Author { id: self.id.0.clone(), session, tool: self.tool.clone(), now, undoes }
+    }
+
+    /// Whether it passed because everything that it changes can be undone.
+    pub(crate) fn passed_as_undoable(&self) -> bool {
+        self.decision.as_ref().is_some_and(|decision| decision.line == policy::Line::Undoable)
     }
 
     pub(crate) fn elapsed(&self) -> Duration {
@@ -157,6 +182,7 @@ impl Call {
         meta.approved_by = self.approved_by;
         meta.sandbox = self.sandbox;
         meta.changes = self.changes;
+        meta.checkpoint = self.checkpoint;
         meta.truncated = self.truncated;
         meta.output_ref = self.outputs.first().map(|kept| kept.output_ref.clone());
         meta.outputs = self.outputs;

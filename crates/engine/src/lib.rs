@@ -11,6 +11,7 @@ mod ceiling;
 mod cell;
 mod cover;
 mod denied;
+mod difference;
 mod home;
 mod keep;
 mod life;
@@ -20,9 +21,11 @@ mod recorded;
 mod redact;
 mod registry;
 mod request;
+mod saving;
 mod snapshot;
 mod stopping;
 mod swap;
+mod undo;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -48,6 +51,7 @@ pub use redact::{Covered, Redactor};
 pub use registry::{DuplicateTool, Registry};
 pub use request::{CallRequest, Caller, Door};
 pub use snapshot::{KeptChanges, KeptError};
+pub use undo::{ChangedPath, CheckpointDetails, UndoSince, Undone};
 
 use call::Call;
 use redact::CoveredProgress;
@@ -152,8 +156,9 @@ impl Engine {
         services.insert(Arc::new(catalogue));
         services.insert::<Arc<dyn Outputs>>(Arc::new(Arc::new(keep::StoredOutputs(store.clone()))));
         let keep = if cell.watches { watch::Keep::Fresh } else { watch::Keep::Once };
-        let (snapshots, mut notices) = snapshot::open(cell.changes.as_deref(), &place.workspace, clock.now())
-            .map_err(EngineError::Changes)?;
+        let (snapshots, mut notices) =
+            snapshot::open(cell.changes.as_deref(), &place.workspace, &store, clock.now())
+                .map_err(EngineError::Changes)?;
         let recorder = recorded::Recorder {
             store: store.clone(),
             redactor: redactor.clone(),
@@ -252,7 +257,7 @@ impl Engine {
             tool: tool.spec().name,
             level,
             parts: &effects,
-            undoable_in_force: false,
+            undoable_in_force: self.is_undoable(tool.spec(), &effects, &plan),
             background: plan.background,
         };
         let mut decision = self.policy.decide(&request);
@@ -332,6 +337,9 @@ impl Engine {
     /// Begins to know what the deny lists name, and has a cell wait, so that the first command need not wait for either.
     /// Blocks while it looks; that it fails is said by the first command.
     pub fn make_ready(&self) {
+        if self.policy.passes_undoable() {
+            sandbox::has_namespaces();
+        }
         let Ok((cell, _)) = self.specification(&self.policy, &self.denied) else { return };
         if let Some(snapshots) = self.snapshots.as_ref().filter(|_| self.cell.watches) {
             snapshots.make_ready(Some(&cell));
@@ -365,10 +373,14 @@ impl Engine {
         self: &Arc<Self>,
         call: &Call,
         lane: tool::Lane,
-        snapshot: Option<&snapshot::Snapshot>,
+        before: &swap::Before,
     ) -> Result<Context, ToolError> {
         let mut services = self.services.clone();
-        services.insert(Arc::new(call.reach(self).roots(&call.effects, call.approved_by.is_some())?));
+        services.insert(Arc::new(call.reach(self).roots(
+            &call.effects,
+            call.approved_by.is_some(),
+            before.covered(),
+        )?));
         let mut warning = None;
         if lane == tool::Lane::Command {
             let engine = self.clone();
@@ -387,12 +399,19 @@ impl Engine {
             let specified = specified
                 .map_err(|panic| ToolError::internal("the cell was not specified").because(panic))?;
             let (cell, said) = specified?;
-            let overlay = snapshot.map(snapshot::Snapshot::overlay);
-            services.insert(Arc::new(sandbox::CellSpec { overlay, ..cell }));
+            let overlay = before.snapshot().map(snapshot::Snapshot::overlay);
+            let overlay_only = call.passed_as_undoable();
+            services.insert(Arc::new(sandbox::CellSpec { overlay, overlay_only, ..cell }));
             warning = said;
-        } else if let Some(snapshot) = snapshot {
+        } else if let Some(snapshot) = before.snapshot() {
             services.insert(Arc::new(snapshot.draft()?));
         }
+        let restored = before.snapshot().filter(|_| lane != tool::Lane::Command);
+        services.insert::<Arc<dyn tool::Checkpoints>>(Arc::new(Arc::new(undo::ForCall {
+            undo: undo::Undo { policy: call.rules(self), ..self.undo_parts() },
+            draft: restored.map(snapshot::Snapshot::draft).transpose()?,
+            undoes: call.undoes.clone(),
+        })));
         if let Some(sessions) = &self.sessions {
             services.insert(Arc::new(sessions.of(&call.owner())));
         }

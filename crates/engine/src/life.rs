@@ -9,9 +9,9 @@
 //! | admit | waits for a place |
 //! | recall | answers from the cache where the caller opted in |
 //! | record intent | writes down what is about to happen |
-//! | checkpoint | takes a snapshot of what is about to change, for a command or a draft |
+//! | checkpoint | takes a snapshot for a command or a draft, or saves what a tool will change itself |
 //! | run | does it, under a deadline |
-//! | swap in | puts those changes into the workspace, all of them or none |
+//! | swap in | saves what is replaced and puts the changes into the workspace, all of them or none |
 //! | cover | covers secrets, bounds the text, keeps the whole by reference |
 //! | record outcome | writes down what came of it |
 
@@ -29,8 +29,9 @@ use crate::cache::Generation;
 use crate::call::Call;
 use crate::denied::OwnChange;
 use crate::reach::Reach;
-use crate::snapshot::{ChangedBy, Snapshot};
+use crate::snapshot::ChangedBy;
 use crate::stopping::requested;
+use crate::swap::Before;
 use crate::{Engine, cover, keep, record};
 
 /// How long a tool may take to end after it was told to stop. The cell gives a command 200 ms of it after the polite signal.
@@ -69,10 +70,17 @@ impl Engine {
             return Ok(answer);
         }
         self.record_intent(call, &tool).await?;
-        let snapshot = self.checkpoint(&prepared, &tool)?;
+        let mut before = self.checkpoint(call, &prepared, &tool).await?;
         let generation = self.cache.generation();
-        let ran = self.run(call, &tool, prepared, snapshot.as_ref()).await?;
-        let (context, produced) = self.swap_in(call, snapshot, ran).await;
+        let mut ran = self.run(call, &tool, prepared, &before).await?;
+        if call.passed_as_undoable() && ran.context.snapshot_is_refused() {
+            // It has done nothing. What passed because it could be undone is another call when it cannot.
+            let prepared = self.decide_again(call, &tool).await?;
+            self.removals.drop_unused(before);
+            before = self.checkpoint(call, &prepared, &tool).await?;
+            ran = self.run(call, &tool, prepared, &before).await?;
+        }
+        let (context, produced) = self.swap_in(call, before, ran).await;
         let answer = self.cover(call, &tool, &context, produced, admitted).await?;
         self.remember(call, &tool, &answer, generation);
         Ok(answer)
@@ -89,18 +97,30 @@ impl Engine {
     }
 
     fn plan(&self, call: &mut Call, tool: &Arc<dyn AnyTool>) -> Result<Prepared, ToolError> {
+        if tool.spec().lane == Lane::Command {
+            call.again.clone_from(&call.arguments);
+        }
         let prepared = tool.prepare(std::mem::take(&mut call.arguments), &self.place)?;
         call.level = prepared.plan.level.unwrap_or(tool.spec().level);
         call.timeout = prepared.timeout.unwrap_or(tool.spec().timeout.default).min(tool.spec().timeout.max);
         call.background = prepared.plan.background;
         call.effects = Reach::lead(&prepared.plan.effects);
+        call.undoable = self.is_undoable(tool.spec(), &call.effects, &prepared.plan);
         Ok(prepared)
     }
 
     async fn decide(&self, call: &mut Call, tool: &Arc<dyn AnyTool>) -> Result<(), ToolError> {
         self.stand_under_ceiling(call)?;
-        let decision = call.rules(self).decide(&call.policy_request(tool.spec().name));
-        let decision = self.decide_with_leases(call, decision).await?;
+        let mut decision = call.rules(self).decide(&call.policy_request(tool.spec().name));
+        decision = self.decide_with_leases(call, decision).await?;
+        let writes_elsewhere =
+            || call.rules(self).roots().iter().any(|root| root.write && root.path != self.place.workspace);
+        if decision.line == policy::Line::Undoable && tool.spec().lane == Lane::Command && writes_elsewhere()
+        {
+            // What is leased is written to directly, and that cannot be undone.
+            call.undoable = false;
+            decision = call.rules(self).decide(&call.policy_request(tool.spec().name));
+        }
         let denied = decision.verdict == policy::Verdict::Deny;
         let error = denied.then(|| {
             let error = ToolError::new(Code::Permission, format!("denied: {}", decision.reason));
@@ -111,6 +131,15 @@ impl Engine {
         });
         call.decision = Some(decision);
         error.map_or(Ok(()), Err)
+    }
+
+    async fn decide_again(&self, call: &mut Call, tool: &Arc<dyn AnyTool>) -> Result<Prepared, ToolError> {
+        call.arguments = std::mem::take(&mut call.again);
+        let prepared = self.plan(call, tool)?;
+        call.undoable = false;
+        self.decide(call, tool).await?;
+        self.approve(call, &prepared).await?;
+        Ok(prepared)
     }
 
     async fn approve(&self, call: &mut Call, prepared: &Prepared) -> Result<(), ToolError> {
@@ -159,18 +188,32 @@ impl Engine {
         Ok(())
     }
 
-    /// What file tools change cannot be undone yet, and no answer says so: `meta.checkpoint` stays absent.
-    fn checkpoint(
-        &self,
+    async fn checkpoint(
+        self: &Arc<Self>,
+        call: &Call,
         prepared: &Prepared,
         tool: &Arc<dyn AnyTool>,
-    ) -> Result<Option<Snapshot>, ToolError> {
+    ) -> Result<Before, ToolError> {
+        if tool.spec().class.reads_only {
+            return Ok(Before::Nothing);
+        }
         let Some(snapshots) = self.snapshots.as_ref().filter(|_| prepared.plan.on_snapshot) else {
-            return Ok(None);
+            return Ok(self.save_directly(call, prepared).await?.map_or(Before::Nothing, Before::Direct));
         };
-        let changed_by =
-            if tool.spec().lane == Lane::Command { ChangedBy::Command } else { ChangedBy::Draft };
-        snapshots.take(changed_by).map(Some).map_err(|error| {
+        if let Some(id) = &prepared.plan.applies {
+            return snapshots.take_up(id).map(Before::Snapshot);
+        }
+        let names_all = |part: &policy::Part| {
+            part.effect
+                .path()
+                .is_some_and(|(access, path)| access == tool::Access::Write && path == self.place.workspace)
+        };
+        let changed_by = match tool.spec().lane {
+            Lane::Command => ChangedBy::Command,
+            _ if call.effects.iter().any(names_all) => ChangedBy::Restoration,
+            _ => ChangedBy::Draft,
+        };
+        snapshots.take(changed_by).map(Before::Snapshot).map_err(|error| {
             let because = std::error::Error::source(&error).map(|source| format!(": {source}"));
             let message = format!(
                 "the changes of the call could not be kept apart, so it was not run: {error}{}",
@@ -185,9 +228,9 @@ impl Engine {
         call: &mut Call,
         tool: &Arc<dyn AnyTool>,
         prepared: Prepared,
-        snapshot: Option<&Snapshot>,
+        before: &Before,
     ) -> Result<Ran, ToolError> {
-        let context = Arc::new(self.context(call, tool.spec().lane, snapshot).await?);
+        let context = Arc::new(self.context(call, tool.spec().lane, before).await?);
         let own = OwnChange::begin(&self.denied, call);
         let running = context.clone();
         let runtime = tokio::runtime::Handle::current();

@@ -54,7 +54,13 @@ impl Reach {
     }
 
     /// The roots for one call. What a human approved is reached for this call, be it outside the roots or the profile's lists.
-    pub(crate) fn roots(&self, parts: &[Part], approved: bool) -> Result<Roots, ToolError> {
+    /// Where it was saved what a tool will change, it may change nothing else in the workspace: `covered` names these paths.
+    pub(crate) fn roots(
+        &self,
+        parts: &[Part],
+        approved: bool,
+        covered: Option<Vec<PathBuf>>,
+    ) -> Result<Roots, ToolError> {
         let mut granted = Granted::default();
         let mut roots = self.roots.clone();
         if approved {
@@ -77,6 +83,7 @@ impl Reach {
             workspace: self.workspace.clone(),
             hidden: OnceLock::new(),
             granted,
+            covered,
         };
         Ok(Roots::new(roots, Arc::new(guard)))
     }
@@ -119,9 +126,24 @@ struct PolicyGuard {
     /// known.
     hidden: OnceLock<Result<HashSet<(u64, u64)>, String>>,
     granted: Granted,
+    covered: Option<Vec<PathBuf>>,
 }
 
 impl PolicyGuard {
+    /// What was not saved must not change: a path can lead elsewhere than when its plan was looked up.
+    fn is_saved(&self, path: &Path) -> Result<(), Refusal> {
+        let is_covered = |covered: &Vec<PathBuf>| {
+            covered.iter().any(|saved| path.starts_with(saved)) || !path.starts_with(&self.workspace)
+        };
+        if self.covered.as_ref().is_none_or(is_covered) {
+            return Ok(());
+        }
+        Err(Refusal {
+            reason: format!("{} was not saved before the call began", path.display()),
+            hint: Some("a path of the call leads elsewhere by now; make the call again".to_owned()),
+        })
+    }
+
     fn may(&self, access: Access, path: &Path) -> Result<(), Refusal> {
         match self.policy.path_verdict(access, path) {
             PathVerdict::Denied(rule) => Err(Refusal { reason: format!("denied by {rule}"), hint: None }),
@@ -160,6 +182,7 @@ impl Guard for PolicyGuard {
     }
 
     fn may_write(&self, real: &Path) -> Result<(), Refusal> {
+        self.is_saved(real)?;
         self.may(Access::Write, real)
     }
 }

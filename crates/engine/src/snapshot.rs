@@ -4,6 +4,7 @@
 //! beginning. Then all of it is swapped into the workspace or none. Before that each changed path is judged again, as what
 //! it turned out to be.
 
+mod commit;
 mod judge;
 mod kept;
 
@@ -12,14 +13,17 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use checkpoint::{
-    Area, Changes, Committed, Conflict, Durability, Held, Note, Outcome, Terms, Time, What, Workspace,
-};
+use checkpoint::{Area, Changes, Conflict, Durability, Held, Note, Outcome, Terms, Time, What, Workspace};
 use jiff::Timestamp;
 use policy::Policy;
 use sandbox::{CellSpec, Overlay, Spawner};
+use store::Store;
 use tool::{Code, EffectState, Retry, ToolError};
 
+use crate::difference::{Differences, Direction};
+use crate::saving::Author;
+
+use commit::{commit_saved, done};
 use judge::Judge;
 pub use kept::{KeptChanges, KeptError};
 
@@ -51,6 +55,8 @@ pub(crate) struct Snapshot {
     workspace: Workspace,
     /// Git's index as it was when the snapshot was taken.
     index: Option<File>,
+    /// Of changes that an earlier call has kept: since when others' changes conflict with them.
+    kept_since: Option<Time>,
 }
 
 /// Who makes the changes.
@@ -60,6 +66,16 @@ pub(crate) enum ChangedBy {
     Command,
     /// A file tool. Its changes survive a loss of power, as those of every file tool do.
     Draft,
+    /// What an earlier call changed is undone. The plan says no more than that.
+    Restoration,
+}
+
+/// What changes come to before they are put into the workspace.
+pub(crate) struct Preview {
+    pub(crate) paths: u64,
+    pub(crate) diff: String,
+    /// What a human would be asked about, or a rule denies.
+    pub(crate) held: Vec<String>,
 }
 
 /// What a human is asked about changes that are held.
@@ -70,10 +86,25 @@ pub(crate) struct Question {
     pub(crate) digest: String,
 }
 
+/// A commit that happened.
+pub(crate) struct Done {
+    /// How many entries changed.
+    pub(crate) paths: u64,
+    pub(crate) warnings: Vec<String>,
+    /// What came, relative to the workspace.
+    pub(crate) came: Vec<PathBuf>,
+    /// What undo does not bring back.
+    pub(crate) unsaved: Vec<PathBuf>,
+    /// Whether there is a checkpoint of it.
+    pub(crate) has_checkpoint: bool,
+    /// Whether the checkpoint is complete. Otherwise the folder of the call has to stay for the next start.
+    pub(crate) is_settled: bool,
+}
+
 /// How a commit ended.
 pub(crate) enum Ended {
-    /// All is in the workspace; how many paths changed, and what came, relative to it.
-    Committed { paths: u64, came: Vec<PathBuf>, warnings: Vec<String> },
+    /// All is in the workspace.
+    Committed(Done),
     /// A human has to be asked first. Nothing was changed.
     Held(Question),
     /// Nothing was changed, for this reason.
@@ -86,10 +117,11 @@ impl Snapshots {
     pub(crate) fn open(
         folder: &Path,
         workspace: &Path,
+        store: &Store,
         now: Timestamp,
     ) -> Result<(Self, Vec<String>), checkpoint::Error> {
         let area = Area::open(folder)?;
-        let told = kept::tidy(&area, now)?;
+        let told = kept::tidy(&area, store, now)?;
         let snapshots = Self {
             area,
             workspace: workspace.to_owned(),
@@ -106,9 +138,34 @@ impl Snapshots {
         let index = workspace.open_file(Path::new(GIT_INDEX));
         // Whoever cannot read the index has none to compare with, which makes any change of it a conflict.
         let index = index.unwrap_or_default();
+        let call = self.folder(changed_by)?;
+        Ok(Snapshot { changed_by, call, workspace, index, kept_since: None })
+    }
+
+    /// Takes up what an earlier call has kept aside.
+    pub(crate) fn take_up(&self, id: &str) -> Result<Snapshot, ToolError> {
+        let missing = || {
+            ToolError::new(Code::NotFound, format!("no changes lie aside as `{}`", tool::visible(id)))
+                .hint("`meta.changes.id` of a dry run has the id; changes are kept for a week")
+        };
+        let (call, kept) = self.area.take_up(id).map_err(|_| missing())?;
+        let workspace = kept.workspace().map_err(failed)?;
+        let terms = kept.terms(&call).map_err(failed)?;
+        let (index, kept_since) = (terms.index.and_then(|(_, before)| before), terms.baseline);
+        if workspace.path() != self.workspace {
+            return Err(missing());
+        }
+        Ok(Snapshot { changed_by: ChangedBy::Command, call, workspace, index, kept_since })
+    }
+
+    /// A folder for a call that changes the workspace itself, and the workspace.
+    pub(crate) fn begin(&self) -> Result<(checkpoint::Call, Workspace), checkpoint::Error> {
+        Ok((self.folder(ChangedBy::Draft)?, Workspace::open(&self.workspace)?))
+    }
+
+    fn folder(&self, changed_by: ChangedBy) -> Result<checkpoint::Call, checkpoint::Error> {
         let ready = self.ready(changed_by).take();
-        let call = ready.map_or_else(|| self.area.begin(), Ok)?;
-        Ok(Snapshot { changed_by, call, workspace, index })
+        ready.map_or_else(|| self.area.begin(), Ok)
     }
 
     /// Makes the folders of the next call of this kind beforehand; for a command that sees what `cell` shows, has a cell wait
@@ -151,7 +208,7 @@ impl Snapshots {
     fn ready(&self, changed_by: ChangedBy) -> MutexGuard<'_, Option<checkpoint::Call>> {
         let ready = match changed_by {
             ChangedBy::Command => &self.ready_for_command,
-            ChangedBy::Draft => &self.ready_for_draft,
+            ChangedBy::Draft | ChangedBy::Restoration => &self.ready_for_draft,
         };
         ready.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -188,6 +245,39 @@ impl Snapshots {
 }
 
 impl Snapshot {
+    /// Since when the changes of others conflict with these: `begun`, unless an earlier call made them.
+    pub(crate) fn since(&self, begun: Time) -> Time {
+        self.kept_since.unwrap_or(begun)
+    }
+
+    /// Whether an earlier call has kept them, so that they are not to be lost where this one fails.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.kept_since.is_some()
+    }
+
+    /// The difference that the changes make, and what stands against them. Changes nothing.
+    pub(crate) fn preview(&self, policy: &Policy, store: &Store, since: Time) -> Result<Preview, ToolError> {
+        let upper = self.call.upper();
+        let judge = Judge { policy, workspace: self.workspace.path(), upper: upper.clone(), approved: false };
+        let terms = Terms { judge: &|touch| judge.verdict(touch), ..self.terms(since).map_err(failed)? };
+        let (changes, entries) = self.call.preview(&self.workspace, &terms).map_err(failed)?;
+        let open = |path: &Path| Workspace::open(path).map_err(failed);
+        let differences = Differences {
+            store,
+            policy,
+            workspace: open(self.workspace.path())?,
+            changed: Some(open(&upper)?),
+        };
+        let telling = entries.iter().filter(|entry| entry.is_telling());
+        let held =
+            changes.held.iter().map(|held| format!("{}: {}", tool::path_text(&held.path), held.reason));
+        Ok(Preview {
+            paths: count(&changes),
+            diff: differences.of(telling, Direction::Planned),
+            held: shortened(held),
+        })
+    }
+
     /// Where the cell puts the changes.
     pub(crate) fn overlay(&self) -> Overlay {
         overlay(&self.call)
@@ -203,24 +293,46 @@ impl Snapshot {
         self.changed_by == ChangedBy::Draft
     }
 
-    /// Swaps the changes in. `approved` says that a human has agreed to what the judge holds.
-    pub(crate) fn commit(&self, policy: &Policy, since: Time, approved: bool) -> Ended {
+    /// Swaps the changes in, after what they replace was saved. `approved` says that a human has agreed to what the judge
+    /// holds.
+    pub(crate) fn commit(
+        &self,
+        policy: &Policy,
+        store: &Store,
+        author: &Author,
+        since: Time,
+        approved: bool,
+    ) -> Ended {
         let judge = Judge { policy, workspace: self.workspace.path(), upper: self.call.upper(), approved };
         let terms = match self.terms(since) {
             Ok(terms) => terms,
             Err(error) => return Ended::Refused(failed(error)),
         };
         let durability = match self.changed_by {
-            ChangedBy::Command => Durability::Process,
+            ChangedBy::Command | ChangedBy::Restoration => Durability::Process,
             ChangedBy::Draft => Durability::Power,
         };
         let terms = Terms { judge: &|touch| judge.verdict(touch), durability, ..terms };
-        match self.call.commit(&self.workspace, &terms) {
-            Ok(Outcome::Committed(committed)) => committed_as(&committed),
-            Ok(Outcome::Held(changes)) => held(&changes),
-            Ok(Outcome::Conflict(changes)) => Ended::Refused(conflict(&changes.conflicts)),
+        match commit_saved(store, author, &self.call, &self.workspace, terms, approved) {
+            Ok((Outcome::Committed(committed), saved)) => Ended::Committed(done(&committed, saved)),
+            Ok((Outcome::Held(changes), _)) => held(&changes),
+            Ok((Outcome::Conflict(changes), _)) => Ended::Refused(conflict(&changes.conflicts)),
             Err(error) => Ended::Refused(failed(error)),
         }
+    }
+
+    /// What would come, absolute.
+    pub(crate) fn coming(&self, since: Time) -> Vec<PathBuf> {
+        let changes = self.terms(since).and_then(|terms| self.call.changes(&self.workspace, &terms));
+        let coming = |changes: &Changes| {
+            changes.coming().map(|path| self.workspace.path().join(path)).collect::<Vec<_>>()
+        };
+        changes.as_ref().map(coming).unwrap_or_default()
+    }
+
+    /// The name of the folder of the changes.
+    pub(crate) fn id(&self) -> &str {
+        self.call.id()
     }
 
     /// Whether there is any change at all, so that one which is not wanted can be counted.
@@ -255,15 +367,6 @@ impl Snapshot {
 
 fn overlay(call: &checkpoint::Call) -> Overlay {
     Overlay { upper: call.upper(), work: call.work() }
-}
-
-fn committed_as(committed: &Committed) -> Ended {
-    let notes = committed.changes.notes.iter().map(note);
-    Ended::Committed {
-        paths: count(&committed.changes),
-        came: committed.changes.coming().map(Path::to_owned).collect(),
-        warnings: shortened(notes),
-    }
 }
 
 /// How many entries came, went or changed. The times of folders around them are no change that anybody made.
@@ -340,10 +443,11 @@ fn shortened(all: impl Iterator<Item = String>) -> Vec<String> {
 pub(crate) fn open(
     folder: Option<&Path>,
     workspace: &Path,
+    store: &Store,
     now: Timestamp,
 ) -> Result<(Option<Arc<Snapshots>>, Vec<String>), checkpoint::Error> {
     let Some(folder) = folder else { return Ok((None, Vec::new())) };
-    let (snapshots, told) = Snapshots::open(folder, workspace, now)?;
+    let (snapshots, told) = Snapshots::open(folder, workspace, store, now)?;
     Ok((Some(Arc::new(snapshots)), told))
 }
 

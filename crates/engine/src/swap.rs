@@ -12,29 +12,66 @@ use tool::{Changes, ChangesState, Code, Context, Data, EffectState, ToolError};
 use crate::approvals::Said;
 use crate::call::Call;
 use crate::life::Ran;
+use crate::saving::{Author, Direct};
 use crate::snapshot::{Ended, Question, Snapshot, Snapshots};
 use crate::{Approval, Engine};
+
+/// What is there so that the changes of a call can be undone.
+pub(crate) enum Before {
+    /// The call changes nothing in the workspace, or what it starts changes it later.
+    Nothing,
+    /// The changes are kept apart from the workspace.
+    Snapshot(Snapshot),
+    /// What the tool will change was saved.
+    Direct(Direct),
+}
+
+impl Before {
+    pub(crate) fn snapshot(&self) -> Option<&Snapshot> {
+        match self {
+            Self::Snapshot(snapshot) => Some(snapshot),
+            Self::Nothing | Self::Direct(_) => None,
+        }
+    }
+
+    /// The paths that a tool may change itself, absolute; none where that is not known.
+    pub(crate) fn covered(&self) -> Option<Vec<std::path::PathBuf>> {
+        match self {
+            Self::Direct(direct) => Some(direct.covered()),
+            Self::Nothing | Self::Snapshot(_) => None,
+        }
+    }
+}
 
 impl Engine {
     /// Without a snapshot, or where it was not used, this hands on what the run came to.
     pub(crate) async fn swap_in(
         self: &Arc<Self>,
         call: &mut Call,
-        snapshot: Option<Snapshot>,
+        before: Before,
         ran: Ran,
     ) -> (Arc<Context>, Result<Data, ToolError>) {
         let Ran { context, produced, has_ended } = ran;
-        let Some(snapshot) = snapshot else { return (context, produced) };
+        let snapshot = match before {
+            Before::Snapshot(snapshot) => snapshot,
+            Before::Direct(direct) => {
+                self.settle_direct(call, direct, has_ended).await;
+                return (context, produced);
+            }
+            Before::Nothing => return (context, produced),
+        };
         let next = self.next(&context);
         let Some(used) = context.snapshot_use() else {
             // A command that is still at work may write to the folders; the next start removes them.
-            if has_ended {
+            if has_ended && !snapshot.is_kept() {
                 self.removals.add(snapshot, next);
             }
             return (context, produced);
         };
-        let since = Time::from(used.taken_at);
-        let produced = if context.changes_are_discarded() {
+        let since = snapshot.since(Time::from(used.taken_at));
+        let produced = if context.changes_are_only_shown() {
+            self.only_show(call, snapshot, since, produced).await
+        } else if context.changes_are_discarded() {
             self.drop_changes(call, snapshot, since, next).await.and(produced)
         } else {
             self.commit(call, snapshot, since, next, produced).await
@@ -65,9 +102,56 @@ impl Engine {
             (snapshot, paths)
         })
         .await?;
-        call.changes = (paths > 0).then_some(Changes { state: ChangesState::Discarded, paths, id: None });
+        call.changes = (paths > 0).then_some(Changes {
+            state: ChangesState::Discarded,
+            paths,
+            id: None,
+            unsaved: Vec::new(),
+        });
         self.removals.add(snapshot, next);
         Ok(())
+    }
+
+    /// Keeps the changes aside, and adds the difference that they make to what the tool has produced.
+    async fn only_show(
+        self: &Arc<Self>,
+        call: &mut Call,
+        snapshot: Snapshot,
+        since: Time,
+        produced: Result<Data, ToolError>,
+    ) -> Result<Data, ToolError> {
+        let (rules, engine) = (call.rules(self), self.clone());
+        let shown = blocking(move || {
+            let preview = snapshot.preview(&rules, &engine.store, since)?;
+            if preview.paths == 0 {
+                engine.removals.drop_unused(Before::Snapshot(snapshot));
+                return Ok((preview, None));
+            }
+            let kept = snapshot.keep(since, "a dry run").map_err(|error| {
+                ToolError::new(Code::Runtime, format!("the changes could not be kept: {error}"))
+                    .because(error)
+            })?;
+            Ok::<_, ToolError>((preview, Some(kept)))
+        });
+        let (preview, id) = shown.await??;
+        call.warnings
+            .extend(preview.held.iter().map(|held| format!("to apply it, a human must agree: {held}")));
+        call.changes = id.map(|id| Changes {
+            state: ChangesState::Kept,
+            paths: preview.paths,
+            id: Some(id),
+            unsaved: Vec::new(),
+        });
+        let mut data = match produced {
+            Ok(data) => data
+                .into_value()
+                .map_err(|error| ToolError::internal("the tool's output cannot be read").because(error))?,
+            Err(error) => return Err(error),
+        };
+        if let Some(fields) = data.as_object_mut() {
+            fields.insert("diff".to_owned(), preview.diff.into());
+        }
+        Ok(data.into())
     }
 
     async fn commit(
@@ -80,7 +164,8 @@ impl Engine {
     ) -> Result<Data, ToolError> {
         let approved = snapshot.is_foreseen() && call.approved_by.is_some();
         let rules = call.rules(self);
-        let (snapshot, mut ended) = self.try_commit(snapshot, since, rules.clone(), approved).await?;
+        let author = call.author(self.clock.now());
+        let (snapshot, mut ended) = self.try_commit(snapshot, author, since, rules.clone(), approved).await?;
         let (mut kept, mut open) = (snapshot, None);
         if let Ended::Held(question) = ended {
             let what = question.lines.join("; ");
@@ -90,7 +175,8 @@ impl Engine {
                         Some(earlier) => format!("{earlier}; {by}"),
                         None => by,
                     });
-                    (kept, ended) = self.try_commit(kept, since, rules, true).await?;
+                    (kept, ended) =
+                        self.try_commit(kept, call.author(self.clock.now()), since, rules, true).await?;
                 }
                 Ok(Said::No { by, message }) => {
                     let said = message.map(|message| format!(": {message}")).unwrap_or_default();
@@ -109,11 +195,15 @@ impl Engine {
             }
         }
         let refused = match ended {
-            Ended::Committed { paths, warnings, .. } => {
-                call.warnings.extend(warnings);
-                call.changes =
-                    (paths > 0).then_some(Changes { state: ChangesState::Committed, paths, id: None });
-                self.removals.add(kept, next);
+            Ended::Committed(done) => {
+                call.warnings.extend(done.warnings);
+                call.checkpoint = done.has_checkpoint.then(|| call.id.0.clone());
+                let (state, paths) = (ChangesState::Committed, done.paths);
+                let unsaved = done.unsaved.iter().map(|path| tool::path_text(path)).collect();
+                call.changes = (paths > 0).then_some(Changes { state, paths, id: None, unsaved });
+                if done.is_settled {
+                    self.removals.add(kept, next);
+                }
                 return produced;
             }
             Ended::Refused(error) => error,
@@ -126,6 +216,7 @@ impl Engine {
     async fn try_commit(
         self: &Arc<Self>,
         snapshot: Snapshot,
+        author: Author,
         since: Time,
         rules: Arc<Policy>,
         approved: bool,
@@ -133,10 +224,10 @@ impl Engine {
         let engine = self.clone();
         blocking(move || {
             engine.denied.begin_own_change(&[]);
-            let ended = snapshot.commit(&rules, since, approved);
+            let ended = snapshot.commit(&rules, &engine.store, &author, since, approved);
             let came: Vec<PathBuf> = match &ended {
-                Ended::Committed { came, .. } => {
-                    came.iter().map(|path| engine.place.workspace.join(path)).collect()
+                Ended::Committed(done) => {
+                    done.came.iter().map(|path| engine.place.workspace.join(path)).collect()
                 }
                 Ended::Held(_) | Ended::Refused(_) => Vec::new(),
             };
@@ -168,7 +259,12 @@ impl Engine {
                     && self.hold_for(&asked, &id).await?
                 {
                     // The answer came while the changes were being put aside.
-                    call.changes = Some(Changes { state: ChangesState::Committed, paths, id: None });
+                    call.changes = Some(Changes {
+                        state: ChangesState::Committed,
+                        paths,
+                        id: None,
+                        unsaved: Vec::new(),
+                    });
                     return produced;
                 }
                 let how = format!(
@@ -179,7 +275,8 @@ impl Engine {
                     Some(hint) => format!("{hint}; {how}"),
                     None => how,
                 });
-                call.changes = Some(Changes { state: ChangesState::Kept, paths, id: Some(id) });
+                call.changes =
+                    Some(Changes { state: ChangesState::Kept, paths, id: Some(id), unsaved: Vec::new() });
             }
             (_, Err(error)) => call.warnings.push(format!("the changes could not be kept: {error}")),
         }
@@ -268,6 +365,20 @@ impl Removals {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|removal| !removal.is_finished());
         all.push(tokio::task::spawn_blocking(work));
+    }
+
+    /// Removes what was made ready for a run that did nothing.
+    pub(crate) fn drop_unused(&self, before: Before) {
+        if let Before::Snapshot(snapshot) = before {
+            self.add(snapshot, None);
+        }
+    }
+
+    /// Removes the folder of a call.
+    pub(crate) fn remove(&self, folder: checkpoint::Call) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|removal| !removal.is_finished());
+        all.push(tokio::task::spawn_blocking(move || drop(folder.discard())));
     }
 
     /// Waits for all that were begun.

@@ -107,6 +107,15 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: Option<PolicyCommand>,
     },
+    /// Undoes what a call changed, all of it or nothing, and saves what is there first: undoing can be undone.
+    ///
+    /// Only what the call changed is touched. Where something was changed since, nothing is undone and the difference is shown.
+    Undo(UndoArgs),
+    /// Lists what can be undone in the workspace, and shows what it was.
+    Checkpoints {
+        #[command(subcommand)]
+        command: Option<CheckpointsCommand>,
+    },
     /// Trusts the workspace's handfast.yaml as it is now, so that it may also loosen rules.
     Trust {
         /// The file [default: handfast.yaml of the workspace].
@@ -145,6 +154,57 @@ pub(crate) struct CallArgs {
     /// Its arguments as a JSON object; `-` reads them from standard input.
     #[arg(value_name = "JSON")]
     pub(crate) arguments: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UndoArgs {
+    /// The call's checkpoint (`meta.checkpoint`), or the first part of it.
+    #[arg(required_unless_present = "since", conflicts_with = "since")]
+    pub(crate) id: Option<String>,
+    /// Everything since a time (RFC 3339) or since a call, that one included.
+    #[arg(long, value_name = "TIME|CALL")]
+    pub(crate) since: Option<String>,
+    /// Only this file or folder; may be given several times.
+    #[arg(long, value_name = "PATH")]
+    pub(crate) path: Vec<PathBuf>,
+    /// Also overwrites what was changed since; with --path, only there.
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// As JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum CheckpointsCommand {
+    /// Lists them, the newest first.
+    List {
+        /// At most this many.
+        #[arg(long, default_value_t = 50)]
+        limit: u32,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Shows every path that a call changed.
+    Show {
+        /// The id, or the first part of it.
+        id: String,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Shows the difference between what was there before the call and what is there now.
+    Diff {
+        /// The id, or the first part of it.
+        id: String,
+        /// Only this file or folder; may be given several times.
+        #[arg(long, value_name = "PATH")]
+        path: Vec<PathBuf>,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 #[derive(Debug, Subcommand)]

@@ -402,7 +402,8 @@ impl Configuration {
             sources: &self.sources,
             profile: self.profile.as_ref().map_or(policy::DEFAULT_PROFILE, |(name, _)| name),
             mode: self.mode.clone(),
-            dialect: policy::Dialect::default(),
+            // Of the dialect `handfast`: where every change can be undone, nobody is asked.
+            dialect: policy::Dialect { undoable: policy::Undoable::Pass, ..policy::Dialect::default() },
             workspace: &self.workspace,
             home: self.home.as_deref(),
             protected: &self.protected,

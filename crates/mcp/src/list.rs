@@ -22,9 +22,8 @@ fn line(tool: &dyn AnyTool, structured: bool) -> Tool {
         .destructive(spec.class.destructive)
         .idempotent(spec.class.idempotent)
         .open_world(spec.class.open_world);
-    let listed = Tool::new(spec.name, description, object(&input(tool.input_schema())))
-        .with_title(spec.title)
-        .with_annotations(annotations);
+    let listed =
+        Tool::new(spec.name, description, object(&input(tool.input_schema()))).with_annotations(annotations);
     if structured && spec.presentation == Presentation::Record {
         listed.with_raw_output_schema(object(&output(tool.output_schema())))
     } else {
@@ -41,14 +40,16 @@ fn object(schema: &Value) -> Arc<JsonObject> {
     Arc::new(schema.as_object().cloned().unwrap_or_default())
 }
 
-/// The schema without what goes without saying: that a number without a sign is not negative, and that a switch is off.
+/// The schema without what goes without saying: that a number without a sign is not negative, that a switch is off, and that
+/// there are no other fields, which a call with one is told.
 ///
 /// Every client pays for each character of the list.
 fn input(schema: &Value) -> Value {
     match schema {
         Value::Object(schema) => {
             let goes_without_saying = |keyword: &str, value: &Value| {
-                keyword == "minimum" && *value == 0 || keyword == "default" && *value == false
+                let says_little = ["default", "additionalProperties"].contains(&keyword) && *value == false;
+                keyword == "minimum" && *value == 0 || says_little
             };
             let said = schema.iter().filter(|(keyword, value)| !goes_without_saying(keyword, value));
             Value::Object(said.map(|(keyword, value)| (keyword.clone(), input(value))).collect())
@@ -106,7 +107,6 @@ mod tests {
             input(&schema),
             json!({
                 "type": "object",
-                "additionalProperties": false,
                 "properties": {
                     "default": {"type": "boolean"},
                     "backup": {"type": "boolean", "default": true},

@@ -84,6 +84,11 @@ pub struct Dialect {
 }
 
 impl Policy {
+    /// Whether a call passes by line 8 where all that it changes can be undone. Otherwise nobody need find that out.
+    pub fn passes_undoable(&self) -> bool {
+        self.undoable.0 == Undoable::Pass
+    }
+
     /// Merges the files, follows `inherit`, and compiles the lists.
     ///
     /// # Errors

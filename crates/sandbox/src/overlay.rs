@@ -117,6 +117,10 @@ pub(crate) fn prepare(
         return Err(failed(REASON, errno.into()));
     }
     let submounts = mounts::below(&root.real)?;
+    if let Some(mounted) = submounts.first().filter(|_| spec.overlay_only) {
+        let reason = format!("`{}` is mounted in it, and would be written to directly", mounted.display());
+        return Err(failed(&reason, io::ErrorKind::Unsupported.into()));
+    }
     match identity.mapping {
         UserMapping::Own | UserMapping::WorkspaceOwner => suits_own_user(&below, identity, &submounts)
             .map_err(|reason| failed(&reason, io::ErrorKind::Unsupported.into()))?,

@@ -53,6 +53,9 @@ pub struct CellSpec {
     pub output_limit: u64,
     /// Where changes of the workspace go instead of into the workspace; `None` lets the command write to it directly.
     pub overlay: Option<Overlay>,
+    /// The command may change nothing but the overlay: where there is something mounted in the workspace, which it would
+    /// write to directly, it is refused. Other roots that it may write to are the caller's to leave out.
+    pub overlay_only: bool,
     /// What the command may use.
     pub limits: Limits,
     /// Whether to refuse where the machine cannot hold a limit exactly, or lacks anything else that a cell has.

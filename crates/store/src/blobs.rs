@@ -23,7 +23,10 @@ use crate::hash::Hash;
 const BUFFER: usize = 64 * 1024;
 
 /// Where files are before they are whole.
-const INCOMING: &str = "incoming";
+pub(crate) const INCOMING: &str = "incoming";
+
+/// What the name of a compressed blob ends with, behind the hash of what it holds.
+pub(crate) const COMPRESSED: &str = ".zst";
 
 /// What a blob is found by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -36,7 +39,7 @@ pub struct BlobRef {
 
 /// The blobs of one store.
 pub struct Blobs {
-    folder: PathBuf,
+    pub(crate) folder: PathBuf,
 }
 
 impl Blobs {
@@ -97,7 +100,8 @@ impl Blobs {
         for folder in entries(&self.folder)? {
             let incoming = folder.ends_with(INCOMING);
             for path in entries(&folder)? {
-                let hash = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
+                let name = path.file_name().and_then(|name| name.to_str());
+                let hash = name.and_then(|name| name.strip_suffix(COMPRESSED).unwrap_or(name).parse().ok());
                 let kept = match (&hash, incoming) {
                     (_, true) => false,
                     (Some(hash), false) => referred(hash)?,
@@ -118,13 +122,13 @@ impl Blobs {
         Ok((count, bytes))
     }
 
-    fn path(&self, hash: &Hash) -> PathBuf {
+    pub(crate) fn path(&self, hash: &Hash) -> PathBuf {
         let name = hash.to_string();
         self.folder.join(&name[..2]).join(name)
     }
 
     /// Locks the folder until the file is dropped.
-    fn lock(&self, operation: FlockOperation) -> Result<File, StoreError> {
+    pub(crate) fn lock(&self, operation: FlockOperation) -> Result<File, StoreError> {
         let at = |error| StoreError::from_io(&self.folder, error);
         let folder = File::open(&self.folder).map_err(at)?;
         rustix::fs::flock(&folder, operation).map_err(|error| at(error.into()))?;
@@ -151,7 +155,10 @@ fn copy(content: &mut dyn Read, mut file: NamedTempFile) -> Result<(NamedTempFil
 }
 
 /// Runs `create`, and once more after making `folder` where that was missing.
-fn retry_with_folder<T>(folder: &Path, create: impl Fn() -> io::Result<T>) -> Result<T, StoreError> {
+pub(crate) fn retry_with_folder<T>(
+    folder: &Path,
+    create: impl Fn() -> io::Result<T>,
+) -> Result<T, StoreError> {
     let at = |error| StoreError::from_io(folder, error);
     match create() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -172,7 +179,7 @@ pub(crate) fn create_folder(folder: &Path) -> Result<(), StoreError> {
 }
 
 /// Marks a blob as put just now.
-fn touch(path: &Path) -> Result<(), StoreError> {
+pub(crate) fn touch(path: &Path) -> Result<(), StoreError> {
     let times = Timestamps {
         last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
         last_modification: Timespec { tv_sec: 0, tv_nsec: UTIME_NOW },

@@ -32,6 +32,12 @@ impl Hash {
     }
 }
 
+impl From<[u8; 32]> for Hash {
+    fn from(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+}
+
 impl From<blake3::Hash> for Hash {
     fn from(hash: blake3::Hash) -> Self {
         Self(*hash.as_bytes())

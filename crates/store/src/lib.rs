@@ -17,11 +17,13 @@ mod approvals;
 mod attention;
 mod audit;
 mod blobs;
+mod checkpoints;
 mod database;
 mod error;
 mod hash;
 mod leases;
 mod outputs;
+mod saver;
 mod trust;
 
 use std::path::{Path, PathBuf};
@@ -36,16 +38,19 @@ pub use audit::{
     Verification,
 };
 pub use blobs::{BlobRef, Blobs};
+pub use checkpoints::{Checkpoint, CheckpointEntry, CheckpointRetention, CheckpointState, Checkpoints};
 pub use error::{Cause, StoreError};
 pub use hash::{Hash, HashSyntaxError};
 pub use leases::{Lease, LeaseKind, Leases};
 pub use outputs::{Output, Outputs, Pruned, Retention};
+pub use saver::Saver;
 pub use trust::Trust;
 
 /// An open state folder. Share it behind an `Arc`; it starts no thread before the first audit row.
 pub struct Store {
     audit: Audit,
     outputs: Outputs,
+    checkpoints: Checkpoints,
     trust: Trust,
     approvals: Approvals,
     leases: Leases,
@@ -70,6 +75,7 @@ impl Store {
         Ok(Self {
             audit: Audit::new(Arc::clone(&database), head),
             outputs: Outputs::new(Arc::clone(&database), Arc::clone(&blobs)),
+            checkpoints: Checkpoints::new(Arc::clone(&database)),
             trust: Trust::new(Arc::clone(&database)),
             approvals: Approvals::new(Arc::clone(&database)),
             leases: Leases::new(Arc::clone(&database)),
@@ -92,6 +98,11 @@ impl Store {
     /// Outputs kept by reference.
     pub fn outputs(&self) -> &Outputs {
         &self.outputs
+    }
+
+    /// What calls changed, so that it can be undone.
+    pub fn checkpoints(&self) -> &Checkpoints {
+        &self.checkpoints
     }
 
     /// Files that the user trusts.

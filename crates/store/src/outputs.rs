@@ -146,9 +146,12 @@ impl Outputs {
     fn refers_to(&self, hash: &Hash) -> Result<bool, StoreError> {
         self.database.with(|connection| {
             connection
-                .query_row("SELECT EXISTS (SELECT 1 FROM outputs WHERE blob = ?)", [hash.as_bytes()], |row| {
-                    row.get(0)
-                })
+                .query_row(
+                    "SELECT EXISTS (SELECT 1 FROM outputs WHERE blob = ?1)
+                         OR EXISTS (SELECT 1 FROM checkpoint_entries WHERE content = ?1)",
+                    [hash.as_bytes()],
+                    |row| row.get(0),
+                )
                 .map_err(|error| self.database.error(error))
         })
     }

@@ -32,6 +32,8 @@ pub struct Context {
     warnings: Mutex<Vec<String>>,
     discard: AtomicBool,
     snapshot: Mutex<Option<SnapshotUse>>,
+    snapshot_refused: AtomicBool,
+    only_shown: AtomicBool,
 }
 
 /// That a call ran on a snapshot of the workspace.
@@ -82,6 +84,8 @@ impl Context {
             warnings: Mutex::default(),
             discard: AtomicBool::new(false),
             snapshot: Mutex::default(),
+            snapshot_refused: AtomicBool::new(false),
+            only_shown: AtomicBool::new(false),
         }
     }
 
@@ -121,6 +125,28 @@ impl Context {
     /// Whether that was said.
     pub fn snapshot_use(&self) -> Option<SnapshotUse> {
         *self.snapshot.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says that the call could not run on a snapshot, and so did nothing: it may change the workspace directly only when
+    /// that is decided on.
+    pub fn refuse_snapshot(&self) {
+        self.snapshot_refused.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether that was said.
+    pub fn snapshot_is_refused(&self) -> bool {
+        self.snapshot_refused.load(Ordering::SeqCst)
+    }
+
+    /// Says that what the call changed in its snapshot is only to be shown: it is kept aside, and the difference that it
+    /// makes becomes the field `diff` of the output.
+    pub fn only_show_changes(&self) {
+        self.only_shown.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether that was said.
+    pub fn changes_are_only_shown(&self) -> bool {
+        self.only_shown.load(Ordering::SeqCst)
     }
 
     /// Says that what the call changed in its snapshot of the workspace is not wanted. Without a snapshot this is without effect.

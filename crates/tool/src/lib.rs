@@ -6,6 +6,7 @@
 //! A tool is a type that implements [`Tool`].
 //! It never asks for permission, audits, times itself out, redacts or truncates: the layers of the engine do that around it.
 
+mod checkpoints;
 mod context;
 mod data;
 mod effect;
@@ -20,6 +21,7 @@ mod stop;
 mod tool;
 mod visible;
 
+pub use checkpoints::{CheckpointSummary, Checkpoints, UndoReport, UndoRequest};
 pub use context::{
     Catalogue, CatalogueEntry, Clock, Context, Outputs, Progress, Services, SnapshotUse, Whole,
 };

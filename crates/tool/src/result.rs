@@ -114,6 +114,9 @@ pub struct Changes {
     /// What `handfast changes` takes, where they were kept aside.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
+    /// What undoing does not bring back: folders that tools make again.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unsaved: Vec<String>,
 }
 
 /// What became of changes.

@@ -66,12 +66,14 @@ pub struct Plan {
     pub on_snapshot: bool,
     /// Whether what the call starts outlives it, so that it changes the workspace directly.
     pub background: bool,
+    /// The changes that an earlier call has kept aside and this one puts into the workspace, by their id.
+    pub applies: Option<String>,
 }
 
 impl Plan {
     /// A plan at the tool's own level.
     pub fn of(effects: Vec<Effect>) -> Self {
-        Self { effects, level: None, on_snapshot: false, background: false }
+        Self { effects, level: None, on_snapshot: false, background: false, applies: None }
     }
 
     /// The same plan, its changes kept apart where that can be had.

@@ -17,8 +17,8 @@ use crate::version;
 /// Replaces texts in a file.
 pub(crate) struct FileEdit;
 
-const DESCRIPTION: &str = "Replace exact texts in a file, all or none. Each `old_text` must be there once, in the \
-                           file as it is now. Line ends and encoding stay.";
+const DESCRIPTION: &str = "Replace exact texts in a file, all or none. Each `old_text` must be there once. Line ends \
+                           and encoding stay.";
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

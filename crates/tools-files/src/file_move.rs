@@ -19,7 +19,7 @@ const DESCRIPTION: &str =
 pub(crate) struct Args {
     /// What to move.
     source: String,
-    /// Its whole new path.
+    /// Its new path.
     destination: String,
 }
 

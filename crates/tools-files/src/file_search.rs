@@ -18,8 +18,8 @@ use crate::selection::{Cursor, IgnoreRules, NameGlob, is_hidden};
 /// Searches the content of files.
 pub(crate) struct FileSearch;
 
-const DESCRIPTION: &str = "Search file contents by line with a Rust regex. Leaves out binary files and what .gitignore \
-                           and .ignore name.";
+const DESCRIPTION: &str =
+    "Search file contents by line with a Rust regex. Leaves out binary and ignored files.";
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -1,5 +1,8 @@
 //! The tools through which an agent sees Handfast itself. One file each; this is only the list.
 
+mod checkpoint_diff;
+mod checkpoint_list;
+mod checkpoint_restore;
 mod output_read;
 mod self_list_capabilities;
 
@@ -7,22 +10,34 @@ use std::sync::Arc;
 
 use tool::{AnyTool, Erased};
 
+pub use checkpoint_diff::CheckpointDiff;
+pub use checkpoint_list::CheckpointList;
+pub use checkpoint_restore::CheckpointRestore;
 pub use output_read::OutputRead;
 pub use self_list_capabilities::SelfListCapabilities;
 
 /// The family, in the order in which it is listed.
 pub fn tools() -> Vec<Arc<dyn AnyTool>> {
-    vec![Erased::tool(OutputRead), Erased::tool(SelfListCapabilities)]
+    vec![
+        Erased::tool(CheckpointList),
+        Erased::tool(CheckpointDiff),
+        Erased::tool(CheckpointRestore),
+        Erased::tool(OutputRead),
+        Erased::tool(SelfListCapabilities),
+    ]
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs::File;
     use std::io::{Seek, Write};
+    use std::path::PathBuf;
     use std::sync::Arc;
 
     use testkit::Workspace;
-    use tool::{Catalogue, Code, Outputs, ToolError};
+    use tool::{
+        Catalogue, CheckpointSummary, Checkpoints, Code, Outputs, ToolError, UndoReport, UndoRequest,
+    };
 
     /// The one output that the example of `output_read` reads.
     struct Example;
@@ -39,11 +54,40 @@ mod tests {
         }
     }
 
+    /// The one checkpoint of the examples.
+    struct OneCheckpoint;
+
+    impl Checkpoints for OneCheckpoint {
+        fn list(&self, _limit: u32) -> Result<Vec<CheckpointSummary>, ToolError> {
+            Ok(vec![CheckpointSummary {
+                id: "c1".to_owned(),
+                tool: "file_write".to_owned(),
+                made_at: jiff::Timestamp::UNIX_EPOCH,
+                paths: 1,
+                bytes: 6,
+                undoes: None,
+            }])
+        }
+
+        fn diff(&self, _checkpoint: &str, _paths: &[PathBuf]) -> Result<String, ToolError> {
+            Ok("--- a/f\n+++ b/f\n".to_owned())
+        }
+
+        fn undo(&self, request: &UndoRequest) -> Result<UndoReport, ToolError> {
+            assert_eq!(request.checkpoint, "c1");
+            Ok(UndoReport { paths: 1, notes: Vec::new(), taken_at: std::time::SystemTime::UNIX_EPOCH })
+        }
+    }
+
     #[test]
     fn every_tool_of_the_family_fulfils_what_all_must() {
         let workspace = || {
             let outputs: Arc<dyn Outputs> = Arc::new(Example);
-            Workspace::new().with_service(Arc::new(outputs)).with_service(Arc::new(Catalogue::default()))
+            let checkpoints: Arc<dyn Checkpoints> = Arc::new(OneCheckpoint);
+            Workspace::new()
+                .with_service(Arc::new(outputs))
+                .with_service(Arc::new(checkpoints))
+                .with_service(Arc::new(Catalogue::default()))
         };
         testkit::check_family(&super::tools(), workspace);
     }

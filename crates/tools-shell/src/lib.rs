@@ -6,6 +6,7 @@ mod plain;
 mod reading;
 mod shell_execute;
 mod shell_session;
+mod wording;
 
 use std::sync::Arc;
 

@@ -1,18 +1,18 @@
 //! `shell_execute`: a line for the shell, in a cell.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use sandbox::{
-    Captured, CellSpec, Command, Ended, Exit, Limit, Program, SandboxError, Stopper, Stream, TerminalSize,
-    WorkspaceChanges,
+    CellSpec, Command, Ended, Exit, Program, SandboxError, Stopper, Stream, TerminalSize, WorkspaceChanges,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::{
     Class, Code, CommandLine, Context, Effect, EffectState, Example, Lane, Level, Place, Plan, Presentation,
-    Retry, SnapshotUse, Spec, TextCap, Timeout, Tool, ToolError, Whole,
+    Retry, SnapshotUse, Spec, TextCap, Timeout, Tool, ToolError,
 };
 
+use crate::wording::{CROSS_DEVICE_LINK, how_to_raise, names_cross_device_link, no_dry_run, text};
 use crate::{background, plain};
 
 /// Runs a line of shell in a cell.
@@ -24,12 +24,12 @@ pub struct ShellExecute;
 pub struct Args {
     /// The line for the shell.
     command: String,
-    /// Where; default the workspace.
+    /// Default: the workspace.
     working_directory: Option<String>,
     /// Seconds, default 30.
     #[schemars(range(min = 1, max = 3600))]
     timeout: Option<u64>,
-    /// Let it run on as a session; default timeout 12 hours.
+    /// Let it run on as a session.
     #[serde(default)]
     background: bool,
     /// Give it a terminal.
@@ -38,6 +38,11 @@ pub struct Args {
     /// Its changes when it is killed.
     #[serde(default)]
     on_timeout: OnTimeout,
+    /// Change nothing, return the diff.
+    #[serde(default)]
+    dry_run: bool,
+    /// Instead: the `meta.changes.id` of a dry run.
+    apply: Option<String>,
 }
 
 /// What becomes of the changes of a command that is killed.
@@ -67,9 +72,17 @@ pub struct Output {
     /// For `shell_session`.
     #[serde(skip_serializing_if = "Option::is_none")]
     session_id: Option<String>,
+    /// What a dry run would change.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    diff: Option<String>,
 }
 
 impl Output {
+    /// That of a call which runs nothing.
+    fn applied() -> Self {
+        Self { session_id: None, ..Self::begun(String::new()) }
+    }
+
     /// That of a command which runs on as this session.
     pub(crate) fn begun(session_id: String) -> Self {
         Self {
@@ -79,6 +92,7 @@ impl Output {
             timed_out: false,
             waiting_for_input: false,
             session_id: Some(session_id),
+            diff: None,
         }
     }
 }
@@ -93,9 +107,8 @@ impl Tool for ShellExecute {
     const SPEC: Spec = Spec {
         name: "shell_execute",
         title: "Run a command",
-        description: "Runs a line of shell in a sandbox: the workspace is writable, the network and the rest of the \
-            machine are absent, standard input is closed. Start servers in the background, for shell_session. \
-            Read and write files with the file tools.",
+        description: "Runs a line of shell in a sandbox: only the workspace is writable, there is no network and no standard \
+            input. Start servers in the background, for shell_session. Read and write files with the file tools.",
         example: Example {
             files: &[("notes.txt", "one\ntwo\n")],
             arguments: r#"{"command": "wc -l < notes.txt && echo done"}"#,
@@ -111,6 +124,18 @@ impl Tool for ShellExecute {
     };
 
     fn plan(&self, args: &Args, place: &Place) -> Result<Plan, ToolError> {
+        if let Some(id) = &args.apply {
+            if args.background || args.dry_run {
+                return Err(ToolError::validation("apply", "goes with neither `background` nor `dry_run`"));
+            }
+            // What it changes was not decided on with the command: another one may have made it.
+            let plan = Plan::of(vec![Effect::Write { path: place.workspace.clone() }]).on_snapshot();
+            return Ok(Plan { applies: Some(id.clone()), ..plan });
+        }
+        if args.background && args.dry_run {
+            let problem = "a background command changes the workspace at once";
+            return Err(ToolError::validation("dry_run", problem));
+        }
         if args.command.trim().is_empty() {
             return Err(ToolError::validation("command", "the command is empty"));
         }
@@ -144,12 +169,24 @@ impl Tool for ShellExecute {
     }
 
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
+        if args.apply.is_some() {
+            // The layers put it into the workspace.
+            context.used_snapshot(SnapshotUse { taken_at: SystemTime::UNIX_EPOCH, nothing_else: true });
+            return Ok(Output::applied());
+        }
         let cell = context.service::<CellSpec>()?;
         let working_directory = match &args.working_directory {
             Some(directory) => context.place.resolve("working_directory", directory)?,
             None => context.place.workspace.clone(),
         };
-        let cell = CellSpec { terminal: args.pty.then(TerminalSize::default), ..CellSpec::clone(&cell) };
+        let cell = CellSpec {
+            terminal: args.pty.then(TerminalSize::default),
+            overlay_only: cell.overlay_only || args.dry_run,
+            ..CellSpec::clone(&cell)
+        };
+        if args.dry_run && cell.overlay.is_none() {
+            return Err(no_dry_run("this runtime keeps no changes apart"));
+        }
         let line = args.command.clone();
         let command = Command { program: Program::Shell(args.command), working_directory };
         if args.background {
@@ -173,6 +210,14 @@ impl Tool for ShellExecute {
             Err(refused @ (SandboxError::Overlay { .. } | SandboxError::Unavailable { .. }))
                 if cell.overlay.is_some() && !cell.strict =>
             {
+                if args.dry_run {
+                    return Err(no_dry_run(&refused.to_string()).because(refused));
+                }
+                // What passed because it can be undone is decided again before it may write directly.
+                if cell.overlay_only {
+                    context.refuse_snapshot();
+                    return Err(failed(refused));
+                }
                 let direct = CellSpec { overlay: None, ..CellSpec::clone(&cell) };
                 let outcome = sandbox::run(&direct, &command, None, &stopper, &mut report);
                 if outcome.is_ok() {
@@ -192,6 +237,9 @@ impl Tool for ShellExecute {
                 context.warn(CROSS_DEVICE_LINK.to_owned());
             }
         }
+        if args.dry_run {
+            context.only_show_changes();
+        }
         if outcome.ended != Ended::Finished && args.on_timeout == OnTimeout::Discard {
             context.discard_changes();
         }
@@ -206,6 +254,7 @@ impl Tool for ShellExecute {
             timed_out: false,
             waiting_for_input: outcome.waited_for_input,
             session_id: None,
+            diff: None,
         };
         if let Some(limit) = outcome.exceeded {
             // A limit ends the command only if it was the command that was killed, and not a part of it.
@@ -265,55 +314,8 @@ impl Tool for ShellExecute {
 const SIGKILL: i32 = 9;
 const SIGXFSZ: i32 = 25;
 
-/// What to do about a limit that was reached.
-fn how_to_raise(limit: Limit) -> String {
-    let key = match limit {
-        Limit::Memory => "memory_bytes",
-        Limit::Cpus => "cpus",
-        Limit::Processes => "processes",
-        Limit::OpenFiles => "open_files",
-        Limit::FileSize => "file_size_bytes",
-        Limit::Disk => "disk_bytes",
-    };
-    format!("let it use less, or raise `limits.{key}` of the profile in the configuration")
-}
-
-/// What an overlay cannot do, and what to do instead.
-const CROSS_DEVICE_LINK: &str = "a folder of the workspace cannot be renamed in one step by a command (EXDEV, \
-    \"Invalid cross-device link\"): `mv` copies it instead, and so does the tool file_move";
-
-/// Whether a program has told that error, in the words of the C library.
-fn names_cross_device_link(stderr: &Captured) -> bool {
-    const CROSS_DEVICE: &[u8] = b"cross-device link";
-    let told = |part: &[u8]| part.windows(CROSS_DEVICE.len()).any(|window| window == CROSS_DEVICE);
-    told(&stderr.head) || told(&stderr.tail)
-}
-
 fn json(output: Output) -> Result<serde_json::Value, ToolError> {
     serde_json::to_value(output).map_err(|error| ToolError::internal("the output is no JSON").because(error))
-}
-
-/// The output as text: whole where it fits into memory, otherwise its first and last part, the whole kept aside.
-fn text(context: &Context, field: &'static str, captured: Captured) -> String {
-    let Captured { head, tail, bytes, lines, whole, whole_bytes, spool_error } = captured;
-    if let Some(error) = spool_error {
-        context.warn(format!("the whole of {field} could not be kept: {error}"));
-    }
-    let left_out = bytes.saturating_sub((head.len() + tail.len()) as u64);
-    if let Some(file) = whole {
-        context.keep_whole(Whole { field, file, bytes, lines, kept_bytes: whole_bytes });
-    }
-    if left_out == 0 {
-        let mut all = head;
-        all.extend_from_slice(&tail);
-        return lossless_or_lossy(all);
-    }
-    let note = format!("\n[... {left_out} of {bytes} bytes left out, {lines} lines in all ...]\n");
-    lossless_or_lossy(head) + &note + &lossless_or_lossy(tail)
-}
-
-fn lossless_or_lossy(bytes: Vec<u8>) -> String {
-    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
 pub(crate) fn failed(error: SandboxError) -> ToolError {

@@ -6,7 +6,7 @@ use crate::tidy::source::Source;
 use crate::tidy::{Finding, Tree};
 
 /// Files of the families that hold no tool, each with what it holds.
-const SHARED: [(&str, &str); 12] = [
+const SHARED: [(&str, &str); 13] = [
     ("crates/tools-files/src/failure.rs", "what the errors of the roots become for a caller"),
     ("crates/tools-files/src/hits.rs", "what a search finds in one file"),
     ("crates/tools-files/src/parts.rs", "reading parts of a file, and looking through all of it"),
@@ -19,6 +19,7 @@ const SHARED: [(&str, &str); 12] = [
     ("crates/tools-shell/src/keys.rs", "the names of keys and signals"),
     ("crates/tools-shell/src/plain.rs", "output as plain text"),
     ("crates/tools-shell/src/reading.rs", "the output of a session, by bytes or by lines that match"),
+    ("crates/tools-shell/src/wording.rs", "how the end of a command is worded"),
 ];
 
 /// What the name of a denial test may hold.

@@ -1,12 +1,14 @@
 //! Random commands, run through an overlay and committed, and run directly: both leave the same tree.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
-use checkpoint::Outcome;
+use checkpoint::{Outcome, SavedEntry, compose};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed, TestCaseError, TestRunner};
 
-use crate::fixture::{Place, direct, in_user_namespace, since, tree, without_times};
+use crate::fixture::{Place, Shown, direct, in_user_namespace, since, tree, without_times};
+use crate::restored::{InMemory, change, undo};
 
 /// One command. Paths are few and short, so that commands meet each other's files.
 #[derive(Debug, Clone)]
@@ -136,6 +138,73 @@ fn try_many(elsewhere: Option<&Path>, cases: u32) {
     if let Err(error) = tried {
         panic!("{error}");
     }
+}
+
+/// Commits several scripts, and undoes them from the last to the first: after each, all is as it was before it.
+fn undone_in_turn(before: &[Step], scripts: &[Vec<Step>]) -> Result<(), TestCaseError> {
+    let (place, contents) = (Place::new(), InMemory::default());
+    place.prepare(&script(before));
+    let mut done = Vec::new();
+    for steps in scripts {
+        let was = saved_tree(&place);
+        done.push((was, change(&place, &contents, &script(steps))));
+    }
+    let last = saved_tree(&place);
+    let all: Vec<&[SavedEntry]> = done.iter().map(|(_, saved)| &saved.entries[..]).collect();
+    let (together, disturbed) = compose(all);
+    prop_assert!(disturbed.is_empty(), "{disturbed:?}");
+    // All at once, and that undone.
+    let redo = undo(&place, &contents, &together);
+    prop_assert_eq!(saved_tree(&place), done[0].0.clone());
+    undo(&place, &contents, &redo.entries);
+    prop_assert_eq!(saved_tree(&place), last);
+    // One after the other.
+    for (was, saved) in done.iter().rev() {
+        undo(&place, &contents, &saved.entries);
+        prop_assert_eq!(&saved_tree(&place), was);
+    }
+    Ok(())
+}
+
+/// Everything of a workspace but what need not be saved. Where a folder that tools make again came or went, the folder
+/// around it has another time.
+fn saved_tree(place: &Place) -> BTreeMap<PathBuf, Shown> {
+    let mut tree = tree(&place.path());
+    let is_made_again = |path: &PathBuf| {
+        path.ancestors().any(|part| {
+            let is_folder = tree.get(part).is_some_and(|shown| shown.what == "folder");
+            is_folder && part.file_name().is_some_and(checkpoint::is_regenerable_folder)
+        })
+    };
+    let out: Vec<PathBuf> = tree.keys().filter(|path| is_made_again(path)).cloned().collect();
+    for path in out {
+        tree.remove(&path);
+    }
+    for shown in tree.values_mut() {
+        shown.same_as = None;
+        if shown.what == "folder" {
+            shown.modified = (0, 0);
+        }
+    }
+    tree
+}
+
+fn undo_many(cases: u32) {
+    let rng_seed = RngSeed::Fixed(2);
+    let config =
+        Config { cases, max_shrink_iters: 150, failure_persistence: None, rng_seed, ..Config::default() };
+    let before = prop::collection::vec(step().prop_filter("plain", is_plain), 0..14);
+    let scripts = prop::collection::vec(prop::collection::vec(step(), 1..8), 1..4);
+    let tried = TestRunner::new(config)
+        .run(&(before, scripts), |(before, scripts)| undone_in_turn(&before, &scripts));
+    if let Err(error) = tried {
+        panic!("{error}");
+    }
+}
+
+#[test]
+fn random_changes_are_undone_exactly_at_once_and_one_after_the_other() {
+    undo_many(40);
 }
 
 #[test]

@@ -94,9 +94,10 @@ fn apply_later(place: &Place) {
 
 fn recover_at_once(area: &Area) -> Vec<Recovery> {
     let go_on = || ControlFlow::Continue(());
-    let recovered =
-        when_free(|| Some(area.recover(&go_on).unwrap()).filter(|recovered| !recovered.is_empty()));
-    assert!(area.recover(&go_on).unwrap().is_empty(), "a second time there is nothing to do");
+    let recovered = when_free(|| {
+        Some(area.recover(&go_on, &|_| Ok(())).unwrap()).filter(|recovered| !recovered.is_empty())
+    });
+    assert!(area.recover(&go_on, &|_| Ok(())).unwrap().is_empty(), "a second time there is nothing to do");
     recovered.into_iter().map(|recovered| recovered.action).collect()
 }
 
@@ -105,7 +106,7 @@ fn recover_step_by_step(area: &Area) -> Vec<Recovery> {
     let mut number = 0;
     when_free(|| {
         number += 1;
-        match area.recover(&at_step(number)) {
+        match area.recover(&at_step(number), &|_| Ok(())) {
             Ok(recovered) if recovered.is_empty() => None,
             Ok(recovered) => Some(recovered.into_iter().map(|recovered| recovered.action).collect()),
             Err(Error::BrokenOff) => None,
@@ -189,7 +190,7 @@ fn recovery_leaves_what_somebody_changed_since_and_says_so() {
 fn a_call_of_a_live_process_is_left_alone() {
     let place = Place::new();
     let call = place.area.begin().unwrap();
-    assert!(place.area.recover(&|| ControlFlow::Continue(())).unwrap().is_empty());
+    assert!(place.area.recover(&|| ControlFlow::Continue(()), &|_| Ok(())).unwrap().is_empty());
     assert!(call.upper().is_dir());
     drop(call);
     assert!(matches!(recover_at_once(&place.area)[..], [Recovery::Dropped]));

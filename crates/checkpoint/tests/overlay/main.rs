@@ -14,3 +14,4 @@ mod fixture;
 mod generated;
 mod interrupted;
 mod ordinary_user;
+mod restored;

@@ -173,7 +173,7 @@ impl Engine {
             });
         }
         let mut services = self.services.clone();
-        services.insert(Arc::new(call.reach(self).roots(&call.effects, false)?));
+        services.insert(Arc::new(call.reach(self).roots(&call.effects, false, None)?));
         let context = tool::Context::new(
             call.id.clone(),
             call.session.clone(),

@@ -354,8 +354,9 @@ mod tests {
         fs::create_dir(&workspace).unwrap();
         fs::write(workspace.join(".bashrc"), "old").unwrap();
         let now = jiff::Timestamp::UNIX_EPOCH;
+        let store = store::Store::open(&folder.path().join("state")).unwrap();
         let (snapshots, _) =
-            crate::snapshot::open(Some(&folder.path().join("changes")), &workspace, now).unwrap();
+            crate::snapshot::open(Some(&folder.path().join("changes")), &workspace, &store, now).unwrap();
         let mut denied = denied(&workspace, &serde_json::json!({}), Keep::Fresh);
         Arc::get_mut(&mut denied).unwrap().snapshots = snapshots.clone();
         let at = |path: &str| workspace.join(path);

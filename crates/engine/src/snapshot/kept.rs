@@ -7,12 +7,15 @@ use jiff::{SignedDuration, Timestamp};
 use policy::Policy;
 use serde::Serialize;
 use serde_json::json;
-use store::{AuditRow, Durability};
+use store::{AuditRow, Durability, Store};
 use tool::Code;
 
+use crate::saving::Author;
+
+use super::commit::{commit_saved, done};
 use super::judge::Judge;
-use super::{Ended, Snapshots, committed_as, conflict, held};
-use crate::Engine;
+use super::{Ended, Snapshots, conflict, held};
+use crate::{Engine, saving};
 
 /// How long changes are kept, unless somebody applies or discards them: a week, after which the workspace has usually moved
 /// on too far.
@@ -93,8 +96,11 @@ impl Engine {
     /// Where there are none under this id, where others changed the same, or where the policy denies it.
     pub async fn apply_changes(&self, id: &str, force: bool) -> Result<u64, KeptError> {
         let snapshots = self.kept_by()?;
-        let applied =
-            self.recorded("changes_apply", id, force, || snapshots.apply(&self.policy, id, force)).await?;
+        let applied = self
+            .recorded("changes_apply", json!({"id": id, "force": force}), |author| {
+                snapshots.apply(&self.policy, &self.store, author, id, force)
+            })
+            .await?;
         self.settle_question(id, true)?;
         Ok(applied)
     }
@@ -105,7 +111,7 @@ impl Engine {
     /// Where there are none under this id.
     pub async fn discard_changes(&self, id: &str) -> Result<(), KeptError> {
         let snapshots = self.kept_by()?;
-        self.recorded("changes_discard", id, false, || snapshots.drop_kept(id)).await?;
+        self.recorded("changes_discard", json!({"id": id}), |_| snapshots.drop_kept(id)).await?;
         self.settle_question(id, false)
     }
 
@@ -120,23 +126,29 @@ impl Engine {
     }
 
     /// Does it between two rows of the audit.
-    async fn recorded<T>(
+    pub(crate) async fn recorded<T>(
         &self,
         what: &str,
-        id: &str,
-        force: bool,
-        work: impl FnOnce() -> Result<T, KeptError>,
+        arguments: serde_json::Value,
+        work: impl FnOnce(&Author) -> Result<T, KeptError>,
     ) -> Result<T, KeptError> {
         let call = crate::new_call_id(self.clock.as_ref());
         let row = |kind| {
             let door = crate::Door::CommandLine.as_str();
             let mut row = AuditRow::new(kind, self.clock.now(), &call.0, door, "handfast", what);
-            row.plan = Some(json!({"arguments": {"id": id, "force": force}, "effects": []}).to_string());
+            row.plan = Some(json!({"arguments": arguments, "effects": []}).to_string());
             row.approved_by = Some("the user, on the command line".to_owned());
             row
         };
         self.store.audit().append(row(store::Kind::Intent), Durability::Committed).await?;
-        let done = work();
+        let author = Author {
+            id: call.0.clone(),
+            session: None,
+            tool: what.to_owned(),
+            now: self.clock.now(),
+            undoes: None,
+        };
+        let done = work(&author);
         let mut after = row(store::Kind::Outcome);
         let (outcome, effect) = if done.is_ok() { ("ok", "done") } else { (Code::Conflict.as_str(), "none") };
         after.outcome = Some(outcome.to_owned());
@@ -170,7 +182,14 @@ impl Snapshots {
 
     /// Puts the changes of this id into their workspace. A human who asks for it has approved what was held; what is denied
     /// stays denied. With `force` it overwrites what others changed meanwhile.
-    pub(crate) fn apply(&self, policy: &Policy, id: &str, force: bool) -> Result<u64, KeptError> {
+    pub(crate) fn apply(
+        &self,
+        policy: &Policy,
+        store: &Store,
+        author: &Author,
+        id: &str,
+        force: bool,
+    ) -> Result<u64, KeptError> {
         let (call, kept) = self.area().take_up(id)?;
         let workspace = kept.workspace()?;
         if workspace.path() != self.workspace {
@@ -188,19 +207,21 @@ impl Snapshots {
         let coming = call.changes(&workspace, &terms)?;
         let coming: Vec<PathBuf> = coming.coming().map(|path| workspace.path().join(path)).collect();
         self.area().set_applied(id, &coming)?;
-        let ended = match call.commit(&workspace, &terms)? {
-            Outcome::Committed(committed) => committed_as(&committed),
-            Outcome::Held(changes) => held(&changes),
-            Outcome::Conflict(changes) => {
+        let ended = match commit_saved(store, author, &call, &workspace, terms, true)? {
+            (Outcome::Committed(committed), checkpoint) => Ended::Committed(done(&committed, checkpoint)),
+            (Outcome::Held(changes), _) => held(&changes),
+            (Outcome::Conflict(changes), _) => {
                 let error = conflict(&changes.conflicts);
                 return Err(KeptError::Refused(format!("{error}; --force would overwrite that")));
             }
         };
         match ended {
-            Ended::Committed { paths, .. } => {
+            Ended::Committed(done) => {
                 // What it leaves behind, the next recovery removes.
-                call.discard()?;
-                Ok(paths)
+                if done.is_settled {
+                    call.discard()?;
+                }
+                Ok(done.paths)
             }
             Ended::Held(question) => Err(KeptError::Refused(question.lines.join("; "))),
             Ended::Refused(error) => Err(KeptError::Refused(error.message)),
@@ -215,9 +236,13 @@ impl Snapshots {
 }
 
 /// Ends what killed processes left, and removes what is old. Gives what a user should be told of.
-pub(super) fn tidy(area: &Area, now: Timestamp) -> Result<Vec<String>, checkpoint::Error> {
+pub(super) fn tidy(area: &Area, store: &Store, now: Timestamp) -> Result<Vec<String>, checkpoint::Error> {
     let mut told = Vec::new();
-    for recovered in area.recover(&|| std::ops::ControlFlow::Continue(()))? {
+    let mut failed = Vec::new();
+    let go_on = || std::ops::ControlFlow::Continue(());
+    let on_committed =
+        |folder: &str| store.checkpoints().complete_folder(folder).map_err(std::io::Error::other);
+    for recovered in area.recover(&go_on, &on_committed)? {
         let id = recovered.id;
         match recovered.action {
             Recovery::Dropped | Recovery::Cleaned => {}
@@ -230,12 +255,19 @@ pub(super) fn tidy(area: &Area, now: Timestamp) -> Result<Vec<String>, checkpoin
                      what would have changed"
                 ));
             }
-            Recovery::Failed(error) => told.push(format!("the changes {id} could not be recovered: {error}")),
+            Recovery::Failed(error) => {
+                told.push(format!("the changes {id} could not be recovered: {error}"));
+                failed.push(id);
+            }
         }
     }
     // No command runs for so long.
     let long_ago = now.checked_sub(KEPT_FOR).unwrap_or(Timestamp::MIN);
     area.forget_applied(Time::from(std::time::SystemTime::from(long_ago)))?;
+    let is_open = |folder: &str| Ok(failed.iter().any(|id| id == folder) || area.is_alive(folder)?);
+    if let Err(error) = saving::settle_all(store, is_open) {
+        told.push(format!("checkpoints of a killed process are not settled yet: {error}"));
+    }
     let mut kept = area.kept()?;
     kept.sort_by_key(|kept| std::cmp::Reverse(kept.since));
     let is_old = |kept: &Kept| now.duration_since(timestamp(kept.since)) > KEPT_FOR;

@@ -42,7 +42,13 @@ pub(super) fn run(global: &Global) -> Result<ExitCode, Failure> {
     let runtime = tokio_runtime()?;
     let engine = composed.engine.clone();
     let beforehand = engine.clone();
-    runtime.spawn_blocking(move || beforehand.make_ready());
+    runtime.spawn_blocking(move || {
+        beforehand.make_ready();
+        // What was kept for too long goes while nobody waits.
+        if let Err(error) = beforehand.prune() {
+            warn(&format!("old checkpoints and outputs cannot be removed: {error}"));
+        }
+    });
     let ended = runtime.block_on(async {
         let mut signals = Signals::listen()?;
         tokio::select! {

@@ -5,6 +5,7 @@ mod audit;
 mod call;
 mod changes;
 mod check;
+mod checkpoints;
 mod doctor;
 mod init;
 mod mcp;
@@ -12,6 +13,7 @@ mod policy;
 mod setup;
 mod tools;
 mod trust;
+mod undo;
 
 pub(crate) use approvals::{engine_of, said as approval_said, text as approval_text};
 
@@ -59,6 +61,8 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Approvals { command } => approvals::run(global, command),
         Command::Changes { command } => changes::run(global, command),
         Command::Policy { command } => policy::run(global, command),
+        Command::Undo(arguments) => undo::run(global, arguments),
+        Command::Checkpoints { command } => checkpoints::run(global, command),
         Command::Trust { file } => trust::run(global, file),
         Command::Doctor { json } => doctor::run(global, json),
         Command::Setup { command } => setup::run(&command),

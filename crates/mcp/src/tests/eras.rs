@@ -13,7 +13,7 @@ async fn a_client_of_2025_11_25_shakes_hands_lists_and_calls() {
     insta::assert_snapshot!(client.ask(json!(1), "ping", json!({})).await, @r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
     let list = client.ask(json!(2), "tools/list", json!({})).await;
     assert_eq!(list["result"].as_object().unwrap().len(), 1, "{list}");
-    insta::assert_snapshot!(list["result"]["tools"][0], @r#"{"name":"text","title":"A tool","description":"Does something.\nExample: {\"path\":\"a.txt\"}","inputSchema":{"type":"object","properties":{"path":{"type":"string","description":"Where."}},"additionalProperties":true},"annotations":{"readOnlyHint":true,"destructiveHint":false,"idempotentHint":true,"openWorldHint":false}}"#);
+    insta::assert_snapshot!(list["result"]["tools"][0], @r#"{"name":"text","description":"Does something.\nExample: {\"path\":\"a.txt\"}","inputSchema":{"type":"object","properties":{"path":{"type":"string","description":"Where."}},"additionalProperties":true},"annotations":{"readOnlyHint":true,"destructiveHint":false,"idempotentHint":true,"openWorldHint":false}}"#);
     insta::assert_snapshot!(list["result"]["tools"][1]["outputSchema"], @r#"{"type":"object","properties":{"path":{}}}"#);
     let call = |name, arguments| json!({"name": name, "arguments": arguments});
     insta::assert_snapshot!(client.ask(json!(3), "tools/call", call("record", json!({"a": [1, null]}))).await, @r#"{"jsonrpc":"2.0","id":3,"result":{"content":[{"type":"text","text":"{\"echo\":{\"a\":[1,null]}}"}],"structuredContent":{"echo":{"a":[1,null]}},"isError":false,"_meta":{"handfast/meta":{"call_id":"c1","started_at":"1970-01-01T00:00:00Z","ended_at":"1970-01-01T00:00:00Z","duration_ms":0}}}}"#);

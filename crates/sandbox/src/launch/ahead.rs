@@ -173,6 +173,11 @@ impl Ahead {
         streams: Streams,
     ) -> Result<Option<Cell>, SandboxError> {
         let Some(spawner) = &spec.spawner else { return Ok(None) };
+        // What is mounted in the workspace is written directly, and not by a call that may not.
+        let is_direct = self.layers.as_ref().is_none_or(|layers| !layers.submounts.is_empty());
+        if spec.overlay_only && is_direct {
+            return Ok(None);
+        }
         let home = enter(spec);
         let Some(started_at) = self.still_suits(spec, home.as_ref()) else { return Ok(None) };
         let start = program::prepare(spec, command, streams.announced())?;

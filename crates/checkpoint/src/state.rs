@@ -1,0 +1,212 @@
+//! What lay at a path, in full: everything that is needed to put it back, and to tell whether it is still there.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{OFlags, readlinkat};
+use rustix::io::Errno;
+
+use crate::attributes::{self, Attributes};
+use crate::beneath::open_known;
+use crate::encoding::{Decoder, Encoder};
+use crate::{Entry, Error, Kind, Result};
+
+/// The BLAKE3 hash of a file's bytes.
+pub type ContentHash = [u8; blake3::OUT_LEN];
+
+/// Up to which size a new file is known by its bytes. A larger one is known by its inode, size and times alone, so that a
+/// command that fetches a large file does not have to be waited for while it is read once more.
+pub const LARGEST_HASHED: u64 = 64 * 1024 * 1024;
+
+const MAGIC: &[u8] = b"s1";
+
+/// What lay at a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct State {
+    /// Its kind, rights, times and inode.
+    pub entry: Entry,
+    /// The extended attributes of users and programs and the access control lists, sorted by name.
+    pub attributes: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Of a link, where it leads.
+    pub target: Option<PathBuf>,
+    /// Of a file, its bytes; none where they were not read.
+    pub content: Option<ContentHash>,
+}
+
+/// Where the bytes of files are kept, by their hashes.
+pub trait Contents {
+    /// Keeps everything that `content` gives, and gives its hash.
+    ///
+    /// # Errors
+    /// Where it cannot be read or kept, such as for want of space.
+    fn keep(&self, content: &mut dyn Read) -> io::Result<ContentHash>;
+
+    /// Opens what was kept, from its start.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotFound`] where nothing is kept under this hash (any more).
+    fn open(&self, content: &ContentHash) -> io::Result<Box<dyn Read>>;
+}
+
+impl State {
+    /// Looks at an entry of an open folder. `content` is what is known of the bytes of a file.
+    pub(crate) fn of(
+        folder: BorrowedFd<'_>,
+        name: &OsStr,
+        path: &Path,
+        entry: Entry,
+        content: Option<ContentHash>,
+    ) -> Result<Self> {
+        let failed = Error::while_doing("look at", path);
+        let attributes = match entry.kind {
+            Kind::File | Kind::Folder => attributes::kept(folder, name).map_err(&failed)?,
+            _ => Attributes::new(),
+        };
+        let target = match entry.kind {
+            Kind::Link => {
+                let target = readlinkat(folder, name, Vec::new()).map_err(&failed)?;
+                Some(PathBuf::from(OsString::from_vec(target.into_bytes())))
+            }
+            _ => None,
+        };
+        Ok(Self { entry, attributes, target, content })
+    }
+
+    /// Whether what is called `name` in the folder now, and looks like `now`, is what this was: the same kind, rights,
+    /// attributes and bytes. Times do not count, and neither does what a folder holds.
+    pub(crate) fn is_still(
+        &self,
+        folder: BorrowedFd<'_>,
+        name: &OsStr,
+        path: &Path,
+        now: &Entry,
+    ) -> Result<bool> {
+        if self.entry.kind != now.kind {
+            return Ok(false);
+        }
+        if now.kind != Kind::Link && !self.entry.has_same_rights(now) {
+            return Ok(false);
+        }
+        if now.kind == Kind::File && self.entry.size_bytes != now.size_bytes {
+            return Ok(false);
+        }
+        let found = Self::of(folder, name, path, *now, None)?;
+        if found.attributes != self.attributes || found.target != self.target {
+            return Ok(false);
+        }
+        match (now.kind, self.content) {
+            (Kind::File, Some(content)) => {
+                let file = match open_known(folder, name, now, OFlags::RDONLY) {
+                    Ok(file) => File::from(file),
+                    // What cannot be read is not known to be the same.
+                    Err(Errno::ACCESS | Errno::STALE) => return Ok(false),
+                    Err(errno) => return Err(Error::while_doing("open", path)(errno)),
+                };
+                let now = hash(file).map_err(|source| Error::system("read", path, source))?;
+                Ok(now == content)
+            }
+            (Kind::File, None) => Ok(self.entry.is_unchanged_content(now)),
+            _ => Ok(true),
+        }
+    }
+
+    /// Whether both were the same, but for times and inodes.
+    pub fn is_same_as(&self, other: &Self) -> bool {
+        let (one, two) = (&self.entry, &other.entry);
+        let content = match (self.content, other.content) {
+            (Some(one), Some(two)) => one == two,
+            _ if one.kind != Kind::File => true,
+            _ => one.is_unchanged_content(two),
+        };
+        one.kind == two.kind
+            && (one.kind == Kind::Link || one.has_same_rights(two))
+            && (one.kind != Kind::File || one.size_bytes == two.size_bytes)
+            && self.attributes == other.attributes
+            && self.target == other.target
+            && content
+    }
+
+    /// As bytes, for whoever keeps it.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut to = Encoder(MAGIC.to_vec());
+        to.entry(Some(&self.entry));
+        to.number(u64::try_from(self.attributes.len()).unwrap_or(u64::MAX));
+        for (name, value) in &self.attributes {
+            to.bytes(name);
+            to.bytes(value);
+        }
+        to.byte(u8::from(self.target.is_some()));
+        if let Some(target) = &self.target {
+            to.path(target);
+        }
+        to.byte(u8::from(self.content.is_some()));
+        if let Some(content) = &self.content {
+            to.bytes(content);
+        }
+        to.0
+    }
+
+    /// From what [`State::encode`] made; none where it is something else.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut from = Decoder(bytes.strip_prefix(MAGIC)?);
+        let entry = from.entry()??;
+        let mut attributes = Attributes::new();
+        for _ in 0..from.number()? {
+            attributes.push((from.bytes()?.to_vec(), from.bytes()?.to_vec()));
+        }
+        let target = if from.flag()? { Some(from.path()?) } else { None };
+        let content = if from.flag()? { Some(from.bytes()?.try_into().ok()?) } else { None };
+        from.0.is_empty().then_some(Self { entry, attributes, target, content })
+    }
+}
+
+/// The hash of all that a file gives.
+pub(crate) fn hash(mut file: impl Read) -> io::Result<ContentHash> {
+    let mut hasher = blake3::Hasher::new();
+    io::copy(&mut file, &mut hasher)?;
+    Ok(*hasher.finalize().as_bytes())
+}
+
+/// The hash of a new file, where that is known by its bytes.
+pub(crate) fn hash_of_new(folder: impl AsFd, name: &OsStr, entry: &Entry) -> Option<ContentHash> {
+    if entry.kind != Kind::File || entry.size_bytes > LARGEST_HASHED {
+        return None;
+    }
+    // What cannot be read is known by its inode and times.
+    hash(File::from(open_known(folder, name, entry, OFlags::RDONLY).ok()?)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Time;
+
+    #[test]
+    fn a_state_comes_back_as_it_was_written_and_a_cut_one_is_refused() {
+        let entry = Entry {
+            kind: Kind::File,
+            mode: 0o640,
+            owner: 1,
+            group: 2,
+            size_bytes: 3,
+            modified: Time { seconds: -1, nanoseconds: 4 },
+            changed: Time { seconds: 5, nanoseconds: 6 },
+            has_other_names: true,
+            device: 7,
+            inode: 8,
+        };
+        let state = State {
+            entry,
+            attributes: vec![(b"user.x".to_vec(), vec![0, 255])],
+            target: Some("a/b".into()),
+            content: Some([9; 32]),
+        };
+        let bytes = state.encode();
+        assert_eq!(State::decode(&bytes).as_ref(), Some(&state));
+        assert!((0..bytes.len()).all(|length| State::decode(&bytes[..length]).is_none()));
+    }
+}

@@ -1,0 +1,286 @@
+//! What a commit took out of the workspace is put back, exactly.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::io::{self, Read};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use checkpoint::{
+    Call, Contents, Outcome, Restoration, Restored, Save, Saved, SavedEntry, Terms, Time, compose,
+};
+
+use crate::fixture::{Place, direct, tree, when_free};
+
+/// Bytes in memory.
+#[derive(Default)]
+pub(crate) struct InMemory(RefCell<HashMap<[u8; 32], Vec<u8>>>);
+
+impl Contents for InMemory {
+    fn keep(&self, content: &mut dyn Read) -> io::Result<[u8; 32]> {
+        let mut bytes = Vec::new();
+        content.read_to_end(&mut bytes)?;
+        let hash = *blake3::hash(&bytes).as_bytes();
+        self.0.borrow_mut().insert(hash, bytes);
+        Ok(hash)
+    }
+
+    fn open(&self, content: &[u8; 32]) -> io::Result<Box<dyn Read>> {
+        let kept = self.0.borrow().get(content).cloned();
+        Ok(Box::new(io::Cursor::new(kept.ok_or(io::ErrorKind::NotFound)?)))
+    }
+}
+
+/// Commits and saves.
+pub(crate) fn commit(place: &Place, contents: &InMemory, call: &Call, baseline: Time) -> Saved {
+    let saved = RefCell::new(Saved::default());
+    let keep = |found: &Saved| {
+        *saved.borrow_mut() = found.clone();
+        Ok(())
+    };
+    let save = Some(Save { contents, keep: &keep, loss_is_agreed: false });
+    let outcome = call.commit(&place.workspace(), &Terms { save, ..Terms::since(baseline) }).unwrap();
+    match outcome {
+        Outcome::Committed(_) => {}
+        Outcome::Conflict(changes) | Outcome::Held(changes) => {
+            unreachable!("{:?} {:?}", changes.conflicts, changes.held)
+        }
+    }
+    saved.into_inner()
+}
+
+/// Runs a script in an overlay, commits and saves.
+pub(crate) fn change(place: &Place, contents: &InMemory, script: &str) -> Saved {
+    let (call, baseline) = place.overlay(script);
+    let saved = commit(place, contents, &call, baseline);
+    call.discard().unwrap();
+    saved
+}
+
+fn lay_out(
+    place: &Place,
+    contents: &InMemory,
+    entries: &[SavedEntry],
+    only: &[PathBuf],
+    force: &dyn Fn(&Path) -> bool,
+) -> (Call, Time, Restored) {
+    let call = place.area.begin().unwrap();
+    let baseline = call.baseline().unwrap();
+    let wanted = Restoration { entries, only, force, contents };
+    let restored = call.draft(&place.workspace()).unwrap().restore(&wanted).unwrap();
+    (call, baseline, restored)
+}
+
+/// Puts back what was saved. Gives what the restoring itself saved.
+pub(crate) fn undo(place: &Place, contents: &InMemory, entries: &[SavedEntry]) -> Saved {
+    let (call, baseline, restored) = lay_out(place, contents, entries, &[], &|_| false);
+    assert!(restored.conflicts.is_empty(), "{:?}", restored.conflicts);
+    let saved = commit(place, contents, &call, baseline);
+    call.discard().unwrap();
+    saved
+}
+
+fn conflicts(restored: &Restored) -> Vec<&str> {
+    restored.conflicts.iter().map(|conflict| conflict.path.to_str().unwrap()).collect()
+}
+
+const BEFORE: &str = "
+    mkdir d e f keep p; echo a >a; echo x >d/x; echo y >e/y; echo z >f/z; ln -s a l; echo gone >gone
+    chmod 4755 p; echo q >p/q; ln p/q p/r; mkfifo p/s; chmod 640 p/q
+    touch -hd 2020-01-01 l; touch -d 2020-01-02 a d e f keep p . p/q d/x";
+const SCRIPT: &str = "
+    echo A >>a; echo n >new; ln new new2; mkdir nd; echo 1 >nd/1; echo X >d/x; chmod 700 d; rm -r e; mkdir e
+    echo q >e/q; rm -r f gone p; rm l; ln -s b l; touch -d 2021-01-01 keep";
+
+#[test]
+fn a_change_is_undone_and_done_again_exactly() {
+    let (place, contents) = (Place::new(), InMemory::default());
+    place.prepare(BEFORE);
+    let before = tree(&place.path());
+    let saved = change(&place, &contents, SCRIPT);
+    let after = tree(&place.path());
+    let undone = undo(&place, &contents, &saved.entries);
+    assert_eq!(tree(&place.path()), before);
+    undo(&place, &contents, &undone.entries);
+    assert_eq!(tree(&place.path()), after);
+}
+
+#[test]
+fn what_others_changed_since_is_a_conflict_and_all_stays_as_it_is() {
+    let (place, contents) = (Place::new(), InMemory::default());
+    place.prepare(BEFORE);
+    let saved = change(&place, &contents, SCRIPT);
+    direct(&place.path(), "echo mine >>a; rm new");
+    let now = tree(&place.path());
+    let (call, _, restored) = lay_out(&place, &contents, &saved.entries, &[], &|_| false);
+    // That `new` is gone is what undoing it would come to.
+    assert_eq!(conflicts(&restored), ["a"]);
+    call.discard().unwrap();
+    assert_eq!(tree(&place.path()), now);
+    // One file can be forced, and the others come back with it.
+    let (call, baseline, restored) =
+        lay_out(&place, &contents, &saved.entries, &[], &|path| path == Path::new("a"));
+    assert!(restored.conflicts.is_empty());
+    commit(&place, &contents, &call, baseline);
+    assert_eq!(std::fs::read_to_string(place.path().join("a")).unwrap(), "a\n");
+    assert!(place.path().join("gone").exists());
+}
+
+#[test]
+fn one_file_comes_back_with_the_folders_that_it_needs() {
+    let (place, contents) = (Place::new(), InMemory::default());
+    place.prepare("mkdir -p a/b c; echo 1 >a/b/1; echo 2 >a/b/2; echo 3 >c/3; chmod 710 a/b");
+    let saved = change(&place, &contents, "rm -r a; echo 4 >c/3");
+    let only = [PathBuf::from("a/b/1")];
+    let (call, baseline, restored) = lay_out(&place, &contents, &saved.entries, &only, &|_| false);
+    assert!(restored.conflicts.is_empty());
+    commit(&place, &contents, &call, baseline);
+    let now = tree(&place.path());
+    let paths: Vec<&str> = now.keys().map(|path| path.to_str().unwrap()).collect();
+    assert_eq!(paths, ["", "a", "a/b", "a/b/1", "c", "c/3"]);
+    assert_eq!(now[Path::new("a/b")].mode, 0o710);
+    assert!(now[Path::new("c/3")].what.contains('4'));
+}
+
+#[test]
+fn a_new_folder_goes_unless_others_put_something_into_it() {
+    let (place, contents) = (Place::new(), InMemory::default());
+    place.prepare("echo a >a");
+    let saved =
+        change(&place, &contents, "mkdir -p n/m t; echo 1 >n/1; echo 2 >n/m/2; echo 3 >t/3; mkdir n/target");
+    direct(&place.path(), "echo mine >n/m/mine; echo built >n/target/o");
+    undo(&place, &contents, &saved.entries);
+    let now = tree(&place.path());
+    let paths: Vec<&str> = now.keys().map(|path| path.to_str().unwrap()).collect();
+    assert_eq!(paths, ["", "a", "n", "n/m", "n/m/mine", "n/target", "n/target/o"]);
+    direct(&place.path(), "rm n/m/mine");
+    undo(&place, &contents, &saved.entries);
+    assert_eq!(tree(&place.path()).len(), 2, "what tools make again goes with the folder around it");
+}
+
+#[test]
+fn folders_that_tools_make_again_are_not_saved_and_are_named() {
+    let (place, contents) = (Place::new(), InMemory::default());
+    place.prepare("mkdir -p target/a p/node_modules/x p/src; echo o >target/a/o; echo s >p/src/s");
+    let saved = change(&place, &contents, "echo p >target/a/o; echo q >target/q; rm -r p");
+    assert_eq!(saved.unsaved, [Path::new("p/node_modules"), Path::new("target")]);
+    undo(&place, &contents, &saved.entries);
+    let now = tree(&place.path());
+    assert!(now[Path::new("p/src/s")].what.contains('s'));
+    assert!(!now.contains_key(Path::new("p/node_modules")));
+    assert!(now[Path::new("target/a/o")].what.contains('p'));
+}
+
+#[test]
+fn several_changes_are_undone_as_one_unless_others_came_between() {
+    let (place, contents) = (Place::new(), InMemory::default());
+    place.prepare("echo 1 >a; echo 1 >b");
+    let before = tree(&place.path());
+    let first = change(&place, &contents, "echo 2 >a; echo 1 >c");
+    let second = change(&place, &contents, "echo 3 >a; rm b c; mkdir b");
+    let (entries, disturbed) = compose([&first.entries[..], &second.entries]);
+    assert!(disturbed.is_empty());
+    undo(&place, &contents, &entries);
+    assert_eq!(tree(&place.path()), before);
+
+    let first = change(&place, &contents, "echo 2 >a");
+    direct(&place.path(), "echo mine >a");
+    let second = change(&place, &contents, "echo 3 >a");
+    let (_, disturbed) = compose([&first.entries[..], &second.entries]);
+    assert_eq!(disturbed, [Path::new("a")]);
+}
+
+#[test]
+fn nothing_is_committed_where_saving_fails() {
+    let (place, contents) = (Place::new(), InMemory::default());
+    place.prepare(BEFORE);
+    let before = tree(&place.path());
+    let (call, baseline) = place.overlay(SCRIPT);
+    let keep = |_: &Saved| Err(io::Error::from(io::ErrorKind::StorageFull));
+    let save = Some(Save { contents: &contents, keep: &keep, loss_is_agreed: false });
+    call.commit(&place.workspace(), &Terms { save, ..Terms::since(baseline) }).unwrap_err();
+    assert_eq!(tree(&place.path()), before);
+    // The changes are not lost by it.
+    commit(&place, &contents, &call, baseline);
+    assert_ne!(tree(&place.path()), before);
+}
+
+#[test]
+fn a_restoration_cut_off_at_any_step_leaves_all_as_it_was_or_as_it_is_to_be() {
+    let mut number = 0_u32;
+    loop {
+        number += 1;
+        let (place, contents) = (Place::new(), InMemory::default());
+        place.prepare(BEFORE);
+        let before = tree(&place.path());
+        let saved = change(&place, &contents, SCRIPT);
+        let after = tree(&place.path());
+        let (call, baseline, _) = lay_out(&place, &contents, &saved.entries, &[], &|_| false);
+        let left = Cell::new(number);
+        let on_step = || {
+            left.set(left.get().saturating_sub(1));
+            if left.get() == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        let save = Some(Save { contents: &contents, keep: &|_| Ok(()), loss_is_agreed: false });
+        let terms = Terms { save, on_step: &on_step, ..Terms::since(baseline) };
+        let outcome = call.commit(&place.workspace(), &terms);
+        drop(call);
+        if outcome.is_ok() {
+            assert!(matches!(outcome, Ok(Outcome::Committed(_))));
+            assert_eq!(tree(&place.path()), before);
+            assert!(number > 20, "only {number} steps");
+            return;
+        }
+        when_free(|| {
+            Some(place.area.recover(&|| ControlFlow::Continue(()), &|_| Ok(())).unwrap())
+                .filter(|done| !done.is_empty())
+        });
+        assert_eq!(tree(&place.path()), after, "after step {number}");
+    }
+}
+
+#[test]
+fn a_direct_change_is_saved_before_and_undone() {
+    let (place, contents) = (Place::new(), InMemory::default());
+    place.prepare(BEFORE);
+    let before = tree(&place.path());
+    let workspace = place.workspace();
+    let paths = ["a", "n/m/f", "d", "nothing"].map(PathBuf::from);
+    let (saved, roots) = workspace.save(&paths, &contents).unwrap();
+    assert_eq!(roots, ["a", "d", "n", "nothing"].map(PathBuf::from));
+    direct(&place.path(), "echo b >a; rm -r d; mkdir -p n/m; echo f >n/m/f");
+    let saved = workspace.note_after(saved, &roots, &contents).unwrap();
+    let paths: Vec<&str> = saved.entries.iter().map(|entry| entry.path.to_str().unwrap()).collect();
+    assert_eq!(paths, ["", "a", "d", "d/x", "n", "n/m", "n/m/f"]);
+    undo(&place, &contents, &saved.entries);
+    assert_eq!(tree(&place.path()), before);
+}
+
+#[test]
+fn links_in_the_way_are_not_followed() {
+    let (place, contents) = (Place::new(), InMemory::default());
+    place.prepare("mkdir d ../outside; echo 1 >d/f; echo kept >../outside/f");
+    let saved = change(&place, &contents, "rm d/f");
+    direct(&place.path(), "rmdir d; ln -s ../outside d");
+    let (call, _, restored) = lay_out(&place, &contents, &saved.entries, &[], &|_| true);
+    // Even forced: the folder becomes a folder again, and what lies outside stays.
+    if restored.conflicts.is_empty() {
+        let baseline = call.baseline().unwrap();
+        commit(&place, &contents, &call, baseline);
+    }
+    assert_eq!(std::fs::read_to_string(place.folder.path().join("outside/f")).unwrap(), "kept\n");
+    assert_eq!(std::fs::read_dir(place.folder.path().join("outside")).unwrap().count(), 1);
+}
+
+#[test]
+fn a_file_that_goes_under_two_names_is_one_change_after_the_other() {
+    let (place, contents) = (Place::new(), InMemory::default());
+    place.prepare("echo 1 >a; ln a b; ln a kept");
+    let before = tree(&place.path());
+    let saved = change(&place, &contents, "rm a b");
+    undo(&place, &contents, &saved.entries);
+    let now = tree(&place.path());
+    // Two names come back as one file; the third one kept the old inode.
+    assert_eq!(now[Path::new("b")].same_as.as_deref(), Some(Path::new("a")));
+    assert_eq!(now.len(), before.len());
+}

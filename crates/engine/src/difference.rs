@@ -1,0 +1,173 @@
+//! What changed, as text: between what was saved and what is there now.
+
+use std::io::Read;
+use std::path::Path;
+use std::time::Duration;
+
+use checkpoint::{ContentHash, Contents, Kind, SavedEntry, State, Workspace};
+use policy::{PathVerdict, Policy};
+use similar::TextDiff;
+use store::Store;
+use tool::Access;
+
+use crate::saving::SavedContents;
+
+/// The largest file whose lines are compared, in bytes.
+const LARGEST: u64 = 1024 * 1024;
+
+/// How long the lines of one file are compared before the difference may be longer than it need be.
+const LONGEST: Duration = Duration::from_millis(200);
+
+/// Characters of all differences together: they are cut for the answer anyway.
+const MOST: usize = 1024 * 1024;
+
+/// Which way a difference is told.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Direction {
+    /// From then to now.
+    Done,
+    /// From now to then.
+    Undoing,
+    /// From now to what changes that lie aside would make of it.
+    Planned,
+}
+
+/// Tells differences.
+pub(crate) struct Differences<'a> {
+    pub(crate) store: &'a Store,
+    pub(crate) policy: &'a Policy,
+    pub(crate) workspace: Workspace,
+    /// Where changes lie aside.
+    pub(crate) changed: Option<Workspace>,
+}
+
+/// One side of a difference.
+enum Side {
+    Absent,
+    Text(String),
+    /// Anything else, in words.
+    Other(String),
+}
+
+impl Differences<'_> {
+    /// The differences of these paths, one after the other.
+    pub(crate) fn of<'a>(
+        &self,
+        entries: impl Iterator<Item = &'a SavedEntry>,
+        direction: Direction,
+    ) -> String {
+        let mut all = String::new();
+        for entry in entries {
+            if all.len() > MOST {
+                all.push_str("and more\n");
+                break;
+            }
+            all.push_str(&self.one(entry, direction));
+        }
+        all
+    }
+
+    fn one(&self, entry: &SavedEntry, direction: Direction) -> String {
+        let path = tool::path_text(&entry.path);
+        let absolute = self.workspace.path().join(&entry.path);
+        if let PathVerdict::Denied(rule) = self.policy.path_verdict(Access::Read, &absolute) {
+            return format!("{path}: not shown, denied by {rule}\n");
+        }
+        let before = || entry.before.as_ref().map_or(Side::Absent, |before| self.saved(before));
+        let now = file(&self.workspace, &entry.path);
+        let (old, new) = match (direction, &self.changed) {
+            (Direction::Undoing, _) => (now, before()),
+            (Direction::Planned, Some(changed)) => match &entry.after {
+                None => (now, Side::Absent),
+                Some(after) if after.entry.kind == Kind::Link => (now, self.saved(after)),
+                Some(_) => (now, file(changed, &entry.path)),
+            },
+            _ => (before(), now),
+        };
+        let mut text = match (&old, &new) {
+            (Side::Absent, Side::Absent) => format!("{path}: is not there\n"),
+            (Side::Absent | Side::Text(_), Side::Absent | Side::Text(_)) => {
+                let lines = |side: &Side| match side {
+                    Side::Text(text) => text.clone(),
+                    _ => String::new(),
+                };
+                unified(&path, (&old, &lines(&old)), (&new, &lines(&new)))
+            }
+            _ => format!("{path}: {} -> {}\n", old.words(), new.words()),
+        };
+        if let (Some(before), Some(after)) = (&entry.before, &entry.after)
+            && before.entry.mode != after.entry.mode
+            && before.entry.kind != Kind::Link
+        {
+            text.push_str(&format!("{path}: mode {:04o} -> {:04o}\n", before.entry.mode, after.entry.mode));
+        }
+        text
+    }
+
+    fn saved(&self, state: &State) -> Side {
+        match (state.entry.kind, &state.content, &state.target) {
+            (Kind::File, Some(content), _) if state.entry.size_bytes <= LARGEST => self.text(content),
+            (Kind::Link, _, Some(target)) => Side::Other(format!("a link to {}", tool::path_text(target))),
+            (Kind::File, ..) => Side::Other(format!("a file of {} bytes", state.entry.size_bytes)),
+            (kind, ..) => Side::Other(kind.to_string()),
+        }
+    }
+
+    fn text(&self, content: &ContentHash) -> Side {
+        let mut bytes = Vec::new();
+        let read = SavedContents::new(self.store, None).open(content);
+        match read.and_then(|content| content.take(LARGEST).read_to_end(&mut bytes)) {
+            Ok(_) => text_of(bytes),
+            Err(error) => Side::Other(format!("content that is gone ({error})")),
+        }
+    }
+}
+
+fn file(workspace: &Workspace, path: &Path) -> Side {
+    match workspace.open_file(path) {
+        Ok(Some(file)) => {
+            let mut bytes = Vec::new();
+            match file.take(LARGEST + 1).read_to_end(&mut bytes) {
+                Ok(length) if length as u64 <= LARGEST => text_of(bytes),
+                Ok(_) => Side::Other(format!("a file of more than {LARGEST} bytes")),
+                Err(error) => Side::Other(format!("a file that cannot be read ({error})")),
+            }
+        }
+        Ok(None) => match workspace.kind_of(path) {
+            None => Side::Absent,
+            Some(kind) => Side::Other(kind.to_string()),
+        },
+        Err(error) => Side::Other(format!("something that cannot be read ({error})")),
+    }
+}
+
+impl Side {
+    fn words(&self) -> String {
+        match self {
+            Self::Absent => "nothing".to_owned(),
+            Self::Text(_) => "a text file".to_owned(),
+            Self::Other(words) => words.clone(),
+        }
+    }
+}
+
+fn text_of(bytes: Vec<u8>) -> Side {
+    let length = bytes.len();
+    match String::from_utf8(bytes) {
+        Ok(text) if !text.contains('\0') => Side::Text(text),
+        _ => Side::Other(format!("a binary file of {length} bytes")),
+    }
+}
+
+fn unified(path: &str, (old_side, old): (&Side, &str), (new_side, new): (&Side, &str)) -> String {
+    let name = |side: &Side, letter: &str| match side {
+        Side::Absent => "/dev/null".to_owned(),
+        _ => format!("{letter}/{path}"),
+    };
+    let diff = TextDiff::configure().timeout(LONGEST).diff_lines(old, new);
+    let text = diff.unified_diff().header(&name(old_side, "a"), &name(new_side, "b")).to_string();
+    if text.is_empty() {
+        return format!("{path}: the same content\n");
+    }
+    text
+}

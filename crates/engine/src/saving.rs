@@ -1,0 +1,335 @@
+//! Checkpoints: what a call is about to change is saved before it is changed.
+//!
+//! What goes through a commit is saved by the commit. What a tool changes itself lies at the paths of its plan, and is saved
+//! before the tool runs; the guard of its roots holds it to these paths. Either way the row is there first, and a change
+//! without it is impossible. The next start settles the rows of killed processes: what has not happened has no checkpoint.
+
+use std::cell::RefCell;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use checkpoint::{ContentHash, Contents, Saved, SavedEntry, State, Workspace};
+use jiff::Timestamp;
+use policy::Part;
+use store::{Blobs, Checkpoint, CheckpointEntry, CheckpointRetention, CheckpointState, Retention, Store};
+use tool::{Code, Effect, EffectState, Lane, Plan, Prepared, Spec, Stop, ToolError};
+
+use crate::Engine;
+use crate::call::Call;
+use crate::snapshot::Snapshots;
+
+/// How long a change can be undone: a month. The last hundred of a workspace always can.
+const RETENTION: CheckpointRetention = CheckpointRetention {
+    max_bytes: 4 * 1024 * 1024 * 1024,
+    max_age: Duration::from_hours(30 * 24),
+    keep_newest: 100,
+};
+
+/// How long the whole of a shortened output can be read: as long.
+const OUTPUTS: Retention =
+    Retention { max_bytes: 4 * 1024 * 1024 * 1024, max_age: Duration::from_hours(30 * 24), keep_newest: 100 };
+
+/// The bytes of saved files in the store.
+pub(crate) struct SavedContents<'a> {
+    blobs: &'a Blobs,
+    saver: RefCell<Option<store::Saver<'a>>>,
+    stop: Option<&'a Stop>,
+}
+
+impl<'a> SavedContents<'a> {
+    pub(crate) fn new(store: &'a Store, stop: Option<&'a Stop>) -> Self {
+        Self { blobs: store.blobs(), saver: RefCell::default(), stop }
+    }
+}
+
+impl Contents for SavedContents<'_> {
+    fn keep(&self, content: &mut dyn Read) -> io::Result<ContentHash> {
+        if self.stop.is_some_and(|stop| stop.requested().is_some()) {
+            return Err(io::Error::new(io::ErrorKind::Interrupted, "the call was stopped"));
+        }
+        let mut saver = self.saver.borrow_mut();
+        let saver = match &mut *saver {
+            Some(saver) => saver,
+            none => none.insert(self.blobs.saver().map_err(io::Error::other)?),
+        };
+        Ok(*saver.save(content).map_err(io::Error::other)?.as_bytes())
+    }
+
+    fn open(&self, content: &ContentHash) -> io::Result<Box<dyn Read>> {
+        self.blobs.open_saved(&(*content).into()).map_err(|error| match error {
+            store::StoreError::BlobUnknown { .. } => io::Error::new(io::ErrorKind::NotFound, error),
+            error => io::Error::other(error),
+        })
+    }
+}
+
+/// Whose change it is.
+#[derive(Debug, Clone)]
+pub(crate) struct Author {
+    /// The id of the call, which is that of its checkpoint.
+    pub(crate) id: String,
+    pub(crate) session: Option<String>,
+    pub(crate) tool: String,
+    pub(crate) now: Timestamp,
+    /// The checkpoint, or the first and last one, that this change takes back.
+    pub(crate) undoes: Option<String>,
+}
+
+impl Author {
+    /// Writes down what is about to change. Says whether that is anything which can be undone.
+    pub(crate) fn prepare(
+        &self,
+        store: &Store,
+        workspace: &Path,
+        folder: &str,
+        saved: &Saved,
+    ) -> io::Result<bool> {
+        if !saved.entries.iter().any(SavedEntry::is_telling) {
+            return Ok(false);
+        }
+        self.add(store, workspace, folder, CheckpointState::Prepared, saved, &[])
+            .map_err(io::Error::other)?;
+        Ok(true)
+    }
+
+    fn add(
+        &self,
+        store: &Store,
+        workspace: &Path,
+        folder: &str,
+        state: CheckpointState,
+        saved: &Saved,
+        roots: &[PathBuf],
+    ) -> Result<(), store::StoreError> {
+        let checkpoint = Checkpoint {
+            id: self.id.clone(),
+            session: self.session.clone(),
+            tool: self.tool.clone(),
+            workspace: workspace.to_owned(),
+            made_at: self.now,
+            folder: folder.to_owned(),
+            state,
+            undoes: self.undoes.clone(),
+            paths: telling(saved),
+            bytes: saved.bytes,
+            unsaved: saved.unsaved.clone(),
+            roots: roots.to_vec(),
+        };
+        store.checkpoints().add(&checkpoint, &rows(saved))
+    }
+}
+
+fn telling(saved: &Saved) -> u64 {
+    saved.entries.iter().filter(|entry| entry.is_telling()).count() as u64
+}
+
+fn rows(saved: &Saved) -> Vec<CheckpointEntry> {
+    let row = |entry: &SavedEntry| CheckpointEntry {
+        path: entry.path.clone(),
+        before: entry.before.as_ref().map(State::encode),
+        after: entry.after.as_ref().map(State::encode),
+        content: entry.before.as_ref().and_then(|before| before.content).map(Into::into),
+    };
+    saved.entries.iter().map(row).collect()
+}
+
+/// The same from rows; none where one is damaged.
+pub(crate) fn entries(rows: Vec<CheckpointEntry>) -> Option<Vec<SavedEntry>> {
+    let state = |bytes: Option<Vec<u8>>| match bytes {
+        None => Some(None),
+        Some(bytes) => State::decode(&bytes).map(Some),
+    };
+    let entry = |row: CheckpointEntry| {
+        Some(SavedEntry { path: row.path, before: state(row.before)?, after: state(row.after)? })
+    };
+    rows.into_iter().map(entry).collect()
+}
+
+/// What a tool is about to change itself, saved.
+pub(crate) struct Direct {
+    /// Tells other processes that this one lives.
+    folder: checkpoint::Call,
+    workspace: Workspace,
+    id: String,
+    saved: Saved,
+    roots: Vec<PathBuf>,
+}
+
+impl Direct {
+    /// The paths that the tool may change, absolute.
+    pub(crate) fn covered(&self) -> Vec<PathBuf> {
+        self.roots.iter().map(|root| self.workspace.path().join(root)).collect()
+    }
+}
+
+impl Engine {
+    /// Saves what the tool will change itself: everything that its plan names in the workspace.
+    pub(crate) async fn save_directly(
+        self: &Arc<Self>,
+        call: &Call,
+        prepared: &Prepared,
+    ) -> Result<Option<Direct>, ToolError> {
+        let paths = self.direct_paths(&call.effects, &prepared.plan);
+        let Some(snapshots) = self.snapshots.clone().filter(|_| !paths.is_empty()) else { return Ok(None) };
+        let (engine, author, stop) = (self.clone(), call.author(self.clock.now()), call.stop.clone());
+        let saved = tokio::task::spawn_blocking(move || {
+            let contents = SavedContents::new(&engine.store, Some(&stop));
+            save_directly(&engine.store, &snapshots, &author, &paths, &contents)
+        });
+        let saved = saved.await.map_err(|panic| ToolError::internal("saving broke off").because(panic))?;
+        saved.map(Some).map_err(|error| call.stop.check().err().unwrap_or(error))
+    }
+
+    /// The paths, relative to the workspace, that the tool of a call will change itself.
+    fn direct_paths(&self, effects: &[Part], plan: &Plan) -> Vec<PathBuf> {
+        if plan.on_snapshot || plan.background {
+            return Vec::new();
+        }
+        let changed = effects.iter().filter_map(|part| match part.effect.path()? {
+            (tool::Access::Write, path) => Some(part.real.as_deref().unwrap_or(path)),
+            (tool::Access::Read, _) => None,
+        });
+        let inside = changed.filter_map(|path| path.strip_prefix(&self.place.workspace).ok());
+        inside.filter(|path| !path.as_os_str().is_empty()).map(Path::to_owned).collect()
+    }
+
+    /// Whether everything that a call changes is saved, so that it can be undone: line 8 of the decision.
+    ///
+    /// Of a command, this says what is to be expected. Where its cell then has no overlay, it is not run, and decided again.
+    pub(crate) fn is_undoable(&self, spec: &Spec, effects: &[Part], plan: &Plan) -> bool {
+        if !self.policy.passes_undoable() || self.snapshots.is_none() || plan.background {
+            return false;
+        }
+        if !plan.on_snapshot {
+            let changes = effects.iter().filter(|part| !matches!(part.effect, Effect::Read { .. })).count();
+            return changes > 0 && self.direct_paths(effects, plan).len() == changes;
+        }
+        let writes_elsewhere =
+            || self.policy.roots().iter().any(|root| root.write && root.path != self.place.workspace);
+        spec.lane != Lane::Command || !writes_elsewhere() && sandbox::has_namespaces()
+    }
+
+    /// Looks at what a tool has changed itself, and completes its checkpoint.
+    pub(crate) async fn settle_direct(self: &Arc<Self>, call: &mut Call, direct: Direct, has_ended: bool) {
+        if !has_ended {
+            // It may still be changing something. The next start looks at what came of it.
+            call.warnings.push("what the call changed can be undone after the next start".to_owned());
+            return;
+        }
+        let engine = self.clone();
+        let settled = tokio::task::spawn_blocking(move || {
+            let Direct { folder, workspace, id, saved, roots } = direct;
+            let settled = settle(&engine.store, &workspace, &id, saved, &roots);
+            (settled, folder)
+        });
+        match settled.await {
+            Ok((Ok(settled), folder)) => {
+                call.checkpoint = settled.made.then(|| call.id.0.clone());
+                if !settled.unsaved.is_empty() {
+                    call.warnings.push(left_out(&settled.unsaved));
+                }
+                self.removals.remove(folder);
+            }
+            // The row stays as it is, and the next start settles it.
+            Ok((Err(error), _)) => call.warnings.push(format!("the checkpoint is not complete: {error}")),
+            Err(panic) => call.warnings.push(format!("the checkpoint is not complete: {panic}")),
+        }
+    }
+
+    /// Now and then, removes what was kept for too long. Blocks.
+    pub fn prune(&self) -> Result<(), store::StoreError> {
+        let now = self.clock.now();
+        self.store.checkpoints().prune(&RETENTION, now)?;
+        self.store.outputs().prune(&OUTPUTS, now).map(drop)
+    }
+}
+
+/// What undo does not bring back, for people.
+pub(crate) fn left_out(unsaved: &[PathBuf]) -> String {
+    let named: Vec<String> = unsaved.iter().take(5).map(|path| tool::path_text(path)).collect();
+    let more = unsaved.len().saturating_sub(named.len());
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("not saved, because tools make it again: {}{more}", named.join(", "))
+}
+
+fn save_directly(
+    store: &Store,
+    snapshots: &Snapshots,
+    author: &Author,
+    paths: &[PathBuf],
+    contents: &SavedContents<'_>,
+) -> Result<Direct, ToolError> {
+    let failed = |error: checkpoint::Error| {
+        let because = std::error::Error::source(&error).map(|source| format!(": {source}"));
+        let message = format!(
+            "what the call would change could not be saved, so nothing was done: {error}{}",
+            because.unwrap_or_default()
+        );
+        ToolError::new(Code::Runtime, message).because(error)
+    };
+    let (folder, workspace) = snapshots.begin().map_err(failed)?;
+    let (saved, roots) = workspace.save(paths, contents).map_err(failed)?;
+    if let Some(path) = saved.unreadable.first() {
+        let message = format!(
+            "{} cannot be read, so it could not be brought back, and nothing was done",
+            tool::path_text(path)
+        );
+        return Err(ToolError::new(Code::Permission, message).hint("make it readable first"));
+    }
+    author.add(store, workspace.path(), folder.id(), CheckpointState::Direct, &saved, &roots).map_err(
+        |error| {
+            let message =
+                format!("what the call would change could not be saved, so nothing was done: {error}");
+            ToolError::new(Code::Runtime, message).because(error).effect(EffectState::None)
+        },
+    )?;
+    Ok(Direct { folder, workspace, id: author.id.clone(), saved, roots })
+}
+
+struct Settled {
+    made: bool,
+    unsaved: Vec<PathBuf>,
+}
+
+/// Completes the checkpoint of a direct change by what is there now, or removes it where nothing has changed.
+fn settle(
+    store: &Store,
+    workspace: &Workspace,
+    id: &str,
+    saved: Saved,
+    roots: &[PathBuf],
+) -> Result<Settled, Box<dyn std::error::Error + Send + Sync>> {
+    let saved = workspace.note_after(saved, roots, &SavedContents::new(store, None))?;
+    let made = saved.entries.iter().any(SavedEntry::is_telling);
+    if made {
+        store.checkpoints().complete_as(id, &rows(&saved), telling(&saved), &saved.unsaved)?;
+    } else {
+        store.checkpoints().remove(id)?;
+    }
+    Ok(Settled { made, unsaved: saved.unsaved })
+}
+
+/// Settles the checkpoints of processes that are gone, after their commits were taken back or cleaned up. `is_open` says
+/// whether a folder still has a process or an unfinished commit.
+pub(crate) fn settle_all(
+    store: &Store,
+    is_open: impl Fn(&str) -> Result<bool, checkpoint::Error>,
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    for checkpoint in store.checkpoints().unfinished()? {
+        if is_open(&checkpoint.folder)? {
+            continue;
+        }
+        if checkpoint.state == CheckpointState::Prepared {
+            store.checkpoints().remove(&checkpoint.id)?;
+            continue;
+        }
+        let Some(entries) = entries(store.checkpoints().entries(&checkpoint.id)?) else { continue };
+        // A workspace that is gone has nothing to be compared with.
+        let Ok(workspace) = Workspace::open(&checkpoint.workspace) else { continue };
+        let saved = Saved { entries, bytes: checkpoint.bytes, ..Saved::default() };
+        settle(store, &workspace, &checkpoint.id, saved, &checkpoint.roots)?;
+    }
+    Ok(())
+}

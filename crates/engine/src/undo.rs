@@ -1,0 +1,401 @@
+//! Undoing what calls changed: by tools, and by the user on the command line.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use checkpoint::{Conflict, Draft, Meanwhile, Restoration, SavedEntry, Workspace, compose};
+use jiff::Timestamp;
+use policy::Policy;
+use serde::Serialize;
+use store::{Checkpoint, CheckpointState, Store};
+use tool::{
+    CheckpointSummary, Checkpoints, Code, EffectState, Place, Retry, ToolError, UndoReport, UndoRequest,
+};
+
+use crate::difference::{Differences, Direction};
+use crate::saving::{SavedContents, entries, left_out};
+use crate::snapshot::{Ended, Snapshots};
+use crate::{Engine, KeptError};
+
+/// How many checkpoints are looked at for the first part of an id, or for all since a time.
+const MOST_CHECKPOINTS: u32 = 100_000;
+
+/// One checkpoint with every path.
+#[derive(Debug, Serialize)]
+pub struct CheckpointDetails {
+    /// What the list says of it.
+    #[serde(flatten)]
+    pub summary: CheckpointSummary,
+    /// Every path that it changed.
+    pub changes: Vec<ChangedPath>,
+    /// What cannot be brought back.
+    pub unsaved: Vec<String>,
+}
+
+/// One path of a checkpoint.
+#[derive(Debug, Serialize)]
+pub struct ChangedPath {
+    /// `created`, `changed` or `removed`.
+    pub what: &'static str,
+    /// Relative to the workspace.
+    pub path: String,
+}
+
+/// From where on things are undone.
+#[derive(Debug, Clone)]
+pub enum UndoSince {
+    /// Everything since this time.
+    Time(Timestamp),
+    /// This call and everything after it.
+    Call(String),
+}
+
+/// What a user undid.
+#[derive(Debug, Serialize)]
+pub struct Undone {
+    /// What undoes the undoing; none where nothing changed.
+    pub checkpoint: Option<String>,
+    /// How many paths changed.
+    pub paths: u64,
+    /// What stays or does not come back, one line each.
+    pub notes: Vec<String>,
+}
+
+/// What undoing needs of the runtime.
+#[derive(Clone)]
+pub(crate) struct Undo {
+    pub(crate) store: Arc<Store>,
+    pub(crate) policy: Arc<Policy>,
+    pub(crate) place: Place,
+}
+
+/// The checkpoints as one call sees them.
+pub(crate) struct ForCall {
+    pub(crate) undo: Undo,
+    /// Where what undoes one is laid out; none where the call has no snapshot.
+    pub(crate) draft: Option<Draft>,
+    /// Where it says which it undoes.
+    pub(crate) undoes: Arc<Mutex<Option<String>>>,
+}
+
+impl Checkpoints for ForCall {
+    fn list(&self, limit: u32) -> Result<Vec<CheckpointSummary>, ToolError> {
+        self.undo.list(limit)
+    }
+
+    fn diff(&self, checkpoint: &str, paths: &[PathBuf]) -> Result<String, ToolError> {
+        let found = self.undo.find(checkpoint)?;
+        let paths = self.undo.relative(paths)?;
+        let all = self.undo.entries(&found)?;
+        let wanted = all.iter().filter(|entry| is_below(&entry.path, &paths) && entry.is_telling());
+        Ok(self.undo.differences()?.of(wanted, Direction::Done))
+    }
+
+    fn undo(&self, request: &UndoRequest) -> Result<UndoReport, ToolError> {
+        let draft = self.draft.as_ref().ok_or_else(|| {
+            ToolError::new(Code::Unavailable, "this runtime keeps no changes apart, so nothing can be undone")
+        })?;
+        let found = self.undo.find(&request.checkpoint)?;
+        let chosen = if request.and_later { self.undo.since(&found)? } else { vec![found] };
+        let laid = self.undo.lay_out(draft, &chosen, request)?;
+        *self.undoes.lock().unwrap_or_else(PoisonError::into_inner) = Some(undoes(&chosen));
+        Ok(laid)
+    }
+}
+
+fn is_below(path: &Path, paths: &[PathBuf]) -> bool {
+    paths.is_empty() || paths.iter().any(|wanted| path.starts_with(wanted))
+}
+
+impl Undo {
+    fn list(&self, limit: u32) -> Result<Vec<CheckpointSummary>, ToolError> {
+        let all = self.store.checkpoints().list(&self.place.workspace, limit).map_err(unreadable)?;
+        Ok(all.into_iter().map(summary).collect())
+    }
+
+    /// The checkpoint of an id, or of the first part of one.
+    fn find(&self, id: &str) -> Result<Checkpoint, ToolError> {
+        if let Some(found) = self.store.checkpoints().find(id).map_err(unreadable)? {
+            return self.usable(found);
+        }
+        let all =
+            self.store.checkpoints().list(&self.place.workspace, MOST_CHECKPOINTS).map_err(unreadable)?;
+        let mut fits = all.into_iter().filter(|checkpoint| checkpoint.id.starts_with(id));
+        match (fits.next(), fits.next()) {
+            (Some(only), None) => Ok(only),
+            (Some(_), Some(_)) => {
+                Err(ToolError::validation("id", format!("`{id}` fits several checkpoints; name more of it")))
+            }
+            (None, _) => {
+                Err(ToolError::new(Code::NotFound, format!("there is no checkpoint `{}`", tool::visible(id)))
+                    .hint("checkpoint_list names those of this workspace; old ones are removed in time"))
+            }
+        }
+    }
+
+    fn usable(&self, found: Checkpoint) -> Result<Checkpoint, ToolError> {
+        if found.workspace != self.place.workspace {
+            let elsewhere = tool::path_text(&found.workspace);
+            let message = format!("the checkpoint {} belongs to the workspace {elsewhere}", found.id);
+            return Err(ToolError::new(Code::NotFound, message).hint("work in that workspace to undo it"));
+        }
+        if found.state != CheckpointState::Done {
+            let message = format!("the call of the checkpoint {} has not ended", found.id);
+            return Err(ToolError::new(Code::Conflict, message).retry(Retry::Now));
+        }
+        Ok(found)
+    }
+
+    /// This checkpoint and all later ones, from the first to the last.
+    fn since(&self, first: &Checkpoint) -> Result<Vec<Checkpoint>, ToolError> {
+        let key = |checkpoint: &Checkpoint| (checkpoint.made_at, checkpoint.id.clone());
+        let all =
+            self.store.checkpoints().list(&self.place.workspace, MOST_CHECKPOINTS).map_err(unreadable)?;
+        Ok(all.into_iter().rev().filter(|checkpoint| key(checkpoint) >= key(first)).collect())
+    }
+
+    fn entries(&self, checkpoint: &Checkpoint) -> Result<Vec<SavedEntry>, ToolError> {
+        let rows = self.store.checkpoints().entries(&checkpoint.id).map_err(unreadable)?;
+        entries(rows).ok_or_else(|| {
+            ToolError::new(Code::Runtime, format!("the checkpoint {} is damaged", checkpoint.id))
+        })
+    }
+
+    fn relative(&self, paths: &[PathBuf]) -> Result<Vec<PathBuf>, ToolError> {
+        let relative = |path: &PathBuf| {
+            path.strip_prefix(&self.place.workspace).map(Path::to_owned).map_err(|_| {
+                let message = format!("{} lies outside the workspace", tool::path_text(path));
+                ToolError::new(Code::Permission, message).hint("only what lies in the workspace is saved")
+            })
+        };
+        paths.iter().map(relative).collect()
+    }
+
+    fn differences(&self) -> Result<Differences<'_>, ToolError> {
+        let workspace = Workspace::open(&self.place.workspace).map_err(failed)?;
+        Ok(Differences { store: &self.store, policy: &self.policy, workspace, changed: None })
+    }
+
+    /// Lays out what undoes these checkpoints, given from the first to the last.
+    fn lay_out(
+        &self,
+        draft: &Draft,
+        checkpoints: &[Checkpoint],
+        request: &UndoRequest,
+    ) -> Result<UndoReport, ToolError> {
+        let (only, force) = (self.relative(&request.paths)?, self.relative(&request.force)?);
+        let all: Vec<Vec<SavedEntry>> =
+            checkpoints.iter().map(|checkpoint| self.entries(checkpoint)).collect::<Result<_, _>>()?;
+        let (entries, disturbed) = compose(all.iter().map(Vec::as_slice));
+        let is_forced = |path: &Path| force.iter().any(|forced| path.starts_with(forced));
+        let contents = SavedContents::new(&self.store, None);
+        let wanted = Restoration { entries: &entries, only: &only, force: &is_forced, contents: &contents };
+        let mut laid = draft.restore(&wanted).map_err(failed)?;
+        for path in disturbed {
+            let told = laid.conflicts.iter().any(|conflict| conflict.path == path);
+            if !told && is_below(&path, &only) && !is_forced(&path) {
+                laid.conflicts.push(Conflict { path, meanwhile: Meanwhile::Changed });
+            }
+        }
+        if !laid.conflicts.is_empty() {
+            return Err(self.conflict(&entries, &laid.conflicts));
+        }
+        let mut notes: Vec<String> = laid
+            .left
+            .iter()
+            .map(|path| format!("{} stays: others have put something into it", tool::path_text(path)))
+            .collect();
+        notes.extend(laid.without_set_id.iter().map(|path| {
+            format!("{} comes back without its set-user-id or set-group-id bit", tool::path_text(path))
+        }));
+        let mut unsaved: Vec<PathBuf> =
+            checkpoints.iter().flat_map(|checkpoint| checkpoint.unsaved.clone()).collect();
+        unsaved.sort();
+        unsaved.dedup();
+        unsaved.retain(|path| is_below(path, &only));
+        if !unsaved.is_empty() {
+            notes.push(left_out(&unsaved));
+        }
+        Ok(UndoReport { paths: laid.paths, notes, taken_at: draft.begun() })
+    }
+
+    fn conflict(&self, entries: &[SavedEntry], conflicts: &[Conflict]) -> ToolError {
+        let named: Vec<String> =
+            conflicts.iter().take(10).map(|conflict| tool::path_text(&conflict.path)).collect();
+        let more = conflicts.len().saturating_sub(named.len());
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let message = format!("changed since, so nothing was undone: {}{more}", named.join(", "));
+        let in_conflict =
+            entries.iter().filter(|entry| conflicts.iter().any(|conflict| conflict.path == entry.path));
+        let diff = self.differences().map(|differences| differences.of(in_conflict, Direction::Undoing));
+        let error = ToolError::new(Code::Conflict, message)
+            .hint("`data.diff` is what undoing would change there; name the paths in `force` to do it");
+        match diff {
+            Ok(diff) => error.data(serde_json::json!({ "diff": diff })),
+            Err(_) => error,
+        }
+    }
+}
+
+fn summary(checkpoint: Checkpoint) -> CheckpointSummary {
+    let Checkpoint { id, tool, made_at, paths, bytes, undoes, .. } = checkpoint;
+    CheckpointSummary { id, tool, made_at, paths, bytes, undoes }
+}
+
+fn unreadable(error: store::StoreError) -> ToolError {
+    ToolError::new(Code::Runtime, format!("the checkpoints cannot be read: {error}")).because(error)
+}
+
+pub(crate) fn failed(error: checkpoint::Error) -> ToolError {
+    let because = std::error::Error::source(&error).map(|source| format!(": {source}"));
+    let message = format!("nothing was undone: {error}{}", because.unwrap_or_default());
+    ToolError::new(Code::Runtime, message).effect(EffectState::None).because(error)
+}
+
+impl Engine {
+    pub(crate) fn undo_parts(&self) -> Undo {
+        Undo { store: self.store.clone(), policy: self.policy.clone(), place: self.place.clone() }
+    }
+
+    /// What can be undone in this workspace, the newest first.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    pub fn checkpoints(&self, limit: u32) -> Result<Vec<CheckpointSummary>, ToolError> {
+        self.undo_parts().list(limit)
+    }
+
+    /// One checkpoint, by its id or the first part of it, with every path.
+    ///
+    /// # Errors
+    /// `ENOTFOUND` where there is none.
+    pub fn checkpoint_details(&self, id: &str) -> Result<CheckpointDetails, ToolError> {
+        let undo = self.undo_parts();
+        let found = undo.find(id)?;
+        let all = undo.entries(&found)?;
+        let changed = all.iter().filter(|entry| entry.is_telling()).map(|entry| ChangedPath {
+            what: match (&entry.before, &entry.after) {
+                (None, _) => "created",
+                (_, None) => "removed",
+                _ => "changed",
+            },
+            path: tool::path_text(&entry.path),
+        });
+        Ok(CheckpointDetails {
+            changes: changed.collect(),
+            unsaved: found.unsaved.iter().map(|path| tool::path_text(path)).collect(),
+            summary: summary(found),
+        })
+    }
+
+    /// What a checkpoint changed, as a unified diff from then to now.
+    ///
+    /// # Errors
+    /// `ENOTFOUND` where there is none.
+    pub fn checkpoint_diff(&self, id: &str, paths: &[PathBuf]) -> Result<String, ToolError> {
+        ForCall { undo: self.undo_parts(), draft: None, undoes: Arc::default() }.diff(id, paths)
+    }
+
+    /// The first checkpoint since a time or a call.
+    ///
+    /// # Errors
+    /// `ENOTFOUND` where nothing changed since.
+    pub fn first_since(&self, since: &UndoSince) -> Result<String, ToolError> {
+        let all = self.checkpoints(MOST_CHECKPOINTS)?;
+        let first = all.into_iter().rfind(|checkpoint| match since {
+            UndoSince::Time(time) => checkpoint.made_at >= *time,
+            UndoSince::Call(call) => checkpoint.id >= *call,
+        });
+        first
+            .map(|checkpoint| checkpoint.id)
+            .ok_or_else(|| ToolError::new(Code::NotFound, "nothing that can be undone changed since"))
+    }
+
+    /// Undoes what the request names. Whoever calls this is the user: what needs an approval has it, what is denied stays
+    /// denied.
+    ///
+    /// # Errors
+    /// `ENOTFOUND` where there is no such checkpoint, `ECONFLICT` with the difference where paths were changed since.
+    pub async fn undo(&self, request: &UndoRequest) -> Result<Undone, ToolError> {
+        let snapshots = self.snapshots.clone().ok_or_else(|| {
+            ToolError::new(Code::Unavailable, "this runtime keeps no changes apart, so nothing can be undone")
+        })?;
+        let arguments = serde_json::json!({
+            "id": request.checkpoint, "and_later": request.and_later,
+            "paths": shown(&request.paths), "force": shown(&request.force),
+        });
+        let mut outcome = None;
+        let recorded = self.recorded("undo", arguments, |author| {
+            let done = self.undo_now(&snapshots, request, author.clone());
+            let result = if done.is_ok() { Ok(()) } else { Err(KeptError::Refused(String::new())) };
+            outcome = Some(done);
+            result
+        });
+        match (recorded.await, outcome) {
+            (_, Some(Err(error))) => Err(error),
+            (Err(error), done) => {
+                let effect = if done.is_some() { EffectState::Done } else { EffectState::None };
+                Err(ToolError::new(Code::Runtime, error.to_string()).effect(effect))
+            }
+            (Ok(()), Some(done)) => done,
+            (Ok(()), None) => Err(ToolError::internal("nothing was undone")),
+        }
+    }
+
+    fn undo_now(
+        &self,
+        snapshots: &Snapshots,
+        request: &UndoRequest,
+        mut author: crate::saving::Author,
+    ) -> Result<Undone, ToolError> {
+        let undo = self.undo_parts();
+        let found = undo.find(&request.checkpoint)?;
+        let chosen = if request.and_later { undo.since(&found)? } else { vec![found] };
+        author.undoes = Some(undoes(&chosen));
+        let snapshot = snapshots.take(crate::snapshot::ChangedBy::Restoration).map_err(failed)?;
+        let draft = snapshot.draft()?;
+        let laid = undo.lay_out(&draft, &chosen, request);
+        let laid = match laid {
+            Ok(laid) => laid,
+            Err(error) => {
+                // What cannot be removed now, the next start removes.
+                drop(snapshot.discard());
+                return Err(error);
+            }
+        };
+        // While a command writes directly, what comes would be taken for its own.
+        let coming = snapshot.coming(laid.taken_at.into());
+        snapshots.area().set_applied(snapshot.id(), &coming).map_err(failed)?;
+        let ended = snapshot.commit(&self.policy, &self.store, &author, laid.taken_at.into(), true);
+        let undone = match ended {
+            Ended::Committed(done) => {
+                if !done.is_settled {
+                    return Ok(Undone {
+                        checkpoint: Some(author.id),
+                        paths: done.paths,
+                        notes: done.warnings,
+                    });
+                }
+                let checkpoint = done.has_checkpoint.then_some(author.id);
+                let notes = [laid.notes, done.warnings].concat();
+                Ok(Undone { checkpoint, paths: laid.paths, notes })
+            }
+            Ended::Held(question) => Err(ToolError::new(Code::Permission, question.lines.join("; "))),
+            Ended::Refused(error) => Err(error),
+        };
+        drop(snapshot.discard());
+        undone
+    }
+}
+
+fn shown(paths: &[PathBuf]) -> Vec<String> {
+    paths.iter().map(|path| tool::path_text(path)).collect()
+}
+
+fn undoes(checkpoints: &[Checkpoint]) -> String {
+    match checkpoints {
+        [] => String::new(),
+        [only] => only.id.clone(),
+        [first, .., last] => format!("{}..{}", first.id, last.id),
+    }
+}

@@ -1,0 +1,55 @@
+//! `handfast undo`: takes back what calls changed.
+
+use std::process::ExitCode;
+
+use engine::UndoSince;
+use tool::UndoRequest;
+
+use super::checkpoints::{lines, refused, resolved};
+use super::{Failure, print, print_json, tokio_runtime};
+use crate::cli::{Global, UndoArgs};
+use crate::compose::{Composed, compose};
+use crate::report::note;
+
+pub(super) fn run(global: &Global, arguments: UndoArgs) -> Result<ExitCode, Failure> {
+    let Composed { engine, workspace, .. } = compose(global, None, None)?;
+    let and_later = arguments.since.is_some();
+    let checkpoint = match (arguments.id, arguments.since) {
+        (Some(id), _) => id,
+        (None, Some(since)) => {
+            let since = since.parse().map_or_else(|_| UndoSince::Call(since.clone()), UndoSince::Time);
+            engine.first_since(&since).map_err(|error| refused(&error))?
+        }
+        (None, None) => return Err(Failure::usage("name a checkpoint, or from where on with --since")),
+    };
+    let paths = resolved(&workspace, arguments.path);
+    let force = match (arguments.force, paths.is_empty()) {
+        (false, _) => Vec::new(),
+        (true, true) => vec![workspace],
+        (true, false) => paths.clone(),
+    };
+    let request = UndoRequest { checkpoint, and_later, paths, force };
+    let undone = tokio_runtime()?.block_on(engine.undo(&request)).map_err(|mut error| {
+        if let Some(diff) = error.data.as_ref().and_then(|data| data.get("diff")?.as_str()) {
+            // Standard output is for results; this is why there is none.
+            note(&format!("undoing would change this:\n{}", lines(diff)));
+            error.hint = Some("--force overwrites it, with --path only there".to_owned());
+        }
+        refused(&error)
+    })?;
+    if arguments.json {
+        print_json(&undone)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    for line in &undone.notes {
+        note(&tool::visible(line));
+    }
+    match &undone.checkpoint {
+        Some(id) => print(&format!(
+            "{} paths are as they were; `handfast undo {id}` takes that back\n",
+            undone.paths
+        ))?,
+        None => note("there was nothing to undo"),
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,434 @@
+//! What calls changed, path by path, so that it can be undone: rows here, the old bytes of files among the blobs.
+//!
+//! A row is there before anything is changed, and says how far the change got. Whoever finds one that is not done, of a
+//! process that is gone, settles it: the folder that the row names tells whether its process lives.
+//!
+//! It does not know what the state of a path is made of: that is bytes to it.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use crate::database::Database;
+use crate::error::StoreError;
+use crate::hash::Hash;
+
+/// What one call changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// The call's id.
+    pub id: String,
+    /// The session whose call it was.
+    pub session: Option<String>,
+    /// The tool.
+    pub tool: String,
+    /// The folder that the paths are relative to.
+    pub workspace: PathBuf,
+    /// When, by the caller's clock; kept in whole microseconds.
+    pub made_at: Timestamp,
+    /// The folder in which the call keeps its changes, by its name.
+    pub folder: String,
+    /// How far it got.
+    pub state: CheckpointState,
+    /// The first and last checkpoint that this one took back.
+    pub undoes: Option<String>,
+    /// How many paths changed.
+    pub paths: u64,
+    /// Bytes of the files that were saved.
+    pub bytes: u64,
+    /// What was not saved, relative to the workspace.
+    pub unsaved: Vec<PathBuf>,
+    /// Of a direct change: the paths from which on anything may change.
+    pub roots: Vec<PathBuf>,
+}
+
+/// How far a change got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CheckpointState {
+    /// Everything is saved, and a commit is to follow: all of it or nothing.
+    Prepared,
+    /// Everything is saved, and a tool is changing the workspace itself.
+    Direct,
+    /// It has happened.
+    Done,
+}
+
+/// One path of a checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckpointEntry {
+    /// Where, relative to the workspace.
+    pub path: PathBuf,
+    /// What was there.
+    pub before: Option<Vec<u8>>,
+    /// What is there afterwards.
+    pub after: Option<Vec<u8>>,
+    /// The blob with the bytes of the file that was there.
+    pub content: Option<Hash>,
+}
+
+/// Which checkpoints are removed: of those that are done, the ones older than `max_age`, and the oldest until the others have
+/// saved no more than `max_bytes` in all, but never one of the newest `keep_newest` of a workspace.
+#[derive(Clone, Copy, Debug)]
+pub struct CheckpointRetention {
+    /// The bytes of the saved files together, each counted although several may share a blob.
+    pub max_bytes: u64,
+    /// The age from which a checkpoint is removed.
+    pub max_age: Duration,
+    /// How many of the newest of each workspace are kept whatever their size and age.
+    pub keep_newest: u32,
+}
+
+/// The checkpoints of one store.
+pub struct Checkpoints {
+    database: Arc<Database>,
+}
+
+const COLUMNS: &str =
+    "id, session, tool, workspace, made_at_us, folder, state, undoes, paths, bytes, unsaved, roots";
+
+impl Checkpoints {
+    /// Adds a checkpoint with all its entries, in one transaction. The id must be new.
+    pub fn add(&self, checkpoint: &Checkpoint, entries: &[CheckpointEntry]) -> Result<(), StoreError> {
+        self.database.write(|transaction| {
+            transaction.execute(
+                &format!("INSERT INTO checkpoints ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"),
+                params![
+                    checkpoint.id,
+                    checkpoint.session,
+                    checkpoint.tool,
+                    checkpoint.workspace.as_os_str().as_bytes(),
+                    checkpoint.made_at.as_microsecond(),
+                    checkpoint.folder,
+                    number(checkpoint.state),
+                    checkpoint.undoes,
+                    i64::try_from(checkpoint.paths).unwrap_or(i64::MAX),
+                    i64::try_from(checkpoint.bytes).unwrap_or(i64::MAX),
+                    joined(&checkpoint.unsaved),
+                    joined(&checkpoint.roots),
+                ],
+            )?;
+            add_entries(transaction, &checkpoint.id, entries)
+        })
+    }
+
+    /// Says that the change has happened as it was prepared.
+    pub fn complete(&self, id: &str) -> Result<(), StoreError> {
+        self.database.write(|transaction| {
+            transaction.execute("UPDATE checkpoints SET state = 2 WHERE id = ?", [id])?;
+            Ok(())
+        })
+    }
+
+    /// Says what came of a direct change: these entries, in place of those it was saved with.
+    pub fn complete_as(
+        &self,
+        id: &str,
+        entries: &[CheckpointEntry],
+        paths: u64,
+        unsaved: &[PathBuf],
+    ) -> Result<(), StoreError> {
+        self.database.write(|transaction| {
+            transaction.execute("DELETE FROM checkpoint_entries WHERE checkpoint = ?", [id])?;
+            add_entries(transaction, id, entries)?;
+            transaction.execute(
+                "UPDATE checkpoints SET state = 2, paths = ?, unsaved = ? WHERE id = ?",
+                params![i64::try_from(paths).unwrap_or(i64::MAX), joined(unsaved), id],
+            )?;
+            Ok(())
+        })
+    }
+
+    /// Removes a checkpoint whose change did not happen.
+    pub fn remove(&self, id: &str) -> Result<(), StoreError> {
+        self.database.write(|transaction| {
+            transaction.execute("DELETE FROM checkpoint_entries WHERE checkpoint = ?", [id])?;
+            transaction.execute("DELETE FROM checkpoints WHERE id = ?", [id])?;
+            Ok(())
+        })
+    }
+
+    /// The checkpoint of this id, whatever its state.
+    pub fn find(&self, id: &str) -> Result<Option<Checkpoint>, StoreError> {
+        self.read(|connection| {
+            connection
+                .query_row(&format!("SELECT {COLUMNS} FROM checkpoints WHERE id = ?"), [id], checkpoint)
+                .optional()
+        })
+    }
+
+    /// What changed, in the order in which it was added.
+    pub fn entries(&self, id: &str) -> Result<Vec<CheckpointEntry>, StoreError> {
+        self.read(|connection| {
+            let mut statement = connection.prepare(
+                "SELECT path, before, after, content FROM checkpoint_entries WHERE checkpoint = ? ORDER BY number",
+            )?;
+            statement.query_map([id], entry)?.collect()
+        })
+    }
+
+    /// The checkpoints of a workspace that are done, the newest first, at most `limit`.
+    pub fn list(&self, workspace: &Path, limit: u32) -> Result<Vec<Checkpoint>, StoreError> {
+        self.read(|connection| {
+            let mut statement = connection.prepare(&format!(
+                "SELECT {COLUMNS} FROM checkpoints WHERE workspace = ? AND state = 2
+                 ORDER BY made_at_us DESC, id DESC LIMIT ?"
+            ))?;
+            statement.query_map(params![workspace.as_os_str().as_bytes(), limit], checkpoint)?.collect()
+        })
+    }
+
+    /// Those that are not done: their processes are at it, or were killed.
+    pub fn unfinished(&self) -> Result<Vec<Checkpoint>, StoreError> {
+        self.read(|connection| {
+            let mut statement = connection
+                .prepare(&format!("SELECT {COLUMNS} FROM checkpoints WHERE state <> 2 ORDER BY id"))?;
+            statement.query_map([], checkpoint)?.collect()
+        })
+    }
+
+    /// Says that what was prepared in this folder has happened.
+    pub fn complete_folder(&self, folder: &str) -> Result<(), StoreError> {
+        self.database.write(|transaction| {
+            transaction
+                .execute("UPDATE checkpoints SET state = 2 WHERE folder = ? AND state = 0", [folder])?;
+            Ok(())
+        })
+    }
+
+    /// Removes the checkpoints that `retention` does not keep, and gives how many. Their blobs go when outputs are pruned.
+    pub fn prune(&self, retention: &CheckpointRetention, now: Timestamp) -> Result<u64, StoreError> {
+        let age = SignedDuration::try_from(retention.max_age).unwrap_or(SignedDuration::MAX);
+        let oldest = now.checked_sub(age).unwrap_or(Timestamp::MIN);
+        let removed = self.database.write(|transaction| {
+            transaction.execute(
+                "DELETE FROM checkpoints WHERE state = 2 AND id IN (
+                    SELECT id FROM (
+                        SELECT id, made_at_us,
+                            row_number() OVER (PARTITION BY workspace ORDER BY made_at_us DESC, id DESC) AS place,
+                            sum(bytes) OVER (
+                                ORDER BY made_at_us DESC, id DESC ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+                            ) AS total
+                        FROM checkpoints
+                    )
+                    WHERE place > ? AND (made_at_us < ? OR total > ?)
+                )",
+                params![
+                    retention.keep_newest,
+                    oldest.as_microsecond(),
+                    i64::try_from(retention.max_bytes).unwrap_or(i64::MAX)
+                ],
+            )
+        })?;
+        if removed > 0 {
+            self.database.write(|transaction| {
+                transaction.execute(
+                    "DELETE FROM checkpoint_entries WHERE checkpoint NOT IN (SELECT id FROM checkpoints)",
+                    [],
+                )
+            })?;
+        }
+        Ok(removed as u64)
+    }
+
+    pub(crate) fn new(database: Arc<Database>) -> Self {
+        Self { database }
+    }
+
+    fn read<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
+        self.database.with(|connection| work(connection).map_err(|error| self.database.error(error)))
+    }
+}
+
+fn add_entries(transaction: &Connection, id: &str, entries: &[CheckpointEntry]) -> rusqlite::Result<()> {
+    let mut statement = transaction.prepare(
+        "INSERT INTO checkpoint_entries (checkpoint, number, path, before, after, content) VALUES (?, ?, ?, ?, ?, ?)",
+    )?;
+    for (number, entry) in (0_i64..).zip(entries) {
+        statement.execute(params![
+            id,
+            number,
+            entry.path.as_os_str().as_bytes(),
+            entry.before,
+            entry.after,
+            entry.content.as_ref().map(|hash| &hash.as_bytes()[..]),
+        ])?;
+    }
+    Ok(())
+}
+
+fn number(state: CheckpointState) -> i64 {
+    match state {
+        CheckpointState::Prepared => 0,
+        CheckpointState::Direct => 1,
+        CheckpointState::Done => 2,
+    }
+}
+
+fn checkpoint(row: &Row<'_>) -> rusqlite::Result<Checkpoint> {
+    let count = |index| row.get::<_, i64>(index).map(|number| u64::try_from(number).unwrap_or_default());
+    Ok(Checkpoint {
+        id: row.get(0)?,
+        session: row.get(1)?,
+        tool: row.get(2)?,
+        workspace: path(row.get(3)?),
+        made_at: Timestamp::from_microsecond(row.get(4)?).unwrap_or_default(),
+        folder: row.get(5)?,
+        state: match row.get::<_, i64>(6)? {
+            0 => CheckpointState::Prepared,
+            1 => CheckpointState::Direct,
+            _ => CheckpointState::Done,
+        },
+        undoes: row.get(7)?,
+        paths: count(8)?,
+        bytes: count(9)?,
+        unsaved: split(&row.get::<_, Vec<u8>>(10)?),
+        roots: split(&row.get::<_, Vec<u8>>(11)?),
+    })
+}
+
+fn entry(row: &Row<'_>) -> rusqlite::Result<CheckpointEntry> {
+    let content: Option<Vec<u8>> = row.get(3)?;
+    Ok(CheckpointEntry {
+        path: path(row.get(0)?),
+        before: row.get(1)?,
+        after: row.get(2)?,
+        content: content.and_then(|bytes| Hash::from_slice(&bytes)),
+    })
+}
+
+fn path(bytes: Vec<u8>) -> PathBuf {
+    PathBuf::from(OsString::from_vec(bytes))
+}
+
+/// Paths hold no NUL.
+fn joined(paths: &[PathBuf]) -> Vec<u8> {
+    let bytes: Vec<&[u8]> = paths.iter().map(|path| path.as_os_str().as_bytes()).collect();
+    bytes.join(&0)
+}
+
+fn split(bytes: &[u8]) -> Vec<PathBuf> {
+    let parts = bytes.split(|byte| *byte == 0).filter(|part| !part.is_empty());
+    parts.map(|part| path(part.to_vec())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use jiff::ToSpan;
+
+    use crate::{Retention, Store};
+
+    use super::*;
+
+    fn later() -> Timestamp {
+        "2200-01-01T00:00:00Z".parse().unwrap()
+    }
+
+    fn made(id: &str, made_at: Timestamp, bytes: u64) -> Checkpoint {
+        Checkpoint {
+            id: id.to_owned(),
+            session: Some("s".to_owned()),
+            tool: "file_write".to_owned(),
+            workspace: "/w".into(),
+            made_at,
+            folder: format!("f{id}"),
+            state: CheckpointState::Done,
+            undoes: None,
+            paths: 1,
+            bytes,
+            unsaved: vec!["target".into(), "a b".into()],
+            roots: vec!["a".into()],
+        }
+    }
+
+    fn entry(path: &str, content: Option<Hash>) -> CheckpointEntry {
+        CheckpointEntry { path: path.into(), before: Some(vec![1, 0]), after: None, content }
+    }
+
+    fn ids(store: &Store) -> Vec<String> {
+        let all = store.checkpoints().list(Path::new("/w"), 100).unwrap();
+        all.into_iter().map(|checkpoint| checkpoint.id).collect()
+    }
+
+    #[test]
+    fn a_checkpoint_comes_back_as_it_was_added_once_it_is_done() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let prepared = Checkpoint { state: CheckpointState::Prepared, ..made("1", later(), 7) };
+        let entries = [entry("a", Some(Hash::of(b"x"))), entry("b/c", None)];
+        store.checkpoints().add(&prepared, &entries).unwrap();
+        assert_eq!(ids(&store), Vec::<String>::new());
+        assert_eq!(store.checkpoints().unfinished().unwrap(), [prepared]);
+        store.checkpoints().complete_folder("f1").unwrap();
+        assert_eq!(store.checkpoints().list(Path::new("/w"), 9).unwrap(), [made("1", later(), 7)]);
+        assert_eq!(store.checkpoints().entries("1").unwrap(), entries);
+        assert!(store.checkpoints().list(Path::new("/other"), 9).unwrap().is_empty());
+        assert!(store.checkpoints().add(&made("1", later(), 7), &[]).is_err(), "an id is given once");
+    }
+
+    #[test]
+    fn a_direct_change_ends_as_what_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let direct = Checkpoint { state: CheckpointState::Direct, ..made("1", later(), 7) };
+        store.checkpoints().add(&direct, &[entry("a", None), entry("b", None)]).unwrap();
+        store.checkpoints().complete_folder("f1").unwrap();
+        assert_eq!(ids(&store), Vec::<String>::new(), "a folder that has committed says nothing of it");
+        store.checkpoints().complete_as("1", &[entry("b", None)], 1, &[]).unwrap();
+        assert_eq!(ids(&store), ["1"]);
+        assert_eq!(store.checkpoints().entries("1").unwrap(), [entry("b", None)]);
+        store.checkpoints().remove("1").unwrap();
+        assert_eq!(store.checkpoints().find("1").unwrap(), None);
+        assert_eq!(store.checkpoints().entries("1").unwrap(), []);
+    }
+
+    #[test]
+    fn the_old_go_by_age_and_by_size_but_never_the_newest_nor_one_under_way() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        for (id, hours, bytes) in [("1", 50, 1), ("2", 40, 1), ("3", 3, 100), ("4", 2, 100), ("5", 1, 100)] {
+            store.checkpoints().add(&made(id, later() - hours.hours(), bytes), &[entry("a", None)]).unwrap();
+        }
+        let under_way = Checkpoint { state: CheckpointState::Direct, ..made("0", later() - 60.hours(), 1) };
+        store.checkpoints().add(&under_way, &[]).unwrap();
+        let keep = |max_bytes, hours, keep_newest| CheckpointRetention {
+            max_bytes,
+            max_age: Duration::from_hours(hours),
+            keep_newest,
+        };
+        let prune = |retention| store.checkpoints().prune(&retention, later()).unwrap();
+        assert_eq!(prune(keep(1000, 24, 4)), 1);
+        assert_eq!(ids(&store), ["5", "4", "3", "2"]);
+        assert_eq!(prune(keep(250, 24, 1)), 2);
+        assert_eq!(ids(&store), ["5", "4"]);
+        assert_eq!(prune(keep(0, 0, 1)), 1);
+        assert_eq!(ids(&store), ["5"]);
+        assert_eq!(store.checkpoints().entries("4").unwrap(), []);
+        assert!(store.checkpoints().find("0").unwrap().is_some());
+    }
+
+    #[test]
+    fn saved_bytes_stay_while_a_checkpoint_names_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let content = "saved ".repeat(10_000);
+        let mut saver = store.blobs().saver().unwrap();
+        let hash = saver.save(&mut content.as_bytes()).unwrap();
+        drop(saver);
+        store.checkpoints().add(&made("1", later(), 7), &[entry("a", Some(hash))]).unwrap();
+        let none = Retention { max_bytes: 0, max_age: Duration::ZERO, keep_newest: 0 };
+        store.outputs().prune(&none, later()).unwrap();
+        let mut text = String::new();
+        store.blobs().open_saved(&hash).unwrap().read_to_string(&mut text).unwrap();
+        assert_eq!(text, content);
+        store.checkpoints().remove("1").unwrap();
+        assert_eq!(store.outputs().prune(&none, later()).unwrap().blobs, 1);
+        assert!(store.blobs().open_saved(&hash).is_err());
+    }
+}

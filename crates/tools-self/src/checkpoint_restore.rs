@@ -1,0 +1,100 @@
+//! `checkpoint_restore`: undoes what a call changed.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tool::{
+    Checkpoints, Class, Context, Effect, Example, Lane, Level, Place, Plan, Presentation, SnapshotUse, Spec,
+    TextCap, Timeout, Tool, ToolError, UndoRequest,
+};
+
+/// Undoes what a call changed.
+pub struct CheckpointRestore;
+
+/// The arguments.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    /// A `meta.checkpoint`.
+    id: String,
+    /// And all later calls.
+    #[serde(default)]
+    and_later: bool,
+    /// Only these.
+    paths: Option<Vec<String>>,
+    /// These even if changed since.
+    force: Option<Vec<String>>,
+}
+
+/// What came of it.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Output {
+    /// How many were restored.
+    paths: u64,
+    /// What stays or is lost.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<String>,
+}
+
+impl Args {
+    fn request(self, place: &Place) -> Result<UndoRequest, ToolError> {
+        let resolved = |field, paths: &Option<Vec<String>>| -> Result<Vec<PathBuf>, ToolError> {
+            paths.iter().flatten().map(|path| place.resolve(field, path)).collect()
+        };
+        let (paths, force) = (resolved("paths", &self.paths)?, resolved("force", &self.force)?);
+        Ok(UndoRequest { checkpoint: self.id, and_later: self.and_later, paths, force })
+    }
+}
+
+impl Tool for CheckpointRestore {
+    type Args = Args;
+    type Output = Output;
+
+    const SPEC: Spec = Spec {
+        name: "checkpoint_restore",
+        title: "Undo",
+        description: "Undoes what a call changed, all or nothing; can itself be undone.",
+        example: Example { files: &[], arguments: r#"{"id": "c1"}"#, result: r#"{"paths": 1}"# },
+        level: Level::Destructive,
+        class: Class { reads_only: false, destructive: true, idempotent: true, open_world: false },
+        timeout: Timeout::fixed(300),
+        lane: Lane::Write,
+        text: TextCap::Default,
+        presentation: Presentation::Record,
+    };
+
+    /// Which paths it will be is known only when it runs; each is judged when it is swapped in.
+    fn plan(&self, args: &Args, place: &Place) -> Result<Plan, ToolError> {
+        for (field, paths) in [("paths", &args.paths), ("force", &args.force)] {
+            for path in paths.iter().flatten() {
+                place.resolve(field, path)?;
+            }
+        }
+        Ok(Plan::of(vec![Effect::Write { path: place.workspace.clone() }]).on_snapshot())
+    }
+
+    async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
+        let request = args.request(&context.place)?;
+        let laid = context.service::<Arc<dyn Checkpoints>>()?.undo(&request)?;
+        context.stop.check()?;
+        context.used_snapshot(SnapshotUse { taken_at: laid.taken_at, nothing_else: true });
+        Ok(Output { paths: laid.paths, notes: laid.notes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tool::{Code, Erased};
+
+    use super::*;
+
+    #[test]
+    fn refuses_a_call_that_names_no_checkpoint() {
+        let place = testkit::Workspace::new().place();
+        let arguments = serde_json::from_str(r#"{"paths": ["a"]}"#).unwrap();
+        let planned = Erased::tool(CheckpointRestore).prepare(arguments, &place);
+        assert_eq!(planned.map(|_| ()).unwrap_err().code, Code::Validation);
+    }
+}

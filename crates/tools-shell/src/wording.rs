@@ -1,0 +1,56 @@
+//! How what a command came to is put into words.
+
+use sandbox::{Captured, Limit};
+use tool::{Code, Context, Retry, ToolError, Whole};
+
+/// What to do about a limit that was reached.
+pub(crate) fn how_to_raise(limit: Limit) -> String {
+    let key = match limit {
+        Limit::Memory => "memory_bytes",
+        Limit::Cpus => "cpus",
+        Limit::Processes => "processes",
+        Limit::OpenFiles => "open_files",
+        Limit::FileSize => "file_size_bytes",
+        Limit::Disk => "disk_bytes",
+    };
+    format!("let it use less, or raise `limits.{key}` of the profile in the configuration")
+}
+
+/// What an overlay cannot do, and what to do instead.
+pub(crate) const CROSS_DEVICE_LINK: &str = "a folder of the workspace cannot be renamed in one step by a command (EXDEV, \
+    \"Invalid cross-device link\"): `mv` copies it instead, and so does the tool file_move";
+
+/// Whether a program has told that error, in the words of the C library.
+pub(crate) fn names_cross_device_link(stderr: &Captured) -> bool {
+    const CROSS_DEVICE: &[u8] = b"cross-device link";
+    let told = |part: &[u8]| part.windows(CROSS_DEVICE.len()).any(|window| window == CROSS_DEVICE);
+    told(&stderr.head) || told(&stderr.tail)
+}
+
+/// The output as text: whole where it fits into memory, otherwise its first and last part, the whole kept aside.
+pub(crate) fn text(context: &Context, field: &'static str, captured: Captured) -> String {
+    let Captured { head, tail, bytes, lines, whole, whole_bytes, spool_error } = captured;
+    if let Some(error) = spool_error {
+        context.warn(format!("the whole of {field} could not be kept: {error}"));
+    }
+    let left_out = bytes.saturating_sub((head.len() + tail.len()) as u64);
+    if let Some(file) = whole {
+        context.keep_whole(Whole { field, file, bytes, lines, kept_bytes: whole_bytes });
+    }
+    if left_out == 0 {
+        let mut all = head;
+        all.extend_from_slice(&tail);
+        return lossless_or_lossy(all);
+    }
+    let note = format!("\n[... {left_out} of {bytes} bytes left out, {lines} lines in all ...]\n");
+    lossless_or_lossy(head) + &note + &lossless_or_lossy(tail)
+}
+
+fn lossless_or_lossy(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+pub(crate) fn no_dry_run(why: &str) -> ToolError {
+    let message = format!("a dry run needs the changes of the command kept apart: {why}");
+    ToolError::new(Code::Unavailable, message).retry(Retry::Never)
+}

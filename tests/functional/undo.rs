@@ -1,0 +1,369 @@
+//! Whatever a call changed can be undone, exactly, and undoing can be undone.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::harness::{Fixture, program, unread};
+
+/// Every path with kind, mode, time and content.
+fn tree(fixture: &Fixture) -> BTreeMap<PathBuf, String> {
+    fn collect(folder: &Path, all: &mut BTreeMap<PathBuf, String>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let found = fs::symlink_metadata(&path).unwrap();
+            let content = if found.is_file() {
+                format!("{:?}", fs::read(&path).unwrap())
+            } else if found.is_symlink() {
+                format!("to {}", fs::read_link(&path).unwrap().display())
+            } else {
+                String::new()
+            };
+            let time = (found.mtime(), found.mtime_nsec());
+            all.insert(path.clone(), format!("{:o} {time:?} {content}", found.mode()));
+            if found.is_dir() {
+                collect(&path, all);
+            }
+        }
+    }
+    let mut all = BTreeMap::new();
+    collect(&fixture.workspace(), &mut all);
+    all
+}
+
+#[track_caller]
+fn checkpoint(result: &Value) -> String {
+    assert_eq!(result["ok"], true, "{result:#}");
+    let id = result["meta"]["checkpoint"].as_str().unwrap_or_else(|| panic!("no checkpoint: {result:#}"));
+    assert_eq!(result["meta"]["call_id"], id);
+    id.to_owned()
+}
+
+fn execute(fixture: &Fixture, command: &str) -> String {
+    checkpoint(&fixture.call("shell_execute", json!({ "command": command })))
+}
+
+#[track_caller]
+fn undo(fixture: &Fixture, arguments: &[&str]) -> Value {
+    let run = fixture.run(&[&["undo", "--json"], arguments].concat());
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    run.json()
+}
+
+fn filled() -> Fixture {
+    let fixture = Fixture::with_files(&[("a", "a\n"), ("d/one", "1"), ("d/e/two", "2"), ("gone", "g")]);
+    symlink("a", fixture.workspace().join("link")).unwrap();
+    fixture
+}
+
+#[test]
+fn every_tool_that_changes_something_can_be_undone_and_done_again() {
+    let fixture = filled();
+    for (tool, arguments) in [
+        ("file_write", json!({"path": "a", "content": "b\n"})),
+        ("file_write", json!({"path": "link", "content": "through the link", "backup": false})),
+        ("file_write", json!({"path": "new/deep/f", "content": "f"})),
+        ("file_delete", json!({"path": "d", "recursive": true})),
+        ("file_delete", json!({"path": "link"})),
+        ("file_move", json!({"source": "d", "destination": "moved"})),
+        (
+            "shell_execute",
+            json!({"command": "echo more >>a; rm -r d gone; mkdir n; echo x >n/x; chmod 600 a; ln -sf x link; mkfifo p"}),
+        ),
+    ] {
+        let before = tree(&fixture);
+        let id = checkpoint(&fixture.call(tool, arguments.clone()));
+        let after = tree(&fixture);
+        assert_ne!(after, before, "{tool} {arguments}");
+        let undone = undo(&fixture, &[&id]);
+        assert_eq!(tree(&fixture), before, "{tool} {arguments}");
+        undo(&fixture, &[undone["checkpoint"].as_str().unwrap()]);
+        assert_eq!(tree(&fixture), after, "{tool} {arguments}");
+        undo(&fixture, &["--since", &id]);
+        assert_eq!(tree(&fixture), before, "{tool} {arguments}");
+    }
+}
+
+#[test]
+fn a_call_that_changes_nothing_has_no_checkpoint() {
+    let fixture = filled();
+    for (tool, arguments) in [
+        ("file_read", json!({"path": "a"})),
+        ("shell_execute", json!({"command": "cat a; true >/dev/null"})),
+        ("file_delete", json!({"path": "nothing"})),
+        ("file_write", json!({"path": "d", "content": "a folder is in the way"})),
+    ] {
+        let result = fixture.call(tool, arguments);
+        assert!(result["meta"].get("checkpoint").is_none(), "{result:#}");
+    }
+    assert_eq!(fixture.run(&["checkpoints", "list", "--json"]).json(), json!([]));
+}
+
+#[test]
+fn what_was_changed_since_is_shown_and_stays_unless_it_is_forced() {
+    let fixture = filled();
+    let id = execute(&fixture, "echo two >>a; echo x >x");
+    fixture.write("a", "mine\n");
+    let now = tree(&fixture);
+    let refused = fixture.run(&["undo", &id]);
+    assert_eq!((refused.code, refused.stdout.as_str()), (1, ""));
+    assert!(refused.stderr.contains("changed since, so nothing was undone: a"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("-mine\n+a\n") && refused.stderr.contains("--force"),
+        "{}",
+        refused.stderr
+    );
+    assert_eq!(tree(&fixture), now);
+    let error = fixture.error("checkpoint_restore", json!({ "id": id }));
+    assert_eq!(error["code"], "ECONFLICT");
+    // The other file alone is no conflict, and the forced one comes back by itself.
+    undo(&fixture, &[&id, "--path", "x"]);
+    assert!(!fixture.workspace().join("x").exists());
+    assert_eq!(fixture.read("a"), "mine\n");
+    let forced = undo(&fixture, &[&id, "--path", "a", "--force"]);
+    assert_eq!(fixture.read("a"), "a\n");
+    undo(&fixture, &[forced["checkpoint"].as_str().unwrap()]);
+    assert_eq!(fixture.read("a"), "mine\n", "what was forced can be undone, too");
+}
+
+#[test]
+fn an_agent_lists_compares_and_restores() {
+    let fixture = filled();
+    let first = execute(&fixture, "echo two >>a");
+    let second = checkpoint(&fixture.call("file_delete", json!({"path": "d/one"})));
+    let listed = fixture.data("checkpoint_list", json!({}));
+    let ids: Vec<&str> =
+        listed["checkpoints"].as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, [second.as_str(), &first]);
+    assert_eq!(listed["checkpoints"][0]["tool"], "file_delete");
+    let diff = fixture.data("checkpoint_diff", json!({"id": first}))["diff"].as_str().unwrap().to_owned();
+    assert!(diff.contains("--- a/a\n+++ b/a\n") && diff.contains("\n+two\n"), "{diff}");
+    let result = fixture.call("checkpoint_restore", json!({"id": first, "and_later": true}));
+    assert_eq!((fixture.read("a"), fixture.read("d/one")), ("a\n".to_owned(), "1".to_owned()), "{result:#}");
+    let id = checkpoint(&result);
+    let newest = fixture.run(&["checkpoints", "list", "--json"]).json();
+    assert_eq!(newest[0]["undoes"], format!("{first}..{second}"));
+    let shown = fixture.run(&["checkpoints", "show", &id]);
+    assert_eq!(shown.stdout, "changed  a\ncreated  d/one\n");
+    assert!(fixture.run(&["checkpoints", "diff", &first]).stdout.contains("a: the same content"));
+    let unknown = fixture.error("checkpoint_restore", json!({"id": "nothing"}));
+    assert_eq!(unknown["code"], "ENOTFOUND");
+    assert_eq!(fixture.run(&["undo", "nothing"]).code, 2);
+    assert_eq!(fixture.run(&["undo"]).code, 2);
+    let outside = fixture.error("checkpoint_restore", json!({"id": first, "paths": ["../x"]}));
+    assert_eq!(outside["code"], "EPERMISSION");
+    assert_eq!(fixture.run(&["audit", "verify"]).code, 0);
+}
+
+#[test]
+fn what_tools_make_again_is_not_saved_and_the_answer_says_so() {
+    let fixture = Fixture::with_files(&[("target/o", "o"), ("src/s", "s")]);
+    let result = fixture.call("shell_execute", json!({"command": "rm -r target src"}));
+    let id = checkpoint(&result);
+    assert_eq!(result["meta"]["changes"]["unsaved"], json!(["target"]), "{result:#}");
+    let undone = undo(&fixture, &[&id]);
+    assert!(undone["notes"][0].as_str().unwrap().contains("target"), "{undone:#}");
+    assert_eq!(fixture.read("src/s"), "s");
+    assert!(!fixture.workspace().join("target").exists());
+    fixture.write("target/o", "o");
+    let built = fixture.call("shell_execute", json!({"command": "echo p >target/o"}));
+    assert!(built["meta"].get("checkpoint").is_none() && built["meta"]["changes"]["paths"] == 1, "{built:#}");
+}
+
+#[test]
+fn undoing_brings_no_protected_file_back_without_a_human_and_no_denied_one_at_all() {
+    let fixture = Fixture::with_files(&[("a", "a")]);
+    let planted = execute(&fixture, &unread("mkdir -p .git/hooks; echo x >.git/hooks/pre-commit; echo b >a"));
+    let removed = execute(&fixture, "rm -r .git; echo c >a");
+    let asks = fixture.run(&[
+        "--mode",
+        "full_auto",
+        "call",
+        "checkpoint_restore",
+        &json!({ "id": removed }).to_string(),
+    ]);
+    assert_eq!(asks.json()["error"]["code"], "EAPPROVAL", "{}", asks.stdout);
+    assert_eq!((fixture.read("a"), fixture.workspace().join(".git").exists()), ("c\n".to_owned(), false));
+    // The user is that human.
+    undo(&fixture, &[&removed]);
+    assert_eq!(fixture.read(".git/hooks/pre-commit"), "x\n");
+    undo(&fixture, &[&planted]);
+    assert_eq!(fixture.read("a"), "a");
+
+    let id = execute(&fixture, "echo secret >notes.lock; echo d >a");
+    fs::create_dir_all(fixture.home().join(".config/handfast")).unwrap();
+    let rules = "sandbox_config:\n  normal:\n    mode: full_auto\n    deny_write_paths: [\"*.lock\"]\n    \
+                 deny_read_paths: [\"*.lock\"]\n";
+    fs::write(fixture.home().join(".config/handfast/config.yaml"), rules).unwrap();
+    let denied = fixture.run(&["undo", &id]);
+    assert!(denied.code == 1 && denied.stderr.contains("denied"), "{}", denied.stderr);
+    assert_eq!(fixture.read("a"), "d\n");
+    let diff = fixture.run(&["checkpoints", "diff", &id]).stdout;
+    assert!(diff.contains("not shown, denied by") && !diff.contains("secret"), "{diff}");
+}
+
+#[test]
+fn a_workspace_cannot_undo_what_was_done_in_another() {
+    let fixture = filled();
+    let id = execute(&fixture, "echo two >>a");
+    let other = fixture.outside().join("other");
+    fs::create_dir(&other).unwrap();
+    let run = std::process::Command::new(program())
+        .args(["--workspace", other.to_str().unwrap(), "--state", fixture.state().to_str().unwrap()])
+        .args(["--no-input", "undo", &id])
+        .env("HOME", fixture.home())
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&run.stderr);
+    assert!(!run.status.success() && told.contains("belongs to the workspace"), "{told}");
+    assert_eq!(fixture.read("a"), "a\ntwo\n");
+}
+
+#[test]
+fn what_can_be_undone_passes_without_a_question_and_nothing_else_does() {
+    let fixture = filled();
+    let ask = |tool: &str, arguments: Value| fixture.run(&["call", tool, &arguments.to_string()]).json();
+    for (tool, arguments) in [
+        ("shell_execute", json!({"command": "echo two >>a; rm gone"})),
+        ("shell_execute", json!({"command": unread("echo three >>a")})),
+        ("file_write", json!({"path": "a", "content": "b"})),
+        ("file_delete", json!({"path": "d", "recursive": true})),
+    ] {
+        let result = ask(tool, arguments);
+        checkpoint(&result);
+        assert!(result["meta"]["rule"].as_str().unwrap().starts_with("undoable: pass"), "{result:#}");
+    }
+    let id = ask("checkpoint_list", json!({}))["data"]["checkpoints"][0]["id"].as_str().unwrap().to_owned();
+    checkpoint(&ask("checkpoint_restore", json!({ "id": id })));
+    let checked = fixture.run(&["check", "shell_execute", r#"{"command": "touch x"}"#]).json();
+    assert_eq!((&checked["decision"], &checked["line"]), (&json!("pass"), &json!(8)));
+
+    let before = tree(&fixture);
+    for (tool, arguments) in [
+        ("file_write", json!({"path": ".envrc", "content": "x"})),
+        ("file_write", json!({"path": "/srv/outside", "content": "x"})),
+        ("file_move", json!({"source": "a", "destination": ".git/hooks/pre-commit"})),
+        ("shell_execute", json!({"command": "echo x >.envrc; rm a"})),
+        ("shell_execute", json!({"command": "cat /srv/outside; rm a"})),
+    ] {
+        let result = ask(tool, arguments.clone());
+        assert_eq!(result["error"]["code"], "EAPPROVAL", "{tool} {arguments}: {result:#}");
+        assert_eq!(tree(&fixture), before, "{tool} {arguments}");
+    }
+    let background = json!({"command": "rm a", "background": true}).to_string();
+    assert_eq!(fixture.run(&["check", "shell_execute", &background]).json()["decision"], "check");
+    // A user who wants to be asked is asked, and nothing changes.
+    let fixture = fixture.asking();
+    for (tool, arguments) in [
+        ("shell_execute", json!({"command": "echo two >>a"})),
+        ("file_write", json!({"path": "a", "content": "c"})),
+        ("file_delete", json!({"path": "a"})),
+        ("checkpoint_restore", json!({ "id": id })),
+    ] {
+        let result = fixture.run(&["call", tool, &arguments.to_string()]).json();
+        assert_eq!(result["error"]["code"], "EAPPROVAL", "{tool}: {result:#}");
+        assert_eq!(tree(&fixture), before, "{tool}");
+    }
+}
+
+#[test]
+fn a_command_that_turns_out_not_to_be_undoable_is_asked_about_before_it_runs() {
+    let fixture = filled();
+    fs::create_dir(fixture.workspace().join("mounted")).unwrap();
+    let call = |more: &[&str], command: &str| -> Value {
+        // What is mounted in the workspace is written to directly. It is mounted for this program alone.
+        let script = "mount -t tmpfs none mounted && exec \"$@\"";
+        let output = std::process::Command::new("unshare")
+            .args(["-m", "sh", "-euc", script, "sh"])
+            .arg(program())
+            .args(["--workspace", fixture.workspace().to_str().unwrap()])
+            .args(["--state", fixture.state().to_str().unwrap(), "--no-input", "call"])
+            .args(more)
+            .args(["shell_execute", &json!({ "command": command }).to_string()])
+            .env("HOME", fixture.home())
+            .current_dir(fixture.workspace())
+            .output()
+            .unwrap();
+        serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)))
+    };
+    if !is_root() {
+        return;
+    }
+    let before = tree(&fixture);
+    let result = call(&[], "echo two >>a; echo x >mounted/x");
+    assert_eq!(result["error"]["code"], "EAPPROVAL", "{result:#}");
+    assert_eq!(tree(&fixture), before);
+    // The control: approved, it runs.
+    let result = call(&["--yes"], "echo two >>a; echo x >mounted/x; cat mounted/x");
+    assert_eq!(result["data"]["stdout"], "x\n", "{result:#}");
+    assert_eq!(fixture.read("a"), "a\ntwo\n");
+}
+
+/// Mounting for one program alone is root's.
+fn is_root() -> bool {
+    fs::metadata("/proc/self").unwrap().uid() == 0
+}
+
+#[test]
+fn a_dry_run_shows_the_difference_and_exactly_that_can_be_applied() {
+    let fixture = filled();
+    let run = |arguments: Value| fixture.run(&["call", "shell_execute", &arguments.to_string()]).json();
+    let before = tree(&fixture);
+    let command = "echo two >>a; mkdir n; echo x >n/x; rm gone; ln -sf d link; cat n/x; exit 3";
+    let dry = run(json!({"command": command, "dry_run": true}));
+    assert_eq!((&dry["data"]["exit_code"], &dry["data"]["stdout"]), (&json!(3), &json!("x\n")), "{dry:#}");
+    let diff = dry["data"]["diff"].as_str().unwrap();
+    for part in ["+++ b/a\n@@ -1 +1,2 @@\n a\n+two\n", "--- /dev/null\n+++ b/n/x\n", "+++ /dev/null\n", "-g"]
+    {
+        assert!(diff.contains(part), "{part}: {diff}");
+    }
+    assert!(diff.contains("link: a symbolic link -> a link to d"), "{diff}");
+    assert_eq!(tree(&fixture), before);
+    assert!(dry["meta"].get("checkpoint").is_none() && dry["meta"]["changes"]["state"] == "kept", "{dry:#}");
+    let id = dry["meta"]["changes"]["id"].as_str().unwrap();
+    let applied = run(json!({"command": "", "apply": id}));
+    let checkpoint = checkpoint(&applied);
+    assert_eq!((fixture.read("a"), fixture.read("n/x")), ("a\ntwo\n".to_owned(), "x\n".to_owned()));
+    assert!(!fixture.workspace().join("gone").exists());
+    assert_eq!(run(json!({"command": "", "apply": id}))["error"]["code"], "ENOTFOUND");
+    undo(&fixture, &[&checkpoint]);
+    assert_eq!(tree(&fixture), before);
+    let nothing = run(json!({"command": "cat a", "dry_run": true}));
+    assert!(nothing["data"]["diff"] == "" && nothing["meta"].get("changes").is_none(), "{nothing:#}");
+}
+
+#[test]
+fn applying_a_dry_run_is_decided_on_as_what_it_changes() {
+    let fixture = filled();
+    let run = |arguments: Value| fixture.run(&["call", "shell_execute", &arguments.to_string()]).json();
+    let dry = |command: &str| -> String {
+        let result = run(json!({"command": command, "dry_run": true}));
+        result["meta"]["changes"]["id"].as_str().unwrap_or_else(|| panic!("{result:#}")).to_owned()
+    };
+    let (late, planted) = (dry("echo two >>a"), dry(&unread("echo x >.envrc")));
+    fixture.write("a", "mine\n");
+    let before = tree(&fixture);
+    let conflict = run(json!({"command": "", "apply": late}));
+    assert_eq!(conflict["error"]["code"], "ECONFLICT", "{conflict:#}");
+    let held = run(json!({"command": "ls", "apply": planted}));
+    assert_eq!(held["error"]["code"], "EAPPROVAL", "{held:#}");
+    assert_eq!(tree(&fixture), before);
+    // A command that would pass does not make what is applied pass.
+    let plain = dry("echo x >x");
+    let fixture = fixture.asking();
+    let asked =
+        fixture.run(&["call", "shell_execute", &json!({"command": "ls", "apply": plain}).to_string()]);
+    assert_eq!(asked.json()["error"]["code"], "EAPPROVAL", "{}", asked.stdout);
+    assert_eq!(tree(&fixture), before);
+    for wrong in [
+        json!({"command": "ls", "dry_run": true, "background": true}),
+        json!({"command": "ls", "dry_run": true, "apply": plain}),
+    ] {
+        let run = fixture.run(&["call", "--yes", "shell_execute", &wrong.to_string()]);
+        assert_eq!(run.json()["error"]["code"], "EVALIDATION");
+    }
+}
