@@ -88,6 +88,19 @@ fn every_tool_that_changes_something_can_be_undone_and_done_again() {
 }
 
 #[test]
+fn everything_of_the_last_hour_is_undone_by_saying_so() {
+    let fixture = filled();
+    let before = tree(&fixture);
+    for content in ["one", "two"] {
+        fixture.call("file_write", json!({"path": "new.txt", "content": content}));
+    }
+    assert_ne!(tree(&fixture), before);
+    undo(&fixture, &["--since", "1h"]);
+    assert_eq!(tree(&fixture), before);
+    assert_eq!(fixture.run(&["undo", "--since", "1y"]).code, 2);
+}
+
+#[test]
 fn a_call_that_changes_nothing_has_no_checkpoint() {
     let fixture = filled();
     for (tool, arguments) in [

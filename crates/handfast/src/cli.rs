@@ -161,7 +161,7 @@ pub(crate) struct UndoArgs {
     /// The call's checkpoint (`meta.checkpoint`), or the first part of it.
     #[arg(required_unless_present = "since", conflicts_with = "since")]
     pub(crate) id: Option<String>,
-    /// Everything since a time (RFC 3339) or since a call, that one included.
+    /// Everything since a time (RFC 3339, or 30m, 8h or 7d ago), or since a call, that one included.
     #[arg(long, value_name = "TIME|CALL")]
     pub(crate) since: Option<String>,
     /// Only this file or folder; may be given several times.
@@ -395,7 +395,7 @@ pub(crate) enum ExportFormat {
     Jsonl,
 }
 
-fn time(text: &str) -> Result<std::time::Duration, String> {
+pub(crate) fn time(text: &str) -> Result<std::time::Duration, String> {
     let units = [('s', 1), ('m', 60), ('h', 3_600), ('d', 86_400)];
     let unit = units.into_iter().find(|(letter, _)| text.ends_with(*letter));
     let parsed = unit.and_then(|(letter, seconds)| {

@@ -3,12 +3,12 @@
 use std::process::ExitCode;
 
 use engine::UndoSince;
-use tool::UndoRequest;
+use tool::{Clock, UndoRequest};
 
 use super::checkpoints::{lines, refused, resolved};
 use super::{Failure, print, print_json, tokio_runtime};
-use crate::cli::{Global, UndoArgs};
-use crate::compose::{Composed, compose};
+use crate::cli::{Global, UndoArgs, time};
+use crate::compose::{Composed, SystemClock, compose};
 use crate::report::note;
 
 pub(super) fn run(global: &Global, arguments: UndoArgs) -> Result<ExitCode, Failure> {
@@ -17,7 +17,12 @@ pub(super) fn run(global: &Global, arguments: UndoArgs) -> Result<ExitCode, Fail
     let checkpoint = match (arguments.id, arguments.since) {
         (Some(id), _) => id,
         (None, Some(since)) => {
-            let since = since.parse().map_or_else(|_| UndoSince::Call(since.clone()), UndoSince::Time);
+            let since = match (since.parse(), time(&since)) {
+                (Ok(moment), _) => UndoSince::Time(moment),
+                // The first part of an id that tells one from another is far longer.
+                (Err(_), Ok(ago)) => UndoSince::Time(SystemClock.now().checked_sub(ago)?),
+                (Err(_), Err(_)) => UndoSince::Call(since),
+            };
             engine.first_since(&since).map_err(|error| refused(&error))?
         }
         (None, None) => return Err(Failure::usage("name a checkpoint, or from where on with --since")),
