@@ -147,11 +147,21 @@ impl Server {
         let mut sum = 0;
         let mut waiting = vec![self.process];
         while let Some(process) = waiting.pop() {
-            let read = |file: &str| std::fs::read_to_string(format!("/proc/{process}/{file}"));
-            let status =
-                read("status").map_err(|error| self.fault(&format!("cannot read its status: {error}")))?;
-            sum += figure(&status, field)
-                .ok_or_else(|| self.fault(&format!("/proc/{process}/status has no figure {field}")))?;
+            let figure = match std::fs::read_to_string(format!("/proc/{process}/status")) {
+                Ok(status) => figure(&status, field),
+                Err(error) if process == self.process => {
+                    return Err(self.fault(&format!("cannot read its status: {error}")));
+                }
+                Err(_ended) => None,
+            };
+            // What ended meanwhile, waited for or not, has no memory any more; the server itself must live.
+            match figure {
+                Some(figure) => sum += figure,
+                None if process == self.process => {
+                    return Err(self.fault(&format!("/proc/{process}/status has no figure {field}")));
+                }
+                None => continue,
+            }
             for thread in std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten() {
                 let children = std::fs::read_to_string(thread.path().join("children")).unwrap_or_default();
                 waiting.extend(children.split_whitespace().filter_map(|id| id.parse::<u32>().ok()));
