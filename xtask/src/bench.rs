@@ -3,9 +3,10 @@
 //! Both servers are spoken to over stdio with the same raw messages, in turns within one run, so that a busy machine
 //! is busy for both; the ratios mean more than the figures.
 //! Policy and audit of Handfast are on, as they always are.
-//! Commands are compared with the same ones run bare and in bubblewrap.
+//! Commands are compared with the same ones run bare and in bubblewrap, changes with the programs that make the same ones.
 //! It compares and prints: no figure makes it fail, because no machine but yours knows what else it is doing.
 
+mod changes;
 mod commands;
 mod measure;
 mod report;
@@ -40,15 +41,48 @@ struct Samples {
     large_reads: usize,
     listings: usize,
     commands: usize,
+    changes: changes::Samples,
 }
 
 impl Samples {
-    const FULL: Self = Self { starts: 30, small_reads: 4_000, large_reads: 20, listings: 40, commands: 300 };
-    const QUICK: Self = Self { starts: 3, small_reads: 400, large_reads: 2, listings: 4, commands: 30 };
+    const FULL: Self = Self {
+        starts: 30,
+        small_reads: 4_000,
+        large_reads: 20,
+        listings: 40,
+        commands: 300,
+        changes: changes::Samples { edits: 20, patches: 20, commands: 10, reads: 100 },
+    };
+    const QUICK: Self = Self {
+        starts: 3,
+        small_reads: 400,
+        large_reads: 2,
+        listings: 4,
+        commands: 30,
+        changes: changes::Samples { edits: 2, patches: 2, commands: 2, reads: 10 },
+    };
 }
 
-/// Measures both servers and prints the table.
-pub(crate) fn run(repository: &Repository, binary: Option<&Path>, quick: bool) -> Result<()> {
+/// One part of the benchmark.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Part {
+    /// Start, reads and listings, beside a peer
+    Reads,
+    /// Commands, beside the same ones bare and in bubblewrap
+    Commands,
+    /// Edits, patches, checkpoints and undo, beside programs that do the same
+    Changes,
+    /// What a decision of the policy costs
+    Decisions,
+}
+
+/// Measures what is asked for, or everything, and prints the tables.
+pub(crate) fn run(
+    repository: &Repository,
+    binary: Option<&Path>,
+    quick: bool,
+    only: Option<Part>,
+) -> Result<()> {
     setup::run_all(repository)?;
     let binary = match binary {
         Some(path) => path.to_owned(),
@@ -56,16 +90,36 @@ pub(crate) fn run(repository: &Repository, binary: Option<&Path>, quick: bool) -
     };
     let folder = repository.root.join("target/bench");
     remove_folder(&folder)?;
-    let bench = Bench::prepare(repository, &folder, &binary)?;
     let samples = if quick { Samples::QUICK } else { Samples::FULL };
-    let [ours, peer] = measure::all(&bench, samples)?;
-    report::print(&ours, &peer)?;
-    let many = folder.join("many");
-    commands::prepare(&many)?;
-    let many = real(&many)?;
-    let server = handfast(&folder, &many, &binary);
-    report::print_commands(&commands::all(&server, &many, samples.commands)?)?;
-    decisions(repository)
+    let wants = |part| only.is_none_or(|only| only == part);
+    if wants(Part::Reads) {
+        let bench = Bench::prepare(repository, &folder, &binary)?;
+        let [ours, peer] = measure::all(&bench, samples)?;
+        report::print(&ours, &peer)?;
+    }
+    if wants(Part::Commands) {
+        let many = folder.join("many");
+        commands::prepare(&many)?;
+        let many = real(&many)?;
+        let server = handfast(&folder, &many, &binary);
+        report::print_commands(&commands::all(&server, &many, samples.commands)?)?;
+    }
+    if wants(Part::Changes) {
+        let folder = folder.join("changes");
+        let places = changes::prepare(&folder)?;
+        let server = handfast(&folder, &places.handfast, &binary);
+        let peer = peer_of(&folder, &places.other, &peer_script(repository));
+        let measured = changes::all(&server, &peer, &places, samples.changes)?;
+        report::changes::print(&measured, &changes::peaks(&server, &places.handfast)?)?;
+    }
+    if wants(Part::Decisions) {
+        decisions(repository)?;
+    }
+    Ok(())
+}
+
+fn peer_script(repository: &Repository) -> PathBuf {
+    repository.test_tools().join("node/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js")
 }
 
 /// What a decision of the policy costs, in the library.
@@ -96,9 +150,7 @@ impl Bench {
             write(&workspace.join(format!("many/entry-{entry:05}.txt")), "x")?;
         }
         let workspace = real(&workspace)?;
-        let peer = repository
-            .test_tools()
-            .join("node/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js");
+        let peer = peer_script(repository);
         Ok(Self { handfast: handfast(folder, &workspace, binary), peer: peer_of(folder, &workspace, &peer) })
     }
 }
@@ -129,6 +181,9 @@ fn handfast(folder: &Path, workspace: &Path, binary: &Path) -> Kind {
         read: Box::new(|path| ("file_read", json!({"path": path, "max_bytes": LARGE_FILE * 2}))),
         list_names: Box::new(|path| ("file_list", json!({"path": path, "limit": ENTRIES, "details": false}))),
         list_details: Box::new(|path| ("file_list", json!({"path": path, "limit": ENTRIES}))),
+        edit: Box::new(|path, old, new| {
+            ("file_edit", json!({"path": path, "edits": [{"old_text": old, "new_text": new}]}))
+        }),
     }
 }
 
@@ -138,6 +193,7 @@ fn peer_of(folder: &Path, workspace: &Path, script: &Path) -> Kind {
         let root = workspace.to_owned();
         Box::new(move |path| (tool, json!({"path": root.join(path)})))
     };
+    let edited = workspace.to_owned();
     Kind {
         name: "server-filesystem",
         log: folder.join("server-filesystem.log"),
@@ -149,6 +205,10 @@ fn peer_of(folder: &Path, workspace: &Path, script: &Path) -> Kind {
         read: on_path("read_text_file"),
         list_names: on_path("list_directory"),
         list_details: on_path("list_directory_with_sizes"),
+        edit: Box::new(move |path, old, new| {
+            let edits = json!([{"oldText": old, "newText": new}]);
+            ("edit_file", json!({"path": edited.join(path), "edits": edits}))
+        }),
     }
 }
 

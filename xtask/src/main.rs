@@ -64,6 +64,9 @@ enum Task {
         /// Takes a tenth of the samples, to try the benchmark itself
         #[arg(long)]
         quick: bool,
+        /// Measures this part alone
+        #[arg(long, value_name = "PART")]
+        only: Option<bench::Part>,
     },
 }
 
@@ -84,7 +87,7 @@ fn run(task: Task) -> Result<()> {
         Task::Test { step } => steps::run(&repository, step.as_deref()),
         Task::Tidy => tidy::run(&repository),
         Task::Docs { check } => docs::run(&repository, check),
-        Task::Bench { binary, quick } => bench::run(&repository, binary.as_deref(), quick),
+        Task::Bench { binary, quick, only } => bench::run(&repository, binary.as_deref(), quick, only),
     }
 }
 

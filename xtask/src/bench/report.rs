@@ -1,5 +1,7 @@
 //! The figures as a table, with what the project has promised itself beside them.
 
+pub(super) mod changes;
+
 use std::io::Write as _;
 use std::time::Duration;
 

@@ -19,6 +19,9 @@ const LIFETIME: Duration = Duration::from_mins(5);
 /// A tool's name and its arguments.
 pub(super) type Call = (&'static str, Value);
 
+/// Says how a text of a file is replaced: the file, named relative to the workspace, the text, and what comes.
+pub(super) type Edit = Box<dyn Fn(&str, &str, &str) -> Call>;
+
 /// How one server is started and asked.
 pub(super) struct Kind {
     pub(super) name: &'static str,
@@ -31,6 +34,8 @@ pub(super) struct Kind {
     pub(super) list_names: Box<dyn Fn(&str) -> Call>,
     /// Lists them with what the server knows about each entry, its size at least.
     pub(super) list_details: Box<dyn Fn(&str) -> Call>,
+    /// Replaces a text that is there once.
+    pub(super) edit: Edit,
 }
 
 /// A running server.
@@ -242,6 +247,7 @@ mod tests {
             read: Box::new(|path| ("read", json!({"path": path}))),
             list_names: Box::new(|path| ("list", json!({"path": path}))),
             list_details: Box::new(|path| ("list", json!({"path": path}))),
+            edit: Box::new(|path, _, _| ("edit", json!({"path": path}))),
         };
         (folder, kind)
     }

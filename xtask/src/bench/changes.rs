@@ -1,0 +1,238 @@
+//! What it costs to change files: beside the programs that do the same without a checkpoint and without a journal.
+//!
+//! Each sample is taken on files that nobody has seen before, laid out and flushed outside the measured time, because
+//! content that is saved already is not saved again. Handfast and the other program take turns.
+
+mod memory;
+mod tree;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::bench::changes::tree::Tree;
+use crate::bench::measure::Durations;
+use crate::bench::server::{Answer, Kind, Server};
+use crate::bench::text_of;
+use crate::command::{Failure, Result, remove_folder, write};
+
+pub(super) use memory::{Peaks, peaks};
+
+/// The file that is edited, in bytes.
+const EDITED: usize = 10 * 1024 * 1024;
+/// What is patched: 1,000 files of some 4 KB.
+const PATCHED: Tree = Tree { folders: 10, files: 100, lines: 60 };
+/// What a command changes: 5,000 files of some 1 KB.
+const CHANGED: Tree = Tree { folders: 50, files: 100, lines: 16 };
+/// Changes every file of [`CHANGED`] in its place, as a formatter does.
+const CHANGE_ALL: &str = "cp -r new/. files/";
+
+/// How long one thing took with Handfast and otherwise.
+#[derive(Default)]
+pub(super) struct Beside {
+    pub(super) handfast: Durations,
+    pub(super) other: Durations,
+}
+
+/// The figures about changes.
+#[derive(Default)]
+pub(super) struct Changes {
+    /// One text in [`EDITED`] bytes, beside the peer's tool.
+    pub(super) edit: Beside,
+    /// [`PATCHED`], beside `git apply`.
+    pub(super) patch: Beside,
+    /// What a command changed in [`CHANGED`] is saved and put in place, beside `cp -r` of these files.
+    pub(super) checkpoint: Beside,
+    /// The same is taken back, beside `cp -r`.
+    pub(super) undo: Beside,
+    /// A command that changes [`CHANGED`], with its checkpoint, beside the same command without a cell.
+    pub(super) command: Beside,
+    /// [`EDITED`] bytes that the caller has already, beside the first KB of them.
+    pub(super) unchanged: Beside,
+}
+
+/// How often each is measured.
+#[derive(Clone, Copy)]
+pub(super) struct Samples {
+    pub(super) edits: usize,
+    pub(super) patches: usize,
+    pub(super) commands: usize,
+    pub(super) reads: usize,
+}
+
+/// Where it is measured: two workspaces with the same files, one for Handfast and one for the other programs.
+pub(super) struct Places {
+    pub(super) handfast: PathBuf,
+    pub(super) other: PathBuf,
+}
+
+impl Places {
+    fn both(&self) -> [&Path; 2] {
+        [&self.handfast, &self.other]
+    }
+
+    fn lay_out(&self, name: &str, tree: &Tree, turn: usize) -> Result<()> {
+        self.both().iter().try_for_each(|place| {
+            let folder = place.join(name);
+            remove_folder(&folder)?;
+            tree.lay_out(&folder, turn)
+        })
+    }
+
+    /// So that neither pays for what was written before.
+    fn flush(&self) -> Result<()> {
+        run_quietly(Command::new("sync").arg("-f").arg(&self.handfast)).map(drop)
+    }
+}
+
+/// Lays out the two workspaces.
+pub(super) fn prepare(folder: &Path) -> Result<Places> {
+    let places = Places { handfast: folder.join("handfast"), other: folder.join("other") };
+    for place in places.both() {
+        write(&place.join("large.txt"), &format!("{}\nturn 0\n{0}", text_of(EDITED / 2)))?;
+    }
+    let real = |place: &Path| {
+        place.canonicalize().map_err(|error| Failure(format!("cannot find {}: {error}", place.display())))
+    };
+    Ok(Places { handfast: real(&places.handfast)?, other: real(&places.other)? })
+}
+
+/// Measures all. `kind` must serve the workspace of Handfast, `peer` the other one.
+pub(super) fn all(kind: &Kind, peer: &Kind, places: &Places, samples: Samples) -> Result<Changes> {
+    let mut changes = Changes::default();
+    eprintln!("editing 10 MB {} times", samples.edits);
+    edits(kind, peer, samples.edits, &mut changes.edit)?;
+    eprintln!("reading what is unchanged {} times", samples.reads);
+    reads(kind, samples.reads, &mut changes.unchanged)?;
+    eprintln!("patching 1,000 files {} times", samples.patches);
+    patches(kind, places, samples.patches, &mut changes.patch)?;
+    eprintln!("changing 5,000 files {} times, with undo", samples.commands);
+    let mut server = Server::start(kind)?;
+    for turn in 0..=samples.commands {
+        change_all(&mut server, places, turn, &mut changes)?;
+    }
+    server.stop()?;
+    Ok(changes)
+}
+
+/// The first of each is not counted.
+fn keep(durations: &mut Durations, turn: usize, took: Duration) {
+    if turn > 0 {
+        durations.add(took);
+    }
+}
+
+fn edits(kind: &Kind, peer: &Kind, count: usize, edit: &mut Beside) -> Result<()> {
+    let mut servers = [Server::start(kind)?, Server::start(peer)?];
+    for turn in 0..=count {
+        let (old, new) = (format!("turn {turn}\n"), format!("turn {}\n", turn + 1));
+        let edits = json!([{"old_text": old, "new_text": new}]);
+        let ours = servers[0].call(("file_edit", json!({"path": "large.txt", "edits": edits})))?;
+        keep(&mut edit.handfast, turn, ours.took);
+        let theirs = servers[1].call((peer.edit)("large.txt", &old, &new))?;
+        keep(&mut edit.other, turn, theirs.took);
+    }
+    servers.into_iter().try_for_each(Server::stop)
+}
+
+fn reads(kind: &Kind, count: usize, unchanged: &mut Beside) -> Result<()> {
+    let mut server = Server::start(kind)?;
+    let part = json!({"path": "large.txt", "max_bytes": 1024});
+    let first = server.call(("file_read", part.clone()))?;
+    let rest: Value = serde_json::from_str(&text(&first, "/content/1/text")?).unwrap_or_default();
+    let version = &rest["version"];
+    for turn in 0..=count {
+        let whole = json!({"path": "large.txt", "max_bytes": EDITED * 2, "version": version});
+        let again = server.call(("file_read", whole))?;
+        if again.line.len() > 2_000 {
+            return Err(Failure::new("file_read gave the content of a file that its caller has"));
+        }
+        keep(&mut unchanged.handfast, turn, again.took);
+        keep(&mut unchanged.other, turn, server.call(("file_read", part.clone()))?.took);
+    }
+    server.stop()
+}
+
+fn patches(kind: &Kind, places: &Places, count: usize, patch: &mut Beside) -> Result<()> {
+    let mut server = Server::start(kind)?;
+    let file = places.other.join("patch");
+    for turn in 0..=count {
+        places.lay_out("files", &PATCHED, turn)?;
+        let diff = PATCHED.patch("files", turn);
+        write(&file, &diff)?;
+        places.flush()?;
+        keep(&mut patch.handfast, turn, server.call(("file_patch", json!({"patch": diff})))?.took);
+        let mut git = Command::new("git");
+        // Not a repository, whatever lies around it.
+        git.args(["apply", "patch"]).current_dir(&places.other).env("GIT_CEILING_DIRECTORIES", &places.other);
+        keep(&mut patch.other, turn, run_quietly(&mut git)?);
+        same(places)?;
+    }
+    server.stop()
+}
+
+/// Runs the command twice, on fresh files: as a dry run, which is applied and undone, and as it is.
+fn change_all(server: &mut Server, places: &Places, turn: usize, changes: &mut Changes) -> Result<()> {
+    let lay_out = |turn: usize| {
+        places.lay_out("files", &CHANGED, turn)?;
+        places.lay_out("new", &CHANGED, turn + 1)?;
+        remove_folder(&places.other.join("copy"))?;
+        places.flush()
+    };
+    lay_out(4 * turn)?;
+    let dry = server.call(("shell_execute", json!({"command": CHANGE_ALL, "dry_run": true})))?;
+    let id = text(&dry, "/_meta/handfast~1meta/changes/id")?;
+    let applied = server.call(("shell_execute", json!({"command": CHANGE_ALL, "apply": id})))?;
+    keep(&mut changes.checkpoint.handfast, turn, applied.took);
+    let mut copy = Command::new("cp");
+    copy.args(["-r", "files", "copy"]).current_dir(&places.other);
+    let took = run_quietly(&mut copy)?;
+    keep(&mut changes.checkpoint.other, turn, took);
+    keep(&mut changes.undo.other, turn, took);
+    places.flush()?;
+    let id = text(&applied, "/_meta/handfast~1meta/checkpoint")?;
+    let undone = server.call(("checkpoint_restore", json!({"id": id})))?;
+    keep(&mut changes.undo.handfast, turn, undone.took);
+    // Undone, it is what it was beside.
+    same(places)?;
+    lay_out(4 * turn + 2)?;
+    let ours = server.call(("shell_execute", json!({"command": CHANGE_ALL})))?;
+    keep(&mut changes.command.handfast, turn, ours.took);
+    let mut bare = Command::new("sh");
+    bare.args(["-c", CHANGE_ALL]).current_dir(&places.other);
+    keep(&mut changes.command.other, turn, run_quietly(&mut bare)?);
+    same(places)
+}
+
+/// What did not do the same work would be quick for the wrong reason.
+fn same(places: &Places) -> Result<()> {
+    let mut compare = Command::new("diff");
+    compare.args(["-r", "-q"]).args(places.both().map(|place| place.join("files")));
+    run_quietly(&mut compare).map(drop)
+}
+
+/// A text of an answer, by its place in the result.
+fn text(answer: &Answer, place: &str) -> Result<String> {
+    let message: Value = serde_json::from_str(&answer.line)
+        .map_err(|error| Failure(format!("an answer that is no JSON: {error}")))?;
+    let found = message.pointer(&format!("/result{place}")).and_then(Value::as_str);
+    found.map(str::to_owned).ok_or_else(|| {
+        let start: String = answer.line.chars().take(500).collect();
+        Failure(format!("an answer without {place}: {start}"))
+    })
+}
+
+/// Runs a program to its end and says how long that took.
+fn run_quietly(command: &mut Command) -> Result<Duration> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let started = Instant::now();
+    let output = command.output().map_err(|error| Failure(format!("cannot run {command:?}: {error}")))?;
+    let took = started.elapsed();
+    if output.status.success() {
+        return Ok(took);
+    }
+    let said = [output.stdout, output.stderr].concat();
+    Err(Failure(format!("{command:?}: {}: {}", output.status, String::from_utf8_lossy(&said))))
+}
