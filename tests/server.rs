@@ -62,6 +62,11 @@ impl Server {
         }
     }
 
+    /// The tools that it lists.
+    pub(crate) fn tools(&mut self) -> Value {
+        self.ask("tools/list", json!({}))["tools"].take()
+    }
+
     /// The whole result of one call.
     pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Value {
         self.ask("tools/call", json!({"name": tool, "arguments": arguments}))

@@ -177,6 +177,9 @@ fn tools_lists_every_tool_with_its_schemas() {
             "checkpoint_restore",
             "output_read",
             "self_list_capabilities",
+            "tool_search",
+            "tool_describe",
+            "tool_call",
         ]
     );
     for tool in tools.as_array().unwrap() {

@@ -18,6 +18,7 @@ mod approvals;
 mod audit;
 mod bad_input;
 mod call;
+mod catalogues;
 mod changes;
 mod configuration;
 mod doctor;

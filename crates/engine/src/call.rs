@@ -5,8 +5,8 @@ use jiff::Timestamp;
 use policy::{Ceiling, Decision, Part, Policy};
 use serde_json::Value;
 use tool::{
-    CallId, CallResult, Changes, EffectState, Held, KeptOutput, Level, Meta, Outcome, Progress, SessionId,
-    Stop, ToolError,
+    CallId, CallResult, Changes, EffectState, Held, KeptOutput, Level, Meta, Outcome, Presentation, Progress,
+    SessionId, Stop, ToolError,
 };
 
 use crate::approvals::Leased;
@@ -24,7 +24,9 @@ pub(crate) struct Call {
     pub(crate) asker: Arc<dyn Asker>,
     pub(crate) stop: Stop,
     pub(crate) progress: Arc<dyn Progress>,
+    /// What the caller named, and once it was found the canonical name.
     pub(crate) tool: String,
+    pub(crate) presentation: Presentation,
     pub(crate) cache: bool,
     /// Taken by the plan layer.
     pub(crate) arguments: Value,
@@ -75,6 +77,7 @@ impl Call {
             stop,
             progress,
             tool,
+            presentation: Presentation::Record,
             // An answer from the cache may hold what this caller may not see.
             cache: cache && caller.ceiling.is_unbounded(),
             arguments,
@@ -109,7 +112,12 @@ impl Call {
     pub(crate) fn broken_off(&self) -> CallResult {
         let error = ToolError::internal("the call broke off inside Handfast").effect(EffectState::Maybe);
         let meta = Meta::arrived(self.id.clone(), self.started_at);
-        CallResult { outcome: Outcome::Err(error), meta, held: Held::default() }
+        CallResult {
+            outcome: Outcome::Err(error),
+            presentation: self.presentation,
+            meta,
+            held: Held::default(),
+        }
     }
 
     /// How the policy sees the call.
@@ -188,6 +196,6 @@ impl Call {
         meta.outputs = self.outputs;
         meta.cached = self.cached;
         meta.warnings = self.warnings;
-        CallResult { outcome, meta, held: self.held }
+        CallResult { outcome, presentation: self.presentation, meta, held: self.held }
     }
 }

@@ -248,8 +248,7 @@ impl Engine {
     /// # Errors
     /// `ENOTFOUND` for an unknown tool, `EVALIDATION` for wrong arguments.
     pub fn check(&self, tool: &str, mut arguments: Value) -> Result<Checked, ToolError> {
-        self.registry.leave_out_nulls(tool, &mut arguments);
-        let tool = self.registry.find(tool, &arguments)?;
+        let tool = self.registry.find(&mut tool.to_owned(), &mut arguments)?;
         let plan = tool.prepare(arguments, &self.place)?.plan;
         let effects = reach::Reach::lead(&plan.effects);
         let level = plan.level.unwrap_or(tool.spec().level);

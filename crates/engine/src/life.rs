@@ -92,8 +92,16 @@ impl Engine {
             call.arguments = Value::Object(serde_json::Map::new());
         }
         call.note_arguments(&self.redactor);
-        self.registry.leave_out_nulls(&call.tool, &mut call.arguments);
-        self.registry.find(&call.tool, &call.arguments).cloned()
+        let named = call.tool.clone();
+        let found = self.registry.find(&mut call.tool, &mut call.arguments);
+        if call.tool != named {
+            // It is the call of another tool from here on, for the audit too.
+            call.note_arguments(&self.redactor);
+        }
+        let tool = found?;
+        tool.spec().name.clone_into(&mut call.tool);
+        call.presentation = tool.spec().presentation;
+        Ok(tool)
     }
 
     fn plan(&self, call: &mut Call, tool: &Arc<dyn AnyTool>) -> Result<Prepared, ToolError> {

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use serde_json::Value;
 use tool::{AnyTool, Code, ToolError};
 
-/// The tools of this runtime, by name, each with the validator of its arguments.
+/// The tools of this runtime, by the name that callers know, each with the validator of its arguments.
 pub struct Registry {
     ordered: Vec<Arc<dyn AnyTool>>,
-    by_name: HashMap<&'static str, Registered>,
+    by_name: HashMap<String, Registered>,
 }
 
 struct Registered {
@@ -17,7 +17,7 @@ struct Registered {
 
 /// Two tools have the same name: `{0}`.
 #[derive(Debug)]
-pub struct DuplicateTool(pub &'static str);
+pub struct DuplicateTool(pub String);
 
 impl std::fmt::Display for DuplicateTool {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -37,8 +37,8 @@ impl Registry {
         let mut by_name = HashMap::new();
         for tool in &ordered {
             let registered = Registered { tool: tool.clone(), validator: std::sync::OnceLock::new() };
-            if by_name.insert(tool.spec().name, registered).is_some() {
-                return Err(DuplicateTool(tool.spec().name));
+            if by_name.insert(tool.name().to_owned(), registered).is_some() {
+                return Err(DuplicateTool(tool.name().to_owned()));
             }
         }
         Ok(Self { ordered, by_name })
@@ -49,11 +49,29 @@ impl Registry {
         &self.ordered
     }
 
-    /// The tool of this name, after its schema has accepted the arguments.
+    /// The tool that is called by this name, after its schema has accepted the arguments. Where it only names another one, it is that
+    /// one, and `name` and `arguments` become those of that call.
     ///
     /// # Errors
     /// `ENOTFOUND` for an unknown tool, with the nearest name; `EVALIDATION` naming each field at fault.
-    pub fn find(&self, name: &str, arguments: &Value) -> Result<&Arc<dyn AnyTool>, ToolError> {
+    pub(crate) fn find(
+        &self,
+        name: &mut String,
+        arguments: &mut Value,
+    ) -> Result<Arc<dyn AnyTool>, ToolError> {
+        let tool = self.accept(name, arguments)?;
+        let Some(another) = tool.names_another(arguments) else { return Ok(tool) };
+        (*name, *arguments) = another;
+        let named = self.accept(name, arguments)?;
+        if named.names_another(arguments).is_some() {
+            let problem = format!("{} calls no tool that only calls others", tool.name());
+            return Err(ToolError::validation("name", problem).hint("name the tool that does the work"));
+        }
+        Ok(named)
+    }
+
+    fn accept(&self, name: &str, arguments: &mut Value) -> Result<Arc<dyn AnyTool>, ToolError> {
+        self.leave_out_nulls(name, arguments);
         let registered = self.by_name.get(name).ok_or_else(|| self.unknown(name))?;
         let validator = registered
             .validator
@@ -63,14 +81,14 @@ impl Registry {
             .as_ref()
             .map_err(|error| ToolError::internal(format!("the schema of {name} is broken: {error}")))?;
         if validator.is_valid(arguments) {
-            return Ok(&registered.tool);
+            return Ok(registered.tool.clone());
         }
         Err(faults(name, validator, arguments))
     }
 
     /// Takes fields out that are null and may be left out: models in strict modes send every field, and null is how they leave one
     /// away.
-    pub(crate) fn leave_out_nulls(&self, name: &str, arguments: &mut Value) {
+    fn leave_out_nulls(&self, name: &str, arguments: &mut Value) {
         let (Some(registered), Some(arguments)) = (self.by_name.get(name), arguments.as_object_mut()) else {
             return;
         };
@@ -86,8 +104,7 @@ impl Registry {
     fn unknown(&self, name: &str) -> ToolError {
         let shown: String = name.chars().take(100).collect();
         let error = ToolError::new(Code::NotFound, format!("there is no tool named `{shown}`"));
-        let nearest =
-            self.ordered.iter().map(|tool| tool.spec().name).min_by_key(|known| distance(known, &shown));
+        let nearest = self.ordered.iter().map(|tool| tool.name()).min_by_key(|known| distance(known, &shown));
         match nearest.filter(|known| distance(known, &shown) <= 4) {
             Some(known) => error.hint(format!("did you mean `{known}`?")),
             None => error.hint("`handfast tools` lists the tools"),

@@ -6,6 +6,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use dialects::CatalogueKind;
 use policy::Mode;
 
 /// The hands of an AI agent, held fast.
@@ -43,6 +44,10 @@ pub(crate) struct Global {
     /// The tool names and shapes to speak.
     #[arg(long, global = true, value_name = "DIALECT", default_value = "handfast", value_parser = ["handfast"])]
     pub(crate) dialect: String,
+    /// Which tools are listed: core (what most work needs; the others are found with tool_search), full (all) or compact (only
+    /// what finds and calls the others). Every tool can be called in each [default: core].
+    #[arg(long, global = true, value_name = "CATALOGUE", value_parser = catalogue)]
+    pub(crate) catalogue: Option<CatalogueKind>,
     /// Where the audit and everything else durable lies [default: $XDG_STATE_HOME/handfast].
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) state: Option<PathBuf>,
@@ -73,7 +78,7 @@ pub(crate) enum Command {
         #[command(flatten)]
         call: CallArgs,
     },
-    /// Lists the tools.
+    /// Lists the tools: all of them, or with `--catalogue` those of one.
     Tools {
         /// As JSON, with the schemas.
         #[arg(long)]
@@ -405,6 +410,10 @@ pub(crate) fn time(text: &str) -> Result<std::time::Duration, String> {
     parsed
         .map(std::time::Duration::from_secs)
         .ok_or_else(|| format!("`{text}` is no time such as 90s, 30m, 8h or 7d"))
+}
+
+fn catalogue(text: &str) -> Result<CatalogueKind, String> {
+    CatalogueKind::named(text).ok_or_else(|| format!("`{text}` is none of core, full, compact"))
 }
 
 fn mode(text: &str) -> Result<Mode, String> {

@@ -4,6 +4,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+use dialects::{CatalogueKind, ToolCall};
 use engine::{CellSetup, DuplicateTool, Engine, Parts, Redactor, Registry};
 use jiff::Timestamp;
 use policy::{FilePlace, Mode, Origin, Policy, Programs, Source, Trust};
@@ -27,13 +28,15 @@ pub(crate) struct Composed {
     pub(crate) store: Arc<Store>,
     pub(crate) session: SessionId,
     pub(crate) workspace: PathBuf,
+    /// Which tools are listed.
+    pub(crate) catalogue: CatalogueKind,
     /// Which questions may be put to the user of an MCP client, where a file that counts says so.
     pub(crate) elicitation: Option<Elicitation>,
 }
 
 /// Every tool, in the order in which they are listed.
 pub(crate) fn registered() -> Vec<Arc<dyn AnyTool>> {
-    [tools_files::tools(), tools_shell::tools(), tools_self::tools()].concat()
+    [tools_files::tools(), tools_shell::tools(), tools_self::tools(), vec![ToolCall::tool()]].concat()
 }
 
 /// Composes the runtime. A program that serves many calls has started a spawner, before anything else, and may let
@@ -85,8 +88,14 @@ pub(crate) fn compose(
     for notice in engine.notices() {
         warn(notice);
     }
-    let elicitation = configuration.elicitation;
-    Ok(Composed { engine: Arc::new(engine), store, session: new_session(), workspace, elicitation })
+    Ok(Composed {
+        engine: Arc::new(engine),
+        store,
+        session: new_session(),
+        workspace,
+        catalogue: configuration.catalogue,
+        elicitation: configuration.elicitation,
+    })
 }
 
 /// Makes the folder of the user's configuration where a command could: a cell freezes what is there, and what is not there a command
@@ -298,6 +307,7 @@ impl Files {
             let ignored = [
                 ("profile", file.settings.profile.is_some()),
                 ("dialect", file.settings.dialect.is_some()),
+                ("catalogue", file.settings.catalogue.is_some()),
                 ("mode", file.settings.mode.is_some_and(|mode| mode < Mode::default())),
             ];
             for (key, _) in ignored.into_iter().filter(|(_, named)| *named) {
@@ -342,6 +352,7 @@ fn is_trusted(store: &Store, file: &ConfigFile) -> Result<bool, Failure> {
 
 /// The configuration of one run, read and not yet compiled.
 pub(crate) struct Configuration {
+    catalogue: CatalogueKind,
     elicitation: Option<Elicitation>,
     sources: Vec<Source>,
     profile: Option<(String, Origin)>,
@@ -383,7 +394,9 @@ impl Configuration {
             toolchains::search_path(surroundings),
             vec![place.workspace.clone(), PathBuf::from("/tmp")],
         );
+        let catalogue = files.first(global.catalogue, "catalogue", |settings| settings.catalogue);
         Ok(Self {
+            catalogue: catalogue.map_or(CatalogueKind::Core, |(kind, _)| kind),
             elicitation: files.elicitation(),
             profile: files.first(global.profile.clone(), "profile", |settings| settings.profile.clone()),
             mode: files.mode(global.mode),
@@ -429,12 +442,14 @@ fn compile(configuration: &Configuration) -> Result<Policy, Failure> {
 fn catalogue(tools: &[Arc<dyn AnyTool>]) -> Result<Catalogue, Failure> {
     let created_at: Timestamp = RELEASED.parse()?;
     let entry = |tool: &Arc<dyn AnyTool>| CatalogueEntry {
-        name: tool.spec().name.to_owned(),
+        name: tool.name().to_owned(),
         kind: "built_in",
-        description: tool.spec().description.to_owned(),
+        description: tool.description().to_owned(),
         level: tool.spec().level,
         status: "ready".to_owned(),
         created_at,
+        input_schema: tool.input_schema().clone(),
+        example: tool.spec().example.arguments.to_owned(),
     };
     Ok(Catalogue(tools.iter().map(entry).collect()))
 }

@@ -8,6 +8,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use dialects::CatalogueKind;
 use policy::{Mode, Profiles};
 use serde::Deserialize;
 
@@ -36,6 +37,8 @@ pub struct Settings {
     pub mode: Option<Mode>,
     /// The tool names and shapes to speak.
     pub dialect: Option<Dialect>,
+    /// Which tools are listed.
+    pub catalogue: Option<CatalogueKind>,
     /// Which questions may be put to the user of an MCP client. A workspace's file may not say so.
     pub elicitation: Option<Elicitation>,
 }

@@ -166,10 +166,12 @@ impl Fake {
         }
     }
 
-    fn result(&self, call: CallId, outcome: Result<Value, ToolError>) -> CallResult {
+    fn result(&self, tool: &str, call: CallId, outcome: Result<Value, ToolError>) -> CallResult {
+        let known = self.tools.iter().find(|known| known.name() == tool);
+        let presentation = known.map_or(Presentation::Record, |tool| tool.spec().presentation);
         let outcome = outcome.map_or_else(Outcome::Err, |data| Outcome::Ok(data.into()));
         let held = Held(Some(Box::new(self.held.clone())));
-        CallResult { outcome, meta: Meta::arrived(call, Timestamp::UNIX_EPOCH), held }
+        CallResult { outcome, presentation, meta: Meta::arrived(call, Timestamp::UNIX_EPOCH), held }
     }
 
     fn next_call(&self) -> CallId {
@@ -194,12 +196,12 @@ impl Calls for Fake {
     async fn call(self: &Arc<Self>, request: CallRequest) -> CallResult {
         let call = self.next_call();
         let outcome = self.outcome(&request, &call).await;
-        self.result(call, outcome)
+        self.result(&request.tool, call, outcome)
     }
 
     async fn refuse(self: &Arc<Self>, request: CallRequest, error: ToolError) -> CallResult {
         let call = CallId(format!("refused {}", request.tool));
-        self.result(call, Err(error))
+        self.result(&request.tool, call, Err(error))
     }
 
     async fn shutdown(&self) {
@@ -225,6 +227,8 @@ impl Client {
     pub(crate) fn with(fake: &Arc<Fake>, change: impl FnOnce(&mut Options)) -> Self {
         let mut options = Options::new("handfast", "1.2.3", SessionId("s1".to_owned()));
         options.title = Some("Handfast".to_owned());
+        // No other knows these tools.
+        options.catalogue = dialects::CatalogueKind::Full;
         change(&mut options);
         let (client, server) = tokio::io::duplex(64 * 1024);
         let (input, output) = tokio::io::split(server);

@@ -13,7 +13,7 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use rmcp::{RoleServer, ServerHandler};
 use serde_json::Value;
-use tool::{CallResult, Code, Outcome, Presentation, Progress, Stop, ToolError};
+use tool::{CallResult, Code, Outcome, Progress, Stop, ToolError};
 
 use crate::asker::{ByRequest, ByRetry, Said, shows_forms};
 use crate::calls::Calls;
@@ -107,7 +107,11 @@ impl<C: Calls> ServerHandler for Handler<C> {
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let peer = Peer::of(&context);
-        let listed = ListToolsResult::with_all_items(list::list(self.calls.tools(), peer.structured));
+        let listed = ListToolsResult::with_all_items(list::list(
+            self.calls.tools(),
+            self.options.catalogue,
+            peer.structured,
+        ));
         Ok(if peer.modern {
             listed.with_ttl_ms(LIST_GOOD_FOR_MS).with_cache_scope(CacheScope::Private)
         } else {
@@ -130,7 +134,7 @@ impl<C: Calls> ServerHandler for Handler<C> {
         if peer.modern {
             let said = self.said(&request, &peer)?;
             let asker = Arc::new(ByRetry::new(peer.shows_forms, self.options.elicitation, said));
-            let (shape, result) = self.call(request, &context, stop, asker.clone()).await?;
+            let result = self.call(request, &context, stop, asker.clone()).await?;
             if let Some(question) = asker.open_question()
                 && result.error().is_some_and(|error| error.code == Code::Approval)
                 && let Ok(form) = question::form(&question, self.options.elicitation)
@@ -143,7 +147,7 @@ impl<C: Calls> ServerHandler for Handler<C> {
                 )
                 .into());
             }
-            return Ok(self.answer(number, result, shape, &peer));
+            return Ok(self.answer(number, result, &peer));
         }
         let asker = Arc::new(ByRequest {
             peer: context.peer.clone(),
@@ -153,8 +157,8 @@ impl<C: Calls> ServerHandler for Handler<C> {
             patience: self.options.patience,
             by: peer.by.clone(),
         });
-        let (shape, result) = self.call(request, &context, stop, asker).await?;
-        Ok(self.answer(number, result, shape, &peer))
+        let result = self.call(request, &context, stop, asker).await?;
+        Ok(self.answer(number, result, &peer))
     }
 
     async fn on_custom_request(
@@ -186,14 +190,8 @@ impl<C: Calls> Handler<C> {
         context: &RequestContext<RoleServer>,
         stop: Stop,
         asker: Arc<dyn Asker>,
-    ) -> Result<(Presentation, CallResult), ErrorData> {
-        let shape = self
-            .calls
-            .tools()
-            .iter()
-            .map(|tool| tool.spec())
-            .find(|spec| spec.name == request.name)
-            .map(|spec| spec.presentation);
+    ) -> Result<CallResult, ErrorData> {
+        let known = self.calls.tools().iter().any(|tool| tool.name() == request.name);
         let reporter = context
             .meta
             .get_progress_token()
@@ -219,22 +217,19 @@ impl<C: Calls> Handler<C> {
         if let Some(Unusable { problem, hint }) = context.extensions.get::<Unusable>().cloned() {
             let mut error = ToolError::new(Code::Validation, problem);
             error.hint = hint.map(str::to_owned);
-            return Ok((Presentation::Record, self.calls.refuse(request, error).await));
+            return Ok(self.calls.refuse(request, error).await);
         }
         let call = self.calls.call(request);
         let result = match reporter {
             Some(reporter) => accompanied(call, &reporter).await,
             None => call.await,
         };
-        match shape {
-            Some(shape) => Ok((shape, result)),
-            // The engine has recorded the attempt and knows the nearest name.
-            None => Err(unknown_tool(&result)),
-        }
+        // The engine has recorded the attempt and knows the nearest name.
+        if known { Ok(result) } else { Err(unknown_tool(&result)) }
     }
 
-    fn answer(&self, number: i64, result: CallResult, shape: Presentation, peer: &Peer) -> CallToolResponse {
-        let presented = present::result(result, shape, peer.structured);
+    fn answer(&self, number: i64, result: CallResult, peer: &Peer) -> CallToolResponse {
+        let presented = present::result(result, peer.structured);
         self.connection.hold(number, presented.held, presented.structured);
         presented.result.into()
     }

@@ -32,6 +32,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
+use dialects::CatalogueKind;
 use engine::Engine;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tool::SessionId;
@@ -52,6 +53,8 @@ pub struct Options {
     pub instructions: Option<String>,
     /// The names and shapes that the tools are called by.
     pub dialect: &'static str,
+    /// Which tools are listed, and with how many words.
+    pub catalogue: CatalogueKind,
     /// Names this connection in the audit; what is allowed for a session is allowed for it alone.
     pub session: SessionId,
     /// The longest message that is accepted, in bytes. A longer one is answered with an error.
@@ -71,7 +74,7 @@ impl Options {
     /// How long a question waits unless said otherwise: ten minutes.
     pub const PATIENCE: Duration = Duration::from_mins(10);
 
-    /// A server with the limits above in the default dialect, whose warnings nobody hears.
+    /// A server with the limits above in the default dialect, which lists what most work needs, and whose warnings nobody hears.
     pub fn new(name: impl Into<String>, version: impl Into<String>, session: SessionId) -> Self {
         Self {
             name: name.into(),
@@ -79,6 +82,7 @@ impl Options {
             version: version.into(),
             instructions: None,
             dialect: "handfast",
+            catalogue: CatalogueKind::Core,
             session,
             message_limit: Self::MESSAGE_LIMIT,
             elicitation: Elicitation::default(),

@@ -2,30 +2,39 @@
 
 use std::sync::Arc;
 
+use dialects::CatalogueKind;
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::Value;
 use tool::{AnyTool, Presentation};
 
-/// The tools as this client may see them.
+/// The tools of a catalogue as this client may see them.
 ///
 /// `structured` says whether the client knows output schemas, as those from the revision of 2025-06-18 on do.
-pub(crate) fn list(tools: &[Arc<dyn AnyTool>], structured: bool) -> Vec<Tool> {
-    tools.iter().map(|tool| line(tool.as_ref(), structured)).collect()
+pub(crate) fn list(tools: &[Arc<dyn AnyTool>], catalogue: CatalogueKind, structured: bool) -> Vec<Tool> {
+    let listed = tools.iter().filter(|tool| catalogue.lists(tool.as_ref()));
+    listed.map(|tool| line(tool.as_ref(), catalogue, structured)).collect()
 }
 
-fn line(tool: &dyn AnyTool, structured: bool) -> Tool {
+/// A client that takes the full catalogue reads all of it at once and searches in it by itself, so nothing is left out there.
+fn line(tool: &dyn AnyTool, catalogue: CatalogueKind, structured: bool) -> Tool {
     let spec = tool.spec();
+    let whole = catalogue == CatalogueKind::Full;
     let description =
-        format!("{}\nExample: {}", spec.description.trim_end(), compact(spec.example.arguments));
+        format!("{}\nExample: {}", tool.description().trim_end(), compact(spec.example.arguments));
     let annotations = ToolAnnotations::new()
         .read_only(spec.class.reads_only)
         .destructive(spec.class.destructive)
         .idempotent(spec.class.idempotent)
         .open_world(spec.class.open_world);
-    let listed =
-        Tool::new(spec.name, description, object(&input(tool.input_schema()))).with_annotations(annotations);
+    let schema = if whole { tool.input_schema().clone() } else { input(tool.input_schema()) };
+    let mut listed =
+        Tool::new(tool.name().to_owned(), description, object(&schema)).with_annotations(annotations);
+    if whole {
+        listed.title = Some(spec.title.to_owned());
+    }
     if structured && spec.presentation == Presentation::Record {
-        listed.with_raw_output_schema(object(&output(tool.output_schema())))
+        let schema = if whole { tool.output_schema().clone() } else { output(tool.output_schema()) };
+        listed.with_raw_output_schema(object(&schema))
     } else {
         listed
     }

@@ -23,11 +23,11 @@ pub(crate) struct Presented {
 /// The result as the client gets it.
 ///
 /// `structured` says whether the client knows structured content, as those from the revision of 2025-06-18 on do.
-pub(crate) fn result(result: CallResult, shape: Presentation, structured: bool) -> Presented {
-    let CallResult { outcome, meta, held } = result;
+pub(crate) fn result(result: CallResult, structured: bool) -> Presented {
+    let CallResult { outcome, presentation, meta, held } = result;
     let mut aside = None;
     let mut shown = match outcome {
-        Outcome::Ok(Data::Value(data)) => success(data, shape, structured),
+        Outcome::Ok(Data::Value(data)) => success(data, presentation, structured),
         Outcome::Ok(Data::Written(data)) => {
             let (text, rest) = written(data, structured);
             aside = rest;

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
+use serde_json::Value;
 
 use crate::{CallId, Code, Level, Place, SessionId, Stop, ToolError};
 
@@ -212,7 +213,7 @@ impl Progress for Unreported {
     fn report(&self, _done: u64, _total: Option<u64>, _message: &str) {}
 }
 
-/// Everything this runtime can do, for `self_list_capabilities`.
+/// Everything this runtime can do, for the tools that list it.
 #[derive(Debug, Clone, Default)]
 pub struct Catalogue(pub Vec<CatalogueEntry>);
 
@@ -231,6 +232,10 @@ pub struct CatalogueEntry {
     pub status: String,
     /// When it became part of this runtime.
     pub created_at: Timestamp,
+    /// The JSON Schema of its arguments: an object.
+    pub input_schema: Value,
+    /// Its worked example: the arguments, as JSON.
+    pub example: String,
 }
 
 /// The kept outputs of earlier calls.

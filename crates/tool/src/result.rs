@@ -2,13 +2,15 @@ use jiff::Timestamp;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::Value;
 
-use crate::{CallId, Data, ToolError};
+use crate::{CallId, Data, Presentation, ToolError};
 
 /// What comes back from a call, the same through every door (design section 4).
 #[derive(Debug)]
 pub struct CallResult {
     /// What the tool gave, or why it failed.
     pub outcome: Outcome,
+    /// How the tool wants it shown to a model.
+    pub presentation: Presentation,
     /// What the layers have to say about the call.
     pub meta: Meta,
     /// The answer's place among the bytes in flight; given back when this is dropped, so a door keeps it until it has

@@ -138,12 +138,24 @@ impl<T: Tool> Ready for ReadyCall<T> {
 
 /// A tool of any type, as the registry holds it. Made from a [`Tool`] with [`Erased::tool`].
 pub trait AnyTool: Send + Sync {
-    /// All that is fixed about the tool.
+    /// All that is fixed about the tool. Its name is the canonical one, by which rules and the audit know it.
     fn spec(&self) -> &Spec;
+    /// The name it is called by.
+    fn name(&self) -> &str {
+        self.spec().name
+    }
+    /// What a model reads to decide when to use it.
+    fn description(&self) -> &str {
+        self.spec().description
+    }
     /// The JSON Schema of its arguments.
     fn input_schema(&self) -> &Value;
     /// The JSON Schema of its output.
     fn output_schema(&self) -> &Value;
+    /// The call that these arguments only name, for a tool that does nothing but hand calls on: the tool and its arguments.
+    fn names_another(&self, _arguments: &Value) -> Option<(String, Value)> {
+        None
+    }
     /// Reads the arguments and plans the call.
     ///
     /// # Errors

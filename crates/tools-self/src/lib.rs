@@ -5,6 +5,8 @@ mod checkpoint_list;
 mod checkpoint_restore;
 mod output_read;
 mod self_list_capabilities;
+mod tool_describe;
+mod tool_search;
 
 use std::sync::Arc;
 
@@ -15,6 +17,8 @@ pub use checkpoint_list::CheckpointList;
 pub use checkpoint_restore::CheckpointRestore;
 pub use output_read::OutputRead;
 pub use self_list_capabilities::SelfListCapabilities;
+pub use tool_describe::ToolDescribe;
+pub use tool_search::ToolSearch;
 
 /// The family, in the order in which it is listed.
 pub fn tools() -> Vec<Arc<dyn AnyTool>> {
@@ -24,6 +28,8 @@ pub fn tools() -> Vec<Arc<dyn AnyTool>> {
         Erased::tool(CheckpointRestore),
         Erased::tool(OutputRead),
         Erased::tool(SelfListCapabilities),
+        Erased::tool(ToolSearch),
+        Erased::tool(ToolDescribe),
     ]
 }
 
@@ -36,7 +42,8 @@ mod tests {
 
     use testkit::Workspace;
     use tool::{
-        Catalogue, CheckpointSummary, Checkpoints, Code, Outputs, ToolError, UndoReport, UndoRequest,
+        Catalogue, CatalogueEntry, CheckpointSummary, Checkpoints, Code, Level, Outputs, ToolError,
+        UndoReport, UndoRequest,
     };
 
     /// The one output that the example of `output_read` reads.
@@ -79,6 +86,20 @@ mod tests {
         }
     }
 
+    /// The one tool that the examples find.
+    fn one_tool() -> Catalogue {
+        Catalogue(vec![CatalogueEntry {
+            name: "file_move".to_owned(),
+            kind: "built_in",
+            description: "Move or rename a file or folder. Overwrites nothing.".to_owned(),
+            level: Level::Moderate,
+            status: "ready".to_owned(),
+            created_at: jiff::Timestamp::UNIX_EPOCH,
+            input_schema: serde_json::json!({"type": "object"}),
+            example: r#"{"source": "a", "destination": "b"}"#.to_owned(),
+        }])
+    }
+
     #[test]
     fn every_tool_of_the_family_fulfils_what_all_must() {
         let workspace = || {
@@ -87,7 +108,7 @@ mod tests {
             Workspace::new()
                 .with_service(Arc::new(outputs))
                 .with_service(Arc::new(checkpoints))
-                .with_service(Arc::new(Catalogue::default()))
+                .with_service(Arc::new(one_tool()))
         };
         testkit::check_family(&super::tools(), workspace);
     }

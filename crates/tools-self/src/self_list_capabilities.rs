@@ -123,6 +123,8 @@ mod tests {
             level: Level::Safe,
             status: status.to_owned(),
             created_at: Timestamp::UNIX_EPOCH,
+            input_schema: serde_json::Value::Null,
+            example: String::new(),
         }
     }
 

@@ -138,7 +138,7 @@ pub(super) fn parse(text: &str) -> Result<Value, ToolError> {
 }
 
 fn exit_code(composed: &Composed, tool: &str, result: &CallResult) -> ExitCode {
-    let known = composed.engine.tools().iter().any(|known| known.spec().name == tool);
+    let known = composed.engine.tools().iter().any(|known| known.name() == tool);
     ExitCode::from(match result.error().map(|error| error.code) {
         None => 0,
         Some(Code::Validation) => 2,

@@ -30,6 +30,7 @@ pub(super) fn run(global: &Global) -> Result<ExitCode, Failure> {
          programs and no network.",
         composed.workspace.display()
     ));
+    options.catalogue = composed.catalogue;
     options.on_warning = Arc::new(warn);
     options.elicitation = match composed.elicitation {
         Some(Elicitation::Off) => mcp::Elicitation::Off,

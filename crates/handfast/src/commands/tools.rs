@@ -1,6 +1,7 @@
 //! `handfast tools`: what there is.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tool::AnyTool;
@@ -10,16 +11,17 @@ use crate::cli::Global;
 use crate::compose::registered;
 use crate::report::table;
 
-pub(super) fn run(_global: &Global, as_json: bool) -> Result<ExitCode, Failure> {
-    let tools = registered();
+pub(super) fn run(global: &Global, as_json: bool) -> Result<ExitCode, Failure> {
+    let listed = |tool: &Arc<dyn AnyTool>| global.catalogue.is_none_or(|kind| kind.lists(tool.as_ref()));
+    let tools: Vec<_> = registered().into_iter().filter(listed).collect();
     if as_json {
         print_json(&tools.iter().map(|tool| described(tool.as_ref())).collect::<Vec<_>>())?;
         return Ok(ExitCode::SUCCESS);
     }
     let rows = tools.iter().map(|tool| {
         let spec = tool.spec();
-        let first = spec.description.split_once(". ").map_or(spec.description, |(first, _)| first);
-        vec![spec.name.to_owned(), spec.level.to_string(), first.trim_end_matches('.').to_owned()]
+        let first = tool.description().split_once(". ").map_or(tool.description(), |(first, _)| first);
+        vec![tool.name().to_owned(), spec.level.to_string(), first.trim_end_matches('.').to_owned()]
     });
     print(&table(&["tool", "level", "what it does"], rows))?;
     Ok(ExitCode::SUCCESS)
@@ -29,9 +31,9 @@ fn described(tool: &dyn AnyTool) -> Value {
     let spec = tool.spec();
     let example = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
     json!({
-        "name": spec.name,
+        "name": tool.name(),
         "title": spec.title,
-        "description": spec.description,
+        "description": tool.description(),
         "level": spec.level,
         "timeout_seconds": { "default": spec.timeout.default.as_secs(), "max": spec.timeout.max.as_secs() },
         "input_schema": tool.input_schema(),

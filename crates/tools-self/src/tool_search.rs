@@ -1,0 +1,244 @@
+//! `tool_search`: which tool does something.
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tool::{
+    Catalogue, CatalogueEntry, Class, Context, Example, Lane, Level, Place, Plan, Presentation, Spec,
+    TextCap, Timeout, Tool, ToolError,
+};
+
+/// Finds tools by what they do, also those that are not listed.
+pub struct ToolSearch;
+
+/// The arguments.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    /// A few words; none for all tools.
+    query: String,
+    /// At most 100.
+    #[serde(default = "default_limit")]
+    limit: usize,
+}
+
+/// What was found.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Output {
+    /// The best first.
+    tools: Vec<Found>,
+    /// How many tools there are.
+    total: usize,
+    /// All names, where no tool fits.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    names: Vec<String>,
+}
+
+/// One tool.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Found {
+    /// Its name.
+    name: String,
+    /// safe, moderate, destructive or critical.
+    level: String,
+    /// What it does.
+    summary: String,
+}
+
+const DEFAULT_LIMIT: usize = 8;
+const LARGEST_LIMIT: usize = 100;
+/// Words of a query that are looked at: more say no more.
+const MOST_WORDS: usize = 50;
+
+fn default_limit() -> usize {
+    DEFAULT_LIMIT
+}
+
+impl Tool for ToolSearch {
+    type Args = Args;
+    type Output = Output;
+
+    const SPEC: Spec = Spec {
+        name: "tool_search",
+        title: "Find a tool",
+        description: "Finds tools that are not listed here by what they do, such as undo, delete or move. Then tool_describe, \
+            then tool_call.",
+        example: Example {
+            files: &[],
+            arguments: r#"{"query": "rename a file"}"#,
+            result: r#"{"tools": [{"name": "file_move", "level": "moderate", "summary": "Move or rename a file or folder"}]}"#,
+        },
+        level: Level::Safe,
+        class: Class::READ,
+        timeout: Timeout::fixed(10),
+        lane: Lane::Read,
+        text: TextCap::ByArguments,
+        presentation: Presentation::Record,
+    };
+
+    fn plan(&self, args: &Args, _place: &Place) -> Result<Plan, ToolError> {
+        if args.limit == 0 || args.limit > LARGEST_LIMIT {
+            let problem = format!("{} is not between 1 and {LARGEST_LIMIT}", args.limit);
+            return Err(ToolError::validation("limit", problem));
+        }
+        Ok(Plan::of(vec![]))
+    }
+
+    async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
+        let catalogue = context.service::<Catalogue>()?;
+        let found = search(&catalogue.0, &args.query);
+        let names = if found.is_empty() {
+            catalogue.0.iter().map(|entry| entry.name.clone()).collect()
+        } else {
+            Vec::new()
+        };
+        let tools = found.into_iter().take(args.limit).map(shown).collect();
+        Ok(Output { tools, total: catalogue.0.len(), names })
+    }
+}
+
+fn shown(entry: &CatalogueEntry) -> Found {
+    let first = entry.description.split_once(". ").map_or(&*entry.description, |(first, _)| first);
+    Found {
+        name: entry.name.clone(),
+        level: entry.level.to_string(),
+        summary: first.trim_end_matches('.').to_owned(),
+    }
+}
+
+/// The tools that fit, the best first; of two that fit equally the one that is listed first.
+fn search<'a>(entries: &'a [CatalogueEntry], query: &str) -> Vec<&'a CatalogueEntry> {
+    let asked = words(query);
+    if asked.is_empty() {
+        return entries.iter().collect();
+    }
+    let texts: Vec<Texts> = entries.iter().map(Texts::of).collect();
+    let mut scores = vec![0; entries.len()];
+    for word in asked.iter().take(MOST_WORDS) {
+        let fits: Vec<u64> = texts.iter().map(|texts| texts.fit(word)).collect();
+        let told_by = fits.iter().filter(|fit| **fit > 0).count().max(1);
+        // What many tools say tells little about any.
+        let weight = (entries.len() / told_by) as u64 + 1;
+        scores.iter_mut().zip(fits).for_each(|(score, fit)| *score += fit * weight);
+    }
+    let mut ranked: Vec<(u64, &CatalogueEntry)> = scores.into_iter().zip(entries).collect();
+    ranked.retain(|(score, _)| *score > 0);
+    ranked.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
+    ranked.into_iter().map(|(_, entry)| entry).collect()
+}
+
+/// What is known of a tool, as words, by how much they tell.
+struct Texts([(u64, BTreeSet<String>); 3]);
+
+impl Texts {
+    fn of(entry: &CatalogueEntry) -> Self {
+        let fields = entry.input_schema["properties"].as_object().into_iter().flatten();
+        let fields = fields.flat_map(|(name, field)| {
+            let text = field["description"].as_str().unwrap_or_default();
+            words(name).into_iter().chain(words(text))
+        });
+        Self([(8, words(&entry.name)), (4, words(&entry.description)), (1, fields.collect())])
+    }
+
+    fn fit(&self, asked: &str) -> u64 {
+        let fit = |(weight, words): &(u64, BTreeSet<String>)| {
+            let best = words.iter().map(|word| likeness(word, asked)).max().unwrap_or_default();
+            weight * best
+        };
+        self.0.iter().map(fit).max().unwrap_or_default()
+    }
+}
+
+/// 2 for the same word, 1 for another form of it.
+fn likeness(word: &str, asked: &str) -> u64 {
+    if word == asked {
+        return 2;
+    }
+    let shared = word.chars().zip(asked.chars()).take_while(|(one, two)| one == two).count();
+    let rest = word.chars().count().max(asked.chars().count()) - shared;
+    u64::from(shared >= 4 && rest <= 3)
+}
+
+/// The words of a text, without those that tell nothing.
+fn words(text: &str) -> BTreeSet<String> {
+    const SAY_NOTHING: [&str; 16] =
+        ["a", "an", "the", "of", "to", "in", "on", "at", "it", "is", "and", "or", "for", "with", "how", "i"];
+    text.split(|character: char| !character.is_alphanumeric())
+        .map(str::to_lowercase)
+        .filter(|word| !word.is_empty() && !SAY_NOTHING.contains(&word.as_str()))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use jiff::Timestamp;
+    use serde_json::{Value, json};
+    use testkit::{Workspace, run_tool};
+    use tool::{Code, Erased};
+
+    use super::*;
+
+    fn entry(name: &str, description: &str) -> CatalogueEntry {
+        CatalogueEntry {
+            name: name.to_owned(),
+            kind: "built_in",
+            description: description.to_owned(),
+            level: Level::Safe,
+            status: "ready".to_owned(),
+            created_at: Timestamp::UNIX_EPOCH,
+            input_schema: json!({"properties": {"path": {"description": "Relative, or absolute."}}}),
+            example: String::new(),
+        }
+    }
+
+    fn entries() -> Vec<CatalogueEntry> {
+        vec![
+            entry("file_read", "Read a file."),
+            entry("file_delete", "Delete a file, a link or a folder."),
+            entry("file_move", "Move or rename a file or folder."),
+            entry("checkpoint_restore", "Undoes what a call changed. Can itself be undone."),
+        ]
+    }
+
+    fn best(query: &str) -> Option<String> {
+        search(&entries(), query).first().map(|entry| entry.name.clone())
+    }
+
+    #[test]
+    fn a_tool_is_found_by_its_name_by_what_it_does_and_in_other_forms_of_the_words() {
+        for (query, tool) in [
+            ("file_move", "file_move"),
+            ("how to rename a file", "file_move"),
+            ("RENAMING", "file_move"),
+            ("deleting folders", "file_delete"),
+            ("undo", "checkpoint_restore"),
+            ("read", "file_read"),
+        ] {
+            assert_eq!(best(query).as_deref(), Some(tool), "{query}");
+        }
+        assert_eq!(best("photosynthesis"), None);
+        assert_eq!(search(&entries(), " ?! ").len(), 4, "no words are all tools");
+    }
+
+    #[test]
+    fn where_nothing_fits_all_names_are_given_and_a_limit_out_of_range_is_refused() {
+        let workspace = Workspace::new().with_service(Arc::new(Catalogue(entries())));
+        let search = |arguments: Value| run_tool(Erased::tool(ToolSearch).as_ref(), &workspace, arguments);
+        let nothing = search(json!({"query": "photosynthesis"})).unwrap();
+        assert_eq!(
+            (nothing["tools"].clone(), nothing["names"][3].clone()),
+            (json!([]), json!("checkpoint_restore"))
+        );
+        let some = search(json!({"query": "file", "limit": 2})).unwrap();
+        assert_eq!((some["tools"].as_array().unwrap().len(), some["total"].clone()), (2, json!(4)));
+        assert!(some.get("names").is_none());
+        for limit in [0, LARGEST_LIMIT + 1] {
+            let error = search(json!({"query": "x", "limit": limit})).unwrap_err();
+            assert_eq!(error.code, Code::Validation);
+            assert!(error.message.contains("`limit`"), "{}", error.message);
+        }
+    }
+}
