@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use shell_syntax::{Assignment, Command, Joint, Node, Step, Word};
+use shell_syntax::{Assignment, Command, Joint, Node, Step, Word, is_of_the_script};
 use tool::{Access, CommandLine};
 
 use crate::command::{
@@ -79,12 +79,15 @@ impl Policy {
             };
             judgement.denied.get_or_insert(cause);
         }
-        if let Some(reason) = &reached.hidden {
+        let unsure = reached.varies_in_text.then_some("it holds a word that is not known before it runs");
+        if let Some(reason) = reached.hidden.as_deref().or(unsure) {
             judgement.uncertain = Some(Cause {
                 rule: self.setting("deny_exec_command", "(any)", Origin::BuiltIn),
                 reason: format!("{reason}, so it could hide a command that `deny_exec_command` denies"),
                 hint: Some("write it as plain commands, one call each".to_owned()),
             });
+        }
+        if let Some(reason) = &reached.hidden {
             judgement.not_allowed = Some(format!("{reason}, so that no list applies to it"));
         }
         if let Some(line) = &reached.line {
@@ -218,12 +221,11 @@ impl Policy {
         let bare = unwrap(&command.words);
         for Assignment { name, value } in command.assignments.iter().chain(&bare.assignments) {
             // Without a program a variable of a script is set, which programs do not see.
-            let of_the_script = command.words.is_empty()
-                && name.chars().all(|letter| letter.is_ascii_lowercase() || letter == '_');
-            let known = ["histchars", "auto_resume"].contains(&name.as_str())
-                || name.ends_with("_proxy")
-                || name == "_";
-            if !(is_harmless_assignment(name, &value.text) && value.is_literal() || of_the_script && !known) {
+            let of_the_script = command.words.is_empty() && is_of_the_script(name);
+            let divides_what_is_read =
+                name == "IFS" && bare.words.first().is_some_and(|word| word.text == "read");
+            let harmless = is_harmless_assignment(name, &value.text) && value.is_literal();
+            if !(harmless || of_the_script || divides_what_is_read) {
                 stages.refuse(format!(
                     "it sets `{name}`, through which a program could be made to run something"
                 ));

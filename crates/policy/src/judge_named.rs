@@ -88,13 +88,23 @@ impl Policy {
         }
     }
 
+    /// A write by a command. What a cell has in memory for itself is gone with it, and is asked about as the rest of what the
+    /// command does.
+    fn judge_command_write(&self, path: &Path) -> Judgement {
+        let judged = self.judge_path("write", Access::Write, path, None, false);
+        if self.in_a_root(path) || !IN_MEMORY.iter().any(|folder| path.starts_with(folder)) {
+            return judged;
+        }
+        Judgement { unlisted: None, missing: Vec::new(), changes_only_the_workspace: true, ..judged }
+    }
+
     /// A file that is written: as a write of its own, which passes only where its path is listed.
     fn judge_write(&self, text: &str, directory: &Path, stages: &mut Stages, judgement: &mut Judgement) {
         if ["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/fd/1", "/dev/fd/2", "-"].contains(&text) {
             return;
         }
         let resolved = resolve(directory, text);
-        let write = self.judge_path("write", Access::Write, &resolved.path, None, false);
+        let write = self.judge_command_write(&resolved.path);
         if write.allowed.is_none() || resolved.through_a_name {
             stages
                 .refuse(format!("it writes `{text}`, which is not listed in `{}`", allow_key(Access::Write)));
@@ -105,7 +115,7 @@ impl Policy {
     /// A file that a listed command makes, changes or removes.
     fn judge_change(&self, text: &str, directory: &Path, stages: &mut Stages, judgement: &mut Judgement) {
         let resolved = resolve(directory, text);
-        let change = self.judge_path("write", Access::Write, &resolved.path, None, false);
+        let change = self.judge_command_write(&resolved.path);
         if resolved.through_a_name {
             stages.refuse(format!(
                 "`{text}` goes through a folder and back, which a link could lead elsewhere"
@@ -185,6 +195,9 @@ impl Policy {
         Ok(())
     }
 }
+
+/// Folders that every cell has new, in memory.
+const IN_MEMORY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
 
 /// Takes over what the lines before the seventh say to a write.
 fn merge(write: Judgement, judgement: &mut Judgement) {

@@ -41,9 +41,9 @@ impl fmt::Debug for Programs {
 }
 
 /// Commands that the shell itself has: no file is looked for.
-const BUILTINS: [&str; 14] = [
-    ":", "[", "cd", "command", "echo", "exit", "false", "printf", "pwd", "return", "set", "test", "true",
-    "type",
+const BUILTINS: [&str; 19] = [
+    ":", "[", "[[", "break", "cd", "command", "continue", "echo", "exit", "export", "false", "printf", "pwd",
+    "read", "return", "set", "test", "true", "type",
 ];
 
 impl Programs {

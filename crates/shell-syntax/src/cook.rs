@@ -1,12 +1,24 @@
 //! Words from their spelling: quotes and escapes taken off as bash does it, all else refused.
 
+use std::collections::VecDeque;
+
 use crate::Opaque;
-use crate::raw::{Bit, RawWord};
+use crate::raw::{Bit, RawStep, RawWord};
+
+/// A `$( )` in the spelling of a word, which its reader has read already.
+#[derive(Debug)]
+pub(crate) struct Substitution {
+    /// Where its dollar stands in the word, in bytes.
+    pub(crate) at: usize,
+    /// With `$(` and `)`, in bytes.
+    pub(crate) length: usize,
+    pub(crate) steps: Vec<RawStep>,
+}
 
 /// Cooks one word as it stands in the line.
-pub(crate) fn cook(text: &str) -> Result<RawWord, Opaque> {
+pub(crate) fn cook(text: &str, substitutions: VecDeque<Substitution>) -> Result<RawWord, Opaque> {
+    let mut rest = Rest { text, at: 0, substitutions };
     let mut word = RawWord::default();
-    let mut rest = text.chars().peekable();
     let mut before = None;
     while let Some(character) = rest.next() {
         match character {
@@ -17,14 +29,14 @@ pub(crate) fn cook(text: &str) -> Result<RawWord, Opaque> {
                 Some(escaped) => word.push_char(checked_escape(escaped)?),
                 None => return Err(Opaque::new("it ends in a backslash")),
             },
-            '$' if rest.peek() == Some(&'\'') => {
+            '$' if rest.peek() == Some('\'') => {
                 rest.next();
                 let mut quoted = String::new();
                 loop {
                     match rest.next() {
                         Some('\'') => break,
                         // Where the shell knows no `$'`, a quote would end here.
-                        Some('\\') if rest.peek() == Some(&'\'') => return Err(expansion()),
+                        Some('\\') if rest.peek() == Some('\'') => return Err(expansion()),
                         Some(character) => quoted.push(character),
                         None => return Err(Opaque::new("a quote is not closed")),
                     }
@@ -37,10 +49,7 @@ pub(crate) fn cook(text: &str) -> Result<RawWord, Opaque> {
                 return Err(Opaque::new("it holds a home folder to expand"));
             }
             '{' => {
-                let name: String = std::iter::from_fn(|| {
-                    rest.next_if(|next| next.is_ascii_alphanumeric() || matches!(next, '-' | '_'))
-                })
-                .collect();
+                let name = rest.take_while(|next| next.is_ascii_alphanumeric() || matches!(next, '-' | '_'));
                 // At the begin of a word, `{fd}>x` would be a redirection.
                 if rest.next() != Some('}') || (before.is_none() && !name.is_empty()) {
                     return Err(Opaque::new("it holds braces"));
@@ -56,23 +65,46 @@ pub(crate) fn cook(text: &str) -> Result<RawWord, Opaque> {
     Ok(word)
 }
 
-fn single_quoted(
-    rest: &mut std::iter::Peekable<std::str::Chars<'_>>,
-    word: &mut RawWord,
-) -> Result<(), Opaque> {
-    for character in rest.by_ref() {
-        if character == '\'' {
-            return Ok(());
-        }
-        word.push_char(character);
-    }
-    Err(Opaque::new("a quote is not closed"))
+/// What is left of the spelling of a word.
+struct Rest<'a> {
+    text: &'a str,
+    at: usize,
+    substitutions: VecDeque<Substitution>,
 }
 
-fn double_quoted(
-    rest: &mut std::iter::Peekable<std::str::Chars<'_>>,
-    word: &mut RawWord,
-) -> Result<(), Opaque> {
+impl<'a> Rest<'a> {
+    fn peek(&self) -> Option<char> {
+        self.text.get(self.at..)?.chars().next()
+    }
+
+    fn next(&mut self) -> Option<char> {
+        let next = self.peek()?;
+        self.at += next.len_utf8();
+        Some(next)
+    }
+
+    fn take_while(&mut self, belongs: impl Fn(char) -> bool) -> &'a str {
+        let from = self.text.get(self.at..).unwrap_or_default();
+        let end = from.find(|next| !belongs(next)).unwrap_or(from.len());
+        self.at += end;
+        from.get(..end).unwrap_or_default()
+    }
+
+    /// The `$( )` whose dollar has just been taken.
+    fn take_substitution(&mut self) -> Option<Vec<RawStep>> {
+        let begin = self.at.checked_sub(1)?;
+        let next = self.substitutions.pop_front_if(|next| next.at == begin)?;
+        self.at = begin + next.length;
+        Some(next.steps)
+    }
+}
+
+fn single_quoted(rest: &mut Rest<'_>, word: &mut RawWord) -> Result<(), Opaque> {
+    word.push(rest.take_while(|character| character != '\''));
+    if rest.next().is_some() { Ok(()) } else { Err(Opaque::new("a quote is not closed")) }
+}
+
+fn double_quoted(rest: &mut Rest<'_>, word: &mut RawWord) -> Result<(), Opaque> {
     while let Some(character) = rest.next() {
         match character {
             '"' => return Ok(()),
@@ -89,28 +121,28 @@ fn double_quoted(
     Err(Opaque::new("a quote is not closed"))
 }
 
-/// What stands behind a dollar: a name, the status, or nothing that expands.
-fn dollar(
-    rest: &mut std::iter::Peekable<std::str::Chars<'_>>,
-    word: &mut RawWord,
-    quoted: bool,
-) -> Result<(), Opaque> {
-    match rest.peek().copied() {
-        Some('?') => {
+/// What stands behind a dollar: a script, a variable, the status, or nothing that expands.
+fn dollar(rest: &mut Rest<'_>, word: &mut RawWord, quoted: bool) -> Result<(), Opaque> {
+    if let Some(steps) = rest.take_substitution() {
+        word.bits.push(Bit::Output { steps, quoted });
+        return Ok(());
+    }
+    match rest.peek() {
+        Some('?' | '#' | '$') => {
             rest.next();
-            word.bits.push(Bit::Status);
+            word.bits.push(Bit::Digits);
         }
         Some('{') => {
             rest.next();
-            let name = name(rest);
-            if rest.next() != Some('}') || !is_name(&name) {
-                return Err(expansion());
-            }
-            word.bits.push(Bit::Variable { name, quoted });
+            word.bits.push(braced(rest, quoted)?);
         }
         Some(next) if next.is_ascii_alphabetic() || next == '_' => {
-            let name = name(rest);
-            word.bits.push(Bit::Variable { name, quoted });
+            let name = rest.take_while(is_of_a_name).to_owned();
+            word.bits.push(Bit::Variable { name, quoted, changed: false });
+        }
+        Some(next) if next.is_ascii_digit() || next == '!' => {
+            rest.next();
+            word.bits.push(Bit::Variable { name: next.to_string(), quoted, changed: false });
         }
         // At the end of a word, and before what begins no name, it is a dollar.
         None if !quoted => word.push("$"),
@@ -120,8 +152,42 @@ fn dollar(
     Ok(())
 }
 
-fn name(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) -> String {
-    std::iter::from_fn(|| rest.next_if(|next| next.is_ascii_alphanumeric() || *next == '_')).collect()
+/// What stands behind `${`.
+fn braced(rest: &mut Rest<'_>, quoted: bool) -> Result<Bit, Opaque> {
+    let is_length = rest.peek() == Some('#');
+    if is_length {
+        rest.next();
+    }
+    let name = rest.take_while(is_of_a_name).to_owned();
+    let change = rest.take_while(|character| character != '}');
+    if rest.next() != Some('}') || !is_name(&name) || (is_length && !change.is_empty()) {
+        return Err(expansion());
+    }
+    if !change.is_empty() && !is_harmless_change(change, quoted) {
+        return Err(expansion());
+    }
+    Ok(if is_length { Bit::Digits } else { Bit::Variable { name, quoted, changed: !change.is_empty() } })
+}
+
+fn is_of_a_name(character: char) -> bool {
+    character.is_ascii_alphanumeric() || character == '_'
+}
+
+/// Whether `${NAME...}` with this text behind the name only takes another value: none that assigns, evaluates or refers.
+fn is_harmless_change(text: &str, quoted: bool) -> bool {
+    let operand = text.trim_start_matches([':', '-', '+', '%', '#', '/', '^', ',']);
+    let operator = text.get(..text.len() - operand.len()).unwrap_or_default();
+    let known = match operator.as_bytes() {
+        [b':', b'-' | b'+', ..] => true,
+        [first, ..] => *first != b':',
+        [] => false,
+    };
+    known && operand.chars().all(|character| is_plain_operand(character, quoted))
+}
+
+/// Characters that stand for themselves, or for a pattern, in the operand of `${NAME...}`.
+pub(crate) fn is_plain_operand(character: char, quoted: bool) -> bool {
+    character.is_ascii_alphanumeric() || "_-./:,+@%=*?#^".contains(character) || (quoted && character == ' ')
 }
 
 /// Whether the text is the name of a variable.
@@ -195,9 +261,13 @@ pub(crate) fn expansion() -> Opaque {
 mod tests {
     use super::*;
 
+    fn cooked(spelled: &str) -> Result<RawWord, Opaque> {
+        cook(spelled, VecDeque::new())
+    }
+
     #[track_caller]
     fn reads_as(spelled: &str, expected: &str) {
-        assert_eq!(cook(spelled).unwrap().as_text(), Some(expected), "{spelled}");
+        assert_eq!(cooked(spelled).unwrap().as_text(), Some(expected), "{spelled}");
     }
 
     #[test]
@@ -233,12 +303,23 @@ mod tests {
             "$(id)",
             "$((1))",
             "$[1]",
-            "${a:-b}",
-            "$1",
-            "$@",
-            "$$",
-            "$!",
+            "${a:=b}",
+            "${a:?b}",
+            "${a:1}",
+            "${a:-$(id)}",
+            "${a:-`id`}",
+            "${a:-$b}",
+            "${a:-b c}",
+            "${a:-'b'}",
+            "${a@P}",
+            "${a[1]}",
+            "${a[$(id)]}",
+            "${a%$(id)}",
             "${!a}",
+            "${#a%b}",
+            "$@",
+            "$*",
+            "$-",
             "\"`id`\"",
             "\"$(id)\"",
             "$\"a\"",
@@ -254,11 +335,18 @@ mod tests {
             "€",
             "\"$'a'\"",
         ] {
-            assert!(cook(spelled).is_err(), "{spelled}: {:?}", cook(spelled));
+            assert!(cooked(spelled).is_err(), "{spelled}: {:?}", cooked(spelled));
         }
-        assert_eq!(cook("a*").unwrap().bits, [Bit::Text("a".to_owned()), Bit::Glob('*')]);
-        assert_eq!(cook("\"$x\"").unwrap().bits, [Bit::Variable { name: "x".to_owned(), quoted: true }]);
-        assert_eq!(cook("${x}").unwrap().bits, [Bit::Variable { name: "x".to_owned(), quoted: false }]);
-        assert_eq!(cook("\"$?\"").unwrap().bits, [Bit::Status]);
+        assert_eq!(cooked("a*").unwrap().bits, [Bit::Text("a".to_owned()), Bit::Glob('*')]);
+        let variable = |name: &str, quoted, changed| Bit::Variable { name: name.to_owned(), quoted, changed };
+        assert_eq!(cooked("\"$x\"").unwrap().bits, [variable("x", true, false)]);
+        assert_eq!(cooked("${x}").unwrap().bits, [variable("x", false, false)]);
+        assert_eq!(cooked("$1").unwrap().bits, [variable("1", false, false)]);
+        for changed in ["${x:-a.b}", "${x%.*}", "${x##*/}", "${x//a/b}", "${x^^}"] {
+            assert_eq!(cooked(changed).unwrap().bits, [variable("x", false, true)], "{changed}");
+        }
+        for digits in ["\"$?\"", "$$", "\"$#\"", "${#x}"] {
+            assert_eq!(cooked(digits).unwrap().bits, [Bit::Digits], "{digits}");
+        }
     }
 }

@@ -14,8 +14,10 @@ mod raw;
 mod script;
 mod second;
 mod settle;
+mod variables;
 
 pub use script::{Assignment, Block, Command, Joint, Node, Redirect, Script, Step, Word};
+pub use variables::is_of_the_script;
 
 /// Longer lines are not read, in bytes: no parser's time is bounded by less.
 pub const LONGEST_LINE: usize = 32 * 1024;

@@ -17,7 +17,18 @@ pub(crate) enum RawNode {
     Group(Vec<RawStep>, Vec<RawRedirect>),
     If(Vec<Vec<RawStep>>, Vec<RawRedirect>),
     While(Vec<RawStep>, Vec<RawStep>, Vec<RawRedirect>),
-    For { name: String, values: Vec<RawWord>, body: Vec<RawStep>, redirects: Vec<RawRedirect> },
+    For {
+        name: String,
+        values: Vec<RawWord>,
+        body: Vec<RawStep>,
+        redirects: Vec<RawRedirect>,
+    },
+    /// `case`: the word and the patterns that it is compared with, and the branches.
+    Case {
+        words: Vec<RawWord>,
+        branches: Vec<Vec<RawStep>>,
+        redirects: Vec<RawRedirect>,
+    },
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -61,11 +72,11 @@ pub(crate) enum Bit {
     Text(String),
     /// `*`, `?` or `[` outside quotes.
     Glob(char),
-    /// `$NAME`.
-    Variable { name: String, quoted: bool },
-    /// `$?`.
-    Status,
-    /// `$( )`, which is the whole word.
+    /// `$NAME`, `$1`, `$!`, or `${NAME...}` in a form that takes another value of it (`changed`).
+    Variable { name: String, quoted: bool, changed: bool },
+    /// A number that is not known: `$?`, `$#`, `$$`, `${#NAME}`.
+    Digits,
+    /// `$( )`.
     Output { steps: Vec<RawStep>, quoted: bool },
 }
 
@@ -108,6 +119,26 @@ impl RawWord {
     }
 }
 
+/// The name of the builtin that `[[` stands for: a command of words like any other, once it is read.
+pub(crate) const EXTENDED_TEST: &str = "[[";
+
+/// A simple command may not be spelled so that it looks like `[[`, which is none.
+pub(crate) fn refuse_extended_test(command: &RawCommand) -> Result<(), Opaque> {
+    match command.words.first().and_then(RawWord::as_text) {
+        Some(EXTENDED_TEST) => Err(Opaque::new("it holds `[[` as a word")),
+        _ => Ok(()),
+    }
+}
+
+/// The right side of `=~`, which is a word of a grammar of its own: its text as it is written, where nothing in it expands but
+/// variables.
+pub(crate) fn pattern(text: &str) -> Result<RawWord, Opaque> {
+    if ["`", "$(", "${", "$[", "<(", ">("].iter().any(|expansion| text.contains(expansion)) {
+        return Err(Opaque::new("it holds an expansion"));
+    }
+    Ok(RawWord::text(text))
+}
+
 /// The text that the steps print, where they are a `cat` of a here-document alone.
 pub(crate) fn printed(steps: &[RawStep]) -> Option<&str> {
     let [RawStep { negated: false, background: false, node: RawNode::Command(command), .. }] = steps else {
@@ -132,7 +163,8 @@ pub(crate) fn last_redirects(steps: &mut [RawStep]) -> Result<&mut Vec<RawRedire
             | RawNode::Group(_, redirects)
             | RawNode::If(_, redirects)
             | RawNode::While(_, _, redirects)
-            | RawNode::For { redirects, .. },
+            | RawNode::For { redirects, .. }
+            | RawNode::Case { redirects, .. },
         ) => Ok(redirects),
         None => Err(Opaque::new("a redirection stands alone")),
     }

@@ -40,7 +40,7 @@ pub enum Node {
     Subshell(Block),
     /// `{ ...; }`.
     Group(Block),
-    /// `if`: conditions and branches in their order. Not all of them run.
+    /// `if`, `case`: conditions and branches in their order. Not all of them run.
     Branches(Vec<Vec<Step>>, Vec<Redirect>),
     /// `for`, `while`, `until`: the condition and the body, or the body once for each value. Each runs any number of times.
     Rounds(Vec<Vec<Step>>, Vec<Redirect>),
@@ -64,7 +64,7 @@ pub struct Command {
     pub words: Vec<Word>,
     /// Its redirections, in their order.
     pub redirects: Vec<Redirect>,
-    /// What runs in order to make its words: the scripts of `$( )`.
+    /// What runs in order to make its words, assignments and redirections: the scripts of `$( )`.
     pub substituted: Vec<Vec<Step>>,
 }
 
@@ -77,21 +77,23 @@ pub struct Assignment {
     pub value: Word,
 }
 
-/// One word as the program will see it, but for what [`Word::glob`] and [`Word::varies`] say.
+/// One word as the program will see it, but for what its marks say.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Word {
-    /// The text without quotes and escapes.
+    /// The text without quotes and escapes. A part that is not known is spelled `$NAME` or `$()`.
     pub text: String,
     /// Whether the shell replaces it with names of files: it holds `*`, `?` or `[` outside quotes. `$?` counts as `*`.
     pub glob: bool,
-    /// Whether a part of it is not known before it runs; that part is not in the text.
+    /// Whether a part of it is not known before it runs.
     pub varies: bool,
+    /// Whether that part stands outside quotes, so that the word may become none or several.
+    pub splits: bool,
 }
 
 impl Word {
     /// A word that stands for itself.
     pub fn literal(text: impl Into<String>) -> Self {
-        Self { text: text.into(), glob: false, varies: false }
+        Self { text: text.into(), ..Self::default() }
     }
 
     /// Whether the program sees exactly this text.

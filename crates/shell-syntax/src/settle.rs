@@ -1,50 +1,109 @@
 //! From the shape that was compared to the one that is judged: loops over literal words written out, variables replaced.
 
-use std::collections::BTreeMap;
-
 use crate::raw::{Bit, Operator, RawCommand, RawNode, RawRedirect, RawStep, RawWord, printed};
-use crate::{Assignment, Block, Command, MOST_STEPS, Node, Opaque, Redirect, Script, Step, Word};
+use crate::variables::{Assigned, Variables, is_of_the_script};
+use crate::{Assignment, Block, Command, Joint, MOST_STEPS, Node, Opaque, Redirect, Script, Step, Word};
 
 pub(crate) fn settle(steps: &[RawStep]) -> Result<Script, Opaque> {
-    let mut settler = Settler { variables: BTreeMap::new(), steps: 0 };
+    let mut settler = Settler { variables: Variables::default(), steps: 0 };
     Ok(Script { steps: settler.steps(steps)? })
 }
 
 struct Settler {
-    /// The variables of the loops around, each with its value of this round.
-    variables: BTreeMap<String, Word>,
+    variables: Variables,
     steps: usize,
 }
 
 impl Settler {
+    /// Steps in their order. An assignment counts for what comes after it as long as it has certainly run.
     fn steps(&mut self, steps: &[RawStep]) -> Result<Vec<Step>, Opaque> {
-        steps.iter().map(|step| self.step(step)).collect()
+        let mut settled = Vec::with_capacity(steps.len());
+        // What steps behind `&&` have assigned: it holds up to the end of their chain, and nobody knows afterwards.
+        let mut tentative = Assigned::default();
+        for (at, step) in steps.iter().enumerate() {
+            let rest = steps.get(at + 1..).unwrap_or_default();
+            if matches!(step.joint, Joint::Then | Joint::Or) {
+                self.variables.forget(&std::mem::take(&mut tentative));
+            }
+            let is_last = rest.iter().position(|next| next.joint == Joint::Then).unwrap_or(rest.len());
+            let in_background =
+                step.background || rest.get(..is_last).unwrap_or_default().iter().any(|next| next.background);
+            let piped =
+                step.joint == Joint::Pipe || rest.first().is_some_and(|next| next.joint == Joint::Pipe);
+            let before = (in_background || piped).then(|| self.variables.clone());
+            let node = self.node(&step.node)?;
+            settled.push(Step {
+                joint: step.joint,
+                negated: step.negated,
+                background: step.background,
+                node,
+            });
+            let assigned = || Assigned::by_steps(std::slice::from_ref(step));
+            match (before, step.joint) {
+                // It ran in a shell of its own, if the shell keeps to that.
+                (Some(before), _) => {
+                    self.variables = before;
+                    self.variables.forget(&assigned());
+                }
+                (None, Joint::Or) => self.variables.forget(&assigned()),
+                (None, Joint::And) => tentative.names.extend(assigned().names),
+                (None, Joint::Then | Joint::Pipe) => {}
+            }
+        }
+        self.variables.forget(&tentative);
+        Ok(settled)
     }
 
-    fn step(&mut self, step: &RawStep) -> Result<Step, Opaque> {
+    fn node(&mut self, node: &RawNode) -> Result<Node, Opaque> {
         self.steps += 1;
         if self.steps > MOST_STEPS {
             return Err(Opaque::new("it holds too many commands"));
         }
-        let node = match &step.node {
+        Ok(match node {
             RawNode::Command(command) => Node::Command(self.command(command)?),
-            RawNode::Subshell(steps, redirects) => Node::Subshell(self.block(steps, redirects)?),
-            RawNode::Group(steps, redirects) => Node::Group(self.block(steps, redirects)?),
+            RawNode::Subshell(steps, redirects) => {
+                let redirects = self.redirects(redirects)?;
+                let before = self.variables.clone();
+                let steps = self.steps(steps)?;
+                self.variables = before;
+                Node::Subshell(Block { steps, redirects })
+            }
+            RawNode::Group(steps, redirects) => {
+                let redirects = self.redirects(redirects)?;
+                Node::Group(Block { steps: self.steps(steps)?, redirects })
+            }
             RawNode::If(branches, redirects) => {
-                let branches = branches.iter().map(|branch| self.steps(branch)).collect::<Result<_, _>>()?;
-                Node::Branches(branches, self.redirects(redirects)?)
+                let redirects = self.redirects(redirects)?;
+                Node::Branches(self.parts(branches)?, redirects)
             }
             RawNode::While(condition, body, redirects) => {
-                let parts = vec![self.steps(condition)?, self.steps(body)?];
-                Node::Rounds(parts, self.redirects(redirects)?)
+                let redirects = self.redirects(redirects)?;
+                Node::Rounds(self.parts(&[condition.clone(), body.clone()])?, redirects)
             }
             RawNode::For { name, values, body, redirects } => self.for_loop(name, values, body, redirects)?,
-        };
-        Ok(Step { joint: step.joint, negated: step.negated, background: step.background, node })
+            RawNode::Case { words, branches, redirects } => {
+                let redirects = self.redirects(redirects)?;
+                let mut parts = Vec::new();
+                for word in words {
+                    // Compared, and no more: only what runs for it counts.
+                    self.word(word, &mut parts, true)?;
+                }
+                parts.extend(self.parts(branches)?);
+                Node::Branches(parts, redirects)
+            }
+        })
     }
 
-    fn block(&mut self, steps: &[RawStep], redirects: &[RawRedirect]) -> Result<Block, Opaque> {
-        Ok(Block { steps: self.steps(steps)?, redirects: self.redirects(redirects)? })
+    /// Parts of which each runs once, several times or not at all.
+    fn parts(&mut self, parts: &[Vec<RawStep>]) -> Result<Vec<Vec<Step>>, Opaque> {
+        self.variables.forget(&Assigned::by_parts(parts));
+        let before = self.variables.clone();
+        let mut settled = Vec::with_capacity(parts.len());
+        for part in parts {
+            settled.push(self.steps(part)?);
+            self.variables = before.clone();
+        }
+        Ok(settled)
     }
 
     fn for_loop(
@@ -54,31 +113,40 @@ impl Settler {
         body: &[RawStep],
         redirects: &[RawRedirect],
     ) -> Result<Node, Opaque> {
-        if !is_harmless_name(name) {
+        if !is_of_the_script(name) {
             return Err(Opaque::new("it loops over a variable that the shell or a program looks at"));
         }
+        let redirects = self.redirects(redirects)?;
         let mut rounds = Vec::new();
+        let mut known = Vec::new();
         for value in values {
-            let value = self.plain_word(value)?;
-            let outer = self.variables.insert(name.to_owned(), value);
-            let round = self.steps(body);
-            match outer {
-                Some(outer) => self.variables.insert(name.to_owned(), outer),
-                None => self.variables.remove(name),
-            };
-            rounds.push(round?);
+            let value = self.word(value, &mut rounds, false)?;
+            known.push(Some(value).filter(|value| !value.varies));
         }
-        // Behind the loop the variable still has a value; using it there is not understood.
-        Ok(Node::Rounds(rounds, self.redirects(redirects)?))
+        // One round with a value that is not known stands for all of them.
+        if known.contains(&None) {
+            known = vec![None];
+        }
+        self.variables.forget(&Assigned::by_steps(body));
+        let before = self.variables.clone();
+        for value in known {
+            self.variables.set(name, value);
+            rounds.push(self.steps(body)?);
+            self.variables = before.clone();
+        }
+        self.variables.set(name, None);
+        Ok(Node::Rounds(rounds, redirects))
     }
 
     fn command(&mut self, command: &RawCommand) -> Result<Command, Opaque> {
         let mut settled = Command::default();
+        // Without a program each assignment holds for the next one already, and for what follows.
+        let for_itself = command.words.is_empty();
         for (name, value) in &command.assignments {
-            if self.variables.contains_key(name) {
-                return Err(Opaque::new("it assigns the variable of a loop"));
-            }
             let value = self.word(value, &mut settled.substituted, true)?;
+            if for_itself {
+                self.variables.set(name, Some(value.clone()).filter(Word::is_literal));
+            }
             settled.assignments.push(Assignment { name: name.clone(), value });
         }
         for (position, word) in command.words.iter().enumerate() {
@@ -92,6 +160,9 @@ impl Settler {
             settled.words.push(word);
         }
         settled.redirects = self.redirects(&command.redirects)?;
+        if !for_itself {
+            self.variables.forget(&Assigned::by_command(command));
+        }
         Ok(settled)
     }
 
@@ -154,39 +225,54 @@ impl Settler {
                     settled.text.push(*character);
                     settled.glob |= !assigned;
                 }
+                Bit::Digits if assigned => settled.unknown("$?", false),
                 // Digits, never an option and never split: as a pattern of file names it stands for any text too.
-                Bit::Status => {
+                Bit::Digits => {
                     settled.text.push('*');
                     settled.glob = true;
                 }
-                Bit::Variable { name, quoted } => {
-                    let value =
-                        self.variables.get(name).ok_or_else(|| Opaque::new("it holds an expansion"))?;
-                    let splits =
-                        |character: char| !(character.is_alphanumeric() || "_-./:,+@%=".contains(character));
-                    // A glob that is no longer quoted stands for what it stood for in the list of the loop.
-                    if !quoted && !value.glob && value.text.contains(splits) || value.text.is_empty() {
-                        return Err(Opaque::new("it holds an expansion that could be split"));
+                Bit::Variable { name, quoted, changed } => {
+                    let value = self.variables.get(name).filter(|value| {
+                        let splits = |character: char| {
+                            !(character.is_alphanumeric() || "_-./:,+@%=".contains(character))
+                        };
+                        let whole = *quoted || assigned;
+                        // A name that a glob found may hold spaces, which split it.
+                        !changed
+                            && (whole
+                                || !(value.glob || value.text.is_empty() || value.text.contains(splits)))
+                    });
+                    match value {
+                        // A glob that is no longer quoted stands for what it stood for in the list of the loop.
+                        Some(value) => {
+                            settled.text.push_str(&value.text);
+                            settled.glob |= value.glob;
+                        }
+                        None => settled.unknown(&format!("${name}"), !quoted && !assigned),
                     }
-                    // A name that a glob found may hold spaces, which split it.
-                    if !quoted && value.glob && !assigned {
-                        return Err(Opaque::new("it holds an expansion that could be split"));
-                    }
-                    settled.text.push_str(&value.text);
-                    settled.glob |= value.glob;
                 }
                 Bit::Output { steps, quoted } => {
                     let text = printed(steps);
+                    // It runs in a shell of its own.
+                    let before = self.variables.clone();
                     substituted.push(self.steps(steps)?);
+                    self.variables = before;
                     match text {
                         Some(text) if *quoted || assigned => settled.text.push_str(text),
-                        _ if *quoted || assigned => settled.varies = true,
-                        _ => return Err(Opaque::new("it holds a substitution outside quotes")),
+                        _ => settled.unknown("$()", !quoted && !assigned),
                     }
                 }
             }
         }
         Ok(settled)
+    }
+}
+
+impl Word {
+    fn unknown(&mut self, spelled: &str, splits: bool) {
+        self.text.push_str(spelled);
+        self.varies = true;
+        self.splits |= splits;
     }
 }
 
@@ -197,14 +283,4 @@ fn network(target: Word) -> Result<Word, Opaque> {
         return Err(Opaque::new("it redirects to the network"));
     }
     Ok(target)
-}
-
-/// Whether a variable of this name means nothing to the shell and to programs: it has a small letter, as variables of scripts
-/// have, and is none of those that bash looks at all the same.
-fn is_harmless_name(name: &str) -> bool {
-    let lower = name.chars().any(|character| character.is_ascii_lowercase());
-    let known =
-        ["auto_resume", "histchars", "http_proxy", "https_proxy", "ftp_proxy", "no_proxy", "all_proxy"];
-    (lower && !known.contains(&name) && !name.starts_with("npm_config_") && !name.contains("PROXY"))
-        || (name.len() == 1 && name != "_")
 }

@@ -71,24 +71,136 @@ fn lists_pipes_groups_and_loops_keep_their_structure() {
 }
 
 #[test]
+fn what_is_not_known_before_it_runs_is_marked_and_spelled() {
+    let marks = |line: &str| {
+        let word = only(line).words.remove(1);
+        (word.text, word.varies, word.splits)
+    };
+    for (line, text, varies, splits) in [
+        ("a \"$b\"", "$b", true, false),
+        ("a $b", "$b", true, true),
+        ("a x${b}y", "x$by", true, true),
+        ("a \"-$1 $!\"", "-$1 $!", true, false),
+        ("a \"${b:-c} ${b%.*}\"", "$b $b", true, false),
+        ("a \"x $(b) y $(c)\"", "x $() y $()", true, false),
+        ("a x$(b)", "x$()", true, true),
+        ("a '$b'", "$b", false, false),
+        ("a $$x", "*x", false, false),
+    ] {
+        assert_eq!(marks(line), (text.to_owned(), varies, splits), "{line}");
+    }
+    let both = only("a \"$(b; c) $(d)\" $(e)").substituted;
+    assert_eq!(both.iter().map(Vec::len).collect::<Vec<_>>(), [2, 1, 1]);
+}
+
+/// The text of each word `x` that a line runs, in their order.
+fn words_of_x(line: &str) -> Vec<String> {
+    fn walk(steps: &[shell_syntax::Step], found: &mut Vec<String>) {
+        for step in steps {
+            match &step.node {
+                Node::Command(command) => {
+                    for steps in &command.substituted {
+                        walk(steps, found);
+                    }
+                    if let [program, word] = command.words.as_slice()
+                        && program.text == "x"
+                    {
+                        found.push(word.text.clone());
+                    }
+                }
+                Node::Subshell(block) | Node::Group(block) => walk(&block.steps, found),
+                Node::Branches(parts, _) | Node::Rounds(parts, _) => {
+                    for part in parts {
+                        walk(part, found);
+                    }
+                }
+            }
+        }
+    }
+    let script = read(line).unwrap_or_else(|opaque| panic!("{line:?}: {}", opaque.reason));
+    let mut found = Vec::new();
+    walk(&script.steps, &mut found);
+    found
+}
+
+#[test]
+fn a_variable_has_its_value_as_long_as_its_assignment_has_certainly_run() {
+    for (line, expected) in [
+        ("a=1; x $a", "1"),
+        ("a=1 b=$a; x \"$b$a\"", "11"),
+        ("a=1 && x $a", "1"),
+        ("c && a=1 && x $a; x $a", "1 $a"),
+        ("c || a=1; x $a", "$a"),
+        ("c || a=1 && x $a", "$a"),
+        ("a=1; c && a=2; x $a", "$a"),
+        ("a=1; a=2; x $a", "2"),
+        ("a=1 & x $a", "$a"),
+        ("a=1 | c; x $a", "$a"),
+        ("a=1; (a=2; x $a); x $a", "2 1"),
+        ("a=1; { a=2; }; x $a", "2"),
+        ("a=1; if c; then a=2; x $a; else x $a; fi; x $a", "2 $a $a"),
+        ("a=1; while c; do x $a; a=2; x $a; done; x $a", "$a 2 $a"),
+        ("a=1; for i in 1 2; do x $a$i; done; x $i", "11 12 $i"),
+        ("a=1; for i in 1 2; do x $a; a=$i; done; x $a", "$a $a $a"),
+        ("for i in $b; do x $i; done", "$i"),
+        ("for i in 1 $(x b); do x $i; done", "b $i"),
+        ("a=1; case c in d) a=2;; esac; x $a", "$a"),
+        ("a=1; x $(a=2; x $a); x $a", "2 $() 1"),
+        ("a=1; read a; x $a", "$a"),
+        ("a=1; unset a; x $a", "$a"),
+        ("a=1; eval b; x $a", "$a"),
+        ("a=1; time read a; x $a", "$a"),
+        ("a=1; printf -v a b; x $a", "$a"),
+        ("a=1; a=2 c; x $a", "$a"),
+        ("a='1 2'; x \"$a\"", "1 2"),
+        ("a='1 2'; x $a", "$a"),
+        ("a='*'; x $a", "$a"),
+        ("a=; x $a", "$a"),
+        ("a=~; x $a", ""),
+        ("PATH=1; x $PATH", "$PATH"),
+        ("a=$(c); x $a", "$a"),
+        ("a=$(cat <<'E'\n1\nE\n); x $a", "1"),
+        ("a=1; x ${a} ; x ${a%1}", "1 $a"),
+    ] {
+        if expected.is_empty() {
+            assert!(read(line).is_err(), "{line}");
+        } else {
+            assert_eq!(words_of_x(line).join(" "), expected, "{line}");
+        }
+    }
+}
+
+#[test]
+fn conditions_and_cases_are_read_with_what_runs_in_them() {
+    assert_eq!(words("[[ a ]]"), ["[[", "-n", "a", "]]"]);
+    assert_eq!(
+        words("[[ -f a && ! ( $b == c* || -L d ) && \"$e\" -gt 3 ]]"),
+        [
+            "[[", "-f", "a", "&&", "!", "(", "$b", "==", "c*", "||", "-h", "d", ")", "&&", "$e", "-gt", "3",
+            "]]"
+        ]
+    );
+    assert_eq!(words("[[ a = b || $x =~ ^b+$ ]]"), ["[[", "a", "==", "b", "||", "$x", "=~", "^b+$", "]]"]);
+    assert_eq!(only("[[ $(a) == $(b) ]]").substituted.len(), 2);
+    assert_eq!(words_of_x("case $(x 1) in $(x 2)|b) x 3;; *) x 4; x 5;; esac"), ["1", "2", "3", "4", "5"]);
+    assert_eq!(words_of_x("case a in (b) ;; c) x 1 ;& d) x 2\nesac > e"), ["1", "2"]);
+}
+
+#[test]
 fn all_else_is_opaque() {
     for line in [
         "",
         " ",
         "#",
-        "a $b",
         "a `b`",
         "a $((1))",
-        "a ${b}",
         "a {b,c}",
         "a ~",
         "a <(b)",
         "a <> b",
         "a {fd}> b",
         "f() { a; }",
-        "[[ a ]]",
         "((1))",
-        "case a in a) b;; esac",
         "select a in b; do c; done",
         "for ((;;)); do a; done",
         "coproc a",
@@ -107,10 +219,27 @@ fn all_else_is_opaque() {
         "*",
         "'' a",
         "a > $b",
+        "a > \"$(b)\"",
+        "$a/b",
+        "\"$(a)\" b",
+        "a \"$@\"",
+        "a ${b:=c}",
+        "a ${!b}",
+        "a ${b[1]}",
+        "a \"x $((1))\"",
+        "a \"x $(b <<'E'\nE\n)\"",
+        "[[ a",
+        "[[ a && ]]",
+        "[[ $(( 1 )) -eq 1 ]]",
+        "[[ a =~ $(b) ]]",
+        "[[ a == ${b:-$(c)} ]]",
+        "'[[' a ]]",
+        "\\[[ a ]]",
+        "case a in `b`) c;; esac",
+        "for PATH in a; do b; done",
         "a > *",
         "a > /dev/tcp/b/1",
         "for PATH in a; do b; done",
-        "for f in a; do f=b c; done",
         "a $'\\''",
         "a $\"b\"",
         "a | ",

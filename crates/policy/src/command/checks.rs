@@ -1,15 +1,16 @@
 //! What cannot be said by a kind alone: whether a small program text, or the words of a program with rules of its own, only
 //! reads. Each function answers no where it does not know.
 
-use shell_syntax::Word;
+use shell_syntax::{Word, is_of_the_script};
 
+use super::environment::is_harmless_assignment;
 use super::matching::{Operand, Use};
 use super::table::Kind;
 
 type OfWord = fn(&str) -> bool;
 
 /// Functions of one word.
-const OF_WORDS: [(&str, OfWord); 18] = [
+const OF_WORDS: [(&str, OfWord); 20] = [
     ("sed", super::scripts::sed_only_prints),
     ("awk", super::scripts::awk_only_prints),
     ("jq", super::scripts::jq_only_filters),
@@ -30,15 +31,18 @@ const OF_WORDS: [(&str, OfWord); 18] = [
     ("target", |word| !word.contains('=') && !word.starts_with('-')),
     ("kubeout", |word| ["json", "yaml", "wide", "name"].contains(&word) || word.starts_with("jsonpath=")),
     ("remote", is_plain_remote),
+    ("own", is_own_variable),
+    ("exported", is_harmless_export),
     ("pip", |word| !word.starts_with('-') && !word.contains("://") && !word.contains('@')),
 ];
 
 type OfAll = fn(&[Word], &mut Use) -> Result<(), &'static str>;
 
 /// Functions of all the words behind the program.
-const OF_ALL: [(&str, OfAll); 5] = [
+const OF_ALL: [(&str, OfAll); 6] = [
     ("find", super::find::only_finds),
     ("test", only_tests),
+    ("extended", only_compares),
     ("over", copies_over_no_program),
     ("mode", changes_a_harmless_mode),
     ("format", prints_formatted),
@@ -70,6 +74,20 @@ fn is_awk_assignment(word: &str) -> bool {
         !["ARGV", "ARGC", "ENVIRON", "PROCINFO"].contains(&name)
             && name.chars().all(|character| character.is_ascii_alphanumeric() || character == '_')
     })
+}
+
+/// A variable of the script itself, by a name that holds nothing to evaluate.
+fn is_own_variable(word: &str) -> bool {
+    let plain = |character: char| character.is_ascii_alphanumeric() || character == '_';
+    word.chars().all(plain) && is_of_the_script(word)
+}
+
+/// `export NAME=VALUE` where every program may see it, `export NAME` of a variable of the script.
+fn is_harmless_export(word: &str) -> bool {
+    match word.split_once('=') {
+        Some((name, value)) => is_harmless_assignment(name, value),
+        None => is_own_variable(word),
+    }
 }
 
 fn is_harmless_shell_option(word: &str) -> bool {
@@ -157,28 +175,82 @@ fn is_plain_remote(word: &str) -> bool {
 
 /// `test` and `[` with files, texts and numbers.
 fn only_tests(words: &[Word], found: &mut Use) -> Result<(), &'static str> {
-    const OF_FILES: [&str; 18] = [
-        "-a", "-b", "-c", "-d", "-e", "-f", "-g", "-h", "-k", "-L", "-p", "-r", "-s", "-S", "-u", "-w", "-x",
-        "-O",
-    ];
+    let unknown = words.iter().any(|word| word.varies);
+    if unknown && !is_plain_test(words) {
+        return Err("`test` could evaluate one of its words");
+    }
     let mut before = None;
     for word in words {
         let text = word.text.as_str();
         // `-v a[$(id)]` is evaluated; what is not literal could be such an operator.
-        if (word.glob && text != "*")
-            || word.varies
+        let evaluated = (word.glob && text != "*")
             || ["-v", "-R", "-o"].contains(&text)
-            || text.contains(['`', '$', '('])
-        {
+            || text.contains(['`', '('])
+            || (text.contains('[') && text != "[");
+        if evaluated || (text.contains('$') && !word.varies) {
             return Err("`test` could evaluate one of its words");
         }
-        if text.contains('[') && text != "[" {
-            return Err("`test` could evaluate one of its words");
-        }
-        if before.is_some_and(|before| OF_FILES.contains(&before)) {
+        if before.is_some_and(|before| OF_FILES.contains(&before)) && !word.varies {
             found.operands.push(Operand::of(word, Kind::Names));
         }
         before = Some(text);
+    }
+    Ok(())
+}
+
+/// Operators that look at a file.
+const OF_FILES: [&str; 18] = [
+    "-a", "-b", "-c", "-d", "-e", "-f", "-g", "-h", "-k", "-L", "-p", "-r", "-s", "-S", "-u", "-w", "-x",
+    "-O",
+];
+
+/// Operators between two words that `test` compares as they are.
+const COMPARE: [&str; 13] =
+    ["=", "==", "!=", "<", ">", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-nt", "-ot"];
+
+/// Whether the number of words says what is an operator, so that a word that is not known can be none: POSIX fixes that for up to
+/// four words.
+fn is_plain_test(words: &[Word]) -> bool {
+    let words = match words.split_last() {
+        Some((last, words)) if last.is_literal() && last.text == "]" => words,
+        _ => words,
+    };
+    let literal = |word: &Word, known: &[&str]| word.is_literal() && known.contains(&word.text.as_str());
+    let unary = |word: &Word| literal(word, &OF_FILES) || literal(word, &["-n", "-z", "-t"]);
+    let plain = |words: &[Word]| match words {
+        [_] => true,
+        [operator, _] => unary(operator),
+        [_, operator, _] => literal(operator, &COMPARE),
+        _ => false,
+    };
+    let negated = words.split_first().filter(|(first, _)| literal(first, &["!"])).map(|(_, rest)| rest);
+    words.iter().all(|word| !word.splits) && (plain(words) || negated.is_some_and(plain))
+}
+
+/// `[[ ]]`: its words are neither split nor replaced, but what `-v` names and what is compared as a number is evaluated.
+fn only_compares(words: &[Word], found: &mut Use) -> Result<(), &'static str> {
+    const EVALUATED: &str = "`[[` could evaluate one of its words";
+    let is_number = |word: Option<&Word>| {
+        word.is_some_and(|word| {
+            let digits = word.text.strip_prefix('-').unwrap_or(&word.text);
+            let literal = word.is_literal() && digits.bytes().all(|byte| byte.is_ascii_digit());
+            // A number that is not known stands as a pattern.
+            !digits.is_empty() && (literal || (word.text == "*" && !word.varies))
+        })
+    };
+    for (at, word) in words.iter().enumerate() {
+        let text = word.text.as_str();
+        if ["-v", "-R"].contains(&text) {
+            return Err(EVALUATED);
+        }
+        let before = at.checked_sub(1).and_then(|at| words.get(at));
+        let numbers = ["-eq", "-ne", "-lt", "-le", "-gt", "-ge"].contains(&text);
+        if numbers && !(is_number(before) && is_number(words.get(at + 1))) {
+            return Err(EVALUATED);
+        }
+        if before.is_some_and(|before| OF_FILES.contains(&before.text.as_str())) && word.is_literal() {
+            found.operands.push(Operand::of(word, Kind::Names));
+        }
     }
     Ok(())
 }

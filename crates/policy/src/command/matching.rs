@@ -98,7 +98,7 @@ fn match_row(row: &Row, words: &[Word], found: &mut Use) -> Result<(), &'static 
     if let Some(check) = row.operands.check
         && row.operands.leading.is_empty()
     {
-        if check != "find" && check != "test" && check != "format" {
+        if !["find", "test", "extended", "format"].contains(&check) {
             options_only(row, words, found)?;
         }
         return checks::check_all(check, words, found);
@@ -188,8 +188,8 @@ fn is_option(word: &Word) -> bool {
 /// Whether the shell could put an option here: the name of a file that begins with a dash, or an output.
 fn could_be_an_option(word: &Word, harmless_options: bool) -> bool {
     let by_name = word.glob && word.text.starts_with(['*', '?', '[']) && !harmless_options;
-    // `-$(x)` has the dash in its text; without any text the output may begin with one.
-    let by_output = word.varies && (word.text.is_empty() || word.text.starts_with('-'));
+    // What is not known begins with a dollar in the text, and any of the words that it splits into may begin with a dash.
+    let by_output = word.varies && (word.splits || word.text.starts_with(['-', '$']));
     by_name || by_output
 }
 
@@ -203,7 +203,10 @@ struct Taken {
 fn option(options: &Options, word: &Word, after: &[Word], found: &mut Use) -> Result<Taken, &'static str> {
     const UNKNOWN: &str = "one of its options is not known to be harmless";
     let text = word.text.as_str();
-    if word.glob {
+    // `--include=*.rs` stands for itself, or for files of the same beginning.
+    let named =
+        text.split_once('=').filter(|(name, _)| name.starts_with("--") && !name.contains(['*', '?', '[']));
+    if word.glob && named.is_none() {
         return Err("an option of it is a pattern of file names");
     }
     // Where in the word the unknown part stands is not known either: `--for$(x)mat=` would look like `--format=`.
@@ -278,6 +281,9 @@ fn cluster(
 
 /// One value or operand: what it is must be certain where that matters.
 fn value(kind: Kind, word: &Word, text: &str, found: &mut Use) -> Result<(), &'static str> {
+    if word.splits {
+        return Err("a word of it could become several, or none");
+    }
     match kind {
         Kind::Text => return Ok(()),
         Kind::Number => {

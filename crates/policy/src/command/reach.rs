@@ -1,6 +1,8 @@
 use std::collections::HashSet;
 
-use shell_syntax::{Command, Joint, Node, Redirect, Script as Parsed, Step, Word};
+use shell_syntax::{
+    Assignment, Command, Joint, Node, Redirect, Script as Parsed, Step, Word, is_of_the_script,
+};
 use tool::CommandLine;
 
 use super::loose::{Segment, segments};
@@ -23,6 +25,8 @@ pub(crate) struct Reached {
     pub(super) scripts: Vec<Script>,
     /// Why more than what is listed could run; none where nothing is hidden.
     pub(crate) hidden: Option<String>,
+    /// Whether a word of a known form that acts is not known before it runs.
+    pub(crate) varies_in_text: bool,
     seen: HashSet<String>,
 }
 
@@ -128,10 +132,11 @@ impl Reached {
     fn read_commands(&mut self, parsed: &Parsed, text: &str, depth: usize) {
         let mut flat = Flat::default();
         flat.steps(&parsed.steps, false, false);
-        let Flat { segments, varies } = flat;
+        let Flat { segments, varies, varies_in_text } = flat;
         if varies {
-            self.hide("it holds a substitution");
+            self.hide("it holds a word that is not known before it runs");
         }
+        self.varies_in_text |= varies_in_text;
         let script =
             Script { text: text.to_owned(), segments, understood: true, feeds_an_interpreter: false };
         let mut inner: Vec<String> = Vec::new();
@@ -193,6 +198,7 @@ fn texts(words: &[Word]) -> Vec<String> {
 struct Flat {
     segments: Vec<Segment>,
     varies: bool,
+    varies_in_text: bool,
 }
 
 impl Flat {
@@ -217,13 +223,19 @@ impl Flat {
     }
 
     fn command(&mut self, command: &Command, piped: bool, substituted: bool) {
-        let values = command.assignments.iter().map(|assignment| &assignment.value);
-        self.varies |= command.words.iter().chain(values).any(|word| word.varies);
+        let unknown =
+            |assignment: &&Assignment| assignment.value.varies && !is_of_the_script(&assignment.name);
+        self.varies |= command.assignments.iter().any(|assignment| unknown(&assignment));
         let mut words = texts(&command.words);
         add_redirects(&command.redirects, &mut words);
         let bare = unwrap(&command.words);
         let program = bare.words.first().map_or("", |word| word.text.as_str());
         let reads = known_form(bare.words, Class::Reads).is_ok();
+        if command.words.iter().any(|word| word.varies) && !reads {
+            // In a known form such a word is text, which changes nothing but whether a rule that denies names it.
+            let known = known_form(bare.words, Class::Acts).is_ok();
+            *(if known { &mut self.varies_in_text } else { &mut self.varies }) = true;
+        }
         self.segments.push(Segment {
             words,
             piped,
@@ -287,7 +299,9 @@ impl Script {
     pub(super) fn awaits_code(&self, segment: &Segment) -> bool {
         self.starts(segment).any(|start| {
             let Some((program, arguments)) = start.words.split_first() else { return false };
-            let no_operand = |word: &String| word.is_empty() || word.starts_with(['-', '+', '<']);
+            // `$()` is the output of what stands in the next segment.
+            let no_operand =
+                |word: &String| word.starts_with(['-', '+', '<']) || ["", "$()"].contains(&word.as_str());
             match base_name(program) {
                 "eval" | "source" | "." => true,
                 program => (is_shell(program) || is_interpreter(program)) && arguments.iter().all(no_operand),

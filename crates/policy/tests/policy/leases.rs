@@ -192,6 +192,7 @@ fn a_wider_lease_is_suggested_only_where_it_would_let_the_call_pass() {
         ("cd sub && protoc lint a.proto 2>&1 | tail -n 3", "protoc lint"),
         ("protoc --version-check x", "protoc"),
         ("protoc lint a && protoc lint b", "protoc lint"),
+        ("echo $(protoc lint)", "protoc lint"),
     ] {
         assert_eq!(suggested(run(line)), Some(command(words)), "{line}");
     }
@@ -201,7 +202,7 @@ fn a_wider_lease_is_suggested_only_where_it_would_let_the_call_pass() {
         "protoc lint a && hugo build",
         "protoc lint > x",
         "./tool x",
-        "echo $(protoc lint)",
+        "protoc lint $(cat x)",
         "rm x",
     ] {
         assert_eq!(suggested(run(line)), None, "{line}");

@@ -171,7 +171,15 @@ fn line_4_asks_about_everything_in_ask_always() {
 fn line_5_asks_about_what_could_hide_a_denied_command() {
     let denying = normal(r#"{"deny_exec_command": ["git rm"]}"#, Mode::FullAuto);
     let silent = normal("{}", Mode::FullAuto);
-    for line in ["a $b", "python3 -c 'x'", "echo x | sh", "xargs git", "for i in $y; do x; done"] {
+    for line in [
+        "a $b",
+        "python3 -c 'x'",
+        "echo x | sh",
+        "xargs git",
+        "for i in $y; do $i; done",
+        "make $x",
+        "npm run \"$x\"",
+    ] {
         assert_eq!(answer(&denying, line), "check 5", "{line}");
         assert_eq!(answer(&silent, line), "pass 9", "{line}");
     }

@@ -1,14 +1,16 @@
 //! The second opinion: the tree of `tree-sitter-bash`, with words cooked by [`crate::cook`].
 
+mod conditions;
 mod redirect;
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
 use tree_sitter::{Node, ParseOptions, Parser};
 
-use crate::cook::{cook, is_name};
-use crate::raw::{RawCommand, RawNode, RawStep, RawWord};
+use crate::cook::{Substitution, cook, is_name};
+use crate::raw::{RawCommand, RawNode, RawStep, RawWord, refuse_extended_test};
 use crate::{DEEPEST, Joint, MOST_STEPS, Opaque};
 
 thread_local! {
@@ -77,7 +79,6 @@ fn refused(node: Node<'_>) -> Opaque {
             "it holds an expansion"
         }
         "brace_expression" => "it holds braces",
-        "case_statement" => "it holds a `case`",
         "c_style_for_statement" | "select" => "it holds a loop of another kind",
         "|&" => "it holds `|&`",
         _ => "it holds a construct that is not read",
@@ -178,6 +179,10 @@ impl<'a> Reader<'a> {
                 let node = self.for_loop(node, &parts)?;
                 self.push(joint, node, steps)
             }
+            "case_statement" => {
+                let node = self.case(node, &parts)?;
+                self.push(joint, node, steps)
+            }
             _ => Err(refused(node)),
         }
     }
@@ -274,8 +279,9 @@ impl<'a> Reader<'a> {
                 }
             }
             "test_command" => {
-                if parts.first().is_none_or(|first| first.kind() != "[") {
-                    return Err(Opaque::new("it holds `[[`"));
+                if parts.first().is_some_and(|first| first.kind() == "[[") {
+                    self.extended_test(node, parts, &mut command.words)?;
+                    return Ok(command);
                 }
                 self.leaves(parts, &mut command.words)?;
             }
@@ -296,6 +302,7 @@ impl<'a> Reader<'a> {
                 }
             }
         }
+        refuse_extended_test(&command)?;
         Ok(command)
     }
 
@@ -347,16 +354,45 @@ impl<'a> Reader<'a> {
             }
             _ => {}
         }
-        cook(self.text(node)?)
+        let mut substitutions = VecDeque::new();
+        self.substitutions(node, node.start_byte(), &mut substitutions)?;
+        cook(self.text(node)?, substitutions)
+    }
+
+    /// The scripts in a word, in their order. What stands in other expansions is left for [`cook`] to refuse.
+    fn substitutions(
+        &mut self,
+        node: Node<'a>,
+        begin: usize,
+        found: &mut VecDeque<Substitution>,
+    ) -> Result<(), Opaque> {
+        for part in children(node) {
+            match part.kind() {
+                "command_substitution" => {
+                    let steps = self.script(part, &children(part))?;
+                    // Blanks between two of them in quotes are a part of the second one to the grammar.
+                    let text = self.text(part)?;
+                    let length = text.trim_start().len();
+                    let at = part.end_byte() - length - begin;
+                    found.push_back(Substitution { at, length, steps });
+                }
+                "string" | "concatenation" => self.substitutions(part, begin, found)?,
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     fn output(&mut self, node: Node<'a>, parts: &[Node<'a>], quoted: bool) -> Result<RawWord, Opaque> {
+        Ok(RawWord::output(self.script(node, parts)?, quoted))
+    }
+
+    fn script(&mut self, node: Node<'a>, parts: &[Node<'a>]) -> Result<Vec<RawStep>, Opaque> {
         let inner = inside(parts, "$(", ")").ok_or_else(|| refused(node))?;
         if inner.iter().any(|part| part.kind() == "file_redirect") {
             return Err(refused(node));
         }
-        let steps = self.block(inner)?;
-        Ok(RawWord::output(steps, quoted))
+        self.block(inner)
     }
 }
 

@@ -1,15 +1,19 @@
 //! The first opinion: the typed tree of `brush-parser`, with words in the pieces that its word parser makes.
 
+mod word;
+
 use brush_parser::ast::{
-    self, AndOr, AssignmentName, AssignmentValue, CommandPrefixOrSuffixItem, CompoundCommand, CompoundList,
-    IoFileRedirectKind, IoFileRedirectTarget, IoRedirect, PipelineTimed, SeparatorOperator,
+    self, AndOr, AssignmentName, AssignmentValue, BinaryPredicate, CommandPrefixOrSuffixItem,
+    CompoundCommand, CompoundList, ExtendedTestExpr, IoFileRedirectKind, IoFileRedirectTarget, IoRedirect,
+    PipelineTimed, SeparatorOperator,
 };
-use brush_parser::word::{Parameter, ParameterExpr, SpecialParameter, WordPiece, WordPieceWithSource};
 use brush_parser::{ParserOptions, Token, TokenizerOptions};
 
-use crate::cook::{checked_escape, expansion, is_plain, unescape};
 use crate::here::{certain_to_end, here_document};
-use crate::raw::{Bit, Operator, RawCommand, RawNode, RawRedirect, RawStep, RawWord};
+use crate::raw::{
+    EXTENDED_TEST, Operator, RawCommand, RawNode, RawRedirect, RawStep, RawWord, pattern,
+    refuse_extended_test,
+};
 use crate::{DEEPEST, Joint, Opaque};
 
 /// The words and operators of a text.
@@ -125,7 +129,11 @@ impl Reader {
 
     fn command(&self, command: &ast::Command, depth: usize) -> Result<RawNode, Opaque> {
         match command {
-            ast::Command::Simple(simple) => Ok(RawNode::Command(self.simple(simple, depth)?)),
+            ast::Command::Simple(simple) => {
+                let command = self.simple(simple, depth)?;
+                refuse_extended_test(&command)?;
+                Ok(RawNode::Command(command))
+            }
             ast::Command::Compound(compound, redirects) => {
                 let redirects = match redirects {
                     Some(redirects) => self.redirects(&redirects.0, depth)?,
@@ -134,7 +142,16 @@ impl Reader {
                 self.compound(compound, redirects, depth)
             }
             ast::Command::Function(_) => Err(other("it defines a function")),
-            ast::Command::ExtendedTest(..) => Err(other("it holds `[[`")),
+            ast::Command::ExtendedTest(test, redirects) => {
+                let mut command = RawCommand::default();
+                command.words.push(RawWord::text(EXTENDED_TEST));
+                self.condition(&test.expr, depth, &mut command.words)?;
+                command.words.push(RawWord::text("]]"));
+                if let Some(redirects) = redirects {
+                    command.redirects = self.redirects(&redirects.0, depth)?;
+                }
+                Ok(RawNode::Command(command))
+            }
         }
     }
 
@@ -173,8 +190,61 @@ impl Reader {
                 body: self.block(&clause.body.list, depth)?,
                 redirects,
             },
+            CompoundCommand::CaseClause(clause) => {
+                let mut words = vec![self.word(&clause.value, depth)?];
+                let mut branches = Vec::new();
+                for item in &clause.cases {
+                    for pattern in &item.patterns {
+                        words.push(self.word(pattern, depth)?);
+                    }
+                    branches.push(match &item.cmd {
+                        Some(list) => self.block(list, depth)?,
+                        None => Vec::new(),
+                    });
+                }
+                RawNode::Case { words, branches, redirects }
+            }
             _ => return Err(other("it holds a construct that is not read")),
         })
+    }
+
+    /// The words of `[[ ]]` in their order, each test with its operator.
+    fn condition(
+        &self,
+        expression: &ExtendedTestExpr,
+        depth: usize,
+        words: &mut Vec<RawWord>,
+    ) -> Result<(), Opaque> {
+        match expression {
+            ExtendedTestExpr::And(left, right) | ExtendedTestExpr::Or(left, right) => {
+                self.condition(left, depth, words)?;
+                let and = matches!(expression, ExtendedTestExpr::And(..));
+                words.push(RawWord::text(if and { "&&" } else { "||" }));
+                self.condition(right, depth, words)?;
+            }
+            ExtendedTestExpr::Not(inner) => {
+                words.push(RawWord::text("!"));
+                self.condition(inner, depth, words)?;
+            }
+            ExtendedTestExpr::Parenthesized(inner) => {
+                words.push(RawWord::text("("));
+                self.condition(inner, depth, words)?;
+                words.push(RawWord::text(")"));
+            }
+            ExtendedTestExpr::UnaryTest(operator, word) => {
+                words.push(RawWord::text(&operator.to_string()));
+                words.push(self.word(word, depth)?);
+            }
+            ExtendedTestExpr::BinaryTest(operator, left, right) => {
+                words.push(self.word(left, depth)?);
+                words.push(RawWord::text(&operator.to_string()));
+                words.push(match operator {
+                    BinaryPredicate::StringMatchesRegex => pattern(&right.value)?,
+                    _ => self.word(right, depth)?,
+                });
+            }
+        }
+        Ok(())
     }
 
     fn simple(&self, simple: &ast::SimpleCommand, depth: usize) -> Result<RawCommand, Opaque> {
@@ -268,82 +338,4 @@ impl Reader {
             },
         })
     }
-
-    fn word(&self, word: &ast::Word, depth: usize) -> Result<RawWord, Opaque> {
-        let text = word.value.as_str();
-        if text == "[" {
-            return Ok(RawWord::text(text));
-        }
-        let quoted = text.strip_prefix("\"$(").and_then(|rest| rest.strip_suffix(")\""));
-        let bare = text.strip_prefix("$(").and_then(|rest| rest.strip_suffix(')'));
-        if let Some(inner) = quoted.or(bare).filter(|inner| !inner.starts_with('(')) {
-            // The word parser would stumble over a quote in a here-document.
-            let steps = self.script(inner, depth + 1)?;
-            return Ok(RawWord::output(steps, quoted.is_some()));
-        }
-        // A tilde at the begin is expanded, and one before digits is more than the word parser bears.
-        if text.contains('`') || text.contains("$(") || text.starts_with('~') {
-            return Err(expansion());
-        }
-        let mut cooked = RawWord::default();
-        if !text.contains(['\'', '"', '\\', '$', '~']) {
-            return bare_text(text, &mut cooked).map(|()| cooked);
-        }
-        let pieces =
-            brush_parser::word::parse(text, &self.options).map_err(|_| other("it holds an unusual word"))?;
-        for piece in &pieces {
-            unquoted(piece, &mut cooked)?;
-        }
-        Ok(cooked)
-    }
-}
-
-fn unquoted(piece: &WordPieceWithSource, word: &mut RawWord) -> Result<(), Opaque> {
-    match &piece.piece {
-        WordPiece::Text(text) => bare_text(text, word)?,
-        WordPiece::SingleQuotedText(text) => word.push(text),
-        WordPiece::AnsiCQuotedText(text) if text.contains("\\'") => return Err(expansion()),
-        WordPiece::AnsiCQuotedText(text) => word.push(&unescape(text)?),
-        WordPiece::DoubleQuotedSequence(pieces) => {
-            for piece in pieces {
-                match &piece.piece {
-                    WordPiece::Text(text) => word.push(&text.replace("\\\n", "")),
-                    WordPiece::EscapeSequence(escape) => word.push(escape.get(1..).unwrap_or_default()),
-                    WordPiece::ParameterExpansion(parameter) => variable(parameter, true, word)?,
-                    _ => return Err(expansion()),
-                }
-            }
-        }
-        WordPiece::EscapeSequence(escape) => match escape.chars().nth(1) {
-            Some('\n') => {}
-            Some(escaped) => word.push_char(checked_escape(escaped)?),
-            None => return Err(other("it ends in a backslash")),
-        },
-        WordPiece::ParameterExpansion(parameter) => variable(parameter, false, word)?,
-        _ => return Err(expansion()),
-    }
-    Ok(())
-}
-
-fn bare_text(text: &str, word: &mut RawWord) -> Result<(), Opaque> {
-    for character in text.chars() {
-        match character {
-            '*' | '?' | '[' => word.bits.push(Bit::Glob(character)),
-            // The other reading looks at braces and tildes closely, and at where a dollar stands.
-            '{' | '}' | '~' | '$' => word.push_char(character),
-            character if is_plain(character) => word.push_char(character),
-            _ => return Err(other("it holds a character with a meaning of its own")),
-        }
-    }
-    Ok(())
-}
-
-fn variable(expression: &ParameterExpr, quoted: bool, word: &mut RawWord) -> Result<(), Opaque> {
-    let ParameterExpr::Parameter { parameter, indirect: false } = expression else { return Err(expansion()) };
-    match parameter {
-        Parameter::Named(name) => word.bits.push(Bit::Variable { name: name.clone(), quoted }),
-        Parameter::Special(SpecialParameter::LastExitStatus) => word.bits.push(Bit::Status),
-        _ => return Err(expansion()),
-    }
-    Ok(())
 }

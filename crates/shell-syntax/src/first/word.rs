@@ -1,0 +1,205 @@
+//! Words as the word parser of `brush-parser` takes them apart.
+
+use brush_parser::ast;
+use brush_parser::word::{Parameter, ParameterExpr, SpecialParameter, WordPiece, WordPieceWithSource};
+
+use super::{Reader, other};
+use crate::Opaque;
+use crate::cook::{checked_escape, expansion, is_plain, is_plain_operand, unescape};
+use crate::raw::{Bit, RawStep, RawWord};
+
+impl Reader {
+    pub(super) fn word(&self, word: &ast::Word, depth: usize) -> Result<RawWord, Opaque> {
+        let text = word.value.as_str();
+        if text == "[" {
+            return Ok(RawWord::text(text));
+        }
+        let quoted = text.strip_prefix("\"$(").and_then(|rest| rest.strip_suffix(")\""));
+        let bare = text.strip_prefix("$(").and_then(|rest| rest.strip_suffix(')'));
+        if let Some(inner) = quoted.or(bare).filter(|inner| !inner.starts_with('(')) {
+            // The search for the end below would stumble over a parenthesis in a here-document.
+            match self.script(inner, depth + 1) {
+                Ok(steps) => return Ok(RawWord::output(steps, quoted.is_some())),
+                // `"$(a) $(b)"` is no script between its ends.
+                Err(opaque) if !inner.contains("$(") => return Err(opaque),
+                Err(_) => {}
+            }
+        }
+        // A tilde at the begin is expanded, and one before digits is more than the word parser bears.
+        if text.contains('`') || text.starts_with('~') {
+            return Err(expansion());
+        }
+        let mut outputs = Vec::new();
+        let marked = if text.contains("$(") { &self.mark_outputs(text, depth, &mut outputs)? } else { text };
+        let mut cooked = RawWord::default();
+        if !marked.contains(['\'', '"', '\\', '$', '~']) {
+            return bare_text(marked, &mut cooked).map(|()| cooked);
+        }
+        let pieces = brush_parser::word::parse(marked, &self.options)
+            .map_err(|_| other("it holds an unusual word"))?;
+        for piece in &pieces {
+            unquoted(piece, &mut cooked)?;
+        }
+        if outputs.is_empty() {
+            return Ok(cooked);
+        }
+        let mut outputs = outputs.into_iter();
+        for bit in &mut cooked.bits {
+            if let Bit::Variable { name, quoted, changed: false } = bit
+                && name == MARK
+            {
+                *bit = Bit::Output { steps: outputs.next().ok_or_else(expansion)?, quoted: *quoted };
+            }
+        }
+        // One that stood where the word parser saw no expansion.
+        if outputs.next().is_some() { Err(expansion()) } else { Ok(cooked) }
+    }
+
+    /// Reads each `$( )` in a word, and puts a variable in its place.
+    fn mark_outputs(
+        &self,
+        text: &str,
+        depth: usize,
+        outputs: &mut Vec<Vec<RawStep>>,
+    ) -> Result<String, Opaque> {
+        if text.contains(MARK) || text.contains("<<") || text.contains("$((") {
+            return Err(expansion());
+        }
+        let mut marked = String::with_capacity(text.len());
+        let mut rest = text;
+        // No single quote begins in double ones, and nothing expands in single ones.
+        let (mut in_double, mut in_single) = (false, false);
+        while let Some(character) = rest.chars().next() {
+            let inside = rest.strip_prefix("$(").filter(|_| !in_single);
+            if let Some(inside) = inside {
+                let (steps, behind) = self.up_to_its_end(inside, depth)?;
+                outputs.push(steps);
+                marked.push_str(&format!("${{{MARK}}}"));
+                rest = behind;
+                continue;
+            }
+            let mut length = character.len_utf8();
+            match character {
+                '\\' if !in_single => {
+                    let escaped = rest.get(1..).and_then(|rest| rest.chars().next());
+                    length += escaped.map_or(0, char::len_utf8);
+                }
+                '"' if !in_single => in_double = !in_double,
+                '\'' if !in_double => in_single = !in_single,
+                _ => {}
+            }
+            let (taken, behind) = rest.split_at_checked(length).ok_or_else(expansion)?;
+            marked.push_str(taken);
+            rest = behind;
+        }
+        Ok(marked)
+    }
+
+    /// The script before the first parenthesis that can end it, and what follows.
+    fn up_to_its_end<'t>(&self, text: &'t str, depth: usize) -> Result<(Vec<RawStep>, &'t str), Opaque> {
+        for (at, _) in text.match_indices(')').take(MOST_ENDS) {
+            let (inner, behind) = text.split_at(at);
+            if let Ok(steps) = self.script(inner, depth + 1) {
+                return Ok((steps, behind.get(1..).unwrap_or_default()));
+            }
+        }
+        Err(expansion())
+    }
+}
+
+/// Stands for a script in a word while its other parts are read.
+const MARK: &str = "OUTPUT_OF_A_SCRIPT_IN_THIS_WORD";
+
+/// More parentheses are not tried as the end of a script in a word.
+const MOST_ENDS: usize = 8;
+
+fn unquoted(piece: &WordPieceWithSource, word: &mut RawWord) -> Result<(), Opaque> {
+    match &piece.piece {
+        WordPiece::Text(text) => bare_text(text, word)?,
+        WordPiece::SingleQuotedText(text) => word.push(text),
+        WordPiece::AnsiCQuotedText(text) if text.contains("\\'") => return Err(expansion()),
+        WordPiece::AnsiCQuotedText(text) => word.push(&unescape(text)?),
+        WordPiece::DoubleQuotedSequence(pieces) => {
+            for piece in pieces {
+                match &piece.piece {
+                    WordPiece::Text(text) => word.push(&text.replace("\\\n", "")),
+                    WordPiece::EscapeSequence(escape) => word.push(escape.get(1..).unwrap_or_default()),
+                    WordPiece::ParameterExpansion(parameter) => variable(parameter, true, word)?,
+                    _ => return Err(expansion()),
+                }
+            }
+        }
+        WordPiece::EscapeSequence(escape) => match escape.chars().nth(1) {
+            Some('\n') => {}
+            Some(escaped) => word.push_char(checked_escape(escaped)?),
+            None => return Err(other("it ends in a backslash")),
+        },
+        WordPiece::ParameterExpansion(parameter) => variable(parameter, false, word)?,
+        _ => return Err(expansion()),
+    }
+    Ok(())
+}
+
+fn bare_text(text: &str, word: &mut RawWord) -> Result<(), Opaque> {
+    for character in text.chars() {
+        match character {
+            '*' | '?' | '[' => word.bits.push(Bit::Glob(character)),
+            // The other reading looks at braces and tildes closely, and at where a dollar stands.
+            '{' | '}' | '~' | '$' => word.push_char(character),
+            character if is_plain(character) => word.push_char(character),
+            _ => return Err(other("it holds a character with a meaning of its own")),
+        }
+    }
+    Ok(())
+}
+
+fn variable(expression: &ParameterExpr, quoted: bool, word: &mut RawWord) -> Result<(), Opaque> {
+    let plain = |operand: &Option<String>| {
+        operand.iter().all(|operand| operand.chars().all(|each| is_plain_operand(each, quoted)))
+    };
+    let (parameter, changed, harmless) = match expression {
+        ParameterExpr::Parameter { parameter, indirect: false } => (parameter, false, true),
+        ParameterExpr::ParameterLength { parameter: Parameter::Named(_), indirect: false } => {
+            word.bits.push(Bit::Digits);
+            return Ok(());
+        }
+        ParameterExpr::UseDefaultValues { parameter, indirect: false, default_value: operand, .. }
+        | ParameterExpr::UseAlternativeValue {
+            parameter, indirect: false, alternative_value: operand, ..
+        }
+        | ParameterExpr::RemoveSmallestSuffixPattern { parameter, indirect: false, pattern: operand }
+        | ParameterExpr::RemoveLargestSuffixPattern { parameter, indirect: false, pattern: operand }
+        | ParameterExpr::RemoveSmallestPrefixPattern { parameter, indirect: false, pattern: operand }
+        | ParameterExpr::RemoveLargestPrefixPattern { parameter, indirect: false, pattern: operand }
+        | ParameterExpr::UppercaseFirstChar { parameter, indirect: false, pattern: operand }
+        | ParameterExpr::UppercasePattern { parameter, indirect: false, pattern: operand }
+        | ParameterExpr::LowercaseFirstChar { parameter, indirect: false, pattern: operand }
+        | ParameterExpr::LowercasePattern { parameter, indirect: false, pattern: operand } => {
+            (parameter, true, plain(operand))
+        }
+        ParameterExpr::ReplaceSubstring { parameter, indirect: false, pattern, replacement, .. } => {
+            (parameter, true, plain(&Some(pattern.clone())) && plain(replacement))
+        }
+        _ => return Err(expansion()),
+    };
+    let name = match parameter {
+        Parameter::Named(name) => name.clone(),
+        Parameter::Special(
+            SpecialParameter::LastExitStatus
+            | SpecialParameter::ProcessId
+            | SpecialParameter::PositionalParameterCount,
+        ) if !changed => {
+            word.bits.push(Bit::Digits);
+            return Ok(());
+        }
+        Parameter::Positional(number @ 0..=9) if !changed => number.to_string(),
+        Parameter::Special(SpecialParameter::ShellName) if !changed => "0".to_owned(),
+        Parameter::Special(SpecialParameter::LastBackgroundProcessId) if !changed => "!".to_owned(),
+        _ => return Err(expansion()),
+    };
+    if !harmless {
+        return Err(expansion());
+    }
+    word.bits.push(Bit::Variable { name, quoted, changed });
+    Ok(())
+}
