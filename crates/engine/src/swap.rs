@@ -352,11 +352,16 @@ impl Removals {
     /// Makes the next call ready, which may come at any moment, and then removes a snapshot.
     fn add(&self, snapshot: Snapshot, next: Option<Next>) {
         self.work(move || {
-            if let Some(next) = next {
-                next.snapshots.make_ready(next.cell.as_deref());
+            let cell = next.as_ref().and_then(|next| next.cell.as_deref());
+            if let Some(next) = &next {
+                next.snapshots.make_ready(cell);
             }
             // What cannot be removed now, the next start removes.
             drop(snapshot.discard());
+            // Last, because it takes longest: nothing of what the next call needs waits for it.
+            if let Some(spawner) = cell.and_then(|cell| cell.spawner.as_ref()) {
+                spawner.look_after_the_ended();
+            }
         });
     }
 

@@ -47,7 +47,6 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Where what is named cannot be shown, or the cell fails.
 pub fn make_ready(spec: &CellSpec) -> Result<bool, SandboxError> {
     let Some(spawner) = &spec.spawner else { return Ok(false) };
-    spawner.look_after_the_ended();
     let made = Ahead::make(spec, spawner);
     spawner.refill();
     let made = made?;

@@ -256,8 +256,9 @@ impl Spawner {
         self.ending.add(process, group, file_system);
     }
 
-    /// Lets go of cells that have ended, while nobody waits.
-    pub(crate) fn look_after_the_ended(&self) {
+    /// Lets go of cells that have ended. The kernel takes their mounts down meanwhile, which blocks for milliseconds, now and
+    /// then for many: call this while nobody waits, and behind [`make_ready`](crate::make_ready).
+    pub fn look_after_the_ended(&self) {
         self.ending.look_after();
     }
 
