@@ -367,12 +367,32 @@ impl Engine {
         }
     }
 
+    /// Begins to specify the cell of a command.
+    fn specify(self: &Arc<Self>, call: &Call, lane: tool::Lane) -> Option<Specifying> {
+        if lane != tool::Lane::Command {
+            return None;
+        }
+        let engine = self.clone();
+        let (background, rules) = (call.background, call.rules(self));
+        let denied = call.reach(self).denied();
+        Some(tokio::task::spawn_blocking(move || {
+            let mut specified = engine.specification(&rules, &denied)?;
+            if background {
+                // A cell without namespaces has these read-only too, although nothing can be added beside them there.
+                let guarded = std::mem::take(&mut specified.0.frozen_where_direct);
+                specified.0.frozen.extend(guarded);
+            }
+            Ok(specified)
+        }))
+    }
+
     /// What a tool gets for one call.
     async fn context(
         self: &Arc<Self>,
         call: &Call,
         lane: tool::Lane,
         before: &swap::Before,
+        cell: Option<Specifying>,
     ) -> Result<Context, ToolError> {
         let mut services = self.services.clone();
         services.insert(Arc::new(call.reach(self).roots(
@@ -381,21 +401,9 @@ impl Engine {
             before.covered(),
         )?));
         let mut warning = None;
-        if lane == tool::Lane::Command {
-            let engine = self.clone();
-            let (background, rules) = (call.background, call.rules(self));
-            let denied = call.reach(self).denied();
-            let specified = tokio::task::spawn_blocking(move || {
-                let mut specified = engine.specification(&rules, &denied)?;
-                if background {
-                    // A cell without namespaces has these read-only too, although nothing can be added beside them there.
-                    let guarded = std::mem::take(&mut specified.0.frozen_where_direct);
-                    specified.0.frozen.extend(guarded);
-                }
-                Ok::<_, ToolError>(specified)
-            })
-            .await;
+        if let Some(specified) = cell {
             let specified = specified
+                .await
                 .map_err(|panic| ToolError::internal("the cell was not specified").because(panic))?;
             let (cell, said) = specified?;
             let overlay = before.snapshot().map(snapshot::Snapshot::overlay);
@@ -444,6 +452,9 @@ fn new_call_id(clock: &dyn Clock) -> CallId {
     let chance = chance.iter().fold(0_u64, |all, byte| all << 8 | u64::from(*byte));
     CallId(format!("{:012x}{chance:010x}", clock.now().as_millisecond().max(0)))
 }
+
+/// The cell of a command while it is specified, and what its user should know about it.
+type Specifying = tokio::task::JoinHandle<Result<(sandbox::CellSpec, Option<String>), ToolError>>;
 
 /// A call that runs, as [`Engine::shutdown`] sees it.
 struct Running {

@@ -32,7 +32,7 @@ use crate::reach::Reach;
 use crate::snapshot::ChangedBy;
 use crate::stopping::requested;
 use crate::swap::Before;
-use crate::{Engine, cover, keep, record};
+use crate::{Engine, Specifying, cover, keep, record};
 
 /// How long a tool may take to end after it was told to stop. The cell gives a command 200 ms of it after the polite signal.
 const GRACE: Duration = Duration::from_secs(5);
@@ -69,16 +69,19 @@ impl Engine {
         if let Some(answer) = self.recall(call, &tool) {
             return Ok(answer);
         }
+        // Meanwhile, because neither needs the other.
+        let cell = self.specify(call, tool.spec().lane);
         self.record_intent(call, &tool).await?;
         let mut before = self.checkpoint(call, &prepared, &tool).await?;
         let generation = self.cache.generation();
-        let mut ran = self.run(call, &tool, prepared, &before).await?;
+        let mut ran = self.run(call, &tool, prepared, &before, cell).await?;
         if call.passed_as_undoable() && ran.context.snapshot_is_refused() {
             // It has done nothing. What passed because it could be undone is another call when it cannot.
             let prepared = self.decide_again(call, &tool).await?;
             self.removals.drop_unused(before);
             before = self.checkpoint(call, &prepared, &tool).await?;
-            ran = self.run(call, &tool, prepared, &before).await?;
+            let cell = self.specify(call, tool.spec().lane);
+            ran = self.run(call, &tool, prepared, &before, cell).await?;
         }
         let (context, produced) = self.swap_in(call, before, ran).await;
         let answer = self.cover(call, &tool, &context, produced, admitted).await?;
@@ -237,8 +240,9 @@ impl Engine {
         tool: &Arc<dyn AnyTool>,
         prepared: Prepared,
         before: &Before,
+        cell: Option<Specifying>,
     ) -> Result<Ran, ToolError> {
-        let context = Arc::new(self.context(call, tool.spec().lane, before).await?);
+        let context = Arc::new(self.context(call, tool.spec().lane, before, cell).await?);
         let own = OwnChange::begin(&self.denied, call);
         let running = context.clone();
         let runtime = tokio::runtime::Handle::current();
