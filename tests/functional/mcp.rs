@@ -1,5 +1,8 @@
 //! The MCP door of the real program, fed line by line.
 
+use std::io::{BufRead, BufReader, Write};
+use std::process::Stdio;
+
 use serde_json::{Value, json};
 
 use crate::harness::Fixture;
@@ -20,6 +23,26 @@ fn answers(fixture: &Fixture, lines: &[Vec<u8>]) -> Vec<Value> {
     let run = fixture.run_with_input(&["--mode", "full_auto", "mcp"], &[&input[..], b"\n"].concat());
     assert_eq!(run.code, 0, "{}", run.stderr);
     run.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The same, where the input stays open until `count` answers are there: what is under way at its end has only a moment.
+fn answers_while_open(fixture: &Fixture, lines: &[Vec<u8>], count: usize) -> Vec<Value> {
+    let mut command = fixture.command();
+    command.args(["--mode", "full_auto", "mcp"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut server = command.spawn().unwrap();
+    let mut input = server.stdin.take().unwrap();
+    let lines = [&lines.join(&b'\n')[..], b"\n"].concat();
+    let writer = std::thread::spawn(move || {
+        input.write_all(&lines).unwrap();
+        input
+    });
+    let mut output = BufReader::new(server.stdout.take().unwrap()).lines();
+    let mut answer = || Some(serde_json::from_str(&output.next()?.unwrap()).unwrap());
+    let mut answers: Vec<Value> = std::iter::from_fn(&mut answer).take(count).collect();
+    drop(writer.join().unwrap());
+    answers.extend(std::iter::from_fn(&mut answer));
+    assert!(server.wait().unwrap().success());
+    answers
 }
 
 fn by_id(answers: &[Value], id: u32) -> &Value {
@@ -60,7 +83,7 @@ fn bad_lines_are_answered_and_the_session_goes_on() {
         call(8, "file_read", json!({"path": "../a.txt"})).into_bytes(),
         call(9, "file_read", json!({"path": "a.txt"})).into_bytes(),
     ];
-    let answers = answers(&fixture, &lines);
+    let answers = answers_while_open(&fixture, &lines, 10);
     let failures: Vec<i64> = answers
         .iter()
         .filter(|answer| answer["id"].is_null())
