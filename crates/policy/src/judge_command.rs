@@ -6,8 +6,8 @@ use shell_syntax::{Assignment, Command, Joint, Node, Step, Word, is_of_the_scrip
 use tool::{Access, CommandLine};
 
 use crate::command::{
-    Class, Reached, Surroundings, base_name, dangerous, is_guarded, is_harmless_assignment, is_interpreter,
-    known_form, possible_paths, shell_line, unwrap,
+    Class, Reached, Surroundings, base_name, dangerous, fed_command, is_guarded, is_harmless_assignment,
+    is_interpreter, known_form, possible_paths, shell_line, unwrap,
 };
 use crate::judge::{Cause, Judgement, change_rule};
 use crate::spell::resolve;
@@ -160,7 +160,7 @@ impl Policy {
             match &step.node {
                 Node::Command(command) => match entered(command) {
                     Some(target) => {
-                        self.judge_simple(command, &directories, stages, judgement);
+                        self.judge_simple(command, None, &directories, stages, judgement);
                         let inside = directories.enter(target, stages);
                         let certain = !step.negated
                             && !step.background
@@ -176,7 +176,10 @@ impl Policy {
                             directories = directories.or(inside, stages);
                         }
                     }
-                    None => self.judge_simple(command, &directories, stages, judgement),
+                    None => {
+                        let fed = fed_command(steps, at);
+                        self.judge_simple(command, fed.as_deref(), &directories, stages, judgement);
+                    }
                 },
                 Node::Subshell(block) => {
                     self.judge_redirects(&block.redirects, &directories, stages, judgement);
@@ -206,9 +209,11 @@ impl Policy {
         }
     }
 
+    /// A command, or the one that it gives what it reads (`fed`).
     fn judge_simple(
         &self,
         command: &Command,
+        fed: Option<&[Word]>,
         directories: &Directories,
         stages: &mut Stages,
         judgement: &mut Judgement,
@@ -250,7 +255,12 @@ impl Policy {
             }
             return;
         }
-        self.judge_program(bare.words, directories, stages, judgement);
+        if fed.is_some()
+            && let Err(why) = self.resolve_program("xargs")
+        {
+            stages.refuse(format!("{why}, so that no list applies to `xargs`"));
+        }
+        self.judge_program(fed.unwrap_or(bare.words), directories, stages, judgement);
     }
 
     /// A program with its arguments, wrappers taken off.
@@ -296,6 +306,11 @@ impl Policy {
                     self.require_root(directories, stages);
                 }
                 self.judge_form(&form, directories, stages, judgement);
+                for run in &form.runs {
+                    if let Err(why) = self.resolve_program(run) {
+                        stages.refuse(format!("{why}, so that no list applies to `{run}`"));
+                    }
+                }
                 let cause = || self.read_only(program, format!("`{}` only reads", shown()));
                 stages.allowed.get_or_insert_with(cause);
             }

@@ -2,8 +2,8 @@
 
 use shell_syntax::Word;
 
-use super::matching::{Operand, Use};
-use super::table::Kind;
+use super::matching::{Operand, Use, known_form};
+use super::table::{Class, Kind};
 
 /// Tests and actions without a value.
 const PLAIN: [&str; 27] = [
@@ -75,38 +75,195 @@ const WITH_VALUE: [&str; 32] = [
 /// Tests whose value is a path that is looked at.
 const WITH_PATH: [&str; 5] = ["-newer", "-anewer", "-cnewer", "-samefile", "-newermm"];
 
-/// An expression of known tests; no action but printing.
-pub(super) fn only_finds(words: &[Word], found: &mut Use) -> Result<(), &'static str> {
+/// An expression of known tests; no action but printing, and running what only reads.
+pub(super) fn only_finds(words: &[Word], found_use: &mut Use) -> Result<(), &'static str> {
     // A file may be named `-delete`, and the shell would put its name where the glob stands.
     if words.iter().any(|word| !word.is_literal()) {
         return Err("`find` with a pattern of file names could be given any option");
     }
-    let mut words = words.iter().peekable();
-    while words
-        .next_if(|word| ["-H", "-L", "-P"].contains(&word.text.as_str()) || word.text.starts_with("-O"))
-        .is_some()
-    {}
-    let mut starts = 0;
-    while let Some(start) =
-        words.next_if(|word| !word.text.starts_with('-') && !["(", "!"].contains(&word.text.as_str()))
-    {
-        found.operands.push(Operand::of(start, Kind::Names));
-        starts += 1;
+    let (starts, mut rest) = starts(words);
+    found_use.operands.extend(starts.iter().map(|start| Operand::of(start, Kind::Names)));
+    if starts.is_empty() {
+        found_use.operands.push(Operand::directory(Kind::Names));
     }
-    if starts == 0 {
-        found.operands.push(Operand::directory(Kind::Names));
-    }
-    while let Some(word) = words.next() {
+    while let Some((word, behind)) = rest.split_first() {
         let text = word.text.as_str();
+        rest = behind;
         if PLAIN.contains(&text) {
             continue;
         }
-        let value = words.next().ok_or("a test of `find` has no value")?;
+        if text == "-exec" {
+            let end = behind.iter().position(|word| [";", "+"].contains(&word.text.as_str()));
+            let (inner, behind) = behind.split_at(end.ok_or("an action of `find` has no end")?);
+            run_on_found(inner, &found(words), found_use)?;
+            rest = behind.get(1..).unwrap_or_default();
+            continue;
+        }
+        let (value, behind) = behind.split_first().ok_or("a test of `find` has no value")?;
+        rest = behind;
         if WITH_PATH.contains(&text) {
-            found.operands.push(Operand::of(value, Kind::Names));
+            found_use.operands.push(Operand::of(value, Kind::Names));
         } else if !WITH_VALUE.contains(&text) {
             return Err("`find` is told to write or to run something, or more than is known");
         }
     }
     Ok(())
+}
+
+/// Where `find` starts, and its expression.
+fn starts(words: &[Word]) -> (&[Word], &[Word]) {
+    let is_global =
+        |word: &Word| ["-H", "-L", "-P"].contains(&word.text.as_str()) || word.text.starts_with("-O");
+    let begin = words.iter().position(|word| !is_global(word)).unwrap_or(words.len());
+    let words = words.get(begin..).unwrap_or_default();
+    let begins = |word: &Word| word.text.starts_with('-') || ["(", "!"].contains(&word.text.as_str());
+    words.split_at(words.iter().position(begins).unwrap_or(words.len()))
+}
+
+/// A program that is run with each path that was found, or with all of them.
+///
+/// Such a path begins as its start does, so that it is never an option, and is one word.
+fn run_on_found(inner: &[Word], paths: &[Word], found_use: &mut Use) -> Result<(), &'static str> {
+    const OTHER: &str = "`find` runs something that is not known to only read";
+    let program = inner.first().ok_or(OTHER)?;
+    if ["find", "xargs", "env", "command", "git"].contains(&program.text.as_str())
+        || program.text.contains("{}")
+    {
+        return Err(OTHER);
+    }
+    let mut words = Vec::new();
+    for word in inner {
+        if word.text == "{}" {
+            // Three stand for any number.
+            let paths = paths.iter().map(|path| Word { splits: false, ..path.clone() });
+            words.extend(paths.clone().chain(paths.clone()).chain(paths));
+        } else if word.text.contains("{}") {
+            return Err(OTHER);
+        } else {
+            words.push(word.clone());
+        }
+    }
+    let form = known_form(&words, Class::Reads).map_err(|_| OTHER)?;
+    found_use.operands.extend(form.operands);
+    found_use.runs.push(program.text.clone());
+    Ok(())
+}
+
+/// The paths that `find` may find, as patterns of file names below its starts.
+pub(super) fn found(words: &[Word]) -> Vec<Word> {
+    let (starts, expression) = starts(words);
+    let names = names(expression).unwrap_or_else(|| vec!["*", ".*"]);
+    let here = [Word::literal(".")];
+    let starts = if starts.is_empty() { here.as_slice() } else { starts };
+    let mut paths = Vec::new();
+    for start in starts {
+        let mut add = |name: &str| {
+            let text = format!("{}/{name}", start.text.trim_end_matches('/'));
+            paths.push(Word { text, glob: true, splits: true, ..Word::default() });
+        };
+        for name in &names {
+            add(name);
+            // Where the shell's wildcard leaves out names with a dot, that of `find` does not.
+            match (name.strip_prefix('*'), name.strip_prefix('?')) {
+                (Some(rest), _) if rest.contains('.') => add(rest),
+                (Some(_), _) => add(&format!(".{name}")),
+                (None, Some(rest)) => add(&format!(".{rest}")),
+                (None, None) if name.starts_with('[') => add(".*"),
+                (None, None) => {}
+            }
+        }
+    }
+    paths
+}
+
+/// What the last part of each path matches; none where nothing says so.
+fn names(expression: &[Word]) -> Option<Vec<&str>> {
+    let mut names = Vec::new();
+    let (mut named, mut pruned) = (false, false);
+    // What is pruned is not printed where something else says what is.
+    let says = expression.iter().any(|word| ["-print", "-print0", "-exec"].contains(&word.text.as_str()));
+    let mut at = 0;
+    while let Some(word) = expression.get(at) {
+        let is = |texts: &[&str]| texts.contains(&word.text.as_str());
+        let mut length = 1;
+        if is(&["-o", "-or", ","]) {
+            if !(named || (pruned && says)) {
+                return None;
+            }
+            (named, pruned) = (false, false);
+        } else if is(&["-exec", "-print", "-print0"]) && !named {
+            // Names that stand behind an action come too late for it.
+            return None;
+        } else if is(&["-exec"]) {
+            let rest = expression.get(at..).unwrap_or_default();
+            length +=
+                rest.iter().position(|word| [";", "+"].contains(&word.text.as_str())).unwrap_or(rest.len());
+        } else if is(&["-prune"]) {
+            pruned = true;
+        } else if !is(&PLAIN) {
+            // A test and its value.
+            length = 2;
+            let before = at.checked_sub(1).and_then(|at| expression.get(at));
+            let negated = before.is_some_and(|before| ["!", "-not"].contains(&before.text.as_str()));
+            if let Some(name) = expression.get(at + 1).filter(|_| is(&["-name"]) && !negated) {
+                names.push(name.text.as_str());
+                named = true;
+            }
+        }
+        at += length;
+    }
+    if !(named || (pruned && says)) {
+        return None;
+    }
+    // A group that is negated turns the meaning of its names around.
+    let negated = |pair: &[Word]| matches!(pair, [not, open] if ["!", "-not"].contains(&not.text.as_str()) && open.text == "(");
+    let groups = expression.windows(2).any(negated);
+    (!groups).then_some(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn paths(line: &str) -> String {
+        let words: Vec<Word> = line.split(' ').map(Word::literal).collect();
+        found(&words).into_iter().map(|word| word.text).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn what_is_found_is_named_where_every_alternative_names_it() {
+        for (line, expected) in [
+            (". -name a.rs", "./a.rs"),
+            ("-L src lib/ -type f -name a", "src/a lib/a"),
+            (". -name *.rs", "./*.rs ./.rs"),
+            (". -name *env", "./*env ./.*env"),
+            (". -type f -name a -o -name b", "./a ./b"),
+            (". -type f ( -name a -o -name b ) -print", "./a ./b"),
+            (". -path ./x -prune -o -name a -print", "./a"),
+            (". -name a ! -name b", "./a"),
+            (". -name a -exec cat {} ;", "./a"),
+        ] {
+            assert_eq!(paths(line), expected, "{line}");
+        }
+        for line in [
+            ".",
+            ". -type f",
+            ". -type f -o -name a",
+            ". ( -type f -o -type d ) -name a",
+            ". -path ./x -prune -o -name a",
+            ". ! -name a",
+            ". -not -name a",
+            ". ! ( -name a )",
+            ". -iname a",
+            ". -path a",
+            ". -name a -o -exec cat {} ;",
+            ". -name a , -type f",
+            ". -newer -name a",
+            ". -print -name a",
+            ". -exec cat {} ; -name a",
+            ". -name a -o -print -name b",
+        ] {
+            assert_eq!(paths(line), "./* ./.* ./.*", "{line}");
+        }
+    }
 }

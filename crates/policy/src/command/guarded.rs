@@ -52,6 +52,9 @@ const PROGRAMS: &str = "
     setfattr lchage chcon restorecon semanage setenforce aa-complain
     env-update update-alternatives dpkg-reconfigure apt-key add-apt-repository brew port pacman yay emerge apk opkg flatpak snapd
     ld as objcopy install-info mktemp unlink rename
+    agetty apache2 aptitude bashbug bbot bee cancel code codex ctr dhclient dnsmasq fail2ban-client fastfetch finger jrunscript
+    knife ksu mypy ntpdate opencode plymouth posh pygmentize pyright qpdf rustdoc rustfmt setlock socket ssh-copy-id tailscale
+    task urlget varnishncsa whiptail whois yelp zless
 ";
 
 static NAMES: LazyLock<HashSet<&'static str>> =

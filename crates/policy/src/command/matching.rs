@@ -13,6 +13,8 @@ pub(crate) struct Use {
     pub(crate) class: Class,
     /// The paths that it names.
     pub(crate) operands: Vec<Operand>,
+    /// The programs that it runs in turn, by their bare names.
+    pub(crate) runs: Vec<String>,
 }
 
 /// A word of a command that the program may open.
@@ -56,7 +58,7 @@ pub(crate) fn known_form(words: &[Word], class: Class) -> Result<Use, &'static s
     if program.text == "tar" && arguments.iter().any(|word| word.text.contains(':')) {
         return Err("`tar` takes such a name for one of another machine");
     }
-    let mut found = Use { class, operands: Vec::new() };
+    let mut found = Use { class, operands: Vec::new(), runs: Vec::new() };
     let arguments = match globals {
         Some(globals) => before_subcommand(arguments, globals, &mut found)?,
         None => arguments,
@@ -190,7 +192,9 @@ fn could_be_an_option(word: &Word, harmless_options: bool) -> bool {
     let by_name = word.glob && word.text.starts_with(['*', '?', '[']) && !harmless_options;
     // What is not known begins with a dollar in the text, and any of the words that it splits into may begin with a dash.
     let by_output = word.varies && (word.splits || word.text.starts_with(['-', '$']));
-    by_name || by_output
+    // A path that is split at its spaces.
+    let by_part = word.splits && !harmless_options;
+    by_name || by_output || by_part
 }
 
 /// What an option took with it.
@@ -281,7 +285,7 @@ fn cluster(
 
 /// One value or operand: what it is must be certain where that matters.
 fn value(kind: Kind, word: &Word, text: &str, found: &mut Use) -> Result<(), &'static str> {
-    if word.splits {
+    if word.splits && word.varies {
         return Err("a word of it could become several, or none");
     }
     match kind {

@@ -8,6 +8,7 @@
 mod checks;
 mod dangerous;
 mod environment;
+mod fed;
 mod find;
 mod guarded;
 mod loose;
@@ -22,6 +23,7 @@ mod wrappers;
 
 pub(crate) use dangerous::{Surroundings, dangerous};
 pub(crate) use environment::is_harmless_assignment;
+pub(crate) use fed::fed_command;
 pub(crate) use guarded::is_guarded;
 pub(crate) use matching::{Operand, Use, known_form, possible_paths};
 pub(crate) use prefix::{CommandRules, word_matches};

@@ -5,6 +5,7 @@ use shell_syntax::{
 };
 use tool::CommandLine;
 
+use super::fed::fed_command;
 use super::loose::{Segment, segments};
 use super::matching::known_form;
 use super::programs::{
@@ -159,7 +160,7 @@ impl Reached {
                 if has_inline_code(words) && !segment.reads {
                     self.hide(format!("`{program}` runs code that stands in the line"));
                 }
-                if FED_WRAPPERS.contains(&program) {
+                if FED_WRAPPERS.contains(&program) && !segment.reads {
                     self.hide(format!("`{program}` runs what it reads"));
                 }
                 if OF_THE_SHELL.contains(&program) {
@@ -207,7 +208,10 @@ impl Flat {
             // The first command of a group that is piped into reads the pipe.
             let piped = step.joint == Joint::Pipe || (piped && at == 0);
             match &step.node {
-                Node::Command(command) => self.command(command, piped, substituted),
+                Node::Command(command) => {
+                    let fed = fed_command(steps, at).is_some();
+                    self.command(command, fed, piped, substituted);
+                }
                 Node::Subshell(block) | Node::Group(block) => {
                     self.steps(&block.steps, piped, substituted);
                     self.redirects(&block.redirects, piped);
@@ -222,7 +226,7 @@ impl Flat {
         }
     }
 
-    fn command(&mut self, command: &Command, piped: bool, substituted: bool) {
+    fn command(&mut self, command: &Command, fed: bool, piped: bool, substituted: bool) {
         let unknown =
             |assignment: &&Assignment| assignment.value.varies && !is_of_the_script(&assignment.name);
         self.varies |= command.assignments.iter().any(|assignment| unknown(&assignment));
@@ -230,7 +234,8 @@ impl Flat {
         add_redirects(&command.redirects, &mut words);
         let bare = unwrap(&command.words);
         let program = bare.words.first().map_or("", |word| word.text.as_str());
-        let reads = known_form(bare.words, Class::Reads).is_ok();
+        let reads = fed || known_form(bare.words, Class::Reads).is_ok();
+        self.varies_in_text |= fed;
         if command.words.iter().any(|word| word.varies) && !reads {
             // In a known form such a word is text, which changes nothing but whether a rule that denies names it.
             let known = known_form(bare.words, Class::Acts).is_ok();
