@@ -15,6 +15,11 @@ use crate::redact::Redactor;
 use crate::saving::Author;
 use crate::{Asker, CallRequest, Door, Engine, record};
 
+/// To whom background commands of a session may belong.
+pub(crate) fn owners(session: &SessionId) -> [String; 2] {
+    [session.0.clone(), format!("bounded {}", session.0)]
+}
+
 /// One call on its way through the layers, each of which adds what it found out.
 pub(crate) struct Call {
     pub(crate) id: CallId,
@@ -161,11 +166,8 @@ impl Call {
     /// To whom the background commands of the session belong. Those of a session may be typed into, and were started under its
     /// own ceiling: a bounded caller never shares them with an unbounded one.
     pub(crate) fn owner(&self) -> String {
-        if self.ceiling.is_unbounded() {
-            self.session.0.clone()
-        } else {
-            format!("bounded {}", self.session.0)
-        }
+        let [unbounded, bounded] = owners(&self.session);
+        if self.ceiling.is_unbounded() { unbounded } else { bounded }
     }
 
     /// The rules for this call: those of the engine, what is leased to it, and its ceiling.

@@ -9,12 +9,16 @@ mod cache;
 mod call;
 mod ceiling;
 mod cell;
+mod checked;
 mod cover;
 mod denied;
 mod difference;
+mod figures;
+mod history;
 mod home;
 mod keep;
 mod life;
+mod networks;
 mod reach;
 mod record;
 mod recorded;
@@ -33,8 +37,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use policy::Policy;
 use sandbox::{SessionLimits, Sessions};
-use serde::Serialize;
-use serde_json::Value;
 use store::Store;
 use tool::{
     AnyTool, CallId, CallResult, Catalogue, Clock, Code, Context, Outputs, Place, Services, SessionId, Stop,
@@ -46,11 +48,15 @@ pub use approvals::{
     PatternKind, Scope,
 };
 pub use cell::{CellSetup, built_in_limits};
+pub use checked::Checked;
+pub use figures::{Figures, RANGES_MS};
+pub use history::{RecordedCall, recorded_calls, recorded_row};
 pub use policy::{Ceiling, EffectKind, EffectKinds};
 pub use redact::{Covered, Redactor};
 pub use registry::{DuplicateTool, Registry};
 pub use request::{CallRequest, Caller, Door};
 pub use snapshot::{KeptChanges, KeptError};
+pub use store::{Filter, Watch};
 pub use undo::{ChangedPath, CheckpointDetails, UndoSince, Undone};
 
 use call::Call;
@@ -112,37 +118,10 @@ pub struct Engine {
     /// What is removed behind the answers.
     removals: swap::Removals,
     running: Mutex<HashMap<CallId, Stop>>,
+    counted: figures::Counted,
+    networks: networks::Networks,
     ended: tokio::sync::Notify,
     closed: AtomicBool,
-}
-
-/// What the policy would decide on a call (`handfast check`).
-#[derive(Debug, Serialize)]
-pub struct Checked {
-    /// `pass`, `check` or `deny`.
-    pub decision: policy::Verdict,
-    /// The level of the call.
-    pub level: tool::Level,
-    /// When humans are asked.
-    pub mode: policy::Mode,
-    /// The profile that decided.
-    pub profile: String,
-    /// The rule that decided, with where it is written.
-    pub rule: String,
-    /// The line of the decision list that applied, from 1 to 9.
-    pub line: u8,
-    /// Why.
-    pub reason: String,
-    /// What would change it; null where the call passes.
-    pub hint: Option<String>,
-    /// The part of the call that decided: an effect, or one command of a line.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub part: Option<String>,
-    /// The entries of lists with which the call would pass; absent where it passes, and where none would help.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub passes_with: Option<Vec<policy::Suggestion>>,
-    /// Everything the call would do.
-    pub effects: Vec<policy::Part>,
 }
 
 impl Engine {
@@ -195,6 +174,8 @@ impl Engine {
             lanes: admit::Lanes::default(),
             cache: cache::Cache::default(),
             running: Mutex::default(),
+            counted: figures::Counted::default(),
+            networks: networks::Networks::default(),
             ended: tokio::sync::Notify::new(),
             closed: AtomicBool::new(false),
         })
@@ -208,6 +189,16 @@ impl Engine {
     /// The tools, in order.
     pub fn tools(&self) -> &[Arc<dyn AnyTool>] {
         self.registry.tools()
+    }
+
+    /// The folder that the tools work in, without links.
+    pub fn workspace(&self) -> &std::path::Path {
+        &self.place.workspace
+    }
+
+    /// How many calls there were since the start, and what came of them.
+    pub fn figures(&self) -> Figures {
+        self.counted.now(self.running.lock().unwrap_or_else(PoisonError::into_inner).len())
     }
 
     /// Makes one call. Needs a tokio runtime around it.
@@ -233,7 +224,10 @@ impl Engine {
         let engine = self.clone();
         tokio::spawn(async move {
             let refused = refused.or_else(|| engine.closed.load(Ordering::SeqCst).then(shut_down));
-            let result = engine.life(call, refused).await;
+            let tool =
+                engine.tools().iter().find(|tool| tool.name() == call.tool).map(|tool| tool.spec().name);
+            let result = engine.clone().life(call, refused).await;
+            engine.counted.count(tool, &result);
             drop(running);
             // Where the caller is gone, the answer has nobody to go to.
             let _ = sender.send(result);
@@ -241,61 +235,6 @@ impl Engine {
         let result = receiver.await;
         on_drop.disarm();
         result.unwrap_or(broken_off)
-    }
-
-    /// What the policy would decide on a call. Looks paths up, changes nothing, records nothing.
-    ///
-    /// # Errors
-    /// `ENOTFOUND` for an unknown tool, `EVALIDATION` for wrong arguments.
-    pub fn check(&self, tool: &str, mut arguments: Value) -> Result<Checked, ToolError> {
-        let tool = self.registry.find(&mut tool.to_owned(), &mut arguments)?;
-        let plan = tool.prepare(arguments, &self.place)?.plan;
-        let effects = reach::Reach::lead(&plan.effects);
-        let level = plan.level.unwrap_or(tool.spec().level);
-        let request = policy::Request {
-            tool: tool.spec().name,
-            level,
-            parts: &effects,
-            undoable_in_force: self.is_undoable(tool.spec(), &effects, &plan),
-            background: plan.background,
-        };
-        let mut decision = self.policy.decide(&request);
-        if decision.verdict == policy::Verdict::Check {
-            // What is leased to one session alone is not known here.
-            let leases = self.leases_in_force(&SessionId(String::new()))?;
-            if let Some(leased) = self.leases.rules(&leases, &self.policy, &self.denied, &self.place)? {
-                decision = leased.policy.decide(&request);
-            }
-        }
-        let passes_with = if decision.verdict == policy::Verdict::Pass {
-            None
-        } else {
-            self.policy.would_pass_with(&request)
-        };
-        let hint = match &passes_with {
-            Some(entries) => {
-                let entries: Vec<String> = entries.iter().map(ToString::to_string).collect();
-                Some(format!(
-                    "it passes with {} of profile `{}`",
-                    entries.join(" and "),
-                    self.policy.profile()
-                ))
-            }
-            None => decision.hint,
-        };
-        Ok(Checked {
-            decision: decision.verdict,
-            level: decision.level,
-            mode: self.policy.mode(),
-            profile: self.policy.profile().to_owned(),
-            rule: decision.rule.to_string(),
-            line: decision.line.number(),
-            reason: decision.reason,
-            hint,
-            part: decision.part,
-            passes_with,
-            effects,
-        })
     }
 
     /// Stops every call and waits until each has ended and is recorded, then ends every session and waits until its
@@ -308,6 +247,21 @@ impl Engine {
             let _ = tokio::task::spawn_blocking(move || sessions.close_all()).await;
         }
         self.denied.settle();
+    }
+
+    /// Ends the background commands of a session, and waits until their output is kept.
+    pub async fn end_session(self: &Arc<Self>, session: &SessionId) {
+        let Some(sessions) = self.sessions.clone() else { return };
+        let owners = call::owners(session);
+        // That it broke off leaves sessions that end with the program.
+        let engine = self.clone();
+        let _ = tokio::task::spawn_blocking(move || {
+            for owner in &owners {
+                sessions.close_all_of(owner);
+                engine.networks.forget(owner);
+            }
+        })
+        .await;
     }
 
     async fn stop_calls(&self) {
@@ -358,6 +312,17 @@ impl Engine {
         Ok((spec, warning))
     }
 
+    /// Puts the cell into the network of its session. Where that cannot be had it has one of its own, and its result says so.
+    fn settle_network(&self, owner: &str, cell: &mut sandbox::CellSpec) {
+        if cell.spawner.is_none() {
+            return;
+        }
+        match self.networks.of(owner) {
+            Ok(network) => cell.network = network,
+            Err(_) => cell.spawner = None,
+        }
+    }
+
     /// Sees behind the answer to what commands keep in their home, where it is time for that.
     fn tend_homes(&self) {
         let now = self.clock.now();
@@ -373,10 +338,11 @@ impl Engine {
             return None;
         }
         let engine = self.clone();
-        let (background, rules) = (call.background, call.rules(self));
+        let (background, rules, owner) = (call.background, call.rules(self), call.owner());
         let denied = call.reach(self).denied();
         Some(tokio::task::spawn_blocking(move || {
             let mut specified = engine.specification(&rules, &denied)?;
+            engine.settle_network(&owner, &mut specified.0);
             if background {
                 // A cell without namespaces has these read-only too, although nothing can be added beside them there.
                 let guarded = std::mem::take(&mut specified.0.frozen_where_direct);

@@ -53,6 +53,8 @@ pub enum Door {
     CommandLine,
     /// The Model Context Protocol.
     Mcp,
+    /// Plain HTTP.
+    Http,
     /// The Rust library.
     Library,
 }
@@ -63,6 +65,7 @@ impl Door {
         match self {
             Door::CommandLine => "cli",
             Door::Mcp => "mcp",
+            Door::Http => "http",
             Door::Library => "library",
         }
     }

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use rustix::io::Errno;
@@ -85,9 +86,14 @@ pub(crate) struct Cell {
 ///
 /// A spawner that has no cell to give, for whatever reason, is no failure: the cell is then made here.
 pub(crate) fn launch(spec: &CellSpec, command: &Command, streams: Streams) -> Result<Cell, SandboxError> {
-    let ready = spec.spawner.as_ref().and_then(|spawner| spawner.take_ready(spec.overlay.as_ref()));
+    let ready = waiting(spec).and_then(|spawner| spawner.take_ready(spec.overlay.as_ref()));
     let launched = ready.map(|ready| ready.launch(spec, command, streams)).transpose()?.flatten();
     launched.map_or_else(|| launch_now(spec, command, streams), Ok)
+}
+
+/// Whose waiting cells may be used: none where the cell belongs into another network than theirs.
+fn waiting(spec: &CellSpec) -> Option<&Arc<Spawner>> {
+    spec.spawner.as_ref().filter(|_| spec.network.is_none())
 }
 
 /// The same without a cell that was made ready for this call.
@@ -103,7 +109,7 @@ fn launch_now(spec: &CellSpec, command: &Command, streams: Streams) -> Result<Ce
     let bounds = Bounds::of(&spec.limits, machine);
     let home = enter(spec);
     let call = Call { start, streams, roots, identity, landlock, layers, home, started_at, bounds, machine };
-    if let Some(spawner) = &spec.spawner
+    if let Some(spawner) = waiting(spec)
         && spawner.suits(identity, landlock, call.roots.all().map(|root| root.at.as_path()))
     {
         match call.hand_to_waiting(spec, spawner)? {
@@ -147,7 +153,7 @@ impl Call {
         let mut group = cgroup::hierarchy().zip(Owner::this()).and_then(|(hierarchy, owner)| {
             Group::make(hierarchy, &owner, &self.bounds).map(|(_, group)| group).ok()
         });
-        let network = spec.spawner.as_ref().and_then(|spawner| spawner.network());
+        let network = spec.shared_network();
         let enforcement = self.enforce(spec, (view.home, view.missing), group.as_ref())?;
         let ruleset = self.landlock.map(landlock::ruleset).transpose()?;
         let landlock = ruleset
@@ -291,8 +297,7 @@ impl Call {
         let limits = self.bounds.in_force(group, self.machine);
         self.start.bounds = self.bounds.resources(&limits, self.machine);
         self.start.processors = self.bounds.processors(&limits, self.machine);
-        // A spawner's network is that of all cells that name it, also of those that it did not make.
-        let shares_network = spec.spawner.as_ref().is_some_and(|spawner| spawner.network().is_some());
+        let shares_network = spec.shared_network().is_some();
         let enforcement = Enforcement {
             degraded: None,
             namespaces: if shares_network { NAMESPACE_NAMES_WITHOUT_NETWORK } else { NAMESPACE_NAMES },

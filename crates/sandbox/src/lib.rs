@@ -83,6 +83,7 @@ pub use home::{Alone, KeptHome};
 pub use late::LateMasks;
 pub use launch::make_ready;
 pub use limits::{Layer, Limit, LimitInForce, Limits};
+pub use network::SessionNetwork;
 pub use outcome::{Captured, Ended, Exit, Origin, Outcome, Stream};
 pub use probe::{Attempter, Probe, Verdict, attempt, probe};
 pub use run::run;

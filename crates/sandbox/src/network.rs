@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socketpair};
@@ -25,6 +26,25 @@ pub(crate) struct Network {
     /// rights over a network in a user namespace of their own alone. Cells in this network are made from within it.
     owner: Option<OwnedFd>,
     network: OwnedFd,
+}
+
+/// A network for the cells of one session, where a program serves several: it has nothing but a loopback device, and no cell has a
+/// right over it. It is gone with the last of its copies and the last cell in it.
+#[derive(Clone, Debug)]
+pub struct SessionNetwork(Arc<Network>);
+
+impl SessionNetwork {
+    /// Makes one.
+    ///
+    /// # Errors
+    /// Where this machine refuses one.
+    pub fn make() -> Result<Self, SandboxError> {
+        Ok(Self(Arc::new(Network::make(Identity::of_this_process()?)?)))
+    }
+
+    pub(crate) fn network(&self) -> &Network {
+        &self.0
+    }
 }
 
 impl Network {

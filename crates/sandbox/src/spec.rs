@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::home::KeptHome;
 use crate::late::LateMasks;
 use crate::limits::Limits;
+use crate::network::{Network, SessionNetwork};
 use crate::spawner::Spawner;
 
 /// What a cell shows and how it is set up; made once a call.
@@ -69,6 +70,17 @@ pub struct CellSpec {
     pub entrance: Option<Entrance>,
     /// Where waiting cells come from. Without one, or where it has none that suits, a cell is made by this process.
     pub spawner: Option<Arc<Spawner>>,
+    /// The network of the cell, in place of the spawner's. The cells that wait are in that one, so none of them is used.
+    pub network: Option<SessionNetwork>,
+}
+
+impl CellSpec {
+    /// The network that the cell shares with others. A spawner's is that of all cells that name it, also of those that it did not
+    /// make.
+    pub(crate) fn shared_network(&self) -> Option<&Network> {
+        let of_spawner = || self.spawner.as_ref().and_then(|spawner| spawner.network());
+        self.network.as_ref().map(SessionNetwork::network).or_else(of_spawner)
+    }
 }
 
 /// Two empty folders of the host beside each other, for one call.

@@ -40,6 +40,21 @@ pub enum Code {
 }
 
 impl Code {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::Validation,
+        Self::NotFound,
+        Self::Permission,
+        Self::Approval,
+        Self::Timeout,
+        Self::Quota,
+        Self::Runtime,
+        Self::Conflict,
+        Self::Unavailable,
+        Self::Cancelled,
+        Self::Internal,
+    ];
+
     /// The code as it stands on the wire.
     pub fn as_str(self) -> &'static str {
         match self {

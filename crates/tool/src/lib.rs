@@ -9,6 +9,7 @@
 mod checkpoints;
 mod context;
 mod data;
+mod described;
 mod effect;
 mod error;
 mod id;
@@ -26,6 +27,7 @@ pub use context::{
     Catalogue, CatalogueEntry, Clock, Context, Outputs, Progress, Services, SnapshotUse, Whole,
 };
 pub use data::{Data, Written};
+pub use described::described;
 pub use effect::{Access, CommandLine, Effect, path_text};
 pub use error::{Code, EffectState, Retry, ToolError};
 pub use id::{CallId, SessionId};

@@ -163,6 +163,23 @@ impl CallResult {
     }
 }
 
+impl CallResult {
+    /// The result as JSON. Data that its tool has written is passed on as it is.
+    ///
+    /// # Errors
+    /// As [`serde_json::to_vec`].
+    pub fn to_json(&self) -> serde_json::Result<Vec<u8>> {
+        let Outcome::Ok(Data::Written(data)) = &self.outcome else { return serde_json::to_vec(self) };
+        let mut text = Vec::with_capacity(data.as_str().len() + 512);
+        text.extend_from_slice(br#"{"ok":true,"data":"#);
+        text.extend_from_slice(data.as_str().as_bytes());
+        text.extend_from_slice(br#","meta":"#);
+        serde_json::to_writer(&mut text, &self.meta)?;
+        text.push(b'}');
+        Ok(text)
+    }
+}
+
 impl Serialize for CallResult {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
@@ -206,5 +223,32 @@ impl ToolError {
     /// The `error` object that every door shows.
     pub fn to_wire(&self) -> Value {
         serde_json::to_value(WireError(self)).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{Code, Presentation, Written};
+
+    #[test]
+    fn a_result_is_the_same_text_whether_its_data_was_written_or_is_a_tree() {
+        let value = json!({"entries": ["ä\"\n", 1.5, null]});
+        let outcomes = [
+            Outcome::Ok(Data::Value(value.clone())),
+            Outcome::Ok(Data::Written(Written::of(&value, 0).unwrap())),
+            Outcome::Err(ToolError::new(Code::Timeout, "late").data(value)),
+        ];
+        let texts = outcomes.map(|outcome| {
+            let meta = Meta::arrived(CallId("c".to_owned()), Timestamp::UNIX_EPOCH);
+            let result =
+                CallResult { outcome, meta, held: Held::default(), presentation: Presentation::Record };
+            let text = String::from_utf8(result.to_json().unwrap()).unwrap();
+            assert_eq!(text, serde_json::to_string(&result).unwrap());
+            text
+        });
+        assert_eq!(texts[0], texts[1]);
     }
 }

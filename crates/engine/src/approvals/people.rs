@@ -117,12 +117,35 @@ fn answered_by(row: &Asked) -> String {
 pub struct Approvals {
     store: Arc<Store>,
     clock: Arc<dyn Clock>,
+    door: crate::Door,
 }
 
 impl Approvals {
     /// Those of this store.
     pub fn new(store: Arc<Store>, clock: Arc<dyn Clock>) -> Self {
-        Self { store, clock }
+        Self { store, clock, door: crate::Door::CommandLine }
+    }
+
+    /// The same for people who come through this door, as the audit names it.
+    #[must_use]
+    pub fn through(self, door: crate::Door) -> Self {
+        Self { door, ..self }
+    }
+
+    /// Tells of what others write from now on.
+    ///
+    /// # Errors
+    /// Where the state cannot be read.
+    pub fn watch(&self) -> Result<store::Watch, ApprovalError> {
+        Ok(self.store.watch()?)
+    }
+
+    /// Says, for as long as the value lives, that somebody looks at questions as they come: calls wait for their answers.
+    ///
+    /// # Errors
+    /// Where the state cannot be written.
+    pub fn pay_attention(&self) -> Result<store::Attention, ApprovalError> {
+        Ok(self.store.pay_attention()?)
     }
 
     /// The time, by the clock that approvals are measured with.
@@ -225,14 +248,7 @@ impl Approvals {
 
     fn audit_row(&self, what: &str) -> AuditRow {
         let id = crate::new_call_id(self.clock.as_ref());
-        AuditRow::new(
-            Kind::Call,
-            self.clock.now(),
-            &id.0,
-            crate::Door::CommandLine.as_str(),
-            "handfast",
-            what,
-        )
+        AuditRow::new(Kind::Call, self.clock.now(), &id.0, self.door.as_str(), "handfast", what)
     }
 }
 
@@ -308,7 +324,20 @@ impl Engine {
     /// # Errors
     /// Where it was answered before, the reach is not to be had, or the changes cannot be applied.
     pub async fn grant(&self, id: &str, grant: &Grant) -> Result<Approved, ApprovalError> {
-        let approvals = self.approvals();
+        self.grant_through(crate::Door::CommandLine, id, grant).await
+    }
+
+    /// As [`Engine::grant`], for people who come through this door.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn grant_through(
+        &self,
+        door: crate::Door,
+        id: &str,
+        grant: &Grant,
+    ) -> Result<Approved, ApprovalError> {
+        let approvals = self.approvals().through(door);
         let found = approvals.find(id)?;
         let again = found.state == ApprovalState::Approved && found.changes.is_some();
         let mut lease = None;

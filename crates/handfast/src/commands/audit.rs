@@ -4,8 +4,9 @@ use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use engine::{RecordedCall, recorded_calls, recorded_row};
 use serde_json::Value;
-use store::{Filter, Hash, HeadFileState, Kind, Recorded, Store};
+use store::{Filter, Hash, HeadFileState, Store};
 
 use super::{Failure, print, print_json};
 use crate::cli::{AuditCommand, ExportFormat, Global};
@@ -27,7 +28,7 @@ pub(super) fn run(global: &Global, command: Option<AuditCommand>) -> Result<Exit
 }
 
 fn list(store: &Store, filter: &Filter, as_json: bool) -> Result<ExitCode, Failure> {
-    let calls = calls(store, filter)?;
+    let calls = recorded_calls(store, filter)?;
     if as_json {
         let lines: String = calls.iter().map(|call| format!("{}\n", call.as_json())).collect();
         print(&lines)?;
@@ -37,89 +38,25 @@ fn list(store: &Store, filter: &Filter, as_json: bool) -> Result<ExitCode, Failu
         crate::report::note("no call is recorded that fits");
         return Ok(ExitCode::SUCCESS);
     }
-    let rows = calls.iter().map(Call::as_cells);
+    let rows = calls.iter().map(as_cells);
     print(&table(&["time", "call", "door", "tool", "decision", "outcome", "ms", "plan"], rows))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// One call: the row written before its effect, where there is one, and the row written after it.
-struct Call {
-    intent: Option<Recorded>,
-    outcome: Option<Recorded>,
-}
-
-/// What the names of rows begin with that are about calls and no calls themselves.
-const ABOUT_CALLS: [&str; 2] = ["approval_", "lease_"];
-
-/// The newest calls first, as many as the filter's limit, each whole.
-fn calls(store: &Store, filter: &Filter) -> Result<Vec<Call>, Failure> {
-    let wanted = filter.limit as usize;
-    let mut calls: Vec<Call> = Vec::new();
-    let mut filter = filter.clone();
-    loop {
-        filter.limit = 500;
-        let page = store.audit().list(&filter)?;
-        let Some(last) = page.last() else { return Ok(calls) };
-        filter.before = Some(last.sequence);
-        for recorded in page {
-            // Questions, answers and leases are no calls; who asks for them by name gets them.
-            if filter.tool.is_none() && ABOUT_CALLS.iter().any(|about| recorded.row.tool.starts_with(about)) {
-                continue;
-            }
-            let known = calls.iter().position(|call| call.id() == recorded.row.call);
-            let is_intent = recorded.row.kind == Kind::Intent;
-            let index = match known {
-                Some(index) => index,
-                None if calls.len() == wanted => return Ok(calls),
-                None => {
-                    calls.push(Call { intent: None, outcome: None });
-                    calls.len() - 1
-                }
-            };
-            let part = if is_intent { &mut calls[index].intent } else { &mut calls[index].outcome };
-            *part = Some(recorded);
-        }
-    }
-}
-
-impl Call {
-    /// The row that knows most.
-    fn last(&self) -> Option<&Recorded> {
-        self.outcome.as_ref().or(self.intent.as_ref())
-    }
-
-    fn id(&self) -> &str {
-        self.last().map_or("", |recorded| &recorded.row.call)
-    }
-
-    /// `ok`, a code, or that nothing more is known: the call runs still, or the process was killed.
-    fn outcome(&self) -> &str {
-        self.outcome.as_ref().and_then(|recorded| recorded.row.outcome.as_deref()).unwrap_or("unfinished")
-    }
-
-    fn as_cells(&self) -> Vec<String> {
-        let Some(recorded) = self.last() else { return Vec::new() };
-        let row = &recorded.row;
-        let approved = row.approved_by.as_ref().map(|_| " (approved)").unwrap_or_default();
-        vec![
-            row.time.strftime("%Y-%m-%d %H:%M:%S").to_string(),
-            row.call.clone(),
-            row.door.clone(),
-            row.tool.clone(),
-            format!("{}{approved}", row.decision.as_deref().unwrap_or("-")),
-            self.outcome().to_owned(),
-            row.duration.map(|duration| duration.as_millis().to_string()).unwrap_or_default(),
-            summary(row.plan.as_deref().unwrap_or_default()),
-        ]
-    }
-
-    fn as_json(&self) -> Value {
-        let Some(recorded) = self.last() else { return Value::Null };
-        let mut value = as_json(recorded);
-        value["outcome"] = Value::from(self.outcome());
-        value["intent_sequence"] = self.intent.as_ref().map_or(Value::Null, |intent| intent.sequence.into());
-        value
-    }
+fn as_cells(call: &RecordedCall) -> Vec<String> {
+    let Some(recorded) = call.last() else { return Vec::new() };
+    let row = &recorded.row;
+    let approved = row.approved_by.as_ref().map(|_| " (approved)").unwrap_or_default();
+    vec![
+        row.time.strftime("%Y-%m-%d %H:%M:%S").to_string(),
+        row.call.clone(),
+        row.door.clone(),
+        row.tool.clone(),
+        format!("{}{approved}", row.decision.as_deref().unwrap_or("-")),
+        call.outcome().to_owned(),
+        row.duration.map(|duration| duration.as_millis().to_string()).unwrap_or_default(),
+        summary(row.plan.as_deref().unwrap_or_default()),
+    ]
 }
 
 /// The effects of a plan in one short line.
@@ -142,20 +79,10 @@ fn effect(effect: &Value) -> String {
     format!("{} {object}", text("effect"))
 }
 
-/// A row as JSON, its plan as the JSON that it is.
-fn as_json(recorded: &Recorded) -> Value {
-    let mut value = serde_json::to_value(recorded).unwrap_or_default();
-    if let Some(plan) = recorded.row.plan.as_deref().and_then(|plan| serde_json::from_str::<Value>(plan).ok())
-    {
-        value["plan"] = plan;
-    }
-    value
-}
-
 fn show(store: &Store, call: &str, as_json_only: bool) -> Result<ExitCode, Failure> {
     let id = full_id(store, call)?;
     let rows = store.audit().show(&id)?;
-    let values: Vec<Value> = rows.iter().map(as_json).collect();
+    let values: Vec<Value> = rows.iter().map(recorded_row).collect();
     if as_json_only {
         print_json(&values)?;
         return Ok(ExitCode::SUCCESS);

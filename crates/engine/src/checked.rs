@@ -1,0 +1,93 @@
+//! What the policy would decide on a call, without the call.
+
+use serde::Serialize;
+use serde_json::Value;
+use tool::{SessionId, ToolError};
+
+use crate::{Engine, reach};
+
+/// What the policy would decide on a call (`handfast check`).
+#[derive(Debug, Serialize)]
+pub struct Checked {
+    /// `pass`, `check` or `deny`.
+    pub decision: policy::Verdict,
+    /// The level of the call.
+    pub level: tool::Level,
+    /// When humans are asked.
+    pub mode: policy::Mode,
+    /// The profile that decided.
+    pub profile: String,
+    /// The rule that decided, with where it is written.
+    pub rule: String,
+    /// The line of the decision list that applied, from 1 to 9.
+    pub line: u8,
+    /// Why.
+    pub reason: String,
+    /// What would change it; null where the call passes.
+    pub hint: Option<String>,
+    /// The part of the call that decided: an effect, or one command of a line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub part: Option<String>,
+    /// The entries of lists with which the call would pass; absent where it passes, and where none would help.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub passes_with: Option<Vec<policy::Suggestion>>,
+    /// Everything the call would do.
+    pub effects: Vec<policy::Part>,
+}
+
+impl Engine {
+    /// What the policy would decide on a call. Looks paths up, changes nothing, records nothing.
+    ///
+    /// # Errors
+    /// `ENOTFOUND` for an unknown tool, `EVALIDATION` for wrong arguments.
+    pub fn check(&self, tool: &str, mut arguments: Value) -> Result<Checked, ToolError> {
+        let tool = self.registry.find(&mut tool.to_owned(), &mut arguments)?;
+        let plan = tool.prepare(arguments, &self.place)?.plan;
+        let effects = reach::Reach::lead(&plan.effects);
+        let level = plan.level.unwrap_or(tool.spec().level);
+        let request = policy::Request {
+            tool: tool.spec().name,
+            level,
+            parts: &effects,
+            undoable_in_force: self.is_undoable(tool.spec(), &effects, &plan),
+            background: plan.background,
+        };
+        let mut decision = self.policy.decide(&request);
+        if decision.verdict == policy::Verdict::Check {
+            // What is leased to one session alone is not known here.
+            let leases = self.leases_in_force(&SessionId(String::new()))?;
+            if let Some(leased) = self.leases.rules(&leases, &self.policy, &self.denied, &self.place)? {
+                decision = leased.policy.decide(&request);
+            }
+        }
+        let passes_with = if decision.verdict == policy::Verdict::Pass {
+            None
+        } else {
+            self.policy.would_pass_with(&request)
+        };
+        let hint = match &passes_with {
+            Some(entries) => {
+                let entries: Vec<String> = entries.iter().map(ToString::to_string).collect();
+                Some(format!(
+                    "it passes with {} of profile `{}`",
+                    entries.join(" and "),
+                    self.policy.profile()
+                ))
+            }
+            None => decision.hint,
+        };
+        Ok(Checked {
+            decision: decision.verdict,
+            level: decision.level,
+            mode: self.policy.mode(),
+            profile: self.policy.profile().to_owned(),
+            rule: decision.rule.to_string(),
+            line: decision.line.number(),
+            reason: decision.reason,
+            hint,
+            part: decision.part,
+            passes_with,
+            effects,
+        })
+    }
+}

@@ -1,0 +1,106 @@
+//! What was done, call by call: the rows of the audit as people read them.
+
+use serde_json::Value;
+use store::{Filter, Kind, Recorded, Store, StoreError};
+
+use crate::Engine;
+
+/// What the names of rows begin with that are about calls and no calls themselves.
+const ABOUT_CALLS: [&str; 2] = ["approval_", "lease_"];
+
+/// Rows that are read at a time.
+const PAGE: u32 = 500;
+
+/// One call: the row written before its effect, where there is one, and the row written after it.
+pub struct RecordedCall {
+    intent: Option<Recorded>,
+    outcome: Option<Recorded>,
+}
+
+/// The newest calls first, as many as the filter's limit, each whole.
+///
+/// # Errors
+/// Where the audit cannot be read.
+pub fn recorded_calls(store: &Store, filter: &Filter) -> Result<Vec<RecordedCall>, StoreError> {
+    let wanted = filter.limit as usize;
+    let mut calls: Vec<RecordedCall> = Vec::new();
+    let mut filter = filter.clone();
+    loop {
+        filter.limit = PAGE;
+        let page = store.audit().list(&filter)?;
+        let Some(last) = page.last() else { return Ok(calls) };
+        filter.before = Some(last.sequence);
+        for recorded in page {
+            // Questions, answers and leases are no calls; who asks for them by name gets them.
+            if filter.tool.is_none() && ABOUT_CALLS.iter().any(|about| recorded.row.tool.starts_with(about)) {
+                continue;
+            }
+            let known = calls.iter().position(|call| call.id() == recorded.row.call);
+            let is_intent = recorded.row.kind == Kind::Intent;
+            let index = match known {
+                Some(index) => index,
+                None if calls.len() == wanted => return Ok(calls),
+                None => {
+                    calls.push(RecordedCall { intent: None, outcome: None });
+                    calls.len() - 1
+                }
+            };
+            let part = if is_intent { &mut calls[index].intent } else { &mut calls[index].outcome };
+            *part = Some(recorded);
+        }
+    }
+}
+
+/// A row as JSON, its plan as the JSON that it is.
+pub fn recorded_row(recorded: &Recorded) -> Value {
+    let mut value = serde_json::to_value(recorded).unwrap_or_default();
+    if let Some(plan) = recorded.row.plan.as_deref().and_then(|plan| serde_json::from_str::<Value>(plan).ok())
+    {
+        value["plan"] = plan;
+    }
+    value
+}
+
+impl RecordedCall {
+    /// The row that knows most.
+    pub fn last(&self) -> Option<&Recorded> {
+        self.outcome.as_ref().or(self.intent.as_ref())
+    }
+
+    /// The call's id.
+    pub fn id(&self) -> &str {
+        self.last().map_or("", |recorded| &recorded.row.call)
+    }
+
+    /// `ok`, a code, or that nothing more is known: the call runs still, or the process was killed.
+    pub fn outcome(&self) -> &str {
+        self.outcome.as_ref().and_then(|recorded| recorded.row.outcome.as_deref()).unwrap_or("unfinished")
+    }
+
+    /// The call as one JSON object.
+    pub fn as_json(&self) -> Value {
+        let Some(recorded) = self.last() else { return Value::Null };
+        let mut value = recorded_row(recorded);
+        value["outcome"] = Value::from(self.outcome());
+        value["intent_sequence"] = self.intent.as_ref().map_or(Value::Null, |intent| intent.sequence.into());
+        value
+    }
+}
+
+impl Engine {
+    /// The newest calls of this runtime's state first. Blocks on the disk.
+    ///
+    /// # Errors
+    /// As [`recorded_calls`].
+    pub fn recorded_calls(&self, filter: &Filter) -> Result<Vec<RecordedCall>, StoreError> {
+        recorded_calls(&self.store, filter)
+    }
+
+    /// Every row of one call, in the order in which they were written; none where there is no such call. Blocks on the disk.
+    ///
+    /// # Errors
+    /// Where the audit cannot be read.
+    pub fn recorded_rows(&self, call: &str) -> Result<Vec<Value>, StoreError> {
+        Ok(self.store.audit().show(call)?.iter().map(recorded_row).collect())
+    }
+}
