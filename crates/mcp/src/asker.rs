@@ -1,14 +1,13 @@
 //! Who answers the `check` of a call: the client of this connection, in the way of its era.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use engine::{Answer, Approval, Asker};
-use rmcp::RoleServer;
-use rmcp::model::{ClientCapabilities, ClientResult, ElicitRequest, RequestId, ServerRequest};
-use rmcp::service::{Peer, PeerRequestOptions, ServiceError};
+use rmcp::model::{ClientCapabilities, ElicitRequest, RequestId, ServerJsonRpcMessage, ServerRequest};
 use tool::BoxFuture;
 
+use crate::connection::Connection;
 use crate::decode::cancelled_notification;
 use crate::outbox::{Message, Outbox};
 use crate::question::{self, Choice, Elicitation};
@@ -25,7 +24,7 @@ pub(crate) fn shows_forms(capabilities: Option<&ClientCapabilities>) -> bool {
 
 /// Asks by `elicitation/create`, up to the revision of 2025-11-25.
 pub(crate) struct ByRequest {
-    pub(crate) peer: Peer<RoleServer>,
+    pub(crate) connection: Arc<Connection>,
     pub(crate) outbox: Outbox,
     pub(crate) shows_forms: bool,
     pub(crate) allowed: Elicitation,
@@ -51,41 +50,43 @@ impl ByRequest {
         }
         let form = question::form(approval, self.allowed)?;
         let request = ServerRequest::ElicitRequest(ElicitRequest::new(form));
-        let gone = |error: ServiceError| format!("the client did not answer the question: {error}");
-        let handle = self
-            .peer
-            .send_cancellable_request(request, PeerRequestOptions::no_options())
-            .await
-            .map_err(gone)?;
-        let mut open = OpenQuestion { outbox: &self.outbox, id: Some(handle.id.clone()) };
-        let answered = tokio::select! {
-            answered = handle.await_response() => answered,
+        let (number, said) = self.connection.ask();
+        let message = ServerJsonRpcMessage::request(request, RequestId::Number(number));
+        self.outbox.post(Message::Ours(Box::new(message)));
+        let mut open = OpenQuestion { of: self, number: Some(number) };
+        let said = tokio::select! {
+            said = said => said,
             () = self.outbox.failed() => return Err("the client is gone".to_owned()),
             () = tokio::time::sleep(self.patience) => {
                 return Err(format!("nobody answered within {} seconds", self.patience.as_secs()));
             }
         };
-        open.id = None;
-        match answered.map_err(gone)? {
-            ClientResult::ElicitResult(result) => {
+        open.number = None;
+        let said = said.map_err(|_| "the client is gone".to_owned())?;
+        let result =
+            said.map_err(|error| format!("the client did not answer the question: {}", error.message))?;
+        match serde_json::from_value(result) {
+            Ok(result) => {
                 let choice = question::choice(&result, &question::offered(approval, self.allowed));
                 Ok(question::answer(choice, approval, &self.by))
             }
-            _ => Err("the client's answer was no answer to a form".to_owned()),
+            Err(_) => Err("the client's answer was no answer to a form".to_owned()),
         }
     }
 }
 
 /// Takes the question back when it is dropped unanswered: the call was cancelled, or nobody answered in time.
 struct OpenQuestion<'a> {
-    outbox: &'a Outbox,
-    id: Option<RequestId>,
+    of: &'a ByRequest,
+    number: Option<i64>,
 }
 
 impl Drop for OpenQuestion<'_> {
     fn drop(&mut self) {
-        if let Some(id) = self.id.take() {
-            self.outbox.post(Message::Raw(cancelled_notification(&id, "the question is no longer open")));
+        if let Some(number) = self.number.take() {
+            self.of.connection.take_back(number);
+            let taken_back = cancelled_notification(number, "the question is no longer open");
+            self.of.outbox.post(Message::Raw(taken_back));
         }
     }
 }

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use engine::{CallRequest, Engine};
-use tool::{AnyTool, CallResult, ToolError};
+use tool::{AnyTool, CallResult, SessionId, ToolError};
 
 /// The engine, or what stands in for it in the tests of this crate.
 pub(crate) trait Calls: Send + Sync + 'static {
@@ -18,6 +18,8 @@ pub(crate) trait Calls: Send + Sync + 'static {
         request: CallRequest,
         error: ToolError,
     ) -> impl Future<Output = CallResult> + Send;
+    /// Ends what a session has left running.
+    fn end_session(self: &Arc<Self>, session: &SessionId) -> impl Future<Output = ()> + Send;
     /// Stops every call and waits until they have ended.
     fn shutdown(&self) -> impl Future<Output = ()> + Send;
 }
@@ -37,6 +39,10 @@ impl Calls for Engine {
         error: ToolError,
     ) -> impl Future<Output = CallResult> + Send {
         Engine::refuse(self, request, error)
+    }
+
+    fn end_session(self: &Arc<Self>, session: &SessionId) -> impl Future<Output = ()> + Send {
+        Engine::end_session(self, session)
     }
 
     fn shutdown(&self) -> impl Future<Output = ()> + Send {

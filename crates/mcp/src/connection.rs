@@ -8,9 +8,12 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use rmcp::model::ErrorData;
 use serde_json::Value;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 use tool::{Code, Held, Retry, Stop, StopReason, ToolError, Written};
+
+use crate::outbox::Outbox;
 
 /// Requests that may wait for their answer at a time; the next one is refused at once.
 pub(crate) const MOST_REQUESTS: usize = 4096;
@@ -30,12 +33,19 @@ pub(crate) struct Connection {
 struct State {
     last: i64,
     requests: HashMap<i64, Request>,
+    /// Requests of ours that wait for the client's answer.
+    questions: HashMap<i64, oneshot::Sender<Said>>,
     bytes: usize,
     closed: bool,
 }
 
+/// What a client answers to a request of ours.
+pub(crate) type Said = Result<Value, ErrorData>;
+
 struct Request {
     id: Value,
+    /// Where its answer goes, and what is said on the way to it.
+    outbox: Outbox,
     bytes: usize,
     kind: Kind,
     cancelled: bool,
@@ -45,10 +55,11 @@ struct Request {
 }
 
 /// A request that gets its answer now.
-#[derive(Debug)]
 pub(crate) struct Settled {
     /// What the client calls it.
     pub(crate) id: Value,
+    /// Where its answer goes.
+    pub(crate) outbox: Outbox,
     /// What the answer occupies until it was sent.
     pub(crate) held: Held,
     /// The answer's structured content, where it does not stand in the answer itself.
@@ -69,7 +80,13 @@ impl Connection {
     ///
     /// # Errors
     /// `EQUOTA` where too many wait already.
-    pub(crate) fn admit(&self, id: &Value, bytes: usize, kind: Kind) -> Result<i64, ToolError> {
+    pub(crate) fn admit(
+        &self,
+        id: &Value,
+        bytes: usize,
+        kind: Kind,
+        outbox: &Outbox,
+    ) -> Result<i64, ToolError> {
         let mut state = self.state();
         let full = if state.requests.len() >= MOST_REQUESTS {
             Some(format!("{MOST_REQUESTS} requests wait for their answer already"))
@@ -87,9 +104,55 @@ impl Connection {
         state.bytes += bytes;
         let number = state.last;
         let (held, structured) = (Held::default(), None);
-        let request = Request { id: id.clone(), bytes, kind, cancelled: false, stop: None, held, structured };
+        let (id, outbox) = (id.clone(), outbox.clone());
+        let request = Request { id, outbox, bytes, kind, cancelled: false, stop: None, held, structured };
         state.requests.insert(number, request);
         Ok(number)
+    }
+
+    /// Where what is said about a request goes; none once it is settled.
+    pub(crate) fn outbox_of(&self, number: i64) -> Option<Outbox> {
+        self.state().requests.get(&number).map(|request| request.outbox.clone())
+    }
+
+    /// Nobody waits for this request any more: its call is stopped.
+    pub(crate) fn abandon(&self, number: i64) {
+        let stop = self.state().requests.get_mut(&number).and_then(|request| {
+            request.cancelled = true;
+            request.stop.take()
+        });
+        if let Some(stop) = stop {
+            stop.request(StopReason::Cancelled);
+        }
+    }
+
+    /// Gives a number to a request of ours, and where its answer will be.
+    pub(crate) fn ask(&self) -> (i64, oneshot::Receiver<Said>) {
+        let (sender, receiver) = oneshot::channel();
+        let mut state = self.state();
+        state.last += 1;
+        let number = state.last;
+        state.questions.insert(number, sender);
+        (number, receiver)
+    }
+
+    /// The client has answered a request of ours; an answer to none is nothing.
+    pub(crate) fn answered(&self, id: &Value, said: Said) {
+        let question = id.as_i64().and_then(|number| self.state().questions.remove(&number));
+        if let Some(question) = question {
+            // Whoever asked may have given up.
+            let _ = question.send(said);
+        }
+    }
+
+    /// Waits no longer for the answer to a request of ours.
+    pub(crate) fn take_back(&self, number: i64) {
+        self.state().questions.remove(&number);
+    }
+
+    /// Whether any request has no answer yet.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.state().requests.is_empty()
     }
 
     /// Ties a call to its request, so that it ends when the client gives up or goes away.
@@ -140,8 +203,8 @@ impl Connection {
             request
         };
         self.settled.notify_waiters();
-        let Request { id, held, structured, cancelled, .. } = request;
-        (!cancelled).then_some(Settled { id, held, structured })
+        let Request { id, outbox, held, structured, cancelled, .. } = request;
+        (!cancelled).then_some(Settled { id, outbox, held, structured })
     }
 
     /// Waits until every request is settled.
@@ -190,6 +253,10 @@ mod tests {
 
     use super::*;
 
+    fn admit(connection: &Connection, id: &Value, bytes: usize, kind: Kind) -> Result<i64, ToolError> {
+        connection.admit(id, bytes, kind, &crate::outbox::outbox().0)
+    }
+
     fn held(token: &Arc<()>) -> Held {
         Held(Some(Box::new(token.clone())))
     }
@@ -198,8 +265,8 @@ mod tests {
     fn what_an_answer_holds_is_given_out_with_it_and_given_back_without_it() {
         let connection = Connection::default();
         let token = Arc::new(());
-        let answered = connection.admit(&json!("a"), 1, Kind::Other).unwrap();
-        let cancelled = connection.admit(&json!("b"), 1, Kind::Other).unwrap();
+        let answered = admit(&connection, &json!("a"), 1, Kind::Other).unwrap();
+        let cancelled = admit(&connection, &json!("b"), 1, Kind::Other).unwrap();
         connection.hold(answered, held(&token), None);
         connection.hold(cancelled, held(&token), None);
         connection.hold(99, held(&token), None);
@@ -217,7 +284,7 @@ mod tests {
     #[test]
     fn requests_with_the_same_id_are_apart_and_cancelled_together() {
         let connection = Connection::default();
-        let numbers = [1, 1].map(|id| connection.admit(&json!(id), 1, Kind::Other).unwrap());
+        let numbers = [1, 1].map(|id| admit(&connection, &json!(id), 1, Kind::Other).unwrap());
         assert_ne!(numbers[0], numbers[1]);
         let stops = [Stop::default(), Stop::default()];
         connection.attach(numbers[0], &stops[0]);
@@ -229,8 +296,8 @@ mod tests {
     #[test]
     fn the_handshake_is_not_cancelled_and_neither_is_another_id() {
         let connection = Connection::default();
-        let handshake = connection.admit(&json!(1), 1, Kind::Handshake).unwrap();
-        let other = connection.admit(&json!("1"), 1, Kind::Other).unwrap();
+        let handshake = admit(&connection, &json!(1), 1, Kind::Handshake).unwrap();
+        let other = admit(&connection, &json!("1"), 1, Kind::Other).unwrap();
         connection.cancel(&json!(1));
         assert!(connection.settle(handshake).is_some());
         assert!(connection.settle(other).is_some());
@@ -239,7 +306,7 @@ mod tests {
     #[test]
     fn a_call_that_comes_after_the_end_is_stopped_at_once() {
         let connection = Connection::default();
-        let number = connection.admit(&json!(1), 1, Kind::Other).unwrap();
+        let number = admit(&connection, &json!(1), 1, Kind::Other).unwrap();
         connection.close();
         let stop = Stop::default();
         connection.attach(number, &stop);
@@ -250,17 +317,17 @@ mod tests {
     fn what_waits_is_bounded_in_number_and_bytes() {
         let connection = Connection::default();
         for _ in 0..MOST_REQUESTS {
-            connection.admit(&json!(1), 1, Kind::Other).unwrap();
+            admit(&connection, &json!(1), 1, Kind::Other).unwrap();
         }
-        let error = connection.admit(&json!(1), 1, Kind::Other).unwrap_err();
+        let error = admit(&connection, &json!(1), 1, Kind::Other).unwrap_err();
         assert_eq!(error.code, Code::Quota);
         connection.settle(1);
-        connection.admit(&json!(1), 1, Kind::Other).unwrap();
+        admit(&connection, &json!(1), 1, Kind::Other).unwrap();
 
         let connection = Connection::default();
-        let number = connection.admit(&json!(1), MOST_REQUEST_BYTES, Kind::Other).unwrap();
-        assert!(connection.admit(&json!(1), 1, Kind::Other).is_err());
+        let number = admit(&connection, &json!(1), MOST_REQUEST_BYTES, Kind::Other).unwrap();
+        assert!(admit(&connection, &json!(1), 1, Kind::Other).is_err());
         connection.settle(number);
-        assert!(connection.admit(&json!(1), 1, Kind::Other).is_ok());
+        assert!(admit(&connection, &json!(1), 1, Kind::Other).is_ok());
     }
 }

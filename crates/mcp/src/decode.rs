@@ -4,8 +4,8 @@
 //! argument twice.
 
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, ClientCapabilities, ClientJsonRpcMessage, ClientRequest,
-    ErrorCode, ErrorData, GetMeta, JsonRpcMessage, MetaObject, ProtocolVersion, RequestId, RequestMetaObject,
+    CallToolRequest, CallToolRequestParams, ClientCapabilities, ClientRequest, ErrorCode, ErrorData, GetMeta,
+    MetaObject, ProtocolVersion, RequestMetaObject,
 };
 use serde_json::{Map, Value, json};
 
@@ -25,7 +25,12 @@ pub(crate) enum Incoming {
         id: Value,
     },
     /// Answers a request of ours.
-    Response(Box<ClientJsonRpcMessage>),
+    Response {
+        /// The number that the request had.
+        id: Value,
+        /// What the client says.
+        said: Result<Value, ErrorData>,
+    },
     /// Needs no answer and changes nothing.
     Ignored,
     /// Is wrong in a way that JSON-RPC has a code for.
@@ -183,16 +188,15 @@ fn notification(method: &str, mut params: Value) -> Incoming {
 }
 
 fn response(id: Value, mut message: Map<String, Value>) -> Incoming {
-    let Ok(id) = serde_json::from_value::<RequestId>(id) else {
-        // No request of ours has such an id, and a response is never answered.
-        return Incoming::Ignored;
+    let said = match message.remove("result") {
+        Some(result) => Ok(result),
+        None => match serde_json::from_value(message.remove("error").unwrap_or_default()) {
+            Ok(error) => Err(error),
+            // A response is never answered.
+            Err(_) => return Incoming::Ignored,
+        },
     };
-    let read = match message.remove("result") {
-        Some(result) => serde_json::from_value(result).map(|result| JsonRpcMessage::response(result, id)),
-        None => serde_json::from_value(message.remove("error").unwrap_or_default())
-            .map(|error| JsonRpcMessage::error(error, Some(id))),
-    };
-    read.map_or(Incoming::Ignored, |message| Incoming::Response(Box::new(message)))
+    Incoming::Response { id, said }
 }
 
 /// Which era the request belongs to, where it says so: the revision of 2026-07-28 comes with every request.
@@ -207,7 +211,7 @@ pub(crate) fn is_modern(request: &ClientRequest) -> Option<bool> {
 }
 
 /// A message as JSON text, for answers that rmcp has no part in.
-pub(crate) fn cancelled_notification(id: &RequestId, reason: &str) -> Value {
+pub(crate) fn cancelled_notification(id: i64, reason: &str) -> Value {
     json!({
         "jsonrpc": "2.0",
         "method": "notifications/cancelled",
@@ -299,7 +303,6 @@ mod tests {
             r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
             r#"{"jsonrpc":"2.0","method":"notifications/strange","params":[1]}"#,
             r#"{"jsonrpc":"2.0","method":"notifications/cancelled"}"#,
-            r#"{"jsonrpc":"2.0","id":{},"result":{}}"#,
             r#"{"jsonrpc":"2.0","id":1,"error":7}"#,
         ] {
             assert!(matches!(decode(line.as_bytes()), Incoming::Ignored), "{line}");

@@ -29,6 +29,8 @@ pub(crate) struct Fake {
     pub(crate) waiting: AtomicUsize,
     pub(crate) stopped: Arc<AtomicUsize>,
     pub(crate) shut_down: AtomicUsize,
+    /// The sessions that have ended.
+    pub(crate) ended: std::sync::Mutex<Vec<String>>,
     /// Lets calls of `gate` go on.
     pub(crate) gate: Notify,
 }
@@ -202,6 +204,10 @@ impl Calls for Fake {
     async fn refuse(self: &Arc<Self>, request: CallRequest, error: ToolError) -> CallResult {
         let call = CallId(format!("refused {}", request.tool));
         self.result(&request.tool, call, Err(error))
+    }
+
+    async fn end_session(self: &Arc<Self>, session: &SessionId) {
+        self.ended.lock().unwrap().push(session.0.clone());
     }
 
     async fn shutdown(&self) {

@@ -38,7 +38,6 @@ const KNOWN_METHODS: &[&str] = &["initialize", "server/discover", "ping", "tools
 pub(crate) struct Handler<C> {
     pub(crate) calls: Arc<C>,
     pub(crate) connection: Arc<Connection>,
-    pub(crate) outbox: Outbox,
     pub(crate) options: Arc<Options>,
     pub(crate) sealer: Sealer,
 }
@@ -130,11 +129,14 @@ impl<C: Calls> ServerHandler for Handler<C> {
             RequestId::Number(number) => number,
             RequestId::String(_) => return Err(ErrorData::internal_error("a request lost its number", None)),
         };
+        let Some(outbox) = self.connection.outbox_of(number) else {
+            return Err(ErrorData::internal_error("nobody waits for this request any more", None));
+        };
         self.connection.attach(number, &stop);
         if peer.modern {
             let said = self.said(&request, &peer)?;
             let asker = Arc::new(ByRetry::new(peer.shows_forms, self.options.elicitation, said));
-            let result = self.call(request, &context, stop, asker.clone()).await?;
+            let result = self.call(request, &context, stop, asker.clone(), outbox).await?;
             if let Some(question) = asker.open_question()
                 && result.error().is_some_and(|error| error.code == Code::Approval)
                 && let Ok(form) = question::form(&question, self.options.elicitation)
@@ -150,14 +152,14 @@ impl<C: Calls> ServerHandler for Handler<C> {
             return Ok(self.answer(number, result, &peer));
         }
         let asker = Arc::new(ByRequest {
-            peer: context.peer.clone(),
-            outbox: self.outbox.clone(),
+            connection: self.connection.clone(),
+            outbox: outbox.clone(),
             shows_forms: peer.shows_forms,
             allowed: self.options.elicitation,
             patience: self.options.patience,
             by: peer.by.clone(),
         });
-        let result = self.call(request, &context, stop, asker).await?;
+        let result = self.call(request, &context, stop, asker, outbox).await?;
         Ok(self.answer(number, result, &peer))
     }
 
@@ -190,12 +192,10 @@ impl<C: Calls> Handler<C> {
         context: &RequestContext<RoleServer>,
         stop: Stop,
         asker: Arc<dyn Asker>,
+        outbox: Outbox,
     ) -> Result<CallResult, ErrorData> {
         let known = self.calls.tools().iter().any(|tool| tool.name() == request.name);
-        let reporter = context
-            .meta
-            .get_progress_token()
-            .map(|token| Arc::new(Reporter::new(token, self.outbox.clone())));
+        let reporter = context.meta.get_progress_token().map(|token| Arc::new(Reporter::new(token, outbox)));
         let progress: Arc<dyn Progress> = match &reporter {
             Some(reporter) => reporter.clone(),
             None => Arc::new(Unasked),

@@ -1,6 +1,6 @@
-//! The door for MCP clients: JSON-RPC over a pair of byte streams, one message a line.
+//! The door for MCP clients: JSON-RPC over a pair of byte streams, one message a line, or each message by itself.
 //!
-//! [`serve_stdio`] serves the process's standard streams, [`serve`] any others.
+//! [`serve_stdio`] serves the process's standard streams, [`serve`] any others; [`Endpoint`] takes what a server of HTTP was sent.
 //! Both eras of the protocol are spoken on one connection: the handshake (2024-11-05 to 2025-11-25) and the one in which every request
 //! stands for itself (2026-07-28).
 //!
@@ -12,7 +12,10 @@ mod asker;
 mod calls;
 mod connection;
 mod decode;
+mod desk;
+mod endpoint;
 mod handler;
+mod headers;
 mod lines;
 mod list;
 mod outbox;
@@ -38,6 +41,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tool::SessionId;
 
 use crate::calls::Calls;
+pub use crate::endpoint::{Answers, Endpoint, Posted, Refused, Saying};
+pub use crate::headers::{Headers, Once};
 pub use crate::question::Elicitation;
 
 /// What a server is called and how it behaves.
@@ -149,13 +154,12 @@ where
         reader,
         options.message_limit,
         connection.clone(),
-        outbox.clone(),
+        outbox,
         options.on_warning.clone(),
     );
     let handler = handler::Handler {
         calls: calls.clone(),
         connection: connection.clone(),
-        outbox,
         options: Arc::new(options),
         sealer,
     };
@@ -164,7 +168,8 @@ where
     let ended = service.waiting().await;
     connection.close();
     calls.shutdown().await;
-    // Its senders are gone with the service, so it ends as soon as all is written, or the client has had its time to read.
+    drop(connection);
+    // Its senders are gone with the service and the connection, so it ends as soon as all is written, or the client has had its time to read.
     delivery.await.map_err(McpError::Task)?.map_err(McpError::Write)?;
     ended.map(drop).map_err(McpError::Task)
 }

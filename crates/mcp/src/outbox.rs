@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use rmcp::model::{ErrorData, ServerJsonRpcMessage, ServerResult};
+use rmcp::model::{ErrorCode, ErrorData, ServerJsonRpcMessage, ServerResult};
 use serde::Serialize;
 use serde_json::Value;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
@@ -121,7 +121,51 @@ impl Outbox {
     }
 }
 
+/// A message that was taken out.
+pub(crate) struct Letter {
+    /// The whole message, on one line.
+    pub(crate) text: Vec<u8>,
+    /// Whether it answers a request.
+    pub(crate) is_answer: bool,
+    /// The code of a request that failed as a request.
+    pub(crate) code: Option<ErrorCode>,
+    /// What it occupies until it was sent.
+    pub(crate) held: Held,
+}
+
 impl Mail {
+    /// Whether nothing was put there so far.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.receiver.is_empty()
+    }
+
+    /// The next message; none when every [`Outbox`] is gone.
+    pub(crate) async fn next(&mut self) -> Option<Letter> {
+        let Outgoing { message, held, written } = self.receiver.recv().await?;
+        let mut text = Vec::new();
+        // Every message is made of values that are JSON already.
+        let _ = encode(&message, &mut text);
+        let (is_answer, code) = match &message {
+            Message::Answer { structured, .. } => {
+                if let Some(structured) = structured {
+                    text.extend_from_slice(structured.as_str().as_bytes());
+                    text.extend_from_slice(b"}}\n");
+                }
+                (true, None)
+            }
+            Message::Failure { error, .. } => (true, Some(error.code)),
+            Message::Ours(_) | Message::Raw(_) => (false, None),
+        };
+        // The line end belongs to streams.
+        text.pop();
+        self.shared.waiting.fetch_sub(1, Ordering::Relaxed);
+        if let Some(written) = written {
+            // Nobody waits for most messages.
+            let _ = written.send(());
+        }
+        Some(Letter { text, is_answer, code, held })
+    }
+
     /// Writes until every [`Outbox`] is gone, or writing fails.
     ///
     /// # Errors
@@ -172,6 +216,13 @@ impl Mail {
             }
         }
         Ok(())
+    }
+}
+
+impl Drop for Mail {
+    fn drop(&mut self) {
+        // Whoever waits for the client waits for nothing.
+        self.shared.failed.send_replace(true);
     }
 }
 

@@ -1,5 +1,6 @@
 //! Whole connections, as a client sees them.
 
+mod apart;
 mod approval;
 mod eras;
 mod hostile;

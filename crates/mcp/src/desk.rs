@@ -1,0 +1,195 @@
+//! Where messages come in and go out, whatever carries them: what rmcp has a part in goes to it, the rest is answered here.
+
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, JsonRpcMessage, RequestId,
+    ServerJsonRpcMessage, ServerResult,
+};
+use serde_json::Value;
+use tokio::sync::oneshot;
+use tool::{Held, ToolError};
+
+use crate::connection::{Connection, Kind, Settled};
+use crate::decode::{Incoming, Unusable, decode, is_modern, unusable_call};
+use crate::outbox::{Message, Outbox};
+use crate::present;
+use crate::skim::Skim;
+
+/// JSON values that one message may hold. Each takes up to a hundred bytes once parsed, and as little as two before.
+const MOST_VALUES: usize = 1_000_000;
+
+/// Messages below this size are not counted: they cannot hold [`MOST_VALUES`].
+const UNCOUNTED: usize = 2 * MOST_VALUES;
+
+/// What to do about a message beyond a limit.
+const SEND_LESS: &str = "send less in one call, for example a large file in parts";
+
+/// What to do about a message that is no JSON, by a word of what is wrong with it.
+const SEND_JSON: [(&str, &str); 4] = [
+    ("surrogate", "send each \\u escape of half a surrogate pair with its other half"),
+    ("hex escape", "send each \\u escape of half a surrogate pair with its other half"),
+    ("UTF-8", "send JSON in UTF-8"),
+    ("recursion limit", "send values in at most 127 others"),
+];
+
+/// What to do about any other message that is no JSON.
+const SEND_STRICT_JSON: &str =
+    "send JSON as RFC 8259 has it: NaN, Infinity, comments and trailing commas are none";
+
+/// Puts an item of rmcp where it belongs: an answer to where its request waits for it, everything else to `others`. Gives what hears
+/// when it was written; none where nobody waits for it any more.
+pub(crate) fn outgoing(
+    connection: &Connection,
+    others: &Outbox,
+    item: ServerJsonRpcMessage,
+) -> Option<oneshot::Receiver<()>> {
+    let settled = |id: &RequestId| match id {
+        RequestId::Number(number) => connection.settle(*number),
+        RequestId::String(_) => None,
+    };
+    match item {
+        JsonRpcMessage::Response(response) => {
+            let Settled { id, outbox, held, structured } = settled(&response.id)?;
+            Some(outbox.put(Message::Answer { id, result: Box::new(response.result), structured }, held))
+        }
+        JsonRpcMessage::Error(failure) => match &failure.id {
+            Some(id) => {
+                let Settled { id, outbox, held, .. } = settled(id)?;
+                Some(outbox.put(Message::Failure { id, error: failure.error }, held))
+            }
+            None => {
+                let message = Message::Failure { id: Value::Null, error: failure.error };
+                Some(others.put(message, Held::default()))
+            }
+        },
+        ours => Some(others.put(Message::Ours(Box::new(ours)), Held::default())),
+    }
+}
+
+/// What was followed of a message that holds more values than are parsed.
+pub(crate) fn too_many_values(line: &[u8]) -> Option<Skim> {
+    if line.len() <= UNCOUNTED {
+        return None;
+    }
+    let mut skim = Skim::default();
+    skim.feed(line);
+    (skim.values() > MOST_VALUES).then_some(skim)
+}
+
+/// The error of a message beyond a limit.
+fn beyond(problem: String) -> ErrorData {
+    ErrorData::new(ErrorCode::INVALID_REQUEST, problem, None)
+}
+
+/// Takes messages in, and answers those that rmcp shall not see.
+pub(crate) struct Desk<'a> {
+    pub(crate) connection: &'a Connection,
+    /// Where answers to what comes in go.
+    pub(crate) outbox: &'a Outbox,
+    pub(crate) limit: usize,
+}
+
+impl Desk<'_> {
+    pub(crate) fn accept(&self, line: &[u8]) -> Option<ClientJsonRpcMessage> {
+        if line.iter().all(u8::is_ascii_whitespace) {
+            return None;
+        }
+        if let Some(skim) = too_many_values(line) {
+            return self.too_many(&skim);
+        }
+        self.take(decode(line), line)
+    }
+
+    /// Takes a message that was read from this line.
+    pub(crate) fn take(&self, incoming: Incoming, line: &[u8]) -> Option<ClientJsonRpcMessage> {
+        match incoming {
+            Incoming::Request { id, request } => self.admit(&id, *request, line.len()),
+            Incoming::Cancelled { id } => {
+                self.connection.cancel(&id);
+                None
+            }
+            Incoming::Response { id, said } => {
+                self.connection.answered(&id, said);
+                None
+            }
+            Incoming::Ignored => None,
+            Incoming::Fault { error, .. } if error.code == ErrorCode::PARSE_ERROR => {
+                self.unparsed(line, error)
+            }
+            Incoming::Fault { id, error } => {
+                self.outbox.post(Message::Failure { id, error });
+                None
+            }
+        }
+    }
+
+    fn admit(&self, id: &Value, request: ClientRequest, bytes: usize) -> Option<ClientJsonRpcMessage> {
+        if let Some(modern) = is_modern(&request) {
+            self.connection.speaks(modern);
+        }
+        let kind = match &request {
+            ClientRequest::InitializeRequest(_) => Kind::Handshake,
+            _ => Kind::Other,
+        };
+        match self.connection.admit(id, bytes, kind, self.outbox) {
+            Ok(number) => Some(JsonRpcMessage::request(request, RequestId::Number(number))),
+            Err(error) if matches!(request, ClientRequest::CallToolRequest(_)) => {
+                // There are too many calls already for one more to go through the engine.
+                self.answer_call(id.clone(), &error);
+                None
+            }
+            Err(error) => {
+                self.outbox.post(Message::Failure { id: id.clone(), error: beyond(error.message) });
+                None
+            }
+        }
+    }
+
+    /// A message with more values than are parsed.
+    pub(crate) fn too_many(&self, skim: &Skim) -> Option<ClientJsonRpcMessage> {
+        let problem = format!("the message holds more than {MOST_VALUES} JSON values");
+        self.unread(skim, beyond(problem), SEND_LESS)
+    }
+
+    pub(crate) fn too_long(&self, skim: &Skim) -> Option<ClientJsonRpcMessage> {
+        self.unread(skim, beyond(format!("the message is longer than {} bytes", self.limit)), SEND_LESS)
+    }
+
+    /// A line that is no JSON. A request that is one but for a bad text in it (half of a surrogate pair, a byte that is no UTF-8)
+    /// is answered under its own id: its sender would wait for ever otherwise.
+    fn unparsed(&self, line: &[u8], error: ErrorData) -> Option<ClientJsonRpcMessage> {
+        let mut skim = Skim::default();
+        skim.feed(line);
+        // The id of what has no method, a response, is one of ours.
+        if skim.is_whole() && skim.method().is_some() {
+            let found = SEND_JSON.iter().find(|(problem, _)| error.message.contains(problem));
+            let hint = found.map_or(SEND_STRICT_JSON, |(_, hint)| hint);
+            return self.unread(&skim, error, hint);
+        }
+        self.outbox.post(Message::Failure { id: Value::Null, error });
+        None
+    }
+
+    /// A message that was not parsed. A call of a tool fails as a call, so that the model reads why and the audit has it.
+    fn unread(&self, skim: &Skim, error: ErrorData, hint: &'static str) -> Option<ClientJsonRpcMessage> {
+        match (skim.id(), skim.method()) {
+            (Some(id), Some("tools/call")) => {
+                let tool = skim.tool().unwrap_or_default();
+                let unusable = Unusable { problem: error.message.into_owned(), hint: Some(hint) };
+                let call = unusable_call(tool, self.connection.modern(), unusable);
+                self.admit(id, call, 0)
+            }
+            (id, _) => {
+                self.outbox.post(Message::Failure { id: id.cloned().unwrap_or_default(), error });
+                None
+            }
+        }
+    }
+
+    fn answer_call(&self, id: Value, error: &ToolError) {
+        let mut result = ServerResult::CallToolResult(present::refusal(error));
+        if !self.connection.modern() {
+            result.strip_result_type_for_legacy_peer();
+        }
+        self.outbox.post(Message::Answer { id, result: Box::new(result), structured: None });
+    }
+}

@@ -1,0 +1,353 @@
+//! MCP without a connection: every message comes by itself, as the transport over HTTP has it.
+//!
+//! Up to the revision of 2025-11-25 a client opens a session and names it with each message; from 2026-07-28 on a message stands for
+//! itself, and says in headers what it says in its body, so that whatever stands in between need not read bodies.
+//! Both get the handler, the limits and the answers that a connection gets.
+//!
+//! It knows nothing of HTTP but the four headers that the protocol has words about, and the status of what it refuses.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use engine::Engine;
+use rmcp::RoleServer;
+use rmcp::model::{
+    ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, JsonRpcMessage, RequestId,
+    ServerJsonRpcMessage,
+};
+use rmcp::transport::Transport;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tool::{Held, SessionId};
+
+use crate::calls::Calls;
+use crate::connection::Connection;
+use crate::decode::{Incoming, decode};
+use crate::desk::{self, Desk};
+use crate::headers::{Headers, Once, agree, speaks_modern};
+use crate::outbox::{Mail, outbox};
+use crate::transport::Gone;
+use crate::{McpError, Options, handler, seal};
+
+/// Sessions that may be open at a time. For one more, the one that was idle longest is ended.
+const MOST_SESSIONS: usize = 10_000;
+
+/// A session that nobody has used for as long is ended: a day, since few clients say that they go.
+const IDLE: Duration = Duration::from_hours(24);
+
+/// How often is looked for such sessions, at most.
+const SWEEP: Duration = Duration::from_mins(10);
+
+/// The protocol's messages, each by itself.
+#[derive(Clone)]
+pub struct Endpoint(Arc<Sessions<Engine>>);
+
+/// What became of a message.
+pub enum Posted {
+    /// It was taken, and there is nothing to say to it.
+    Accepted,
+    /// It was not taken.
+    Refused(Refused),
+    /// It is a request. What is said to it comes as it comes; the last is its answer.
+    Answers(Answers),
+}
+
+/// Why a message was not taken.
+#[derive(Debug)]
+pub struct Refused {
+    /// The status of HTTP: 400 for what is wrong, 404 for a session that is not there.
+    pub status: u16,
+    /// The message that says so, as JSON.
+    pub text: Vec<u8>,
+}
+
+/// What is said to one request. When it is dropped before the answer came, its call is stopped.
+pub struct Answers {
+    mail: Mail,
+    live: Arc<Live>,
+    number: Option<i64>,
+    modern: bool,
+    /// The id of the session that the request has opened.
+    pub opened: Option<String>,
+}
+
+/// One message to the client.
+pub struct Saying {
+    /// The message as JSON, on one line.
+    pub text: Vec<u8>,
+    /// Whether it is the answer, after which nothing comes.
+    pub is_answer: bool,
+    /// The status of HTTP for it, where nothing came before it.
+    pub status: u16,
+    /// What it occupies until it was sent.
+    pub held: Held,
+}
+
+impl Endpoint {
+    /// An endpoint before this engine. `options.session` names it in the audit; each session adds a number.
+    ///
+    /// # Errors
+    /// [`McpError::Random`] where the operating system gives no random bytes.
+    pub fn new(engine: Arc<Engine>, options: Options) -> Result<Self, McpError> {
+        Ok(Self(Arc::new(Sessions::new(engine, options)?)))
+    }
+
+    /// Takes one message.
+    pub async fn post(&self, headers: &Headers<'_>, body: &[u8]) -> Posted {
+        self.0.post(headers, body).await
+    }
+
+    /// Ends a session: its calls, and what it left running. Says whether it was there.
+    pub async fn end(&self, session: &str) -> bool {
+        self.0.end(session).await
+    }
+
+    /// Sessions that are open.
+    pub fn sessions(&self) -> usize {
+        self.0.lock().open.len()
+    }
+}
+
+/// All sessions, and the one place for messages without one.
+pub(crate) struct Sessions<C> {
+    calls: Arc<C>,
+    options: Options,
+    alone: Arc<Live>,
+    state: Mutex<State>,
+    opened: AtomicU64,
+}
+
+struct State {
+    open: HashMap<String, Arc<Live>>,
+    swept: Instant,
+}
+
+/// What stands for a connection.
+struct Live {
+    connection: Arc<Connection>,
+    incoming: mpsc::UnboundedSender<ClientJsonRpcMessage>,
+    session: SessionId,
+    used: Mutex<Instant>,
+}
+
+impl Live {
+    fn start<C: Calls>(calls: &Arc<C>, options: &Options, session: SessionId) -> Result<Self, McpError> {
+        let connection = Arc::<Connection>::default();
+        let (incoming, messages) = mpsc::unbounded_channel();
+        let options = Options { session: session.clone(), ..options.clone() };
+        let handler = handler::Handler {
+            calls: calls.clone(),
+            connection: connection.clone(),
+            options: Arc::new(options),
+            sealer: seal::Sealer::new(session.clone()).map_err(McpError::Random)?,
+        };
+        let transport = Apart { messages, connection: connection.clone() };
+        let service = rmcp::service::serve_directly(handler, transport, None);
+        // It ends with the sender of its messages.
+        tokio::spawn(service.waiting());
+        Ok(Self { connection, incoming, session, used: Mutex::new(Instant::now()) })
+    }
+
+    fn used(&self) -> Instant {
+        *self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn touch(&self) {
+        *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+}
+
+/// Messages as rmcp takes them, each of which came by itself.
+struct Apart {
+    messages: mpsc::UnboundedReceiver<ClientJsonRpcMessage>,
+    connection: Arc<Connection>,
+}
+
+impl Transport<RoleServer> for Apart {
+    type Error = Gone;
+
+    fn send(
+        &mut self,
+        item: ServerJsonRpcMessage,
+    ) -> impl Future<Output = Result<(), Gone>> + Send + 'static {
+        // What belongs to no request has nowhere to go, and nothing here says such a thing.
+        let (nowhere, _) = outbox();
+        drop(desk::outgoing(&self.connection, &nowhere, item));
+        std::future::ready(Ok(()))
+    }
+
+    async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
+        self.messages.recv().await
+    }
+
+    async fn close(&mut self) -> Result<(), Gone> {
+        self.connection.close();
+        Ok(())
+    }
+}
+
+impl<C: Calls> Sessions<C> {
+    pub(crate) fn new(calls: Arc<C>, options: Options) -> Result<Self, McpError> {
+        let alone = Arc::new(Live::start(&calls, &options, options.session.clone())?);
+        let state = Mutex::new(State { open: HashMap::new(), swept: Instant::now() });
+        Ok(Self { calls, options, alone, state, opened: AtomicU64::new(0) })
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        // The map is whole at any moment.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) async fn post(&self, headers: &Headers<'_>, body: &[u8]) -> Posted {
+        let incoming = decode(body);
+        let id = match &incoming {
+            Incoming::Request { id, .. } | Incoming::Fault { id, .. } => id.clone(),
+            _ => Value::Null,
+        };
+        let modern = speaks_modern(headers, &incoming);
+        let mut opened = None;
+        let live = match headers.session {
+            Once::Several => return refused(400, &id, "`Mcp-Session-Id` stands there several times"),
+            Once::Is(session) => match self.lock().open.get(session) {
+                Some(live) => live.clone(),
+                None => return refused(404, &id, "there is no such session; begin with `initialize`"),
+            },
+            Once::Absent if modern => self.alone.clone(),
+            Once::Absent => match &incoming {
+                Incoming::Request { request, .. } if is_initialize(request) => match self.open().await {
+                    Ok((name, live)) => {
+                        opened = Some(name);
+                        live
+                    }
+                    Err(error) => return refused(500, &id, &error.to_string()),
+                },
+                Incoming::Fault { error, .. } => return refuse(400, &id, error),
+                _ => return refused(400, &id, "`Mcp-Session-Id` is missing; begin with `initialize`"),
+            },
+        };
+        if let Err(error) = agree(headers, &incoming, body) {
+            if let Some(opened) = &opened {
+                self.end(opened).await;
+            }
+            return refuse(400, &id, &error);
+        }
+        live.touch();
+        let is_alone = Arc::ptr_eq(&live, &self.alone);
+        match &incoming {
+            // Whoever knows an id of somebody else could stop their call: here a client stops its own by closing its stream.
+            Incoming::Cancelled { .. } if is_alone => return Posted::Accepted,
+            Incoming::Response { .. } if is_alone => {
+                return refused(400, &id, "nothing was asked here that this could answer");
+            }
+            _ => {}
+        }
+        let (outbox, mail) = outbox();
+        let desk = Desk { connection: &live.connection, outbox: &outbox, limit: self.options.message_limit };
+        let message = match desk::too_many_values(body) {
+            Some(skim) => desk.too_many(&skim),
+            None => desk.take(incoming, body),
+        };
+        drop(outbox);
+        let number = match message {
+            Some(JsonRpcMessage::Request(request)) => {
+                let number = if let RequestId::Number(number) = &request.id { Some(*number) } else { None };
+                // Where the session ends in this moment, nothing is said to the request, and its stream ends.
+                let _ = live.incoming.send(JsonRpcMessage::Request(request));
+                number
+            }
+            _ if mail.is_empty() => return Posted::Accepted,
+            _ => None,
+        };
+        Posted::Answers(Answers { mail, live, number, modern, opened })
+    }
+
+    /// Opens a session, with room for it.
+    async fn open(&self) -> Result<(String, Arc<Live>), McpError> {
+        for ended in self.to_be_ended() {
+            self.let_go(&ended).await;
+        }
+        let mut name = [0_u8; 16];
+        getrandom::fill(&mut name).map_err(McpError::Random)?;
+        let name: String = name.iter().map(|byte| format!("{byte:02x}")).collect();
+        let number = self.opened.fetch_add(1, Ordering::Relaxed) + 1;
+        let session = SessionId(format!("{}.{number}", self.options.session.0));
+        let live = Arc::new(Live::start(&self.calls, &self.options, session)?);
+        self.lock().open.insert(name.clone(), live.clone());
+        Ok((name, live))
+    }
+
+    /// Takes those sessions out that were idle for too long, and where there are too many the one that was idle longest.
+    fn to_be_ended(&self) -> Vec<Arc<Live>> {
+        let mut state = self.lock();
+        let mut ended = Vec::new();
+        if state.swept.elapsed() >= SWEEP {
+            state.swept = Instant::now();
+            let old = |live: &Live| live.connection.is_idle() && live.used().elapsed() >= IDLE;
+            ended.extend(state.open.extract_if(|_, live| old(live)).map(|(_, live)| live));
+        }
+        if state.open.len() >= MOST_SESSIONS {
+            let idle = state.open.iter().filter(|(_, live)| live.connection.is_idle());
+            let oldest = idle.min_by_key(|(_, live)| live.used()).map(|(name, _)| name.clone());
+            ended.extend(oldest.and_then(|name| state.open.remove(&name)));
+        }
+        ended
+    }
+
+    pub(crate) async fn end(&self, session: &str) -> bool {
+        let Some(live) = self.lock().open.remove(session) else { return false };
+        self.let_go(&live).await;
+        true
+    }
+
+    async fn let_go(&self, live: &Live) {
+        live.connection.close();
+        self.calls.end_session(&live.session).await;
+    }
+}
+
+fn is_initialize(request: &ClientRequest) -> bool {
+    matches!(request, ClientRequest::InitializeRequest(_))
+}
+
+impl Answers {
+    /// The next message to the client; none after the answer, and where the session has ended.
+    pub async fn next(&mut self) -> Option<Saying> {
+        let letter = self.mail.next().await?;
+        if letter.is_answer {
+            self.number = None;
+        }
+        let status = match letter.code {
+            Some(
+                ErrorCode::PARSE_ERROR
+                | ErrorCode::INVALID_REQUEST
+                | ErrorCode::UNSUPPORTED_PROTOCOL_VERSION
+                | ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY
+                | ErrorCode::HEADER_MISMATCH,
+            ) => 400,
+            Some(ErrorCode::METHOD_NOT_FOUND) if self.modern => 404,
+            _ => 200,
+        };
+        Some(Saying { text: letter.text, is_answer: letter.is_answer, status, held: letter.held })
+    }
+}
+
+impl Drop for Answers {
+    fn drop(&mut self) {
+        if let Some(number) = self.number {
+            self.live.connection.abandon(number);
+        }
+        self.live.touch();
+    }
+}
+
+fn refused(status: u16, id: &Value, problem: &str) -> Posted {
+    refuse(status, id, &ErrorData::invalid_request(problem.to_owned(), None))
+}
+
+fn refuse(status: u16, id: &Value, error: &ErrorData) -> Posted {
+    let text = json!({ "jsonrpc": "2.0", "id": id, "error": error }).to_string().into_bytes();
+    Posted::Refused(Refused { status, text })
+}
