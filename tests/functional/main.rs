@@ -10,6 +10,8 @@
 
 #[path = "../harness.rs"]
 mod harness;
+#[path = "../http.rs"]
+mod http;
 #[path = "../server.rs"]
 mod server;
 
@@ -22,12 +24,15 @@ mod catalogues;
 mod changes;
 mod configuration;
 mod doctor;
+mod doors;
 mod homes;
 mod hostile_commands;
 mod mcp;
+mod mcp_over_http;
 mod patches;
 mod policy;
 mod screen;
 mod sessions;
 mod setup;
 mod undo;
+mod up;

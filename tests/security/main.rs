@@ -12,6 +12,8 @@
 mod client;
 #[path = "../harness.rs"]
 mod harness;
+#[path = "../http.rs"]
+mod http;
 
 mod approvals;
 mod bubblewrap;
@@ -19,6 +21,7 @@ mod cell;
 mod degraded;
 mod denied_files;
 mod homes;
+mod http_door;
 mod limits;
 mod ordinary_user;
 mod own_files;

@@ -1,4 +1,4 @@
-//! `cargo xtask docs`: one page a tool under `docs/tools/`, and an index, from what the binary says about itself.
+//! `cargo xtask docs`: one page a tool under `docs/tools/`, an index, and `docs/openapi.json`, from what the binary says about itself.
 //!
 //! The pages hold nothing that was not written beside the tool; whoever wants another word changes it there.
 
@@ -14,6 +14,8 @@ use crate::command::{Failure, Result, capture, write};
 use crate::repository::Repository;
 
 const FOLDER: &str = "docs/tools";
+/// What the HTTP door answers to. A unit test of that door compares it.
+const OPENAPI: &str = "docs/openapi.json";
 
 /// Pages by their file name.
 type Pages = BTreeMap<String, String>;
@@ -39,28 +41,34 @@ pub(crate) fn run(repository: &Repository, check: bool) -> Result<()> {
                 .map_err(|error| Failure(format!("cannot remove {FOLDER}/{name}: {error}")))?,
         }
     }
-    eprintln!("docs: {} of {} pages written", differing.len(), wanted.len());
+    write(&repository.root.join(OPENAPI), &said(repository, &["openapi"])?)?;
+    eprintln!("docs: {} of {} pages written, and {OPENAPI}", differing.len(), wanted.len());
     Ok(())
 }
 
-/// What the built binary prints, in surroundings that hold no configuration of the person who builds.
 fn described_tools(repository: &Repository) -> Result<Value> {
+    let text = said(repository, &["tools", "--json"])?;
+    serde_json::from_str(&text)
+        .map_err(|error| Failure(format!("`handfast tools --json` is not JSON: {error}")))
+}
+
+/// What the built binary prints, in surroundings that hold no configuration of the person who builds.
+fn said(repository: &Repository, arguments: &[&str]) -> Result<String> {
     // Of the whole workspace, because other features would build half of it a second time.
-    let arguments = ["build", "--quiet", "--workspace", "--bin", "handfast"];
-    crate::command::run(&mut repository.cargo(&arguments))?;
+    let build = ["build", "--quiet", "--workspace", "--bin", "handfast"];
+    crate::command::run(&mut repository.cargo(&build))?;
     let empty = repository.root.join("target/docs");
     std::fs::create_dir_all(empty.join("workspace"))
         .map_err(|error| Failure(format!("cannot create {}: {error}", empty.display())))?;
-    let text = capture(
+    capture(
         Command::new(repository.build_folder()?.join("debug/handfast"))
-            .args(["tools", "--json", "--workspace"])
+            .args(arguments)
+            .arg("--workspace")
             .arg(empty.join("workspace"))
             .env("HOME", &empty)
             .env("XDG_CONFIG_HOME", empty.join("config"))
             .env("XDG_STATE_HOME", empty.join("state")),
-    )?;
-    serde_json::from_str(&text)
-        .map_err(|error| Failure(format!("`handfast tools --json` is not JSON: {error}")))
+    )
 }
 
 fn pages(tools: &Value) -> Result<Pages> {

@@ -3,6 +3,7 @@
 #![allow(clippy::doc_markdown, reason = "the comments here are what `--help` prints, as plain text")]
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -26,6 +27,7 @@ Examples:
   handfast call file_list '{\"path\": \"src\"}'      one call, its result as JSON
   handfast check shell_execute '{\"command\": \"rm -rf build\"}'
                                                  what the policy would decide, and why
+  handfast up                                    serves agents over HTTP, and prints how they reach it
   handfast mcp                                   serves an agent over standard input and output
   handfast audit list                            what was done";
 
@@ -58,6 +60,11 @@ pub(crate) struct Global {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Serves agents over HTTP on this machine, and prints how they reach it.
+    ///
+    /// Who makes calls has one token, who answers their questions another; both lie in the state folder and stay the same. Ends
+    /// on Ctrl-C or a polite kill, after what runs had its time to end.
+    Up(UpArgs),
     /// Serves an agent over the Model Context Protocol on standard input and output.
     Mcp,
     /// Makes one call and prints its result as JSON.
@@ -139,6 +146,9 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: SetupCommand,
     },
+    /// Prints the OpenAPI document of `up`.
+    #[command(hide = true, name = "openapi")]
+    OpenApi,
     /// Makes one attempt of the doctor's, from within a cell.
     #[command(hide = true)]
     ProbeAttempt {
@@ -150,6 +160,31 @@ pub(crate) enum Command {
     EnterCell { control: i32 },
     /// Writes a handfast.yaml with every setting explained into the workspace.
     Init,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct UpArgs {
+    /// Where to listen; port 0 takes any that is free.
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:7411")]
+    pub(crate) listen: SocketAddr,
+    /// A further name that requests may be sent to, beside localhost and addresses; may be given several times.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) allow_host: Vec<String>,
+    /// The origin of web pages that may send requests, such as https://console.example; may be given several times.
+    #[arg(long, value_name = "ORIGIN")]
+    pub(crate) allow_origin: Vec<String>,
+    /// Everybody on this machine may make calls without a token. Answering questions still takes one.
+    #[arg(long)]
+    pub(crate) no_token: bool,
+    /// How long a client may take for the head of a request, for the next part of a body, and to take the next part of an answer.
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time)]
+    pub(crate) patience: std::time::Duration,
+    /// How long calls that run may still take once it was told to end.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = time)]
+    pub(crate) drain: std::time::Duration,
+    /// Prints one line of JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

@@ -30,6 +30,8 @@ pub(crate) struct Composed {
     pub(crate) workspace: PathBuf,
     /// Which tools are listed.
     pub(crate) catalogue: CatalogueKind,
+    /// Where everything durable lies.
+    pub(crate) state: PathBuf,
     /// Which questions may be put to the user of an MCP client, where a file that counts says so.
     pub(crate) elicitation: Option<Elicitation>,
 }
@@ -93,6 +95,7 @@ pub(crate) fn compose(
         store,
         session: new_session(),
         workspace,
+        state,
         catalogue: configuration.catalogue,
         elicitation: configuration.elicitation,
     })

@@ -12,6 +12,7 @@ mod screen;
 mod signals;
 mod surroundings;
 mod terminal;
+mod tokens;
 mod toolchains;
 
 use std::process::ExitCode;

@@ -10,10 +10,12 @@ mod doctor;
 mod init;
 mod mcp;
 mod policy;
+mod serving;
 mod setup;
 mod tools;
 mod trust;
 mod undo;
+mod up;
 
 pub(crate) use approvals::{engine_of, said as approval_said, text as approval_text};
 
@@ -53,6 +55,7 @@ impl<E: Into<Box<dyn Error>>> From<E> for Failure {
 pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
     let global = &cli.global;
     match cli.command {
+        Command::Up(arguments) => up::run(global, &arguments),
         Command::Mcp => mcp::run(global),
         Command::Call { call, yes } => call::run(global, &call, yes),
         Command::Check { call } => check::run(global, &call),
@@ -66,6 +69,10 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Trust { file } => trust::run(global, file),
         Command::Doctor { json } => doctor::run(global, json),
         Command::Setup { command } => setup::run(&command),
+        Command::OpenApi => {
+            print(&format!("{}\n", serde_json::to_string_pretty(&http::document())?))?;
+            Ok(ExitCode::SUCCESS)
+        }
         Command::ProbeAttempt { arguments } => {
             sandbox::attempt(&arguments)?;
             Ok(ExitCode::SUCCESS)

@@ -1,0 +1,133 @@
+//! `handfast up`: serves agents over HTTP, until it is told to end.
+
+use std::net::{IpAddr, SocketAddr};
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use http::{Credential, HttpError, Listener, Role};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use sandbox::SessionLimits;
+use serde_json::json;
+
+use super::serving::{mcp_options, prepare, start_spawner};
+use super::{Failure, print, tokio_runtime};
+use crate::cli::{Global, UpArgs};
+use crate::compose::{Composed, compose};
+use crate::report::warn;
+use crate::signals::Signals;
+use crate::tokens::{Token, token};
+
+/// Files that one connection and the call on it may have open, on the average.
+const FILES_A_CONNECTION: u64 = 4;
+
+pub(super) fn run(global: &Global, arguments: &UpArgs) -> Result<ExitCode, Failure> {
+    if arguments.no_token && !arguments.listen.ip().is_loopback() {
+        return Err(Failure::usage(HttpError::Unguarded { address: arguments.listen }));
+    }
+    let spawner = start_spawner();
+    let composed = compose(global, spawner, Some(SessionLimits::default()))?;
+    let roles = Role::ALL.into_iter().filter(|role| !(arguments.no_token && *role == Role::Agent));
+    let tokens = roles.map(|role| token(&composed.state, role)).collect::<Result<Vec<_>, _>>()?;
+    let mut options = http::Options::new(composed.session.clone());
+    options.credentials = tokens.iter().map(|token| Credential::new(token.role, &token.text)).collect();
+    options.hosts.clone_from(&arguments.allow_host);
+    options.origins.clone_from(&arguments.allow_origin);
+    options.drain = arguments.drain;
+    options.patience = arguments.patience;
+    options.connections = options.connections.min(connections());
+    options.on_warning = Arc::new(warn);
+    let runtime = tokio_runtime()?;
+    prepare(&runtime, &composed.engine);
+    let ended = runtime.block_on(async {
+        let mut signals = Signals::listen()?;
+        let listener = Listener::bind(arguments.listen)?;
+        options.mcp = Some(mcp::Endpoint::new(composed.engine.clone(), mcp_options(&composed))?);
+        print(&greeting(&composed, listener.address(), &tokens, arguments.json))?;
+        if !listener.address().ip().is_loopback() {
+            warn("tokens and answers travel unencrypted; put a proxy with TLS in front, and keep others off this port");
+        }
+        let serving = http::serve(composed.engine.clone(), options, listener, async {
+            let code = signals.next().await;
+            tokio::spawn(async move {
+                // Whoever sends another signal wants no order any more.
+                std::process::exit(i32::from(signals.next().await));
+            });
+            code
+        });
+        serving.await.map_err(Failure::from)
+    });
+    runtime.shutdown_background();
+    composed.store.close()?;
+    ended.map(ExitCode::from)
+}
+
+/// How many connections the system lets this process have, after asking for as many files as it may.
+fn connections() -> usize {
+    let limit = getrlimit(Resource::Nofile);
+    // Where it cannot be raised, what there is counts.
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    let files = if raised.is_ok() { limit.maximum } else { limit.current };
+    usize::try_from(files.unwrap_or(u64::MAX) / FILES_A_CONNECTION).unwrap_or(usize::MAX).max(16)
+}
+
+/// Where the server is, and what a client needs to reach it.
+fn greeting(composed: &Composed, address: SocketAddr, tokens: &[Token], as_json: bool) -> String {
+    let base = format!("http://{}", reached_at(address));
+    let of = |role: Role| tokens.iter().find(|token| token.role == role);
+    if as_json {
+        let path = |role| of(role).map(|token| tool::path_text(&token.path));
+        let line = json!({
+            "address": address,
+            "url": base,
+            "workspace": tool::path_text(&composed.workspace),
+            "agent_token": of(Role::Agent).map(|token| &token.text),
+            "user_token_file": path(Role::User),
+            "observer_token_file": path(Role::Observer),
+        });
+        return format!("{line}\n");
+    }
+    let agent = of(Role::Agent);
+    let mut text = format!("Handfast works in {} and is at {base}\n", composed.workspace.display());
+    text.push_str(&match agent {
+        Some(token) => format!("agents' token: {}\n  (in {})\n", token.text, token.path.display()),
+        None => "agents need no token: everybody on this machine may make calls\n".to_owned(),
+    });
+    if let Some(user) = of(Role::User) {
+        text.push_str(&format!(
+            "questions are answered by `handfast approvals`, or with the user's token, which no agent may have:\n  {}\n",
+            user.path.display()
+        ));
+    }
+    text.push_str(&configurations(&base, agent.map(|token| token.text.as_str())));
+    text
+}
+
+/// Where a client on this machine finds it.
+fn reached_at(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::from([127, 0, 0, 1]),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1]),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
+}
+
+/// What clients have to be told, each in its own words.
+fn configurations(base: &str, token: Option<&str>) -> String {
+    let bearer = token.map(|token| format!("Authorization: Bearer {token}"));
+    let option = bearer.as_ref().map(|bearer| format!(" --header \"{bearer}\"")).unwrap_or_default();
+    let headers = token.map(|token| format!(", \"headers\": {{\"Authorization\": \"Bearer {token}\"}}"));
+    let headers = headers.unwrap_or_default();
+    let codex = token
+        .map(|token| format!("\n    http_headers = {{ Authorization = \"Bearer {token}\" }}"))
+        .unwrap_or_default();
+    let curl = bearer.map(|bearer| format!(" -H '{bearer}'")).unwrap_or_default();
+    format!(
+        "\nClaude Code:\n    claude mcp add --transport http handfast {base}/mcp{option}\n\
+         Codex, in ~/.codex/config.toml:\n    [mcp_servers.handfast]\n    url = \"{base}/mcp\"{codex}\n\
+         VS Code, in .vscode/mcp.json:\n    \
+         {{\"servers\": {{\"handfast\": {{\"type\": \"http\", \"url\": \"{base}/mcp\"{headers}}}}}}}\n\
+         by hand:\n    curl {base}/v1/call{curl} -d '{{\"tool\": \"file_list\", \"arguments\": {{\"path\": \".\"}}}}'\n"
+    )
+}

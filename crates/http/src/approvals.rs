@@ -1,0 +1,165 @@
+//! Questions, and the answers of people: `/v1/approvals`, `/v1/leases`.
+//!
+//! Only the user's token gets here, and it makes no calls: who asks cannot answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::{ApprovalError, Approvals, Door, Grant, Scope};
+use hyper::StatusCode;
+use serde::{Deserialize, Serialize};
+use tool::{Code, ToolError};
+
+use crate::body::Coming;
+use crate::call::parse;
+use crate::query::Query;
+use crate::reply::{self, Reply};
+use crate::service::Shared;
+
+/// Who answers here, for the audit.
+const BY: &str = "the user, over HTTP";
+
+/// A yes.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ApproveBody {
+    #[serde(default)]
+    scope: Option<Scope>,
+    #[serde(default)]
+    pattern: Option<String>,
+    #[serde(default)]
+    seconds: Option<u64>,
+}
+
+/// A no.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DenyBody {
+    #[serde(default)]
+    message: Option<String>,
+}
+
+pub(crate) fn of(shared: &Shared) -> Approvals {
+    shared.engine.approvals().through(Door::Http)
+}
+
+/// `GET /v1/approvals`: the questions, the newest first.
+pub(crate) async fn list(shared: &Shared, query: Option<&str>) -> Reply {
+    let all = match all(query) {
+        Ok(all) => all,
+        Err(error) => return reply::failure(&error),
+    };
+    let approvals = of(shared);
+    blocking(move || approvals.list(!all)).await
+}
+
+/// `GET /v1/approvals/ID`.
+pub(crate) async fn show(shared: &Shared, id: String) -> Reply {
+    let approvals = of(shared);
+    blocking(move || approvals.find(&id)).await
+}
+
+/// `POST /v1/approvals/ID/approve`.
+pub(crate) async fn approve(shared: &Arc<Shared>, id: String, body: Coming) -> Reply {
+    let said: ApproveBody = match read(shared, body).await {
+        Ok(said) => said,
+        Err(reply) => return reply,
+    };
+    let asked = match of(shared).find(&id) {
+        Ok(asked) => asked,
+        Err(error) => return failed(&error),
+    };
+    if asked.workspace != shared.engine.workspace() {
+        let there = tool::path_text(&asked.workspace);
+        return reply::failure(
+            &ToolError::new(
+                Code::Conflict,
+                format!("the question is about {there}, and this server works elsewhere"),
+            )
+            .hint(format!("handfast approvals approve {}", asked.question.id)),
+        );
+    }
+    let grant = Grant {
+        scope: said.scope.unwrap_or(Scope::Once),
+        pattern: said.pattern,
+        lasts: said.seconds.map(Duration::from_secs),
+        by: BY.to_owned(),
+    };
+    match shared.engine.grant_through(Door::Http, &asked.question.id, &grant).await {
+        Ok(approved) => reply::json(StatusCode::OK, &approved),
+        Err(error) => failed(&error),
+    }
+}
+
+/// `POST /v1/approvals/ID/deny`.
+pub(crate) async fn deny(shared: &Arc<Shared>, id: String, body: Coming) -> Reply {
+    let said: DenyBody = match read(shared, body).await {
+        Ok(said) => said,
+        Err(reply) => return reply,
+    };
+    let approvals = of(shared);
+    blocking(move || {
+        let asked = approvals.find(&id)?;
+        approvals.deny(&asked.question.id, said.message, BY)
+    })
+    .await
+}
+
+/// `GET /v1/leases`: what is allowed for a time.
+pub(crate) async fn leases(shared: &Shared, query: Option<&str>) -> Reply {
+    let all = match all(query) {
+        Ok(all) => all,
+        Err(error) => return reply::failure(&error),
+    };
+    let approvals = of(shared);
+    blocking(move || approvals.leases(!all)).await
+}
+
+/// `DELETE /v1/leases/ID`: takes it back.
+pub(crate) async fn revoke(shared: &Shared, lease: String) -> Reply {
+    let approvals = of(shared);
+    let revoked = tokio::task::spawn_blocking(move || approvals.revoke(&lease, BY)).await;
+    match revoked {
+        Ok(Ok(Some(lease))) => reply::json(StatusCode::OK, &lease),
+        Ok(Ok(None)) => reply::failure(&ToolError::new(Code::NotFound, "no such lease is in force")),
+        Ok(Err(error)) => failed(&error),
+        Err(panic) => {
+            reply::failure(&ToolError::internal("the lease could not be taken back").because(panic))
+        }
+    }
+}
+
+fn all(query: Option<&str>) -> Result<bool, ToolError> {
+    Ok(Query::read(query, &["all"])?.parsed("all", "true or false")?.unwrap_or(false))
+}
+
+/// The body of an answer; none at all is an empty one.
+async fn read<T: serde::de::DeserializeOwned>(shared: &Shared, body: Coming) -> Result<T, Reply> {
+    let read = shared.room.read(body).await.map_err(|why| reply::unread(&why))?;
+    let text: &[u8] = if read.bytes.is_empty() { b"{}" } else { &read.bytes };
+    parse(text).map_err(|error| reply::failure(&error))
+}
+
+async fn blocking<T, F>(work: F) -> Reply
+where
+    T: Serialize + Send + 'static,
+    F: FnOnce() -> Result<T, ApprovalError> + Send + 'static,
+{
+    match tokio::task::spawn_blocking(work).await {
+        Ok(Ok(found)) => reply::json(StatusCode::OK, &found),
+        Ok(Err(error)) => failed(&error),
+        Err(panic) => {
+            reply::failure(&ToolError::internal("the approvals could not be looked at").because(panic))
+        }
+    }
+}
+
+fn failed(error: &ApprovalError) -> Reply {
+    let code = match error {
+        ApprovalError::Unknown { .. } => Code::NotFound,
+        ApprovalError::Settled { .. } | ApprovalError::Changes(_) => Code::Conflict,
+        ApprovalError::OnceOnly { .. } | ApprovalError::Scope(_) => Code::Validation,
+        ApprovalError::Store(_) => Code::Runtime,
+    };
+    reply::failure(&ToolError::new(code, error.to_string()))
+}

@@ -1,0 +1,261 @@
+//! Calls, what the policy would decide on them, and the list of tools.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use engine::{Answer, Approval, Asker, CallRequest, Caller, Ceiling, Door, NoAsker};
+use hyper::StatusCode;
+use hyper::body::Bytes;
+use hyper::header::{ACCEPT, HeaderMap};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tool::{BoxFuture, CallResult, Progress, Stop, StopReason, ToolError, visible};
+
+use crate::body::{self, Coming};
+use crate::reply::{self, JSON, Reply};
+use crate::service::Shared;
+
+/// Where an answer to a question comes from.
+const ANSWERED_ELSEWHERE: &str = "whoever holds the user's token answers at /v1/approvals";
+
+/// How often a stream without news says that it lives.
+pub(crate) const HEARTBEAT: Duration = Duration::from_secs(10);
+
+/// The least time between two reports of one call: four a second are as many as a person can follow.
+const LEAST_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Characters of a report that are sent.
+const LONGEST_REPORT: usize = 500;
+
+/// A call, or a question about one.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CallBody {
+    tool: String,
+    #[serde(default)]
+    arguments: Option<Value>,
+    #[serde(default)]
+    cache: bool,
+}
+
+/// A question about a call.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CheckBody {
+    tool: String,
+    #[serde(default)]
+    arguments: Option<Value>,
+}
+
+/// A body as what it must be.
+///
+/// # Errors
+/// `EVALIDATION` that names the field.
+pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ToolError> {
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let parsed = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        let path = error.path().to_string();
+        let field = if path == "." { "body".to_owned() } else { path };
+        ToolError::validation(&field, error.into_inner())
+    })?;
+    json.end().map_err(|error| ToolError::validation("body", error))?;
+    Ok(parsed)
+}
+
+/// `POST /v1/call`: the result of the call, or a stream of what happens on the way to it.
+pub(crate) async fn call(shared: &Arc<Shared>, headers: &HeaderMap, body: Coming) -> Reply {
+    let read = match shared.room.read(body).await {
+        Ok(read) => read,
+        Err(why) => return reply::unread(&why),
+    };
+    let stop = Stop::default();
+    let mut request = CallRequest {
+        tool: String::new(),
+        arguments: Value::Null,
+        caller: Caller {
+            session: shared.options.session.clone(),
+            door: Door::Http,
+            dialect: "handfast",
+            asker: Arc::new(NoAsker { hint: ANSWERED_ELSEWHERE.to_owned() }),
+            ceiling: Ceiling::default(),
+        },
+        stop: stop.clone(),
+        progress: Arc::new(Unasked),
+        cache: false,
+    };
+    match parse::<CallBody>(&read.bytes) {
+        Ok(call) => {
+            request.tool = call.tool;
+            request.arguments = call.arguments.unwrap_or_else(|| json!({}));
+            request.cache = call.cache;
+        }
+        Err(error) => return result(StatusCode::BAD_REQUEST, shared.engine.refuse(request, error).await),
+    }
+    drop(read);
+    if !wants_events(headers) {
+        // Where the client goes away this future is dropped, and the call with it.
+        return result(StatusCode::OK, shared.engine.call(request).await);
+    }
+    let (events, reply) = reply::events(StopOnDrop(stop));
+    let listener = Arc::new(Listener { events: events.clone(), last: Mutex::default() });
+    request.progress = listener.clone();
+    request.caller.asker = listener;
+    let engine = shared.engine.clone();
+    tokio::spawn(async move {
+        let call = engine.call(request);
+        tokio::pin!(call);
+        let mut heartbeat = tokio::time::interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
+        let result = loop {
+            tokio::select! {
+                result = &mut call => break result,
+                // A client that has not taken the last ones needs no further.
+                _ = heartbeat.tick() => drop(events.try_send(body::HEARTBEAT)),
+            }
+        };
+        if let Ok(text) = result.to_json() {
+            // Where the client is gone, the answer has nobody to go to.
+            let _ = events.send(body::event("result", &text)).await;
+        }
+    });
+    reply
+}
+
+/// The result of a call, as through every door.
+fn result(status: StatusCode, result: CallResult) -> Reply {
+    match result.to_json() {
+        Ok(text) => reply::bytes(status, JSON, text, result.held),
+        Err(error) => {
+            reply::failure(&ToolError::internal("the result could not be written as JSON").because(error))
+        }
+    }
+}
+
+/// `POST /v1/check`: what the policy would decide, and why. Nothing runs.
+pub(crate) async fn check(shared: &Arc<Shared>, body: Coming) -> Reply {
+    let read = match shared.room.read(body).await {
+        Ok(read) => read,
+        Err(why) => return reply::unread(&why),
+    };
+    let call: CheckBody = match parse(&read.bytes) {
+        Ok(call) => call,
+        Err(error) => return reply::failure(&error),
+    };
+    let engine = shared.engine.clone();
+    // It looks paths up, which may take a disk's time.
+    let checked = tokio::task::spawn_blocking(move || {
+        engine.check(&call.tool, call.arguments.unwrap_or_else(|| json!({})))
+    });
+    match checked.await {
+        Ok(Ok(checked)) => reply::json(StatusCode::OK, &checked),
+        Ok(Err(error)) => reply::failure(&error),
+        Err(panic) => reply::failure(&ToolError::internal("the call could not be checked").because(panic)),
+    }
+}
+
+/// `GET /v1/tools`: every tool with its schemas.
+pub(crate) fn tools(shared: &Shared) -> Reply {
+    let tools: Vec<Value> = shared.engine.tools().iter().map(|tool| tool::described(tool.as_ref())).collect();
+    reply::json(StatusCode::OK, &tools)
+}
+
+/// Whether the client would rather have a stream than one answer.
+fn wants_events(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let mut kinds = accepted.flat_map(|value| value.split(','));
+    kinds.any(|kind| kind.split(';').next().unwrap_or_default().trim() == "text/event-stream")
+}
+
+/// The client asked for no progress.
+struct Unasked;
+
+impl Progress for Unasked {
+    fn report(&self, _done: u64, _total: Option<u64>, _message: &str) {}
+}
+
+/// Ends a call whose client went away.
+struct StopOnDrop(Stop);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        // A call that has ended hears nothing.
+        self.0.request(StopReason::Cancelled);
+    }
+}
+
+/// Puts what happens during a call into its stream.
+struct Listener {
+    events: mpsc::Sender<Bytes>,
+    last: Mutex<Option<Instant>>,
+}
+
+impl Listener {
+    fn send(&self, name: &str, value: &Value) {
+        // A client that reads too slowly misses what is not the result.
+        let _ = self.events.try_send(body::event(name, value.to_string().as_bytes()));
+    }
+}
+
+impl Progress for Listener {
+    fn report(&self, done: u64, total: Option<u64>, message: &str) {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.is_some_and(|last| last.elapsed() < LEAST_INTERVAL) {
+            return;
+        }
+        *last = Some(Instant::now());
+        let message: String = visible(message).chars().take(LONGEST_REPORT).collect();
+        self.send("progress", &json!({ "done": done, "total": total, "message": message }));
+    }
+}
+
+impl Asker for Listener {
+    fn ask<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
+        // Whoever makes the call hears that it waits, and can answer nothing.
+        self.send(
+            "approval",
+            &json!({ "approval_id": approval.id, "effects": approval.effects, "reason": approval.reason }),
+        );
+        Box::pin(async { Answer::Nobody { hint: ANSWERED_ELSEWHERE.to_owned() } })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(text: &str) -> String {
+        parse::<CallBody>(text.as_bytes()).unwrap_err().message
+    }
+
+    #[test]
+    fn a_body_names_the_field_at_fault() {
+        for (text, field) in [
+            ("", "`body`"),
+            ("[]", "`body`"),
+            ("{}", "tool"),
+            (r#"{"tool": 1}"#, "`tool`"),
+            (r#"{"tool": "x", "colour": 1}"#, "colour"),
+            (r#"{"tool": "x", "cache": "yes"}"#, "`cache`"),
+            (r#"{"tool": "x"} {"tool": "y"}"#, "`body`"),
+            ("{\"tool\": \"\u{1}\"}", "`tool`"),
+        ] {
+            assert!(problem(text).contains(field), "{text}: {}", problem(text));
+        }
+        assert!(parse::<CallBody>(br#"{"tool": "x", "arguments": {"a": [1]}}"#).is_ok());
+        let deep = format!(r#"{{"tool": "x", "arguments": {}}}"#, "[".repeat(100_000));
+        assert!(problem(&deep).contains("recursion"), "{}", problem(&deep));
+    }
+
+    #[test]
+    fn a_stream_is_given_to_who_asks_for_one() {
+        let wants = |accept: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT, accept.parse().unwrap());
+            wants_events(&headers)
+        };
+        assert!(wants("text/event-stream") && wants("application/json, text/event-stream;q=0.5"));
+        assert!(!wants("*/*") && !wants("application/json") && !wants_events(&HeaderMap::new()));
+    }
+}

@@ -1,0 +1,110 @@
+//! Questions as they come and are answered: `/v1/events`, as server-sent events.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use engine::{ApprovalError, Approvals, Asked};
+use serde_json::json;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::time::{Instant, MissedTickBehavior};
+use tool::{Code, Retry, ToolError};
+
+use crate::body;
+use crate::call::HEARTBEAT;
+use crate::reply::{self, Reply};
+use crate::service::Shared;
+
+/// How often is looked for what was written: a person sees no shorter time.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// `GET /v1/events`: first every question that waits, then each one that comes or changes. While somebody listens, calls wait for
+/// their answers.
+pub(crate) fn follow(shared: &Arc<Shared>) -> Reply {
+    let Ok(place) = shared.followers.clone().try_acquire_owned() else {
+        let full = ToolError::new(Code::Quota, "too many listen to the events already");
+        return reply::failure(&full.retry(Retry::AfterMs(1000)));
+    };
+    let approvals = crate::approvals::of(shared);
+    let begun = approvals.pay_attention().and_then(|attention| Ok((attention, approvals.watch()?)));
+    let (attention, watch) = match begun {
+        Ok(begun) => begun,
+        Err(error) => {
+            return reply::failure(&ToolError::new(Code::Runtime, error.to_string()).because(error));
+        }
+    };
+    let (events, reply) = reply::events(attention);
+    tokio::spawn(tell(shared.clone(), approvals, watch, events, place));
+    reply
+}
+
+async fn tell(
+    shared: Arc<Shared>,
+    approvals: Approvals,
+    mut watch: engine::Watch,
+    events: mpsc::Sender<hyper::body::Bytes>,
+    _place: OwnedSemaphorePermit,
+) {
+    let mut known: HashMap<String, &'static str> = HashMap::new();
+    let mut look = tokio::time::interval(LOOK);
+    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut beat = Instant::now();
+    let mut changed = true;
+    loop {
+        if changed {
+            let (approvals, first) = (approvals.clone(), known.is_empty());
+            // The first time those that wait, then also those that were answered since.
+            let listed = tokio::task::spawn_blocking(move || approvals.list(first)).await;
+            match listed {
+                Ok(Ok(asked)) => {
+                    for asked in news(&mut known, asked, first) {
+                        if events.send(asked).await.is_err() {
+                            return;
+                        }
+                    }
+                }
+                Ok(Err(error)) => return say(&events, &error).await,
+                Err(_) => return,
+            }
+        }
+        tokio::select! {
+            _ = look.tick() => {}
+            () = events.closed() => return,
+        }
+        if shared.stopping.load(Ordering::Relaxed) {
+            return;
+        }
+        if beat.elapsed() >= HEARTBEAT {
+            beat = Instant::now();
+            // A client that has not taken the last ones needs no further.
+            drop(events.try_send(body::HEARTBEAT));
+        }
+        changed = watch.has_changed().unwrap_or(true);
+    }
+}
+
+/// The events for what is not known yet, the oldest first.
+fn news(
+    known: &mut HashMap<String, &'static str>,
+    asked: Vec<Asked>,
+    first: bool,
+) -> Vec<hyper::body::Bytes> {
+    let mut told = Vec::new();
+    for asked in asked.into_iter().rev() {
+        let (id, state) = (asked.question.id.clone(), asked.state.as_str());
+        let before = known.insert(id, state);
+        // What was answered before anybody listened is no news.
+        let is_news = before != Some(state) && (first || before.is_some() || state == "waiting");
+        if is_news && let Ok(text) = serde_json::to_vec(&asked) {
+            told.push(body::event("approval", &text));
+        }
+    }
+    told
+}
+
+async fn say(events: &mpsc::Sender<hyper::body::Bytes>, error: &ApprovalError) {
+    let text = json!({ "message": error.to_string() }).to_string();
+    // Where the client is gone nobody needs to hear it.
+    let _ = events.send(body::event("error", text.as_bytes())).await;
+}

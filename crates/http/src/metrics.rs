@@ -1,0 +1,79 @@
+//! `/metrics`: figures in the text format of Prometheus (version 0.0.4).
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::{Mutex, PoisonError};
+
+use engine::RANGES_MS;
+use hyper::StatusCode;
+use tool::Held;
+
+use crate::reply::{self, Reply};
+use crate::service::Shared;
+
+/// Answers that were given, by route, method and status.
+#[derive(Default)]
+pub(crate) struct Answered(Mutex<BTreeMap<(&'static str, &'static str, u16), u64>>);
+
+impl Answered {
+    pub(crate) fn count(&self, route: &'static str, method: &'static str, status: StatusCode) {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *counts.entry((route, method, status.as_u16())).or_default() += 1;
+    }
+}
+
+/// `GET /metrics`.
+pub(crate) fn show(shared: &Shared) -> Reply {
+    let mut text = String::new();
+    answers(&mut text, &shared.answered);
+    calls(&mut text, shared);
+    let open = shared.options.connections.saturating_sub(shared.places.available_permits());
+    gauge(&mut text, "handfast_http_connections", "Connections that are open.", open);
+    let sessions = shared.options.mcp.as_ref().map_or(0, mcp::Endpoint::sessions);
+    gauge(&mut text, "handfast_mcp_sessions", "Sessions of MCP that are open.", sessions);
+    let listening = crate::service::MOST_FOLLOWERS.saturating_sub(shared.followers.available_permits());
+    gauge(&mut text, "handfast_event_listeners", "Clients that listen to questions.", listening);
+    reply::bytes(StatusCode::OK, "text/plain; version=0.0.4", text.into_bytes(), Held::default())
+}
+
+fn answers(text: &mut String, answered: &Answered) {
+    head(text, "handfast_http_requests_total", "counter", "Requests that were answered.");
+    let counts = answered.0.lock().unwrap_or_else(PoisonError::into_inner);
+    for ((route, method, status), count) in counts.iter() {
+        // Writing into a string cannot fail, here and below.
+        let _ = writeln!(
+            text,
+            "handfast_http_requests_total{{route=\"{route}\",method=\"{method}\",status=\"{status}\"}} {count}"
+        );
+    }
+}
+
+fn calls(text: &mut String, shared: &Shared) {
+    let figures = shared.engine.figures();
+    head(text, "handfast_calls_total", "counter", "Calls of tools that ended, through every door.");
+    for ((tool, outcome), count) in &figures.ended {
+        let _ = writeln!(text, "handfast_calls_total{{tool=\"{tool}\",outcome=\"{outcome}\"}} {count}");
+    }
+    gauge(text, "handfast_calls_running", "Calls of tools that run.", figures.running);
+    let name = "handfast_call_duration_seconds";
+    head(text, name, "histogram", "How long calls of tools took.");
+    let mut so_far = 0;
+    for (range, count) in RANGES_MS.iter().zip(&figures.took) {
+        so_far += count;
+        let (seconds, rest) = (range / 1_000, range % 1_000);
+        let _ = writeln!(text, "{name}_bucket{{le=\"{seconds}.{rest:03}\"}} {so_far}");
+    }
+    let all: u64 = figures.took.iter().sum();
+    let _ = writeln!(text, "{name}_bucket{{le=\"+Inf\"}} {all}");
+    let _ = writeln!(text, "{name}_sum {}", figures.took_in_all.as_secs_f64());
+    let _ = writeln!(text, "{name}_count {all}");
+}
+
+fn gauge(text: &mut String, name: &str, help: &str, value: usize) {
+    head(text, name, "gauge", help);
+    let _ = writeln!(text, "{name} {value}");
+}
+
+fn head(text: &mut String, name: &str, kind: &str, help: &str) {
+    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+}

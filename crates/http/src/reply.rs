@@ -1,0 +1,152 @@
+//! Answers and refusals, each with its status.
+//!
+//! A status says whether the request could be taken; whether the tool worked is said by `ok` in the body, as through every door.
+//! So nothing between the client and here repeats a call because of its status.
+
+use hyper::header::{
+    ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
+};
+use hyper::{Response, StatusCode};
+use serde::Serialize;
+use serde_json::json;
+use tokio::sync::mpsc;
+use tool::{Code, Held, Retry, ToolError};
+
+use crate::body::{Answer, Unread};
+use crate::guard::Stranger;
+
+/// What a client gets.
+pub(crate) type Reply = Response<Answer>;
+
+pub(crate) const JSON: &str = "application/json";
+
+/// Bytes of one type.
+pub(crate) fn bytes(status: StatusCode, kind: &'static str, bytes: Vec<u8>, held: Held) -> Reply {
+    let mut reply = Response::new(Answer::whole(bytes, held));
+    *reply.status_mut() = status;
+    reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    reply
+}
+
+/// A value as JSON.
+pub(crate) fn json(status: StatusCode, value: &impl Serialize) -> Reply {
+    match serde_json::to_vec(value) {
+        Ok(text) => bytes(status, JSON, text, Held::default()),
+        Err(error) => failure(&ToolError::internal("the answer could not be written as JSON").because(error)),
+    }
+}
+
+/// A stream of events, which ends with its sender. The guard is dropped with the stream.
+pub(crate) fn events(guard: impl std::any::Any + Send + Sync) -> (mpsc::Sender<hyper::body::Bytes>, Reply) {
+    let (sender, answer) = Answer::events(guard);
+    let mut reply = Response::new(answer);
+    reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    reply.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
+    (sender, reply)
+}
+
+/// An error of the request itself, in the shape of a failed call.
+pub(crate) fn error(status: StatusCode, error: &ToolError) -> Reply {
+    let mut reply = json(status, &json!({ "ok": false, "error": error.to_wire() }));
+    if let Retry::AfterMs(after) = error.retry {
+        reply.headers_mut().insert(RETRY_AFTER, HeaderValue::from(after.div_ceil(1000)));
+    }
+    reply
+}
+
+/// An error with the status that fits its code.
+pub(crate) fn failure(failed: &ToolError) -> Reply {
+    error(status_of(failed.code), failed)
+}
+
+/// The status of a request that failed so. Calls do not fail as requests: their results have one of their own.
+fn status_of(code: Code) -> StatusCode {
+    match code {
+        Code::Validation => StatusCode::BAD_REQUEST,
+        Code::NotFound => StatusCode::NOT_FOUND,
+        Code::Permission | Code::Approval => StatusCode::FORBIDDEN,
+        Code::Conflict => StatusCode::CONFLICT,
+        Code::Quota => StatusCode::TOO_MANY_REQUESTS,
+        Code::Timeout => StatusCode::REQUEST_TIMEOUT,
+        Code::Unavailable | Code::Cancelled => StatusCode::SERVICE_UNAVAILABLE,
+        Code::Runtime | Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+pub(crate) fn unknown_path(path: &str) -> Reply {
+    let shown: String = tool::visible(path).chars().take(100).collect();
+    failure(
+        &ToolError::new(Code::NotFound, format!("there is nothing at {shown}"))
+            .hint("/v1/openapi.json says what there is"),
+    )
+}
+
+pub(crate) fn wrong_method(allowed: &'static str) -> Reply {
+    let wrong = ToolError::new(Code::Validation, format!("only {allowed} is answered here"));
+    let mut reply = error(StatusCode::METHOD_NOT_ALLOWED, &wrong);
+    reply.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+    reply
+}
+
+pub(crate) fn no_credential() -> Reply {
+    let unknown = ToolError::new(Code::Permission, "the request has no token that is known here").hint(
+        "send `Authorization: Bearer TOKEN`; `handfast up` prints the agent's and says where the user's is",
+    );
+    let mut reply = error(StatusCode::UNAUTHORIZED, &unknown);
+    reply.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"handfast\""));
+    reply
+}
+
+pub(crate) fn wrong_role(has: &str, needs: &str) -> Reply {
+    failure(&ToolError::new(
+        Code::Permission,
+        format!("this takes the token of {needs}, and the request has that of {has}"),
+    ))
+}
+
+pub(crate) fn stranger(stranger: &Stranger) -> Reply {
+    let (status, message, hint) = match stranger {
+        Stranger::NoHost => {
+            (StatusCode::BAD_REQUEST, "the request must have exactly one `Host`".to_owned(), None)
+        }
+        Stranger::Host(host) => (
+            StatusCode::FORBIDDEN,
+            format!("the request was sent to `{host}`, which is no name of this server"),
+            Some("send it to its address, or name that name with --allow-host"),
+        ),
+        Stranger::Origin(origin) => (
+            StatusCode::FORBIDDEN,
+            format!("the request comes from a web page of {origin}, which may not reach this server"),
+            Some("where it may, name its origin with --allow-origin"),
+        ),
+    };
+    let code = if status == StatusCode::FORBIDDEN { Code::Permission } else { Code::Validation };
+    let mut refused = ToolError::new(code, message);
+    refused.hint = hint.map(str::to_owned);
+    error(status, &refused)
+}
+
+pub(crate) fn unread(why: &Unread) -> Reply {
+    let (status, failed) = match why {
+        Unread::TooLong(limit) => (
+            StatusCode::PAYLOAD_TOO_LARGE,
+            ToolError::validation("body", format!("larger than the limit of {limit} bytes for one message"))
+                .hint("send less in one call, for example a large file in parts"),
+        ),
+        Unread::NoRoom => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            ToolError::new(Code::Quota, "the requests that are being read fill all the room there is")
+                .retry(Retry::AfterMs(1000)),
+        ),
+        Unread::TooSlow => {
+            (StatusCode::REQUEST_TIMEOUT, ToolError::new(Code::Timeout, "the body did not come in time"))
+        }
+        Unread::Broken => {
+            (StatusCode::BAD_REQUEST, ToolError::validation("body", "it ended before its end, or is no HTTP"))
+        }
+    };
+    let mut reply = error(status, &failed);
+    // What is left of the body would be taken for the next request.
+    reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    reply
+}

@@ -1,0 +1,219 @@
+//! What can be asked for, and by whom.
+
+use hyper::Method;
+use tool::ToolError;
+
+use crate::credential::Role;
+use crate::query::plain;
+
+/// One thing that can be asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Route {
+    /// Whether the process lives.
+    Health,
+    /// Whether it takes calls.
+    Ready,
+    /// Figures.
+    Metrics,
+    /// What there is, for programs.
+    OpenApi,
+    /// The list of tools.
+    Tools,
+    /// Makes a call.
+    Call,
+    /// What the policy would decide on a call.
+    Check,
+    /// What was done.
+    Audit,
+    /// What was done by one call.
+    AuditOf(String),
+    /// Questions.
+    Approvals,
+    /// One question.
+    Approval(String),
+    /// Says yes.
+    Approve(String),
+    /// Says no.
+    Deny(String),
+    /// What is allowed for a time.
+    Leases,
+    /// One of them.
+    Lease(String),
+    /// Questions as they come.
+    Events,
+    /// The Model Context Protocol.
+    Mcp,
+}
+
+/// Who may ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Anybody who reaches the server.
+    Open,
+    /// Those with a token of one of these roles.
+    Only(&'static [Role]),
+}
+
+impl Route {
+    /// What stands at this path.
+    ///
+    /// # Errors
+    /// `EVALIDATION` for an escape that is none.
+    pub(crate) fn find(path: &str) -> Result<Option<Self>, ToolError> {
+        let Some(path) = path.strip_prefix('/') else { return Ok(None) };
+        let parts: Vec<&str> = path.split('/').collect();
+        let id = |part: &&str| plain(part);
+        Ok(Some(match parts.as_slice() {
+            ["healthz"] => Self::Health,
+            ["readyz"] => Self::Ready,
+            ["metrics"] => Self::Metrics,
+            ["mcp"] => Self::Mcp,
+            ["v1", "openapi.json"] => Self::OpenApi,
+            ["v1", "tools"] => Self::Tools,
+            ["v1", "call"] => Self::Call,
+            ["v1", "check"] => Self::Check,
+            ["v1", "audit"] => Self::Audit,
+            ["v1", "events"] => Self::Events,
+            ["v1", "approvals"] => Self::Approvals,
+            ["v1", "leases"] => Self::Leases,
+            [_, _, "", ..] => return Ok(None),
+            ["v1", "audit", call] => Self::AuditOf(id(call)?),
+            ["v1", "leases", lease] => Self::Lease(id(lease)?),
+            ["v1", "approvals", asked] => Self::Approval(id(asked)?),
+            ["v1", "approvals", asked, "approve"] => Self::Approve(id(asked)?),
+            ["v1", "approvals", asked, "deny"] => Self::Deny(id(asked)?),
+            _ => return Ok(None),
+        }))
+    }
+
+    /// The path, with names in place of what differs.
+    pub(crate) fn path(&self) -> &'static str {
+        match self {
+            Self::Health => "/healthz",
+            Self::Ready => "/readyz",
+            Self::Metrics => "/metrics",
+            Self::OpenApi => "/v1/openapi.json",
+            Self::Tools => "/v1/tools",
+            Self::Call => "/v1/call",
+            Self::Check => "/v1/check",
+            Self::Audit => "/v1/audit",
+            Self::AuditOf(_) => "/v1/audit/{call}",
+            Self::Approvals => "/v1/approvals",
+            Self::Approval(_) => "/v1/approvals/{id}",
+            Self::Approve(_) => "/v1/approvals/{id}/approve",
+            Self::Deny(_) => "/v1/approvals/{id}/deny",
+            Self::Leases => "/v1/leases",
+            Self::Lease(_) => "/v1/leases/{id}",
+            Self::Events => "/v1/events",
+            Self::Mcp => "/mcp",
+        }
+    }
+
+    /// The methods, as the `Allow` header has them.
+    pub(crate) fn methods(&self) -> &'static str {
+        match self {
+            Self::Call | Self::Check | Self::Approve(_) | Self::Deny(_) => "POST",
+            Self::Lease(_) => "DELETE",
+            Self::Mcp => "POST, DELETE",
+            // The answer to HEAD would end with its stream.
+            Self::Events => "GET",
+            _ => "GET, HEAD",
+        }
+    }
+
+    pub(crate) fn takes(&self, method: &Method) -> bool {
+        self.methods().split(", ").any(|known| known == method.as_str())
+    }
+
+    pub(crate) fn access(&self) -> Access {
+        match self {
+            Self::Health | Self::Ready => Access::Open,
+            Self::Call | Self::Mcp => Access::Only(&[Role::Agent]),
+            Self::Tools | Self::Check | Self::OpenApi => Access::Only(&[Role::Agent, Role::User]),
+            Self::Metrics => Access::Only(&[Role::Observer, Role::User]),
+            Self::Audit
+            | Self::AuditOf(_)
+            | Self::Approvals
+            | Self::Approval(_)
+            | Self::Approve(_)
+            | Self::Deny(_)
+            | Self::Leases
+            | Self::Lease(_)
+            | Self::Events => Access::Only(&[Role::User]),
+        }
+    }
+
+    /// One of each.
+    #[cfg(test)]
+    pub(crate) fn all() -> Vec<Self> {
+        let id = || "x".to_owned();
+        vec![
+            Self::Health,
+            Self::Ready,
+            Self::Metrics,
+            Self::OpenApi,
+            Self::Tools,
+            Self::Call,
+            Self::Check,
+            Self::Audit,
+            Self::AuditOf(id()),
+            Self::Approvals,
+            Self::Approval(id()),
+            Self::Approve(id()),
+            Self::Deny(id()),
+            Self::Leases,
+            Self::Lease(id()),
+            Self::Events,
+            Self::Mcp,
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_one_route_or_none() {
+        for route in Route::all() {
+            let path = route.path().replace("{id}", "x").replace("{call}", "x");
+            assert_eq!(Route::find(&path).unwrap(), Some(route), "{path}");
+        }
+        let escaped = Route::find("/v1/approvals/a%20b/deny").unwrap();
+        assert_eq!(escaped, Some(Route::Deny("a b".to_owned())));
+        for none in [
+            "",
+            "/",
+            "v1/call",
+            "/v1",
+            "/v1/",
+            "/v1/call/",
+            "/v1/call/x",
+            "/v1//call",
+            "/V1/call",
+            "/healthz/x",
+            "/v1/approvals/",
+            "/v1/approvals//deny",
+            "/v1/approvals/x/grant",
+            "/mcp/x",
+        ] {
+            assert_eq!(Route::find(none).unwrap(), None, "{none}");
+        }
+        assert!(Route::find("/v1/approvals/%zz").is_err());
+    }
+
+    #[test]
+    fn nobody_who_may_call_may_answer_and_nobody_who_may_answer_may_call() {
+        let asks = |route: &Route| matches!(route, Route::Call | Route::Mcp);
+        let answers = |route: &Route| matches!(route, Route::Approve(_) | Route::Deny(_) | Route::Lease(_));
+        for role in Role::ALL {
+            let may = |which: &dyn Fn(&Route) -> bool| {
+                Route::all().iter().filter(|route| which(route)).any(|route| match route.access() {
+                    Access::Open => true,
+                    Access::Only(roles) => roles.contains(&role),
+                })
+            };
+            assert!(!(may(&asks) && may(&answers)), "{role:?}");
+        }
+    }
+}

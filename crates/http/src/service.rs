@@ -1,0 +1,155 @@
+//! One request, from its head to its answer.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use engine::Engine;
+use hyper::header::{AUTHORIZATION, CACHE_CONTROL, HeaderMap, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use hyper::http::request::Parts;
+use hyper::{Method, Request, StatusCode};
+use serde_json::json;
+use tokio::sync::Semaphore;
+
+use crate::body::{Coming, Room};
+use crate::credential::{self, Role};
+use crate::guard::Guard;
+use crate::metrics::{self, Answered};
+use crate::reply::{self, Reply};
+use crate::route::{Access, Route};
+use crate::{Options, approvals, audit, call, events, openapi, streamable};
+
+/// Clients that may listen to questions at a time: people, and what shows them to people.
+pub(crate) const MOST_FOLLOWERS: usize = 32;
+
+/// What all connections share.
+pub(crate) struct Shared {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) options: Options,
+    pub(crate) guard: Guard,
+    pub(crate) room: Room,
+    /// Room for connections.
+    pub(crate) places: Arc<Semaphore>,
+    /// Room for those who listen to questions.
+    pub(crate) followers: Arc<Semaphore>,
+    pub(crate) answered: Answered,
+    /// Set when the server was told to stop.
+    pub(crate) stopping: AtomicBool,
+}
+
+impl Shared {
+    pub(crate) fn new(engine: Arc<Engine>, options: Options, address: SocketAddr) -> Self {
+        Self {
+            engine,
+            guard: Guard::new(address, &options.hosts, &options.origins),
+            room: Room::new(options.body_limit, options.patience),
+            places: Arc::new(Semaphore::new(options.connections)),
+            followers: Arc::new(Semaphore::new(MOST_FOLLOWERS)),
+            answered: Answered::default(),
+            stopping: AtomicBool::new(false),
+            options,
+        }
+    }
+
+    /// Who sends it; an agent where no agent has a token.
+    fn role(&self, headers: &HeaderMap) -> Option<Role> {
+        let mut values = headers.get_all(AUTHORIZATION).iter();
+        let known = &self.options.credentials;
+        match (values.next(), values.next()) {
+            (Some(value), None) => {
+                let token = value.to_str().ok().and_then(credential::bearer)?;
+                credential::role_of(known, token)
+            }
+            (None, _) => {
+                let open = known.iter().all(|credential| credential.role() != Role::Agent);
+                open.then_some(Role::Agent)
+            }
+            (Some(_), Some(_)) => None,
+        }
+    }
+}
+
+/// Answers a request.
+pub(crate) async fn answer(shared: Arc<Shared>, request: Request<Coming>) -> Result<Reply, Infallible> {
+    let (head, body) = request.into_parts();
+    let method = method_name(&head.method);
+    let (route, mut reply) = match let_in(&shared, &head) {
+        Ok(route) => (route.path(), respond(&shared, route, head, body).await),
+        Err((route, refusal)) => (route, refusal),
+    };
+    shared.answered.count(route, method, reply.status());
+    let headers = reply.headers_mut();
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    Ok(reply)
+}
+
+/// What the figures call a method: no client can make them grow by its own.
+fn method_name(method: &Method) -> &'static str {
+    let known = ["GET", "HEAD", "POST", "DELETE"];
+    known.into_iter().find(|known| method.as_str() == *known).unwrap_or("other")
+}
+
+/// The checks that every request passes. Gives what it asks for, or the refusal.
+fn let_in(shared: &Shared, head: &Parts) -> Result<Route, (&'static str, Reply)> {
+    let nowhere = |reply| ("none", reply);
+    shared.guard.check(head).map_err(|stranger| nowhere(reply::stranger(&stranger)))?;
+    let path = head.uri.path();
+    let found = Route::find(path).map_err(|error| nowhere(reply::failure(&error)))?;
+    let route = found.ok_or_else(|| nowhere(reply::unknown_path(path)))?;
+    if let Access::Only(roles) = route.access() {
+        match shared.role(&head.headers) {
+            None => return Err((route.path(), reply::no_credential())),
+            Some(role) if !roles.contains(&role) => {
+                let needs: Vec<&str> = roles.iter().map(|role| role.as_str()).collect();
+                return Err((route.path(), reply::wrong_role(role.as_str(), &needs.join(" or "))));
+            }
+            Some(_) => {}
+        }
+    }
+    if !route.takes(&head.method) {
+        return Err((route.path(), reply::wrong_method(route.methods())));
+    }
+    Ok(route)
+}
+
+async fn respond(shared: &Arc<Shared>, route: Route, head: Parts, body: Coming) -> Reply {
+    let query = head.uri.query();
+    match route {
+        Route::Health => reply::json(StatusCode::OK, &json!({ "status": "ok" })),
+        Route::Ready => ready(shared),
+        Route::Metrics => metrics::show(shared),
+        Route::OpenApi => reply::json(StatusCode::OK, &openapi::document()),
+        Route::Tools => call::tools(shared),
+        Route::Call => call::call(shared, &head.headers, body).await,
+        Route::Check => call::check(shared, body).await,
+        Route::Audit => audit::list(shared, query).await,
+        Route::AuditOf(call) => audit::show(shared, call).await,
+        Route::Approvals => approvals::list(shared, query).await,
+        Route::Approval(id) => approvals::show(shared, id).await,
+        Route::Approve(id) => approvals::approve(shared, id, body).await,
+        Route::Deny(id) => approvals::deny(shared, id, body).await,
+        Route::Leases => approvals::leases(shared, query).await,
+        Route::Lease(id) => approvals::revoke(shared, id).await,
+        Route::Events => events::follow(shared),
+        Route::Mcp => match &shared.options.mcp {
+            None => reply::unknown_path(head.uri.path()),
+            Some(endpoint) if head.method == Method::DELETE => streamable::end(endpoint, &head.headers).await,
+            Some(endpoint) => streamable::post(shared, endpoint, &head.headers, body).await,
+        },
+    }
+}
+
+fn ready(shared: &Shared) -> Reply {
+    if shared.stopping.load(Ordering::Relaxed) {
+        return reply::json(StatusCode::SERVICE_UNAVAILABLE, &json!({ "status": "stopping" }));
+    }
+    match shared.engine.approvals().watch() {
+        Ok(_) => reply::json(StatusCode::OK, &json!({ "status": "ok" })),
+        Err(error) => {
+            let problem = error.to_string();
+            reply::json(StatusCode::SERVICE_UNAVAILABLE, &json!({ "status": "state", "problem": problem }))
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! `/mcp`: the Model Context Protocol over HTTP. The protocol itself is in the crate `mcp`.
+//!
+//! An answer that comes soon and alone is plain JSON. Where something is said before it (progress, a question to the client's user),
+//! or nothing for a while, it is the last event of a stream.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use hyper::StatusCode;
+use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use mcp::{Answers, Endpoint, Headers, Once, Posted, Saying};
+use serde_json::json;
+use tokio::time::Instant;
+use tool::{Code, Held, ToolError};
+
+use crate::body::{self, Coming};
+use crate::call::HEARTBEAT;
+use crate::reply::{self, JSON, Reply};
+use crate::service::Shared;
+
+const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+const NAME: HeaderName = HeaderName::from_static("mcp-name");
+
+/// How long an answer may take before it becomes a stream: clients and what stands in between give up a request that says nothing.
+const AT_ONCE: Duration = Duration::from_secs(5);
+
+/// What a client takes.
+#[derive(Clone, Copy)]
+struct Takes {
+    json: bool,
+    events: bool,
+}
+
+/// `POST /mcp`: one message.
+pub(crate) async fn post(shared: &Shared, endpoint: &Endpoint, headers: &HeaderMap, body: Coming) -> Reply {
+    if !is_json(headers) {
+        let wrong = ToolError::validation("Content-Type", "it must be application/json");
+        return reply::error(StatusCode::UNSUPPORTED_MEDIA_TYPE, &wrong);
+    }
+    let takes = takes(headers);
+    if !takes.json && !takes.events {
+        let wrong = ToolError::validation("Accept", "it must be application/json, text/event-stream");
+        return reply::error(StatusCode::NOT_ACCEPTABLE, &wrong);
+    }
+    let read = match shared.room.read(body).await {
+        Ok(read) => read,
+        Err(why) => return reply::unread(&why),
+    };
+    let once = |name: &HeaderName| {
+        let mut values = headers.get_all(name).iter();
+        match (values.next().map(HeaderValue::to_str), values.next()) {
+            (None, _) => Once::Absent,
+            (Some(Ok(value)), None) => Once::Is(value),
+            _ => Once::Several,
+        }
+    };
+    let said = Headers {
+        session: once(&SESSION),
+        version: once(&VERSION),
+        method: once(&METHOD),
+        name: once(&NAME),
+    };
+    let posted = endpoint.post(&said, &read.bytes).await;
+    drop(read);
+    match posted {
+        Posted::Accepted => reply::bytes(StatusCode::ACCEPTED, JSON, Vec::new(), Held::default()),
+        Posted::Refused(refused) => reply::bytes(status(refused.status), JSON, refused.text, Held::default()),
+        Posted::Answers(answers) => answered(answers, takes).await,
+    }
+}
+
+/// `DELETE /mcp`: ends a session.
+pub(crate) async fn end(endpoint: &Endpoint, headers: &HeaderMap) -> Reply {
+    let session = headers.get(&SESSION).and_then(|value| value.to_str().ok());
+    match session {
+        Some(session) if endpoint.end(session).await => reply::json(StatusCode::OK, &json!({ "ok": true })),
+        Some(_) => reply::failure(&ToolError::new(Code::NotFound, "there is no such session")),
+        None => reply::failure(&ToolError::validation("Mcp-Session-Id", "it is missing")),
+    }
+}
+
+async fn answered(mut answers: Answers, takes: Takes) -> Reply {
+    let opened = answers.opened.take();
+    let begun = if takes.json && takes.events {
+        tokio::time::timeout(AT_ONCE, answers.next()).await.ok()
+    } else if takes.json {
+        Some(alone(&mut answers).await)
+    } else {
+        None
+    };
+    let mut reply = match begun {
+        Some(Some(saying)) if saying.is_answer => {
+            reply::bytes(status(saying.status), JSON, saying.text, saying.held)
+        }
+        Some(None) => reply::failure(&ToolError::new(Code::Unavailable, "the session has ended")),
+        begun => stream(answers, begun.flatten()),
+    };
+    if let Some(session) = opened.and_then(|session| HeaderValue::try_from(session).ok()) {
+        reply.headers_mut().insert(SESSION, session);
+    }
+    reply
+}
+
+/// The answer, for a client that hears nothing else.
+async fn alone(answers: &mut Answers) -> Option<Saying> {
+    loop {
+        let saying = answers.next().await?;
+        if saying.is_answer {
+            return Some(saying);
+        }
+    }
+}
+
+/// What is said as events, up to the answer.
+fn stream(mut answers: Answers, first: Option<Saying>) -> Reply {
+    // What an answer occupies is given back with the stream.
+    let held = Arc::new(Mutex::new(Held::default()));
+    let (events, reply) = reply::events(held.clone());
+    tokio::spawn(async move {
+        let mut next = first;
+        let mut heartbeat = tokio::time::interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
+        loop {
+            if let Some(saying) = next.take() {
+                *held.lock().unwrap_or_else(PoisonError::into_inner) = saying.held;
+                let sent = events.send(body::event("message", &saying.text)).await;
+                if saying.is_answer || sent.is_err() {
+                    return;
+                }
+            }
+            tokio::select! {
+                saying = answers.next() => match saying {
+                    Some(saying) => next = Some(saying),
+                    None => return,
+                },
+                // A client that has not taken the last ones needs no further.
+                _ = heartbeat.tick() => drop(events.try_send(body::HEARTBEAT)),
+                // With the answers the call ends.
+                () = events.closed() => return,
+            }
+        }
+    });
+    reply
+}
+
+fn status(code: u16) -> StatusCode {
+    StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(JSON)
+}
+
+/// What the client takes; all of it where it does not say.
+fn takes(headers: &HeaderMap) -> Takes {
+    let mut said = false;
+    let mut takes = Takes { json: false, events: false };
+    for kind in headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()) {
+        for kind in kind.split(',') {
+            said = true;
+            let mut parts = kind.split(';').map(str::trim);
+            let kind = parts.next().unwrap_or_default().to_ascii_lowercase();
+            let refused = parts
+                .any(|part| part.strip_prefix("q=").is_some_and(|weight| weight.parse::<f32>() == Ok(0.0)));
+            if refused {
+                continue;
+            }
+            takes.json |= matches!(kind.as_str(), "application/json" | "application/*" | "*/*");
+            takes.events |= matches!(kind.as_str(), "text/event-stream" | "text/*" | "*/*");
+        }
+    }
+    if said { takes } else { Takes { json: true, events: true } }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_client_takes_is_what_it_says() {
+        let said = |accept: Option<&'static str>| {
+            let mut headers = HeaderMap::new();
+            if let Some(accept) = accept {
+                headers.insert(ACCEPT, HeaderValue::from_static(accept));
+            }
+            let Takes { json, events } = takes(&headers);
+            (json, events)
+        };
+        assert_eq!(said(None), (true, true));
+        assert_eq!(said(Some("application/json, text/event-stream")), (true, true));
+        assert_eq!(said(Some("*/*;q=0.1")), (true, true));
+        assert_eq!(said(Some("application/json")), (true, false));
+        assert_eq!(said(Some("Text/Event-Stream; q=0.5")), (false, true));
+        assert_eq!(said(Some("text/html, application/json;q=0")), (false, false));
+    }
+}
