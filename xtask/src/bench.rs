@@ -8,6 +8,7 @@
 
 mod changes;
 mod commands;
+mod http;
 mod measure;
 mod report;
 mod server;
@@ -42,6 +43,7 @@ struct Samples {
     listings: usize,
     commands: usize,
     changes: changes::Samples,
+    http: http::Samples,
 }
 
 impl Samples {
@@ -52,6 +54,7 @@ impl Samples {
         listings: 40,
         commands: 300,
         changes: changes::Samples { edits: 20, patches: 20, commands: 10, reads: 100 },
+        http: http::Samples { alone: 4_000, calls: 96_000, sessions: 5_000 },
     };
     const QUICK: Self = Self {
         starts: 3,
@@ -60,6 +63,7 @@ impl Samples {
         listings: 4,
         commands: 30,
         changes: changes::Samples { edits: 2, patches: 2, commands: 2, reads: 10 },
+        http: http::Samples { alone: 400, calls: 3_200, sessions: 500 },
     };
 }
 
@@ -72,6 +76,8 @@ pub(crate) enum Part {
     Commands,
     /// Edits, patches, checkpoints and undo, beside programs that do the same
     Changes,
+    /// Reads over HTTP, alone and with many in flight, and the memory of calls and sessions
+    Http,
     /// What a decision of the policy costs
     Decisions,
 }
@@ -111,6 +117,9 @@ pub(crate) fn run(
         let peer = peer_of(&folder, &places.other, &peer_script(repository));
         let measured = changes::all(&server, &peer, &places, samples.changes)?;
         report::changes::print(&measured, &changes::peaks(&server, &places.handfast)?)?;
+    }
+    if wants(Part::Http) {
+        report::http::print(&http::all(&folder.join("http"), &binary, samples.http)?)?;
     }
     if wants(Part::Decisions) {
         decisions(repository)?;

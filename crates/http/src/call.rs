@@ -55,6 +55,9 @@ struct CheckBody {
 /// # Errors
 /// `EVALIDATION` that names the field.
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ToolError> {
+    if mcp::holds_too_many_values(bytes) {
+        return Err(ToolError::validation("body", "it holds more than a million values"));
+    }
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let parsed = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let path = error.path().to_string();
@@ -161,11 +164,12 @@ pub(crate) fn tools(shared: &Shared) -> Reply {
     reply::json(StatusCode::OK, &tools)
 }
 
-/// Whether the client would rather have a stream than one answer.
+/// Whether the client wants a stream: where it takes both, it gets the one answer.
 fn wants_events(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    let mut kinds = accepted.flat_map(|value| value.split(','));
-    kinds.any(|kind| kind.split(';').next().unwrap_or_default().trim() == "text/event-stream")
+    let kinds = accepted.flat_map(|value| value.split(','));
+    let mut kinds = kinds.map(|kind| kind.split(';').next().unwrap_or_default().trim()).peekable();
+    kinds.peek().is_some() && kinds.all(|kind| kind == "text/event-stream")
 }
 
 /// The client asked for no progress.
@@ -246,6 +250,8 @@ mod tests {
         assert!(parse::<CallBody>(br#"{"tool": "x", "arguments": {"a": [1]}}"#).is_ok());
         let deep = format!(r#"{{"tool": "x", "arguments": {}}}"#, "[".repeat(100_000));
         assert!(problem(&deep).contains("recursion"), "{}", problem(&deep));
+        let many = format!(r#"{{"tool": "x", "arguments": {{"a": [{}]}}}}"#, "1,".repeat(1_100_000));
+        assert!(problem(&many).contains("million values"), "{}", problem(&many));
     }
 
     #[test]
@@ -255,7 +261,8 @@ mod tests {
             headers.insert(ACCEPT, accept.parse().unwrap());
             wants_events(&headers)
         };
-        assert!(wants("text/event-stream") && wants("application/json, text/event-stream;q=0.5"));
-        assert!(!wants("*/*") && !wants("application/json") && !wants_events(&HeaderMap::new()));
+        assert!(wants("text/event-stream") && wants(" text/event-stream;q=0.5"));
+        assert!(!wants("*/*") && !wants("application/json, text/event-stream"));
+        assert!(!wants_events(&HeaderMap::new()));
     }
 }

@@ -95,7 +95,7 @@ fn all() -> Vec<Said> {
     let mut call = answer("The result of the call.", reference("Result"));
     call["content"]["text/event-stream"] = json!({
         "schema": { "type": "string" },
-        "description": "Where it is accepted: events `progress` (done, total, message), `approval` (approval_id, effects, reason) and at \
+        "description": "Where nothing else is accepted: events `progress` (done, total, message), `approval` (approval_id, effects, reason) and at \
             last `result`.",
     });
     let all_of_them: &[_] = &[("all", "boolean", "Those that can no longer be answered or used, too.")];

@@ -65,6 +65,11 @@ pub(crate) fn outgoing(
     }
 }
 
+/// Whether JSON holds more values than are parsed here. Each takes up to a hundred bytes once parsed, and as little as two before.
+pub fn holds_too_many_values(text: &[u8]) -> bool {
+    too_many_values(text).is_some()
+}
+
 /// What was followed of a message that holds more values than are parsed.
 pub(crate) fn too_many_values(line: &[u8]) -> Option<Skim> {
     if line.len() <= UNCOUNTED {

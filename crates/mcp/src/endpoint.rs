@@ -128,7 +128,8 @@ struct State {
 /// What stands for a connection.
 struct Live {
     connection: Arc<Connection>,
-    incoming: mpsc::UnboundedSender<ClientJsonRpcMessage>,
+    /// Boxed, because a channel has room for 32 of what goes through it from the start, and most sessions are idle.
+    incoming: mpsc::UnboundedSender<Box<ClientJsonRpcMessage>>,
     session: SessionId,
     used: Mutex<Instant>,
 }
@@ -162,7 +163,7 @@ impl Live {
 
 /// Messages as rmcp takes them, each of which came by itself.
 struct Apart {
-    messages: mpsc::UnboundedReceiver<ClientJsonRpcMessage>,
+    messages: mpsc::UnboundedReceiver<Box<ClientJsonRpcMessage>>,
     connection: Arc<Connection>,
 }
 
@@ -180,7 +181,7 @@ impl Transport<RoleServer> for Apart {
     }
 
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
-        self.messages.recv().await
+        self.messages.recv().await.map(|message| *message)
     }
 
     async fn close(&mut self) -> Result<(), Gone> {
@@ -202,7 +203,9 @@ impl<C: Calls> Sessions<C> {
     }
 
     pub(crate) async fn post(&self, headers: &Headers<'_>, body: &[u8]) -> Posted {
-        let incoming = decode(body);
+        // Counted before anything is made of it: a value takes many times the room that its text takes.
+        let too_many = desk::too_many_values(body);
+        let incoming = if too_many.is_some() { Incoming::Ignored } else { decode(body) };
         let id = match &incoming {
             Incoming::Request { id, .. } | Incoming::Fault { id, .. } => id.clone(),
             _ => Value::Null,
@@ -246,7 +249,7 @@ impl<C: Calls> Sessions<C> {
         }
         let (outbox, mail) = outbox();
         let desk = Desk { connection: &live.connection, outbox: &outbox, limit: self.options.message_limit };
-        let message = match desk::too_many_values(body) {
+        let message = match too_many {
             Some(skim) => desk.too_many(&skim),
             None => desk.take(incoming, body),
         };
@@ -255,7 +258,7 @@ impl<C: Calls> Sessions<C> {
             Some(JsonRpcMessage::Request(request)) => {
                 let number = if let RequestId::Number(number) = &request.id { Some(*number) } else { None };
                 // Where the session ends in this moment, nothing is said to the request, and its stream ends.
-                let _ = live.incoming.send(JsonRpcMessage::Request(request));
+                let _ = live.incoming.send(Box::new(JsonRpcMessage::Request(request)));
                 number
             }
             _ if mail.is_empty() => return Posted::Accepted,

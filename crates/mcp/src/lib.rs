@@ -41,6 +41,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tool::SessionId;
 
 use crate::calls::Calls;
+pub use crate::desk::holds_too_many_values;
 pub use crate::endpoint::{Answers, Endpoint, Posted, Refused, Saying};
 pub use crate::headers::{Headers, Once};
 pub use crate::question::Elicitation;

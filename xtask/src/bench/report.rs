@@ -1,6 +1,7 @@
 //! The figures as a table, with what the project has promised itself beside them.
 
 pub(super) mod changes;
+pub(super) mod http;
 
 use std::io::Write as _;
 use std::time::Duration;

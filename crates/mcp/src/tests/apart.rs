@@ -134,6 +134,24 @@ async fn a_message_without_a_session_is_refused_unless_it_opens_one_or_needs_non
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_message_of_too_many_values_is_answered_without_being_parsed() {
+    let endpoint = endpoint(&Fake::new());
+    let many = format!(
+        r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{{"name":"record","arguments":{{"a":[{}1]}}}}}}"#,
+        "1,".repeat(1_100_000)
+    );
+    assert_eq!(refusal(&endpoint, &NONE, &many).await, (400, -32600));
+    let session = open(&endpoint, json!({})).await;
+    let answer = only(answers(&endpoint, &within(&session), &many).await).await;
+    assert_eq!(
+        (&answer["id"], &answer["result"]["isError"]),
+        (&json!(7), &json!(true)),
+        "{:.300}",
+        answer.to_string()
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_message_of_2026_07_28_stands_for_itself() {
     let endpoint = endpoint(&Fake::new());
     let headers = modern("tools/call", Some("record"));
