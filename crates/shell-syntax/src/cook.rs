@@ -159,6 +159,14 @@ fn braced(rest: &mut Rest<'_>, quoted: bool) -> Result<Bit, Opaque> {
         rest.next();
     }
     let name = rest.take_while(is_of_a_name).to_owned();
+    let indexed = !is_length && rest.peek() == Some('[');
+    if indexed {
+        rest.next();
+        let index = rest.take_while(|character| character.is_ascii_digit());
+        if index.is_empty() || rest.next() != Some(']') {
+            return Err(expansion());
+        }
+    }
     let change = rest.take_while(|character| character != '}');
     if rest.next() != Some('}') || !is_name(&name) || (is_length && !change.is_empty()) {
         return Err(expansion());
@@ -166,8 +174,13 @@ fn braced(rest: &mut Rest<'_>, quoted: bool) -> Result<Bit, Opaque> {
     if !change.is_empty() && !is_harmless_change(change, quoted) {
         return Err(expansion());
     }
-    Ok(if is_length { Bit::Digits } else { Bit::Variable { name, quoted, changed: !change.is_empty() } })
+    let changed = indexed || !change.is_empty();
+    let is_number = is_length || (name == STATUSES && indexed && change.is_empty());
+    Ok(if is_number { Bit::Digits } else { Bit::Variable { name, quoted, changed } })
 }
+
+/// The statuses of the commands of a pipeline.
+pub(crate) const STATUSES: &str = "PIPESTATUS";
 
 fn is_of_a_name(character: char) -> bool {
     character.is_ascii_alphanumeric() || character == '_'
@@ -312,7 +325,12 @@ mod tests {
             "${a:-b c}",
             "${a:-'b'}",
             "${a@P}",
-            "${a[1]}",
+            "${a[@]}",
+            "${a[b]}",
+            "${a[1}",
+            "${a[]}",
+            "${#a[1]}",
+            "${a[1$(id)]}",
             "${a[$(id)]}",
             "${a%$(id)}",
             "${!a}",
@@ -342,10 +360,10 @@ mod tests {
         assert_eq!(cooked("\"$x\"").unwrap().bits, [variable("x", true, false)]);
         assert_eq!(cooked("${x}").unwrap().bits, [variable("x", false, false)]);
         assert_eq!(cooked("$1").unwrap().bits, [variable("1", false, false)]);
-        for changed in ["${x:-a.b}", "${x%.*}", "${x##*/}", "${x//a/b}", "${x^^}"] {
+        for changed in ["${x:-a.b}", "${x%.*}", "${x##*/}", "${x//a/b}", "${x^^}", "${x[0]}"] {
             assert_eq!(cooked(changed).unwrap().bits, [variable("x", false, true)], "{changed}");
         }
-        for digits in ["\"$?\"", "$$", "\"$#\"", "${#x}"] {
+        for digits in ["\"$?\"", "$$", "${PIPESTATUS[0]}", "\"$#\"", "${#x}"] {
             assert_eq!(cooked(digits).unwrap().bits, [Bit::Digits], "{digits}");
         }
     }

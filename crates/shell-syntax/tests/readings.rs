@@ -86,6 +86,10 @@ fn what_is_not_known_before_it_runs_is_marked_and_spelled() {
         ("a x$(b)", "x$()", true, true),
         ("a '$b'", "$b", false, false),
         ("a $$x", "*x", false, false),
+        ("a \"${b[0]} ${PIPESTATUS[1]}\"", "$b *", true, false),
+        ("a '`b`'", "`b`", false, false),
+        ("a \"\\`b\\`\"", "`b`", false, false),
+        ("a \\`", "`", false, false),
     ] {
         assert_eq!(marks(line), (text.to_owned(), varies, splits), "{line}");
     }
@@ -225,7 +229,12 @@ fn all_else_is_opaque() {
         "a \"$@\"",
         "a ${b:=c}",
         "a ${!b}",
-        "a ${b[1]}",
+        "a ${b[c]}",
+        "a ${b[@]}",
+        "a \"`b`\"",
+        "a '`'`b`",
+        "a \"'`b`'\"",
+        "a \\\\`b`",
         "a \"x $((1))\"",
         "a \"x $(b <<'E'\nE\n)\"",
         "[[ a",

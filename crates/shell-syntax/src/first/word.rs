@@ -5,7 +5,7 @@ use brush_parser::word::{Parameter, ParameterExpr, SpecialParameter, WordPiece, 
 
 use super::{Reader, other};
 use crate::Opaque;
-use crate::cook::{checked_escape, expansion, is_plain, is_plain_operand, unescape};
+use crate::cook::{STATUSES, checked_escape, expansion, is_plain, is_plain_operand, unescape};
 use crate::raw::{Bit, RawStep, RawWord};
 
 impl Reader {
@@ -26,7 +26,7 @@ impl Reader {
             }
         }
         // A tilde at the begin is expanded, and one before digits is more than the word parser bears.
-        if text.contains('`') || text.starts_with('~') {
+        if text.starts_with('~') || has_backquote(text) {
             return Err(expansion());
         }
         let mut outputs = Vec::new();
@@ -113,6 +113,24 @@ const MARK: &str = "OUTPUT_OF_A_SCRIPT_IN_THIS_WORD";
 /// More parentheses are not tried as the end of a script in a word.
 const MOST_ENDS: usize = 8;
 
+/// Whether a word holds a backquote that neither stands in single quotes nor behind a backslash.
+fn has_backquote(text: &str) -> bool {
+    let (mut in_double, mut in_single, mut escaped) = (false, false, false);
+    text.chars().any(|character| {
+        if std::mem::take(&mut escaped) {
+            return false;
+        }
+        match character {
+            '\\' if !in_single => escaped = true,
+            '"' if !in_single => in_double = !in_double,
+            '\'' if !in_double => in_single = !in_single,
+            '`' => return !in_single,
+            _ => {}
+        }
+        false
+    })
+}
+
 fn unquoted(piece: &WordPieceWithSource, word: &mut RawWord) -> Result<(), Opaque> {
     match &piece.piece {
         WordPiece::Text(text) => bare_text(text, word)?,
@@ -182,8 +200,19 @@ fn variable(expression: &ParameterExpr, quoted: bool, word: &mut RawWord) -> Res
         }
         _ => return Err(expansion()),
     };
+    let is_digits = |index: &str| !index.is_empty() && index.bytes().all(|byte| byte.is_ascii_digit());
+    let changed = changed || matches!(parameter, Parameter::NamedWithIndex { .. });
     let name = match parameter {
         Parameter::Named(name) => name.clone(),
+        Parameter::NamedWithIndex { name, index }
+            if name == STATUSES
+                && is_digits(index)
+                && matches!(expression, ParameterExpr::Parameter { .. }) =>
+        {
+            word.bits.push(Bit::Digits);
+            return Ok(());
+        }
+        Parameter::NamedWithIndex { name, index } if is_digits(index) => name.clone(),
         Parameter::Special(
             SpecialParameter::LastExitStatus
             | SpecialParameter::ProcessId
