@@ -273,6 +273,12 @@ fn what_is_too_long_too_deep_or_too_much_is_opaque_and_ends() {
             assert!(read(&format!("{}a|", piece.repeat(size / piece.len()))).is_err(), "{piece}");
         }
     }
+    // Scripts in words that are read again and again on the way to their ends.
+    for piece in ["a ~ ", "x=${y} ", "\"z\" ", "a <<< b; "] {
+        let inner = piece.repeat(30_000 / piece.len());
+        let nested = (0..7).fold(inner, |inner, _| format!("a \"x $({inner})\""));
+        assert!(read(&nested).is_err(), "{piece}");
+    }
     let deep = |levels: usize| format!("{}a;{}", "{ ".repeat(levels), " };".repeat(levels));
     assert!(read(&deep(3)).is_ok() && read(&deep(9)).is_err());
     assert!(read(&"a\n".repeat(200)).is_ok() && read(&"a\n".repeat(300)).is_err());

@@ -2,6 +2,8 @@
 
 mod word;
 
+use std::cell::Cell;
+
 use brush_parser::ast::{
     self, AndOr, AssignmentName, AssignmentValue, BinaryPredicate, CommandPrefixOrSuffixItem,
     CompoundCommand, CompoundList, ExtendedTestExpr, IoFileRedirectKind, IoFileRedirectTarget, IoRedirect,
@@ -39,12 +41,17 @@ pub(crate) fn operators(tokens: &[Token]) -> usize {
 
 /// Reads tokens of a line that the other parser has read already, so that it is known to be shallow.
 pub(crate) fn read(tokens: &[Token]) -> Result<Vec<RawStep>, Opaque> {
-    Reader { options: ParserOptions::default() }.parse(tokens, 0)
+    Reader { options: ParserOptions::default(), read: Cell::new(0) }.parse(tokens, 0)
 }
 
 struct Reader {
     options: ParserOptions,
+    /// How much of scripts in words has been looked at, in bytes: some is, more than once, on the way to its end.
+    read: Cell<usize>,
 }
+
+/// More is not looked at: scripts in scripts in 32 kB come to less.
+const MOST_READ: usize = 200 * 1024;
 
 fn other(what: &'static str) -> Opaque {
     Opaque::new(what)
@@ -54,6 +61,10 @@ impl Reader {
     fn script(&self, text: &str, depth: usize) -> Result<Vec<RawStep>, Opaque> {
         if depth > DEEPEST {
             return Err(other("it is nested too deeply"));
+        }
+        self.read.set(self.read.get() + text.len());
+        if self.read.get() > MOST_READ {
+            return Err(other("it is too intricate"));
         }
         self.parse(&tokens(text)?, depth)
     }
