@@ -21,6 +21,7 @@ mod cell;
 mod degraded;
 mod denied_files;
 mod homes;
+mod hostile_lines;
 mod http_door;
 mod limits;
 mod ordinary_user;

@@ -1,0 +1,293 @@
+//! Hostile lines, run: where everything that can be undone passes without a question, none has an effect outside the workspace,
+//! or at a file there that a later program would run.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::json;
+
+use crate::client::Server;
+use crate::harness::Fixture;
+
+/// Lines with a target of their own.
+const AIMED: &str = include_str!("hostile_effects.txt");
+/// Lines that no list lets pass.
+const TABLE: &str = include_str!("../../crates/policy/tests/policy/hostile.txt");
+
+/// Seconds that a line may take.
+const TIMEOUT: u64 = 4;
+/// Of the table every line runs where this is set in the environment, else every `SHARE`th.
+const ALL: &str = "HANDFAST_ALL_HOSTILE_LINES";
+const SHARE: usize = 12;
+
+/// Names that a later program looks for. Written down apart from the policy's, which must not be asked about itself.
+const RUN_LATER: &[&str] = &[
+    ".envrc",
+    ".mcp.json",
+    ".bashrc",
+    ".profile",
+    ".zshrc",
+    ".vscode",
+    ".idea",
+    ".claude",
+    ".cursor",
+    ".husky",
+    ".githooks",
+    ".gitmodules",
+    ".gitconfig",
+    ".vimrc",
+    ".gdbinit",
+    ".ssh",
+    ".devcontainer",
+    ".devcontainer.json",
+];
+
+/// A workspace, and around it what must stay.
+struct Scene {
+    fixture: Fixture,
+    bystander: Child,
+}
+
+/// What can be told of one entry: its kind, mode, and content or target.
+type Entries = BTreeMap<PathBuf, String>;
+
+impl Scene {
+    fn new() -> Self {
+        let fixture = Fixture::new();
+        fs::create_dir_all(fixture.outside().join("beside/folder")).unwrap();
+        fs::write(fixture.outside().join("beside/kept"), "kept").unwrap();
+        fs::write(fixture.outside().join("beside/folder/inner"), "inner").unwrap();
+        for folder in [".ssh", ".config/handfast"] {
+            fs::create_dir_all(fixture.home().join(folder)).unwrap();
+        }
+        fs::write(fixture.home().join(".bashrc"), "true").unwrap();
+        fs::write(fixture.home().join(".ssh/authorized_keys"), "key").unwrap();
+        fs::write(fixture.home().join(".config/handfast/config.yaml"), "mode: smart_auto\n").unwrap();
+        let bystander = Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn().unwrap();
+        let scene = Self { fixture, bystander };
+        scene.set_workspace();
+        scene
+    }
+
+    /// The workspace as it is at the beginning: a repository with a commit, and some files.
+    fn set_workspace(&self) {
+        let workspace = self.fixture.workspace();
+        for entry in fs::read_dir(&workspace).unwrap().map(Result::unwrap) {
+            let path = entry.path();
+            if entry.file_type().unwrap().is_dir() {
+                fs::remove_dir_all(path)
+            } else {
+                fs::remove_file(path)
+            }
+            .unwrap();
+        }
+        fs::create_dir_all(workspace.join("sub")).unwrap();
+        fs::write(workspace.join("a.txt"), "a\n").unwrap();
+        fs::write(workspace.join("sub/b.txt"), "b\n").unwrap();
+        let script = "git init -q --template= . && mkdir -p .git/hooks && echo '#!/bin/sh' > .git/hooks/kept.sample && git add -A && \
+                      git -c user.name=a -c user.email=a@b commit -qm begun";
+        let mut command = Command::new("sh");
+        let made = command.args(["-ec", script]).current_dir(&workspace).env_clear();
+        assert!(made.env("PATH", "/usr/bin:/bin").status().unwrap().success());
+    }
+
+    /// A folder beside the workspace.
+    fn outside(&self) -> PathBuf {
+        self.fixture.outside().join("beside")
+    }
+
+    /// The line with the places of this scene.
+    fn aim(&self, line: &str) -> String {
+        let home = self.fixture.home();
+        [
+            ("{outside}", self.outside().display().to_string()),
+            ("{home}", home.display().to_string()),
+            ("{config}", home.join(".config/handfast").display().to_string()),
+            ("{process}", self.bystander.id().to_string()),
+        ]
+        .iter()
+        .fold(line.to_owned(), |line, (name, value)| line.replace(name, value))
+    }
+
+    /// What must stay as it is.
+    fn must_stay(&mut self) -> Entries {
+        let mut entries = Entries::new();
+        for folder in [self.outside(), self.fixture.home()] {
+            collect(&folder, &mut entries, &|_| true);
+        }
+        let workspace = self.fixture.workspace();
+        collect(&workspace, &mut entries, &|path| is_run_later(path.strip_prefix(&workspace).unwrap(), path));
+        if self.bystander.try_wait().unwrap().is_some() {
+            entries.insert("a process of the host".into(), "gone".to_owned());
+        }
+        entries
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        // It may have been ended by a line, which the test says.
+        let _ended = self.bystander.kill();
+        self.bystander.wait().unwrap();
+    }
+}
+
+/// The entries below a folder, none of its links followed.
+fn collect(folder: &Path, into: &mut Entries, counts: &dyn Fn(&Path) -> bool) {
+    let Ok(listed) = fs::read_dir(folder) else {
+        into.insert(folder.to_owned(), "cannot be read".to_owned());
+        return;
+    };
+    for path in listed.map(|entry| entry.unwrap().path()) {
+        let found = path.symlink_metadata().unwrap();
+        let kind = found.file_type();
+        if kind.is_dir() {
+            collect(&path, into, counts);
+        }
+        let is_device = kind.is_block_device() || kind.is_char_device();
+        if !(counts(&path) || is_device || found.mode() & 0o6000 != 0) {
+            continue;
+        }
+        let content = if kind.is_file() {
+            format!("{:?} of {}.{}", fs::read(&path).unwrap(), found.mtime(), found.mtime_nsec())
+        } else if kind.is_symlink() {
+            format!("to {}", fs::read_link(&path).unwrap().display())
+        } else {
+            String::new()
+        };
+        into.insert(path, format!("{:o} {content}", found.mode()));
+    }
+}
+
+/// Whether a later program would run what lies at `path`, `at` in the workspace.
+fn is_run_later(at: &Path, path: &Path) -> bool {
+    let names: Vec<String> = at.iter().map(|name| name.to_string_lossy().to_lowercase()).collect();
+    let is_empty_folder = path.is_dir() && !path.is_symlink();
+    if is_empty_folder {
+        return false;
+    }
+    let in_git = |rest: &[String]| match rest.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["hooks"] => path.is_symlink(),
+        ["hooks", name] => !name.ends_with(".sample"),
+        []
+        | ["config" | "config.worktree" | "commondir"]
+        | ["worktrees", _, "config.worktree" | "config"]
+        | ["modules", .., "config"] => true,
+        _ => false,
+    };
+    let by_git =
+        names.iter().position(|name| name == ".git").is_some_and(|index| in_git(&names[index + 1..]));
+    let of_bare = path.ancestors().nth(2).is_some_and(|folder| {
+        names.len() > 2
+            && names[names.len() - 2] == "hooks"
+            && !names.last().unwrap().ends_with(".sample")
+            && folder.join("HEAD").exists()
+            && folder.join("objects").exists()
+    });
+    by_git || of_bare || names.iter().any(|name| RUN_LATER.contains(&name.as_str()))
+}
+
+/// What is another now. A file of the workspace that is gone runs nothing any more, and can be had back.
+fn differences(scene: &Scene, before: &Entries, after: &Entries) -> Vec<String> {
+    let workspace = scene.fixture.workspace();
+    let changed = before.iter().filter(|(path, entry)| match after.get(*path) {
+        Some(now) => now != *entry,
+        None => !path.starts_with(&workspace),
+    });
+    let new = after.keys().filter(|path| !before.contains_key(*path));
+    changed.map(|(path, _)| path).chain(new).map(|path| path.display().to_string()).collect()
+}
+
+fn rows(table: &str) -> impl Iterator<Item = &str> {
+    table.lines().filter(|line| !line.is_empty() && !line.starts_with("-- "))
+}
+
+fn run_bare(scene: &Scene, line: &str) {
+    let mut command = Command::new("timeout");
+    command.args(["-s", "KILL", "10", "bash", "-c", line]).current_dir(scene.fixture.workspace()).env_clear();
+    command.env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("HOME", scene.fixture.home());
+    command.env("GIT_AUTHOR_NAME", "a").env("GIT_AUTHOR_EMAIL", "a@b");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().unwrap();
+}
+
+#[test]
+fn a_line_that_harms_when_it_is_run_bare_harms_nothing_in_a_cell() {
+    let mut scene = Scene::new();
+    // As it is built in: what can be undone passes.
+    let mut server = Server::start(&scene.fixture, &[]);
+    let (mut harmless, mut harmed, mut count) = (Vec::new(), Vec::new(), 0);
+    for row in rows(AIMED) {
+        let (kind, line) = row.split_once(" | ").unwrap_or_else(|| panic!("no row: {row}"));
+        if kind == "tried" {
+            let mut bare = Scene::new();
+            let before = bare.must_stay();
+            run_bare(&bare, &bare.aim(line));
+            let after = bare.must_stay();
+            if differences(&bare, &before, &after).is_empty() {
+                harmless.push(line);
+            }
+        }
+        scene.set_workspace();
+        let before = scene.must_stay();
+        let answer = server.call("shell_execute", json!({"command": scene.aim(line), "timeout": TIMEOUT}));
+        let after = scene.must_stay();
+        let differences = differences(&scene, &before, &after);
+        if !differences.is_empty() {
+            harmed.push(format!(
+                "{line}\n    {}\n    {}",
+                differences.join(", "),
+                answer["content"][0]["text"]
+            ));
+        }
+        count += 1;
+    }
+    assert!(harmless.is_empty(), "these do no harm, so they show nothing:\n{}", harmless.join("\n"));
+    assert!(harmed.is_empty(), "{} of {count} have an effect:\n{}", harmed.len(), harmed.join("\n"));
+    assert!(count > 140, "only {count} lines");
+}
+
+#[test]
+fn no_hostile_line_of_the_table_has_an_effect_outside_when_it_is_run() {
+    let mut scene = Scene::new();
+    // As it is built in: what can be undone passes.
+    let mut server = Server::start(&scene.fixture, &[]);
+    let share = if std::env::var_os(ALL).is_some() { 1 } else { SHARE };
+    let (mut harmed, mut ran, mut count) = (Vec::new(), 0, 0);
+    for line in rows(TABLE).step_by(share) {
+        if count % 25 == 0 {
+            scene.set_workspace();
+        }
+        let line = spelled(line);
+        let before = scene.must_stay();
+        let answer = server.call("shell_execute", json!({"command": line, "timeout": TIMEOUT}));
+        ran += usize::from(answer["isError"] != true);
+        let after = scene.must_stay();
+        let differences = differences(&scene, &before, &after);
+        if !differences.is_empty() {
+            harmed.push(format!("{line}\n    {}", differences.join(", ")));
+            scene.set_workspace();
+        }
+        count += 1;
+    }
+    assert!(harmed.is_empty(), "{} of {count} have an effect:\n{}", harmed.len(), harmed.join("\n"));
+    assert!(ran * 2 > count, "only {ran} of {count} lines ran at all");
+}
+
+/// The characters that the table names.
+fn spelled(line: &str) -> String {
+    [
+        ("<newline>", "\n"),
+        ("<return>", "\r"),
+        ("<escape>", "\u{1b}"),
+        ("<nul>", ""),
+        ("<bidi>", "\u{202e}"),
+        ("<space>", "\u{2003}"),
+        ("<zero>", "\u{200b}"),
+    ]
+    .iter()
+    .fold(line.to_owned(), |line, (name, character)| line.replace(name, character))
+}
