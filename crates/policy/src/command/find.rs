@@ -78,7 +78,7 @@ const WITH_PATH: [&str; 5] = ["-newer", "-anewer", "-cnewer", "-samefile", "-new
 /// An expression of known tests; no action but printing, and running what only reads.
 pub(super) fn only_finds(words: &[Word], found_use: &mut Use) -> Result<(), &'static str> {
     // A file may be named `-delete`, and the shell would put its name where the glob stands.
-    if words.iter().any(|word| !word.is_literal()) {
+    if words.iter().any(|word| !word.is_literal() && !stands_for_no_action(word)) {
         return Err("`find` with a pattern of file names could be given any option");
     }
     let (starts, mut rest) = starts(words);
@@ -108,6 +108,13 @@ pub(super) fn only_finds(words: &[Word], found_use: &mut Use) -> Result<(), &'st
         }
     }
     Ok(())
+}
+
+/// Whether a pattern of file names ends as `*.txt` does: no name that fits it is that of an action, which have no dots.
+fn stands_for_no_action(word: &Word) -> bool {
+    let ending = word.text.rsplit(['*', '?', '[', ']']).next().unwrap_or_default();
+    let plain = |character: char| character.is_ascii_alphanumeric() || "._-".contains(character);
+    word.glob && !word.varies && ending.contains('.') && ending.chars().all(plain)
 }
 
 /// Where `find` starts, and its expression.
