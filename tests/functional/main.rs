@@ -23,6 +23,7 @@ mod call;
 mod catalogues;
 mod changes;
 mod configuration;
+mod dialects;
 mod doctor;
 mod doors;
 mod homes;

@@ -1,10 +1,21 @@
 //! What callers see of the tools: which are listed, and by which names and in which shapes they are called.
 //!
 //! A catalogue says which tools stand in a list.
-//! This crate makes no call and decides nothing: it names tools, and the engine knows what they are.
+//! A dialect is a table, one file each: outside name and schema, how arguments and answers map to the canonical ones, and what its
+//! source settles. A canonical tool behind a row of it is a tool like any other for the engine.
+//!
+//! This crate makes no call and decides nothing.
 
+mod adapter;
 mod catalogue;
+mod dialect;
+mod elophanto;
+mod msc;
+mod sage;
+mod sluagh;
+mod table;
 mod tool_call;
 
 pub use catalogue::CatalogueKind;
+pub use dialect::{Dialect, Settings};
 pub use tool_call::ToolCall;

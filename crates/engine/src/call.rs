@@ -41,6 +41,8 @@ pub(crate) struct Call {
     pub(crate) arguments_digest: String,
     pub(crate) level: Level,
     pub(crate) timeout: Duration,
+    /// How long it ran.
+    pub(crate) ran: Duration,
     pub(crate) effects: Vec<Part>,
     /// Whether everything that it changes can be undone.
     pub(crate) undoable: bool,
@@ -90,6 +92,7 @@ impl Call {
             arguments_digest: String::new(),
             level: Level::Critical,
             timeout: Duration::ZERO,
+            ran: Duration::ZERO,
             effects: Vec::new(),
             undoable: false,
             again: Value::Null,

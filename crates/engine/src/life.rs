@@ -2,7 +2,7 @@
 //!
 //! | layer | what it does |
 //! |---|---|
-//! | parse | finds the tool, has its schema accept the arguments |
+//! | parse | finds the tool, has its schema accept the arguments, translates them from the caller's dialect |
 //! | plan | turns the arguments into effects, and finds where their paths really lead |
 //! | decide | asks the policy |
 //! | approve | asks a human where the policy says `check` |
@@ -12,6 +12,7 @@
 //! | checkpoint | takes a snapshot for a command or a draft, or saves what a tool will change itself |
 //! | run | does it, under a deadline |
 //! | swap in | saves what is replaced and puts the changes into the workspace, all of them or none |
+//! | shape | gives the answer the shape of the caller's dialect |
 //! | cover | covers secrets, bounds the text, keeps the whole by reference |
 //! | record outcome | writes down what came of it |
 
@@ -21,7 +22,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use store::{Durability, Kind};
 use tool::{
-    AnyTool, CallResult, Code, Context, Data, EffectState, Lane, Outcome, Prepared, StopReason, ToolError,
+    AnyTool, CallResult, Code, Context, Data, EffectState, Lane, Outcome, Prepared, StopReason, Told,
+    ToolError,
 };
 
 use crate::admit::Admitted;
@@ -43,6 +45,18 @@ pub(crate) struct Ran {
     pub(crate) produced: Result<Data, ToolError>,
     /// Whether the tool came back, and so nothing of the call is still at work.
     pub(crate) has_ended: bool,
+}
+
+/// The answer in the shape of the caller's dialect.
+fn shape(
+    call: &mut Call,
+    tool: &Arc<dyn AnyTool>,
+    produced: Result<Data, ToolError>,
+) -> Result<Data, ToolError> {
+    let mut told = Told { ran: call.ran, warnings: Vec::new() };
+    let shaped = tool.shape(produced, &mut told);
+    call.warnings.append(&mut told.warnings);
+    shaped
 }
 
 impl Engine {
@@ -84,6 +98,7 @@ impl Engine {
             ran = self.run(call, &tool, prepared, &before, cell).await?;
         }
         let (context, produced) = self.swap_in(call, before, ran).await;
+        let produced = shape(call, &tool, produced);
         let answer = self.cover(call, &tool, &context, produced, admitted).await?;
         self.remember(call, &tool, &answer, generation);
         Ok(answer)
@@ -97,12 +112,14 @@ impl Engine {
         call.note_arguments(&self.redactor);
         let named = call.tool.clone();
         let found = self.registry.find(&mut call.tool, &mut call.arguments);
+        if let Some(canonical) = self.registry.canonical(&call.tool) {
+            canonical.clone_into(&mut call.tool);
+        }
         if call.tool != named {
             // It is the call of another tool from here on, for the audit too.
             call.note_arguments(&self.redactor);
         }
         let tool = found?;
-        tool.spec().name.clone_into(&mut call.tool);
         call.presentation = tool.spec().presentation;
         Ok(tool)
     }
@@ -243,6 +260,7 @@ impl Engine {
         cell: Option<Specifying>,
     ) -> Result<Ran, ToolError> {
         let context = Arc::new(self.context(call, tool.spec().lane, before, cell).await?);
+        let began = Instant::now();
         let own = OwnChange::begin(&self.denied, call);
         let running = context.clone();
         let runtime = tokio::runtime::Handle::current();
@@ -275,6 +293,7 @@ impl Engine {
         if !read_only {
             self.cache.clear();
         }
+        call.ran = began.elapsed();
         drop(own);
         self.look_after(&context).await;
         if tool.spec().lane == Lane::Command {

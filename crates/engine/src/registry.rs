@@ -49,8 +49,8 @@ impl Registry {
         &self.ordered
     }
 
-    /// The tool that is called by this name, after its schema has accepted the arguments. Where it only names another one, it is that
-    /// one, and `name` and `arguments` become those of that call.
+    /// The tool that is called by this name, after its schema has accepted the arguments, which become those of the canonical tool.
+    /// Where it only names another one, it is that one, and `name` becomes that of that call.
     ///
     /// # Errors
     /// `ENOTFOUND` for an unknown tool, with the nearest name; `EVALIDATION` naming each field at fault.
@@ -59,15 +59,25 @@ impl Registry {
         name: &mut String,
         arguments: &mut Value,
     ) -> Result<Arc<dyn AnyTool>, ToolError> {
-        let tool = self.accept(name, arguments)?;
-        let Some(another) = tool.names_another(arguments) else { return Ok(tool) };
-        (*name, *arguments) = another;
-        let named = self.accept(name, arguments)?;
-        if named.names_another(arguments).is_some() {
-            let problem = format!("{} calls no tool that only calls others", tool.name());
-            return Err(ToolError::validation("name", problem).hint("name the tool that does the work"));
+        let mut tool = self.accept(name, arguments)?;
+        if let Some(another) = tool.names_another(arguments) {
+            (*name, *arguments) = another;
+            let named = self.accept(name, arguments)?;
+            if named.names_another(arguments).is_some() {
+                let problem = format!("{} calls no tool that only calls others", tool.name());
+                return Err(ToolError::validation("name", problem).hint("name the tool that does the work"));
+            }
+            tool = named;
         }
-        Ok(named)
+        if let Some(translated) = tool.translate(arguments)? {
+            *arguments = translated;
+        }
+        Ok(tool)
+    }
+
+    /// The canonical name of the tool that is called by this one.
+    pub(crate) fn canonical(&self, name: &str) -> Option<&'static str> {
+        Some(self.by_name.get(name)?.tool.spec().name)
     }
 
     fn accept(&self, name: &str, arguments: &mut Value) -> Result<Arc<dyn AnyTool>, ToolError> {

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use dialects::CatalogueKind;
+use dialects::{CatalogueKind, Dialect};
 use policy::Mode;
 
 /// The hands of an AI agent, held fast.
@@ -43,11 +43,11 @@ pub(crate) struct Global {
     /// When to ask a human: ask_always, smart_auto or full_auto [default: smart_auto].
     #[arg(long, global = true, value_name = "MODE", value_parser = mode)]
     pub(crate) mode: Option<Mode>,
-    /// The tool names and shapes to speak.
-    #[arg(long, global = true, value_name = "DIALECT", default_value = "handfast", value_parser = ["handfast"])]
-    pub(crate) dialect: String,
+    /// The tool names and shapes to speak: handfast, elophanto, sluagh, msc or sage [default: handfast].
+    #[arg(long, global = true, value_name = "DIALECT", value_parser = dialect)]
+    pub(crate) dialect: Option<Dialect>,
     /// Which tools are listed: core (what most work needs; the others are found with tool_search), full (all) or compact (only
-    /// what finds and calls the others). Every tool can be called in each [default: core].
+    /// what finds and calls the others). Every tool can be called in each [default: core; full in another dialect].
     #[arg(long, global = true, value_name = "CATALOGUE", value_parser = catalogue)]
     pub(crate) catalogue: Option<CatalogueKind>,
     /// Where the audit and everything else durable lies [default: $XDG_STATE_HOME/handfast].
@@ -445,6 +445,11 @@ pub(crate) fn time(text: &str) -> Result<std::time::Duration, String> {
     parsed
         .map(std::time::Duration::from_secs)
         .ok_or_else(|| format!("`{text}` is no time such as 90s, 30m, 8h or 7d"))
+}
+
+fn dialect(text: &str) -> Result<Dialect, String> {
+    Dialect::named(text)
+        .ok_or_else(|| format!("`{text}` is none of {}", Dialect::ALL.map(Dialect::as_str).join(", ")))
 }
 
 fn catalogue(text: &str) -> Result<CatalogueKind, String> {

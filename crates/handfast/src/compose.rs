@@ -4,13 +4,13 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use dialects::{CatalogueKind, ToolCall};
+use dialects::Dialect;
 use engine::{CellSetup, DuplicateTool, Engine, Parts, Redactor, Registry};
 use jiff::Timestamp;
 use policy::{FilePlace, Mode, Origin, Policy, Programs, Source, Trust};
 use sandbox::{Entrance, SessionLimits, Spawner};
 use store::Store;
-use tool::{AnyTool, Catalogue, CatalogueEntry, Clock, Place, SessionId};
+use tool::{Clock, Place, SessionId};
 
 use crate::cli::Global;
 use crate::commands::Failure;
@@ -18,9 +18,7 @@ use crate::config::{self, ConfigFile, Elicitation, MANAGED_FOLDER, Settings, USE
 use crate::report::warn;
 use crate::surroundings::Surroundings;
 use crate::toolchains;
-
-/// When the built-in tools of this version became part of it.
-const RELEASED: &str = "2026-11-21T00:00:00Z";
+use crate::toolset::{Toolset, canonical, catalogue};
 
 /// A runtime, put together for one command of the program.
 pub(crate) struct Composed {
@@ -28,17 +26,12 @@ pub(crate) struct Composed {
     pub(crate) store: Arc<Store>,
     pub(crate) session: SessionId,
     pub(crate) workspace: PathBuf,
-    /// Which tools are listed.
-    pub(crate) catalogue: CatalogueKind,
+    /// What its tools are called, and which are listed.
+    pub(crate) toolset: Toolset,
     /// Where everything durable lies.
     pub(crate) state: PathBuf,
     /// Which questions may be put to the user of an MCP client, where a file that counts says so.
     pub(crate) elicitation: Option<Elicitation>,
-}
-
-/// Every tool, in the order in which they are listed.
-pub(crate) fn registered() -> Vec<Arc<dyn AnyTool>> {
-    [tools_files::tools(), tools_shell::tools(), tools_self::tools(), vec![ToolCall::tool()]].concat()
 }
 
 /// Composes the runtime. A program that serves many calls has started a spawner, before anything else, and may let
@@ -71,8 +64,8 @@ pub(crate) fn compose(
     let configuration = Configuration::read(global, &surroundings, &place, &state, &store)?;
     let policy = Arc::new(compile(&configuration)?);
     keep_closed(surroundings.configuration.as_deref(), &policy);
-    let registry =
-        Registry::new(registered()).map_err(|DuplicateTool(name)| format!("two tools are named {name}"))?;
+    let registry = Registry::new(configuration.tools())
+        .map_err(|DuplicateTool(name)| format!("two tools are named {name}"))?;
     let clock = Arc::new(SystemClock);
     let cell = cell(&surroundings, &state, spawner)?;
     let workspace = place.workspace.clone();
@@ -96,7 +89,7 @@ pub(crate) fn compose(
         session: new_session(),
         workspace,
         state,
-        catalogue: configuration.catalogue,
+        toolset: configuration.toolset,
         elicitation: configuration.elicitation,
     })
 }
@@ -355,7 +348,7 @@ fn is_trusted(store: &Store, file: &ConfigFile) -> Result<bool, Failure> {
 
 /// The configuration of one run, read and not yet compiled.
 pub(crate) struct Configuration {
-    catalogue: CatalogueKind,
+    toolset: Toolset,
     elicitation: Option<Elicitation>,
     sources: Vec<Source>,
     profile: Option<(String, Origin)>,
@@ -368,6 +361,16 @@ pub(crate) struct Configuration {
 }
 
 impl Configuration {
+    /// What the tools are called, and which are listed.
+    pub(crate) fn toolset(&self) -> Toolset {
+        self.toolset
+    }
+
+    /// Every tool, in the order in which they are listed.
+    pub(crate) fn tools(&self) -> Vec<Arc<dyn tool::AnyTool>> {
+        self.toolset.tools(&self.programs)
+    }
+
     /// The configuration of a command that runs nothing.
     pub(crate) fn of(global: &Global) -> Result<Self, Failure> {
         let surroundings = Surroundings::of_this_process();
@@ -397,9 +400,15 @@ impl Configuration {
             toolchains::search_path(surroundings),
             vec![place.workspace.clone(), PathBuf::from("/tmp")],
         );
-        let catalogue = files.first(global.catalogue, "catalogue", |settings| settings.catalogue);
         Ok(Self {
-            catalogue: catalogue.map_or(CatalogueKind::Core, |(kind, _)| kind),
+            toolset: Toolset {
+                dialect: files
+                    .first(global.dialect, "dialect", |settings| settings.dialect)
+                    .map_or(Dialect::default(), |(dialect, _)| dialect),
+                catalogue: files
+                    .first(global.catalogue, "catalogue", |settings| settings.catalogue)
+                    .map(|(kind, _)| kind),
+            },
             elicitation: files.elicitation(),
             profile: files.first(global.profile.clone(), "profile", |settings| settings.profile.clone()),
             mode: files.mode(global.mode),
@@ -408,7 +417,7 @@ impl Configuration {
             programs,
             workspace: place.workspace.clone(),
             home: surroundings.home.clone(),
-            tools: registered().iter().map(|tool| tool.spec().name).collect(),
+            tools: canonical().iter().map(|tool| tool.spec().name).collect(),
         })
     }
 
@@ -418,8 +427,7 @@ impl Configuration {
             sources: &self.sources,
             profile: self.profile.as_ref().map_or(policy::DEFAULT_PROFILE, |(name, _)| name),
             mode: self.mode.clone(),
-            // Of the dialect `handfast`: where every change can be undone, nobody is asked.
-            dialect: policy::Dialect { undoable: policy::Undoable::Pass, ..policy::Dialect::default() },
+            dialect: self.toolset.settled(),
             workspace: &self.workspace,
             home: self.home.as_deref(),
             protected: &self.protected,
@@ -440,21 +448,6 @@ fn compile(configuration: &Configuration) -> Result<Policy, Failure> {
         warn(&finding.to_string());
     }
     Ok(policy)
-}
-
-fn catalogue(tools: &[Arc<dyn AnyTool>]) -> Result<Catalogue, Failure> {
-    let created_at: Timestamp = RELEASED.parse()?;
-    let entry = |tool: &Arc<dyn AnyTool>| CatalogueEntry {
-        name: tool.name().to_owned(),
-        kind: "built_in",
-        description: tool.description().to_owned(),
-        level: tool.spec().level,
-        status: "ready".to_owned(),
-        created_at,
-        input_schema: tool.input_schema().clone(),
-        example: tool.spec().example.arguments.to_owned(),
-    };
-    Ok(Catalogue(tools.iter().map(entry).collect()))
 }
 
 /// A session's id: the process and when it began.

@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use dialects::CatalogueKind;
+use dialects::{CatalogueKind, Dialect};
 use policy::{Mode, Profiles};
 use serde::Deserialize;
 
@@ -53,14 +53,6 @@ pub enum Elicitation {
     Ordinary,
     /// All, with every reach that a yes may have: the client shows its forms to a person and to nobody else.
     Trusted,
-}
-
-/// The dialects that are built.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Dialect {
-    /// The canonical names and shapes.
-    Handfast,
 }
 
 /// One configuration file as it was read.

@@ -14,13 +14,15 @@ mod surroundings;
 mod terminal;
 mod tokens;
 mod toolchains;
+mod toolset;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 use clap::error::ErrorKind;
 
-pub use config::{ConfigError, ConfigFile, Dialect, Elicitation, Settings};
+pub use config::{ConfigError, ConfigFile, Elicitation, Settings};
+pub use dialects::{CatalogueKind, Dialect};
 
 /// The whole program: reads the command line, composes the runtime, runs one command.
 pub fn main() -> ExitCode {

@@ -152,6 +152,19 @@ pub(crate) fn programs(search_path: Vec<PathBuf>, writable: Vec<PathBuf>) -> Pro
     }))
 }
 
+/// Programs that a model is told of where commands find them, because what it does depends on them.
+const TOLD: [&str; 31] = [
+    "git", "rg", "grep", "sed", "awk", "find", "fd", "jq", "yq", "tree", "ast-grep", "diff", "patch", "make",
+    "cmake", "gcc", "clang", "cargo", "go", "java", "node", "npm", "pnpm", "yarn", "python3", "pip", "uv",
+    "pytest", "ruby", "perl", "sqlite3",
+];
+
+/// Those of them that are there.
+pub(crate) fn told(programs: &Programs) -> Vec<String> {
+    let Programs::Found(find) = programs else { return Vec::new() };
+    TOLD.iter().filter(|name| find(name).is_some()).map(|name| (*name).to_owned()).collect()
+}
+
 /// Cargo's configuration may hold a registry's token; then the file is not shown.
 fn cargo_configuration_with_token(home: &Path) -> Option<PathBuf> {
     [".cargo/config.toml", ".cargo/config"]

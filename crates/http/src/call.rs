@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use dialects::Dialect;
 use engine::{Answer, Approval, Asker, CallRequest, Caller, Ceiling, Door, NoAsker};
 use hyper::StatusCode;
 use hyper::body::Bytes;
@@ -81,7 +82,7 @@ pub(crate) async fn call(shared: &Arc<Shared>, headers: &HeaderMap, body: Coming
         caller: Caller {
             session: shared.options.session.clone(),
             door: Door::Http,
-            dialect: "handfast",
+            dialect: shared.options.dialect.as_str(),
             asker: Arc::new(NoAsker { hint: ANSWERED_ELSEWHERE.to_owned() }),
             ceiling: Ceiling::default(),
         },
@@ -95,18 +96,21 @@ pub(crate) async fn call(shared: &Arc<Shared>, headers: &HeaderMap, body: Coming
             request.arguments = call.arguments.unwrap_or_else(|| json!({}));
             request.cache = call.cache;
         }
-        Err(error) => return result(StatusCode::BAD_REQUEST, shared.engine.refuse(request, error).await),
+        Err(error) => {
+            let refused = shared.engine.refuse(request, error).await;
+            return result(StatusCode::BAD_REQUEST, refused, shared.options.dialect);
+        }
     }
     drop(read);
     if !wants_events(headers) {
         // Where the client goes away this future is dropped, and the call with it.
-        return result(StatusCode::OK, shared.engine.call(request).await);
+        return result(StatusCode::OK, shared.engine.call(request).await, shared.options.dialect);
     }
     let (events, reply) = reply::events(StopOnDrop(stop));
     let listener = Arc::new(Listener { events: events.clone(), last: Mutex::default() });
     request.progress = listener.clone();
     request.caller.asker = listener;
-    let engine = shared.engine.clone();
+    let (engine, dialect) = (shared.engine.clone(), shared.options.dialect);
     tokio::spawn(async move {
         let call = engine.call(request);
         tokio::pin!(call);
@@ -118,7 +122,7 @@ pub(crate) async fn call(shared: &Arc<Shared>, headers: &HeaderMap, body: Coming
                 _ = heartbeat.tick() => drop(events.try_send(body::HEARTBEAT)),
             }
         };
-        if let Ok(text) = result.to_json() {
+        if let Ok(text) = text(&result, dialect) {
             // Where the client is gone, the answer has nobody to go to.
             let _ = events.send(body::event("result", &text)).await;
         }
@@ -127,8 +131,12 @@ pub(crate) async fn call(shared: &Arc<Shared>, headers: &HeaderMap, body: Coming
 }
 
 /// The result of a call, as through every door.
-fn result(status: StatusCode, result: CallResult) -> Reply {
-    match result.to_json() {
+fn text(result: &CallResult, dialect: Dialect) -> serde_json::Result<String> {
+    dialect.answer(result).map_or_else(|| result.to_json(), |answer| Ok(answer.to_string()))
+}
+
+fn result(status: StatusCode, result: CallResult, dialect: Dialect) -> Reply {
+    match text(&result, dialect) {
         Ok(text) => reply::bytes(status, JSON, text, result.held),
         Err(error) => {
             reply::failure(&ToolError::internal("the result could not be written as JSON").because(error))
@@ -160,7 +168,9 @@ pub(crate) async fn check(shared: &Arc<Shared>, body: Coming) -> Reply {
 
 /// `GET /v1/tools`: every tool with its schemas.
 pub(crate) fn tools(shared: &Shared) -> Reply {
-    let tools: Vec<Value> = shared.engine.tools().iter().map(|tool| tool::described(tool.as_ref())).collect();
+    let dialect = shared.options.dialect;
+    let shown = shared.engine.tools().iter().filter(|tool| dialect.shows(tool.as_ref()));
+    let tools: Vec<Value> = shown.map(|tool| dialect.described(tool.as_ref())).collect();
     reply::json(StatusCode::OK, &tools)
 }
 

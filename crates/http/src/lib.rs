@@ -29,6 +29,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use dialects::Dialect;
 use engine::Engine;
 use tool::SessionId;
 
@@ -41,6 +42,8 @@ pub use openapi::document;
 pub struct Options {
     /// Names the calls of `/v1/call` in the audit; what is allowed for a session is allowed for them alone.
     pub session: SessionId,
+    /// The names and shapes that the tools of the engine are called by.
+    pub dialect: Dialect,
     /// Who may ask for what. Where no agent has a credential, everybody is taken for an agent; never for a user.
     pub credentials: Vec<Credential>,
     /// What answers at `/mcp`.
@@ -70,6 +73,7 @@ impl Options {
     pub fn new(session: SessionId) -> Self {
         Self {
             session,
+            dialect: Dialect::default(),
             credentials: Vec::new(),
             mcp: None,
             hosts: Vec::new(),

@@ -108,6 +108,7 @@ impl<C: Calls> ServerHandler for Handler<C> {
         let peer = Peer::of(&context);
         let listed = ListToolsResult::with_all_items(list::list(
             self.calls.tools(),
+            self.options.dialect,
             self.options.catalogue,
             peer.structured,
         ));
@@ -207,7 +208,7 @@ impl<C: Calls> Handler<C> {
             caller: Caller {
                 session: self.options.session.clone(),
                 door: Door::Mcp,
-                dialect: self.options.dialect,
+                dialect: self.options.dialect.as_str(),
                 asker,
                 ceiling: engine::Ceiling::default(),
             },
@@ -229,7 +230,7 @@ impl<C: Calls> Handler<C> {
     }
 
     fn answer(&self, number: i64, result: CallResult, peer: &Peer) -> CallToolResponse {
-        let presented = present::result(result, peer.structured);
+        let presented = present::result(result, self.options.dialect, peer.structured);
         self.connection.hold(number, presented.held, presented.structured);
         presented.result.into()
     }

@@ -35,7 +35,7 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use dialects::CatalogueKind;
+use dialects::{CatalogueKind, Dialect};
 use engine::Engine;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tool::SessionId;
@@ -57,8 +57,8 @@ pub struct Options {
     pub version: String,
     /// What a model should know about the whole of the tools.
     pub instructions: Option<String>,
-    /// The names and shapes that the tools are called by.
-    pub dialect: &'static str,
+    /// The names and shapes that the tools of the engine are called by.
+    pub dialect: Dialect,
     /// Which tools are listed, and with how many words.
     pub catalogue: CatalogueKind,
     /// Names this connection in the audit; what is allowed for a session is allowed for it alone.
@@ -87,7 +87,7 @@ impl Options {
             title: None,
             version: version.into(),
             instructions: None,
-            dialect: "handfast",
+            dialect: Dialect::default(),
             catalogue: CatalogueKind::Core,
             session,
             message_limit: Self::MESSAGE_LIMIT,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dialects::CatalogueKind;
+use dialects::{CatalogueKind, Dialect};
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::Value;
 use tool::{AnyTool, Presentation};
@@ -10,13 +10,18 @@ use tool::{AnyTool, Presentation};
 /// The tools of a catalogue as this client may see them.
 ///
 /// `structured` says whether the client knows output schemas, as those from the revision of 2025-06-18 on do.
-pub(crate) fn list(tools: &[Arc<dyn AnyTool>], catalogue: CatalogueKind, structured: bool) -> Vec<Tool> {
+pub(crate) fn list(
+    tools: &[Arc<dyn AnyTool>],
+    dialect: Dialect,
+    catalogue: CatalogueKind,
+    structured: bool,
+) -> Vec<Tool> {
     let listed = tools.iter().filter(|tool| catalogue.lists(tool.as_ref()));
-    listed.map(|tool| line(tool.as_ref(), catalogue, structured)).collect()
+    listed.map(|tool| line(tool.as_ref(), dialect, catalogue, structured)).collect()
 }
 
 /// A client that takes the full catalogue reads all of it at once and searches in it by itself, so nothing is left out there.
-fn line(tool: &dyn AnyTool, catalogue: CatalogueKind, structured: bool) -> Tool {
+fn line(tool: &dyn AnyTool, dialect: Dialect, catalogue: CatalogueKind, structured: bool) -> Tool {
     let spec = tool.spec();
     let whole = catalogue == CatalogueKind::Full;
     let description =
@@ -33,7 +38,9 @@ fn line(tool: &dyn AnyTool, catalogue: CatalogueKind, structured: bool) -> Tool 
         listed.title = Some(spec.title.to_owned());
     }
     if structured && spec.presentation == Presentation::Record {
-        let schema = if whole { tool.output_schema().clone() } else { output(tool.output_schema()) };
+        let schema = dialect.answer_schema(tool.output_schema());
+        let schema = schema.as_ref().unwrap_or(tool.output_schema());
+        let schema = if whole { schema.clone() } else { output(schema) };
         listed.with_raw_output_schema(object(&schema))
     } else {
         listed

@@ -1,5 +1,6 @@
 //! From a result of the engine to a result of MCP.
 
+use dialects::Dialect;
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject};
 use serde_json::Value;
 use tool::{CallResult, Data, Held, Meta, Outcome, Presentation, ToolError, Written};
@@ -23,7 +24,10 @@ pub(crate) struct Presented {
 /// The result as the client gets it.
 ///
 /// `structured` says whether the client knows structured content, as those from the revision of 2025-06-18 on do.
-pub(crate) fn result(result: CallResult, structured: bool) -> Presented {
+pub(crate) fn result(result: CallResult, dialect: Dialect, structured: bool) -> Presented {
+    if let Some(answer) = dialect.answer(&result) {
+        return whole(result, answer, structured);
+    }
     let CallResult { outcome, presentation, meta, held } = result;
     let mut aside = None;
     let mut shown = match outcome {
@@ -37,6 +41,19 @@ pub(crate) fn result(result: CallResult, structured: bool) -> Presented {
     };
     shown.meta.get_or_insert_default().insert("handfast/meta".to_owned(), meta_value(&meta));
     Presented { result: shown, structured: aside, held }
+}
+
+/// The result in a dialect whose answers have a form of their own, which holds what failed too.
+fn whole(result: CallResult, answer: Value, structured: bool) -> Presented {
+    let failed = result.error().map(ToolError::to_wire);
+    let mut shown = success(answer, Presentation::Record, structured);
+    shown.is_error = Some(failed.is_some());
+    let meta = shown.meta.get_or_insert_default();
+    if let Some(error) = failed {
+        meta.insert("handfast/error".to_owned(), error);
+    }
+    meta.insert("handfast/meta".to_owned(), meta_value(&result.meta));
+    Presented { result: shown, structured: None, held: result.held }
 }
 
 /// The result for a call that failed.

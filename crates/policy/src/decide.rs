@@ -25,7 +25,7 @@ impl Policy {
             .or_else(|| call.allowed())
             .or_else(|| call.undoable())
             .unwrap_or_else(|| call.table());
-        self.bounded(own, request)
+        self.bounded(call.asked_by_dialect(own), request)
     }
 }
 
@@ -106,6 +106,21 @@ impl Call<'_> {
     /// Line 6.
     fn unlisted(&self) -> Option<Decision> {
         self.by_part(Line::Unlisted, Verdict::Check, |judged| judged.unlisted.as_ref())
+    }
+
+    /// What the dialect makes of a pass: it may ask about whatever does more than read, unless the user said that it passes.
+    fn asked_by_dialect(&self, own: Decision) -> Decision {
+        let reads = self.request.parts.iter().all(|part| part.effect.only_reads());
+        let by_the_user = own.line == Line::Allowed && own.rule.origin != Origin::BuiltIn;
+        let asks = self.policy.dialect.asks_unless_reading && self.policy.mode.0 != Mode::FullAuto;
+        if own.verdict != Verdict::Pass || !asks || reads || by_the_user {
+            return own;
+        }
+        let rule = self.rule("dialect", "asks unless a call only reads", &Origin::BuiltIn);
+        let reason = "the dialect asks about every call that does more than read".to_owned();
+        let hint = "an entry of `allowed_exec_command` or `allowed_write_paths` lets it pass; mode `full_auto` would not ask";
+        let cause = Cause { rule, reason, hint: Some(hint.to_owned()) };
+        self.decision(Line::Table, Verdict::Check, &cause, None)
     }
 
     /// Line 7. A call without any part is left to the table: nothing is known about it but its level.

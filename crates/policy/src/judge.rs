@@ -8,7 +8,7 @@ use crate::auto_run::{AutoRun, Entry, auto_run};
 use crate::host::normal_host;
 use crate::path::{Spot, fold_path};
 use crate::suggest::Missing;
-use crate::{List, Origin, Part, PathVerdict, Policy, Rule};
+use crate::{BUILT_IN_DENIED_READS, List, Origin, Part, PathVerdict, Policy, Rule};
 
 /// What the lines have to say to one part. A line that does not apply has no cause.
 #[derive(Debug, Clone, Default)]
@@ -334,6 +334,11 @@ pub(crate) fn change_rule(rule: &Rule) -> String {
     match &rule.origin {
         Origin::BuiltIn if rule.key == "protected" => {
             "no tool may write it; a human edits it outside of Handfast".to_owned()
+        }
+        Origin::BuiltIn
+            if rule.key.ends_with("_paths") && !BUILT_IN_DENIED_READS.contains(&rule.entry.as_str()) =>
+        {
+            "the dialect denies it, under every profile".to_owned()
         }
         Origin::BuiltIn => {
             format!("to allow it, name `{}` in profile `{}` without it", rule.key, rule.profile)

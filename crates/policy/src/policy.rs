@@ -81,6 +81,10 @@ pub struct Dialect {
     pub undoable: Undoable,
     /// Whether recursive removal of any absolute path is dangerous.
     pub any_absolute_removal: bool,
+    /// Whether a call that does more than read is asked about, unless the user's own lists or the mode `full_auto` let it pass.
+    pub asks_unless_reading: bool,
+    /// What is never read or written, whatever the profile says: patterns of the deny lists.
+    pub denied_paths: &'static [&'static str],
 }
 
 impl Policy {
@@ -112,6 +116,13 @@ impl Policy {
         if !denied_reads.named {
             denied_reads.lists.insert(0, built_in_denied_reads(name));
         }
+        if !setup.dialect.denied_paths.is_empty() {
+            denied_reads.lists.push(built_in(name, List::DenyReadPaths, setup.dialect.denied_paths));
+        }
+        let mut denied_writes = merged.denied(name, List::DenyWritePaths);
+        if !setup.dialect.denied_paths.is_empty() {
+            denied_writes.lists.push(built_in(name, List::DenyWritePaths, setup.dialect.denied_paths));
+        }
         let allowed = |list| merged.allowed(&lineage, list);
         let reads = PathRules {
             denied: paths.denied(denied_reads)?,
@@ -119,7 +130,7 @@ impl Policy {
             also_allowed: Vec::new(),
         };
         let writes = PathRules {
-            denied: paths.denied(merged.denied(name, List::DenyWritePaths))?,
+            denied: paths.denied(denied_writes)?,
             allowed: paths.allowed(allowed(List::AllowedWritePaths))?,
             also_allowed: Vec::new(),
         };
@@ -316,14 +327,18 @@ impl Paths<'_> {
 
 /// [`BUILT_IN_DENIED_READS`] as rules of a profile.
 pub(crate) fn built_in_denied_reads(profile: &str) -> Vec<Rule> {
+    built_in(profile, List::DenyReadPaths, &BUILT_IN_DENIED_READS)
+}
+
+fn built_in(profile: &str, list: List, entries: &[&str]) -> Vec<Rule> {
     let profile: Arc<str> = profile.into();
-    let rule = |entry: &str| Rule {
-        key: List::DenyReadPaths.key(),
-        entry: entry.to_owned(),
+    let rule = |entry: &&str| Rule {
+        key: list.key(),
+        entry: (*entry).to_owned(),
         profile: profile.clone(),
         origin: Origin::BuiltIn,
     };
-    BUILT_IN_DENIED_READS.map(rule).to_vec()
+    entries.iter().map(rule).collect()
 }
 
 /// Adds every rule, and says which one is wrong.

@@ -156,11 +156,31 @@ pub trait AnyTool: Send + Sync {
     fn names_another(&self, _arguments: &Value) -> Option<(String, Value)> {
         None
     }
-    /// Reads the arguments and plans the call.
+    /// The arguments as the canonical tool takes them, for a tool that goes by another dialect. Its schema has accepted them.
+    ///
+    /// # Errors
+    /// `EVALIDATION` naming the field at fault by the name that the caller gave it.
+    fn translate(&self, _arguments: &Value) -> Result<Option<Value>, ToolError> {
+        Ok(None)
+    }
+    /// Reads the canonical arguments and plans the call.
     ///
     /// # Errors
     /// `EVALIDATION` naming the field at fault.
     fn prepare(&self, arguments: Value, place: &Place) -> Result<Prepared, ToolError>;
+    /// The answer in the shape that its dialect gives it.
+    fn shape(&self, answer: Result<Data, ToolError>, _told: &mut Told) -> Result<Data, ToolError> {
+        answer
+    }
+}
+
+/// What is known of a call beside the tool's answer when that gets its shape.
+#[derive(Debug, Default)]
+pub struct Told {
+    /// How long it ran.
+    pub ran: Duration,
+    /// What the caller is told beside the answer, because the shape has no place for it.
+    pub warnings: Vec<String>,
 }
 
 /// A [`Tool`] behind the [`AnyTool`] interface, its schemas made once.

@@ -5,7 +5,8 @@ use std::time::Duration;
 use sandbox::{CellSpec, Command, OwnedSessions, SessionError};
 use tool::{Code, Context, ToolError};
 
-use crate::shell_execute::{Output, failed};
+use crate::shell_execute::Output;
+use crate::wording::failed;
 
 /// Starts a session and says how it is found.
 pub(crate) fn start(

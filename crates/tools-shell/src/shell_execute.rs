@@ -9,10 +9,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::{
     Class, Code, CommandLine, Context, Effect, EffectState, Example, Lane, Level, Place, Plan, Presentation,
-    Retry, SnapshotUse, Spec, TextCap, Timeout, Tool, ToolError,
+    SnapshotUse, Spec, TextCap, Timeout, Tool, ToolError,
 };
 
-use crate::wording::{CROSS_DEVICE_LINK, how_to_raise, names_cross_device_link, no_dry_run, text};
+use crate::wording::{
+    CROSS_DEVICE_LINK, ended_early, failed, how_to_raise, names_cross_device_link, no_dry_run, text,
+};
 use crate::{background, plain};
 
 /// Runs a line of shell in a cell.
@@ -24,11 +26,13 @@ pub struct ShellExecute;
 pub struct Args {
     /// The line for the shell.
     command: String,
+    /// Without a shell: `command` is a program, these its arguments.
+    argv: Option<Vec<String>>,
     /// Default: the workspace.
     working_directory: Option<String>,
     /// Seconds, default 30.
-    #[schemars(range(min = 1, max = 3600))]
-    timeout: Option<u64>,
+    #[schemars(range(min = 0.001, max = 3600))]
+    timeout: Option<f64>,
     /// Let it run on as a session.
     #[serde(default)]
     background: bool,
@@ -139,20 +143,27 @@ impl Tool for ShellExecute {
         if args.command.trim().is_empty() {
             return Err(ToolError::validation("command", "the command is empty"));
         }
-        if args.command.contains('\0') {
-            return Err(ToolError::validation("command", "the command holds a NUL byte"));
-        }
-        if args.command.len() > LONGEST_COMMAND {
-            let problem = format!("the command is longer than the limit of {LONGEST_COMMAND} bytes");
-            return Err(ToolError::validation("command", problem)
-                .hint("write it to a file with file_write, then run that file"));
+        let others = args.argv.iter().flatten().enumerate();
+        let others = others.map(|(index, text)| (format!("argv[{index}]"), text));
+        for (field, text) in [("command".to_owned(), &args.command)].into_iter().chain(others) {
+            if text.contains('\0') {
+                return Err(ToolError::validation(&field, "it holds a NUL byte"));
+            }
+            if text.len() > LONGEST_COMMAND {
+                let problem = format!("it is longer than the limit of {LONGEST_COMMAND} bytes");
+                return Err(ToolError::validation(&field, problem)
+                    .hint("write it to a file with file_write, then run that file"));
+            }
         }
         let directory = match &args.working_directory {
             Some(directory) => place.resolve("working_directory", directory)?,
             None => place.workspace.clone(),
         };
-        let plan =
-            Plan::of(vec![Effect::Run { command: CommandLine::Shell(args.command.clone()), directory }]);
+        let command = match &args.argv {
+            None => CommandLine::Shell(args.command.clone()),
+            Some(others) => CommandLine::Argv([std::slice::from_ref(&args.command), others].concat()),
+        };
+        let plan = Plan::of(vec![Effect::Run { command, directory }]);
         if !args.background {
             return Ok(plan.on_snapshot());
         }
@@ -165,7 +176,7 @@ impl Tool for ShellExecute {
 
     fn timeout(&self, args: &Args) -> Option<Duration> {
         // The start of a session is not bounded by how long it may live.
-        args.timeout.filter(|_| !args.background).map(Duration::from_secs)
+        timeout(args).filter(|_| !args.background)
     }
 
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
@@ -187,10 +198,17 @@ impl Tool for ShellExecute {
         if args.dry_run && cell.overlay.is_none() {
             return Err(no_dry_run("this runtime keeps no changes apart"));
         }
-        let line = args.command.clone();
-        let command = Command { program: Program::Shell(args.command), working_directory };
+        let at_most = timeout(&args);
+        let (program, line) = match args.argv {
+            None => (Program::Shell(args.command.clone()), args.command),
+            Some(others) => {
+                let words = [vec![args.command], others].concat();
+                (Program::Argv(words.iter().map(Into::into).collect()), words.join(" "))
+            }
+        };
+        let command = Command { program, working_directory };
         if args.background {
-            return background::start(context, cell, &line, command, args.timeout.map(Duration::from_secs));
+            return background::start(context, cell, &line, command, at_most);
         }
         let stopper = Stopper::new().map_err(failed)?;
         let at_request = stopper.clone();
@@ -282,32 +300,16 @@ impl Tool for ShellExecute {
             }
             Ended::Deadline | Ended::Stopped | Ended::Idle => {}
         }
-        let early = context.stop.requested().map_or_else(
-            || ToolError::internal("the cell was stopped, but nobody asked for it"),
-            |reason| match reason {
-                tool::StopReason::Deadline => {
-                    output.timed_out = true;
-                    let limit = context.timeout.as_secs();
-                    let (state, advice) = if output.waiting_for_input {
-                        (
-                            ", while it waited for input",
-                            "`background` with `pty`, and shell_session, can answer it",
-                        )
-                    } else {
-                        ("", "a larger `timeout` (at most 3600) may help")
-                    };
-                    ToolError::new(
-                        Code::Timeout,
-                        format!("the command was killed after its timeout of {limit} s{state}"),
-                    )
-                    .hint(format!("`data` has the output so far; {advice}"))
-                }
-                cancelled @ tool::StopReason::Cancelled => cancelled.into(),
-            },
-        );
+        output.timed_out = context.stop.requested() == Some(tool::StopReason::Deadline);
         output.exit_code = None;
+        let early = ended_early(context, output.waiting_for_input);
         Err(early.effect(EffectState::Maybe).data(json(output)?))
     }
+}
+
+/// The timeout that the arguments ask for. The schema has bounded it.
+fn timeout(args: &Args) -> Option<Duration> {
+    args.timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
 }
 
 /// Signals of asm-generic/signal.h, the same on all Linux architectures that there are cells on.
@@ -316,24 +318,6 @@ const SIGXFSZ: i32 = 25;
 
 fn json(output: Output) -> Result<serde_json::Value, ToolError> {
     serde_json::to_value(output).map_err(|error| ToolError::internal("the output is no JSON").because(error))
-}
-
-pub(crate) fn failed(error: SandboxError) -> ToolError {
-    let message = error.to_string();
-    let made = match &error {
-        SandboxError::Unavailable { hint, .. } => {
-            ToolError::new(Code::Unavailable, message).hint(hint.clone()).retry(Retry::Never)
-        }
-        SandboxError::Overlay { .. } => ToolError::new(Code::Unavailable, message)
-            .hint("the profile is `strict`; without that the command would write to the workspace directly")
-            .retry(Retry::Never),
-        SandboxError::WorkingDirectory { source, .. } => {
-            ToolError::validation("working_directory", format!("{message}: {source}"))
-        }
-        SandboxError::ProgramNotFound { .. } => ToolError::new(Code::NotFound, message),
-        _ => ToolError::new(Code::Runtime, message),
-    };
-    made.because(error)
 }
 
 #[cfg(test)]
@@ -384,11 +368,25 @@ pub(crate) mod tests {
         let effect =
             Effect::Run { command: CommandLine::Shell("ls".into()), directory: place.workspace.join("a") };
         assert_eq!(plan(json!({"command": "ls", "working_directory": "a"})).unwrap().effects, [effect]);
+        let argv = plan(json!({"command": "echo", "argv": ["a b", "$HOME;"]})).unwrap();
+        let words = ["echo", "a b", "$HOME;"].map(str::to_owned).to_vec();
+        let directory = place.workspace.clone();
+        assert_eq!(argv.effects, [Effect::Run { command: CommandLine::Argv(words), directory }]);
+        let error = plan(json!({"command": "echo", "argv": ["a", "b\0"]})).unwrap_err();
+        assert!(error.message.contains("`argv[1]`"), "{}", error.message);
         for bad in ["", " \n", "ls\0", &"x".repeat(LONGEST_COMMAND + 1)] {
             let error = plan(json!({ "command": bad })).unwrap_err();
             assert_eq!(error.code, Code::Validation);
             assert!(error.message.contains("`command`"), "{}", error.message);
         }
+    }
+
+    #[test]
+    fn a_program_with_its_arguments_meets_no_shell() {
+        let output = run(&workspace(), json!({"command": "printf", "argv": ["%s|", "a b", "$HOME; false"]}));
+        assert_eq!(output.unwrap()["stdout"], "a b|$HOME; false|");
+        let missing = run(&workspace(), json!({"command": "echo a", "argv": []})).unwrap_err();
+        assert_eq!(missing.code, Code::NotFound, "{}", missing.message);
     }
 
     #[test]

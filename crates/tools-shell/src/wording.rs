@@ -1,7 +1,7 @@
 //! How what a command came to is put into words.
 
-use sandbox::{Captured, Limit};
-use tool::{Code, Context, Retry, ToolError, Whole};
+use sandbox::{Captured, Limit, SandboxError};
+use tool::{Code, Context, Retry, StopReason, ToolError, Whole};
 
 /// What to do about a limit that was reached.
 pub(crate) fn how_to_raise(limit: Limit) -> String {
@@ -53,4 +53,44 @@ fn lossless_or_lossy(bytes: Vec<u8>) -> String {
 pub(crate) fn no_dry_run(why: &str) -> ToolError {
     let message = format!("a dry run needs the changes of the command kept apart: {why}");
     ToolError::new(Code::Unavailable, message).retry(Retry::Never)
+}
+
+/// Why a command ended that was told to stop.
+pub(crate) fn ended_early(context: &Context, waited_for_input: bool) -> ToolError {
+    match context.stop.requested() {
+        None => ToolError::internal("the cell was stopped, but nobody asked for it"),
+        Some(cancelled @ StopReason::Cancelled) => cancelled.into(),
+        Some(StopReason::Deadline) => {
+            let (state, advice) = if waited_for_input {
+                (", while it waited for input", "`background` with `pty`, and shell_session, can answer it")
+            } else {
+                ("", "a larger `timeout` may help")
+            };
+            let limit = context.timeout.as_secs_f64();
+            ToolError::new(
+                Code::Timeout,
+                format!("the command was killed after its timeout of {limit} s{state}"),
+            )
+            .hint(format!("`data` has the output so far; {advice}"))
+        }
+    }
+}
+
+/// What a cell that could not be made, or a command that could not be started, becomes for a caller.
+pub(crate) fn failed(error: SandboxError) -> ToolError {
+    let message = error.to_string();
+    let made = match &error {
+        SandboxError::Unavailable { hint, .. } => {
+            ToolError::new(Code::Unavailable, message).hint(hint.clone()).retry(Retry::Never)
+        }
+        SandboxError::Overlay { .. } => ToolError::new(Code::Unavailable, message)
+            .hint("the profile is `strict`; without that the command would write to the workspace directly")
+            .retry(Retry::Never),
+        SandboxError::WorkingDirectory { source, .. } => {
+            ToolError::validation("working_directory", format!("{message}: {source}"))
+        }
+        SandboxError::ProgramNotFound { .. } => ToolError::new(Code::NotFound, message),
+        _ => ToolError::new(Code::Runtime, message),
+    };
+    made.because(error)
 }

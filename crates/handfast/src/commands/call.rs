@@ -28,7 +28,7 @@ pub(super) fn run(global: &Global, call: &CallArgs, yes: bool) -> Result<ExitCod
         caller: Caller {
             session: composed.session.clone(),
             door: Door::CommandLine,
-            dialect: "handfast",
+            dialect: composed.toolset.dialect.as_str(),
             asker: asker(global, yes, line.clone()),
             ceiling: engine::Ceiling::default(),
         },
@@ -44,7 +44,10 @@ pub(super) fn run(global: &Global, call: &CallArgs, yes: bool) -> Result<ExitCod
     // A question that waits for a line on the terminal holds its thread; the process does not wait for it.
     runtime.shutdown_timeout(Duration::ZERO);
     composed.store.close()?;
-    print_json(&result)?;
+    match composed.toolset.dialect.answer(&result) {
+        Some(answer) => print_json(&answer)?,
+        None => print_json(&result)?,
+    }
     Ok(signal.map_or_else(|| exit_code(&composed, &call.tool, &result), ExitCode::from))
 }
 

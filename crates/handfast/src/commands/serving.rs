@@ -42,7 +42,8 @@ pub(super) fn mcp_options(composed: &Composed) -> mcp::Options {
          programs and no network.",
         composed.workspace.display()
     ));
-    options.catalogue = composed.catalogue;
+    options.dialect = composed.toolset.dialect;
+    options.catalogue = composed.toolset.listed();
     options.on_warning = Arc::new(warn);
     options.elicitation = match composed.elicitation {
         Some(Elicitation::Off) => mcp::Elicitation::Off,

@@ -1,20 +1,22 @@
 //! `handfast tools`: what there is.
 
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use tool::AnyTool;
 
 use super::{Failure, print, print_json};
 use crate::cli::Global;
-use crate::compose::registered;
+use crate::compose::Configuration;
 use crate::report::table;
 
 pub(super) fn run(global: &Global, as_json: bool) -> Result<ExitCode, Failure> {
-    let listed = |tool: &Arc<dyn AnyTool>| global.catalogue.is_none_or(|kind| kind.lists(tool.as_ref()));
-    let tools: Vec<_> = registered().into_iter().filter(listed).collect();
+    let configuration = Configuration::of(global)?;
+    let toolset = configuration.toolset();
+    let tools: Vec<_> =
+        configuration.tools().into_iter().filter(|tool| toolset.shows(tool.as_ref())).collect();
     if as_json {
-        print_json(&tools.iter().map(|tool| tool::described(tool.as_ref())).collect::<Vec<_>>())?;
+        let dialect = toolset.dialect;
+        print_json(&tools.iter().map(|tool| dialect.described(tool.as_ref())).collect::<Vec<_>>())?;
         return Ok(ExitCode::SUCCESS);
     }
     let rows = tools.iter().map(|tool| {

@@ -33,6 +33,7 @@ pub(super) fn run(global: &Global, arguments: &UpArgs) -> Result<ExitCode, Failu
     options.credentials = tokens.iter().map(|token| Credential::new(token.role, &token.text)).collect();
     options.hosts.clone_from(&arguments.allow_host);
     options.origins.clone_from(&arguments.allow_origin);
+    options.dialect = composed.toolset.dialect;
     options.drain = arguments.drain;
     options.patience = arguments.patience;
     options.connections = options.connections.min(connections());

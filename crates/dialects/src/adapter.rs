@@ -1,0 +1,183 @@
+//! A canonical tool behind a name and a shape of a dialect.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use tool::{AnyTool, Code, Data, Effect, Place, Prepared, Presentation, Spec, Told, ToolError};
+
+use crate::table::{self, Outside};
+
+/// The canonical tool, the row of the table that says how it is called, and what else of the dialect its errors may name.
+pub(crate) struct Adapter {
+    outside: &'static Outside,
+    inner: Arc<dyn AnyTool>,
+    spec: Spec,
+    description: String,
+    input_schema: Value,
+    output_schema: Value,
+    words: Words,
+}
+
+/// What stands in errors for what callers of the dialect do not know.
+#[derive(Clone, Default)]
+struct Words {
+    /// Canonical word and the dialect's, each as it stands in a text.
+    known: Vec<(String, String)>,
+    /// Canonical words that the dialect has nothing for: advice that names one is no advice.
+    unknown: Vec<String>,
+}
+
+impl Adapter {
+    /// `dialect` are all tools of the dialect, `canonical` all that there are.
+    pub(crate) fn tool(
+        outside: &'static Outside,
+        inner: Arc<dyn AnyTool>,
+        description: String,
+        dialect: &[&'static Outside],
+        canonical: &[Arc<dyn AnyTool>],
+    ) -> Arc<dyn AnyTool> {
+        let spec = Spec {
+            title: outside.title,
+            description: outside.description,
+            example: outside.example,
+            timeout: outside.timeout.unwrap_or(inner.spec().timeout),
+            presentation: Presentation::Record,
+            ..inner.spec().clone()
+        };
+        Arc::new(Self {
+            words: Words::of(outside, inner.as_ref(), dialect, canonical),
+            input_schema: table::object(outside.takes),
+            output_schema: table::given(outside.gives),
+            outside,
+            inner,
+            spec,
+            description,
+        })
+    }
+}
+
+impl AnyTool for Adapter {
+    fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    fn name(&self) -> &str {
+        self.outside.name
+    }
+
+    fn description(&self) -> &str {
+        &self.description
+    }
+
+    fn input_schema(&self) -> &Value {
+        &self.input_schema
+    }
+
+    fn output_schema(&self) -> &Value {
+        &self.output_schema
+    }
+
+    fn translate(&self, arguments: &Value) -> Result<Option<Value>, ToolError> {
+        let empty = Map::new();
+        let given = arguments.as_object().unwrap_or(&empty);
+        let mut canonical = table::canonical(self.outside.takes, given);
+        if let Value::Object(settled) = (self.outside.settled)() {
+            canonical.extend(settled);
+        }
+        if let Some(adapt) = self.outside.adapt {
+            adapt(given, &mut canonical)?;
+        }
+        Ok(Some(Value::Object(canonical)))
+    }
+
+    fn prepare(&self, arguments: Value, place: &Place) -> Result<Prepared, ToolError> {
+        let file = arguments.get("path").and_then(Value::as_str).map(str::to_owned);
+        let prepared = self.inner.prepare(arguments, place).map_err(|error| self.words.put_into(error))?;
+        if let Some(file) = file.filter(|_| self.outside.one_file) {
+            let path = place.resolve("path", &file).map_err(|error| self.words.put_into(error))?;
+            self.touches_only(&prepared.plan.effects, &path, place)?;
+        }
+        Ok(prepared)
+    }
+
+    fn shape(&self, answer: Result<Data, ToolError>, told: &mut Told) -> Result<Data, ToolError> {
+        let milliseconds = u64::try_from(told.ran.as_millis()).unwrap_or(u64::MAX);
+        let shaped = |data: &Value| table::shaped(self.outside.gives, data, milliseconds);
+        match answer {
+            Ok(data) => {
+                let data = data.into_value().map_err(|error| {
+                    ToolError::internal("the tool's output cannot be read").because(error)
+                })?;
+                let truncated = data.get("truncated").is_some_and(|truncated| *truncated == true);
+                if truncated {
+                    told.warnings.push(format!("{} gave only a part: there is more", self.outside.name));
+                }
+                Ok(shaped(&data).into())
+            }
+            Err(mut error) => {
+                error.data = error.data.as_ref().filter(|data| data.is_object()).map(shaped);
+                Err(self.words.put_into(error))
+            }
+        }
+    }
+}
+
+impl Adapter {
+    fn touches_only(&self, effects: &[Effect], path: &Path, place: &Place) -> Result<(), ToolError> {
+        let other = effects.iter().filter_map(Effect::path).find(|(_, touched)| *touched != path);
+        let Some((_, other)) = other else { return Ok(()) };
+        let patch = self.outside.takes.iter().find(|field| field.becomes == Some("patch"));
+        let field = patch.map_or("path", |field| field.name);
+        let problem = format!("it is about {}, and the call names {}", place.show(other), place.show(path));
+        Err(ToolError::validation(field, problem).hint("one call changes one file, which both name"))
+    }
+}
+
+impl Words {
+    fn of(
+        outside: &Outside,
+        inner: &dyn AnyTool,
+        dialect: &[&'static Outside],
+        canonical: &[Arc<dyn AnyTool>],
+    ) -> Self {
+        let mut words = Self::default();
+        let fields = inner.input_schema()["properties"].as_object();
+        for field in fields.into_iter().flatten().map(|(name, _)| name) {
+            // As an error names a field, an item of it, and a field of it.
+            for end in ["`", "[", "."] {
+                let quoted = |name: &str| format!("`{name}{end}");
+                match outside.takes.iter().find(|taken| taken.becomes == Some(field)) {
+                    Some(taken) if taken.name == field => {}
+                    Some(taken) => words.known.push((quoted(field), quoted(taken.name))),
+                    None => words.unknown.push(quoted(field)),
+                }
+            }
+        }
+        for tool in canonical.iter().map(|tool| tool.spec().name) {
+            match dialect.iter().find(|outside| outside.canonical == tool) {
+                Some(outside) if outside.name == tool => {}
+                Some(outside) => words.known.push((tool.to_owned(), outside.name.to_owned())),
+                None => words.unknown.push(tool.to_owned()),
+            }
+        }
+        words
+    }
+
+    /// The error in words that the caller knows.
+    fn put_into(&self, mut error: ToolError) -> ToolError {
+        // What a human, and not the caller, has to do stays as it is.
+        if error.code == Code::Approval {
+            return error;
+        }
+        error.message = self.translated(&error.message);
+        let advice = error.hint.take();
+        let usable = |hint: &String| !self.unknown.iter().any(|word| hint.contains(word.as_str()));
+        error.hint = advice.filter(usable).map(|hint| self.translated(&hint));
+        error
+    }
+
+    fn translated(&self, text: &str) -> String {
+        self.known.iter().fold(text.to_owned(), |text, (theirs, ours)| text.replace(theirs, ours))
+    }
+}

@@ -1,0 +1,149 @@
+//! The dialects, and what each source settles.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tool::{AnyTool, CallResult};
+
+use crate::CatalogueKind;
+use crate::adapter::Adapter;
+use crate::table::Outside;
+use crate::{elophanto, msc, sage, sluagh};
+
+/// The names and shapes that a caller speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Dialect {
+    /// The canonical names and shapes.
+    #[default]
+    Handfast,
+    /// The tool reference of EloPhanto.
+    Elophanto,
+    /// The toolset of Sluagh.
+    Sluagh,
+    /// The minimal tool set of MSC.
+    Msc,
+    /// The tools foundation of SAGE.
+    Sage,
+}
+
+/// What a source settles about decisions, where a profile is silent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Settings {
+    /// What can be undone passes under the built-in profile.
+    pub undoable_passes: bool,
+    /// A dangerous command is asked about in every mode, and not denied.
+    pub dangerous_asks: bool,
+    /// Whatever does more than read is asked about, unless the user's own lists let it pass.
+    pub asks_unless_reading: bool,
+    /// What no tool reads or writes, in the form of a pattern of a deny list.
+    pub denied_paths: &'static [&'static str],
+}
+
+impl Dialect {
+    /// Each of them.
+    pub const ALL: [Self; 5] = [Self::Handfast, Self::Elophanto, Self::Sluagh, Self::Msc, Self::Sage];
+
+    /// The name in options, in the configuration and in the audit.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Handfast => "handfast",
+            Self::Elophanto => "elophanto",
+            Self::Sluagh => "sluagh",
+            Self::Msc => "msc",
+            Self::Sage => "sage",
+        }
+    }
+
+    /// The one of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|dialect| dialect.as_str() == name)
+    }
+
+    /// What its source settles about decisions.
+    pub fn settings(self) -> Settings {
+        match self {
+            Self::Handfast => Settings { undoable_passes: true, ..Settings::default() },
+            Self::Elophanto => Settings { dangerous_asks: true, ..Settings::default() },
+            Self::Sluagh | Self::Msc => Settings::default(),
+            Self::Sage => {
+                Settings { asks_unless_reading: true, denied_paths: &[".sage"], ..Settings::default() }
+            }
+        }
+    }
+
+    /// The tools as it has them, in its order: those of its source that there is a canonical tool for.
+    ///
+    /// `programs` are the command line programs that commands find, for the descriptions that name them.
+    pub fn tools(self, canonical: &[Arc<dyn AnyTool>], programs: &[String]) -> Vec<Arc<dyn AnyTool>> {
+        let Some(table) = self.table() else { return canonical.to_vec() };
+        let canonical_of =
+            |outside: &Outside| canonical.iter().find(|tool| tool.spec().name == outside.canonical);
+        let there: Vec<&'static Outside> =
+            table.iter().filter(|outside| canonical_of(outside).is_some()).collect();
+        let adapted = |outside: &&'static Outside| {
+            let inner = canonical_of(outside)?.clone();
+            let description = described(outside, programs);
+            Some(Adapter::tool(outside, inner, description, &there, canonical))
+        };
+        there.iter().filter_map(adapted).collect()
+    }
+
+    /// Whether a tool is one of its own: in all but the default one, those that find others are not.
+    pub fn shows(self, tool: &dyn AnyTool) -> bool {
+        self == Self::Handfast || CatalogueKind::Full.lists(tool)
+    }
+
+    /// All that is to be said about a tool, with its version where the source gives tools one.
+    pub fn described(self, tool: &dyn AnyTool) -> Value {
+        let mut described = tool::described(tool);
+        if self == Self::Sage {
+            described["version"] = sage::VERSION.into();
+        }
+        described
+    }
+
+    /// The whole answer in the form of its source, where that has one of its own.
+    pub fn answer(self, result: &CallResult) -> Option<Value> {
+        (self == Self::Sage).then(|| sage::answer(result))
+    }
+
+    /// The schema of [`Dialect::answer`] for a tool whose data has this schema.
+    pub fn answer_schema(self, data: &Value) -> Option<Value> {
+        (self == Self::Sage).then(|| sage::answer_schema(data))
+    }
+
+    fn table(self) -> Option<&'static [Outside]> {
+        match self {
+            Self::Handfast => None,
+            Self::Elophanto => Some(elophanto::TOOLS),
+            Self::Sluagh => Some(sluagh::TOOLS),
+            Self::Msc => Some(msc::TOOLS),
+            Self::Sage => Some(sage::TOOLS),
+        }
+    }
+}
+
+/// The description, with the programs where it ends in a colon.
+fn described(outside: &Outside, programs: &[String]) -> String {
+    match outside.description.strip_suffix(':') {
+        Some(text) if programs.is_empty() => format!("{text}."),
+        Some(_) => format!("{} {}.", outside.description, programs.join(", ")),
+        None => outside.description.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_dialect_has_a_name_that_leads_to_it() {
+        for dialect in Dialect::ALL {
+            assert_eq!(Dialect::named(dialect.as_str()), Some(dialect));
+            assert_eq!(serde_json::to_value(dialect).unwrap(), dialect.as_str());
+        }
+        assert_eq!(Dialect::named("csp1"), None, "it is no list of tools");
+    }
+}

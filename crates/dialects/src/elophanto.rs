@@ -1,0 +1,266 @@
+//! EloPhanto: the tools of its reference for which there is a canonical one. Names and fields are mostly the same; what is beyond the
+//! reference is left out, and what the reference has by default is so here.
+
+use serde_json::json;
+use tool::{Example, Timeout};
+
+use crate::table::{Field, From, Given, Kind, Need, Outside, nothing};
+
+const PATH: Field = Field {
+    name: "path",
+    becomes: Some("path"),
+    kind: Kind::Text,
+    need: Need::Required,
+    says: "Path of the file or folder",
+};
+
+const fn switch(name: &'static str, default: &'static str, says: &'static str) -> Field {
+    Field { name, becomes: Some(name), kind: Kind::Switch, need: Need::Default(default), says }
+}
+
+const fn text(name: &'static str, need: Need, says: &'static str) -> Field {
+    Field { name, becomes: Some(name), kind: Kind::Text, need, says }
+}
+
+const GIVEN_PATH: Given = Given { name: "path", from: From::Text("path"), says: "The path." };
+
+pub(crate) const TOOLS: &[Outside] = &[
+    Outside {
+        name: "shell_execute",
+        canonical: "shell_execute",
+        title: "Run a shell command",
+        description: "Runs a shell command and returns stdout, stderr, and exit code.",
+        takes: &[
+            text("command", Need::Required, "The command"),
+            text("working_directory", Need::Optional, "Where it starts"),
+            Field {
+                name: "timeout",
+                becomes: Some("timeout"),
+                kind: Kind::Integer(1, 3_600),
+                need: Need::Default("30"),
+                says: "Seconds, at most 3600",
+            },
+        ],
+        settled: nothing,
+        adapt: None,
+        gives: &[
+            Given { name: "stdout", from: From::Text("stdout"), says: "Standard output." },
+            Given { name: "stderr", from: From::Text("stderr"), says: "Standard error." },
+            Given {
+                name: "exit_code",
+                from: From::ExitCode("exit_code"),
+                says: "128 + N when signal N ended it.",
+            },
+            Given {
+                name: "timed_out",
+                from: From::Switch("timed_out"),
+                says: "It was killed at its timeout.",
+            },
+        ],
+        timeout: None,
+        one_file: false,
+        example: Example {
+            files: &[],
+            arguments: r#"{"command": "echo hello"}"#,
+            result: r#"{"stdout": "hello\n", "stderr": "", "exit_code": 0, "timed_out": false}"#,
+        },
+    },
+    Outside {
+        name: "file_read",
+        canonical: "file_read",
+        title: "Read a file",
+        description: "Reads the contents of a file. Supports text files directly and binary files as base64.",
+        takes: &[
+            PATH,
+            text("encoding", Need::Default("\"utf-8\""), "Such as utf-8, latin1, base64"),
+            Field {
+                name: "lines",
+                becomes: Some("lines"),
+                kind: Kind::Object(&[
+                    Field {
+                        name: "start",
+                        becomes: Some("start"),
+                        kind: Kind::Integer(1, i64::MAX),
+                        need: Need::Optional,
+                        says: "First line, from 1",
+                    },
+                    Field {
+                        name: "end",
+                        becomes: Some("end"),
+                        kind: Kind::Integer(1, i64::MAX),
+                        need: Need::Optional,
+                        says: "Last line",
+                    },
+                ]),
+                need: Need::Optional,
+                says: "Only these lines",
+            },
+        ],
+        // All of it: there is no argument to ask for the rest.
+        settled: || json!({"max_bytes": 33_554_432}),
+        adapt: None,
+        gives: &[
+            Given { name: "content", from: From::Text("content"), says: "The text, or Base64." },
+            Given { name: "size_bytes", from: From::Integer("size_bytes"), says: "Of the whole file." },
+            Given { name: "mime_type", from: From::Text("mime_type"), says: "Media type." },
+            Given {
+                name: "line_count",
+                from: From::IntegerOrNone("line_count"),
+                says: "Of the whole file; 0 for a binary one.",
+            },
+        ],
+        timeout: None,
+        one_file: false,
+        example: Example {
+            files: &[("notes.txt", "one\ntwo\n")],
+            arguments: r#"{"path": "notes.txt"}"#,
+            result: r#"{"content": "one\ntwo\n", "size_bytes": 8, "mime_type": "text/plain", "line_count": 2}"#,
+        },
+    },
+    Outside {
+        name: "file_write",
+        canonical: "file_write",
+        title: "Write a file",
+        description: "Creates or overwrites a file with given content.",
+        takes: &[
+            PATH,
+            text("content", Need::Required, "The content"),
+            switch("create_directories", "true", "Make missing folders"),
+            switch("backup", "true", "Creates .bak before overwrite"),
+        ],
+        settled: nothing,
+        adapt: None,
+        gives: &[
+            GIVEN_PATH,
+            Given { name: "size_bytes", from: From::Integer("size_bytes"), says: "Bytes written." },
+            Given {
+                name: "backed_up",
+                from: From::Switch("backed_up"),
+                says: "PATH.bak has the old content.",
+            },
+        ],
+        timeout: None,
+        one_file: false,
+        example: Example {
+            files: &[("a.txt", "old")],
+            arguments: r#"{"path": "a.txt", "content": "new"}"#,
+            result: r#"{"path": "a.txt", "size_bytes": 3, "backed_up": true}"#,
+        },
+    },
+    Outside {
+        name: "file_list",
+        canonical: "file_list",
+        title: "List files",
+        description: "Lists files and directories at a given path with optional filtering.",
+        takes: &[
+            PATH,
+            switch("recursive", "false", "All below, too"),
+            text("pattern", Need::Optional, "Glob pattern"),
+            switch("include_hidden", "false", "Also names that begin with a dot"),
+        ],
+        // As many as one answer holds: there is no argument to ask for the rest.
+        settled: || json!({"limit": 20_000}),
+        adapt: None,
+        gives: &[Given { name: "entries", from: From::Items("entries", ENTRY), says: "In order." }],
+        timeout: None,
+        one_file: false,
+        example: Example {
+            files: &[("src/a.rs", "")],
+            arguments: r#"{"path": "src"}"#,
+            result: r#"{"entries": [{"name": "a.rs", "path": "src/a.rs", "type": "file", "size_bytes": 0}]}"#,
+        },
+    },
+    Outside {
+        name: "file_delete",
+        canonical: "file_delete",
+        title: "Delete a file",
+        description: "Deletes a file or directory.",
+        takes: &[PATH, switch("recursive", "false", "A folder with all in it")],
+        settled: nothing,
+        adapt: None,
+        gives: &[
+            Given { name: "deleted", from: From::Switch("deleted"), says: "Whether it is gone." },
+            GIVEN_PATH,
+        ],
+        timeout: None,
+        one_file: false,
+        example: Example {
+            files: &[("a.txt", "")],
+            arguments: r#"{"path": "a.txt"}"#,
+            result: r#"{"deleted": true, "path": "a.txt"}"#,
+        },
+    },
+    Outside {
+        name: "file_move",
+        canonical: "file_move",
+        title: "Move a file",
+        description: "Moves or renames a file or directory.",
+        takes: &[
+            text("source", Need::Required, "What to move"),
+            text("destination", Need::Required, "Its new path"),
+        ],
+        settled: nothing,
+        adapt: None,
+        gives: &[
+            Given { name: "source", from: From::Text("source"), says: "The old path." },
+            Given { name: "destination", from: From::Text("destination"), says: "The new path." },
+            Given { name: "moved", from: From::Switch("moved"), says: "Whether it was moved." },
+        ],
+        timeout: None,
+        one_file: false,
+        example: Example {
+            files: &[("a.txt", "")],
+            arguments: r#"{"source": "a.txt", "destination": "b.txt"}"#,
+            result: r#"{"source": "a.txt", "destination": "b.txt", "moved": true}"#,
+        },
+    },
+    Outside {
+        name: "self_list_capabilities",
+        canonical: "self_list_capabilities",
+        title: "List capabilities",
+        description: "Lists all current capabilities (built-in tools + plugins) with their descriptions and status.",
+        takes: &[Field {
+            name: "filter",
+            becomes: Some("filter"),
+            kind: Kind::OneOf(&["all", "built_in", "plugins", "failed"]),
+            need: Need::Optional,
+            says: "Which",
+        }],
+        settled: nothing,
+        adapt: None,
+        gives: &[Given {
+            name: "capabilities",
+            from: From::Items("capabilities", CAPABILITY),
+            says: "One a tool.",
+        }],
+        timeout: Some(Timeout::fixed(10)),
+        one_file: false,
+        example: Example {
+            files: &[],
+            arguments: r#"{"filter": "plugins"}"#,
+            result: r#"{"capabilities": []}"#,
+        },
+    },
+];
+
+/// An entry of a listing, here and in MSC's.
+pub(crate) const ENTRY: &[Given] = &[
+    Given { name: "name", from: From::Text("name"), says: "Name." },
+    Given { name: "path", from: From::Text("path"), says: "Path." },
+    Given { name: "type", from: From::Text("type"), says: "file, directory, symlink or other." },
+    Given { name: "size_bytes", from: From::Integer("size_bytes"), says: "Size." },
+    Given { name: "modified_at", from: From::Text("modified_at"), says: "RFC 3339." },
+];
+
+const CAPABILITY: &[Given] = &[
+    Given { name: "name", from: From::Text("name"), says: "Name." },
+    Given { name: "type", from: From::Text("type"), says: "built_in or plugin." },
+    Given { name: "description", from: From::Text("description"), says: "What it does." },
+    Given {
+        name: "permission_level",
+        from: From::Text("permission_level"),
+        says: "safe, moderate, destructive or critical.",
+    },
+    Given { name: "status", from: From::Text("status"), says: "ready, or why it cannot be used." },
+    Given { name: "created_at", from: From::Text("created_at"), says: "RFC 3339." },
+];

@@ -1,0 +1,154 @@
+//! MSC: the minimal tool set, as far as there are canonical tools for it. What reads goes through `execute`, as the source wants it.
+
+use serde_json::json;
+use tool::{Example, Timeout};
+
+use crate::elophanto::ENTRY;
+use crate::table::{Field, From, Given, Kind, Need, Outside, nothing};
+
+/// `execute` takes no timeout, so it has one that tests and builds can live with, in seconds.
+const EXECUTE_SECONDS: u64 = 600;
+
+const PATH: Field =
+    Field { name: "path", becomes: Some("path"), kind: Kind::Text, need: Need::Required, says: "Path" };
+
+pub(crate) const TOOLS: &[Outside] = &[
+    Outside {
+        name: "write_file",
+        canonical: "file_write",
+        title: "Write a file",
+        description: "Writes a file atomically; the old content is kept as PATH.bak.",
+        takes: &[
+            PATH,
+            Field {
+                name: "content",
+                becomes: Some("content"),
+                kind: Kind::Text,
+                need: Need::Required,
+                says: "All of it",
+            },
+        ],
+        settled: || json!({"backup": true}),
+        adapt: None,
+        gives: &[
+            Given { name: "path", from: From::Text("path"), says: "The file." },
+            Given { name: "size_bytes", from: From::Integer("size_bytes"), says: "Bytes written." },
+            Given {
+                name: "backed_up",
+                from: From::Switch("backed_up"),
+                says: "PATH.bak has the old content.",
+            },
+        ],
+        timeout: None,
+        one_file: false,
+        example: Example {
+            files: &[("a.txt", "old")],
+            arguments: r#"{"path": "a.txt", "content": "new"}"#,
+            result: r#"{"path": "a.txt", "size_bytes": 3, "backed_up": true}"#,
+        },
+    },
+    Outside {
+        name: "apply_diff",
+        canonical: "file_patch",
+        title: "Apply a diff",
+        description: "Applies a unified diff to one file, all of it or nothing.",
+        takes: &[
+            PATH,
+            Field {
+                name: "diff",
+                becomes: Some("patch"),
+                kind: Kind::Text,
+                need: Need::Required,
+                says: "Unified diff",
+            },
+        ],
+        settled: nothing,
+        adapt: None,
+        gives: &[
+            Given { name: "applied", from: From::Switch("applied"), says: "Whether it was applied." },
+            Given { name: "files", from: From::Items("files", CHANGED), says: "What changed." },
+        ],
+        timeout: None,
+        one_file: true,
+        example: Example {
+            files: &[("a.txt", "one\ntwo\n")],
+            arguments: r#"{"path": "a.txt", "diff": "@@ -1,2 +1,2 @@\n one\n-two\n+2\n"}"#,
+            result: r#"{"applied": true, "files": [{"path": "a.txt", "change": "updated", "added": 1, "removed": 1}]}"#,
+        },
+    },
+    Outside {
+        name: "list_files",
+        canonical: "file_list",
+        title: "List files",
+        description: "Lists a folder as JSON.",
+        takes: &[
+            PATH,
+            Field {
+                name: "recursive",
+                becomes: Some("recursive"),
+                kind: Kind::Switch,
+                need: Need::Default("false"),
+                says: "All below, too",
+            },
+        ],
+        // As many as one answer holds: there is no argument to ask for the rest.
+        settled: || json!({"limit": 20_000}),
+        adapt: None,
+        gives: &[Given { name: "entries", from: From::Items("entries", ENTRY), says: "In order." }],
+        timeout: None,
+        one_file: false,
+        example: Example {
+            files: &[("src/a.rs", "")],
+            arguments: r#"{"path": "src"}"#,
+            result: r#"{"entries": [{"name": "a.rs", "path": "src/a.rs", "type": "file", "size_bytes": 0}]}"#,
+        },
+    },
+    Outside {
+        name: "execute",
+        canonical: "shell_execute",
+        title: "Run a command",
+        description: "Runs a line in the system's shell, in a sandbox; it is killed after 600 seconds. Among the programs that it \
+            finds:",
+        takes: &[
+            Field {
+                name: "command",
+                becomes: Some("command"),
+                kind: Kind::Text,
+                need: Need::Required,
+                says: "The line",
+            },
+            Field {
+                name: "cwd",
+                becomes: Some("working_directory"),
+                kind: Kind::Text,
+                need: Need::Optional,
+                says: "Where it starts",
+            },
+        ],
+        settled: nothing,
+        adapt: None,
+        gives: &[
+            Given { name: "stdout", from: From::Text("stdout"), says: "Standard output." },
+            Given { name: "stderr", from: From::Text("stderr"), says: "Standard error." },
+            Given {
+                name: "exit_code",
+                from: From::ExitCode("exit_code"),
+                says: "128 + N when signal N ended it.",
+            },
+        ],
+        timeout: Some(Timeout::fixed(EXECUTE_SECONDS)),
+        one_file: false,
+        example: Example {
+            files: &[("a.txt", "one\n")],
+            arguments: r#"{"command": "cat a.txt"}"#,
+            result: r#"{"stdout": "one\n", "stderr": "", "exit_code": 0}"#,
+        },
+    },
+];
+
+const CHANGED: &[Given] = &[
+    Given { name: "path", from: From::Text("path"), says: "The file." },
+    Given { name: "change", from: From::Text("change"), says: "added, deleted or updated." },
+    Given { name: "added", from: From::Integer("added"), says: "Lines that come." },
+    Given { name: "removed", from: From::Integer("removed"), says: "Lines that go." },
+];

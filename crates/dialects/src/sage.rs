@@ -1,0 +1,200 @@
+//! SAGE: the tools foundation of `@sage/tools`, and its `ToolResult`.
+//!
+//! `Edit` and `Bash` stand in the source by name alone; their fields are those of the package's own contract.
+//! `GraphQuery` comes with the code graph.
+
+use serde_json::{Map, Value, json};
+use tool::{CallResult, Example, Outcome, Timeout, ToolError};
+
+use crate::table::{Field, From, Given, Kind, Need, Outside, nothing};
+
+/// The version of each tool, as `Tool.version` has it.
+pub(crate) const VERSION: &str = "1.0.0";
+
+/// `Bash` takes no timeout, so it has one that tests and builds can live with, in seconds.
+const BASH_SECONDS: u64 = 600;
+
+const FILE_TO_READ: Field = Field {
+    name: "file",
+    becomes: Some("path"),
+    kind: Kind::Text,
+    need: Need::Required,
+    says: "Path to file to read",
+};
+
+pub(crate) const TOOLS: &[Outside] = &[
+    Outside {
+        name: "Read",
+        canonical: "file_read",
+        title: "Read",
+        description: "Read file contents from the workspace",
+        takes: &[FILE_TO_READ],
+        // All of it: there is no argument to ask for the rest.
+        settled: || json!({"max_bytes": 33_554_432}),
+        adapt: None,
+        gives: &[Given { name: "content", from: From::Text("content"), says: "The file." }],
+        timeout: None,
+        one_file: false,
+        example: Example {
+            files: &[("notes.txt", "one\n")],
+            arguments: r#"{"file": "notes.txt"}"#,
+            result: r#"{"content": "one\n"}"#,
+        },
+    },
+    Outside {
+        name: "Write",
+        canonical: "file_write",
+        title: "Write",
+        description: "Write content to a file",
+        takes: &[
+            Field { says: "Path to file to write", ..FILE_TO_READ },
+            Field {
+                name: "content",
+                becomes: Some("content"),
+                kind: Kind::Text,
+                need: Need::Required,
+                says: "Content to write",
+            },
+        ],
+        // The backup is the checkpoint.
+        settled: || json!({"backup": false}),
+        adapt: None,
+        gives: &[Given { name: "bytes", from: From::Integer("size_bytes"), says: "Bytes written." }],
+        timeout: None,
+        one_file: false,
+        example: Example {
+            files: &[],
+            arguments: r#"{"file": "greeting.txt", "content": "hello\n"}"#,
+            result: r#"{"bytes": 6}"#,
+        },
+    },
+    Outside {
+        name: "Edit",
+        canonical: "file_patch",
+        title: "Edit",
+        description: "Apply a unified diff to a file; with `check` only try it",
+        takes: &[
+            Field { says: "Path to file to edit", ..FILE_TO_READ },
+            Field {
+                name: "patch",
+                becomes: Some("patch"),
+                kind: Kind::Text,
+                need: Need::Required,
+                says: "Unified diff",
+            },
+            Field {
+                name: "strategy",
+                becomes: Some("strategy"),
+                kind: Kind::OneOf(&["apply", "check"]),
+                need: Need::Default("\"apply\""),
+                says: "check changes nothing",
+            },
+        ],
+        settled: nothing,
+        adapt: None,
+        gives: &[
+            Given { name: "applied", from: From::Switch("applied"), says: "False for check." },
+            Given { name: "diff", from: From::OptionalText("diff"), says: "What changed." },
+        ],
+        timeout: None,
+        one_file: true,
+        example: Example {
+            files: &[("a.txt", "one\ntwo\n")],
+            arguments: r#"{"file": "a.txt", "patch": "@@ -1,2 +1,2 @@\n one\n-two\n+2\n"}"#,
+            result: r#"{"applied": true}"#,
+        },
+    },
+    Outside {
+        name: "Bash",
+        canonical: "shell_execute",
+        title: "Bash",
+        description: "Execute shell commands in a sandbox. With args the command is a program that runs without a shell. It is \
+            killed after 600 seconds",
+        takes: &[
+            Field {
+                name: "command",
+                becomes: Some("command"),
+                kind: Kind::Text,
+                need: Need::Required,
+                says: "Shell command, or program",
+            },
+            Field {
+                name: "args",
+                becomes: Some("argv"),
+                kind: Kind::Texts,
+                need: Need::Optional,
+                says: "Arguments of the program",
+            },
+        ],
+        settled: nothing,
+        adapt: Some(without_empty_args),
+        gives: &[
+            Given { name: "stdout", from: From::Text("stdout"), says: "Standard output." },
+            Given { name: "stderr", from: From::Text("stderr"), says: "Standard error." },
+            Given { name: "exitCode", from: From::ExitCode("exit_code"), says: "Exit code." },
+        ],
+        timeout: Some(Timeout::fixed(BASH_SECONDS)),
+        one_file: false,
+        example: Example {
+            files: &[],
+            arguments: r#"{"command": "echo", "args": ["hello"]}"#,
+            result: r#"{"stdout": "hello\n", "stderr": "", "exitCode": 0}"#,
+        },
+    },
+];
+
+/// An empty list of arguments is none: then the command is a line.
+#[expect(clippy::unnecessary_wraps, reason = "others of its kind can refuse")]
+fn without_empty_args(_: &Map<String, Value>, canonical: &mut Map<String, Value>) -> Result<(), ToolError> {
+    if canonical.get("argv").and_then(Value::as_array).is_some_and(Vec::is_empty) {
+        canonical.remove("argv");
+    }
+    Ok(())
+}
+
+/// SAGE's `ToolResult`.
+pub(crate) fn answer(result: &CallResult) -> Value {
+    let mut answer = json!({ "ok": result.ok() });
+    match &result.outcome {
+        // What cannot be read as JSON was refused before it got here.
+        Outcome::Ok(data) => answer["data"] = serde_json::to_value(data).unwrap_or_default(),
+        Outcome::Err(error) => {
+            if let Some(data) = &error.data {
+                answer["data"] = data.clone();
+            }
+            let message = match &error.hint {
+                Some(hint) => format!("{}; {hint}", error.message),
+                None => error.message.clone(),
+            };
+            answer["error"] = json!({"code": error.code, "message": message});
+        }
+    }
+    answer["meta"] = json!({
+        "startedAt": result.meta.started_at,
+        "endedAt": result.meta.ended_at,
+        "durationMs": result.meta.duration_ms,
+    });
+    answer
+}
+
+pub(crate) fn answer_schema(data: &Value) -> Value {
+    let text = || json!({"type": "string"});
+    let object = |properties: Value, required: &[&str]| json!({"type": "object", "properties": properties, "required": required});
+    // A call that failed gives what there is.
+    let mut data = data.clone();
+    if let Some(data) = data.as_object_mut() {
+        data.remove("required");
+    }
+    object(
+        json!({
+            "ok": {"type": "boolean"},
+            "data": data,
+            "error": object(json!({"code": text(), "message": text()}), &["code", "message"]),
+            "meta": object(
+                json!({"startedAt": text(), "endedAt": text(), "durationMs": {"type": "number"}}),
+                &["startedAt", "endedAt", "durationMs"],
+            ),
+        }),
+        &["ok"],
+    )
+}

@@ -1,0 +1,200 @@
+//! Sluagh: `run_command`. `fetch_url` and `linear_action` come with the network.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use tool::{Example, Timeout, ToolError};
+
+use crate::table::{Field, From, Given, Kind, Need, Outside, nothing};
+
+/// What a command may not be given: what says which program runs and what it loads, and the key of the worker itself.
+const PROTECTED_KEYS: [&str; 32] = [
+    "WORKER_API_KEY",
+    "PATH",
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "PWD",
+    "OLDPWD",
+    "TMPDIR",
+    "IFS",
+    "ENV",
+    "BASH_ENV",
+    "BASHOPTS",
+    "SHELLOPTS",
+    "CDPATH",
+    "PS4",
+    "PROMPT_COMMAND",
+    "GCONV_PATH",
+    "HOSTALIASES",
+    "NODE_OPTIONS",
+    "NODE_PATH",
+    "PYTHONPATH",
+    "PYTHONHOME",
+    "PYTHONSTARTUP",
+    "PERL5LIB",
+    "PERL5OPT",
+    "PERL5DB",
+    "RUBYLIB",
+    "RUBYOPT",
+    "JAVA_TOOL_OPTIONS",
+    "GLIBC_TUNABLES",
+    "XDG_CONFIG_HOME",
+];
+
+/// Beginnings of such keys.
+const PROTECTED_BEGINNINGS: [&str; 5] = ["LD_", "DYLD_", "BASH_FUNC_", "GIT_", "HANDFAST_"];
+
+pub(crate) const TOOLS: &[Outside] = &[Outside {
+    name: "run_command",
+    canonical: "shell_execute",
+    title: "Run a command",
+    description: "Safely runs a program with its arguments, without a shell, in a sandbox.",
+    takes: &[
+        Field {
+            name: "command",
+            becomes: Some("command"),
+            kind: Kind::Text,
+            need: Need::Required,
+            says: "The executable (e.g., 'npm', 'git', 'ls')",
+        },
+        Field {
+            name: "args",
+            becomes: Some("argv"),
+            kind: Kind::Texts,
+            need: Need::Required,
+            says: "Arguments array",
+        },
+        Field {
+            name: "cwd",
+            becomes: Some("working_directory"),
+            kind: Kind::Text,
+            need: Need::Optional,
+            says: "Working directory (default: root)",
+        },
+        Field {
+            name: "timeout",
+            becomes: Some("timeout"),
+            kind: Kind::Milliseconds,
+            need: Need::Default("30000"),
+            says: "Timeout in ms (default: 30000); killed after 60000 at the latest",
+        },
+        Field {
+            name: "env",
+            becomes: None,
+            kind: Kind::TextByName,
+            need: Need::Optional,
+            says: "Optional env overrides; not of system-critical keys",
+        },
+    ],
+    settled: nothing,
+    adapt: Some(adapt),
+    gives: &[
+        Given { name: "stdout", from: From::Text("stdout"), says: "Standard output." },
+        Given { name: "stderr", from: From::Text("stderr"), says: "Standard error." },
+        Given {
+            name: "exitCode",
+            from: From::ExitCode("exit_code"),
+            says: "128 + N when signal N ended it.",
+        },
+        Given { name: "duration", from: From::Milliseconds, says: "Milliseconds." },
+    ],
+    timeout: Some(Timeout { default: Duration::from_secs(30), max: Duration::from_mins(1) }),
+    one_file: false,
+    example: Example {
+        files: &[],
+        arguments: r#"{"command": "echo", "args": ["hello"]}"#,
+        result: r#"{"stdout": "hello\n", "stderr": "", "exitCode": 0}"#,
+    },
+}];
+
+/// `env(1)` sets the variables, so that the policy and the audit see what runs, as it runs.
+fn adapt(given: &Map<String, Value>, canonical: &mut Map<String, Value>) -> Result<(), ToolError> {
+    // The canonical tool refuses what is longer than it takes; here it is ended at its limit.
+    if let Some(seconds) = canonical.get("timeout").and_then(Value::as_f64) {
+        canonical.insert("timeout".to_owned(), json!(seconds.min(60.0)));
+    }
+    let Some(variables) = given.get("env").and_then(Value::as_object).filter(|env| !env.is_empty()) else {
+        return Ok(());
+    };
+    let mut words = Vec::new();
+    for (key, value) in variables {
+        require_free(key)?;
+        words.push(json!(format!("{key}={}", value.as_str().unwrap_or_default())));
+    }
+    if given["command"].as_str().is_some_and(|program| program.contains('=')) {
+        return Err(ToolError::validation("command", "with `env`, the name of the program holds no `=`"));
+    }
+    words.push(given["command"].clone());
+    words.extend(given["args"].as_array().into_iter().flatten().cloned());
+    canonical.insert("command".to_owned(), json!("env"));
+    canonical.insert("argv".to_owned(), Value::Array(words));
+    Ok(())
+}
+
+fn require_free(key: &str) -> Result<(), ToolError> {
+    let field = format!("env.{}", key.chars().take(100).collect::<String>());
+    let is_name = key.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+        && key.chars().all(|character| character.is_ascii_alphanumeric() || character == '_');
+    if !is_name {
+        return Err(ToolError::validation(&field, "this is no name of an environment variable"));
+    }
+    let begins = PROTECTED_BEGINNINGS.iter().any(|beginning| key.starts_with(beginning));
+    if begins || PROTECTED_KEYS.contains(&key) {
+        let problem = "this key is critical to the system and cannot be set";
+        return Err(ToolError::validation(&field, problem).hint("leave it out"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn adapted(arguments: &Value) -> Result<Value, ToolError> {
+        let given = arguments.as_object().unwrap();
+        let mut canonical = crate::table::canonical(TOOLS[0].takes, given);
+        adapt(given, &mut canonical).map(|()| Value::Object(canonical))
+    }
+
+    #[test]
+    fn milliseconds_become_seconds_and_a_minute_is_the_most() {
+        for (milliseconds, seconds) in [
+            (json!(null), 30.0),
+            (json!(1), 0.001),
+            (json!(1_500), 1.5),
+            (json!(60_000), 60.0),
+            (json!(600_000), 60.0),
+        ] {
+            let mut arguments = json!({"command": "a", "args": [], "timeout": milliseconds});
+            if arguments["timeout"].is_null() {
+                arguments.as_object_mut().unwrap().remove("timeout");
+            }
+            assert_eq!(adapted(&arguments).unwrap()["timeout"], seconds, "{arguments}");
+        }
+        assert_eq!(TOOLS[0].timeout.map(|timeout| timeout.max), Some(Duration::from_mins(1)));
+    }
+
+    #[test]
+    fn variables_are_set_by_a_program_that_the_policy_sees() {
+        let canonical = adapted(&json!({"command": "npm", "args": ["test"], "env": {"CI": "a b"}})).unwrap();
+        assert_eq!(
+            (canonical["command"].clone(), canonical["argv"].clone()),
+            (json!("env"), json!(["CI=a b", "npm", "test"]))
+        );
+        let none = adapted(&json!({"command": "npm", "args": ["test"], "env": {}})).unwrap();
+        assert_eq!((none["command"].clone(), none["argv"].clone()), (json!("npm"), json!(["test"])));
+    }
+
+    #[test]
+    fn a_protected_key_is_refused_by_name_and_its_neighbours_are_not() {
+        for key in PROTECTED_KEYS.iter().copied().chain(["LD_X", "GIT_DIR", "BASH_FUNC_ls"]) {
+            let error = adapted(&json!({"command": "a", "args": [], "env": {key: "x"}})).unwrap_err();
+            assert!(error.message.starts_with(&format!("`env.{key}`")), "{}", error.message);
+        }
+        for key in ["PATHS", "MY_PATH", "path", "_", "LDFLAGS", "GITHUB_REF"] {
+            assert!(adapted(&json!({"command": "a", "args": [], "env": {key: "x"}})).is_ok(), "{key}");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! The tools of a runtime: all that there are, as the chosen dialect has them, and which of them are listed.
+
+use std::sync::Arc;
+
+use dialects::{CatalogueKind, Dialect, ToolCall};
+use jiff::Timestamp;
+use policy::Programs;
+use tool::{AnyTool, Catalogue, CatalogueEntry};
+
+use crate::toolchains;
+
+/// When the built-in tools of this version became part of it.
+const RELEASED: &str = "2026-11-21T00:00:00Z";
+
+/// Every canonical tool, in the order in which they are listed.
+pub(crate) fn canonical() -> Vec<Arc<dyn AnyTool>> {
+    [tools_files::tools(), tools_shell::tools(), tools_self::tools(), vec![ToolCall::tool()]].concat()
+}
+
+/// What a configuration says about the tools.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Toolset {
+    /// The names and shapes.
+    pub(crate) dialect: Dialect,
+    /// Which are listed, where somebody says so.
+    pub(crate) catalogue: Option<CatalogueKind>,
+}
+
+impl Toolset {
+    /// Every tool as the dialect has it, in the order in which they are listed.
+    pub(crate) fn tools(self, programs: &Programs) -> Vec<Arc<dyn AnyTool>> {
+        let canonical = canonical();
+        if self.dialect == Dialect::Handfast {
+            return canonical;
+        }
+        let mut tools = self.dialect.tools(&canonical, &toolchains::told(programs));
+        tools.extend(canonical.into_iter().filter(|tool| CatalogueKind::Compact.lists(tool.as_ref())));
+        tools
+    }
+
+    /// Which tools a client is shown. An agent of another source looks for that source's tools, so it is shown all of them.
+    pub(crate) fn listed(self) -> CatalogueKind {
+        let unless_told = match self.dialect {
+            Dialect::Handfast => CatalogueKind::Core,
+            _ => CatalogueKind::Full,
+        };
+        self.catalogue.unwrap_or(unless_told)
+    }
+
+    /// Whether people are shown the tool: all of them, unless one catalogue is asked for.
+    pub(crate) fn shows(self, tool: &dyn AnyTool) -> bool {
+        self.catalogue.map_or_else(|| self.dialect.shows(tool), |kind| kind.lists(tool))
+    }
+
+    /// What the dialect settles about decisions, in the words of the policy.
+    pub(crate) fn settled(self) -> policy::Dialect {
+        let dialects::Settings { undoable_passes, dangerous_asks, asks_unless_reading, denied_paths } =
+            self.dialect.settings();
+        policy::Dialect {
+            undoable: if undoable_passes { policy::Undoable::Pass } else { policy::Undoable::Table },
+            dangerous: if dangerous_asks { policy::Dangerous::Ask } else { policy::Dangerous::Deny },
+            asks_unless_reading,
+            denied_paths,
+            ..policy::Dialect::default()
+        }
+    }
+}
+
+/// The same tools for those among them that list tools.
+///
+/// # Errors
+/// Where the time of their release is none.
+pub(crate) fn catalogue(tools: &[Arc<dyn AnyTool>]) -> Result<Catalogue, jiff::Error> {
+    let created_at: Timestamp = RELEASED.parse()?;
+    let entry = |tool: &Arc<dyn AnyTool>| CatalogueEntry {
+        name: tool.name().to_owned(),
+        kind: "built_in",
+        description: tool.description().to_owned(),
+        level: tool.spec().level,
+        status: "ready".to_owned(),
+        created_at,
+        input_schema: tool.input_schema().clone(),
+        example: tool.spec().example.arguments.to_owned(),
+    };
+    Ok(Catalogue(tools.iter().map(entry).collect()))
+}

@@ -1,0 +1,115 @@
+use serde_json::json;
+
+use super::{call, decision, hold_to_the_contract, refuses};
+use crate::harness::Fixture;
+
+#[test]
+fn every_schema_and_every_answer_is_that_of_the_contract() {
+    hold_to_the_contract("elophanto", include_str!("../../../crates/dialects/contracts/elophanto.txt"));
+}
+
+#[test]
+fn a_write_keeps_a_backup_unless_told_otherwise() {
+    let fixture = Fixture::with_files(&[("a.txt", "old")]);
+    let write = |arguments| call(&fixture, "elophanto", "file_write", &arguments).json()["data"].clone();
+    let written = write(json!({"path": "a.txt", "content": "new", "backup": null}));
+    assert_eq!(written, json!({"path": "a.txt", "size_bytes": 3, "backed_up": true}));
+    assert_eq!((fixture.read("a.txt"), fixture.read("a.txt.bak")), ("new".to_owned(), "old".to_owned()));
+    let written = write(json!({"path": "a.txt", "content": "newest", "backup": false}));
+    assert_eq!(written["backed_up"], false);
+    assert_eq!(fixture.read("a.txt.bak"), "old");
+}
+
+#[test]
+fn dangerous_commands_ask_in_every_mode_and_read_only_ones_pass() {
+    let fixture = Fixture::new();
+    for mode in ["ask_always", "smart_auto", "full_auto"] {
+        for command in
+            ["rm -rf /", "mkfs /dev/sda", "dd if=/dev/zero of=x", ":(){ :|:& };:", "chmod -R 777 /"]
+        {
+            let options = ["--dialect", "elophanto", "--mode", mode];
+            assert_eq!(
+                decision(&fixture, &options, "shell_execute", json!({"command": command})),
+                "check",
+                "{mode} {command}"
+            );
+            let options = ["--mode", mode];
+            assert_eq!(
+                decision(&fixture, &options, "shell_execute", json!({"command": command})),
+                "deny",
+                "{mode} {command}"
+            );
+        }
+    }
+    for command in [
+        "ls", "cat a", "pwd", "which ls", "echo a", "grep a b", "find .", "wc a", "head a", "tail a", "df",
+        "du", "ps", "uname",
+    ] {
+        assert_eq!(
+            decision(&fixture, &["--dialect", "elophanto"], "shell_execute", json!({"command": command})),
+            "pass",
+            "{command}"
+        );
+    }
+    // What can be undone is asked about here, because the source does.
+    assert_eq!(
+        decision(&fixture, &["--dialect", "elophanto"], "shell_execute", json!({"command": "touch a"})),
+        "check"
+    );
+}
+
+#[test]
+fn a_command_that_is_killed_says_so_in_its_fields() {
+    let fixture = Fixture::new();
+    let run = call(
+        &fixture,
+        "elophanto",
+        "shell_execute",
+        &json!({"command": "echo begun; sleep 60", "timeout": 1}),
+    );
+    let answer = run.json();
+    assert_eq!((run.code, answer["error"]["code"].clone()), (1, json!("ETIMEOUT")));
+    assert_eq!(
+        answer["data"],
+        json!({"stdout": "begun\n", "stderr": "", "exit_code": 137, "timed_out": true})
+    );
+}
+
+#[test]
+fn a_binary_file_and_a_long_one_come_whole() {
+    let fixture = Fixture::with_files(&[("long.txt", &"line\n".repeat(100_000))]);
+    std::fs::write(fixture.workspace().join("b.bin"), [0, 159, 146, 150]).unwrap();
+    let read = |path: &str| {
+        call(&fixture, "elophanto", "file_read", &json!({ "path": path })).json()["data"].clone()
+    };
+    let binary = read("b.bin");
+    assert_eq!(
+        binary,
+        json!({"content": "AJ+Slg==", "size_bytes": 4, "mime_type": "application/octet-stream", "line_count": 0})
+    );
+    let long = read("long.txt");
+    assert_eq!(
+        (long["content"].as_str().unwrap().len(), long["line_count"].clone()),
+        (500_000, json!(100_000))
+    );
+}
+
+#[test]
+fn bad_input_is_refused_by_name() {
+    refuses(
+        "elophanto",
+        &[
+            ("shell_execute", json!({"command": "ls", "background": true}), "'background' was unexpected"),
+            ("shell_execute", json!({"command": 1}), "`command`"),
+            ("shell_execute", json!({"command": null}), "`command`"),
+            ("shell_execute", json!({"command": "ls", "timeout": 3601}), "`timeout`"),
+            ("shell_execute", json!({"command": "ls", "timeout": 1.5}), "`timeout`"),
+            ("file_read", json!({"path": "a.txt", "lines": {"from": 1}}), "`lines`"),
+            ("file_read", json!({"path": "a.txt", "lines": {"start": 3, "end": 2}}), "`lines.end`"),
+            ("file_read", json!({"path": "a.txt", "max_bytes": 5}), "'max_bytes' was unexpected"),
+            ("file_write", json!({"path": "a.txt"}), "\"content\" is a required property"),
+            ("file_write", json!({"path": "a.txt", "content": "x", "backup": "yes"}), "`backup`"),
+            ("self_list_capabilities", json!({"filter": "some"}), "`filter`"),
+        ],
+    );
+}

@@ -1,0 +1,90 @@
+use serde_json::json;
+
+use super::{call, decision, hold_to_the_contract, refuses};
+use crate::harness::Fixture;
+
+#[test]
+fn every_schema_and_every_answer_is_that_of_the_contract() {
+    hold_to_the_contract("msc", include_str!("../../../crates/dialects/contracts/msc.txt"));
+}
+
+#[test]
+fn a_write_keeps_a_backup() {
+    let fixture = Fixture::with_files(&[("a.txt", "old")]);
+    let written = call(&fixture, "msc", "write_file", &json!({"path": "a.txt", "content": "new"})).json();
+    assert_eq!(written["data"], json!({"path": "a.txt", "size_bytes": 3, "backed_up": true}));
+    assert_eq!((fixture.read("a.txt"), fixture.read("a.txt.bak")), ("new".to_owned(), "old".to_owned()));
+}
+
+#[test]
+fn a_diff_changes_the_file_that_the_call_names_and_no_other() {
+    let fixture = Fixture::with_files(&[("src/a.txt", "one\n"), ("b.txt", "one\n")]);
+    let apply =
+        |diff: &str| call(&fixture, "msc", "apply_diff", &json!({"path": "src/a.txt", "diff": diff})).json();
+    assert_eq!(apply("--- a/src/a.txt\n+++ b/src/a.txt\n@@ -1 +1 @@\n-one\n+two\n")["data"]["applied"], true);
+    assert_eq!(apply("@@ -1 +1 @@\n-two\n+three\n")["data"]["applied"], true);
+    for diff in [
+        "--- a/b.txt\n+++ b/b.txt\n@@ -1 +1 @@\n-one\n+two\n",
+        "--- a/src/a.txt\n+++ b/src/a.txt\n@@ -1 +1 @@\n-three\n+four\n--- a/b.txt\n+++ b/b.txt\n@@ -1 +1 @@\n-one\n+two\n",
+        "diff --git a/src/a.txt b/c.txt\nsimilarity index 100%\nrename from src/a.txt\nrename to c.txt\n",
+    ] {
+        let refused = apply(diff);
+        assert_eq!(refused["error"]["code"], "EVALIDATION", "{refused:#}");
+        assert!(
+            refused["error"]["message"].as_str().unwrap().starts_with("`diff`: it is about"),
+            "{refused:#}"
+        );
+    }
+    let stale = apply("@@ -1 +1 @@\n-one\n+two\n");
+    assert_eq!(stale["error"]["code"], "ECONFLICT", "{stale:#}");
+    assert_eq!(
+        (fixture.read("src/a.txt"), fixture.read("b.txt")),
+        ("three\n".to_owned(), "one\n".to_owned())
+    );
+}
+
+#[test]
+fn paths_decide_between_pass_check_and_deny() {
+    let fixture = Fixture::new();
+    let folder = fixture.home().join(".config/handfast");
+    std::fs::create_dir_all(&folder).unwrap();
+    let profile = "sandbox_config:\n  normal:\n    allowed_write_paths: [\"./src\"]\n    deny_write_paths: [\"pyproject.toml\"]\n";
+    std::fs::write(folder.join("config.yaml"), profile).unwrap();
+    for (path, expected) in [("src/a", "pass"), ("doc/a", "check"), ("pyproject.toml", "deny")] {
+        let arguments = json!({"path": path, "content": "x"});
+        assert_eq!(decision(&fixture, &["--dialect", "msc"], "write_file", arguments), expected, "{path}");
+    }
+}
+
+#[test]
+fn execute_names_the_programs_that_commands_find() {
+    let fixture = Fixture::new();
+    let tools = fixture.run(&["tools", "--dialect", "msc", "--json"]).json();
+    let execute = tools.as_array().unwrap().iter().find(|tool| tool["name"] == "execute").unwrap();
+    let (_, programs) = execute["description"].as_str().unwrap().split_once("that it finds: ").unwrap();
+    let programs: Vec<&str> = programs.trim_end_matches('.').split(", ").collect();
+    assert!(programs.contains(&"grep") && programs.contains(&"sed"), "{programs:?}");
+    let command = format!("for p in {}; do command -v $p >/dev/null || echo $p; done", programs.join(" "));
+    let missing = call(&fixture, "msc", "execute", &json!({ "command": command })).json();
+    assert_eq!(missing["data"]["stdout"], "", "named, and not there: {missing:#}");
+}
+
+#[test]
+fn bad_input_is_refused_by_name() {
+    refuses(
+        "msc",
+        &[
+            ("write_file", json!({"path": "a.txt", "content": null}), "`content`"),
+            (
+                "write_file",
+                json!({"path": "a.txt", "content": "x", "backup": false}),
+                "'backup' was unexpected",
+            ),
+            ("apply_diff", json!({"path": "a.txt", "diff": "nothing"}), "`diff`"),
+            ("apply_diff", json!({"path": "a.txt"}), "\"diff\" is a required property"),
+            ("list_files", json!({"path": ".", "recursive": "yes"}), "`recursive`"),
+            ("execute", json!({"command": "ls", "timeout": 5}), "'timeout' was unexpected"),
+            ("execute", json!({"command": "ls", "cwd": "missing"}), "`cwd`"),
+        ],
+    );
+}

@@ -1,0 +1,161 @@
+use serde_json::{Value, json};
+
+use super::{call, decision, hold_to_the_contract, refuses};
+use crate::harness::Fixture;
+use crate::server::Server;
+
+fn keys(value: &Value) -> Vec<&str> {
+    value.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+#[test]
+fn every_schema_and_every_answer_is_that_of_the_contract() {
+    hold_to_the_contract("sage", include_str!("../../../crates/dialects/contracts/sage.txt"));
+    let tools = Fixture::new().run(&["tools", "--dialect", "sage", "--json"]).json();
+    assert!(tools.as_array().unwrap().iter().all(|tool| tool["version"] == "1.0.0"), "{tools:#}");
+}
+
+#[test]
+fn an_answer_is_a_tool_result_and_nothing_else() {
+    let fixture = Fixture::with_files(&[("a.txt", "one\n")]);
+    let read = call(&fixture, "sage", "Read", &json!({"file": "a.txt"})).json();
+    assert_eq!(keys(&read), ["ok", "data", "meta"]);
+    assert_eq!(keys(&read["meta"]), ["startedAt", "endedAt", "durationMs"]);
+    assert!(read["meta"]["durationMs"].is_u64());
+    for time in ["startedAt", "endedAt"] {
+        assert!(read["meta"][time].as_str().unwrap().parse::<jiff::Timestamp>().is_ok(), "{read:#}");
+    }
+    for (tool, arguments, code) in [
+        ("Reed", json!({}), "ENOTFOUND"),
+        ("Read", json!({"file": 1}), "EVALIDATION"),
+        ("Read", json!({"file": "missing"}), "ENOTFOUND"),
+        ("Read", json!({"file": ".sage/x"}), "EPERMISSION"),
+        ("Bash", json!({"command": "no_such_program", "args": ["x"]}), "ENOTFOUND"),
+    ] {
+        let failed = call(&fixture, "sage", tool, &arguments).json();
+        assert_eq!(keys(&failed), ["ok", "error", "meta"], "{failed:#}");
+        assert_eq!(keys(&failed["error"]), ["code", "message"]);
+        assert_eq!(failed["error"]["code"], code, "{failed:#}");
+    }
+    let asked = fixture.run(&["--dialect", "sage", "call", "Write", r#"{"file": "a.txt", "content": ""}"#]);
+    assert_eq!((asked.code, asked.json()["error"]["code"].clone()), (4, json!("EAPPROVAL")));
+}
+
+#[test]
+fn everything_but_reading_asks_unless_the_user_said_that_it_passes() {
+    let fixture = Fixture::with_files(&[("a.txt", "one\n")]);
+    let patch = json!({"file": "a.txt", "patch": "@@ -1 +1 @@\n-one\n+two\n"});
+    let cases = [
+        ("Read", json!({"file": "a.txt"}), "pass"),
+        ("Write", json!({"file": "a.txt", "content": "x"}), "check"),
+        ("Edit", patch, "check"),
+        ("Bash", json!({"command": "ls"}), "check"),
+        ("Bash", json!({"command": "touch a"}), "check"),
+    ];
+    for (tool, arguments, expected) in cases.clone() {
+        assert_eq!(
+            decision(&fixture, &["--dialect", "sage"], tool, arguments.clone()),
+            expected,
+            "{tool} {arguments}"
+        );
+        let all = ["--dialect", "sage", "--mode", "full_auto"];
+        assert_eq!(decision(&fixture, &all, tool, arguments.clone()), "pass", "{tool} {arguments}");
+    }
+    let folder = fixture.home().join(".config/handfast");
+    std::fs::create_dir_all(&folder).unwrap();
+    let profile = "sandbox_config:\n  normal:\n    allowed_exec_command: [touch]\n";
+    std::fs::write(folder.join("config.yaml"), profile).unwrap();
+    assert_eq!(decision(&fixture, &["--dialect", "sage"], "Bash", json!({"command": "touch a"})), "pass");
+    assert_eq!(decision(&fixture, &["--dialect", "sage"], "Bash", json!({"command": "ls"})), "check");
+}
+
+#[test]
+fn the_folder_of_sage_is_denied_to_every_tool() {
+    let fixture =
+        Fixture::with_files(&[(".sage/key", "secret"), ("sub/.sage/key", "secret"), ("sage/key", "open")]);
+    fixture.write("handfast.yaml", "sandbox_config:\n  normal:\n    deny_read_paths: []\n");
+    for file in [".sage/key", "sub/.sage/key"] {
+        for (tool, arguments) in [
+            ("Read", json!({ "file": file })),
+            ("Write", json!({"file": file, "content": "x"})),
+            ("Edit", json!({"file": file, "patch": "@@ -1 +1 @@\n-secret\n+x\n"})),
+        ] {
+            let denied = call(&fixture, "sage", tool, &arguments).json();
+            assert_eq!(denied["error"]["code"], "EPERMISSION", "{tool} {file}: {denied:#}");
+        }
+        assert_eq!(fixture.read(file), "secret");
+    }
+    // In a script, which the policy does not read.
+    fixture.write("show.sh", "cat .sage/key sub/.sage/key sage/key\n");
+    let command = json!({"command": "sh show.sh"});
+    let shown = call(&fixture, "sage", "Bash", &command).json();
+    assert_eq!(shown["data"]["stdout"], "open", "{shown:#}");
+    let named = call(&fixture, "sage", "Bash", &json!({"command": "cat .sage/key"})).json();
+    assert!(named["error"]["message"].as_str().unwrap().contains("the dialect denies it"), "{named:#}");
+    let other = fixture.run(&["call", "file_read", r#"{"path": ".sage/key"}"#]).json();
+    assert_eq!(other["data"]["content"], "secret", "no other dialect closes it: {other:#}");
+}
+
+#[test]
+fn edit_applies_a_diff_to_its_file_or_only_checks_it() {
+    let fixture = Fixture::with_files(&[("a.txt", "one\n"), ("b.txt", "one\n")]);
+    let edit = |patch: &str, strategy: Value| {
+        call(&fixture, "sage", "Edit", &json!({"file": "a.txt", "patch": patch, "strategy": strategy})).json()
+    };
+    let patch = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n";
+    assert_eq!(edit(patch, json!("check"))["data"]["applied"], false);
+    assert_eq!(fixture.read("a.txt"), "one\n");
+    assert_eq!(edit(patch, Value::Null)["data"]["applied"], true);
+    assert_eq!(fixture.read("a.txt"), "two\n");
+    assert_eq!(edit(patch, json!("apply"))["error"]["code"], "ECONFLICT");
+    let other = edit("--- a/b.txt\n+++ b/b.txt\n@@ -1 +1 @@\n-one\n+two\n", Value::Null);
+    assert_eq!(other["error"]["code"], "EVALIDATION");
+    assert!(
+        other["error"]["message"].as_str().unwrap().starts_with("`patch`: it is about b.txt"),
+        "{other:#}"
+    );
+    assert_eq!(fixture.read("b.txt"), "one\n");
+}
+
+#[test]
+fn bash_takes_a_line_or_a_program_with_its_arguments() {
+    let fixture = Fixture::new();
+    let bash = |arguments: Value| call(&fixture, "sage", "Bash", &arguments).json()["data"].clone();
+    assert_eq!(bash(json!({"command": "echo a | tr a b"}))["stdout"], "b\n");
+    assert_eq!(bash(json!({"command": "echo a | tr a b", "args": []}))["stdout"], "b\n");
+    assert_eq!(bash(json!({"command": "echo", "args": ["a | tr a b"]}))["stdout"], "a | tr a b\n");
+    assert_eq!(bash(json!({"command": "exit 7"})), json!({"stdout": "", "stderr": "", "exitCode": 7}));
+}
+
+#[test]
+fn a_client_gets_a_tool_result_as_structured_content_whatever_came_of_the_call() {
+    let fixture = Fixture::with_files(&[("a.txt", "one\n")]);
+    let mut server = Server::start(&fixture, &["--dialect", "sage"]);
+    let read = server.call("Read", json!({"file": "a.txt"}));
+    assert_eq!(read["isError"], false);
+    assert_eq!(read["structuredContent"]["data"], json!({"content": "one\n"}));
+    let failed = server.call("Read", json!({"file": "missing"}));
+    assert_eq!(failed["isError"], true);
+    assert_eq!(keys(&failed["structuredContent"]), ["ok", "error", "meta"]);
+    assert_eq!(failed["_meta"]["handfast/error"]["effect"], "none");
+    let text: Value = serde_json::from_str(failed["content"][0]["text"].as_str().unwrap()).unwrap();
+    assert_eq!(text, failed["structuredContent"]);
+    server.end();
+}
+
+#[test]
+fn bad_input_is_refused_by_name() {
+    refuses(
+        "sage",
+        &[
+            ("Read", json!({"path": "a.txt"}), "\"file\" is a required property"),
+            ("Read", json!({"file": "a.txt", "offset": 1}), "'offset' was unexpected"),
+            ("Read", json!({"file": null}), "`file`"),
+            ("Write", json!({"file": "a.txt", "content": ["x"]}), "`content`"),
+            ("Edit", json!({"file": "a.txt", "patch": "nothing"}), "`patch`"),
+            ("Edit", json!({"file": "a.txt", "patch": "", "strategy": "force"}), "`strategy`"),
+            ("Bash", json!({"command": " "}), "`command`"),
+            ("Bash", json!({"command": "ls", "timeout": 5}), "'timeout' was unexpected"),
+        ],
+    );
+}

@@ -1,0 +1,97 @@
+use serde_json::{Value, json};
+
+use super::{call, hold_to_the_contract, refuses};
+use crate::harness::Fixture;
+
+fn run(arguments: &Value) -> Value {
+    call(&Fixture::new(), "sluagh", "run_command", arguments).json()
+}
+
+#[test]
+fn every_schema_and_every_answer_is_that_of_the_contract() {
+    hold_to_the_contract("sluagh", include_str!("../../../crates/dialects/contracts/sluagh.txt"));
+}
+
+#[test]
+fn arguments_meet_no_shell_and_the_environment_is_set() {
+    let answer = run(&json!({"command": "printf", "args": ["%s|", "a b", "$HOME;", "`id`"]}));
+    assert_eq!(answer["data"]["stdout"], "a b|$HOME;|`id`|");
+    let script = "echo \"$GREETING\"; pwd; echo oops >&2; exit 3";
+    let fixture = Fixture::with_files(&[("sub/a", "")]);
+    let arguments = json!({"command": "sh", "args": ["-c", script], "cwd": "sub", "env": {"GREETING": "good\nday = '$x'"}});
+    let data = call(&fixture, "sluagh", "run_command", &arguments).json()["data"].clone();
+    assert_eq!(data["stdout"], format!("good\nday = '$x'\n{}\n", fixture.workspace().join("sub").display()));
+    assert_eq!((data["stderr"].clone(), data["exitCode"].clone()), (json!("oops\n"), json!(3)));
+}
+
+#[test]
+fn a_timeout_is_in_milliseconds_and_keeps_what_there_is() {
+    let answer = run(&json!({"command": "sh", "args": ["-c", "echo begun; sleep 60"], "timeout": 1500}));
+    assert_eq!(answer["error"]["code"], "ETIMEOUT");
+    assert_eq!(answer["error"]["message"], "the command was killed after its timeout of 1.5 s");
+    assert_eq!(
+        (answer["data"]["stdout"].clone(), answer["data"]["exitCode"].clone()),
+        (json!("begun\n"), json!(137))
+    );
+    assert!(answer["data"]["duration"].as_u64().unwrap() >= 1_500, "{answer:#}");
+    let null = run(&json!({"command": "true", "args": [], "timeout": null, "env": null, "cwd": null}));
+    assert_eq!(null["data"]["exitCode"], 0, "{null:#}");
+}
+
+#[test]
+fn what_the_blocklist_names_is_denied() {
+    for arguments in [
+        json!({"command": "rm", "args": ["-rf", "/"]}),
+        json!({"command": "env", "args": ["A=b", "rm", "-rf", "/"]}),
+        json!({"command": "rm", "args": ["-rf", "/"], "env": {"A": "b"}}),
+        json!({"command": "mkfs", "args": ["/dev/sda"]}),
+        json!({"command": "sh", "args": ["-c", ":(){ :|:& };:"]}),
+    ] {
+        assert_eq!(run(&arguments)["error"]["code"], "EPERMISSION", "{arguments}");
+    }
+}
+
+#[test]
+fn keys_that_are_critical_to_the_system_cannot_be_set() {
+    for key in [
+        "WORKER_API_KEY",
+        "PATH",
+        "LD_PRELOAD",
+        "LD_LIBRARY_PATH",
+        "HOME",
+        "BASH_ENV",
+        "IFS",
+        "NODE_OPTIONS",
+        "PYTHONSTARTUP",
+        "GIT_SSH_COMMAND",
+    ] {
+        let answer = run(&json!({"command": "env", "args": [], "env": {"FINE": "1", key: "x"}}));
+        assert_eq!(answer["error"]["code"], "EVALIDATION", "{answer:#}");
+        let message = answer["error"]["message"].as_str().unwrap();
+        assert!(message.contains(&format!("`env.{key}`")), "{message}");
+    }
+}
+
+#[test]
+fn bad_input_is_refused_by_name() {
+    refuses(
+        "sluagh",
+        &[
+            ("run_command", json!({"command": "ls"}), "\"args\" is a required property"),
+            ("run_command", json!({"command": "ls", "args": null}), "`args`"),
+            ("run_command", json!({"command": "ls", "args": "-l"}), "`args`"),
+            ("run_command", json!({"command": "ls", "args": [1]}), "`args.0`"),
+            ("run_command", json!({"command": "", "args": []}), "`command`"),
+            ("run_command", json!({"command": "ls", "args": ["a\u{0}b"]}), "`args[0]`"),
+            ("run_command", json!({"command": "ls", "args": [], "shell": true}), "'shell' was unexpected"),
+            ("run_command", json!({"command": "ls", "args": [], "timeout": 0}), "`timeout`"),
+            ("run_command", json!({"command": "ls", "args": [], "timeout": "30s"}), "`timeout`"),
+            ("run_command", json!({"command": "ls", "args": [], "env": {"A": 1}}), "`env.A`"),
+            ("run_command", json!({"command": "ls", "args": [], "env": {"A B": "x"}}), "`env.A B`"),
+            ("run_command", json!({"command": "ls", "args": [], "env": {"": "x"}}), "`env.`"),
+            ("run_command", json!({"command": "ls", "args": [], "env": {"A=B": "x"}}), "`env.A=B`"),
+            ("run_command", json!({"command": "a=b", "args": [], "env": {"A": "x"}}), "`command`"),
+            ("run_command", json!({"command": "ls", "args": [], "cwd": "missing"}), "`cwd`"),
+        ],
+    );
+}
