@@ -40,6 +40,9 @@ pub(crate) struct Global {
     /// The profile of `sandbox_config` that decides [default: normal].
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) profile: Option<String>,
+    /// A label of the model's provider: the profile that `labels` of the configuration binds to it decides.
+    #[arg(long, global = true, value_name = "LABEL", conflicts_with = "profile")]
+    pub(crate) label: Option<String>,
     /// When to ask a human: ask_always, smart_auto or full_auto [default: smart_auto].
     #[arg(long, global = true, value_name = "MODE", value_parser = mode)]
     pub(crate) mode: Option<Mode>,
@@ -50,6 +53,9 @@ pub(crate) struct Global {
     /// what finds and calls the others). Every tool can be called in each [default: core; full in another dialect].
     #[arg(long, global = true, value_name = "CATALOGUE", value_parser = catalogue)]
     pub(crate) catalogue: Option<CatalogueKind>,
+    /// Only the tools that read: no other is there, by whatever name it is called.
+    #[arg(long, global = true)]
+    pub(crate) read_only: bool,
     /// Where the audit and everything else durable lies [default: $XDG_STATE_HOME/handfast].
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) state: Option<PathBuf>,

@@ -15,6 +15,7 @@ use tool::{Clock, Place, SessionId};
 use crate::cli::Global;
 use crate::commands::Failure;
 use crate::config::{self, ConfigFile, Elicitation, MANAGED_FOLDER, Settings, USER_FILE, WORKSPACE_FILE};
+use crate::labels::{Labels, profile_of, require};
 use crate::report::warn;
 use crate::surroundings::Surroundings;
 use crate::toolchains;
@@ -287,6 +288,12 @@ impl Files {
         said.map(|mode| (mode, Origin::CommandLine)).or_else(|| chosen.find_map(Layered::mode))
     }
 
+    /// The profiles that are bound to labels: of two files that bind one, the first counts.
+    fn labels(&self) -> Labels {
+        let trusted = self.0.iter().filter(|layered| layered.trust == Trust::Trusted).rev();
+        trusted.filter_map(|layered| layered.file.settings.labels.clone()).flatten().collect()
+    }
+
     /// The administrator's word, else the user's. Not even a workspace that is trusted says who answers for the user.
     fn elicitation(&self) -> Option<Elicitation> {
         let (of_workspace, others): (Vec<&Layered>, Vec<&Layered>) =
@@ -302,6 +309,7 @@ impl Files {
         for Layered { file, .. } in self.0.iter().filter(|layered| layered.trust == Trust::Untrusted) {
             let ignored = [
                 ("profile", file.settings.profile.is_some()),
+                ("labels", file.settings.labels.is_some()),
                 ("dialect", file.settings.dialect.is_some()),
                 ("catalogue", file.settings.catalogue.is_some()),
                 ("mode", file.settings.mode.is_some_and(|mode| mode < Mode::default())),
@@ -400,8 +408,17 @@ impl Configuration {
             toolchains::search_path(surroundings),
             vec![place.workspace.clone(), PathBuf::from("/tmp")],
         );
+        let labels = files.labels();
+        let wanted = match &global.label {
+            Some(label) => Some(profile_of(&labels, label).map_err(Failure::usage)?),
+            None => global.profile.clone(),
+        };
+        let profile = files.first(wanted, "profile", |settings| settings.profile.clone());
+        let chosen = profile.as_ref().map_or(policy::DEFAULT_PROFILE, |(name, _)| name);
+        require(&labels, chosen, global.label.as_deref()).map_err(Failure::usage)?;
         Ok(Self {
             toolset: Toolset {
+                read_only: global.read_only,
                 dialect: files
                     .first(global.dialect, "dialect", |settings| settings.dialect)
                     .map_or(Dialect::default(), |(dialect, _)| dialect),
@@ -410,7 +427,7 @@ impl Configuration {
                     .map(|(kind, _)| kind),
             },
             elicitation: files.elicitation(),
-            profile: files.first(global.profile.clone(), "profile", |settings| settings.profile.clone()),
+            profile,
             mode: files.mode(global.mode),
             sources: files.0.into_iter().map(Layered::into_source).collect(),
             protected: protected.collect(),

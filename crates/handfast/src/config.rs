@@ -1,7 +1,9 @@
 //! The configuration files: where they lie, what keys they may have, and whether one is trusted.
 
 mod lines;
+mod profiles;
 
+use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
@@ -30,9 +32,12 @@ const LARGEST_FILE: u64 = 1024 * 1024;
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
     /// The profiles, by name.
+    #[serde(deserialize_with = "profiles::read")]
     pub sandbox_config: Profiles,
     /// The profile that decides.
     pub profile: Option<String>,
+    /// Profiles that are bound to a label of the model's provider, by the label.
+    pub labels: Option<BTreeMap<String, String>>,
     /// When to ask a human.
     pub mode: Option<Mode>,
     /// The tool names and shapes to speak.
@@ -300,6 +305,30 @@ sandbox_config:
         .unwrap();
         assert_eq!(settings.sandbox_config["green_tea"].inherit.as_deref(), Some("normal"));
         assert_eq!(settings.sandbox_config["green_tea"].deny_read_paths, Some(vec![]));
+    }
+
+    #[test]
+    fn allowed_paths_are_both_lists_of_their_profile_or_of_normal() {
+        let paths = |text: &str, profile: &str| {
+            let profile = parse(text).unwrap().sandbox_config.remove(profile).unwrap();
+            let rules = |list: Option<Vec<policy::ListEntry>>| {
+                list.into_iter().flatten().map(|entry| entry.rule).collect::<Vec<_>>()
+            };
+            assert_eq!(profile.allowed_paths, None);
+            (rules(profile.allowed_read_paths), rules(profile.allowed_write_paths))
+        };
+        let both = |list: &[&str]| {
+            let list: Vec<String> = list.iter().map(|path| (*path).to_owned()).collect();
+            (list.clone(), list)
+        };
+        assert_eq!(
+            paths("sandbox_config:\n  allowed_paths: [./src, ./doc]\n", "normal"),
+            both(&["./src", "./doc"])
+        );
+        let text = "sandbox_config:\n  other:\n    allowed_paths: [./a]\n    allowed_read_paths: [./b]\n  allowed_paths: [./c]\n";
+        assert_eq!(paths(text, "other"), (vec!["./b".to_owned(), "./a".to_owned()], vec!["./a".to_owned()]));
+        assert_eq!(paths(text, "normal"), both(&["./c"]));
+        assert!(problem("sandbox_config:\n  allowed_paths: x\n").contains("a list is expected here"));
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod cli;
 mod commands;
 mod compose;
 mod config;
+mod labels;
 mod report;
 mod screen;
 mod signals;

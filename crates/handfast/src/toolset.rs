@@ -24,12 +24,18 @@ pub(crate) struct Toolset {
     pub(crate) dialect: Dialect,
     /// Which are listed, where somebody says so.
     pub(crate) catalogue: Option<CatalogueKind>,
+    /// Whether those that do more than read are left out.
+    pub(crate) read_only: bool,
 }
 
 impl Toolset {
     /// Every tool as the dialect has it, in the order in which they are listed.
     pub(crate) fn tools(self, programs: &Programs) -> Vec<Arc<dyn AnyTool>> {
-        let canonical = canonical();
+        let mut canonical = canonical();
+        if self.read_only {
+            canonical
+                .retain(|tool| tool.spec().class.reads_only || CatalogueKind::Compact.lists(tool.as_ref()));
+        }
         if self.dialect == Dialect::Handfast {
             return canonical;
         }

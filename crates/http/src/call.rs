@@ -131,8 +131,8 @@ pub(crate) async fn call(shared: &Arc<Shared>, headers: &HeaderMap, body: Coming
 }
 
 /// The result of a call, as through every door.
-fn text(result: &CallResult, dialect: Dialect) -> serde_json::Result<String> {
-    dialect.answer(result).map_or_else(|| result.to_json(), |answer| Ok(answer.to_string()))
+fn text(result: &CallResult, dialect: Dialect) -> serde_json::Result<Vec<u8>> {
+    dialect.answer(result).map_or_else(|| result.to_json(), |answer| serde_json::to_vec(&answer))
 }
 
 fn result(status: StatusCode, result: CallResult, dialect: Dialect) -> Reply {

@@ -14,6 +14,8 @@ use crate::ListEntry;
 pub struct ProfileSource {
     /// The profile whose allow lists are added to this one's. Nothing else is taken over.
     pub inherit: Option<String>,
+    /// Both of the lists that follow, as the MSC source names them in its principles; [`ProfileSource::spelled_out`] makes these of it.
+    pub allowed_paths: Option<Vec<ListEntry>>,
     /// Paths that may be read. Absent: the workspace.
     pub allowed_read_paths: Option<Vec<ListEntry>>,
     /// Paths that may be written; those named here are written without asking. Absent: the workspace, by the table.
@@ -55,6 +57,18 @@ pub struct ProfileSource {
     pub strict: Option<bool>,
     /// What one command may use.
     pub limits: Limits,
+}
+
+impl ProfileSource {
+    /// The same with `allowed_paths` as the two lists that it stands for, behind their own entries.
+    #[must_use]
+    pub fn spelled_out(mut self) -> Self {
+        let Some(paths) = self.allowed_paths.take() else { return self };
+        for list in [&mut self.allowed_read_paths, &mut self.allowed_write_paths] {
+            list.get_or_insert_default().extend(paths.iter().cloned());
+        }
+        self
+    }
 }
 
 /// The profiles of one file, by name.

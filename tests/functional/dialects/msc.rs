@@ -88,3 +88,42 @@ fn bad_input_is_refused_by_name() {
         ],
     );
 }
+
+#[test]
+fn allowed_paths_are_those_that_pass_for_reading_and_writing() {
+    let fixture = Fixture::with_files(&[("src/a", ""), ("doc/a", "")]);
+    let folder = fixture.home().join(".config/handfast");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("config.yaml"), "sandbox_config:\n  allowed_paths: [\"./src\"]\n").unwrap();
+    for (path, expected) in [("src", "pass"), ("doc", "check")] {
+        let read = decision(&fixture, &["--dialect", "msc"], "list_files", json!({ "path": path }));
+        let arguments = json!({"path": format!("{path}/a"), "content": "x"});
+        let write = decision(&fixture, &["--dialect", "msc"], "write_file", arguments);
+        assert_eq!((read.as_str(), write.as_str()), (expected, expected), "{path}");
+    }
+}
+
+#[test]
+fn a_profile_that_is_bound_to_a_label_decides_where_the_provider_has_it_and_nowhere_else() {
+    let fixture = Fixture::new();
+    let folder = fixture.home().join(".config/handfast");
+    std::fs::create_dir_all(&folder).unwrap();
+    let settings = "labels:\n  green-tea: green_tea\nsandbox_config:\n  green_tea:\n    inherit: normal\n    allowed_exec_command: [curl]\n";
+    std::fs::write(folder.join("config.yaml"), settings).unwrap();
+    let curl = json!({"command": "curl x.org"});
+    assert_eq!(decision(&fixture, &["--dialect", "msc"], "execute", curl.clone()), "check");
+    assert_eq!(
+        decision(&fixture, &["--dialect", "msc", "--label", "green-tea"], "execute", curl.clone()),
+        "pass"
+    );
+    for (options, named) in [
+        (["--profile", "green_tea"], "bound to the label `green-tea`"),
+        (["--label", "black-tea"], "no profile is bound to the label `black-tea`"),
+    ] {
+        let run = fixture.run(&[&options[..], &["check", "file_list", "{}"]].concat());
+        assert!(run.code == 2 && run.stderr.contains(named), "{}", run.stderr);
+    }
+    // A workspace that nobody trusts binds nothing, neither for itself nor against the user.
+    let untrusted = Fixture::with_files(&[("handfast.yaml", "labels:\n  x: normal\n")]);
+    assert_eq!(decision(&untrusted, &[], "file_list", json!({"path": "."})), "pass");
+}

@@ -159,3 +159,25 @@ fn bad_input_is_refused_by_name() {
         ],
     );
 }
+
+#[test]
+fn a_read_only_registry_has_no_tool_that_changes_anything() {
+    let fixture = Fixture::with_files(&[("a.txt", "one\n")]);
+    let options = ["--dialect", "sage", "--read-only", "--mode", "full_auto"];
+    let tools = fixture.run(&[&options[..], &["tools", "--json"]].concat()).json();
+    let names: Vec<_> = tools.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["Read"]);
+    let call = |tool: &str, arguments: Value| {
+        fixture.run(&[&options[..], &["call", tool, &arguments.to_string()]].concat()).json()
+    };
+    assert_eq!(call("Read", json!({"file": "a.txt"}))["data"]["content"], "one\n");
+    for (tool, arguments) in [
+        ("Write", json!({"file": "a.txt", "content": "x"})),
+        ("Bash", json!({"command": "echo x > a.txt"})),
+        ("tool_call", json!({"name": "Write", "arguments": {"file": "a.txt", "content": "x"}})),
+        ("tool_call", json!({"name": "file_write", "arguments": {"path": "a.txt", "content": "x"}})),
+    ] {
+        assert_eq!(call(tool, arguments.clone())["error"]["code"], "ENOTFOUND", "{tool} {arguments}");
+    }
+    assert_eq!(fixture.read("a.txt"), "one\n");
+}

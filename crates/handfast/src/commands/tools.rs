@@ -2,8 +2,6 @@
 
 use std::process::ExitCode;
 
-use tool::AnyTool;
-
 use super::{Failure, print, print_json};
 use crate::cli::Global;
 use crate::compose::Configuration;

@@ -1,0 +1,41 @@
+//! `sandbox_config`: the profiles by name, and MSC's `allowed_paths` beside or in them.
+
+use std::fmt;
+
+use policy::{DEFAULT_PROFILE, ListEntry, ProfileSource, Profiles};
+use serde::Deserializer;
+use serde::de::{MapAccess, Visitor};
+
+/// The key that stands for both lists of allowed paths: in a profile for those of that one, beside the profiles for those of `normal`.
+const ALLOWED_PATHS: &str = "allowed_paths";
+
+pub(super) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Profiles, D::Error> {
+    deserializer.deserialize_map(ProfilesVisitor)
+}
+
+struct ProfilesVisitor;
+
+impl<'de> Visitor<'de> for ProfilesVisitor {
+    type Value = Profiles;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("profiles by name")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Profiles, A::Error> {
+        let mut profiles = Profiles::new();
+        let mut beside: Option<Vec<ListEntry>> = None;
+        while let Some(name) = map.next_key::<String>()? {
+            if name == ALLOWED_PATHS {
+                beside = Some(map.next_value()?);
+            } else {
+                profiles.insert(name, map.next_value::<ProfileSource>()?);
+            }
+        }
+        if let Some(paths) = beside {
+            let normal = profiles.entry(DEFAULT_PROFILE.to_owned()).or_default();
+            normal.allowed_paths.get_or_insert_default().extend(paths);
+        }
+        Ok(profiles.into_iter().map(|(name, profile)| (name, profile.spelled_out())).collect())
+    }
+}
