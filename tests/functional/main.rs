@@ -30,6 +30,7 @@ mod homes;
 mod hostile_commands;
 mod mcp;
 mod mcp_over_http;
+mod over_http;
 mod patches;
 mod policy;
 mod screen;
