@@ -234,16 +234,12 @@ impl<'a> Merged<'a> {
         DeniedLists { named, lists: trusted.chain(self.untrusted.iter().filter_map(of)).collect() }
     }
 
-    /// The mode: the chosen one, else the profile's, else the administrator's for the whole run, else the built-in one; a stricter
-    /// one of a managed or an untrusted file counts, of a profile and for the whole run.
+    /// The mode: the chosen one, else the profile's, else the built-in one; a stricter one of a managed or an untrusted file counts,
+    /// of a profile and for the whole run. What such a file says of the whole run makes nothing laxer, the built-in mode neither.
     pub(crate) fn mode(&self, profile: &str, chosen: Option<(Mode, Origin)>) -> (Mode, Origin) {
-        let managed = || self.trusted.iter().copied().filter(|source| source.is_managed());
-        let named = |source: &&Source| written(source, profile, "mode", |profile| profile.mode).is_some();
-        let nobody_else = chosen.is_none() && !self.trusted.iter().any(named);
-        let chosen =
-            chosen.or_else(|| managed().find_map(|source| source.mode.clone()).filter(|_| nobody_else));
+        let managed = self.trusted.iter().copied().filter(|source| source.is_managed());
         let of_profiles = self.strictest(profile, "mode", |source| source.mode, chosen, Mode::default());
-        managed()
+        managed
             .chain(&self.untrusted)
             .filter_map(|source| source.mode.clone())
             .fold(of_profiles, |strictest, other| if other.0 > strictest.0 { other } else { strictest })

@@ -130,12 +130,14 @@ fn a_mode_for_the_whole_run_makes_no_profile_laxer() {
         assert_eq!(mode(&[whole(managed(none), lax), strict()], None), Mode::AskAlways);
         assert_eq!(mode(&[strict(), whole(workspace(none, Trust::Untrusted), lax)], None), Mode::AskAlways);
     }
-    // The controls: a stricter one counts, whatever was chosen; a laxer one of the administrator only where nobody says more.
+    // Not even where nobody says more: what is built in is a profile's mode as any other.
+    assert_eq!(mode(&[whole(managed(none), Mode::FullAuto)], None), Mode::SmartAuto);
+    assert_eq!(mode(&[whole(workspace(none, Trust::Untrusted), Mode::FullAuto)], None), Mode::SmartAuto);
+    // The controls: a stricter one counts, whatever was chosen; a laxer one that an administrator writes into the profile.
     assert_eq!(mode(&[whole(managed(none), Mode::AskAlways)], Some(Mode::FullAuto)), Mode::AskAlways);
     let asking = whole(workspace(none, Trust::Untrusted), Mode::AskAlways);
     assert_eq!(mode(&[asking], Some(Mode::FullAuto)), Mode::AskAlways);
-    assert_eq!(mode(&[whole(managed(none), Mode::FullAuto)], None), Mode::FullAuto);
-    assert_eq!(mode(&[whole(workspace(none, Trust::Untrusted), Mode::FullAuto)], None), Mode::SmartAuto);
+    assert_eq!(mode(&[managed(r#"{"normal": {"mode": "full_auto"}}"#)], None), Mode::FullAuto);
     let both = whole(managed(r#"{"normal": {"mode": "smart_auto"}}"#), Mode::FullAuto);
     assert_eq!(mode(&[both], None), Mode::SmartAuto);
 }
