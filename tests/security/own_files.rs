@@ -211,6 +211,33 @@ fn a_configuration_that_is_not_there_yet_is_made_by_no_tool() {
 }
 
 #[test]
+fn where_the_folder_of_the_configuration_cannot_be_made_within_reach_of_commands_nothing_begins() {
+    let fixture = Fixture::new();
+    let home = fixture.workspace().join("home");
+    fs::create_dir(&home).unwrap();
+    // On a tmpfs with so many inodes, or on the disk that is there.
+    let list = |inodes: Option<u32>| {
+        let mount = inodes.map(|inodes| format!("mount -t tmpfs -o nr_inodes={inodes} none \"$HOME\" && "));
+        let script = format!("{}exec \"$@\"", mount.unwrap_or_default());
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "--mount", "sh", "-c", &script, "sh"]);
+        command.arg(crate::harness::program()).arg("--state").arg(fixture.state());
+        command.arg("--workspace").arg(fixture.workspace());
+        command.args(["--no-input", "call", "file_list", r#"{"path": "."}"#]).env("HOME", &home);
+        let output = command.output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    // A full disk: the folder around it can still be made.
+    let (code, said) = list(Some(2));
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("while one of them could make it"), "{said}");
+    // The controls.
+    assert_eq!(list(Some(20)).0, Some(0));
+    assert_eq!(list(None).0, Some(0));
+    assert!(home.join(".config/handfast").is_dir());
+}
+
+#[test]
 fn a_workspace_in_the_folder_of_the_configuration_is_refused() {
     let fixture = Fixture::new();
     let folder = fixture.home().join(".config/handfast");

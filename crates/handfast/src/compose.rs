@@ -1,5 +1,6 @@
 //! Puts the runtime together: surroundings, configuration, policy, store, tools, engine.
 
+use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -64,7 +65,7 @@ pub(crate) fn compose(
     let store = Arc::new(Store::open(&state)?);
     let configuration = Configuration::read(global, &surroundings, &place, &state, &store)?;
     let policy = Arc::new(compile(&configuration)?);
-    keep_closed(surroundings.configuration.as_deref(), &policy);
+    keep_closed(surroundings.configuration.as_deref(), &policy)?;
     let registry = Registry::new(configuration.tools())
         .map_err(|DuplicateTool(name)| format!("two tools are named {name}"))?;
     let clock = Arc::new(SystemClock);
@@ -97,11 +98,25 @@ pub(crate) fn compose(
 
 /// Makes the folder of the user's configuration where a command could: a cell freezes what is there, and what is not there a command
 /// that writes directly could make, for the next run to obey.
-fn keep_closed(folder: Option<&Path>, policy: &Policy) {
-    let Some(folder) = folder.map(real) else { return };
-    if policy.roots().iter().any(|root| folder.starts_with(&root.path)) {
-        // Where this user cannot make it, no command of this user can.
-        let _ = create_as_its_parent(&folder);
+fn keep_closed(folder: Option<&Path>, policy: &Policy) -> Result<(), Failure> {
+    let Some(folder) = folder.map(real) else { return Ok(()) };
+    if !policy.roots().iter().any(|root| folder.starts_with(&root.path)) {
+        return Ok(());
+    }
+    match create_as_its_parent(&folder) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::ReadOnlyFilesystem => Ok(()),
+        // Where this user may not make it, no command may, since commands are this user's. Those of root are the workspace's owner's.
+        Err(error)
+            if error.kind() == ErrorKind::PermissionDenied && !rustix::process::geteuid().is_root() =>
+        {
+            Ok(())
+        }
+        Err(error) => Err(Failure::from(format!(
+            "the folder of your configuration, {}, lies within reach of commands and cannot be made ({error}), while \
+             one of them could make it; make it yourself, or work in another folder",
+            folder.display()
+        ))),
     }
 }
 
