@@ -71,7 +71,11 @@ impl Call<'_> {
 
     /// Line 3.
     fn critical(&self) -> Option<Decision> {
+        let named = |(part, _): &(&Part, &Judgement)| least_level(part) == Level::Critical;
+        let part =
+            self.request.parts.iter().zip(self.judged).find(named).map(|(_, judged)| judged.part.clone());
         (self.level == Level::Critical).then(|| Decision {
+            part,
             hint: Some("a human has to approve it; no mode and no list lets it pass".to_owned()),
             ..self.by_setting(
                 Line::Critical,
@@ -164,7 +168,10 @@ impl Call<'_> {
             Some(why) => format!("{why}; mode `full_auto` would not ask"),
             None => "mode `full_auto` would not ask".to_owned(),
         });
-        let part = self.judged.iter().find_map(|judged| judged.not_allowed_at.clone()).filter(|_| !passes);
+        let command = self.judged.iter().find_map(|judged| judged.not_allowed_at.clone());
+        let effect =
+            || self.judged.iter().find(|judged| judged.allowed.is_none()).map(|judged| judged.part.clone());
+        let part = command.or_else(effect).filter(|_| !passes);
         Decision { hint, part, ..self.by_setting(Line::Table, verdict, &reason) }
     }
 

@@ -11,6 +11,7 @@ use tool::{Access, CommandLine, Effect};
 
 use crate::command::{Reached, base_name, has_table, is_never_leased, unwrap};
 use crate::path::{Case, PathList, Reach, roots};
+use crate::suggest::path_entry;
 use crate::{Origin, Part, PathVerdict, Policy, Request, Rule, Verdict};
 
 /// What a lease covers beyond exactly one plan.
@@ -156,6 +157,28 @@ impl Policy {
     /// A lease that would let this call pass, and more of its kind: the narrowest that is worth a question.
     pub fn lease_for(&self, request: &Request<'_>) -> Option<LeasePattern> {
         let pattern = self.candidate(request.parts)?;
+        self.may_lease(&pattern).ok()?;
+        let leased = self.with_leases(&[("?".into(), pattern.clone())]);
+        (leased.decide(request).verdict == Verdict::Pass).then_some(pattern)
+    }
+
+    /// A lease to write everything below one folder of the workspace, where the call writes files of that folder and does nothing else
+    /// but read. None for the workspace itself: that would be all of it.
+    pub fn lease_for_folder(&self, request: &Request<'_>) -> Option<LeasePattern> {
+        let mut written: Vec<&Path> = Vec::new();
+        for part in request.parts {
+            match &part.effect {
+                Effect::Write { path } => written.push(part.real.as_deref().unwrap_or(path).parent()?),
+                Effect::Read { .. } => {}
+                _ => return None,
+            }
+        }
+        let (folder, others) = written.split_first()?;
+        let is_below = *folder != self.workspace && folder.starts_with(&self.workspace);
+        if !is_below || others.iter().any(|other| other != folder) {
+            return None;
+        }
+        let pattern = LeasePattern::Write(format!("{}/**", path_entry(folder, &self.workspace)?));
         self.may_lease(&pattern).ok()?;
         let leased = self.with_leases(&[("?".into(), pattern.clone())]);
         (leased.decide(request).verdict == Verdict::Pass).then_some(pattern)

@@ -135,7 +135,7 @@ impl Policy {
 }
 
 /// The path as an entry: relative to the workspace where it lies in it, with nothing in it that a pattern reads.
-fn path_entry(path: &Path, workspace: &Path) -> Option<String> {
+pub(crate) fn path_entry(path: &Path, workspace: &Path) -> Option<String> {
     let (start, rest) = match path.strip_prefix(workspace) {
         Ok(rest) => ("./", rest),
         Err(_) => ("", path),

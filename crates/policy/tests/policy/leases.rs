@@ -6,7 +6,7 @@ use std::sync::Arc;
 use policy::{Dialect, LeasePattern, Mode, Part, Policy, Request, Verdict};
 use tool::{CommandLine, Effect, Level};
 
-use crate::setting::{HOME, STATE, WORKSPACE, compile_as, user};
+use crate::setting::{HOME, STATE, WORKSPACE, compile_as, delete, read, user, write};
 
 fn policy(json: &str, mode: Mode) -> Policy {
     compile_as(&[user(json)], "normal", Some(mode), Dialect::default()).unwrap()
@@ -213,6 +213,36 @@ fn a_wider_lease_is_suggested_only_where_it_would_let_the_call_pass() {
     );
     assert_eq!(suggested(Effect::Read { path: "/data/.env".into() }.into()), None);
     assert_eq!(suggested(Effect::Write { path: "/data/x".into() }.into()), None);
+}
+
+#[test]
+fn a_lease_for_a_folder_covers_its_files_and_lets_the_call_pass() {
+    let policy = policy("{}", Mode::SmartAuto);
+    let pattern = |effects: &[Effect]| {
+        let parts: Vec<Part> = effects.iter().cloned().map(Part::from).collect();
+        let request = Request {
+            tool: "t",
+            level: Level::Moderate,
+            parts: &parts,
+            undoable_in_force: false,
+            background: false,
+        };
+        policy.lease_for_folder(&request)
+    };
+    let of = |text: &str| Some(LeasePattern::Write(text.to_owned()));
+    assert_eq!(pattern(&[write("src/a"), write("src/a.bak")]), of("./src/**"));
+    assert_eq!(pattern(&[read("src/a"), write("src/a")]), of("./src/**"));
+    assert_eq!(pattern(&[write("x[1]/a")]), of("./x[[]1[]]/**"));
+    for effects in [
+        &[write("src/a"), write("other/a")][..],
+        &[write("a")],
+        &[write(".vscode/a")],
+        &[write("/srv/a")],
+        &[delete("a")],
+        &[read("a")],
+    ] {
+        assert_eq!(pattern(effects), None, "{effects:?}");
+    }
 }
 
 #[test]

@@ -244,6 +244,36 @@ fn a_decision_names_the_line_of_its_rule() {
 }
 
 #[test]
+fn what_stops_a_call_is_named_with_what_would_help_for_every_kind_of_effect() {
+    let policies = [
+        compile(&[user(r#"{"normal": {"deny_exec_command": ["git rm"]}}"#)], "normal"),
+        compile_as(&[], "normal", Some(Mode::AskAlways), Dialect::default()).unwrap(),
+    ];
+    for (effect, named) in [
+        (read("/home/ann/x"), "read /home/ann/x"),
+        (read(".env"), "read /w/project/.env"),
+        (write("a"), "write /w/project/a"),
+        (delete("a"), "delete /w/project/a"),
+        (write(".envrc"), "write /w/project/.envrc"),
+        (run("ls | pathchk a"), "pathchk a"),
+        (run("make"), "make"),
+        (run("git rm x"), "git rm x"),
+        (run("$X"), "$X"),
+        (connect("docs.rs"), "connect docs.rs:443"),
+        (secret("token", "docs.rs"), "use secret token at docs.rs"),
+        (statement("insert"), "database insert"),
+        (change("policy"), "change policy"),
+    ] {
+        let [by_lists, by_mode] =
+            policies.each_ref().map(|policy| decide(policy, Level::Safe, effect.clone()));
+        assert_ne!(by_lists.verdict, Verdict::Pass, "{effect:?}");
+        assert!(by_lists.part.as_ref().is_some_and(|part| part.contains(named)), "{effect:?}: {by_lists:?}");
+        assert!(by_lists.hint.is_some() && by_mode.hint.is_some(), "{effect:?}: {by_lists:?} {by_mode:?}");
+        assert!(!by_lists.rule.to_string().is_empty() && !by_lists.reason.is_empty());
+    }
+}
+
+#[test]
 fn what_would_make_a_call_pass_is_tried_and_never_a_program_that_runs_others() {
     let policy = normal(r#"{"allowed_write_paths": ["./src"]}"#, Mode::SmartAuto);
     let suggested = |effect: Effect| {
