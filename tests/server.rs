@@ -25,7 +25,18 @@ impl Server {
     }
 
     /// The one that this command starts, which lacks its last word.
-    pub(crate) fn of(mut command: Command) -> Self {
+    pub(crate) fn of(command: Command) -> Self {
+        Self::for_client(command, json!({}))
+    }
+
+    /// The one of a client that shows forms.
+    pub(crate) fn with_forms(fixture: &Fixture, arguments: &[&str]) -> Self {
+        let mut command = fixture.command();
+        command.args(arguments);
+        Self::for_client(command, json!({"elicitation": {}}))
+    }
+
+    fn for_client(mut command: Command, capabilities: Value) -> Self {
         let mut process = command
             .arg("mcp")
             .stdin(Stdio::piped())
@@ -38,7 +49,7 @@ impl Server {
         let mut server = Self { process, input, output, last: 0 };
         server.ask(
             "initialize",
-            json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}),
+            json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": {"name": "test", "version": "1"}}),
         );
         server.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
         server
@@ -70,6 +81,28 @@ impl Server {
     /// The whole result of one call.
     pub(crate) fn call(&mut self, tool: &str, arguments: Value) -> Value {
         self.ask("tools/call", json!({"name": tool, "arguments": arguments}))
+    }
+
+    /// One call that is asked about in a form, which gets this choice: the question, and the call's whole result.
+    pub(crate) fn asked(&mut self, tool: &str, arguments: Value, choice: &str) -> (String, Value) {
+        self.last += 1;
+        let id = self.last;
+        let params = json!({"name": tool, "arguments": arguments});
+        self.say(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}));
+        let mut question = None;
+        loop {
+            let mut line = String::new();
+            assert_ne!(self.output.read_line(&mut line).unwrap(), 0, "the server is gone");
+            let mut message: Value = serde_json::from_str(&line).unwrap();
+            if message["method"] == "elicitation/create" {
+                question = message["params"]["message"].as_str().map(str::to_owned);
+                let result = json!({"action": "accept", "content": {"decision": choice}});
+                self.say(&json!({"jsonrpc": "2.0", "id": message["id"], "result": result}));
+            } else if message["id"] == id {
+                let question = question.unwrap_or_else(|| panic!("nobody was asked: {message:#}"));
+                return (question, message["result"].take());
+            }
+        }
     }
 
     /// The data of one call that must work.

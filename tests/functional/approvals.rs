@@ -247,16 +247,25 @@ fn who_answers_for_the_user_is_said_by_the_user_alone() {
 fn a_wider_answer_is_suggested_after_three_of_a_kind() {
     let fixture = Fixture::new().asking();
     for turn in 0..4 {
-        let write = json!({"path": format!("{turn}.txt"), "content": ""});
+        let write = json!({"path": format!("docs/{turn}.txt"), "content": ""});
         let id = asked(&fixture, "file_write", &write);
         let shown = fixture.run(&["approvals", "show", &id]).stdout;
         assert_eq!(shown.contains("allowed 3 times"), turn == 3, "{turn}: {shown}");
         works(&fixture.run(&["approvals", "approve", &id]));
         assert_eq!(call(&fixture, "file_write", &write)["ok"], true);
     }
-    // A pattern that a human types covers all of them.
+    // What is suggested is true, for an edit as for a write, and covers no other folder.
     let id = asked(&fixture, "file_write", &json!({"path": "docs/a.md", "content": ""}));
-    works(&fixture.run(&["approvals", "approve", &id, "--scope", "project", "--pattern", "docs/**"]));
+    let shown = fixture.run(&["approvals", "show", &id]).stdout;
+    assert!(
+        shown.contains("`--scope project --pattern './docs/**'` would cover writing every file"),
+        "{shown}"
+    );
+    fixture.write("docs/0.txt", "x");
+    let edit = json!({"path": "docs/0.txt", "edits": [{"old_text": "x", "new_text": "y"}]});
+    asked(&fixture, "file_edit", &edit);
+    works(&fixture.run(&["approvals", "approve", &id, "--scope", "project", "--pattern", "./docs/**"]));
+    assert_eq!(call(&fixture, "file_edit", &edit)["ok"], true);
     let result = call(&fixture, "file_write", &json!({"path": "docs/b.md", "content": "", "backup": false}));
     assert_eq!(result["ok"], true, "{result:#}");
     assert!(result["meta"]["rule"].as_str().unwrap().contains("lease"), "{result:#}");

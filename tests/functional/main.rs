@@ -33,6 +33,7 @@ mod mcp_over_http;
 mod over_http;
 mod patches;
 mod policy;
+mod previews;
 mod screen;
 mod sessions;
 mod setup;

@@ -18,14 +18,14 @@ use crate::harness::{Fixture, program};
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The program on a terminal of its own, seen through a terminal emulator.
-struct Terminal {
+pub(crate) struct Terminal {
     process: Child,
     keys: File,
     seen: Arc<(Mutex<vt100::Parser>, Condvar)>,
 }
 
 impl Terminal {
-    fn start(fixture: &Fixture, size: (u16, u16), arguments: &[&str]) -> Self {
+    pub(crate) fn start(fixture: &Fixture, size: (u16, u16), arguments: &[&str]) -> Self {
         let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&controller).unwrap();
         unlockpt(&controller).unwrap();
@@ -67,18 +67,18 @@ impl Terminal {
         Self { process, keys, seen }
     }
 
-    fn press(&mut self, keys: &str) {
+    pub(crate) fn press(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).unwrap();
     }
 
     /// Waits until the terminal shows the text. Gives all that it shows.
     #[track_caller]
-    fn shows(&self, text: &str) -> String {
+    pub(crate) fn shows(&self, text: &str) -> String {
         self.until(text, |shown| shown.contains(text))
     }
 
     #[track_caller]
-    fn until(&self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
+    pub(crate) fn until(&self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
         let (seen, changed) = &*self.seen;
         let (seen, ended) = changed
             .wait_timeout_while(seen.lock().unwrap(), PATIENCE, |seen| !is_so(&seen.screen().contents()))
@@ -94,7 +94,7 @@ impl Terminal {
     }
 
     /// Waits for the end; the exit code.
-    fn ends(mut self) -> i32 {
+    pub(crate) fn ends(mut self) -> i32 {
         self.process.wait().unwrap().code().unwrap_or(-1)
     }
 }

@@ -73,6 +73,37 @@ pub fn unified(name: &str, old: &[u8], new: &[u8], edited: &[Edited]) -> String 
     if hunks == 0 { String::new() } else { shown }
 }
 
+/// What has to change so that one text becomes the other, line by line; where too much does, the rest is one part.
+pub fn between(old: &[u8], new: &[u8]) -> Vec<Edited> {
+    let (one, other): (Vec<&[u8]>, Vec<&[u8]>) = (lines(old).collect(), lines(new).collect());
+    let before = one.iter().zip(&other).take_while(|(old, new)| old == new).count();
+    let (one_rest, other_rest) = (&one[before..], &other[before..]);
+    let behind =
+        one_rest.iter().rev().zip(other_rest.iter().rev()).take_while(|(old, new)| old == new).count();
+    let (one_rest, other_rest) =
+        (&one_rest[..one_rest.len() - behind], &other_rest[..other_rest.len() - behind]);
+    let bytes = |lines: &[&[u8]]| lines.iter().map(|line| line.len()).sum::<usize>();
+    let start = bytes(&one[..before]);
+    if one_rest.is_empty() && other_rest.is_empty() {
+        return Vec::new();
+    }
+    if one_rest.len() > LONGEST_BLOCK || other_rest.len() > LONGEST_BLOCK {
+        let part = Edited { old: start..start + bytes(one_rest), new: start..start + bytes(other_rest) };
+        return vec![part];
+    }
+    let (mut old_at, mut new_at) = (start, start);
+    let mut edited = Vec::new();
+    for operation in capture_diff_slices(Algorithm::Myers, one_rest, other_rest) {
+        let old_end = old_at + bytes(&one_rest[operation.old_range()]);
+        let new_end = new_at + bytes(&other_rest[operation.new_range()]);
+        if !matches!(operation, DiffOp::Equal { .. }) {
+            edited.push(Edited { old: old_at..old_end, new: new_at..new_end });
+        }
+        (old_at, new_at) = (old_end, new_end);
+    }
+    edited
+}
+
 /// Counts lines from the beginning of a text on, each once.
 #[derive(Default)]
 struct Counter {
@@ -230,6 +261,33 @@ mod tests {
         assert_eq!(shown, format!("--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n a\n-b\n{end}+c\n{end}"));
         assert_eq!(difference("a\n", &[("a\n", "")]), "--- a/f\n+++ b/f\n@@ -1 +0,0 @@\n-a\n");
         assert_eq!(difference("a", &[("a", "a\n")]), format!("--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n{end}+a\n"));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn what_is_between_two_texts_makes_the_one_of_the_other(old in "([ab]?[ab]\n?){0,12}", new in "([ab]?[ab]\n?){0,12}") {
+            let (mut made, mut at) = (String::new(), 0);
+            for edited in between(old.as_bytes(), new.as_bytes()) {
+                made.push_str(&old[at..edited.old.start]);
+                made.push_str(&new[edited.new]);
+                at = edited.old.end;
+            }
+            made.push_str(&old[at..]);
+            proptest::prop_assert_eq!(made, new);
+        }
+    }
+
+    #[test]
+    fn a_change_of_a_long_text_is_shown_without_the_text() {
+        let old: String = (0..10_000).map(|line| format!("{line}\n")).collect();
+        let new = old.replace("5000\n", "").replace("9000\n", "9000\nnew\n");
+        let shown = unified("f", old.as_bytes(), new.as_bytes(), &between(old.as_bytes(), new.as_bytes()));
+        // More lines lie between the two changes than are compared one by one, so that all of them are one part.
+        assert!(shown.starts_with("--- a/f\n+++ b/f\n@@ -4998,") && shown.contains("\n-5000\n"), "{shown}");
+        let near = old.replace("5000\n", "").replace("5009\n", "5009\nnew\n");
+        let shown = unified("f", old.as_bytes(), near.as_bytes(), &between(old.as_bytes(), near.as_bytes()));
+        assert_eq!(shown.lines().count(), 2 + 2 + 7 + 7, "{shown}");
+        assert!(between(old.as_bytes(), old.as_bytes()).is_empty());
     }
 
     #[test]

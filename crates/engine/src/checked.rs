@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 use serde_json::Value;
-use tool::{SessionId, ToolError};
+use tool::{Prepared, SessionId, Stop, ToolError};
 
+use crate::approvals::Asking;
 use crate::{Engine, reach};
 
 /// What the policy would decide on a call (`handfast check`).
@@ -31,6 +32,13 @@ pub struct Checked {
     /// The entries of lists with which the call would pass; absent where it passes, and where none would help.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub passes_with: Option<Vec<policy::Suggestion>>,
+    /// What a human would be shown beside the effects, where one is asked: the difference that the call makes, the command as
+    /// it was read. Only for the user: it may hold what a call may not read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preview: Option<String>,
+    /// How many lines were left out at its end, if any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preview_more_lines: Option<u64>,
     /// Everything the call would do.
     pub effects: Vec<policy::Part>,
 }
@@ -40,16 +48,38 @@ impl Engine {
     ///
     /// # Errors
     /// `ENOTFOUND` for an unknown tool, `EVALIDATION` for wrong arguments.
-    pub fn check(&self, tool: &str, mut arguments: Value) -> Result<Checked, ToolError> {
+    pub fn check(&self, tool: &str, arguments: Value) -> Result<Checked, ToolError> {
+        Ok(self.checked(tool, arguments)?.0)
+    }
+
+    /// The same with what a human would be shown. Whoever calls this is the user.
+    ///
+    /// # Errors
+    /// As [`Engine::check`]; `ENOTFOUND` where changes would be applied that do not lie aside.
+    pub fn check_for_user(&self, tool: &str, arguments: Value) -> Result<Checked, ToolError> {
+        let (mut checked, prepared) = self.checked(tool, arguments)?;
+        if checked.decision == policy::Verdict::Check {
+            let (rules, stop) = (self.policy.clone(), Stop::default());
+            let asking = Asking { parts: &checked.effects, reach: &self.reach, rules, stop };
+            if let Some(preview) = self.preview(self.preview_source(&asking, &prepared.plan)?, &prepared)? {
+                checked.preview_more_lines = Some(preview.more_lines).filter(|more| *more > 0);
+                checked.preview = Some(preview.text);
+            }
+        }
+        Ok(checked)
+    }
+
+    fn checked(&self, tool: &str, mut arguments: Value) -> Result<(Checked, Prepared), ToolError> {
         let tool = self.registry.find(&mut tool.to_owned(), &mut arguments)?;
-        let plan = tool.prepare(arguments, &self.place)?.plan;
+        let prepared = tool.prepare(arguments, &self.place)?;
+        let plan = &prepared.plan;
         let effects = reach::Reach::lead(&plan.effects);
         let level = plan.level.unwrap_or(tool.spec().level);
         let request = policy::Request {
             tool: tool.spec().name,
             level,
             parts: &effects,
-            undoable_in_force: self.is_undoable(tool.spec(), &effects, &plan),
+            undoable_in_force: self.is_undoable(tool.spec(), &effects, plan),
             background: plan.background,
         };
         let mut decision = self.policy.decide(&request);
@@ -76,7 +106,7 @@ impl Engine {
             }
             None => decision.hint,
         };
-        Ok(Checked {
+        let checked = Checked {
             decision: decision.verdict,
             level: decision.level,
             mode: self.policy.mode(),
@@ -87,7 +117,10 @@ impl Engine {
             hint,
             part: decision.part,
             passes_with,
+            preview: None,
+            preview_more_lines: None,
             effects,
-        })
+        };
+        Ok((checked, prepared))
     }
 }

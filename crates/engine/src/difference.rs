@@ -99,7 +99,11 @@ impl Differences<'_> {
             && before.entry.mode != after.entry.mode
             && before.entry.kind != Kind::Link
         {
-            text.push_str(&format!("{path}: mode {:04o} -> {:04o}\n", before.entry.mode, after.entry.mode));
+            let (old, new) = match direction {
+                Direction::Undoing => (after, before),
+                Direction::Done | Direction::Planned => (before, after),
+            };
+            text.push_str(&format!("{path}: mode {:04o} -> {:04o}\n", old.entry.mode, new.entry.mode));
         }
         text
     }

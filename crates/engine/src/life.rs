@@ -78,7 +78,7 @@ impl Engine {
         let tool = self.parse(call)?;
         let prepared = self.plan(call, &tool)?;
         self.decide(call, &tool).await?;
-        self.approve(call, &prepared).await?;
+        let prepared = self.approve(call, prepared).await?;
         let admitted = self.admit(call, &tool, &prepared).await?;
         if let Some(answer) = self.recall(call, &tool) {
             return Ok(answer);
@@ -161,23 +161,27 @@ impl Engine {
         error.map_or(Ok(()), Err)
     }
 
-    async fn decide_again(&self, call: &mut Call, tool: &Arc<dyn AnyTool>) -> Result<Prepared, ToolError> {
+    async fn decide_again(
+        self: &Arc<Self>,
+        call: &mut Call,
+        tool: &Arc<dyn AnyTool>,
+    ) -> Result<Prepared, ToolError> {
         call.arguments = std::mem::take(&mut call.again);
         let prepared = self.plan(call, tool)?;
         call.undoable = false;
         self.decide(call, tool).await?;
-        self.approve(call, &prepared).await?;
-        Ok(prepared)
+        self.approve(call, prepared).await
     }
 
-    async fn approve(&self, call: &mut Call, prepared: &Prepared) -> Result<(), ToolError> {
+    async fn approve(self: &Arc<Self>, call: &mut Call, prepared: Prepared) -> Result<Prepared, ToolError> {
         let Some(decision) =
             call.decision.clone().filter(|decision| decision.verdict == policy::Verdict::Check)
         else {
-            return Ok(());
+            return Ok(prepared);
         };
-        call.approved_by = Some(self.ask(call, &decision, prepared).await?);
-        Ok(())
+        let (by, prepared) = self.ask(call, &decision, prepared).await?;
+        call.approved_by = Some(by);
+        Ok(prepared)
     }
 
     async fn admit(

@@ -13,7 +13,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use checkpoint::{Area, Changes, Conflict, Durability, Held, Note, Outcome, Terms, Time, What, Workspace};
+use checkpoint::{
+    Area, Changes, Conflict, Durability, Held, Note, Outcome, SavedEntry, Terms, Time, What, Workspace,
+};
 use jiff::Timestamp;
 use policy::Policy;
 use sandbox::{CellSpec, Overlay, Spawner};
@@ -76,6 +78,8 @@ pub(crate) struct Preview {
     pub(crate) diff: String,
     /// What a human would be asked about, or a rule denies.
     pub(crate) held: Vec<String>,
+    /// What others have changed since.
+    pub(crate) conflicts: Vec<String>,
 }
 
 /// What a human is asked about changes that are held.
@@ -268,13 +272,17 @@ impl Snapshot {
             workspace: open(self.workspace.path())?,
             changed: Some(open(&upper)?),
         };
-        let telling = entries.iter().filter(|entry| entry.is_telling());
+        // What is held comes first: it is what a human is asked about.
+        let is_held = |entry: &&SavedEntry| changes.held.iter().any(|held| held.path == entry.path);
+        let (first, others): (Vec<&SavedEntry>, Vec<&SavedEntry>) =
+            entries.iter().filter(|entry| entry.is_telling()).partition(is_held);
         let held =
             changes.held.iter().map(|held| format!("{}: {}", tool::path_text(&held.path), held.reason));
         Ok(Preview {
             paths: count(&changes),
-            diff: differences.of(telling, Direction::Planned),
+            diff: differences.of(first.into_iter().chain(others), Direction::Planned),
             held: shortened(held),
+            conflicts: shortened(changes.conflicts.iter().map(ToString::to_string)),
         })
     }
 

@@ -9,7 +9,7 @@ use sandbox::CellSpec;
 use tokio::task::JoinHandle;
 use tool::{Changes, ChangesState, Code, Context, Data, EffectState, ToolError};
 
-use crate::approvals::Said;
+use crate::approvals::{Preview, Said};
 use crate::call::Call;
 use crate::life::Ran;
 use crate::saving::{Author, Direct};
@@ -169,7 +169,9 @@ impl Engine {
         let (mut kept, mut open) = (snapshot, None);
         if let Ended::Held(question) = ended {
             let what = question.lines.join("; ");
-            match self.ask_about(call, &question).await {
+            let difference;
+            (kept, difference) = self.difference(kept, since, rules.clone()).await?;
+            match self.ask_about(call, &question, difference).await {
                 Ok(Said::Yes(by)) => {
                     call.approved_by = Some(match call.approved_by.take() {
                         Some(earlier) => format!("{earlier}; {by}"),
@@ -302,8 +304,32 @@ impl Engine {
         Ok(yes && self.apply_changes(id, false).await.is_ok())
     }
 
+    /// The difference that held changes make.
+    async fn difference(
+        self: &Arc<Self>,
+        snapshot: Snapshot,
+        since: Time,
+        rules: Arc<Policy>,
+    ) -> Result<(Snapshot, Preview), ToolError> {
+        let engine = self.clone();
+        blocking(move || {
+            // The question can be asked without it, and says so.
+            let difference = snapshot.preview(&rules, &engine.store, since).map_or_else(
+                |error| format!("the difference cannot be shown: {}", error.message),
+                |preview| preview.diff,
+            );
+            (snapshot, engine.cut(difference))
+        })
+        .await
+    }
+
     /// Asks a human about held changes.
-    async fn ask_about(&self, call: &Call, question: &Question) -> Result<Said, ToolError> {
+    async fn ask_about(
+        &self,
+        call: &Call,
+        question: &Question,
+        difference: Preview,
+    ) -> Result<Said, ToolError> {
         let covered = |line: &String| self.redactor.text(line).unwrap_or_else(|| line.clone());
         let effects: Vec<String> = question.lines.iter().map(covered).collect();
         let approval = Approval {
@@ -311,7 +337,8 @@ impl Engine {
             call: call.id.clone(),
             tool: call.tool.clone(),
             level: call.level,
-            preview: None,
+            preview: Some(difference.text),
+            preview_more_lines: difference.more_lines,
             reason: format!("{HELD}: {}", effects.join("; ")),
             effects,
             rule: "auto_run".to_owned(),

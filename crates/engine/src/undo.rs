@@ -91,6 +91,17 @@ impl Checkpoints for ForCall {
         Ok(self.undo.differences()?.of(wanted, Direction::Done))
     }
 
+    fn preview(&self, request: &UndoRequest) -> Result<String, ToolError> {
+        let found = self.undo.find(&request.checkpoint)?;
+        let chosen = if request.and_later { self.undo.since(&found)? } else { vec![found] };
+        let only = self.undo.relative(&request.paths)?;
+        let all: Vec<Vec<SavedEntry>> =
+            chosen.iter().map(|checkpoint| self.undo.entries(checkpoint)).collect::<Result<_, _>>()?;
+        let (entries, _) = compose(all.iter().map(Vec::as_slice));
+        let wanted = entries.iter().filter(|entry| is_below(&entry.path, &only) && entry.is_telling());
+        Ok(self.undo.differences()?.of(wanted, Direction::Undoing))
+    }
+
     fn undo(&self, request: &UndoRequest) -> Result<UndoReport, ToolError> {
         let draft = self.draft.as_ref().ok_or_else(|| {
             ToolError::new(Code::Unavailable, "this runtime keeps no changes apart, so nothing can be undone")

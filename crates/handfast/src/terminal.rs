@@ -2,13 +2,14 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal, Read, Write};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use engine::{Answer, Approval, Asker, Scope};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use tool::{BoxFuture, Progress, visible, visible_lines};
+use tool::{BoxFuture, Progress, visible, visible_lines, visible_source};
 
 /// Asks on the controlling terminal, whatever standard input and output are.
 pub(crate) struct TerminalAsker {
@@ -125,16 +126,7 @@ fn question(approval: &Approval) -> String {
     for effect in &approval.effects {
         text.push_str(&format!("  {}\n", visible_lines(effect)));
     }
-    if let Some(preview) = &approval.preview {
-        let lines = preview.lines().count();
-        for line in preview.lines().take(MOST_LINES) {
-            text.push_str(&format!("    {}\n", visible(line)));
-        }
-        if lines > MOST_LINES {
-            let more = lines - MOST_LINES;
-            text.push_str(&format!("    ... {more} lines more: handfast approvals show {}\n", approval.id));
-        }
-    }
+    text.push_str(&preview(approval, MOST_LINES, &format!(": handfast approvals show {}", approval.id)));
     text.push_str(&format!("because {}\n", visible(&approval.reason)));
     for offer in &approval.offers {
         let lasts = span(offer.seconds);
@@ -142,6 +134,17 @@ fn question(approval: &Approval) -> String {
     }
     if let Some(suggestion) = &approval.suggestion {
         text.push_str(&format!("{}\n", visible(suggestion)));
+    }
+    text
+}
+
+/// The first lines of what there is to see beside the effects, indented; `elsewhere` says where the rest is.
+pub(crate) fn preview(approval: &Approval, most: usize, elsewhere: &str) -> String {
+    let (lines, more) = approval.preview_lines(most, usize::MAX);
+    let mut text: String = lines.into_iter().map(|line| format!("    {}\n", visible_source(line))).collect();
+    if more > 0 {
+        let noun = if more == 1 { "line" } else { "lines" };
+        text.push_str(&format!("    ... {more} more {noun}{elsewhere}\n"));
     }
     text
 }
@@ -166,8 +169,14 @@ pub(crate) fn span(seconds: u64) -> String {
     format!("{count} {name}{}", if count == 1 { "" } else { "s" })
 }
 
+/// Drops what was typed and not read yet. Whoever typed it had not seen what it would answer.
+pub(crate) fn forget_typed(terminal: impl AsFd) -> io::Result<()> {
+    Ok(rustix::termios::tcflush(terminal, rustix::termios::QueueSelector::IFlush)?)
+}
+
 fn ask(approval: &Approval, given_up: &AtomicBool) -> io::Result<Answer> {
     let mut terminal = terminal()?;
+    forget_typed(&terminal)?;
     let mut shown = question(approval);
     let by = || "the user at the terminal".to_owned();
     loop {
@@ -178,7 +187,7 @@ fn ask(approval: &Approval, given_up: &AtomicBool) -> io::Result<Answer> {
             return Ok(Answer::Nobody { hint: "the terminal was closed before an answer came".to_owned() });
         };
         match line.as_str() {
-            "y" | "Y" | "yes" => return Ok(Answer::Once { by: by() }),
+            "y" | "Y" | "yes" | "once" => return Ok(Answer::Once { by: by() }),
             "n" | "N" | "no" => return Ok(Answer::Denied { by: by(), message: None }),
             "" => {}
             typed => {
@@ -318,6 +327,7 @@ mod tests {
             level: Level::Destructive,
             effects: vec!["run in .: cd api && protoc lint \u{202e}a.proto".to_owned()],
             preview: Some("as read, it runs:\n  cd api\n  protoc lint a.proto".to_owned()),
+            preview_more_lines: 0,
             reason: "in mode smart_auto, calls of level destructive are asked about".to_owned(),
             rule: "mode: smart_auto".to_owned(),
             once_only: false,
@@ -353,6 +363,16 @@ mod tests {
         calls like this were allowed 3 times
         Allow it? [y] yes, once  [p] project  [a] always  [n] no  (or type a reason for no)
         ");
+    }
+
+    #[test]
+    fn a_long_difference_is_cut_and_what_hides_in_it_is_seen() {
+        let lines: Vec<String> = (0..60).map(|line| format!("+\t{line}\u{202e}\u{1b}[8m\r\n")).collect();
+        let approval = Approval { preview: Some(lines.concat()), preview_more_lines: 1_000, ..approval() };
+        let text = question(&approval);
+        assert!(text.contains("\n    +\u{2192}   39\\u{202e}\\u{1b}[8m\\r\n"), "{text}");
+        assert!(text.contains("\n    ... 1020 more lines: handfast approvals show a1\n"), "{text}");
+        assert!(!text.contains("40\\u{202e}"), "{text}");
     }
 
     #[test]

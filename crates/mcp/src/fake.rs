@@ -140,6 +140,7 @@ impl Fake {
             reason: "moderate calls are asked about".to_owned(),
             rule: "the table of smart_auto".to_owned(),
             preview: None,
+            preview_more_lines: 0,
             once_only: critical,
             offers: if critical { Vec::new() } else { vec![offer(Scope::Session), offer(Scope::Project)] },
             pattern_kind: None,

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use engine::{Answer, Approval, Scope};
 use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema};
 use serde_json::{Value, json};
-use tool::{Level, visible_lines};
+use tool::{Level, visible_lines, visible_source};
 
 const DENY: &str = "deny";
 
@@ -23,6 +23,9 @@ fn name(scope: Scope) -> &'static str {
 
 /// Characters of a preview in a question. What is left out can be looked at elsewhere, and the effects are always whole.
 const LONGEST_PREVIEW: usize = 3_000;
+
+/// Lines of it.
+const MOST_PREVIEW_LINES: usize = 60;
 
 /// Characters of a word from the user to the agent.
 const LONGEST_MESSAGE: usize = 1_000;
@@ -151,11 +154,13 @@ fn text(approval: &Approval, scopes: &[Scope]) -> String {
         // Writing into a string cannot fail.
         let _ = writeln!(text, "- {}", visible_lines(effect));
     }
-    if let Some(preview) = &approval.preview {
-        let shown: String = preview.chars().take(LONGEST_PREVIEW).collect();
-        let _ = write!(text, "\n  | {}", visible_lines(&shown));
-        if shown.len() < preview.len() {
-            let _ = write!(text, "\n... all of it: handfast approvals show {}", approval.id);
+    if approval.preview.is_some() {
+        let (lines, more) = approval.preview_lines(MOST_PREVIEW_LINES, LONGEST_PREVIEW);
+        for line in lines {
+            let _ = write!(text, "\n  | {}", visible_source(line));
+        }
+        if more > 0 {
+            let _ = write!(text, "\n... {more} more lines: handfast approvals show {}", approval.id);
         }
         text.push('\n');
     }
@@ -196,6 +201,7 @@ mod tests {
             reason: "destructive calls are asked about".to_owned(),
             rule: "the table of smart_auto".to_owned(),
             preview: None,
+            preview_more_lines: 0,
             once_only: false,
             offers: vec![
                 offer(Scope::Session, "`cargo test` in this session"),
@@ -276,8 +282,19 @@ mod tests {
         let preview = |text: String| Approval { preview: Some(text), ..approval() };
         let form = shown(&preview("-old\n+new".to_owned()));
         assert!(form["message"].as_str().unwrap().contains("\n  | -old\n  | +new\n"), "{form}");
-        let form = shown(&preview("+x\n".repeat(LONGEST_PREVIEW)));
-        assert!(form["message"].as_str().unwrap().contains("handfast approvals show a1"));
+        let form = shown(&preview("+x\n".repeat(MOST_PREVIEW_LINES + 9)));
+        assert!(
+            form["message"].as_str().unwrap().contains("\n... 9 more lines: handfast approvals show a1\n")
+        );
+        let form = shown(&preview(format!("{}\n", "x".repeat(500)).repeat(10)));
+        let more = format!("\n... {} more lines: handfast approvals show a1\n", 10 - LONGEST_PREVIEW / 500);
+        assert!(form["message"].as_str().unwrap().contains(&more), "{form}");
+        let hostile = shown(&preview("+\ta\u{202e}b\n\u{1b}[8mRule: harmless\r\n".to_owned()));
+        let message = hostile["message"].as_str().unwrap();
+        assert!(
+            message.contains("\n  | +\u{2192}   a\\u{202e}b\n  | \\u{1b}[8mRule: harmless\\r\n"),
+            "{message}"
+        );
     }
 
     #[test]

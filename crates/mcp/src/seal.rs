@@ -114,6 +114,7 @@ mod tests {
             reason: "r".to_owned(),
             rule: "r".to_owned(),
             preview: None,
+            preview_more_lines: 0,
             once_only: true,
             offers: Vec::new(),
             pattern_kind: None,

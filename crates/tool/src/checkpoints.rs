@@ -67,6 +67,12 @@ pub trait Checkpoints: Send + Sync {
     /// `ENOTFOUND` where there is no such checkpoint.
     fn diff(&self, checkpoint: &str, paths: &[PathBuf]) -> Result<String, ToolError>;
 
+    /// What undoing it would change, as a unified diff from now to then. Lays nothing out.
+    ///
+    /// # Errors
+    /// `ENOTFOUND` where there is no such checkpoint.
+    fn preview(&self, request: &UndoRequest) -> Result<String, ToolError>;
+
     /// Lays out what undoes it, to be swapped in when the call has ended.
     ///
     /// # Errors

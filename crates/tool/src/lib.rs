@@ -38,4 +38,4 @@ pub use schema::{schema_of_input, schema_of_output, subset_violations};
 pub use spec::{Class, Example, Lane, Presentation, Spec, TextCap, Timeout};
 pub use stop::{Stop, StopReason};
 pub use tool::{AnyTool, BoxFuture, Erased, Plan, Prepared, Told, Tool};
-pub use visible::{is_invisible, visible, visible_lines};
+pub use visible::{is_invisible, visible, visible_lines, visible_source};

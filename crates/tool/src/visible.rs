@@ -11,19 +11,26 @@ pub fn is_invisible(character: char) -> bool {
 
 /// The text on one line: control and invisible characters as escapes.
 pub fn visible(text: &str) -> String {
-    escaped(text, None)
+    escaped(text, None, None)
+}
+
+/// One line of a file or of a difference, as [`visible`], but with an arrow for a tab: files are full of them, and which lines
+/// have them stays to be seen.
+pub fn visible_source(line: &str) -> String {
+    escaped(line, None, Some("\u{2192}   "))
 }
 
 /// The text on as many lines as it has: each further one is marked, so that it cannot pass for a line of what stands around it.
 pub fn visible_lines(text: &str) -> String {
-    escaped(text, Some("\n  | "))
+    escaped(text, Some("\n  | "), None)
 }
 
-fn escaped(text: &str, line_break: Option<&str>) -> String {
+fn escaped(text: &str, line_break: Option<&str>, tab: Option<&str>) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {
-        match line_break {
-            Some(line_break) if character == '\n' => shown.push_str(line_break),
+        match (character, line_break, tab) {
+            ('\n', Some(line_break), _) => shown.push_str(line_break),
+            ('\t', _, Some(tab)) => shown.push_str(tab),
             _ if character.is_control() || is_invisible(character) => {
                 shown.extend(character.escape_default());
             }
@@ -41,6 +48,11 @@ mod tests {
     fn nothing_can_move_the_cursor_hide_or_turn_the_direction() {
         assert_eq!(visible("a\x1b[2Kb\u{202e}c\nd\r"), "a\\u{1b}[2Kb\\u{202e}c\\nd\\r");
         assert_eq!(visible("plain äöü 中文"), "plain äöü 中文");
+    }
+
+    #[test]
+    fn a_line_of_a_file_keeps_its_indentation_and_hides_nothing() {
+        assert_eq!(visible_source("+\tx\r\u{9b}2K"), "+\u{2192}   x\\r\\u{9b}2K");
     }
 
     #[test]

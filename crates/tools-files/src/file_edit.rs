@@ -1,16 +1,17 @@
 use std::io::Read;
+use std::path::PathBuf;
 
-use edit::{Count, Document, Near, Refused, Replacement};
+use edit::{Count, Document, Replacement};
 use roots::{OpenedFile, Roots};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 use tool::{
-    Class, Code, Context, Effect, Example, Lane, Level, Place, Plan, Presentation, Retry, Spec, TextCap,
-    Timeout, Tool, ToolError,
+    Class, Code, Context, Effect, Example, Lane, Level, Place, Plan, Presentation, Spec, TextCap, Timeout,
+    Tool, ToolError,
 };
 
 use crate::failure::failure;
+use crate::refused::{changed_since, refusal, unreadable};
 use crate::text::Decoding;
 use crate::version;
 
@@ -129,27 +130,19 @@ impl Tool for FileEdit {
         })
     }
 
+    fn preview(&self, context: &Context, args: &Args) -> Option<String> {
+        let roots = context.service::<Roots>().ok()?;
+        Some(match edited(context, &roots, args) {
+            Ok(edited) => edited.diff,
+            // What may not be read before the answer is not shown; what would come is known all the same.
+            Err(error) if error.code == Code::Permission => as_asked(&args.edits),
+            Err(error) => format!("as it is now, this fails: {}", error.message),
+        })
+    }
+
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
         let roots = context.service::<Roots>()?;
-        let path = context.place.resolve("path", &args.path)?;
-        let shown = context.place.show(&path);
-        let mut opened = roots.open_file(&path).map_err(failure(context))?;
-        let content = whole(&mut opened, &shown)?;
-        context.stop.check()?;
-        if let Some(had) = &args.version
-            && !version::is_that(had, &opened, &content)
-        {
-            return Err(changed_since(&shown, &version::of_content(&content)));
-        }
-        let document =
-            Document::read(content, decoding(&args)?).map_err(|problem| unreadable(&shown, &problem))?;
-        let replaced = edit::replace(document.text(), &replacements(&args, &document)?)
-            .map_err(|refused| refusal(&shown, refused))?;
-        let content = document.write(&replaced.text).map_err(|problem| {
-            ToolError::validation("edits", format!("{problem}, the encoding of {shown}"))
-                .hint("file_write can write the file in UTF-8")
-        })?;
-        let diff = edit::unified(&shown, document.text(), &replaced.text, &replaced.edited);
+        let Edited { path, shown, opened, content, diff, replacements } = edited(context, &roots, &args)?;
         let version = version::of_content(&content);
         let applied = args.strategy == Strategy::Apply;
         if applied {
@@ -160,8 +153,59 @@ impl Tool for FileEdit {
                 context.warn(format!("{shown} has other names (hard links), which keep the old content"));
             }
         }
-        Ok(Output { path: shown, diff, replacements: replaced.count, applied, version })
+        Ok(Output { path: shown, diff, replacements, applied, version })
     }
+}
+
+/// What a call makes of its file.
+struct Edited {
+    path: PathBuf,
+    shown: String,
+    /// The file as it was read.
+    opened: OpenedFile,
+    /// All that it would hold.
+    content: Vec<u8>,
+    diff: String,
+    /// Places replaced.
+    replacements: usize,
+}
+
+fn edited(context: &Context, roots: &Roots, args: &Args) -> Result<Edited, ToolError> {
+    let path = context.place.resolve("path", &args.path)?;
+    let shown = context.place.show(&path);
+    let mut opened = roots.open_file(&path).map_err(failure(context))?;
+    let content = whole(&mut opened, &shown)?;
+    context.stop.check()?;
+    if let Some(had) = &args.version
+        && !version::is_that(had, &opened, &content)
+    {
+        return Err(changed_since(&shown, &version::of_content(&content)));
+    }
+    let document =
+        Document::read(content, decoding(args)?).map_err(|problem| unreadable(&shown, &problem))?;
+    let replaced = edit::replace(document.text(), &replacements(args, &document)?)
+        .map_err(|refused| refusal(&shown, refused))?;
+    let content = document.write(&replaced.text).map_err(|problem| {
+        ToolError::validation("edits", format!("{problem}, the encoding of {shown}"))
+            .hint("file_write can write the file in UTF-8")
+    })?;
+    let diff = edit::unified(&shown, document.text(), &replaced.text, &replaced.edited);
+    Ok(Edited { path, shown, opened, content, diff, replacements: replaced.count })
+}
+
+/// The edits as they were asked for, without the file around them.
+fn as_asked(edits: &[EditArgs]) -> String {
+    let mut shown = String::new();
+    for edit in edits {
+        let all = if edit.replace_all { ", wherever it stands" } else { "" };
+        shown.push_str(&format!("@@ replaces{all} @@\n"));
+        for (sign, text) in [('-', &edit.old_text), ('+', &edit.new_text)] {
+            for line in text.lines() {
+                shown.push_str(&format!("{sign}{line}\n"));
+            }
+        }
+    }
+    shown
 }
 
 fn decoding(args: &Args) -> Result<Option<&'static encoding_rs::Encoding>, ToolError> {
@@ -218,86 +262,10 @@ pub(crate) fn whole(opened: &mut OpenedFile, shown: &str) -> Result<Vec<u8>, Too
     Err(too_large())
 }
 
-fn changed_since(shown: &str, now: &str) -> ToolError {
-    ToolError::new(Code::Conflict, format!("{shown} changed since that `version` was read"))
-        .hint("read it again")
-        .data(json!({ "version": now }))
-}
-
-pub(crate) fn unreadable(shown: &str, problem: &edit::Unreadable) -> ToolError {
-    let error = ToolError::new(Code::Validation, format!("{shown} cannot be edited as text: {problem}"));
-    match problem {
-        edit::Unreadable::Binary => error.hint("file_write can replace it as a whole"),
-        edit::Unreadable::NotIn { .. } => error.hint("name its `encoding`, or leave that out"),
-    }
-}
-
-fn refusal(shown: &str, refused: Refused) -> ToolError {
-    match refused {
-        Refused::Absent { index, nearest, comes_with } => {
-            let message = format!("`edits[{index}].old_text` is not in {shown}");
-            let error = match comes_with {
-                Some(earlier) => ToolError::new(
-                    Code::Conflict,
-                    format!(
-                        "{message}: `edits[{earlier}].new_text` has it, but edits see the file as it is now"
-                    ),
-                )
-                .hint("make one edit of the two"),
-                None => absent(&message, &nearest),
-            };
-            error.data(json!({ "edit": index, "nearest": nearest.iter().map(place).collect::<Vec<_>>() }))
-        }
-        Refused::Count { index, found, wanted, places } => {
-            let lines: Vec<String> = places.iter().map(|place| place.line.to_string()).collect();
-            let more = if places.len() < found { ", …" } else { "" };
-            let message = format!(
-                "`edits[{index}].old_text` is {found} times in {shown}, not {wanted}: lines {}{more}",
-                lines.join(", ")
-            );
-            let places: Vec<Value> =
-                places.iter().map(|place| json!({ "line": place.line, "text": place.text })).collect();
-            ToolError::new(Code::Conflict, message)
-                .hint("add lines around it to `old_text`, or say `replace_all` or `expected_count`")
-                .data(json!({ "edit": index, "places": places }))
-        }
-        Refused::Overlap { first, second, line } => ToolError::new(
-            Code::Conflict,
-            format!("`edits[{first}]` and `edits[{second}]` change the same text, in line {line} of {shown}"),
-        )
-        .hint("make one edit of the two"),
-    }
-    .retry(Retry::Never)
-}
-
-/// The error for a text that is not there, with the best of the places that are like it.
-pub(crate) fn absent(message: &str, nearest: &[Near]) -> ToolError {
-    let Some(best) = nearest.first() else {
-        return ToolError::new(Code::Conflict, format!("{message}, nor anything like it"))
-            .hint("read the file again");
-    };
-    let lines = if best.line == best.end_line {
-        format!("line {}", best.line)
-    } else {
-        format!("lines {} to {}", best.line, best.end_line)
-    };
-    let how = if best.white_space_only { " but for white space" } else { "" };
-    ToolError::new(Code::Conflict, format!("{message}; nearest{how}, {lines}: {}", best.difference))
-        .hint("[-…-] is only in what was looked for, {+…+} only in the file")
-}
-
-pub(crate) fn place(near: &Near) -> Value {
-    json!({
-        "line": near.line,
-        "end_line": near.end_line,
-        "white_space_only": near.white_space_only,
-        "difference": near.difference,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use rustix::fs::Mode;
+    use serde_json::{Value, json};
     use testkit::{DenyNames, Workspace, run_tool};
     use tool::{Erased, StopReason};
 
@@ -432,6 +400,23 @@ mod tests {
         let error = versioned("four", "five", &second).unwrap_err();
         assert_eq!(error.code, Code::Conflict);
         assert_eq!(workspace.read("f"), "four\n");
+    }
+
+    #[test]
+    fn a_human_who_is_asked_is_shown_the_difference_and_nothing_that_is_denied() {
+        let guard = DenyNames { read: &["secret"], write: &[] };
+        let workspace =
+            Workspace::new().guarded(guard).with_files(&[("f", "one\ntwo\n"), ("secret", "k two")]);
+        let context = workspace.context();
+        let shown = |path: &str, old: &str| {
+            let arguments = one(path, old, "2");
+            Erased::tool(FileEdit).prepare(arguments, &context.place).unwrap().preview(&context).unwrap()
+        };
+        assert_eq!(shown("f", "two"), "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n");
+        assert_eq!(shown("secret", "two"), "@@ replaces @@\n-two\n+2\n");
+        let absent = shown("f", "three");
+        assert!(absent.starts_with("as it is now, this fails: `edits[0].old_text` is not in f"), "{absent}");
+        assert_eq!(workspace.read("f"), "one\ntwo\n");
     }
 
     #[test]

@@ -116,6 +116,24 @@ impl Tool for FilePatch {
         })
     }
 
+    fn preview(&self, context: &Context, args: &Args) -> Option<String> {
+        let roots = context.service::<Roots>().ok()?;
+        let mut patching = Patching::new(context, &roots);
+        let fits = planned(args, &context.place).and_then(|parts| {
+            for planned in parts {
+                context.stop.check()?;
+                patching.take(planned)?;
+            }
+            patching.check_targets()
+        });
+        Some(match fits {
+            Ok(()) => patching.difference(),
+            // What may not be read before the answer is not shown; what was sent is known all the same.
+            Err(error) if error.code == Code::Permission => args.patch.clone(),
+            Err(error) => format!("as it is now, this fails: {}", error.message),
+        })
+    }
+
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
         let roots = context.service::<Roots>()?;
         // Begun before anything is read, so that whatever others change from here on is a conflict.
@@ -261,6 +279,31 @@ mod tests {
             "*** Begin Patch\n*** Update File: b/c\n*** Move to: d/e.txt\n@@\n-new\n+x\n*** End Patch\n";
         assert_eq!(patch(&workspace, over).unwrap_err().code, Code::Conflict);
         assert_eq!(workspace.read("b/c"), "new\n");
+    }
+
+    #[test]
+    fn a_human_who_is_asked_is_shown_what_becomes_of_every_file() {
+        let guard = DenyNames { read: &["secret"], write: &[] };
+        let workspace = many().guarded(guard).with_files(&[("secret", "key\n")]);
+        let shown = |patch: &str| {
+            let context = workspace.context();
+            let tool = Erased::tool(FilePatch);
+            tool.prepare(json!({ "patch": patch }), &context.place).unwrap().preview(&context).unwrap()
+        };
+        assert_eq!(
+            shown(MANY),
+            "gone is removed\n--- a/gone\n+++ b/gone\n@@ -1 +0,0 @@\n-g\n\
+             --- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n\
+             link becomes a link to a.txt\n\
+             old/name is moved to new/name\n\
+             run can be run as a program\n--- a/run\n+++ b/run\n@@ -0,0 +1 @@\n+go\n"
+        );
+        let stale = shown("--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-other\n+x\n");
+        assert!(stale.starts_with("as it is now, this fails: "), "{stale}");
+        // The agent's own words are all there is to a file that may not be read.
+        let secret = "--- a/secret\n+++ b/secret\n@@ -1 +1 @@\n-guess\n+x\n";
+        assert_eq!(shown(secret), secret);
+        assert_eq!(workspace.names(""), ["a.txt", "gone", "old", "secret"]);
     }
 
     #[test]

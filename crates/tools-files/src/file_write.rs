@@ -119,8 +119,7 @@ impl Tool for FileWrite {
         if new.len() as u64 > LARGEST_SHOWN || std::str::from_utf8(&before).is_err() {
             return None;
         }
-        let whole = edit::Edited { old: 0..before.len(), new: 0..new.len() };
-        let shown = edit::unified(&context.place.show(&path), &before, new, &[whole]);
+        let shown = edit::unified(&context.place.show(&path), &before, new, &edit::between(&before, new));
         Some(if shown.is_empty() { "the file stays as it is".to_owned() } else { shown })
     }
 
@@ -231,6 +230,14 @@ mod tests {
         assert_eq!(shown("f", "one\n2\n").unwrap(), "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n");
         assert_eq!(shown("new", "x\n").unwrap(), "--- a/new\n+++ b/new\n@@ -0,0 +1 @@\n+x\n");
         assert_eq!(shown("f", "one\ntwo\n").unwrap(), "the file stays as it is");
+        // What changes is shown, and not the file around it.
+        let long: String = (0..3_000).map(|line| format!("{line}\n")).collect();
+        workspace.write("long", &long);
+        let one = shown("long", &long.replace("2500\n", "x\n")).unwrap();
+        assert_eq!(
+            one,
+            "--- a/long\n+++ b/long\n@@ -2498,7 +2498,7 @@\n 2497\n 2498\n 2499\n-2500\n+x\n 2501\n 2502\n 2503\n"
+        );
         assert_eq!(shown("binary", "x"), None);
     }
 

@@ -15,6 +15,7 @@ mod file_write;
 mod hits;
 mod parts;
 mod patching;
+mod refused;
 mod rows;
 mod selection;
 mod text;

@@ -1,5 +1,7 @@
 //! Applying the parts of a patch to the files of the workspace, in memory, and drafting what comes of it.
 
+mod difference;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::ops::Bound;
@@ -14,8 +16,9 @@ use serde_json::{Value, json};
 use tool::{Code, Context, ToolError};
 
 use crate::failure::failure;
-use crate::file_edit::{absent, place, unreadable, whole};
+use crate::file_edit::whole;
 use crate::file_patch::{Changed, Planned};
+use crate::refused::{absent, place, unreadable};
 
 /// Bytes of all files of a patch together, which are held in memory.
 const MOST_BYTES: usize = 512 << 20;

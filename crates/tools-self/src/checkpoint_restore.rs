@@ -39,12 +39,12 @@ pub struct Output {
 }
 
 impl Args {
-    fn request(self, place: &Place) -> Result<UndoRequest, ToolError> {
+    fn request(&self, place: &Place) -> Result<UndoRequest, ToolError> {
         let resolved = |field, paths: &Option<Vec<String>>| -> Result<Vec<PathBuf>, ToolError> {
             paths.iter().flatten().map(|path| place.resolve(field, path)).collect()
         };
         let (paths, force) = (resolved("paths", &self.paths)?, resolved("force", &self.force)?);
-        Ok(UndoRequest { checkpoint: self.id, and_later: self.and_later, paths, force })
+        Ok(UndoRequest { checkpoint: self.id.clone(), and_later: self.and_later, paths, force })
     }
 }
 
@@ -73,6 +73,12 @@ impl Tool for CheckpointRestore {
             }
         }
         Ok(Plan::of(vec![Effect::Write { path: place.workspace.clone() }]).on_snapshot())
+    }
+
+    fn preview(&self, context: &Context, args: &Args) -> Option<String> {
+        let checkpoints = context.service::<Arc<dyn Checkpoints>>();
+        let shown = checkpoints.and_then(|checkpoints| checkpoints.preview(&args.request(&context.place)?));
+        Some(shown.unwrap_or_else(|error| format!("as it is now, this fails: {}", error.message)))
     }
 
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {

@@ -80,6 +80,10 @@ mod tests {
             Ok("--- a/f\n+++ b/f\n".to_owned())
         }
 
+        fn preview(&self, request: &UndoRequest) -> Result<String, ToolError> {
+            self.diff(&request.checkpoint, &request.paths)
+        }
+
         fn undo(&self, request: &UndoRequest) -> Result<UndoReport, ToolError> {
             assert_eq!(request.checkpoint, "c1");
             Ok(UndoReport { paths: 1, notes: Vec::new(), taken_at: std::time::SystemTime::UNIX_EPOCH })

@@ -6,11 +6,13 @@ use crate::tidy::source::Source;
 use crate::tidy::{Finding, Tree};
 
 /// Files of the families that hold no tool, each with what it holds.
-const SHARED: [(&str, &str); 13] = [
+const SHARED: [(&str, &str); 15] = [
     ("crates/tools-files/src/failure.rs", "what the errors of the roots become for a caller"),
     ("crates/tools-files/src/hits.rs", "what a search finds in one file"),
     ("crates/tools-files/src/parts.rs", "reading parts of a file, and looking through all of it"),
     ("crates/tools-files/src/patching.rs", "what a patch makes of the files of the workspace"),
+    ("crates/tools-files/src/patching/difference.rs", "the same as a difference that a human is shown"),
+    ("crates/tools-files/src/refused.rs", "what is said where a text or a hunk does not fit"),
     ("crates/tools-files/src/rows.rs", "the entries of a listing, as the answer shows them"),
     ("crates/tools-files/src/selection.rs", "which entries a listing or a search is about"),
     ("crates/tools-files/src/text.rs", "bytes as text: line ends and encodings"),

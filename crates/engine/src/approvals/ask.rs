@@ -1,40 +1,43 @@
 //! The layer: what was allowed before is looked up, and a human is asked about the rest.
 
+use std::sync::Arc;
+
 use policy::{Decision, Origin, Verdict};
 use store::{Earlier, Lease, LeaseKind, Store, StoreError};
 use tool::{Effect, Prepared, SessionId, ToolError};
 
+use super::preview::{Asking, Preview};
 use super::question::Approval;
 use super::{Binding, Said};
 use crate::call::Call;
 use crate::{Engine, reach};
 
 impl Engine {
-    /// Asks about the call. Gives who said yes, or the error that the call ends with.
+    /// Asks about the call. Gives who said yes, with the call, or the error that it ends with.
     pub(crate) async fn ask(
-        &self,
+        self: &Arc<Self>,
         call: &Call,
         decision: &Decision,
-        prepared: &Prepared,
-    ) -> Result<String, ToolError> {
+        prepared: Prepared,
+    ) -> Result<(String, Prepared), ToolError> {
         let binding = self.bind(call).await?;
-        let by = self.yes(call, decision, prepared, &binding).await?;
+        let (by, prepared) = self.yes(call, decision, prepared, &binding).await?;
         // What was agreed to is what was shown. What is no longer so makes it another call.
         let parts = reach::Reach::lead_again(&call.effects);
         let now = self.bind_parts(call, parts).await?;
         match Binding::drift(&binding.bound, &now.bound) {
             Some(what) => Err(drifted(&what)),
-            None => Ok(by),
+            None => Ok((by, prepared)),
         }
     }
 
     async fn yes(
-        &self,
+        self: &Arc<Self>,
         call: &Call,
         decision: &Decision,
-        prepared: &Prepared,
+        prepared: Prepared,
         binding: &Binding,
-    ) -> Result<String, ToolError> {
+    ) -> Result<(String, Prepared), ToolError> {
         let (workspace, plan, request) =
             (self.place.workspace.clone(), binding.plan.clone(), binding.request.clone());
         let now = self.clock.now();
@@ -44,7 +47,7 @@ impl Engine {
             Earlier::None => {}
             Earlier::Approved(row) => {
                 self.note_approval("approval_use", call, &row.id, None).await?;
-                return Ok(row.answered_by.unwrap_or_default());
+                return Ok((row.answered_by.unwrap_or_default(), prepared));
             }
             Earlier::Denied(row) => {
                 return Err(denied(&row.answered_by.unwrap_or_default(), row.message.as_deref()));
@@ -59,12 +62,13 @@ impl Engine {
         if !decision.asks_every_time()
             && let Some(by) = self.leased_exactly(call, &binding.effects).await?
         {
-            return Ok(by);
+            return Ok((by, prepared));
         }
-        let approval = self.question(call, decision, prepared, binding)?;
+        let (preview, prepared) = self.look_ahead(call, prepared).await?;
+        let approval = self.question(call, decision, preview, binding);
         let shape = call.rules(self).shape(&call.policy_request(&call.tool));
         match self.put(call, approval, &binding.request, &shape).await? {
-            Said::Yes(by) => Ok(by),
+            Said::Yes(by) => Ok((by, prepared)),
             Said::No { by, message } => Err(denied(&by, message.as_deref())),
             Said::Nobody { id, hint } => {
                 let message = format!("this call needs an approval: {}", decision.reason);
@@ -75,6 +79,23 @@ impl Engine {
                 Err(error)
             }
         }
+    }
+
+    /// What there is to see of the call, read and compared on a thread that may block.
+    async fn look_ahead(
+        self: &Arc<Self>,
+        call: &Call,
+        prepared: Prepared,
+    ) -> Result<(Option<Preview>, Prepared), ToolError> {
+        let (parts, reach, rules) = (&call.effects[..], call.reach(self), call.rules(self));
+        let asking = Asking { parts, reach, rules, stop: call.stop.clone() };
+        let source = self.preview_source(&asking, &prepared.plan)?;
+        let engine = self.clone();
+        let looked = tokio::task::spawn_blocking(move || (engine.preview(source, &prepared), prepared));
+        let (preview, prepared) = looked
+            .await
+            .map_err(|panic| ToolError::internal("the call could not be looked at").because(panic))?;
+        Ok((preview?, prepared))
     }
 
     /// Who has allowed exactly this beyond one call, if somebody has.

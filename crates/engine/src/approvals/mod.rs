@@ -9,11 +9,13 @@ mod binding;
 mod leased;
 mod offer;
 mod people;
+mod preview;
 mod put;
 mod question;
 
 pub(crate) use binding::Binding;
 pub(crate) use leased::{Leased, Leases};
 pub use people::{ApprovalError, Approvals, Approved, Asked, Grant};
+pub(crate) use preview::{Asking, Preview};
 pub(crate) use put::Said;
 pub use question::{Answer, Approval, Asker, Bound, NoAsker, Offer, PatternKind, Scope};

@@ -1,15 +1,15 @@
 //! The question as a human sees it: what would happen, and how far a yes may reach.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use policy::{Decision, LeasePattern};
 use store::{Lease, LeaseKind};
-use tool::{CommandLine, Effect, Prepared, ToolError};
+use tool::{CommandLine, Effect};
 
 use super::Binding;
+use super::preview::Preview;
 use super::question::{Approval, Bound, Offer, PatternKind, Scope};
 use crate::call::Call;
 use crate::{Engine, reach};
@@ -20,18 +20,15 @@ const SUGGEST_AFTER: u32 = 3;
 /// Within this time.
 const SUGGEST_WITHIN: SignedDuration = SignedDuration::from_hours(7 * 24);
 
-/// Characters of a preview; a human who wants more opens the file.
-const PREVIEW_CHARACTERS: usize = 20_000;
-
 impl Engine {
     /// The question to a human.
     pub(super) fn question(
         &self,
         call: &Call,
         decision: &Decision,
-        prepared: &Prepared,
+        preview: Option<Preview>,
         binding: &Binding,
-    ) -> Result<Approval, ToolError> {
+    ) -> Approval {
         let shown = |part: &policy::Part| self.covered(reach::line(part, &self.place));
         let effects: Vec<String> = call.effects.iter().map(shown).collect();
         let once_only = decision.asks_every_time();
@@ -39,12 +36,14 @@ impl Engine {
             if once_only { (None, Vec::new()) } else { self.offers(call, &effects.join("; ")) };
         let suggestion = self.suggestion(call, &offers);
         let bound = |bound: &Bound| Bound { what: self.covered(bound.what.clone()), ..bound.clone() };
-        Ok(Approval {
+        let preview_more_lines = preview.as_ref().map_or(0, |preview| preview.more_lines);
+        Approval {
             id: format!("a{}", call.id),
             call: call.id.clone(),
             tool: call.tool.clone(),
             level: call.level,
-            preview: self.preview(call, prepared)?.map(|text| shortened(self.covered(text))),
+            preview: preview.map(|preview| preview.text),
+            preview_more_lines,
             effects,
             reason: self.covered(decision.reason.clone()),
             rule: self.covered(decision.rule.to_string()),
@@ -55,7 +54,7 @@ impl Engine {
             digest: binding.plan.clone(),
             effects_digest: binding.effects.clone(),
             bound: binding.bound.iter().map(bound).collect(),
-        })
+        }
     }
 
     pub(super) fn covered(&self, text: String) -> String {
@@ -147,42 +146,23 @@ impl Engine {
         let workspace: &Path = &self.place.workspace;
         // A suggestion is a courtesy: where it cannot be counted, there is none.
         let times = self.store.approvals().allowed_once(workspace, &shape, since).unwrap_or(0);
-        (times >= SUGGEST_AFTER).then(|| {
-            format!(
-                "calls like this were allowed {times} times in the last 7 days; `{}` would cover {}",
-                widest.scope, widest.covers
-            )
-        })
-    }
-
-    /// What there is to see beside the effects.
-    fn preview(&self, call: &Call, prepared: &Prepared) -> Result<Option<String>, ToolError> {
-        let as_read = call.effects.iter().find_map(|part| match &part.effect {
-            Effect::Run { command: command @ (CommandLine::Shell(_) | CommandLine::Argv(_)), .. } => {
-                Some(command)
-            }
-            _ => None,
-        });
-        if let Some(command) = as_read {
-            return Ok(match policy::as_read(command) {
-                Ok(commands) if commands.len() > 1 => {
-                    Some(format!("as read, it runs:\n  {}", commands.join("\n  ")))
-                }
-                Ok(_) => None,
-                Err(why) => Some(format!("what it runs cannot be told for certain: {why}")),
-            });
+        if times < SUGGEST_AFTER {
+            return None;
         }
-        let mut services = self.services.clone();
-        services.insert(Arc::new(call.reach(self).roots(&call.effects, false, None)?));
-        let context = tool::Context::new(
-            call.id.clone(),
-            call.session.clone(),
-            self.place.clone(),
-            call.timeout,
-            self.clock.clone(),
-            services,
-        );
-        Ok(prepared.preview(&context))
+        let often = format!("calls like this were allowed {times} times in the last 7 days");
+        // What is offered for a write is this file alone, and the others were of its folder.
+        let folder = call.rules(self).lease_for_folder(&call.policy_request(&call.tool));
+        if let Some(LeasePattern::Write(pattern)) = folder.filter(|_| widest.pattern.is_none())
+            && !pattern.contains('\'')
+        {
+            let offer =
+                self.pattern_offer(Scope::Project, PatternKind::Write, &pattern, Scope::Project.lasts())?;
+            return Some(format!(
+                "{often}; `handfast approvals approve` with `--scope project --pattern '{pattern}'` would cover {}",
+                offer.covers
+            ));
+        }
+        Some(format!("{often}; `{}` would cover {}", widest.scope, widest.covers))
     }
 
     /// A yes of this reach as a lease; none where it is for the one call.
@@ -242,18 +222,11 @@ fn pattern_kind(call: &Call) -> Option<PatternKind> {
         |effect| matches!(effect, Effect::Run { command, .. } if !matches!(command, CommandLine::Typed { .. })),
     ) {
         Some(PatternKind::Command)
-    } else if all(|effect| matches!(effect, Effect::Write { .. })) {
-        Some(PatternKind::Write)
     } else if all(Effect::only_reads) {
         Some(PatternKind::Read)
+    } else if all(|effect| matches!(effect, Effect::Write { .. }) || effect.only_reads()) {
+        Some(PatternKind::Write)
     } else {
         None
-    }
-}
-
-fn shortened(text: String) -> String {
-    match text.char_indices().nth(PREVIEW_CHARACTERS) {
-        Some((end, _)) => format!("{}\n[... {} characters in all]", &text[..end], text.chars().count()),
-        None => text,
     }
 }

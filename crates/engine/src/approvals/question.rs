@@ -22,6 +22,9 @@ pub struct Approval {
     pub effects: Vec<String>,
     /// What else there is to see: the command as it was read, the difference that a write makes.
     pub preview: Option<String>,
+    /// How many lines were left out at the end of the preview.
+    #[serde(default)]
+    pub preview_more_lines: u64,
     /// Why the policy asks.
     pub reason: String,
     /// The rule that decided.
@@ -41,6 +44,20 @@ pub struct Approval {
     /// What of the machine the answer is bound to: where paths lead, the programs and scripts that would run, the files that
     /// would be written, each as it was when it was asked.
     pub bound: Vec<Bound>,
+}
+
+impl Approval {
+    /// The first lines of the preview, and how many it has besides. At most so many lines, and whole ones up to so many characters.
+    pub fn preview_lines(&self, most: usize, characters: usize) -> (Vec<&str>, u64) {
+        let mut left = characters;
+        let mut shown = Vec::new();
+        let mut lines = self.preview.as_deref().unwrap_or_default().split_terminator('\n').peekable();
+        while let Some(line) = lines.next_if(|line| shown.len() < most && line.chars().count() <= left) {
+            left -= line.chars().count();
+            shown.push(line);
+        }
+        (shown, lines.count() as u64 + self.preview_more_lines)
+    }
 }
 
 /// One thing that an answer is bound to.

@@ -13,7 +13,7 @@ use crate::cli::{ApprovalsCommand, Global};
 use crate::compose::{SystemClock, compose, open_store};
 use crate::report::{note, table};
 use crate::surroundings::Surroundings;
-use crate::terminal::span;
+use crate::terminal::{preview, span};
 
 /// Who answers here, for the audit.
 const BY: &str = "the user, with handfast approvals";
@@ -74,7 +74,7 @@ fn list(approvals: &Approvals, all: bool, json: bool) -> Result<(), Failure> {
                 asked.state.as_str().to_owned(),
                 asked.question.tool.clone(),
                 tool::path_text(&asked.workspace),
-                asked.question.effects.join("; ").chars().take(80).collect(),
+                abbreviated(&asked.question.effects.join("; ")),
             ]
         });
         text.push_str(&table(&["asked", "id", "state", "tool", "workspace", "effects"], rows));
@@ -86,6 +86,14 @@ fn list(approvals: &Approvals, all: bool, json: bool) -> Result<(), Failure> {
         text.push_str(&leases_table(&leases));
     }
     print(&text)
+}
+
+/// The beginning of a text, with a sign where it goes on.
+fn abbreviated(text: &str) -> String {
+    match text.char_indices().nth(80) {
+        Some((end, _)) => format!("{} ...", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
 }
 
 fn leases_table(leases: &[Lease]) -> String {
@@ -124,21 +132,18 @@ pub(crate) fn text(asked: &Asked) -> String {
     let question = &asked.question;
     let mut text = format!("{} ({})  {}\n", question.tool, question.level, asked.state.as_str());
     text.push_str(&format!(
-        "in {}, asked {} by session {}\n\n",
-        tool::path_text(&asked.workspace),
-        asked.asked_at,
-        asked.session
+        "in {}, asked {} UTC by session {}\n\n",
+        visible(&tool::path_text(&asked.workspace)),
+        asked.asked_at.strftime("%Y-%m-%d %H:%M:%S"),
+        visible(&asked.session)
     ));
     for effect in &question.effects {
         text.push_str(&format!("  {}\n", visible_lines(effect)));
     }
-    if let Some(preview) = &question.preview {
-        text.push('\n');
-        for line in preview.lines() {
-            text.push_str(&format!("    {}\n", visible(line)));
-        }
+    text.push_str(&format!("because {}\nrule {}\n", visible(&question.reason), visible(&question.rule)));
+    if question.preview.is_some() {
+        text.push_str(&format!("\n{}", preview(question, usize::MAX, "")));
     }
-    text.push_str(&format!("\nbecause {}\nrule {}\n", visible(&question.reason), visible(&question.rule)));
     if let Some(changes) = &asked.changes {
         text.push_str(&format!("its changes lie aside: handfast changes show {changes}\n"));
     }

@@ -119,7 +119,7 @@ fn is_value(text: &[u8]) -> bool {
 }
 
 fn check(composed: &Composed, tool: &str, text: &str) -> Result<Value, ToolError> {
-    let checked = composed.engine.check(tool, call::parse(text)?)?;
+    let checked = composed.engine.check_for_user(tool, call::parse(text)?)?;
     serde_json::to_value(checked).map_err(|error| ToolError::internal("the answer is no JSON").because(error))
 }
 

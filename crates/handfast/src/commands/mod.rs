@@ -95,12 +95,38 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     let readable = io::IsTerminal::is_terminal(&io::stdout());
     let mut text =
-        if readable { serde_json::to_string_pretty(value)? } else { serde_json::to_string(value)? };
+        if readable { escaped(&serde_json::to_string_pretty(value)?) } else { serde_json::to_string(value)? };
     text.push('\n');
     print(&text)
+}
+
+/// The same JSON with escapes for what would hide on a terminal, or steer it. Such characters stand in strings alone.
+fn escaped(json: &str) -> String {
+    let mut shown = String::with_capacity(json.len());
+    for character in json.chars() {
+        if (character.is_control() && character != '\n') || tool::is_invisible(character) {
+            for unit in character.encode_utf16(&mut [0; 2]) {
+                shown.push_str(&format!("\\u{unit:04x}"));
+            }
+        } else {
+            shown.push(character);
+        }
+    }
+    shown
 }
 
 /// A runtime for one command: no threads but the caller's own until a call needs one.
 pub(crate) fn tokio_runtime() -> io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn json_on_a_terminal_hides_nothing_and_says_the_same() {
+        let value = serde_json::json!({"a": "x\u{9b}8m\u{202e}\u{e0041}\u{7f}\n\u{1b}ä"});
+        let text = super::escaped(&serde_json::to_string_pretty(&value).unwrap());
+        assert_eq!(text, "{\n  \"a\": \"x\\u009b8m\\u202e\\udb40\\udc41\\u007f\\n\\u001bä\"\n}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
+    }
 }

@@ -1,0 +1,99 @@
+//! What a patch would make of the files, as a difference that a human is shown who is asked about it.
+
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use roots::LastLink;
+
+use super::{Made, Patching};
+
+/// Bytes of a file that is compared, and of all differences together: nobody reads more.
+const LARGEST_SHOWN: u64 = 1024 * 1024;
+
+impl Patching<'_> {
+    /// File by file, in the order of their paths. What may not be read is named and not shown.
+    pub(crate) fn difference(&self) -> String {
+        let mut shown = String::new();
+        let sources: Vec<&Path> = self.made.values().filter_map(Made::source).collect();
+        for path in self.removed.iter().filter(|path| !self.made.contains_key(*path)) {
+            // What only gets another name is told where it goes.
+            if !sources.contains(&path.as_path()) {
+                shown.push_str(&self.removal(path));
+            }
+        }
+        for (path, made) in &self.made {
+            if shown.len() as u64 > LARGEST_SHOWN {
+                shown.push_str("and more\n");
+                break;
+            }
+            shown.push_str(&self.one(path, made));
+        }
+        shown
+    }
+
+    fn removal(&self, path: &Path) -> String {
+        let name = tool::path_text(path);
+        match self.text(path) {
+            Some(old) => {
+                format!("{name} is removed\n{}", edit::unified(&name, &old, b"", &edit::between(&old, b"")))
+            }
+            None => format!("{name} is removed\n"),
+        }
+    }
+
+    fn one(&self, path: &Path, made: &Made) -> String {
+        let name = tool::path_text(path);
+        let (content, executable) = match made {
+            Made::Link { target } => {
+                return format!("{name} becomes a link to {}\n", String::from_utf8_lossy(target.as_bytes()));
+            }
+            Made::File { content, executable, .. } => (content, executable),
+        };
+        let source = made.source().unwrap_or(path);
+        let mut shown = String::new();
+        if source != path {
+            let gone = if self.removed.contains(source) { "is moved" } else { "is copied" };
+            shown.push_str(&format!("{} {gone} to {name}\n", tool::path_text(source)));
+        }
+        match executable {
+            Some(true) => shown.push_str(&format!("{name} can be run as a program\n")),
+            Some(false) => shown.push_str(&format!("{name} can no longer be run as a program\n")),
+            None => {}
+        }
+        let old = if made.source().is_some() { self.text(source) } else { Some(Vec::new()) };
+        match old {
+            Some(old) if is_text(content) => {
+                shown.push_str(&edit::unified(&name, &old, content, &edit::between(&old, content)));
+            }
+            _ => shown.push_str(&format!("{name} gets {} bytes that are not shown\n", content.len())),
+        }
+        shown
+    }
+
+    /// The file as it is now; none where it may not be read, is no text, or is too large to be looked at.
+    fn text(&self, path: &Path) -> Option<Vec<u8>> {
+        let path = self.context.place.workspace.join(path);
+        let metadata = self.roots.metadata(&path, LastLink::Keep).ok()?;
+        if metadata.kind != roots::EntryKind::File || metadata.size_bytes > LARGEST_SHOWN {
+            return None;
+        }
+        let mut content = Vec::new();
+        self.roots.open_file(&path).ok()?.file.take(LARGEST_SHOWN).read_to_end(&mut content).ok()?;
+        is_text(&content).then_some(content)
+    }
+}
+
+impl Made {
+    /// The file whose content it goes on from.
+    fn source(&self) -> Option<&Path> {
+        match self {
+            Self::File { like, .. } => like.as_deref(),
+            Self::Link { .. } => None,
+        }
+    }
+}
+
+fn is_text(content: &[u8]) -> bool {
+    content.len() as u64 <= LARGEST_SHOWN && !content.contains(&0) && std::str::from_utf8(content).is_ok()
+}
