@@ -15,25 +15,60 @@ use crate::terminal::span;
 /// Below this height the details take the place of the list, one question at a time.
 const SMALL: u16 = 14;
 
-/// Draws all of it. Nothing is told by colour: bold and reversed text are seen on every terminal.
-pub(super) fn draw(frame: &mut Frame<'_>, state: &State) {
-    let bottom = bottom(state);
-    let height =
-        u16::try_from(bottom.lines.len()).unwrap_or(1).clamp(1, frame.area().height.saturating_sub(4).max(1));
-    // Long lines of the bottom are wrapped, and must be seen whole: they say what a key will do.
-    let width = usize::from(frame.area().width.max(1));
-    let wrapped: usize = bottom.lines.iter().map(|line| line.width().div_ceil(width).max(1)).sum();
-    let height =
-        u16::try_from(wrapped).unwrap_or(height).clamp(1, frame.area().height.saturating_sub(3).max(1));
+/// Draws all of it, and gives how many lines of the details are seen, of how many. Nothing is told by colour: bold and reversed
+/// text are seen on every terminal.
+pub(super) fn draw(frame: &mut Frame<'_>, state: &State) -> (usize, usize) {
+    let area = frame.area();
+    let bottom = Text::from(wrapped_lines(bottom(state), usize::from(area.width)));
+    // Long lines of the bottom must be seen whole: they say what a key will do.
+    let height = u16::try_from(bottom.lines.len()).unwrap_or(u16::MAX);
+    let height = height.clamp(1, area.height.saturating_sub(3).max(1));
     let [top, middle, last] =
-        Layout::vertical([Constraint::Length(1), Constraint::Min(1), Constraint::Length(height)])
-            .areas(frame.area());
+        Layout::vertical([Constraint::Length(1), Constraint::Min(1), Constraint::Length(height)]).areas(area);
     frame.render_widget(Paragraph::new(tabs(state)), top);
-    match state.page {
+    let seen = match state.page {
         Page::Waiting => waiting(frame, middle, state),
-        Page::Leases | Page::Lists => rows(frame, middle, state),
+        Page::Leases => {
+            leases(frame, middle, state);
+            (0, 0)
+        }
+        Page::Lists => {
+            rows(frame, middle, state);
+            (0, 0)
+        }
+    };
+    frame.render_widget(Paragraph::new(bottom), last);
+    seen
+}
+
+/// The text in lines of at most so many columns. A line is cut behind a word where one ends in its second half, else where it is
+/// full, as a terminal does: commands and files have long words, and where they end should be seen.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        let mut row = String::new();
+        for character in line.chars() {
+            row.push(character);
+            if Span::raw(row.as_str()).width() <= width || row.chars().nth(1).is_none() {
+                continue;
+            }
+            let full = row.len() - character.len_utf8();
+            let word = row.get(..full).and_then(|row| row.rfind(' ')).map(|space| space + 1);
+            let at = word.filter(|at| *at > width / 2).unwrap_or(full);
+            let rest = row.split_off(at);
+            lines.push(std::mem::replace(&mut row, rest));
+        }
+        lines.push(row);
     }
-    frame.render_widget(Paragraph::new(bottom).wrap(Wrap { trim: false }), last);
+    lines
+}
+
+/// The same for lines with a style of their own.
+fn wrapped_lines(lines: Vec<(String, Modifier)>, width: usize) -> Vec<Line<'static>> {
+    let styled = |(text, style): (String, Modifier)| {
+        wrapped(&text, width).into_iter().map(move |row| Line::styled(row, style))
+    };
+    lines.into_iter().flat_map(styled).collect()
 }
 
 fn tabs(state: &State) -> Line<'static> {
@@ -52,11 +87,11 @@ fn tabs(state: &State) -> Line<'static> {
     Line::from(spans)
 }
 
-fn waiting(frame: &mut Frame<'_>, area: Rect, state: &State) {
+fn waiting(frame: &mut Frame<'_>, area: Rect, state: &State) -> (usize, usize) {
     let Some(current) = state.current() else {
         let text = "Nothing waits for an approval. What agents ask will appear here.";
         frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: false }), area);
-        return;
+        return (0, 0);
     };
     let details = if area.height < SMALL {
         area
@@ -67,13 +102,32 @@ fn waiting(frame: &mut Frame<'_>, area: Rect, state: &State) {
         rows(frame, list, state);
         details
     };
+    let lines = wrapped(&approval_text(current), usize::from(details.width));
+    let seen = usize::from(details.height.saturating_sub(1));
+    let first = state.scrolled.min(lines.len().saturating_sub(seen));
+    let last = (first + seen).min(lines.len());
+    let part = if last - first < lines.len() {
+        format!(" lines {}-{last} of {} ", first + 1, lines.len())
+    } else {
+        String::new()
+    };
     let title = format!(" {} of {} ", state.selected + 1, state.asked.len());
-    let block = Block::new().borders(Borders::TOP).title(title);
-    let text = approval_text(current);
-    frame.render_widget(
-        Paragraph::new(text).block(block).wrap(Wrap { trim: false }).scroll((state.scrolled, 0)),
-        details,
-    );
+    let block = Block::new().borders(Borders::TOP).title(title).title(Line::from(part).right_aligned());
+    let shown: Vec<Line<'_>> =
+        lines.iter().skip(first).take(seen).map(|line| Line::raw(line.as_str())).collect();
+    frame.render_widget(Paragraph::new(shown).block(block), details);
+    (seen, lines.len())
+}
+
+/// The list, and below it all of the lease that is selected, of which a row of the list may be too short.
+fn leases(frame: &mut Frame<'_>, area: Rect, state: &State) {
+    let Some(lease) = state.leases.get(state.selected) else { return rows(frame, area, state) };
+    let whole = wrapped(&format!("{}: {}", lease.id, visible(&lease.covers)), usize::from(area.width));
+    let wanted = u16::try_from(whole.len() + 1).unwrap_or(u16::MAX).min(area.height / 2);
+    let [list, details] = Layout::vertical([Constraint::Min(1), Constraint::Length(wanted)]).areas(area);
+    rows(frame, list, state);
+    let lines: Vec<Line<'_>> = whole.iter().map(|line| Line::raw(line.as_str())).collect();
+    frame.render_widget(Paragraph::new(lines).block(Block::new().borders(Borders::TOP)), details);
 }
 
 fn rows(frame: &mut Frame<'_>, area: Rect, state: &State) {
@@ -104,43 +158,53 @@ fn rows(frame: &mut Frame<'_>, area: Rect, state: &State) {
     if items.is_empty() {
         let text = match state.page {
             Page::Leases => "Nothing is allowed for a time.",
-            _ => "Your configuration names no list; what is built in holds. [+] adds an entry.",
+            _ => "No list is named there; what is built in holds. [+] adds an entry.",
+        };
+        let text = match state.page {
+            Page::Lists => format!("{}\n\n{text}", visible(&state.lists_of)),
+            _ => text.to_owned(),
         };
         frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: false }), area);
         return;
     }
+    let area = if state.page == Page::Lists {
+        let [head, rest] = Layout::vertical([Constraint::Length(1), Constraint::Min(1)]).areas(area);
+        frame.render_widget(Paragraph::new(visible(&state.lists_of)), head);
+        rest
+    } else {
+        area
+    };
     let mut selected = ListState::default().with_selected(Some(state.selected));
     let list = Rows::new(items).highlight_style(Modifier::REVERSED);
     frame.render_stateful_widget(list, area, &mut selected);
 }
 
-fn bottom(state: &State) -> Text<'static> {
-    let mut lines = Vec::new();
+/// The last lines: what is being done, and what keys do.
+fn bottom(state: &State) -> Vec<(String, Modifier)> {
+    let bold = |text: String| (text, Modifier::BOLD);
+    let plain = |text: String| (text, Modifier::empty());
     match &state.mode {
         Mode::Browse => {
-            if !state.said.is_empty() {
-                lines.push(Line::styled(visible(&state.said), Modifier::BOLD));
-            }
-            lines.push(Line::raw(keys(state)));
+            let said = Some(visible(&state.said)).filter(|said| !said.is_empty());
+            said.into_iter().map(bold).chain([plain(keys(state))]).collect()
         }
         Mode::Confirm(action) => {
-            lines.push(Line::styled(what(state, action), Modifier::BOLD));
             let key = match action {
                 Action::Allow { scope, .. } => key_of(*scope),
                 _ => 'x',
             };
-            lines.push(Line::raw(format!("[{key}] again or [Enter] does it   any other key: back")));
+            let keys = format!("[{key}] again or [Enter] does it   any other key: back");
+            vec![bold(what(state, action)), plain(keys)]
         }
-        Mode::Message { text, .. } => {
-            lines.push(Line::styled(format!("No. A word for the agent: {}_", visible(text)), Modifier::BOLD));
-            lines.push(Line::raw("[Enter] denies   [Esc] back"));
-        }
-        Mode::Entry { list, text } => {
-            lines.push(Line::styled(format!("Add to {}: {}_", list.key(), visible(text)), Modifier::BOLD));
-            lines.push(Line::raw("[Tab] another list   [Enter] adds it   [Esc] back"));
-        }
+        Mode::Message { text, .. } => vec![
+            bold(format!("No. A word for the agent: {}_", visible(text))),
+            plain("[Enter] denies   [Esc] back".to_owned()),
+        ],
+        Mode::Entry { list, text } => vec![
+            bold(format!("Add to {}: {}_", list.key(), visible(text))),
+            plain("[Tab] another list   [Enter] adds it   [Esc] back".to_owned()),
+        ],
     }
-    Text::from(lines)
 }
 
 /// What a second key would do.
@@ -150,7 +214,11 @@ fn what(state: &State, action: &Action) -> String {
             Some(offer) => format!("Allow for {}: {}", span(offer.seconds), visible(&offer.covers)),
             None => format!("Allow {scope}"),
         },
-        Action::Revoke { id } => format!("Take back {id}"),
+        Action::Revoke { id } => {
+            let covers =
+                state.leases.iter().find(|lease| lease.id == *id).map(|lease| visible(&lease.covers));
+            format!("Take back {id}: {}", covers.unwrap_or_default())
+        }
         Action::Remove(entry) => {
             format!("Remove {} from {} of {}", visible(&entry.text), entry.list.key(), state.lists_of)
         }

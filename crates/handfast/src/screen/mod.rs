@@ -6,6 +6,8 @@
 mod draw;
 mod lists;
 mod state;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::path::PathBuf;
@@ -22,9 +24,10 @@ use store::{Store, Watch};
 use crate::cli::Global;
 use crate::commands::{Failure, approval_said, engine_of, tokio_runtime};
 use crate::compose::SystemClock;
-use crate::config::USER_FILE;
+use crate::config::{ConfigFile, USER_FILE};
 use crate::signals::Signals;
 use crate::surroundings::Surroundings;
+use crate::terminal::forget_typed;
 use state::{Action, State};
 
 /// Who answers here, for the audit.
@@ -44,17 +47,25 @@ pub(crate) fn run(global: &Global, store: Arc<Store>) -> Result<ExitCode, Failur
     let mut screen = Screen {
         approvals: Approvals::new(store, Arc::new(SystemClock)),
         watch,
-        profile: global.profile.clone().unwrap_or_else(|| policy::DEFAULT_PROFILE.to_owned()),
+        profile: profile(global, file.as_deref()),
         file,
         state: State::new(String::new()),
         global,
     };
-    screen.state.lists_of = screen.lists_of();
     let runtime = tokio_runtime()?;
+    // What was typed before there was anything to see is no answer.
+    forget_typed(io::stdin())?;
     let mut terminal = ratatui::try_init()?;
     let ended = runtime.block_on(screen.live(&mut terminal));
     ratatui::try_restore()?;
     ended.map(ExitCode::from)
+}
+
+/// The profile whose lists are edited: the chosen one, else the user's own.
+fn profile(global: &Global, file: Option<&std::path::Path>) -> String {
+    // A file that cannot be read is said to be so on the page of its lists.
+    let own = || ConfigFile::read(file?).ok().flatten()?.settings.profile;
+    global.profile.clone().or_else(own).unwrap_or_else(|| policy::DEFAULT_PROFILE.to_owned())
 }
 
 /// Has everything drawn again. `Terminal::clear` would ask the terminal where its cursor is, and not every one answers.
@@ -86,7 +97,9 @@ impl Screen<'_> {
         let mut stale = true;
         loop {
             if stale {
-                terminal.draw(|frame| draw::draw(frame, &self.state))?;
+                let mut details = (0, 0);
+                terminal.draw(|frame| details = draw::draw(frame, &self.state))?;
+                self.state.is_drawn(details.0, details.1);
                 stale = false;
             }
             tokio::select! {
@@ -120,10 +133,12 @@ impl Screen<'_> {
     fn renew(&mut self) -> Result<(), Failure> {
         let mut asked = self.approvals.list(true)?;
         asked.retain(|asked| asked.state == store::ApprovalState::Waiting);
-        let entries = match &self.file {
-            Some(file) => lists::entries(file, &self.profile).unwrap_or_default(),
-            None => Vec::new(),
+        let entries = self.file.as_ref().map(|file| lists::entries(file, &self.profile));
+        self.state.lists_of = match (&self.file, &entries) {
+            (Some(file), Some(Err(error))) => format!("{} cannot be read: {error}", file.display()),
+            _ => self.lists_of(),
         };
+        let entries = entries.and_then(Result::ok).unwrap_or_default();
         self.state.renew(asked, self.approvals.leases(true)?, entries);
         Ok(())
     }

@@ -67,11 +67,18 @@ pub(super) struct State {
     pub(super) asked: Vec<Asked>,
     pub(super) leases: Vec<Lease>,
     pub(super) entries: Vec<Entry>,
-    /// The profile and the file that the entries are of.
+    /// The profile and the file that the entries are of, or why they are not known.
     pub(super) lists_of: String,
     pub(super) selected: usize,
     /// Lines that the details are scrolled by.
-    pub(super) scrolled: u16,
+    pub(super) scrolled: usize,
+    /// Lines of the details that are seen at once, and how far they can be scrolled, as last drawn.
+    page_lines: usize,
+    most_scrolled: usize,
+    /// The question that is on the screen, as last drawn.
+    drawn: Option<String>,
+    /// Another question has taken the place of the one that was looked at.
+    replaced: bool,
     /// What came of the last action.
     pub(super) said: String,
 }
@@ -87,8 +94,20 @@ impl State {
             lists_of,
             selected: 0,
             scrolled: 0,
+            page_lines: 1,
+            most_scrolled: 0,
+            drawn: None,
+            replaced: false,
             said: String::new(),
         }
+    }
+
+    /// Notes what is on the screen now: so many lines of details are seen of so many.
+    pub(super) fn is_drawn(&mut self, seen: usize, lines: usize) {
+        self.page_lines = seen.max(1);
+        self.most_scrolled = lines.saturating_sub(seen);
+        self.scrolled = self.scrolled.min(self.most_scrolled);
+        self.drawn = self.current().map(|asked| asked.question.id.clone());
     }
 
     /// Takes over what is true now. What was selected stays so, where it is still there; what waits for a second key about
@@ -111,6 +130,10 @@ impl State {
             match same {
                 Some(same) => self.selected = same,
                 None => self.scrolled = 0,
+            }
+            self.selected = self.selected.min(self.rows().saturating_sub(1));
+            if before.is_some() && same.is_none() && self.current().is_some() {
+                self.replaced = true;
             }
         }
         self.selected = self.selected.min(self.rows().saturating_sub(1));
@@ -152,8 +175,10 @@ impl State {
             KeyCode::Up | KeyCode::Char('k') => self.select(self.selected.saturating_sub(1)),
             KeyCode::Home => self.select(0),
             KeyCode::End => self.select(usize::MAX),
-            KeyCode::PageDown | KeyCode::Char(' ') => self.scrolled = self.scrolled.saturating_add(5),
-            KeyCode::PageUp => self.scrolled = self.scrolled.saturating_sub(5),
+            KeyCode::PageDown | KeyCode::Char(' ') => {
+                self.scrolled = (self.scrolled + self.page_lines).min(self.most_scrolled);
+            }
+            KeyCode::PageUp => self.scrolled = self.scrolled.saturating_sub(self.page_lines),
             KeyCode::Char(letter) => return self.letter(letter),
             _ => {}
         }
@@ -185,6 +210,11 @@ impl State {
 
     fn answer(&mut self, letter: char) -> Option<Action> {
         let id = self.current()?.question.id.clone();
+        // The key was for another question than the one that stands there by now.
+        if std::mem::take(&mut self.replaced) || self.drawn.as_ref() != Some(&id) {
+            "another question stands here now; nothing was answered".clone_into(&mut self.said);
+            return None;
+        }
         match letter {
             'y' => return Some(Action::Allow { id, scope: Scope::Once }),
             'n' => self.mode = Mode::Message { id, text: String::new() },
@@ -249,13 +279,13 @@ impl State {
     fn turn(&mut self, by: usize) {
         let at = Page::ALL.iter().position(|page| *page == self.page).unwrap_or_default();
         self.page = Page::ALL.get((at + by) % Page::ALL.len()).copied().unwrap_or(Page::Waiting);
-        (self.selected, self.scrolled) = (0, 0);
+        (self.selected, self.scrolled, self.replaced) = (0, 0, false);
     }
 
     fn select(&mut self, row: usize) {
         let row = row.min(self.rows().saturating_sub(1));
         if row != self.selected {
-            (self.selected, self.scrolled) = (row, 0);
+            (self.selected, self.scrolled, self.replaced) = (row, 0, false);
         }
     }
 
