@@ -35,12 +35,18 @@ const OUTPUTS: Retention =
 pub(crate) struct SavedContents<'a> {
     blobs: &'a Blobs,
     saver: RefCell<Option<store::Saver<'a>>>,
+    reader: RefCell<Option<store::Reader<'a>>>,
     stop: Option<&'a Stop>,
 }
 
 impl<'a> SavedContents<'a> {
     pub(crate) fn new(store: &'a Store, stop: Option<&'a Stop>) -> Self {
-        Self { blobs: store.blobs(), saver: RefCell::default(), stop }
+        Self { blobs: store.blobs(), saver: RefCell::default(), reader: RefCell::default(), stop }
+    }
+
+    /// Makes sure that everything is kept, before anything refers to it.
+    pub(crate) fn finish(&self) -> Result<(), store::StoreError> {
+        self.saver.borrow_mut().as_mut().map_or(Ok(()), store::Saver::finish)
     }
 }
 
@@ -58,7 +64,12 @@ impl Contents for SavedContents<'_> {
     }
 
     fn open(&self, content: &ContentHash) -> io::Result<Box<dyn Read>> {
-        self.blobs.open_saved(&(*content).into()).map_err(|error| match error {
+        let mut reader = self.reader.borrow_mut();
+        let reader = match &mut *reader {
+            Some(reader) => reader,
+            none => none.insert(self.blobs.reader().map_err(io::Error::other)?),
+        };
+        reader.open(&(*content).into()).map_err(|error| match error {
             store::StoreError::BlobUnknown { .. } => io::Error::new(io::ErrorKind::NotFound, error),
             error => io::Error::other(error),
         })
@@ -278,13 +289,16 @@ fn save_directly(
         );
         return Err(ToolError::new(Code::Permission, message).hint("make it readable first"));
     }
-    author.add(store, workspace.path(), folder.id(), CheckpointState::Direct, &saved, &roots).map_err(
-        |error| {
+    contents
+        .finish()
+        .and_then(|()| {
+            author.add(store, workspace.path(), folder.id(), CheckpointState::Direct, &saved, &roots)
+        })
+        .map_err(|error| {
             let message =
                 format!("what the call would change could not be saved, so nothing was done: {error}");
             ToolError::new(Code::Runtime, message).because(error).effect(EffectState::None)
-        },
-    )?;
+        })?;
     Ok(Direct { folder, workspace, id: author.id.clone(), saved, roots })
 }
 

@@ -16,6 +16,7 @@ use rustix::fs::{FlockOperation, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 
+use crate::database::Database;
 use crate::error::StoreError;
 use crate::hash::Hash;
 
@@ -27,6 +28,9 @@ pub(crate) const INCOMING: &str = "incoming";
 
 /// What the name of a compressed blob ends with, behind the hash of what it holds.
 pub(crate) const COMPRESSED: &str = ".zst";
+
+/// What the name of a pack ends with, behind its own hash.
+pub(crate) const PACK: &str = ".pack";
 
 /// What a blob is found by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -40,6 +44,8 @@ pub struct BlobRef {
 /// The blobs of one store.
 pub struct Blobs {
     pub(crate) folder: PathBuf,
+    /// Where it is written what lies in which pack.
+    pub(crate) database: Arc<Database>,
 }
 
 impl Blobs {
@@ -85,8 +91,8 @@ impl Blobs {
         Ok(file)
     }
 
-    pub(crate) fn new(folder: PathBuf) -> Self {
-        Self { folder }
+    pub(crate) fn new(folder: PathBuf, database: Arc<Database>) -> Self {
+        Self { folder, database }
     }
 
     /// Removes every file that was last put or begun before `before` and that `referred` does not know.
@@ -101,18 +107,25 @@ impl Blobs {
             let incoming = folder.ends_with(INCOMING);
             for path in entries(&folder)? {
                 let name = path.file_name().and_then(|name| name.to_str());
+                let pack: Option<Hash> = name.and_then(|name| name.strip_suffix(PACK)?.parse().ok());
                 let hash = name.and_then(|name| name.strip_suffix(COMPRESSED).unwrap_or(name).parse().ok());
-                let kept = match (&hash, incoming) {
-                    (_, true) => false,
-                    (Some(hash), false) => referred(hash)?,
+                let kept = match (&pack, &hash, incoming) {
+                    (_, _, true) => false,
+                    (Some(pack), _, false) => self.refers_into(pack)?,
+                    (_, Some(hash), false) => referred(hash)?,
                     // Not a file of this program.
-                    (None, false) => true,
+                    (None, None, false) => true,
                 };
                 if kept {
                     continue;
                 }
                 // Exclusive, so that no `put` finds the file and trusts in it while it is being removed.
                 let _lock = self.lock(FlockOperation::LockExclusive)?;
+                if let Some(pack) = &pack
+                    && is_older(&path, before)?.is_some()
+                {
+                    self.forget_pack(pack)?;
+                }
                 if let Some(size) = remove_if_older(&path, before)? {
                     count += u64::from(!incoming);
                     bytes += size;
@@ -201,22 +214,24 @@ fn entries(folder: &Path) -> Result<impl Iterator<Item = PathBuf> + use<>, Store
 
 /// Removes a file and gives its size, unless it is gone or was modified since.
 fn remove_if_older(path: &Path, before: Timestamp) -> Result<Option<u64>, StoreError> {
-    let gone = |error: io::Error| match error.kind() {
-        io::ErrorKind::NotFound => Ok(None),
-        _ => Err(StoreError::from_io(path, error)),
-    };
+    let Some(size) = is_older(path, before)? else { return Ok(None) };
+    match fs::remove_file(path) {
+        Ok(()) => Ok(Some(size)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(StoreError::from_io(path, error)),
+    }
+}
+
+/// The size of a file that was last modified before this; none where it was modified since, or is gone.
+fn is_older(path: &Path, before: Timestamp) -> Result<Option<u64>, StoreError> {
     let metadata = match fs::symlink_metadata(path) {
         Ok(metadata) => metadata,
-        Err(error) => return gone(error),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(StoreError::from_io(path, error)),
     };
     let modified = metadata.modified().map_err(|error| StoreError::from_io(path, error))?;
-    if !metadata.is_file() || Timestamp::try_from(modified).is_ok_and(|modified| modified >= before) {
-        return Ok(None);
-    }
-    match fs::remove_file(path) {
-        Ok(()) => Ok(Some(metadata.len())),
-        Err(error) => gone(error),
-    }
+    let is_newer = Timestamp::try_from(modified).is_ok_and(|modified| modified >= before);
+    Ok((metadata.is_file() && !is_newer).then_some(metadata.len()))
 }
 
 #[cfg(test)]
@@ -227,7 +242,8 @@ mod tests {
 
     fn blobs() -> (tempfile::TempDir, Blobs) {
         let folder = tempfile::tempdir().unwrap();
-        let blobs = Blobs::new(folder.path().join("blobs"));
+        let database = Database::open(folder.path(), || Ok(())).unwrap();
+        let blobs = Blobs::new(folder.path().join("blobs"), Arc::new(database));
         (folder, blobs)
     }
 

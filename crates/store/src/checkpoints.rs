@@ -420,15 +420,17 @@ mod tests {
         let content = "saved ".repeat(10_000);
         let mut saver = store.blobs().saver().unwrap();
         let hash = saver.save(&mut content.as_bytes()).unwrap();
+        saver.save(&mut &b"another in the same pack"[..]).unwrap();
+        saver.finish().unwrap();
         drop(saver);
         store.checkpoints().add(&made("1", later(), 7), &[entry("a", Some(hash))]).unwrap();
         let none = Retention { max_bytes: 0, max_age: Duration::ZERO, keep_newest: 0 };
         store.outputs().prune(&none, later()).unwrap();
         let mut text = String::new();
-        store.blobs().open_saved(&hash).unwrap().read_to_string(&mut text).unwrap();
+        store.blobs().reader().unwrap().open(&hash).unwrap().read_to_string(&mut text).unwrap();
         assert_eq!(text, content);
         store.checkpoints().remove("1").unwrap();
         assert_eq!(store.outputs().prune(&none, later()).unwrap().blobs, 1);
-        assert!(store.blobs().open_saved(&hash).is_err());
+        assert!(store.blobs().reader().unwrap().open(&hash).is_err());
     }
 }

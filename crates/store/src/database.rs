@@ -17,8 +17,12 @@ use crate::error::StoreError;
 
 /// Migrations in order; the one at index `n` brings the file to `user_version` `n + 1`. A migration that
 /// was released is never edited.
-const MIGRATIONS: &[&str] =
-    &[include_str!("schema/0001.sql"), include_str!("schema/0002.sql"), include_str!("schema/0003.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("schema/0001.sql"),
+    include_str!("schema/0002.sql"),
+    include_str!("schema/0003.sql"),
+    include_str!("schema/0004.sql"),
+];
 
 /// Connections that are kept open for the next reader.
 const IDLE_CONNECTIONS: usize = 4;

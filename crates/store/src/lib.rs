@@ -23,6 +23,7 @@ mod error;
 mod hash;
 mod leases;
 mod outputs;
+mod packs;
 mod saver;
 mod trust;
 
@@ -43,7 +44,7 @@ pub use error::{Cause, StoreError};
 pub use hash::{Hash, HashSyntaxError};
 pub use leases::{Lease, LeaseKind, Leases};
 pub use outputs::{Output, Outputs, Pruned, Retention};
-pub use saver::Saver;
+pub use saver::{Reader, Saver};
 pub use trust::Trust;
 
 /// An open state folder. Share it behind an `Arc`; it starts no thread before the first audit row.
@@ -71,7 +72,7 @@ impl Store {
         }
         let head = folder.join("audit.head");
         let database = Arc::new(Database::open(folder, || Audit::create_head(&head))?);
-        let blobs = Arc::new(Blobs::new(folder.join("blobs")));
+        let blobs = Arc::new(Blobs::new(folder.join("blobs"), Arc::clone(&database)));
         Ok(Self {
             audit: Audit::new(Arc::clone(&database), head),
             outputs: Outputs::new(Arc::clone(&database), Arc::clone(&blobs)),

@@ -1,7 +1,8 @@
 //! Bytes of files that were saved so that a change can be undone: compressed, and kept once.
 
+use std::cell::RefCell;
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Cursor, Read, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use zstd::bulk::Compressor;
 use crate::blobs::{Blobs, COMPRESSED, INCOMING, create_folder, retry_with_folder, touch};
 use crate::error::StoreError;
 use crate::hash::Hash;
+use crate::packs::{Filling, LARGEST_PACKED, Unpacking};
 
 /// Up to which size a file is read and compressed in one piece.
 const IN_ONE_PIECE: usize = 1024 * 1024;
@@ -20,11 +22,20 @@ const IN_ONE_PIECE: usize = 1024 * 1024;
 const LEVEL: i32 = 1;
 
 /// Saves one file after the other. While it lives nothing is pruned.
+///
+/// INVARIANT: what it has saved is kept only when [`Saver::finish`] has worked; nothing may refer to it before.
 pub struct Saver<'a> {
     blobs: &'a Blobs,
     compressor: Compressor<'static>,
     buffer: Vec<u8>,
+    filling: Filling,
     _lock: File,
+}
+
+/// Reads what was saved, one file after the other.
+pub struct Reader<'a> {
+    blobs: &'a Blobs,
+    unpacking: RefCell<Unpacking>,
 }
 
 impl Blobs {
@@ -33,26 +44,42 @@ impl Blobs {
         create_folder(&self.folder)?;
         let compressor = Compressor::new(LEVEL).map_err(|error| self.failed(error))?;
         let lock = self.lock(FlockOperation::LockShared)?;
-        Ok(Saver { blobs: self, compressor, buffer: Vec::new(), _lock: lock })
+        let filling = Filling::default();
+        Ok(Saver { blobs: self, compressor, buffer: Vec::new(), filling, _lock: lock })
     }
 
+    /// Begins to read what was saved.
+    pub fn reader(&self) -> Result<Reader<'_>, StoreError> {
+        Ok(Reader { blobs: self, unpacking: RefCell::new(Unpacking::new(self)?) })
+    }
+
+    pub(crate) fn incoming(&self) -> Result<NamedTempFile, StoreError> {
+        let folder = self.folder.join(INCOMING);
+        retry_with_folder(&folder, || NamedTempFile::new_in(&folder))
+    }
+
+    pub(crate) fn failed(&self, error: io::Error) -> StoreError {
+        StoreError::from_io(&self.folder, error)
+    }
+
+    fn saved_path(&self, hash: &Hash) -> PathBuf {
+        self.path(hash).with_extension(&COMPRESSED[1..])
+    }
+}
+
+impl Reader<'_> {
     /// Opens what was saved, from its start.
-    pub fn open_saved(&self, hash: &Hash) -> Result<Box<dyn Read>, StoreError> {
-        let path = self.saved_path(hash);
+    pub fn open(&self, hash: &Hash) -> Result<Box<dyn Read>, StoreError> {
+        if let Some(content) = self.unpacking.borrow_mut().read(self.blobs, hash)? {
+            return Ok(Box::new(Cursor::new(content)));
+        }
+        let path = self.blobs.saved_path(hash);
         let file = File::open(&path).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => StoreError::BlobUnknown { hash: *hash },
             _ => StoreError::from_io(&path, error),
         })?;
         let content = zstd::Decoder::new(file).map_err(|error| StoreError::from_io(&path, error))?;
         Ok(Box::new(content))
-    }
-
-    fn saved_path(&self, hash: &Hash) -> PathBuf {
-        self.path(hash).with_extension(&COMPRESSED[1..])
-    }
-
-    fn failed(&self, error: io::Error) -> StoreError {
-        StoreError::from_io(&self.folder, error)
     }
 }
 
@@ -69,7 +96,7 @@ impl Saver<'_> {
         }
         let mut hasher = blake3::Hasher::new();
         let failed = |error| self.blobs.failed(error);
-        let mut encoder = zstd::Encoder::new(self.incoming()?, LEVEL).map_err(failed)?;
+        let mut encoder = zstd::Encoder::new(self.blobs.incoming()?, LEVEL).map_err(failed)?;
         while !self.buffer.is_empty() {
             hasher.update(&self.buffer);
             encoder.write_all(&self.buffer).map_err(failed)?;
@@ -82,33 +109,37 @@ impl Saver<'_> {
         Ok(hash)
     }
 
+    /// Makes sure that all that was saved is kept. More can be saved afterwards.
+    pub fn finish(&mut self) -> Result<(), StoreError> {
+        let filled = std::mem::take(&mut self.filling);
+        match filled.only() {
+            Some((hash, compressed)) => self.persist_compressed(&hash, compressed),
+            None => self.blobs.put_pack(filled),
+        }
+    }
+
     fn save_in_one_piece(&mut self) -> Result<Hash, StoreError> {
         let hash = Hash::of(&self.buffer);
-        if self.is_saved(&hash)? {
+        let is_large = self.buffer.len() > LARGEST_PACKED;
+        if self.filling.holds(&hash) || is_large && self.is_saved(&hash)? {
             return Ok(hash);
         }
-        let failed = |error| self.blobs.failed(error);
-        let compressed = self.compressor.compress(&self.buffer).map_err(failed)?;
-        let mut incoming = self.incoming()?;
-        incoming.write_all(&compressed).map_err(failed)?;
-        self.persist(incoming, &hash)?;
+        let compressed = self.compressor.compress(&self.buffer).map_err(|error| self.blobs.failed(error))?;
+        if is_large {
+            self.persist_compressed(&hash, &compressed)?;
+            return Ok(hash);
+        }
+        self.filling.add(hash, &self.buffer, &compressed);
+        if self.filling.is_full() {
+            self.finish()?;
+        }
         Ok(hash)
     }
 
-    fn incoming(&self) -> Result<NamedTempFile, StoreError> {
-        let folder = self.blobs.folder.join(INCOMING);
-        retry_with_folder(&folder, || NamedTempFile::new_in(&folder))
-    }
-
-    /// A file appears under its name only when it is whole, so one that is there and is no link is what it should be.
-    fn is_saved(&self, hash: &Hash) -> Result<bool, StoreError> {
-        let path = self.blobs.saved_path(hash);
-        // A power loss may have left an empty one.
-        if !fs::symlink_metadata(&path).is_ok_and(|found| found.is_file() && found.len() > 0) {
-            return Ok(false);
-        }
-        touch(&path)?;
-        Ok(true)
+    fn persist_compressed(&self, hash: &Hash, compressed: &[u8]) -> Result<(), StoreError> {
+        let mut incoming = self.blobs.incoming()?;
+        incoming.write_all(compressed).map_err(|error| self.blobs.failed(error))?;
+        self.persist(incoming, hash)
     }
 
     fn persist(&self, incoming: NamedTempFile, hash: &Hash) -> Result<(), StoreError> {
@@ -122,6 +153,17 @@ impl Saver<'_> {
         incoming.persist(&path).map_err(|error| StoreError::from_io(&path, error.error))?;
         Ok(())
     }
+
+    /// A file appears under its name only when it is whole, so one that is there and is no link is what it should be.
+    fn is_saved(&self, hash: &Hash) -> Result<bool, StoreError> {
+        let path = self.blobs.saved_path(hash);
+        // A power loss may have left an empty one.
+        if !fs::symlink_metadata(&path).is_ok_and(|found| found.is_file() && found.len() > 0) {
+            return Ok(false);
+        }
+        touch(&path)?;
+        Ok(true)
+    }
 }
 
 #[cfg(test)]
@@ -129,17 +171,38 @@ mod tests {
     use super::*;
     use crate::Store;
 
+    fn save(store: &Store, contents: &[&[u8]]) -> Vec<Hash> {
+        let mut saver = store.blobs().saver().unwrap();
+        let hashes = contents.iter().map(|content| saver.save(&mut &**content).unwrap()).collect();
+        saver.finish().unwrap();
+        hashes
+    }
+
+    fn content(store: &Store, hash: &Hash) -> Vec<u8> {
+        let mut read = Vec::new();
+        store.blobs().reader().unwrap().open(hash).unwrap().read_to_end(&mut read).unwrap();
+        read
+    }
+
+    fn files(store: &Store) -> Vec<PathBuf> {
+        let folders = fs::read_dir(&store.blobs().folder).unwrap().map(|folder| folder.unwrap().path());
+        let mut files: Vec<_> = folders
+            .flat_map(|folder| fs::read_dir(folder).unwrap())
+            .map(|file| file.unwrap().path())
+            .collect();
+        files.sort();
+        files
+    }
+
     #[test]
     fn what_was_saved_comes_back_and_takes_little_room() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path()).unwrap();
         for length in [0, 1, 1000, IN_ONE_PIECE - 1, IN_ONE_PIECE, IN_ONE_PIECE + 1, 3 * IN_ONE_PIECE + 7] {
-            let content: Vec<u8> = b"some words ".iter().copied().cycle().take(length).collect();
-            let hash = store.blobs().saver().unwrap().save(&mut content.as_slice()).unwrap();
-            assert_eq!(hash, Hash::of(&content));
-            let mut read = Vec::new();
-            store.blobs().open_saved(&hash).unwrap().read_to_end(&mut read).unwrap();
-            assert!(read == content, "{length} bytes");
+            let bytes: Vec<u8> = b"some words ".iter().copied().cycle().take(length).collect();
+            let hash = save(&store, &[&bytes])[0];
+            assert_eq!(hash, Hash::of(&bytes));
+            assert!(content(&store, &hash) == bytes, "{length} bytes");
             let room = fs::metadata(store.blobs().saved_path(&hash)).unwrap().len();
             assert!(room < 100 + length as u64 / 100, "{length} bytes take {room}");
         }
@@ -148,14 +211,51 @@ mod tests {
     }
 
     #[test]
+    fn many_small_files_are_one_file_and_each_comes_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let own: Vec<Vec<u8>> = (0..100).map(|number| format!("file {number}").into_bytes()).collect();
+        let large = vec![7; LARGEST_PACKED + 1];
+        let mut contents: Vec<&[u8]> = own.iter().map(Vec::as_slice).collect();
+        contents.extend([&b""[..], &large, &own[3]]);
+        let hashes = save(&store, &contents);
+        assert_eq!(files(&store).len(), 2, "a pack, and the large one");
+        for (hash, expected) in hashes.iter().zip(&contents) {
+            assert_eq!(content(&store, hash), *expected);
+        }
+        // Saved once, also by another saver, together with what is new.
+        save(&store, &contents);
+        assert_eq!(files(&store).len(), 2);
+        save(&store, &[&own[0], b"another"]);
+        assert_eq!(files(&store).len(), 3);
+    }
+
+    #[test]
+    fn a_pack_that_a_power_loss_cut_is_saved_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let hashes = save(&store, &[b"one", b"two"]);
+        let pack = files(&store).remove(0);
+        for cut in [true, false] {
+            if cut {
+                fs::write(&pack, b"").unwrap()
+            } else {
+                fs::remove_file(&pack).unwrap()
+            }
+            // The control: it cannot be read.
+            assert!(store.blobs().reader().unwrap().open(&hashes[0]).is_err());
+            save(&store, &[b"one", b"two"]);
+            assert_eq!(content(&store, &hashes[1]), b"two");
+        }
+    }
+
+    #[test]
     fn a_file_that_a_power_loss_cut_to_nothing_is_saved_again() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path()).unwrap();
-        let hash = store.blobs().saver().unwrap().save(&mut &b"content"[..]).unwrap();
+        let hash = save(&store, &[b"content"])[0];
         fs::write(store.blobs().saved_path(&hash), b"").unwrap();
-        store.blobs().saver().unwrap().save(&mut &b"content"[..]).unwrap();
-        let mut read = Vec::new();
-        store.blobs().open_saved(&hash).unwrap().read_to_end(&mut read).unwrap();
-        assert_eq!(read, b"content");
+        save(&store, &[b"content"]);
+        assert_eq!(content(&store, &hash), b"content");
     }
 }

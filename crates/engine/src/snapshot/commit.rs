@@ -29,6 +29,7 @@ pub(super) fn commit_saved(
     let contents = SavedContents::new(store, None);
     let made = std::cell::Cell::new(false);
     let keep = |saved: &Saved| {
+        contents.finish().map_err(std::io::Error::other)?;
         made.set(author.prepare(store, workspace.path(), call.id(), saved)?);
         Ok(())
     };

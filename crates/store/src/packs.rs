@@ -1,0 +1,232 @@
+//! Small saved files, many in one blob: making a file for each would take longer than copying them.
+//!
+//! A pack is the compressed contents one behind the other, and rows say where each lies. The file is there before its rows,
+//! so a process that is killed leaves at most a file that no row names, which pruning removes. A pack stays as a whole while
+//! anything in it is referred to.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+use rusqlite::{OptionalExtension, params};
+use zstd::bulk::Decompressor;
+
+use crate::blobs::{Blobs, PACK, create_folder, touch};
+use crate::error::StoreError;
+use crate::hash::Hash;
+
+/// The largest content that is packed; what a larger one costs is its bytes.
+pub(crate) const LARGEST_PACKED: usize = 64 * 1024;
+
+/// From which size on a pack is written. Until then it lies in memory.
+const FULL: usize = 4 * 1024 * 1024;
+
+/// Where a content lies in its pack. All numbers are bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    start: u32,
+    /// As it lies there, compressed.
+    length: u32,
+    /// Before it was compressed.
+    size: u32,
+}
+
+/// A pack that is being filled.
+#[derive(Default)]
+pub(crate) struct Filling {
+    bytes: Vec<u8>,
+    contents: BTreeMap<Hash, Place>,
+}
+
+impl Filling {
+    pub(crate) fn holds(&self, hash: &Hash) -> bool {
+        self.contents.contains_key(hash)
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.bytes.len() >= FULL
+    }
+
+    /// Adds a content of at most [`LARGEST_PACKED`], compressed.
+    pub(crate) fn add(&mut self, hash: Hash, content: &[u8], compressed: &[u8]) {
+        // A pack is written long before it has so many bytes.
+        let number = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
+        let (start, length) = (number(self.bytes.len()), number(compressed.len()));
+        self.contents.insert(hash, Place { start, length, size: number(content.len()) });
+        self.bytes.extend_from_slice(compressed);
+    }
+
+    /// The only content, compressed, where there is but one.
+    pub(crate) fn only(&self) -> Option<(Hash, &[u8])> {
+        let hash = self.contents.keys().next().filter(|_| self.contents.len() == 1)?;
+        Some((*hash, &self.bytes))
+    }
+
+    /// The same without what is packed already.
+    fn without(self, packed: &[Hash]) -> Self {
+        if packed.is_empty() {
+            return self;
+        }
+        let mut rest = Self::default();
+        for (hash, place) in self.contents.into_iter().filter(|(hash, _)| packed.binary_search(hash).is_err())
+        {
+            let bytes = &self.bytes[place.start as usize..][..place.length as usize];
+            let start = u32::try_from(rest.bytes.len()).unwrap_or(u32::MAX);
+            rest.contents.insert(hash, Place { start, ..place });
+            rest.bytes.extend_from_slice(bytes);
+        }
+        rest
+    }
+}
+
+impl Blobs {
+    /// Writes a pack of what is not packed already, and then where everything in it lies.
+    pub(crate) fn put_pack(&self, filled: Filling) -> Result<(), StoreError> {
+        let packed = self.find_packed(filled.contents.keys())?;
+        let filled = filled.without(&packed);
+        if filled.contents.is_empty() {
+            return Ok(());
+        }
+        let pack = Hash::of(&filled.bytes);
+        let mut incoming = self.incoming()?;
+        incoming.write_all(&filled.bytes).map_err(|error| StoreError::from_io(incoming.path(), error))?;
+        let path = self.pack_path(&pack);
+        if let Some(folder) = path.parent() {
+            create_folder(folder)?;
+        }
+        incoming.persist(&path).map_err(|error| StoreError::from_io(&path, error.error))?;
+        self.database.write(|transaction| {
+            let mut statement = transaction.prepare(
+                "INSERT INTO packed (content, pack, start, length, size) VALUES (?, ?, ?, ?, ?)
+                 ON CONFLICT (content) DO UPDATE SET
+                     pack = excluded.pack, start = excluded.start, length = excluded.length, size = excluded.size",
+            )?;
+            for (content, Place { start, length, size }) in &filled.contents {
+                statement.execute(params![content.as_bytes(), pack.as_bytes(), start, length, size])?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Which of these are packed. Their packs are marked as used just now.
+    fn find_packed<'a>(&self, contents: impl Iterator<Item = &'a Hash>) -> Result<Vec<Hash>, StoreError> {
+        let found: Vec<(Hash, Hash, u64)> = self.database.read(|connection| {
+            let mut statement =
+                connection.prepare("SELECT pack, start + length FROM packed WHERE content = ?")?;
+            let mut found = Vec::new();
+            for content in contents {
+                let row = statement.query_row([content.as_bytes()], |row| {
+                    Ok((Hash::from_slice(row.get_ref(0)?.as_blob()?), row.get::<_, u32>(1)?))
+                });
+                if let Some((Some(pack), end)) = row.optional()? {
+                    found.push((*content, pack, end.into()));
+                }
+            }
+            Ok(found)
+        })?;
+        let mut lengths = BTreeMap::new();
+        let mut packed = Vec::new();
+        for (content, pack, end) in found {
+            let length = match lengths.get(&pack) {
+                Some(length) => *length,
+                None => *lengths.entry(pack).or_insert(self.use_pack(&pack)?),
+            };
+            // A power loss may have left a short one.
+            if end <= length {
+                packed.push(content);
+            }
+        }
+        packed.sort_unstable();
+        Ok(packed)
+    }
+
+    /// Marks a pack as used just now, and gives its length; 0 where it is gone.
+    fn use_pack(&self, pack: &Hash) -> Result<u64, StoreError> {
+        let path = self.pack_path(pack);
+        let length = path.symlink_metadata().map_or(0, |found| if found.is_file() { found.len() } else { 0 });
+        if length > 0 {
+            touch(&path)?;
+        }
+        Ok(length)
+    }
+
+    /// Whether anything in a pack is referred to.
+    pub(crate) fn refers_into(&self, pack: &Hash) -> Result<bool, StoreError> {
+        self.database.read(|connection| {
+            connection.query_row(
+                "SELECT EXISTS (
+                    SELECT 1 FROM packed JOIN checkpoint_entries USING (content) WHERE packed.pack = ?
+                )",
+                [pack.as_bytes()],
+                |row| row.get(0),
+            )
+        })
+    }
+
+    /// Before a pack is removed.
+    pub(crate) fn forget_pack(&self, pack: &Hash) -> Result<(), StoreError> {
+        self.database.write(|transaction| {
+            transaction.execute("DELETE FROM packed WHERE pack = ?", [pack.as_bytes()]).map(drop)
+        })
+    }
+
+    pub(crate) fn pack_path(&self, pack: &Hash) -> PathBuf {
+        self.path(pack).with_extension(&PACK[1..])
+    }
+}
+
+/// Reads packed contents; those of one pack one after the other, without looking each up.
+pub(crate) struct Unpacking {
+    last: Option<(File, HashMap<Hash, Place>)>,
+    decompressor: Decompressor<'static>,
+}
+
+impl Unpacking {
+    pub(crate) fn new(blobs: &Blobs) -> Result<Self, StoreError> {
+        let decompressor = Decompressor::new().map_err(|error| blobs.failed(error))?;
+        Ok(Self { last: None, decompressor })
+    }
+
+    /// A packed content; nothing where it is not packed, or its pack is gone.
+    pub(crate) fn read(&mut self, blobs: &Blobs, content: &Hash) -> Result<Option<Vec<u8>>, StoreError> {
+        if self.last.as_ref().is_none_or(|(_, places)| !places.contains_key(content)) {
+            self.last = open_pack_of(blobs, content)?;
+        }
+        let Some((file, place)) =
+            self.last.as_ref().and_then(|(file, places)| Some((file, places.get(content)?)))
+        else {
+            return Ok(None);
+        };
+        let mut compressed = vec![0; place.length as usize];
+        file.read_exact_at(&mut compressed, place.start.into())
+            .and_then(|()| self.decompressor.decompress(&compressed, place.size as usize))
+            .map(Some)
+            .map_err(|error| blobs.failed(error))
+    }
+}
+
+fn open_pack_of(blobs: &Blobs, content: &Hash) -> Result<Option<(File, HashMap<Hash, Place>)>, StoreError> {
+    let found = blobs.database.read(|connection| {
+        let mut statement = connection.prepare(
+            "SELECT content, start, length, size, pack FROM packed
+             WHERE pack = (SELECT pack FROM packed WHERE content = ?)",
+        )?;
+        let mut rows = statement.query([content.as_bytes()])?;
+        let (mut places, mut pack) = (HashMap::new(), None);
+        while let Some(row) = rows.next()? {
+            let place = Place { start: row.get(1)?, length: row.get(2)?, size: row.get(3)? };
+            pack = Hash::from_slice(row.get_ref(4)?.as_blob()?);
+            places.extend(Hash::from_slice(row.get_ref(0)?.as_blob()?).map(|content| (content, place)));
+        }
+        Ok(pack.map(|pack| (pack, places)))
+    })?;
+    let Some((pack, places)) = found else { return Ok(None) };
+    let path = blobs.pack_path(&pack);
+    match File::open(&path) {
+        Ok(file) => Ok(Some((file, places))),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(StoreError::from_io(&path, error)),
+    }
+}
