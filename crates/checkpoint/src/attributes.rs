@@ -4,7 +4,7 @@ use std::ffi::{CStr, CString, OsStr};
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{XattrFlags, lgetxattr, llistxattr, lremovexattr, lsetxattr};
+use rustix::fs::{XattrFlags, fgetxattr, flistxattr, lgetxattr, llistxattr, lremovexattr, lsetxattr};
 use rustix::io::Errno;
 
 use crate::beneath::path_in;
@@ -72,18 +72,31 @@ pub(crate) fn marks(folder: BorrowedFd<'_>, name: &OsStr, kind: Kind, shown: &Pa
 /// Without the overlay's marks. Security labels and capabilities are not among them: the kernel gives each entry its own.
 pub(crate) fn kept(folder: BorrowedFd<'_>, name: &OsStr) -> rustix::io::Result<Attributes> {
     let path = path_in(folder, name);
+    kept_among(list(&path)?, |attribute| value(&path, attribute))
+}
+
+fn kept_among(
+    named: Vec<CString>,
+    value: impl Fn(&CStr) -> rustix::io::Result<Option<Vec<u8>>>,
+) -> rustix::io::Result<Attributes> {
     let mut kept = Vec::new();
-    for attribute in list(&path)? {
+    for attribute in named {
         let bytes = attribute.to_bytes();
         let own = bytes.starts_with(b"user.") && !bytes.starts_with(OVERLAY);
         if (own || bytes.starts_with(b"system.posix_acl_"))
-            && let Some(value) = value(&path, &attribute)?
+            && let Some(value) = value(&attribute)?
         {
             kept.push((bytes.to_vec(), value));
         }
     }
     kept.sort_unstable();
     Ok(kept)
+}
+
+/// The same of what is open.
+pub(crate) fn kept_of(opened: BorrowedFd<'_>) -> rustix::io::Result<Attributes> {
+    let named = list_by(|buffer| flistxattr(opened, buffer))?;
+    kept_among(named, |attribute| value_by(|buffer| fgetxattr(opened, attribute, buffer)))
 }
 
 /// Gives an entry exactly these attributes, of those that [`kept`] is about.
@@ -138,14 +151,18 @@ pub(crate) fn mark_again(folder: BorrowedFd<'_>, name: &OsStr, marks: Marks) -> 
 }
 
 fn list(path: &PathBuf) -> rustix::io::Result<Vec<CString>> {
+    list_by(|buffer| llistxattr(path, buffer))
+}
+
+fn list_by(list: impl Fn(&mut [u8]) -> rustix::io::Result<usize>) -> rustix::io::Result<Vec<CString>> {
     // Nearly every entry has none or a few short ones.
     let mut small = [0_u8; 512];
     let mut large = Vec::new();
-    let names: &[u8] = match llistxattr(path, &mut small[..]) {
+    let names: &[u8] = match list(&mut small[..]) {
         Ok(length) => &small[..length],
         Err(Errno::RANGE) => {
             large.resize(LARGEST, 0);
-            let length = llistxattr(path, &mut large[..])?;
+            let length = list(&mut large[..])?;
             &large[..length]
         }
         Err(Errno::OPNOTSUPP) => &[],
@@ -157,8 +174,12 @@ fn list(path: &PathBuf) -> rustix::io::Result<Vec<CString>> {
 
 /// None where it was removed meanwhile.
 fn value(path: &PathBuf, attribute: &CStr) -> rustix::io::Result<Option<Vec<u8>>> {
+    value_by(|buffer| lgetxattr(path, attribute, buffer))
+}
+
+fn value_by(get: impl Fn(&mut [u8]) -> rustix::io::Result<usize>) -> rustix::io::Result<Option<Vec<u8>>> {
     let mut value = vec![0; LARGEST];
-    match lgetxattr(path, attribute, &mut value[..]) {
+    match get(&mut value[..]) {
         Ok(length) => {
             value.truncate(length);
             value.shrink_to_fit();

@@ -59,6 +59,29 @@ fn open_once(folder: BorrowedFd<'_>, path: &Path, flags: OFlags) -> rustix::io::
     Err(Errno::AGAIN)
 }
 
+/// Folders beneath one, opened one after the other; neighbours share theirs.
+pub(crate) struct Holders<'a> {
+    folder: BorrowedFd<'a>,
+    flags: OFlags,
+    last: Option<(PathBuf, OwnedFd)>,
+}
+
+impl<'a> Holders<'a> {
+    pub(crate) fn new(folder: BorrowedFd<'a>, flags: OFlags) -> Self {
+        Self { folder, flags, last: None }
+    }
+
+    /// The folder that holds `path`.
+    pub(crate) fn of(&mut self, path: &Path) -> rustix::io::Result<&OwnedFd> {
+        let holder = path.parent().unwrap_or(Path::new(""));
+        let last = match self.last.take().filter(|(last, _)| last == holder) {
+            Some(last) => last,
+            None => (holder.to_owned(), open(self.folder, holder, self.flags)?),
+        };
+        Ok(&self.last.insert(last).1)
+    }
+}
+
 /// What is called `name` in the folder, if anything is.
 pub(crate) fn look(folder: impl AsFd, name: &OsStr) -> rustix::io::Result<Option<Entry>> {
     match statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -113,16 +136,20 @@ pub(crate) fn open_known(
     known: &Entry,
     flags: OFlags,
 ) -> rustix::io::Result<OwnedFd> {
-    let place = open(folder.as_fd(), Path::new(name), OFlags::PATH)?;
-    if !Entry::of(&fstat(&place)?).is_same_object(known) || !matches!(known.kind, Kind::File | Kind::Folder) {
-        return Err(Errno::STALE);
-    }
-    if flags == OFlags::PATH {
-        return Ok(place);
-    }
-    // It is a file or a folder, so that opening cannot block and changes nothing.
-    let flags = flags | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
-    rustix::fs::openat(CWD, descriptor_path(place.as_fd()), flags, Mode::empty())
+    let flags = match known.kind {
+        Kind::Folder => flags | OFlags::DIRECTORY,
+        Kind::File if flags == OFlags::PATH => flags,
+        // Where it is something else by now, opening does not block. A device could notice that it was opened, but only root
+        // of the host can have put one there.
+        Kind::File => flags | OFlags::NOCTTY | OFlags::NONBLOCK,
+        _ => return Err(Errno::STALE),
+    };
+    let opened = match open(folder.as_fd(), Path::new(name), flags) {
+        // A folder no more, or a socket.
+        Err(Errno::NOTDIR | Errno::NXIO) => return Err(Errno::STALE),
+        opened => opened?,
+    };
+    if Entry::of(&fstat(&opened)?).is_same_object(known) { Ok(opened) } else { Err(Errno::STALE) }
 }
 
 /// Sets the mode of what was opened, also where only as a place.

@@ -7,7 +7,8 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{
@@ -28,6 +29,19 @@ pub struct Draft {
     pub(crate) upper: OwnedFd,
     pub(crate) workspace: OwnedFd,
     begun: Time,
+    /// The folder that was drafted in last.
+    last: Mutex<Option<Arc<Holder>>>,
+}
+
+/// A folder on both sides.
+#[derive(Debug)]
+struct Holder {
+    path: PathBuf,
+    upper: OwnedFd,
+    /// None where the workspace has no such folder.
+    lower: Option<OwnedFd>,
+    /// Who owns what is made in it, if anybody but this process.
+    owner: Option<(u32, u32)>,
 }
 
 impl Call {
@@ -39,7 +53,7 @@ impl Call {
         let begun = self.baseline()?;
         let folder =
             workspace.folder.try_clone().map_err(|source| Error::system("open", &workspace.path, source))?;
-        Ok(Draft { upper: self.open(UPPER)?, workspace: folder, begun })
+        Ok(Draft { upper: self.open(UPPER)?, workspace: folder, begun, last: Mutex::default() })
     }
 }
 
@@ -67,25 +81,29 @@ impl Draft {
         like: Option<&Path>,
         executable: Option<bool>,
     ) -> Result<()> {
-        let (folder, owner) = self.folder_of(path)?;
-        let name = name_of(path);
+        let holder = self.holder_of(path)?;
+        let (folder, name) = (&holder.upper, name_of(path));
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let failed = Error::while_doing("write", path);
-        let mut file = File::from(openat(&folder, name, flags, Mode::from_raw_mode(0o666)).map_err(&failed)?);
+        let mut file = File::from(openat(folder, name, flags, Mode::from_raw_mode(0o666)).map_err(&failed)?);
         let entry = Entry::of(&fstat(&file).map_err(&failed)?);
         let mut mode = entry.mode;
         if let Some(like) = like {
-            let from = self.parent(like)?;
-            let old = look(&from, name_of(like)).map_err(&failed)?.ok_or_else(|| failed(Errno::STALE))?;
+            let elsewhere = match &holder.lower {
+                Some(_) if like.parent() == path.parent() => None,
+                _ => Some(self.open_lower(like.parent().unwrap_or(Path::new("")))?),
+            };
+            let from = elsewhere.as_ref().or(holder.lower.as_ref()).ok_or_else(|| failed(Errno::STALE))?;
+            let old = look(from, name_of(like)).map_err(&failed)?.ok_or_else(|| failed(Errno::STALE))?;
             let keep = Error::while_doing("keep the owner of", path);
-            own(&folder, name, &entry, (old.owner, old.group)).map_err(keep)?;
+            own(folder, name, &entry, (old.owner, old.group)).map_err(keep)?;
             attributes::kept(from.as_fd(), name_of(like))
                 .and_then(|kept| attributes::set(folder.as_fd(), name, &kept))
                 .map_err(Error::while_doing("keep the attributes of", path))?;
             // Not the bits that let a program run as its owner: the new content was not what somebody gave them to.
             mode = old.mode & 0o1777;
         } else {
-            give(&folder, name, &entry, owner).map_err(&failed)?;
+            give(folder, name, &entry, holder.owner).map_err(&failed)?;
         }
         mode = match executable {
             Some(true) => mode | (mode & 0o444) >> 2,
@@ -94,7 +112,7 @@ impl Draft {
         };
         set_mode(file.as_fd(), mode).map_err(&failed)?;
         file.write_all(content).map_err(|source| Error::system("write", path, source))?;
-        if self.has(path) {
+        if holder.has(name) {
             attributes::mark_drafted(folder.as_fd(), name).map_err(&failed)?;
         }
         Ok(())
@@ -105,11 +123,12 @@ impl Draft {
     /// # Errors
     /// [`Error::System`].
     pub fn link(&self, path: &Path, target: &OsStr) -> Result<()> {
-        let (folder, owner) = self.folder_of(path)?;
+        let holder = self.holder_of(path)?;
+        let (folder, name) = (&holder.upper, name_of(path));
         let failed = Error::while_doing("make the link", path);
-        symlinkat(target, &folder, name_of(path)).map_err(&failed)?;
-        let made = look(&folder, name_of(path)).map_err(&failed)?.ok_or_else(|| failed(Errno::STALE))?;
-        give(&folder, name_of(path), &made, owner).map_err(&failed)
+        symlinkat(target, folder, name).map_err(&failed)?;
+        let made = look(folder, name).map_err(&failed)?.ok_or_else(|| failed(Errno::STALE))?;
+        give(folder, name, &made, holder.owner).map_err(&failed)
     }
 
     /// What is at `path` is to go; of a folder, all that is in it.
@@ -117,8 +136,8 @@ impl Draft {
     /// # Errors
     /// [`Error::System`].
     pub fn remove(&self, path: &Path) -> Result<()> {
-        let (folder, _) = self.folder_of(path)?;
-        mknodat(&folder, name_of(path), FileType::CharacterDevice, Mode::empty(), 0)
+        let holder = self.holder_of(path)?;
+        mknodat(&holder.upper, name_of(path), FileType::CharacterDevice, Mode::empty(), 0)
             .map_err(Error::while_doing("mark as removed", path))
     }
 
@@ -131,13 +150,22 @@ impl Draft {
         names(&open(self.workspace.as_fd(), folder, LIST).map_err(&failed)?).map_err(&failed)
     }
 
-    /// The folder for `path` in the draft, and who owns what is made in it, if anybody but this process.
-    fn folder_of(&self, path: &Path) -> Result<(OwnedFd, Option<(u32, u32)>)> {
+    /// The folder that is to hold `path`. Neighbours share theirs.
+    fn holder_of(&self, path: &Path) -> Result<Arc<Holder>> {
+        let parent = path.parent().unwrap_or(Path::new(""));
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(last) = last.as_ref().filter(|last| last.path == parent) {
+            return Ok(last.clone());
+        }
+        Ok(last.insert(Arc::new(self.make_holder(parent)?)).clone())
+    }
+
+    fn make_holder(&self, path: &Path) -> Result<Holder> {
         let mut made = Path::new("").to_owned();
         let mut upper = open(self.upper.as_fd(), &made, LIST).map_err(Error::while_doing("open", &made))?;
         let mut lower = Some(self.open_lower(&made)?);
         let mut owner = lower.as_ref().and_then(owner_of);
-        for name in path.parent().into_iter().flatten() {
+        for name in path {
             made.push(name);
             let failed = Error::while_doing("make", &made);
             let below = match &lower {
@@ -162,20 +190,18 @@ impl Draft {
             owner = lower.as_ref().map_or(owner, owner_of);
             upper = open(upper.as_fd(), Path::new(name), LIST).map_err(&failed)?;
         }
-        Ok((upper, owner))
-    }
-
-    /// Whether the workspace has something there already.
-    fn has(&self, path: &Path) -> bool {
-        open(self.workspace.as_fd(), path, OFlags::PATH).is_ok()
+        Ok(Holder { path: path.to_owned(), upper, lower, owner })
     }
 
     fn open_lower(&self, path: &Path) -> Result<OwnedFd> {
         open(self.workspace.as_fd(), path, PLACE).map_err(Error::while_doing("open", path))
     }
+}
 
-    fn parent(&self, path: &Path) -> Result<OwnedFd> {
-        self.open_lower(path.parent().unwrap_or(Path::new("")))
+impl Holder {
+    /// Whether the workspace has something there already.
+    fn has(&self, name: &OsStr) -> bool {
+        self.lower.as_ref().is_some_and(|lower| matches!(look(lower, name), Ok(Some(_))))
     }
 }
 

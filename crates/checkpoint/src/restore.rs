@@ -6,6 +6,7 @@
 //! Only paths that were saved are touched. One that is not as the change left it is a conflict, unless it is as it was
 //! before already, or is forced. A folder that the change made stays where others have put something into it.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
 use std::fs::File;
@@ -110,6 +111,7 @@ impl Draft {
             contents: wanted.contents,
             folders: Vec::new(),
             linked: HashMap::new(),
+            buffer: RefCell::new(vec![0; 1 << 16]),
             restored,
         };
         layout.all(wanted.force)?;
@@ -202,6 +204,7 @@ struct Layout<'a> {
     folders: Vec<(PathBuf, u32, Time)>,
     /// Where the first name of a file with several was laid.
     linked: HashMap<(u64, u64), PathBuf>,
+    buffer: RefCell<Vec<u8>>,
     restored: Restored,
 }
 
@@ -364,9 +367,9 @@ impl Layout<'_> {
         let to = openat(parent, name, flags, Mode::from_raw_mode(0o600));
         let mut to = File::from(to.map_err(|errno| failed(errno.into()))?);
         let mut hasher = blake3::Hasher::new();
-        let mut buffer = vec![0; 1 << 16];
+        let buffer = &mut *self.buffer.borrow_mut();
         loop {
-            let length = match from.read(&mut buffer) {
+            let length = match from.read(buffer) {
                 Ok(0) => break,
                 Ok(length) => length,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,

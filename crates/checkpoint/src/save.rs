@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{OFlags, fstat};
 use rustix::io::Errno;
 
-use crate::beneath::{LIST, PLACE, look, names, open, open_known};
+use crate::beneath::{Holders, LIST, PLACE, look, names, open, open_known};
 use crate::loosened::Loosened;
 use crate::sides::name_of;
-use crate::state::hash_of_new;
+use crate::state::{hash, is_hashed};
 use crate::swap::Stopped;
 use crate::{Changes, Contents, Entry, Error, Kind, State, What, Workspace, is_regenerable_folder};
 
@@ -104,8 +104,10 @@ pub(crate) fn save_changes(
     loosened: &Loosened,
 ) -> Result<Saved, Stopped> {
     let mut walk = Walk { contents, loosened: Some(loosened), found: Sides::new(), saved: Saved::default() };
+    let mut old_holders = Holders::new(workspace.as_fd(), PLACE);
+    let mut new_holders = Holders::new(upper.as_fd(), LIST);
     for change in &changes.list {
-        let (path, parent) = (&change.path, change.path.parent().unwrap_or(Path::new("")));
+        let path = &change.path;
         if let Some(folder) = regenerable_above(path) {
             walk.leave_out(folder);
             continue;
@@ -114,8 +116,7 @@ pub(crate) fn save_changes(
         let name = name_of(path);
         let stays = matches!(change.what, What::Attributes | What::Times);
         if let Some(old) = change.old {
-            let parent =
-                open(workspace.as_fd(), parent, PLACE).map_err(|errno| stopped("reach", path, errno))?;
+            let parent = old_holders.of(path).map_err(|errno| stopped("reach", path, errno))?;
             if stays {
                 let mut state = State::of(parent.as_fd(), name, path, old, None)?;
                 if let (Some((old, _)), true) = (&change.attributes, change.what == What::Attributes) {
@@ -123,7 +124,7 @@ pub(crate) fn save_changes(
                 }
                 walk.note(path, Side::Before, state);
             } else {
-                walk.tree(&parent, name, path, old, Side::Before)?;
+                walk.tree(parent, name, path, old, Side::Before)?;
             }
         }
         let Some(new) = change.new else { continue };
@@ -141,8 +142,8 @@ pub(crate) fn save_changes(
             state.entry.modified = modified;
             walk.note(path, Side::After, state);
         } else {
-            let parent = open(upper.as_fd(), parent, LIST).map_err(failed)?;
-            walk.tree(&parent, name, path, new, Side::After)?;
+            let parent = new_holders.of(path).map_err(failed)?;
+            walk.tree(parent, name, path, new, Side::After)?;
         }
     }
     Ok(walk.ended())
@@ -265,21 +266,17 @@ impl Walk<'_> {
             self.leave_out(path.to_owned());
             return Ok(());
         }
-        let content = match (entry.kind, side) {
-            (Kind::File, Side::Before) => self.keep(parent, name, path, &entry)?,
-            (Kind::File, Side::After) => hash_of_new(parent, name, &entry),
-            _ => None,
-        };
-        if side == Side::Before && entry.kind == Kind::File && content.is_none() {
-            self.saved.unreadable.push(path.to_owned());
-        }
-        let state = State::of(parent.as_fd(), name, path, entry, content)?;
-        self.note(path, side, state);
         if entry.kind != Kind::Folder {
+            let state = match entry.kind {
+                Kind::File => self.file(parent, name, path, entry, side)?,
+                _ => State::of(parent.as_fd(), name, path, entry, None)?,
+            };
+            self.note(path, side, state);
             return Ok(());
         }
         let folder =
             open_known(parent, name, &entry, LIST).map_err(|errno| stopped("look into", path, errno))?;
+        self.note(path, side, State::of_open(folder.as_fd(), path, entry, None)?);
         for name in names(&folder).map_err(Error::while_doing("list", path))? {
             let path = path.join(&name);
             let Some(mut entry) = look(&folder, &name).map_err(Error::while_doing("look at", &path))? else {
@@ -293,26 +290,45 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Keeps the bytes of a file; none where it may not be read.
-    fn keep(
+    /// Looks at a file, and keeps its bytes if it goes.
+    fn file(
         &mut self,
         parent: &OwnedFd,
         name: &OsStr,
         path: &Path,
-        entry: &Entry,
-    ) -> Result<Option<crate::ContentHash>, Stopped> {
-        let mut file = match open_known(parent, name, entry, OFlags::RDONLY) {
-            Ok(file) => File::from(file),
-            Err(Errno::ACCESS | Errno::PERM) => return Ok(None),
-            Err(errno) => return Err(stopped("open", path, errno)),
+        entry: Entry,
+        side: Side,
+    ) -> Result<State, Stopped> {
+        let unread = || State::of(parent.as_fd(), name, path, entry, None).map_err(Stopped::Failed);
+        if side == Side::After && !is_hashed(&entry) {
+            return unread();
+        }
+        let mut file = match (open_known(parent, name, &entry, OFlags::RDONLY), side) {
+            (Ok(file), _) => File::from(file),
+            (Err(Errno::ACCESS | Errno::PERM), Side::Before) => {
+                self.saved.unreadable.push(path.to_owned());
+                return unread();
+            }
+            (Err(errno), Side::Before) => return Err(stopped("open", path, errno)),
+            // What is new and cannot be read is known by its inode and times.
+            (Err(_), Side::After) => return unread(),
         };
-        let content = self.contents.keep(&mut file).map_err(|source| Error::system("save", path, source))?;
-        let now = Entry::of(&fstat(&file).map_err(Error::while_doing("look at", path))?);
+        let content = match side {
+            Side::Before => Some(self.keep(&mut file, path, &entry)?),
+            Side::After => hash(&mut file).ok(),
+        };
+        Ok(State::of_open(file.as_fd(), path, entry, content)?)
+    }
+
+    /// Keeps the bytes of a file.
+    fn keep(&mut self, file: &mut File, path: &Path, entry: &Entry) -> Result<crate::ContentHash, Stopped> {
+        let content = self.contents.keep(file).map_err(|source| Error::system("save", path, source))?;
+        let now = Entry::of(&fstat(&*file).map_err(Error::while_doing("look at", path))?);
         if !now.is_unchanged(entry) || now.changed != entry.changed {
             return Err(Stopped::Conflict(path.to_owned()));
         }
         self.saved.bytes += entry.size_bytes;
-        Ok(Some(content))
+        Ok(content)
     }
 
     fn ended(mut self) -> Saved {

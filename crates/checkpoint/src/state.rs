@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
@@ -74,6 +74,17 @@ impl State {
             _ => None,
         };
         Ok(Self { entry, attributes, target, content })
+    }
+
+    /// Looks at a file or folder that is open.
+    pub(crate) fn of_open(
+        opened: BorrowedFd<'_>,
+        path: &Path,
+        entry: Entry,
+        content: Option<ContentHash>,
+    ) -> Result<Self> {
+        let attributes = attributes::kept_of(opened).map_err(Error::while_doing("look at", path))?;
+        Ok(Self { entry, attributes, target: None, content })
     }
 
     /// Whether what is called `name` in the folder now, and looks like `now`, is what this was: the same kind, rights,
@@ -171,13 +182,9 @@ pub(crate) fn hash(mut file: impl Read) -> io::Result<ContentHash> {
     Ok(*hasher.finalize().as_bytes())
 }
 
-/// The hash of a new file, where that is known by its bytes.
-pub(crate) fn hash_of_new(folder: impl AsFd, name: &OsStr, entry: &Entry) -> Option<ContentHash> {
-    if entry.kind != Kind::File || entry.size_bytes > LARGEST_HASHED {
-        return None;
-    }
-    // What cannot be read is known by its inode and times.
-    hash(File::from(open_known(folder, name, entry, OFlags::RDONLY).ok()?)).ok()
+/// Whether a new file of this size is known by its bytes.
+pub(crate) fn is_hashed(entry: &Entry) -> bool {
+    entry.kind == Kind::File && entry.size_bytes <= LARGEST_HASHED
 }
 
 #[cfg(test)]

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, Gid, OFlags, RenameFlags, Uid, fstat, renameat_with};
 use rustix::io::Errno;
 
-use crate::beneath::{LIST, PLACE, descriptor_path, look, names, open, open_known, set_mode, set_modified};
+use crate::beneath::{
+    Holders, LIST, PLACE, descriptor_path, look, names, open, open_known, set_mode, set_modified,
+};
 use crate::loosened::Loosened;
 use crate::sides::{OnStep, Parents, Sides, Walker, name_of, step, taken_name};
 use crate::{Change, Changes, Entry, Error, Kind, Result, Time, What, attributes, is_regenerable_folder};
@@ -165,11 +167,11 @@ fn finish(
     let placed = |change: &&Change| matches!(change.what, What::Create | What::Replace);
     let own = changes.list.iter().filter(placed).filter(|change| change.marks.any);
     let own = own.filter_map(|change| Some((&change.path, change.new?.kind)));
+    let mut holders = Holders::new(workspace, PLACE);
     for (path, kind) in own.chain(changes.marked.iter().map(|(path, kind)| (path, *kind))) {
         step(on_step)?;
         let failed = Error::while_doing("take the marks off", path);
-        let parent = open(workspace, path.parent().unwrap_or(Path::new("")), PLACE);
-        let stripped = parent.and_then(|parent| strip_read_only_too(&parent, path, kind));
+        let stripped = holders.of(path).and_then(|parent| strip_read_only_too(parent, path, kind));
         unless_gone(stripped).map_err(failed)?;
     }
     for change in changes.list.iter().filter(placed) {

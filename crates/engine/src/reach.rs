@@ -45,7 +45,17 @@ impl Reach {
 
     /// The effects, each with the path that it really leads to where that is another one.
     pub(crate) fn lead(effects: &[Effect]) -> Vec<Part> {
-        effects.iter().map(|effect| Part { real: real(effect), effect: effect.clone() }).collect()
+        // A file that is read and then written is named twice in a row.
+        let mut last: Option<(&Effect, Option<PathBuf>)> = None;
+        let lead = |effect| {
+            let found = match last.take() {
+                Some((before, found)) if is_same_place(before, effect) => found,
+                _ => real(effect),
+            };
+            last = Some((effect, found.clone()));
+            Part { real: found, effect: effect.clone() }
+        };
+        effects.iter().map(lead).collect()
     }
 
     /// The same effects, looked up anew.
@@ -86,6 +96,17 @@ impl Reach {
             covered,
         };
         Ok(Roots::new(roots, Arc::new(guard)))
+    }
+}
+
+/// Whether both are about what one path leads to.
+fn is_same_place(one: &Effect, other: &Effect) -> bool {
+    match (one, other) {
+        (
+            Effect::Read { path } | Effect::Write { path },
+            Effect::Read { path: other } | Effect::Write { path: other },
+        ) => path == other,
+        _ => false,
     }
 }
 

@@ -326,7 +326,7 @@ impl<'a> Patching<'a> {
             self.context.warn(format!("{shown} has other names (hard links), which keep the old content"));
         }
         let content = whole(&mut opened, &shown)?;
-        let relative = self.relative(change, path, LastLink::Follow)?;
+        let relative = self.below(change, path, &opened.real)?;
         self.bytes += content.len();
         if self.bytes > MOST_BYTES {
             let message = format!("the files of this patch have more than {MOST_BYTES} bytes, the limit");
@@ -375,6 +375,10 @@ impl<'a> Patching<'a> {
     /// The path below the workspace to which a path really leads.
     fn relative(&self, change: &FileChange, path: &Path, last: LastLink) -> Result<PathBuf, ToolError> {
         let real = real_path(path, last).map_err(|error| self.failed(change, error))?;
+        self.below(change, path, &real)
+    }
+
+    fn below(&self, change: &FileChange, path: &Path, real: &Path) -> Result<PathBuf, ToolError> {
         match real.strip_prefix(&self.context.place.workspace) {
             Ok(relative) if !relative.as_os_str().is_empty() => Ok(relative.to_owned()),
             _ => {
