@@ -177,9 +177,12 @@ impl Blobs {
     }
 }
 
+/// A pack that is open, and what lies in it.
+type Opened = (File, HashMap<Hash, Place>);
+
 /// Reads packed contents; those of one pack one after the other, without looking each up.
 pub(crate) struct Unpacking {
-    last: Option<(File, HashMap<Hash, Place>)>,
+    last: Option<Opened>,
     decompressor: Decompressor<'static>,
 }
 
@@ -207,7 +210,7 @@ impl Unpacking {
     }
 }
 
-fn open_pack_of(blobs: &Blobs, content: &Hash) -> Result<Option<(File, HashMap<Hash, Place>)>, StoreError> {
+fn open_pack_of(blobs: &Blobs, content: &Hash) -> Result<Option<Opened>, StoreError> {
     let found = blobs.database.read(|connection| {
         let mut statement = connection.prepare(
             "SELECT content, start, length, size, pack FROM packed

@@ -238,9 +238,9 @@ mod tests {
         let pack = files(&store).remove(0);
         for cut in [true, false] {
             if cut {
-                fs::write(&pack, b"").unwrap()
+                fs::write(&pack, b"").unwrap();
             } else {
-                fs::remove_file(&pack).unwrap()
+                fs::remove_file(&pack).unwrap();
             }
             // The control: it cannot be read.
             assert!(store.blobs().reader().unwrap().open(&hashes[0]).is_err());
