@@ -6,7 +6,7 @@
 //! handfast.db     the tables (with -wal and -shm beside it while it is in use)
 //! audit.head      how many audit rows there are, and the hash of the last one
 //! attention.0 …   locked by those who look at approvals as they come
-//! blobs/ab/ab12…  content by its hash
+//! blobs/ab/ab12…  content by its hash; `.zst` where it is compressed, `.pack` where it is many small ones
 //! ```
 //!
 //! It is the only crate that knows SQL and SQLite, and none of its types is in this interface. It reads no
