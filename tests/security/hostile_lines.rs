@@ -116,10 +116,12 @@ impl Scene {
     fn must_stay(&mut self) -> Entries {
         let mut entries = Entries::new();
         for folder in [self.outside(), self.fixture.home()] {
-            collect(&folder, &mut entries, &|_| true);
+            collect(&folder, &mut entries, true, &|_| true);
         }
         let workspace = self.fixture.workspace();
-        collect(&workspace, &mut entries, &|path| is_run_later(path.strip_prefix(&workspace).unwrap(), path));
+        collect(&workspace, &mut entries, false, &|path| {
+            is_run_later(path.strip_prefix(&workspace).unwrap(), path)
+        });
         if self.bystander.try_wait().unwrap().is_some() {
             entries.insert("a process of the host".into(), "gone".to_owned());
         }
@@ -135,8 +137,8 @@ impl Drop for Scene {
     }
 }
 
-/// The entries below a folder, none of its links followed.
-fn collect(folder: &Path, into: &mut Entries, counts: &dyn Fn(&Path) -> bool) {
+/// The entries below a folder that count, none of its links followed; with the times of their contents or without.
+fn collect(folder: &Path, into: &mut Entries, times: bool, counts: &dyn Fn(&Path) -> bool) {
     let Ok(listed) = fs::read_dir(folder) else {
         into.insert(folder.to_owned(), "cannot be read".to_owned());
         return;
@@ -145,20 +147,21 @@ fn collect(folder: &Path, into: &mut Entries, counts: &dyn Fn(&Path) -> bool) {
         let found = path.symlink_metadata().unwrap();
         let kind = found.file_type();
         if kind.is_dir() {
-            collect(&path, into, counts);
+            collect(&path, into, times, counts);
         }
         let is_device = kind.is_block_device() || kind.is_char_device();
         if !(counts(&path) || is_device || found.mode() & 0o6000 != 0) {
             continue;
         }
-        let content = if kind.is_file() {
-            format!("{:?} of {}.{}", fs::read(&path).unwrap(), found.mtime(), found.mtime_nsec())
-        } else if kind.is_symlink() {
-            format!("to {}", fs::read_link(&path).unwrap().display())
-        } else {
-            String::new()
+        let content = match &kind {
+            kind if kind.is_symlink() => format!("to {}", fs::read_link(&path).unwrap().display()),
+            kind if kind.is_file() => format!("{:?}", fs::read(&path).unwrap()),
+            _ => String::new(),
         };
-        into.insert(path, format!("{:o} {content}", found.mode()));
+        let times = if times { format!("{}.{}", found.mtime(), found.mtime_nsec()) } else { String::new() };
+        // Who may read a configuration is no matter of what it runs.
+        let mode = if path.ends_with(".git/config") { 0 } else { found.mode() };
+        into.insert(path, format!("{mode:o} {times} {content}"));
     }
 }
 
@@ -169,11 +172,14 @@ fn is_run_later(at: &Path, path: &Path) -> bool {
     if is_empty_folder {
         return false;
     }
+    // A work tree that git itself has made leads to this repository, which is looked after.
+    let is_own_work_tree =
+        || fs::read_to_string(path).is_ok_and(|text| text.contains("/workspace/.git/worktrees/"));
     let in_git = |rest: &[String]| match rest.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["hooks"] => path.is_symlink(),
         ["hooks", name] => !name.ends_with(".sample"),
-        []
-        | ["config" | "config.worktree" | "commondir"]
+        [] => !is_own_work_tree(),
+        ["config" | "config.worktree" | "commondir"]
         | ["worktrees", _, "config.worktree" | "config"]
         | ["modules", .., "config"] => true,
         _ => false,
