@@ -214,12 +214,12 @@ fn what_comes_while_a_command_of_a_server_runs_is_hidden_from_it() {
         let marker = format!("7777.{}{number}", std::process::id());
         // Listed, because a name that is looked up too early stays absent on an overlay.
         let appears = |name: &str| format!("until ls -A deep/er | grep -qx {name}; do sleep 0.01; done");
-        let command = format!(
+        let command = unread(&format!(
             "sleep {marker} & {}; for i in $(seq 3000); do cat deep/er/.env >/dev/null 2>&1 || {{ echo hidden; break; }}; \
              sleep 0.01; done; cat deep/er/.env; {}; cat deep/er/other",
             appears(".env"),
             appears("other"),
-        );
+        ));
         let call = server.begin("shell_execute", &json!({"command": command, "timeout": 120}));
         wait_for_process_with(&marker);
         fixture.write("deep/er/.env", SECRET);
