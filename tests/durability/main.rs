@@ -13,6 +13,9 @@ mod harness;
 #[path = "../server.rs"]
 mod server;
 
+mod every_point;
+mod full_disk;
+mod killed;
 mod patches;
 
 use std::io::{BufRead, BufReader, Write};

@@ -23,17 +23,17 @@ fn files() -> Fixture {
 }
 
 #[test]
-fn a_patch_is_asked_about_as_what_it_does_and_a_check_is_not() {
+fn a_patch_is_asked_about_as_what_it_does_and_a_dry_run_is_not() {
     let fixture = files().asking();
-    let level = |patch: &str, strategy: &str| {
-        let arguments = json!({"patch": patch, "strategy": strategy}).to_string();
+    let level = |patch: &str, dry_run: bool| {
+        let arguments = json!({"patch": patch, "dry_run": dry_run}).to_string();
         let checked = fixture.run(&["check", "file_patch", &arguments]).json();
         (checked["decision"].clone(), checked["level"].clone())
     };
-    assert_eq!(level(UPDATE, "apply"), (json!("check"), json!("moderate")));
-    assert_eq!(level(&format!("{UPDATE}{DELETE}"), "apply"), (json!("check"), json!("destructive")));
-    assert_eq!(level(&format!("{UPDATE}{DELETE}"), "check"), (json!("pass"), json!("safe")));
-    let checked = call(&fixture, &[], "file_patch", &json!({"patch": UPDATE, "strategy": "check"})).json();
+    assert_eq!(level(UPDATE, false), (json!("check"), json!("moderate")));
+    assert_eq!(level(&format!("{UPDATE}{DELETE}"), false), (json!("check"), json!("destructive")));
+    assert_eq!(level(&format!("{UPDATE}{DELETE}"), true), (json!("pass"), json!("safe")));
+    let checked = call(&fixture, &[], "file_patch", &json!({"patch": UPDATE, "dry_run": true})).json();
     assert_eq!((&checked["ok"], &checked["data"]["applied"]), (&json!(true), &json!(false)), "{checked:#}");
     let edit = json!({"path": "a", "edits": [{"old_text": "old", "new_text": "new"}], "strategy": "check"});
     assert_eq!(call(&fixture, &[], "file_edit", &edit).json()["ok"], true);
@@ -61,8 +61,8 @@ fn a_denied_path_anywhere_in_a_patch_denies_all_of_it() {
         "--- a/d/../.env\n+++ b/d/../.env\n@@ -1 +1 @@\n-KEY=1\n+KEY=2\n".to_owned(),
     ] {
         let fixture = files();
-        for strategy in ["apply", "check"] {
-            let arguments = json!({"patch": format!("{UPDATE}{patch}"), "strategy": strategy});
+        for dry_run in [false, true] {
+            let arguments = json!({"patch": format!("{UPDATE}{patch}"), "dry_run": dry_run});
             let denied = call(&fixture, &["--mode", "full_auto"], "file_patch", &arguments);
             assert_eq!((denied.code, &denied.json()["error"]["code"]), (3, &json!("EPERMISSION")), "{patch}");
         }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::harness::{Fixture, program, unread};
 
 /// Every path with kind, mode, time and content.
-fn tree(fixture: &Fixture) -> BTreeMap<PathBuf, String> {
+pub(crate) fn tree(fixture: &Fixture) -> BTreeMap<PathBuf, String> {
     fn collect(folder: &Path, all: &mut BTreeMap<PathBuf, String>) {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();

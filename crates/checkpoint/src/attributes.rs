@@ -147,7 +147,7 @@ pub(crate) fn mark_again(folder: BorrowedFd<'_>, name: &OsStr, marks: Marks) -> 
             lsetxattr(&path, attribute, value, XattrFlags::empty())?;
         }
     }
-    Ok(())
+    if marks.drafted { mark_drafted(folder, name) } else { Ok(()) }
 }
 
 fn list(path: &PathBuf) -> rustix::io::Result<Vec<CString>> {

@@ -130,7 +130,7 @@ impl Call {
     fn read(&self, workspace: &Workspace, terms: &Terms<'_>, loosened: &mut Loosened) -> Result<Changes> {
         let upper = self.open(UPPER)?;
         let reading = Reading::new(terms.baseline, terms.index.as_ref(), terms.judge, loosened);
-        reading.whole(upper.as_fd(), workspace.folder.as_fd())
+        reading.of_draft(self.is_draft()?).whole(upper.as_fd(), workspace.folder.as_fd())
     }
 
     /// Puts all changes into the workspace, or none.

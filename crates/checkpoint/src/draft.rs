@@ -21,6 +21,9 @@ use crate::beneath::{LIST, PLACE, look, names, open, set_mode};
 use crate::sides::name_of;
 use crate::{Call, Entry, Error, Kind, Result, Time, Workspace, attributes};
 
+/// Says that the changes in the folder of a call were drafted.
+const DRAFT: &str = "draft";
+
 /// What is to change in a workspace. [`Call::commit`] puts it in.
 ///
 /// Paths are relative to the workspace and have no `.`, no `..` and no links in them. Each is drafted once.
@@ -51,9 +54,18 @@ impl Call {
     /// [`Error::System`].
     pub fn draft(&self, workspace: &Workspace) -> Result<Draft> {
         let begun = self.baseline()?;
+        let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        openat(&self.folder, DRAFT, flags, Mode::from_raw_mode(0o600))
+            .map_err(|errno| Error::system("make", DRAFT, errno))?;
         let folder =
             workspace.folder.try_clone().map_err(|source| Error::system("open", &workspace.path, source))?;
         Ok(Draft { upper: self.open(UPPER)?, workspace: folder, begun, last: Mutex::default() })
+    }
+
+    /// Whether the changes of this call were drafted. That is kept with them.
+    pub(crate) fn is_draft(&self) -> Result<bool> {
+        let found = look(&self.folder, OsStr::new(DRAFT));
+        found.map(|found| found.is_some()).map_err(|errno| Error::system("look at", DRAFT, errno))
     }
 }
 

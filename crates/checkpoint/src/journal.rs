@@ -19,7 +19,7 @@ const COMMITTED: &str = "journal.committed";
 /// Before it is complete. Nothing was done yet.
 const INCOMPLETE: &str = "journal.new";
 
-const MAGIC: &[u8] = b"handfast commit 1\n";
+const MAGIC: &[u8] = b"handfast commit 2\n";
 const HASH_BYTES: usize = blake3::OUT_LEN;
 
 /// Everything that is needed to take a commit back, or to clean up behind it.
@@ -170,9 +170,8 @@ fn encode_change(change: &Change, to: &mut Encoder) {
     });
     to.entry(change.old.as_ref());
     to.entry(change.new.as_ref());
-    for flag in
-        [change.regenerable, change.sets_time, change.marks.copied_up, change.marks.opaque, change.marks.any]
-    {
+    let Marks { copied_up, opaque, drafted, any, whiteout: _ } = change.marks;
+    for flag in [change.regenerable, change.sets_time, copied_up, opaque, drafted, any] {
         to.byte(u8::from(flag));
     }
     to.byte(u8::from(change.attributes.is_some()));
@@ -199,8 +198,8 @@ fn decode_change(from: &mut Decoder<'_>) -> Option<Change> {
     };
     let (old, new) = (from.entry()?, from.entry()?);
     let (regenerable, sets_time) = (from.flag()?, from.flag()?);
-    let marks =
-        Marks { copied_up: from.flag()?, opaque: from.flag()?, any: from.flag()?, ..Marks::default() };
+    let (copied_up, opaque, drafted) = (from.flag()?, from.flag()?, from.flag()?);
+    let marks = Marks { copied_up, opaque, drafted, any: from.flag()?, whiteout: false };
     let attributes =
         if from.flag()? { Some((decode_attributes(from)?, decode_attributes(from)?)) } else { None };
     Some(Change { path, what, old, new, regenerable, marks, attributes, sets_time })
@@ -239,7 +238,7 @@ mod tests {
             old: Some(entry),
             new: None,
             regenerable: true,
-            marks: Marks { copied_up: true, any: true, ..Marks::default() },
+            marks: Marks { copied_up: true, drafted: true, any: true, ..Marks::default() },
             attributes: Some((vec![(b"user.x".to_vec(), vec![0, 255])], Vec::new())),
             sets_time: true,
         };

@@ -18,7 +18,8 @@
 //! attributes are not what the upper folder says, the command changed them, or somebody else did: changed since, that is a
 //! conflict, because nothing tells the two apart.
 //!
-//! In a regenerable folder nothing is a conflict. `.git/index` has a rule of its own, see [`crate::git_index`].
+//! In a regenerable folder nothing that a command changed is a conflict; who drafts a change there means exactly that file.
+//! `.git/index` has a rule of its own, see [`crate::git_index`].
 //!
 //! Two things cannot be seen. A changed file that somebody removed meanwhile looks like one that the command moved there,
 //! where the command moved or removed any file at all, or where it had several names (the overlay marks no such copies): it
@@ -57,6 +58,8 @@ pub(crate) struct Reading<'a> {
     pub(crate) index: Option<&'a (PathBuf, Option<File>)>,
     pub(crate) judge: &'a dyn Fn(&Touch<'_>) -> Verdict,
     pub(crate) loosened: &'a mut Loosened,
+    /// Whether this program drafted the changes, and no command made them.
+    is_draft: bool,
     changes: Changes,
     /// Whether there is any sign that the command moved files: something that is gone or was made anew.
     moves: bool,
@@ -89,7 +92,13 @@ impl<'a> Reading<'a> {
         loosened: &'a mut Loosened,
     ) -> Self {
         let changes = Changes::default();
-        Self { baseline, index, judge, loosened, changes, moves: false, moved_or_removed: Vec::new() }
+        let moved_or_removed = Vec::new();
+        Self { baseline, index, judge, loosened, is_draft: false, changes, moves: false, moved_or_removed }
+    }
+
+    /// The same for changes that this program may have drafted.
+    pub(crate) fn of_draft(self, is_draft: bool) -> Self {
+        Self { is_draft, ..self }
     }
 
     /// Reads everything.
@@ -164,6 +173,11 @@ impl<'a> Reading<'a> {
         self.baseline.is_some_and(|baseline| time >= baseline)
     }
 
+    /// Whether the last writer wins in a folder of this name.
+    fn is_regenerable(&self, name: &OsStr) -> bool {
+        !self.is_draft && is_regenerable_folder(name)
+    }
+
     fn conflict(&mut self, path: &Path, meanwhile: Meanwhile) {
         let conflicts = &self.changes.conflicts;
         let told = conflicts.last().is_some_and(|last| last.path == path);
@@ -206,7 +220,7 @@ impl<'a> Reading<'a> {
     fn placed(&mut self, pair: &Pair<'_>, both: &Both<'_>, folder: Option<&OwnedFd>) -> Result<bool> {
         let &Both { name, path, new, marks, old } = both;
         let of_tools =
-            folder.is_some() && is_regenerable_folder(name) && old.is_none_or(|old| old.kind == Kind::Folder);
+            folder.is_some() && self.is_regenerable(name) && old.is_none_or(|old| old.kind == Kind::Folder);
         let regenerable = pair.regenerable || of_tools;
         let checked = !regenerable && self.baseline.is_some();
         self.moves |= marks.opaque || old.is_some() && folder.is_none() && !marks.copied_up;
@@ -264,7 +278,7 @@ impl<'a> Reading<'a> {
     /// A folder in both.
     fn merge(&mut self, pair: &Pair<'_>, both: &Both<'_>, folder: &OwnedFd, old: Entry) -> Result<()> {
         let &Both { name, path, new, marks, .. } = both;
-        let regenerable = pair.regenerable || is_regenerable_folder(name);
+        let regenerable = pair.regenerable || self.is_regenerable(name);
         let lower =
             open(pair.lower.as_fd(), Path::new(name), PLACE).map_err(Error::while_doing("open", path))?;
         let below = Pair { upper: folder, lower: &lower, depth: pair.depth + 1, regenerable };

@@ -101,6 +101,14 @@ impl Draft {
                 acts.insert(&entry.path, act);
             }
         }
+        for (path, act) in &acts {
+            if let Act::Put(_) = act
+                && let Some(above) = in_the_way(&self.workspace, path, &acts)?
+                && restored.conflicts.iter().all(|known| known.path != above)
+            {
+                restored.conflicts.push(Conflict { path: above, meanwhile: Meanwhile::Changed });
+            }
+        }
         if !restored.conflicts.is_empty() {
             return Ok(restored);
         }
@@ -127,6 +135,21 @@ fn is_wanted(entry: &SavedEntry, only: &[PathBuf], workspace: &OwnedFd) -> bool 
             && !matches!(find(workspace, &entry.path), Ok(Some((_, now))) if now.kind == Kind::Folder)
     };
     only.is_empty() || only.iter().any(|wanted| entry.path.starts_with(wanted) || is_needed(wanted))
+}
+
+/// What is no folder now, where there has to be one above a path that is put back, and nothing puts one there. It is not
+/// ours to replace, forced or not.
+fn in_the_way(workspace: &OwnedFd, path: &Path, acts: &Acts<'_>) -> Result<Option<PathBuf>> {
+    for above in path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty()) {
+        let comes = matches!(acts.get(above), Some(Act::Put(state)) if state.entry.kind == Kind::Folder);
+        if comes {
+            return Ok(None);
+        }
+        if let Some((_, now)) = find(workspace, above)? {
+            return Ok((now.kind != Kind::Folder).then(|| above.to_owned()));
+        }
+    }
+    Ok(None)
 }
 
 /// What is at a path of the workspace now, with the open folder that holds it.
@@ -291,13 +314,14 @@ impl Layout<'_> {
             if open(self.upper.as_fd(), &so_far, PLACE).is_ok() {
                 continue;
             }
-            let Some((holder, now)) =
-                find(self.workspace, &so_far)?.filter(|(_, now)| now.kind == Kind::Folder)
-            else {
-                return Err(Error::system("find the folder", &so_far, Errno::NOENT));
-            };
-            let state = State::of(holder.as_fd(), name, &so_far, now, None)?;
-            self.make_folder(&so_far, &state, now.modified)?;
+            match find(self.workspace, &so_far)? {
+                Some((holder, now)) if now.kind == Kind::Folder => {
+                    let state = State::of(holder.as_fd(), name, &so_far, now, None)?;
+                    self.make_folder(&so_far, &state, now.modified)?;
+                }
+                Some(_) => return Err(Error::system("find the folder", &so_far, Errno::NOTDIR)),
+                None => self.make_gone_folder(&so_far)?,
+            }
         }
         open(self.upper.as_fd(), parent, LIST).map_err(failed)
     }
@@ -322,6 +346,29 @@ impl Layout<'_> {
         mkdirat(&parent, name_of(path), Mode::from_raw_mode(0o700)).map_err(&failed)?;
         own(&parent, name_of(path), state).map_err(&failed)?;
         self.folders.push((path.to_owned(), state.entry.mode, modified));
+        Ok(())
+    }
+
+    /// A folder that is gone, and that nothing is known of: one like the folder in which it lies.
+    fn make_gone_folder(&mut self, path: &Path) -> Result<()> {
+        let failed = Error::while_doing("lay out", path);
+        let parent =
+            open(self.upper.as_fd(), path.parent().unwrap_or(Path::new("")), LIST).map_err(&failed)?;
+        mkdirat(&parent, name_of(path), Mode::from_raw_mode(0o700)).map_err(&failed)?;
+        let made = look(&parent, name_of(path)).map_err(&failed)?.ok_or_else(|| failed(Errno::STALE))?;
+        let mut like = made;
+        for above in path.ancestors().skip(1) {
+            if let Some((_, entry)) = find(self.workspace, above)? {
+                like = entry;
+                break;
+            }
+        }
+        if (made.owner, made.group) != (like.owner, like.group) {
+            let (owner, group) = (Uid::from_raw(like.owner), Gid::from_raw(like.group));
+            chownat(&parent, name_of(path), Some(owner), Some(group), AtFlags::SYMLINK_NOFOLLOW)
+                .map_err(failed)?;
+        }
+        self.folders.push((path.to_owned(), like.mode & 0o777, made.modified));
         Ok(())
     }
 

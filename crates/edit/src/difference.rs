@@ -29,8 +29,23 @@ struct Block {
 ///
 /// It takes time for the edits and not for the text. A long one is cut between hunks, and says so in its last line.
 pub fn unified(name: &str, old: &[u8], new: &[u8], edited: &[Edited]) -> String {
+    with_header(format!("--- a/{name}\n+++ b/{name}\n"), old, new, edited)
+}
+
+/// The difference of two whole texts, of which one may not be there: its name is then `/dev/null`. Nothing where both are
+/// the same, and where one is empty and the other not there.
+pub fn unified_whole(name: &str, old: Option<&[u8]>, new: Option<&[u8]>) -> String {
+    let named = |letter: &str, side: Option<&[u8]>| match side {
+        Some(_) => format!("{letter}/{name}"),
+        None => "/dev/null".to_owned(),
+    };
+    let header = format!("--- {}\n+++ {}\n", named("a", old), named("b", new));
+    let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());
+    with_header(header, old, new, &between(old, new))
+}
+
+fn with_header(mut shown: String, old: &[u8], new: &[u8], edited: &[Edited]) -> String {
     let blocks = blocks(old, new, edited);
-    let mut shown = format!("--- a/{name}\n+++ b/{name}\n");
     let mut hunks = 0;
     let mut left_out = 0;
     let (mut old_line, mut new_line) = (Counter::default(), Counter::default());

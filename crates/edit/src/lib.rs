@@ -13,7 +13,7 @@ mod nearest;
 pub mod patch;
 mod replace;
 
-pub use difference::{Edited, between, unified};
+pub use difference::{Edited, between, unified, unified_whole};
 pub use document::{Document, Unreadable, Unwritable};
 pub use nearest::{Near, nearest};
 pub use replace::{Count, Place, Refused, Replaced, Replacement, replace};

@@ -10,6 +10,7 @@ use tool::{
 };
 
 use crate::approvals::Leased;
+use crate::dry_run::Tried;
 use crate::reach::Reach;
 use crate::redact::Redactor;
 use crate::saving::Author;
@@ -46,6 +47,8 @@ pub(crate) struct Call {
     pub(crate) effects: Vec<Part>,
     /// Whether everything that it changes can be undone.
     pub(crate) undoable: bool,
+    /// Of a dry run: the call that it tries.
+    pub(crate) dry_run: Option<Tried>,
     /// The arguments of a command, in case it has to be run in another way than was decided on.
     pub(crate) again: Value,
     /// What it starts outlives it.
@@ -95,6 +98,7 @@ impl Call {
             ran: Duration::ZERO,
             effects: Vec::new(),
             undoable: false,
+            dry_run: None,
             again: Value::Null,
             background: false,
             decision: None,
@@ -150,6 +154,11 @@ impl Call {
         let session = Some(self.session.0.clone());
         let undoes = self.undoes.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Author { id: self.id.0.clone(), session, tool: self.tool.clone(), now, undoes }
+    }
+
+    /// What the call changes, or in a dry run would change.
+    pub(crate) fn changing(&self) -> &[Part] {
+        self.dry_run.as_ref().map_or(&self.effects, |tried| &tried.effects)
     }
 
     /// Whether it passed because everything that it changes can be undone.

@@ -13,6 +13,7 @@ mod checked;
 mod cover;
 mod denied;
 mod difference;
+mod dry_run;
 mod figures;
 mod history;
 mod home;
@@ -117,6 +118,8 @@ pub struct Engine {
     notices: Vec<String>,
     /// What is removed behind the answers.
     removals: swap::Removals,
+    /// When it was last looked for what was kept for too long.
+    pruned: Mutex<jiff::Timestamp>,
     running: Mutex<HashMap<CallId, Stop>>,
     counted: figures::Counted,
     networks: networks::Networks,
@@ -160,6 +163,7 @@ impl Engine {
             homes: homes.map(Arc::new),
             notices,
             removals: swap::Removals::default(),
+            pruned: Mutex::new(clock.now()),
             reach: reach::Reach::open(policy.clone(), denied.clone(), &place)?,
             denied,
             place,
@@ -361,11 +365,10 @@ impl Engine {
         cell: Option<Specifying>,
     ) -> Result<Context, ToolError> {
         let mut services = self.services.clone();
-        services.insert(Arc::new(call.reach(self).roots(
-            &call.effects,
-            call.approved_by.is_some(),
-            before.covered(),
-        )?));
+        services.insert(Arc::new(match &call.dry_run {
+            Some(tried) => self.roots_to_try(call, tried)?,
+            None => call.reach(self).roots(&call.effects, call.approved_by.is_some(), before.covered())?,
+        }));
         let mut warning = None;
         if let Some(specified) = cell {
             let specified = specified

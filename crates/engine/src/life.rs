@@ -30,6 +30,7 @@ use crate::admit::Admitted;
 use crate::cache::Generation;
 use crate::call::Call;
 use crate::denied::OwnChange;
+use crate::dry_run::denied;
 use crate::reach::Reach;
 use crate::snapshot::ChangedBy;
 use crate::stopping::requested;
@@ -134,11 +135,13 @@ impl Engine {
         call.background = prepared.plan.background;
         call.effects = Reach::lead(&prepared.plan.effects);
         call.undoable = self.is_undoable(tool.spec(), &call.effects, &prepared.plan);
+        call.dry_run = self.tried(tool.spec(), &prepared.plan);
         Ok(prepared)
     }
 
     async fn decide(&self, call: &mut Call, tool: &Arc<dyn AnyTool>) -> Result<(), ToolError> {
         self.stand_under_ceiling(call)?;
+        self.foresee(call)?;
         let mut decision = call.rules(self).decide(&call.policy_request(tool.spec().name));
         decision = self.decide_with_leases(call, decision).await?;
         let writes_elsewhere =
@@ -149,14 +152,7 @@ impl Engine {
             call.undoable = false;
             decision = call.rules(self).decide(&call.policy_request(tool.spec().name));
         }
-        let denied = decision.verdict == policy::Verdict::Deny;
-        let error = denied.then(|| {
-            let error = ToolError::new(Code::Permission, format!("denied: {}", decision.reason));
-            match &decision.hint {
-                Some(hint) => error.hint(hint.clone()),
-                None => error,
-            }
-        });
+        let error = (decision.verdict == policy::Verdict::Deny).then(|| denied(&decision));
         call.decision = Some(decision);
         error.map_or(Ok(()), Err)
     }
@@ -203,7 +199,7 @@ impl Engine {
     }
 
     async fn record_intent(&self, call: &mut Call, tool: &Arc<dyn AnyTool>) -> Result<(), ToolError> {
-        if tool.spec().class.reads_only {
+        if tool.spec().class.reads_only || call.dry_run.is_some() {
             return Ok(());
         }
         let leaves = call.effects.iter().any(|part| part.effect.leaves_the_machine());
@@ -242,7 +238,7 @@ impl Engine {
         };
         let changed_by = match tool.spec().lane {
             Lane::Command => ChangedBy::Command,
-            _ if call.effects.iter().any(names_all) => ChangedBy::Restoration,
+            _ if call.changing().iter().any(names_all) => ChangedBy::Restoration,
             _ => ChangedBy::Draft,
         };
         snapshots.take(changed_by).map(Before::Snapshot).map_err(|error| {
@@ -282,7 +278,7 @@ impl Engine {
             _ = requested(&call.stop) => tokio::time::timeout(GRACE, &mut task).await.ok(),
         };
         let has_ended = ended.is_some();
-        let read_only = tool.spec().class.reads_only;
+        let read_only = tool.spec().class.reads_only || call.dry_run.is_some();
         let unsure = if read_only { EffectState::None } else { EffectState::Maybe };
         let produced = match ended {
             Some(Ok(produced)) => produced,
@@ -304,7 +300,7 @@ impl Engine {
             self.tend_homes();
         }
         call.sandbox = context.enforced();
-        call.warnings = context.take_warnings();
+        call.warnings.extend(context.take_warnings());
         Ok(Ran { context, produced, has_ended })
     }
 

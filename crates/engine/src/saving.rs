@@ -7,11 +7,11 @@
 use std::cell::RefCell;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use checkpoint::{ContentHash, Contents, Saved, SavedEntry, State, Workspace};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use policy::Part;
 use store::{Blobs, Checkpoint, CheckpointEntry, CheckpointRetention, CheckpointState, Retention, Store};
 use tool::{Code, Effect, EffectState, Lane, Plan, Prepared, Spec, Stop, ToolError};
@@ -26,6 +26,9 @@ const RETENTION: CheckpointRetention = CheckpointRetention {
     max_age: Duration::from_hours(30 * 24),
     keep_newest: 100,
 };
+
+/// How often a runtime that goes on looks for what was kept for too long: as it starts, and then behind a change.
+const PRUNED_EVERY: SignedDuration = SignedDuration::from_mins(15);
 
 /// How long the whole of a shortened output can be read: as long.
 const OUTPUTS: Retention =
@@ -242,6 +245,7 @@ impl Engine {
                     call.warnings.push(left_out(&settled.unsaved));
                 }
                 self.removals.remove(folder);
+                self.prune_where_due();
             }
             // The row stays as it is, and the next start settles it.
             Ok((Err(error), _)) => call.warnings.push(format!("the checkpoint is not complete: {error}")),
@@ -249,7 +253,22 @@ impl Engine {
         }
     }
 
-    /// Now and then, removes what was kept for too long. Blocks.
+    /// Removes behind the answer what was kept for too long, where it was not looked at for a while.
+    pub(crate) fn prune_where_due(self: &Arc<Self>) {
+        let now = self.clock.now();
+        {
+            let mut pruned = self.pruned.lock().unwrap_or_else(PoisonError::into_inner);
+            if now.duration_since(*pruned).abs() < PRUNED_EVERY {
+                return;
+            }
+            *pruned = now;
+        }
+        let engine = self.clone();
+        // What fails is tried again the next time.
+        self.removals.work(move || drop(engine.prune()));
+    }
+
+    /// Removes what was kept for too long. Blocks.
     pub fn prune(&self) -> Result<(), store::StoreError> {
         let now = self.clock.now();
         self.store.checkpoints().prune(&RETENTION, now)?;
@@ -342,6 +361,10 @@ pub(crate) fn settle_all(
         let Some(entries) = entries(store.checkpoints().entries(&checkpoint.id)?) else { continue };
         // A workspace that is gone has nothing to be compared with.
         let Ok(workspace) = Workspace::open(&checkpoint.workspace) else { continue };
+        for root in &checkpoint.roots {
+            // A file that was to get another's name has one of its own for a moment.
+            roots::remove_abandoned_in(&checkpoint.workspace, root.parent().unwrap_or(Path::new("")))?;
+        }
         let saved = Saved { entries, bytes: checkpoint.bytes, ..Saved::default() };
         settle(store, &workspace, &checkpoint.id, saved, &checkpoint.roots)?;
     }

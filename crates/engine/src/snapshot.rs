@@ -80,6 +80,8 @@ pub(crate) struct Preview {
     pub(crate) held: Vec<String>,
     /// What others have changed since.
     pub(crate) conflicts: Vec<String>,
+    /// Why they would not be put in, whoever agrees to it: a rule denies it, or others changed the same.
+    pub(crate) refused: Option<ToolError>,
 }
 
 /// What a human is asked about changes that are held.
@@ -276,12 +278,18 @@ impl Snapshot {
         let is_held = |entry: &&SavedEntry| changes.held.iter().any(|held| held.path == entry.path);
         let (first, others): (Vec<&SavedEntry>, Vec<&SavedEntry>) =
             entries.iter().filter(|entry| entry.is_telling()).partition(is_held);
-        let held =
+        let lines =
             changes.held.iter().map(|held| format!("{}: {}", tool::path_text(&held.path), held.reason));
+        let refused = match held(&changes) {
+            Ended::Refused(error) => Some(error),
+            _ if !changes.conflicts.is_empty() => Some(conflict(&changes.conflicts)),
+            _ => None,
+        };
         Ok(Preview {
+            refused,
             paths: count(&changes),
             diff: differences.of(first.into_iter().chain(others), Direction::Planned),
-            held: shortened(held),
+            held: shortened(lines),
             conflicts: shortened(changes.conflicts.iter().map(ToString::to_string)),
         })
     }

@@ -14,7 +14,7 @@ use crate::call::Call;
 use crate::life::Ran;
 use crate::saving::{Author, Direct};
 use crate::snapshot::{Ended, Question, Snapshot, Snapshots};
-use crate::{Approval, Engine};
+use crate::{Approval, Engine, dry_run};
 
 /// What is there so that the changes of a call can be undone.
 pub(crate) enum Before {
@@ -69,6 +69,9 @@ impl Engine {
             return (context, produced);
         };
         let since = snapshot.since(Time::from(used.taken_at));
+        if call.dry_run.is_some() {
+            return (context, self.show_and_drop(call, snapshot, since, next, produced).await);
+        }
         let produced = if context.changes_are_only_shown() {
             self.only_show(call, snapshot, since, produced).await
         } else if context.changes_are_discarded() {
@@ -112,6 +115,30 @@ impl Engine {
         Ok(())
     }
 
+    /// The end of a dry run.
+    async fn show_and_drop(
+        self: &Arc<Self>,
+        call: &mut Call,
+        snapshot: Snapshot,
+        since: Time,
+        next: Option<Next>,
+        produced: Result<Data, ToolError>,
+    ) -> Result<Data, ToolError> {
+        let (rules, engine) = (call.rules(self), self.clone());
+        let (snapshot, preview) = blocking(move || {
+            let preview = snapshot.preview(&rules, &engine.store, since);
+            (snapshot, preview)
+        })
+        .await?;
+        let mut preview = preview?;
+        if snapshot.is_foreseen() {
+            // The policy was asked about exactly these paths before.
+            preview.held.clear();
+        }
+        self.removals.add(snapshot, next);
+        dry_run::answer(call, preview, produced)
+    }
+
     /// Keeps the changes aside, and adds the difference that they make to what the tool has produced.
     async fn only_show(
         self: &Arc<Self>,
@@ -142,16 +169,7 @@ impl Engine {
             id: Some(id),
             unsaved: Vec::new(),
         });
-        let mut data = match produced {
-            Ok(data) => data
-                .into_value()
-                .map_err(|error| ToolError::internal("the tool's output cannot be read").because(error))?,
-            Err(error) => return Err(error),
-        };
-        if let Some(fields) = data.as_object_mut() {
-            fields.insert("diff".to_owned(), preview.diff.into());
-        }
-        Ok(data.into())
+        dry_run::with_difference(produced?, preview.diff)
     }
 
     async fn commit(
@@ -206,6 +224,7 @@ impl Engine {
                 if done.is_settled {
                     self.removals.add(kept, next);
                 }
+                self.prune_where_due();
                 return produced;
             }
             Ended::Refused(error) => error,

@@ -139,7 +139,10 @@ impl Undo {
             }
             (None, _) => {
                 Err(ToolError::new(Code::NotFound, format!("there is no checkpoint `{}`", tool::visible(id)))
-                    .hint("checkpoint_list names those of this workspace; old ones are removed in time"))
+                    .hint(
+                        "checkpoint_list, or `handfast checkpoints list`, names those of this workspace; old ones are \
+                         removed in time",
+                    ))
             }
         }
     }

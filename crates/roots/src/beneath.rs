@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, Stat, openat2, statat};
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, ResolveFlags, Stat, accessat, openat2, statat};
 use rustix::io::Errno;
 
 use crate::metadata::same;
@@ -103,6 +103,11 @@ pub(crate) fn name_of(descriptor: BorrowedFd<'_>, stat: &Stat) -> rustix::io::Re
         }
     }
     Ok(path)
+}
+
+/// That this process could make and remove entries in a folder.
+pub(crate) fn may_change(folder: BorrowedFd<'_>) -> rustix::io::Result<()> {
+    accessat(folder, ".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS)
 }
 
 /// Makes the entries of a folder outlive a loss of power.

@@ -43,6 +43,6 @@ pub use names::{Entries, Entry};
 pub use real::{LastLink, real_path};
 pub use remove::{Removal, Removed};
 pub use root::{Right, Root, Roots};
-pub use temporary::is_temporary_name;
+pub use temporary::{is_temporary_name, remove_abandoned_in};
 pub use walk::{DEEPEST, Step, Visit, Walk, Walked};
 pub use write::{Staged, Written};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, openat, unlinkat};
 use rustix::io::Errno;
 
-use crate::beneath::{Links, flush_folder, open_beneath};
+use crate::beneath::{Links, flush_folder, may_change, open_beneath};
 use crate::root::Found;
 use crate::{EntryKind, LastLink, Result, Right, Roots, RootsError, attributes, real_path};
 
@@ -14,12 +14,18 @@ use crate::{EntryKind, LastLink, Result, Right, Roots, RootsError, attributes, r
 pub struct CreatedFolders {
     /// The parent, the name in it and where that lies, outermost first.
     made: Vec<(OwnedFd, OsString, PathBuf)>,
+    are_planned: bool,
 }
 
 impl CreatedFolders {
     /// Where the new folders lie, outermost first.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
         self.made.iter().map(|(_, _, real)| real.as_path())
+    }
+
+    /// Whether some would be made, in a dry run: nothing can lie in them yet.
+    pub fn are_planned(&self) -> bool {
+        self.are_planned
     }
 
     /// Removes those that are still empty, because what they were made for failed.
@@ -65,13 +71,44 @@ impl Roots {
             .as_fd()
             .try_clone_to_owned()
             .map_err(|source| RootsError::Io { doing: "open", path: path.to_owned(), source })?;
-        for name in spot.relative.parent().unwrap_or(Path::new("")) {
+        let mut names = spot.relative.iter();
+        let Some(last) = names.next_back() else { return Ok(()) };
+        while let Some(name) = names.next() {
             folder = match open_child(&folder, name, path) {
+                Err(RootsError::NotFound { .. }) if self.dry_run => {
+                    created.are_planned = true;
+                    let missing = [name].into_iter().chain(names).chain([last]);
+                    return self.could_create(&folder, missing, path);
+                }
                 Err(RootsError::NotFound { .. }) => self.create_child(&folder, name, path, created)?,
                 opened => opened?,
             };
         }
         Ok(())
+    }
+
+    /// That these folders could be made, each in the one before, and something in the last of them.
+    fn could_create<'a>(
+        &self,
+        folder: &OwnedFd,
+        names: impl Iterator<Item = &'a OsStr>,
+        path: &Path,
+    ) -> Result<()> {
+        may_change(folder.as_fd()).map_err(RootsError::while_doing("create", path))?;
+        let mut real = look_at(folder, path)?.real;
+        for name in names {
+            real.push(name);
+            self.may_make(path, &real)?;
+        }
+        Ok(())
+    }
+
+    fn may_make(&self, path: &Path, real: &Path) -> Result<()> {
+        // The folders around a single listed path may be made for it, although nothing else in them is in reach.
+        if !self.lies_around_a_writable_root(real) {
+            self.reach(path, real, Right::Write)?;
+        }
+        self.may_write(real)
     }
 
     fn create_child(
@@ -82,18 +119,9 @@ impl Roots {
         created: &mut CreatedFolders,
     ) -> Result<OwnedFd> {
         let doing = || RootsError::while_doing("create", path);
-        let parent = folder.try_clone().map_err(|source| RootsError::Io {
-            doing: "create",
-            path: path.to_owned(),
-            source,
-        })?;
-        let parent = Found::look(parent, path)?;
+        let parent = look_at(folder, path)?;
         let real = parent.real.join(name);
-        // The folders around a single listed path may be made for it, although nothing else in them is in reach.
-        if !self.lies_around_a_writable_root(&real) {
-            self.reach(path, &real, Right::Write)?;
-        }
-        self.may_write(&real)?;
+        self.may_make(path, &real)?;
         match mkdirat(folder, name, Mode::from_raw_mode(0o777)) {
             Ok(()) => {}
             // Somebody else was quicker.
@@ -113,6 +141,15 @@ impl Roots {
         })?;
         Ok(made)
     }
+}
+
+fn look_at(folder: &OwnedFd, path: &Path) -> Result<Found> {
+    let folder = folder.try_clone().map_err(|source| RootsError::Io {
+        doing: "create",
+        path: path.to_owned(),
+        source,
+    })?;
+    Found::look(folder, path)
 }
 
 fn open_child(folder: &OwnedFd, name: &OsStr, path: &Path) -> Result<OwnedFd> {

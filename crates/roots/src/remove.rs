@@ -1,9 +1,11 @@
+use std::cell::Cell;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, unlinkat};
 use rustix::io::Errno;
 
+use crate::beneath::may_change;
 use crate::slot::Slot;
 use crate::tree::Judge;
 use crate::{EntryKind, Folder, LastLink, Result, Roots, RootsError};
@@ -49,6 +51,9 @@ impl Roots {
         self.may_write(&slot.real)?;
         let mut gone = 0;
         let folder = kind == EntryKind::Folder;
+        if self.dry_run {
+            return self.could_remove(slot, path, removal, stop);
+        }
         if folder && removal == Removal::Tree {
             self.remove_contents(&slot, stop, &mut gone)?;
         }
@@ -68,9 +73,33 @@ impl Roots {
         Ok(Removed { real: slot.real, entries: gone + 1 })
     }
 
+    /// That all of it could be removed.
+    fn could_remove(
+        &self,
+        slot: Slot,
+        path: &Path,
+        removal: Removal,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Removed> {
+        may_change(slot.folder.as_fd()).map_err(RootsError::while_doing("remove", path))?;
+        let entries = Cell::new(1);
+        if slot.kind() == Some(EntryKind::Folder) {
+            let folder = self.slot_folder(&slot)?;
+            let allows = |real: &Path| {
+                if removal == Removal::Entry {
+                    return Err(RootsError::NotEmpty { path: path.to_owned() });
+                }
+                entries.set(entries.get() + 1);
+                self.may_read(real).and_then(|()| self.may_write(real))
+            };
+            Judge { roots: self, allows: &allows, empties: true, stop }.tree(&folder, 0)?;
+        }
+        Ok(Removed { real: slot.real, entries: entries.get() })
+    }
+
     fn remove_contents(&self, slot: &Slot, stop: &dyn Fn() -> bool, gone: &mut u64) -> Result<()> {
         let allows = |real: &Path| self.may_read(real).and_then(|()| self.may_write(real));
-        let judge = Judge { roots: self, allows: &allows, stop };
+        let judge = Judge { roots: self, allows: &allows, empties: true, stop };
         let folder = self.slot_folder(slot)?;
         judge.tree(&folder, 0)?;
         let emptied = empty(&judge, &folder, gone);

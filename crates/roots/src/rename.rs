@@ -1,8 +1,10 @@
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{RenameFlags, renameat_with};
 use rustix::io::Errno;
 
+use crate::beneath::may_change;
 use crate::tree::Judge;
 use crate::{EntryKind, LastLink, Result, Roots, RootsError};
 
@@ -41,7 +43,19 @@ impl Roots {
         };
         allows(&source.real)?;
         if kind == EntryKind::Folder {
-            Judge { roots: self, allows: &allows, stop }.tree(&self.slot_folder(&source)?, 0)?;
+            Judge { roots: self, allows: &allows, empties: false, stop }
+                .tree(&self.slot_folder(&source)?, 0)?;
+        }
+        if self.dry_run {
+            for folder in [&source.folder, &target.folder] {
+                may_change(folder.as_fd()).map_err(RootsError::while_doing("move", from))?;
+            }
+            let stays = source.found.is_some_and(|found| found.st_dev == target.folder_stat.st_dev);
+            return if stays {
+                Ok(target.real)
+            } else {
+                Err(RootsError::OtherFileSystem { path: to.to_owned() })
+            };
         }
         renameat_with(&source.folder, &source.name, &target.folder, &target.name, RenameFlags::NOREPLACE)
             .map_err(|errno| match errno {

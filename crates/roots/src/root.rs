@@ -12,8 +12,9 @@ use crate::{EntryKind, Guard, LastLink, Metadata, Result, RootsError, real_path}
 /// Everything that file tools reach, and the guard that judges what they do there.
 #[derive(Clone)]
 pub struct Roots {
-    roots: Vec<Root>,
+    all: Vec<Root>,
     guard: Arc<dyn Guard>,
+    pub(crate) dry_run: bool,
 }
 
 /// One part of the file system: a folder and all beneath it, or a single path that may be a file or not exist yet.
@@ -95,7 +96,16 @@ const CROSSINGS: usize = 8;
 impl Roots {
     /// The roots of one call.
     pub fn new(roots: Vec<Root>, guard: Arc<dyn Guard>) -> Self {
-        Self { roots, guard }
+        Self { all: roots, guard, dry_run: false }
+    }
+
+    /// The same for a dry run: every operation looks at what it would meet, and says what it would say, but changes nothing.
+    ///
+    /// What only doing it can show (a full disk, what others do at the same time) is not foreseen.
+    #[must_use]
+    pub fn for_dry_run(mut self) -> Self {
+        self.dry_run = true;
+        self
     }
 
     /// What is at `path`.
@@ -130,7 +140,7 @@ impl Roots {
 
     /// The root that holds `path`, by its spelling: the longest one.
     pub(crate) fn locate(&self, path: &Path) -> Result<Spot<'_>> {
-        let holding = self.roots.iter().filter_map(|root| Some((root, root.rest(path)?)));
+        let holding = self.all.iter().filter_map(|root| Some((root, root.rest(path)?)));
         let (root, rest) = holding
             .min_by_key(|(_, rest)| rest.as_os_str().len())
             .ok_or_else(|| RootsError::NotInRoots { path: path.to_owned() })?;
@@ -141,7 +151,7 @@ impl Roots {
 
     /// That what really lies at `real` is in a root with the right to it. `path` is how it was asked for.
     pub(crate) fn reach(&self, path: &Path, real: &Path, right: Right) -> Result<()> {
-        let holding = self.roots.iter().filter(|root| real.starts_with(&root.real));
+        let holding = self.all.iter().filter(|root| real.starts_with(&root.real));
         match holding.max_by_key(|root| root.real.as_os_str().len()) {
             None => Err(RootsError::LeadsOutside { path: path.to_owned(), target: real.to_owned() }),
             Some(root) if root.right < right => Err(RootsError::ReadOnly { path: path.to_owned() }),
@@ -151,12 +161,12 @@ impl Roots {
 
     /// Whether taking `real` away would take a root along.
     pub(crate) fn holds_a_root(&self, real: &Path) -> bool {
-        self.roots.iter().any(|root| root.inside.as_os_str().is_empty() && root.real.starts_with(real))
+        self.all.iter().any(|root| root.inside.as_os_str().is_empty() && root.real.starts_with(real))
     }
 
     /// Whether `real` is a folder on the way from an open folder to a single listed path that may be written.
     pub(crate) fn lies_around_a_writable_root(&self, real: &Path) -> bool {
-        self.roots.iter().any(|root| root.right == Right::Write && root.real.starts_with(real))
+        self.all.iter().any(|root| root.right == Right::Write && root.real.starts_with(real))
     }
 
     /// Opens what is at `path` as a mere place. The caller asks the guard.

@@ -2,16 +2,17 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use rustix::fs::{
-    AtFlags, CWD, FlockOperation, Mode, OFlags, RenameFlags, ResolveFlags, Stat, flock, fstat, linkat,
+    AtFlags, CWD, Dir, FlockOperation, Mode, OFlags, RenameFlags, ResolveFlags, Stat, flock, fstat, linkat,
     openat, openat2, renameat_with, statat, unlinkat,
 };
 use rustix::io::Errno;
 
-use crate::EntryKind;
-use crate::beneath::{descriptor_path, reopen};
+use crate::beneath::{Links, descriptor_path, open_anywhere, open_beneath, reopen};
 use crate::metadata::{Identity, kind_of, same};
+use crate::{EntryKind, Result, RootsError};
 
 /// A new file that gets its name only when it is complete.
 ///
@@ -20,7 +21,8 @@ use crate::metadata::{Identity, kind_of, same};
 /// Names are slots `.handfast-N.tmp`, held by a lock (`flock`) on the file.
 ///
 /// INVARIANT: a file under such a name whose lock is free was left by a process that was killed.
-/// The next writer in the folder that finds it on its way to a free slot removes it, so leftovers never pile up.
+/// The next writer in the folder that finds it on its way to a free slot removes it, so leftovers never pile up; whoever knows
+/// in which folder a killed process wrote has [`remove_abandoned_in`] do it.
 pub(crate) struct Temporary {
     pub(crate) file: File,
     folder: OwnedFd,
@@ -47,19 +49,10 @@ impl Temporary {
         let kept = folder
             .try_clone_to_owned()
             .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::MFILE))?;
-        let mode = Mode::from_raw_mode(0o666);
-        match openat(folder, ".", OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, mode) {
-            Ok(file) => {
-                // The lock of a file without a name is free.
-                lock(&file)?;
-                Ok(Self { file: File::from(file), folder: kept, name: None })
-            }
-            // Not every file system can, and older kernels say it in several ways.
-            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT | Errno::INVAL) => {
-                Self::begin_with_name(folder, kept)
-            }
-            Err(errno) => Err(errno),
-        }
+        let Some(file) = unnamed(folder)? else { return Self::begin_with_name(folder, kept) };
+        // The lock of a file without a name is free.
+        lock(&file)?;
+        Ok(Self { file, folder: kept, name: None })
     }
 
     fn begin_with_name(folder: BorrowedFd<'_>, kept: OwnedFd) -> rustix::io::Result<Self> {
@@ -153,6 +146,17 @@ impl Drop for Temporary {
     }
 }
 
+/// A file without a name, which is gone when it is closed; none where the file system has no such files.
+pub(crate) fn unnamed(folder: BorrowedFd<'_>) -> rustix::io::Result<Option<File>> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    match openat(folder, ".", flags, Mode::from_raw_mode(0o666)) {
+        Ok(file) => Ok(Some(File::from(file))),
+        // Older kernels say it in several ways.
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT | Errno::INVAL) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}
+
 fn look(folder: &OwnedFd, name: &OsStr) -> rustix::io::Result<Stat> {
     statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
 }
@@ -185,6 +189,29 @@ fn claim<T>(
         }
     }
     Err(Errno::BUSY)
+}
+
+/// Removes what killed writers left in a folder that lies below another one, on a way without links. What a writer still
+/// holds stays.
+///
+/// # Errors
+/// Where the folder is there and cannot be listed.
+pub fn remove_abandoned_in(above: &Path, folder: &Path) -> Result<()> {
+    let failed = RootsError::while_doing("list", folder);
+    let above = open_anywhere(above, OFlags::DIRECTORY).map_err(&failed)?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+    let folder = match open_beneath(above.as_fd(), folder, flags, Links::None) {
+        Ok(folder) => folder,
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(()),
+        Err(errno) => return Err(failed(errno)),
+    };
+    for entry in Dir::read_from(&folder).map_err(&failed)? {
+        let name = OsStr::from_bytes(entry.map_err(&failed)?.file_name().to_bytes()).to_owned();
+        if is_temporary_name(&name) {
+            remove_abandoned(folder.as_fd(), &name);
+        }
+    }
+    Ok(())
 }
 
 /// Removes the file of a slot whose writer was killed; says whether it did.
@@ -257,6 +284,30 @@ mod tests {
         first.place_new(OsStr::new("a")).unwrap();
         assert_eq!(second.place_new(OsStr::new("a")).unwrap_err(), Errno::EXIST);
         assert_eq!(names(&folder), ["a"]);
+    }
+
+    #[test]
+    fn what_killed_writers_left_goes_and_what_a_writer_holds_stays() {
+        let (folder, opened) = folder();
+        fs::create_dir(folder.path().join("inner")).unwrap();
+        for name in [".handfast-0.tmp", ".handfast-7.tmp", ".handfast-x.tmp", "x"] {
+            fs::write(folder.path().join(name), "").unwrap();
+            fs::write(folder.path().join("inner").join(name), "").unwrap();
+        }
+        let held = with_name(&opened);
+        remove_abandoned_in(folder.path(), Path::new("")).unwrap();
+        let mut left = names(&folder);
+        left.sort();
+        assert_eq!(left, [".handfast-0.tmp", ".handfast-x.tmp", "inner", "x"]);
+        drop(held);
+        remove_abandoned_in(folder.path(), Path::new("inner")).unwrap();
+        assert_eq!(fs::read_dir(folder.path().join("inner")).unwrap().count(), 2);
+        std::os::unix::fs::symlink("inner", folder.path().join("link")).unwrap();
+        fs::write(folder.path().join("inner/.handfast-0.tmp"), "").unwrap();
+        for elsewhere in ["link", "missing", "x"] {
+            remove_abandoned_in(folder.path(), Path::new(elsewhere)).unwrap();
+        }
+        assert!(folder.path().join("inner/.handfast-0.tmp").exists());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use crate::beneath::open_child_on_same_file_system;
+use crate::beneath::{may_change, open_child_on_same_file_system};
 use crate::{DEEPEST, EntryKind, Folder, Result, Roots, RootsError};
 
 /// What is asked of every entry of a tree.
@@ -15,6 +15,8 @@ pub(crate) struct Judge<'a> {
     pub(crate) roots: &'a Roots,
     /// Says no to a place.
     pub(crate) allows: &'a dyn Fn(&Path) -> Result<()>,
+    /// Whether folders are to be emptied. In a dry run this process must be able to.
+    pub(crate) empties: bool,
     /// The caller's own reason to stop.
     pub(crate) stop: &'a dyn Fn() -> bool,
 }
@@ -25,9 +27,14 @@ impl Judge<'_> {
         if depth >= DEEPEST {
             return Err(RootsError::TooDeep { path: folder.real.clone(), limit: DEEPEST });
         }
+        let mut asked = !(self.empties && self.roots.dry_run);
         folder.for_each(|entry| {
             if (self.stop)() {
                 return Err(RootsError::Stopped);
+            }
+            if !std::mem::replace(&mut asked, true) {
+                may_change(folder.descriptor.as_fd())
+                    .map_err(RootsError::while_doing("remove what is in", &folder.real))?;
             }
             let real = folder.real.join(entry.name);
             (self.allows)(&real)?;

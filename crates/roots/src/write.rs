@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use crate::beneath::{Links, flush_folder, open_beneath};
+use crate::beneath::{Links, flush_folder, may_change, open_beneath};
 use crate::root::Found;
 use crate::slot::Slot;
-use crate::temporary::Temporary;
+use crate::temporary::{self, Temporary};
 use crate::{EntryKind, Identity, LastLink, Metadata, OpenedFile, Result, Roots, RootsError, attributes};
 
 /// A complete file on the disk that does not have its name yet.
@@ -19,7 +19,8 @@ use crate::{EntryKind, Identity, LastLink, Metadata, OpenedFile, Result, Roots, 
 pub struct Staged {
     path: PathBuf,
     slot: Slot,
-    temporary: Temporary,
+    /// None in a dry run.
+    temporary: Option<Temporary>,
 }
 
 /// What a commit did.
@@ -47,7 +48,7 @@ impl Roots {
         let slot = self.slot(path, LastLink::Follow)?;
         self.may_write(&slot.real)?;
         let replaced = replaced(&slot, path)?;
-        stage(slot, path, replaced.as_ref(), |file| file.write_all(content))
+        self.stage_in(slot, path, replaced.as_ref(), |file| file.write_all(content))
     }
 
     /// Makes the file at `copy` a copy of the one at `original`, with its attributes, in place of what is there.
@@ -63,11 +64,36 @@ impl Roots {
         let slot = self.slot(copy, LastLink::Follow)?;
         self.may_write(&slot.real)?;
         replaced(&slot, copy)?;
-        let staged = stage(slot, copy, Some(&from), |file| copy_content(&mut source, file, stop));
+        let staged = self.stage_in(slot, copy, Some(&from), |file| copy_content(&mut source, file, stop));
         match staged {
             Err(_) if stop() => Err(RootsError::Stopped),
             staged => staged?.commit(),
         }
+    }
+
+    fn stage_in(
+        &self,
+        slot: Slot,
+        path: &Path,
+        like: Option<&Found>,
+        fill: impl FnOnce(&mut File) -> io::Result<()>,
+    ) -> Result<Staged> {
+        let mut temporary = None;
+        if self.dry_run {
+            could_be_made(&slot, path, like)?;
+        } else {
+            let mut made =
+                Temporary::begin(slot.folder.as_fd()).map_err(RootsError::while_doing("write", path))?;
+            // First who may read it, then what there is to read.
+            belong(&made.file, &slot, path, like)?;
+            fill(&mut made.file).and_then(|()| made.file.sync_all()).map_err(|source| RootsError::Io {
+                doing: "write",
+                path: path.to_owned(),
+                source,
+            })?;
+            temporary = Some(made);
+        }
+        Ok(Staged { path: path.to_owned(), slot, temporary })
     }
 }
 
@@ -91,6 +117,7 @@ impl Staged {
         if slot.found.as_ref().map(Identity::of) != Some(opened.identity) {
             return Err(RootsError::Changed { path });
         }
+        let Some(temporary) = temporary else { return Ok(Written { real: slot.real, created: false }) };
         match temporary.place_instead(&slot.name, &opened.file, &opened.identity) {
             Ok(()) => {}
             Err(Errno::STALE | Errno::NOENT | Errno::ISDIR) => return Err(RootsError::Changed { path }),
@@ -109,6 +136,7 @@ impl Staged {
     pub fn commit(self) -> Result<Written> {
         let Self { path, slot, temporary } = self;
         let created = slot.found.is_none();
+        let Some(temporary) = temporary else { return Ok(Written { real: slot.real, created }) };
         let placed = if created { temporary.place_new(&slot.name) } else { temporary.place_over(&slot.name) };
         match placed {
             Ok(()) => {}
@@ -134,26 +162,23 @@ fn replaced(slot: &Slot, path: &Path) -> Result<Option<Found>> {
     Ok(Some(found))
 }
 
-fn stage(
-    slot: Slot,
-    path: &Path,
-    like: Option<&Found>,
-    fill: impl FnOnce(&mut File) -> io::Result<()>,
-) -> Result<Staged> {
-    let mut temporary =
-        Temporary::begin(slot.folder.as_fd()).map_err(RootsError::while_doing("write", path))?;
-    // First who may read it, then what there is to read.
+/// Gives a new file the owner and the attributes of the one that it is like, or what any new file gets in its folder.
+fn belong(file: &File, slot: &Slot, path: &Path, like: Option<&Found>) -> Result<()> {
     match like {
-        Some(found) => attributes::keep(found, &temporary.file, path)?,
-        None => attributes::belong_to_folder(&temporary.file, &slot.folder_stat)
-            .map_err(RootsError::while_doing("set the owner of", path))?,
+        Some(found) => attributes::keep(found, file, path),
+        None => attributes::belong_to_folder(file, &slot.folder_stat)
+            .map_err(RootsError::while_doing("set the owner of", path)),
     }
-    fill(&mut temporary.file).and_then(|()| temporary.file.sync_all()).map_err(|source| RootsError::Io {
-        doing: "write",
-        path: path.to_owned(),
-        source,
-    })?;
-    Ok(Staged { path: path.to_owned(), slot, temporary })
+}
+
+/// That a file could be made in the slot, and would keep what it has to: tried on one that never gets a name.
+fn could_be_made(slot: &Slot, path: &Path, like: Option<&Found>) -> Result<()> {
+    let failed = RootsError::while_doing("write", path);
+    may_change(slot.folder.as_fd()).map_err(&failed)?;
+    match temporary::unnamed(slot.folder.as_fd()).map_err(&failed)? {
+        Some(file) => belong(&file, slot, path, like),
+        None => Ok(()),
+    }
 }
 
 fn copy_content(from: &mut File, to: &mut File, stop: &dyn Fn() -> bool) -> io::Result<()> {

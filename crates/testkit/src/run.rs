@@ -4,8 +4,9 @@ use std::task::{Poll, Wake, Waker};
 use std::thread::Thread;
 
 use checkpoint::{Outcome, Terms};
+use roots::Roots;
 use serde_json::Value;
-use tool::{AnyTool, Code, Context, ToolError};
+use tool::{AnyTool, Code, Context, Data, ToolError};
 
 use crate::Workspace;
 
@@ -17,12 +18,18 @@ pub fn run_tool(tool: &dyn AnyTool, workspace: &Workspace, arguments: Value) -> 
     run_in(tool, &workspace.context(), arguments)
 }
 
-/// The same in a context that the test made. What the tool drafted goes into the workspace when it has ended well.
+/// The same in a context that the test made. What the tool drafted goes into the workspace when it has ended well, unless it
+/// was a dry run.
 ///
 /// # Errors
 /// What the tool says, while planning or running; `ECONFLICT` where others changed what it drafted.
 pub fn run_in(tool: &dyn AnyTool, context: &Context, arguments: Value) -> Result<Value, ToolError> {
-    let data = block_on(tool.prepare(arguments, &context.place)?.run(context))?;
+    let prepared = tool.prepare(arguments, &context.place)?;
+    if prepared.plan.dry_run.is_some() {
+        let data = block_on(prepared.run(&for_dry_run(context)))?;
+        return value(data);
+    }
+    let data = block_on(prepared.run(context))?;
     if let Some(used) = context.snapshot_use() {
         let call = context.service::<checkpoint::Call>()?;
         let workspace = checkpoint::Workspace::open(&context.place.workspace).expect("the workspace");
@@ -31,7 +38,23 @@ pub fn run_in(tool: &dyn AnyTool, context: &Context, arguments: Value) -> Result
             return Err(ToolError::new(Code::Conflict, format!("{outcome:?}")));
         }
     }
+    value(data)
+}
+
+fn value(data: Data) -> Result<Value, ToolError> {
     data.into_value().map_err(|error| ToolError::internal("the tool's output cannot be read").because(error))
+}
+
+/// The same context with roots in which nothing changes.
+fn for_dry_run(context: &Context) -> Context {
+    let mut services = context.services.clone();
+    if let Ok(roots) = context.service::<Roots>() {
+        services.insert(Arc::new((*roots).clone().for_dry_run()));
+    }
+    let (call, session, place) = (context.call.clone(), context.session.clone(), context.place.clone());
+    let mut other = Context::new(call, session, place, context.timeout, context.clock.clone(), services);
+    other.stop = context.stop.clone();
+    other
 }
 
 /// Runs a future to its end on this thread. Tools know no async runtime, so none is needed.

@@ -68,12 +68,14 @@ pub struct Plan {
     pub background: bool,
     /// The changes that an earlier call has kept aside and this one puts into the workspace, by their id.
     pub applies: Option<String>,
+    /// Of a dry run: the plan of the call that is tried. The plan itself is then what trying reads.
+    pub dry_run: Option<Box<Plan>>,
 }
 
 impl Plan {
     /// A plan at the tool's own level.
     pub fn of(effects: Vec<Effect>) -> Self {
-        Self { effects, level: None, on_snapshot: false, background: false, applies: None }
+        Self { effects, level: None, on_snapshot: false, background: false, applies: None, dry_run: None }
     }
 
     /// The same plan, its changes kept apart where that can be had.
@@ -81,6 +83,27 @@ impl Plan {
     pub fn on_snapshot(mut self) -> Self {
         self.on_snapshot = true;
         self
+    }
+
+    /// The plan of a dry run of this, where that is wanted: it reads what this would change, and is as safe as any reading.
+    #[must_use]
+    pub fn only_tried(self, is_dry_run: bool) -> Self {
+        if !is_dry_run {
+            return self;
+        }
+        let looked_at = |effect: &Effect| match effect {
+            Effect::Write { path } | Effect::Delete { path } => Effect::Read { path: path.clone() },
+            other => other.clone(),
+        };
+        let mut effects: Vec<Effect> = self.effects.iter().map(looked_at).collect();
+        effects.dedup();
+        Self {
+            effects,
+            level: Some(Level::Safe),
+            on_snapshot: self.on_snapshot,
+            dry_run: Some(Box::new(self)),
+            ..Self::of(Vec::new())
+        }
     }
 }
 
@@ -270,6 +293,21 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_dry_run_reads_what_the_call_would_change() {
+        let path = || std::path::PathBuf::from("/w/f");
+        let plan = Plan::of(vec![
+            Effect::Read { path: path() },
+            Effect::Write { path: path() },
+            Effect::Delete { path: "/w/g".into() },
+        ]);
+        assert_eq!(plan.clone().only_tried(false), plan);
+        let tried = plan.clone().on_snapshot().only_tried(true);
+        assert_eq!(tried.effects, [Effect::Read { path: path() }, Effect::Read { path: "/w/g".into() }]);
+        assert_eq!((tried.level, tried.on_snapshot), (Some(Level::Safe), true));
+        assert_eq!(tried.dry_run.as_deref(), Some(&plan.on_snapshot()));
+    }
 
     #[test]
     fn a_whole_number_is_an_integer_however_it_is_spelled() {

@@ -7,29 +7,35 @@ use tool::{
 };
 
 use crate::failure::failure;
+use crate::showing;
 
 /// Deletes a file or a folder.
 pub(crate) struct FileDelete;
 
-const DESCRIPTION: &str =
-    "Delete a file, a link (not its target) or a folder; a folder with content only with `recursive`.";
+const DESCRIPTION: &str = "Delete a file, a link or a folder; one with content only with `recursive`.";
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// Relative, or absolute.
+    /// Any path.
     path: String,
-    /// A folder with all in it.
+    /// With all in it.
     #[serde(default)]
     recursive: bool,
+    /// Only try.
+    #[serde(default)]
+    dry_run: bool,
 }
 
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Output {
-    /// Always true.
+    /// False in a dry run.
     deleted: bool,
     /// What is gone.
     path: String,
+    /// Of a dry run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    diff: Option<String>,
 }
 
 impl Tool for FileDelete {
@@ -53,15 +59,18 @@ impl Tool for FileDelete {
     };
 
     fn plan(&self, args: &Args, place: &Place) -> Result<Plan, ToolError> {
-        Ok(Plan::of(vec![Effect::Delete { path: place.resolve("path", &args.path)? }]))
+        let effect = Effect::Delete { path: place.resolve("path", &args.path)? };
+        Ok(Plan::of(vec![effect]).only_tried(args.dry_run))
     }
 
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
         let path = context.place.resolve("path", &args.path)?;
         let removal = if args.recursive { Removal::Tree } else { Removal::Entry };
         let stop = || context.stop.requested().is_some();
-        context.service::<Roots>()?.remove(&path, removal, &stop).map_err(failure(context))?;
-        Ok(Output { deleted: true, path: context.place.show(&path) })
+        let roots = context.service::<Roots>()?;
+        roots.remove(&path, removal, &stop).map_err(failure(context))?;
+        let diff = args.dry_run.then(|| showing::removed(context, &roots, &path)).transpose()?;
+        Ok(Output { deleted: !args.dry_run, path: context.place.show(&path), diff })
     }
 }
 

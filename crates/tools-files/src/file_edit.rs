@@ -18,23 +18,31 @@ use crate::version;
 /// Replaces texts in a file.
 pub(crate) struct FileEdit;
 
-const DESCRIPTION: &str = "Replace exact texts in a file, all or none. Each `old_text` must be there once. Line ends \
-                           and encoding stay.";
+const DESCRIPTION: &str = "Replace exact texts in a file, all or none. Each `old_text` must be there once.";
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// Relative, or absolute.
+    /// Any path.
     path: String,
-    /// In any order.
+    /// Any order.
     edits: Vec<EditArgs>,
-    /// Refuse if the file is no longer this one.
+    /// Refuse if it is another by now.
     version: Option<String>,
-    /// `check` changes nothing.
+    /// `check` is a dry run.
     #[serde(default)]
     strategy: Strategy,
     /// Such as latin1.
     encoding: Option<String>,
+    /// Only try.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+impl Args {
+    fn is_dry_run(&self) -> bool {
+        self.dry_run || self.strategy == Strategy::Check
+    }
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -47,7 +55,7 @@ struct EditArgs {
     /// Every occurrence.
     #[serde(default)]
     replace_all: bool,
-    /// So many occurrences.
+    /// So often.
     #[schemars(range(min = 1))]
     expected_count: Option<usize>,
 }
@@ -56,7 +64,7 @@ struct EditArgs {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
-pub(crate) enum Strategy {
+enum Strategy {
     #[default]
     Apply,
     Check,
@@ -70,7 +78,7 @@ pub(crate) struct Output {
     diff: String,
     /// Places replaced.
     replacements: usize,
-    /// False for `check`.
+    /// False in a dry run.
     applied: bool,
     /// Of the new content.
     version: String,
@@ -124,10 +132,7 @@ impl Tool for FileEdit {
         decoding(args)?;
         let path = place.resolve("path", &args.path)?;
         let read = Effect::Read { path: path.clone() };
-        Ok(match args.strategy {
-            Strategy::Apply => Plan::of(vec![read, Effect::Write { path }]),
-            Strategy::Check => Plan { level: Some(Level::Safe), ..Plan::of(vec![read]) },
-        })
+        Ok(Plan::of(vec![read, Effect::Write { path }]).only_tried(args.is_dry_run()))
     }
 
     fn preview(&self, context: &Context, args: &Args) -> Option<String> {
@@ -144,15 +149,13 @@ impl Tool for FileEdit {
         let roots = context.service::<Roots>()?;
         let Edited { path, shown, opened, content, diff, replacements } = edited(context, &roots, &args)?;
         let version = version::of_content(&content);
-        let applied = args.strategy == Strategy::Apply;
-        if applied {
-            let staged = roots.stage(&path, &content).map_err(failure(context))?;
-            context.stop.check()?;
-            staged.commit_over(&opened).map_err(failure(context))?;
-            if opened.identity.names > 1 {
-                context.warn(format!("{shown} has other names (hard links), which keep the old content"));
-            }
+        let staged = roots.stage(&path, &content).map_err(failure(context))?;
+        context.stop.check()?;
+        staged.commit_over(&opened).map_err(failure(context))?;
+        if opened.identity.names > 1 {
+            context.warn(format!("{shown} has other names (hard links), which keep the old content"));
         }
+        let applied = !args.is_dry_run();
         Ok(Output { path: shown, diff, replacements, applied, version })
     }
 }
@@ -420,17 +423,17 @@ mod tests {
     }
 
     #[test]
-    fn a_check_only_reads() {
+    fn a_check_and_a_dry_run_only_read() {
         let workspace = Workspace::new().with_files(&[("f", "old\n")]);
-        let mut arguments = one("f", "old", "new");
-        arguments["strategy"] = json!("check");
-        let prepared = Erased::tool(FileEdit).prepare(arguments.clone(), &workspace.place()).unwrap();
-        assert!(
-            prepared.plan.effects.iter().all(Effect::only_reads) && prepared.plan.level == Some(Level::Safe)
-        );
-        let output = edit(&workspace, arguments).unwrap();
-        assert!(output["diff"].as_str().unwrap().contains("-old\n+new\n") && output["applied"] == false);
-        assert_eq!(workspace.read("f"), "old\n");
+        for (field, value) in [("strategy", json!("check")), ("dry_run", json!(true))] {
+            let mut arguments = one("f", "old", "new");
+            arguments[field] = value;
+            let plan = Erased::tool(FileEdit).prepare(arguments.clone(), &workspace.place()).unwrap().plan;
+            assert!(plan.effects.iter().all(Effect::only_reads) && plan.level == Some(Level::Safe));
+            let output = edit(&workspace, arguments).unwrap();
+            assert!(output["diff"].as_str().unwrap().contains("-old\n+new\n") && output["applied"] == false);
+            assert_eq!(workspace.read("f"), "old\n");
+        }
     }
 
     #[test]

@@ -11,8 +11,7 @@ use crate::failure::failure;
 /// Moves or renames a file or a folder.
 pub(crate) struct FileMove;
 
-const DESCRIPTION: &str =
-    "Move or rename a file or folder. Overwrites nothing; the destination's folder must exist.";
+const DESCRIPTION: &str = "Move or rename. Overwrites nothing; the destination's folder must exist.";
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -21,6 +20,9 @@ pub(crate) struct Args {
     source: String,
     /// Its new path.
     destination: String,
+    /// Only try.
+    #[serde(default)]
+    dry_run: bool,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -29,8 +31,11 @@ pub(crate) struct Output {
     source: String,
     /// The new path.
     destination: String,
-    /// Always true.
+    /// False in a dry run.
     moved: bool,
+    /// Of a dry run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    diff: Option<String>,
 }
 
 impl Tool for FileMove {
@@ -64,7 +69,8 @@ impl Tool for FileMove {
             Effect::Read { path: source.clone() },
             Effect::Delete { path: source },
             Effect::Write { path: destination },
-        ]))
+        ])
+        .only_tried(args.dry_run))
     }
 
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
@@ -82,11 +88,9 @@ impl Tool for FileMove {
             error.hint = into_folder.or(error.hint);
             error
         })?;
-        Ok(Output {
-            source: context.place.show(&source),
-            destination: context.place.show(&destination),
-            moved: true,
-        })
+        let (source, destination) = (context.place.show(&source), context.place.show(&destination));
+        let diff = args.dry_run.then(|| format!("rename from {source}\nrename to {destination}\n"));
+        Ok(Output { source, destination, moved: !args.dry_run, diff })
     }
 }
 

@@ -10,14 +10,13 @@ use tool::{
     TextCap, Timeout, Tool, ToolError,
 };
 
-use crate::file_edit::Strategy;
 use crate::patching::Patching;
 
 /// Applies a patch to any number of files.
 pub(crate) struct FilePatch;
 
-const DESCRIPTION: &str = "Apply a patch to many files, all of it or nothing: a unified diff (git's headers, \
-                           too), or `*** Begin Patch` to `*** End Patch`.";
+const DESCRIPTION: &str = "Apply a patch to many files, all of it or nothing: a unified diff, or \
+                           `*** Begin Patch` to `*** End Patch`.";
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -26,9 +25,9 @@ pub(crate) struct Args {
     patch: String,
     /// The file, if `patch` names none.
     path: Option<String>,
-    /// `check` changes nothing.
+    /// Only try.
     #[serde(default)]
-    strategy: Strategy,
+    dry_run: bool,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -38,8 +37,11 @@ pub(crate) struct Output {
     /// Hunks found elsewhere than they say, or with other white space.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     drifts: Vec<String>,
-    /// False for `check`.
+    /// False in a dry run.
     applied: bool,
+    /// Of a dry run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    diff: Option<String>,
 }
 
 /// What becomes of one file.
@@ -94,13 +96,6 @@ impl Tool for FilePatch {
             if action != Action::Add && (action != Action::Delete || change.shows_old_content) {
                 effects.push(Effect::Read { path: read.clone() });
             }
-            if args.strategy == Strategy::Check {
-                // That something is there already is told, too.
-                if matches!(action, Action::Add | Action::Rename | Action::Copy) {
-                    effects.push(Effect::Read { path });
-                }
-                continue;
-            }
             if let (Action::Rename, Some(source)) = (action, source) {
                 effects.push(Effect::Delete { path: source });
             }
@@ -109,11 +104,8 @@ impl Tool for FilePatch {
                 _ => Effect::Write { path },
             });
         }
-        let plan = Plan::of(effects);
-        Ok(match args.strategy {
-            Strategy::Check => Plan { level: Some(Level::Safe), ..plan },
-            Strategy::Apply => Plan { level: deletes.then_some(Level::Destructive), ..plan.on_snapshot() },
-        })
+        let plan = Plan { level: deletes.then_some(Level::Destructive), ..Plan::of(effects).on_snapshot() };
+        Ok(plan.only_tried(args.dry_run))
     }
 
     fn preview(&self, context: &Context, args: &Args) -> Option<String> {
@@ -137,22 +129,18 @@ impl Tool for FilePatch {
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
         let roots = context.service::<Roots>()?;
         // Begun before anything is read, so that whatever others change from here on is a conflict.
-        let draft = match args.strategy {
-            Strategy::Apply => Some(context.service::<Draft>()?),
-            Strategy::Check => None,
-        };
+        let draft = context.service::<Draft>()?;
         let mut patching = Patching::new(context, &roots);
         for planned in planned(&args, &context.place)? {
             context.stop.check()?;
             patching.take(planned)?;
         }
         patching.check_targets()?;
-        if let Some(draft) = &draft {
-            patching.draft(draft)?;
-            context.used_snapshot(SnapshotUse { taken_at: draft.begun(), nothing_else: true });
-        }
+        patching.draft(&draft)?;
+        // Of a dry run the engine shows it, and lets it go.
+        context.used_snapshot(SnapshotUse { taken_at: draft.begun(), nothing_else: true });
         let (files, drifts) = patching.told();
-        Ok(Output { files, drifts, applied: draft.is_some() })
+        Ok(Output { files, drifts, applied: !args.dry_run, diff: None })
     }
 }
 
@@ -325,16 +313,16 @@ mod tests {
     }
 
     #[test]
-    fn a_drift_is_told_and_a_check_changes_nothing() {
+    fn a_drift_is_told_and_a_dry_run_changes_nothing() {
         let workspace = Workspace::new().with_files(&[("f", "0\n1\na\n\tb\n")]);
         let text = "@@ -1,2 +1,2 @@\n a\n-  b\n+  c\n";
-        let call = |strategy: &str| {
-            let arguments = json!({"patch": text, "path": "f", "strategy": strategy});
+        let call = |dry_run: bool| {
+            let arguments = json!({"patch": text, "path": "f", "dry_run": dry_run});
             run_tool(Erased::tool(FilePatch).as_ref(), &workspace, arguments).unwrap()
         };
-        let checked = call("check");
-        assert_eq!((&checked["applied"], workspace.read("f")), (&json!(false), "0\n1\na\n\tb\n".into()));
-        let applied = call("apply");
+        let tried = call(true);
+        assert_eq!((&tried["applied"], workspace.read("f")), (&json!(false), "0\n1\na\n\tb\n".into()));
+        let applied = call(false);
         assert_eq!(workspace.read("f"), "0\n1\na\n\tc\n");
         assert_eq!(
             applied["drifts"],
@@ -347,8 +335,8 @@ mod tests {
     #[test]
     fn the_plan_names_every_path_and_a_patch_that_deletes_is_destructive() {
         let workspace = many();
-        let plan = |strategy: &str| {
-            let arguments = json!({"patch": MANY, "strategy": strategy});
+        let plan = |dry_run: bool| {
+            let arguments = json!({"patch": MANY, "dry_run": dry_run});
             Erased::tool(FilePatch).prepare(arguments, &workspace.place()).unwrap().plan
         };
         let (read, write, delete) = (
@@ -356,7 +344,7 @@ mod tests {
             |path| Effect::Write { path: workspace.at(path) },
             |path| Effect::Delete { path: workspace.at(path) },
         );
-        let applied = plan("apply");
+        let applied = plan(false);
         assert_eq!(
             applied.effects,
             [
@@ -372,8 +360,8 @@ mod tests {
             ]
         );
         assert_eq!((applied.level, applied.on_snapshot), (Some(Level::Destructive), true));
-        let checked = plan("check");
-        assert!(checked.effects.iter().all(Effect::only_reads) && checked.level == Some(Level::Safe));
+        let tried = plan(true);
+        assert!(tried.effects.iter().all(Effect::only_reads) && tried.level == Some(Level::Safe));
     }
 
     #[test]

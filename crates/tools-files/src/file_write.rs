@@ -1,5 +1,5 @@
+use std::borrow::Cow;
 use std::ffi::OsString;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
@@ -13,16 +13,17 @@ use tool::{
 };
 
 use crate::failure::failure;
+use crate::showing;
 
 /// Creates or overwrites a file.
 pub(crate) struct FileWrite;
 
-const DESCRIPTION: &str = "Create or overwrite a file. Keeps mode and owner, follows a link.";
+const DESCRIPTION: &str = "Create or overwrite a file.";
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// Relative, or absolute.
+    /// Any path.
     path: String,
     /// All of it.
     content: String,
@@ -33,8 +34,11 @@ pub(crate) struct Args {
     #[serde(default = "yes")]
     create_directories: bool,
     /// Old content to PATH.bak.
-    #[serde(default = "yes")]
+    #[serde(default)]
     backup: bool,
+    /// Only try.
+    #[serde(default)]
+    dry_run: bool,
 }
 
 #[derive(Deserialize, Serialize, JsonSchema, Clone, Copy, Default, PartialEq, Eq)]
@@ -56,10 +60,10 @@ pub(crate) struct Output {
     backed_up: bool,
     /// The file is new.
     created: bool,
+    /// Of a dry run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    diff: Option<String>,
 }
-
-/// A larger content is not compared for a human who is asked: nobody would read the difference.
-const LARGEST_SHOWN: u64 = 1024 * 1024;
 
 fn yes() -> bool {
     true
@@ -75,7 +79,7 @@ impl Tool for FileWrite {
         example: Example {
             files: &[("greeting.txt", "hello\n")],
             arguments: r#"{"path": "greeting.txt", "content": "hello, world\n"}"#,
-            result: r#"{"path": "greeting.txt", "size_bytes": 13, "backed_up": true, "created": false}"#,
+            result: r#"{"path": "greeting.txt", "size_bytes": 13, "backed_up": false, "created": false}"#,
         },
         level: Level::Moderate,
         // The same call twice overwrites the backup of the first.
@@ -100,57 +104,56 @@ impl Tool for FileWrite {
         if args.backup {
             effects.push(Effect::Write { path: backup });
         }
-        Ok(Plan::of(effects))
+        Ok(Plan::of(effects).only_tried(args.dry_run))
     }
 
     fn preview(&self, context: &Context, args: &Args) -> Option<String> {
         let path = context.place.resolve("path", &args.path).ok()?;
-        let new = match args.encoding {
-            Encoding::Utf8 => args.content.as_bytes(),
-            Encoding::Base64 => return None,
-        };
+        let content = content(args).ok()?;
         let roots = context.service::<Roots>().ok()?;
-        // What cannot be read is shown as new, and the effects say that the file is written.
-        let old = roots.open_file(&path).ok().filter(|opened| opened.metadata.size_bytes <= LARGEST_SHOWN);
-        let mut before = Vec::new();
-        if let Some(opened) = old {
-            opened.file.take(LARGEST_SHOWN).read_to_end(&mut before).ok()?;
-        }
-        if new.len() as u64 > LARGEST_SHOWN || std::str::from_utf8(&before).is_err() {
-            return None;
-        }
-        let shown = edit::unified(&context.place.show(&path), &before, new, &edit::between(&before, new));
-        Some(if shown.is_empty() { "the file stays as it is".to_owned() } else { shown })
+        // What cannot be read is not shown, and the effects say that the file is written.
+        showing::written(context, &roots, &path, &content).ok()
     }
 
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
         let roots = context.service::<Roots>()?;
         let path = context.place.resolve("path", &args.path)?;
-        let decoded;
-        let content = match args.encoding {
-            Encoding::Utf8 => args.content.as_bytes(),
-            Encoding::Base64 => {
-                decoded = decode(&args.content)?;
-                &decoded
-            }
-        };
+        let content = content(&args)?;
         let folders = if args.create_directories {
             roots.create_parents(&path).map_err(failure(context))?
         } else {
             roots::CreatedFolders::default()
         };
-        match write(context, &roots, &path, content, args.backup) {
-            Ok((backed_up, created)) => Ok(Output {
-                path: context.place.show(&path),
-                size_bytes: u64::try_from(content.len()).unwrap_or(u64::MAX),
-                backed_up,
-                created,
-            }),
+        // A dry run makes no folders, and where there is none, nothing is replaced.
+        let written = if folders.are_planned() {
+            Ok((false, true))
+        } else {
+            write(context, &roots, &path, &content, args.backup)
+        };
+        match written {
+            Ok((backed_up, created)) => {
+                let shown = || showing::written(context, &roots, &path, &content);
+                Ok(Output {
+                    path: context.place.show(&path),
+                    size_bytes: u64::try_from(content.len()).unwrap_or(u64::MAX),
+                    backed_up,
+                    created,
+                    diff: args.dry_run.then(shown).transpose().map_err(failure(context))?,
+                })
+            }
             Err(error) => {
                 folders.take_back();
                 Err(error)
             }
         }
+    }
+}
+
+/// The bytes to be written.
+fn content(args: &Args) -> Result<Cow<'_, [u8]>, ToolError> {
+    match args.encoding {
+        Encoding::Utf8 => Ok(args.content.as_bytes().into()),
+        Encoding::Base64 => decode(&args.content).map(Cow::Owned),
     }
 }
 
@@ -228,8 +231,9 @@ mod tests {
             tool.prepare(arguments, &context.place).unwrap().preview(&context)
         };
         assert_eq!(shown("f", "one\n2\n").unwrap(), "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n");
-        assert_eq!(shown("new", "x\n").unwrap(), "--- a/new\n+++ b/new\n@@ -0,0 +1 @@\n+x\n");
-        assert_eq!(shown("f", "one\ntwo\n").unwrap(), "the file stays as it is");
+        assert_eq!(shown("new", "x\n").unwrap(), "--- /dev/null\n+++ b/new\n@@ -0,0 +1 @@\n+x\n");
+        assert_eq!(shown("f", "one\ntwo\n").unwrap(), "f: the same content\n");
+        assert_eq!(shown("binary", "x").unwrap(), "binary: a binary file of 2 bytes -> a text file\n");
         // What changes is shown, and not the file around it.
         let long: String = (0..3_000).map(|line| format!("{line}\n")).collect();
         workspace.write("long", &long);
@@ -238,19 +242,18 @@ mod tests {
             one,
             "--- a/long\n+++ b/long\n@@ -2498,7 +2498,7 @@\n 2497\n 2498\n 2499\n-2500\n+x\n 2501\n 2502\n 2503\n"
         );
-        assert_eq!(shown("binary", "x"), None);
     }
 
     #[test]
-    fn folders_and_backups_are_made_unless_told_otherwise() {
+    fn folders_are_made_unless_told_otherwise_and_backups_where_asked_for() {
         let workspace = Workspace::new();
         let first = write(&workspace, json!({"path": "a/b/f", "content": "1"})).unwrap();
         assert_eq!(first, json!({"path": "a/b/f", "size_bytes": 1, "backed_up": false, "created": true}));
-        write(&workspace, json!({"path": "a/b/f", "content": "2"})).unwrap();
-        write(&workspace, json!({"path": "a/b/f", "content": "3"})).unwrap();
+        for content in ["2", "3"] {
+            write(&workspace, json!({"path": "a/b/f", "content": content, "backup": true})).unwrap();
+        }
         assert_eq!((workspace.read("a/b/f"), workspace.read("a/b/f.bak")), ("3".into(), "2".into()));
-        let kept = json!({"path": "a/b/f", "content": "4", "backup": false});
-        assert_eq!(write(&workspace, kept).unwrap()["backed_up"], false);
+        assert_eq!(write(&workspace, json!({"path": "a/b/f", "content": "4"})).unwrap()["backed_up"], false);
         assert_eq!((workspace.read("a/b/f"), workspace.read("a/b/f.bak")), ("4".into(), "2".into()));
         let missing = json!({"path": "x/y/f", "content": "", "create_directories": false});
         let error = write(&workspace, missing).unwrap_err();
@@ -274,10 +277,12 @@ mod tests {
     #[test]
     fn the_plan_names_the_backup_too() {
         let workspace = Workspace::new();
-        let arguments = json!({"path": "d/../f", "content": ""});
-        let plan = Erased::tool(FileWrite).prepare(arguments, &workspace.place()).unwrap().plan;
         let write = |path| Effect::Write { path: workspace.at(path) };
-        assert_eq!(plan, Plan::of(vec![write("f"), write("f.bak")]));
+        for (backup, effects) in [(false, vec![write("f")]), (true, vec![write("f"), write("f.bak")])] {
+            let arguments = json!({"path": "d/../f", "content": "", "backup": backup});
+            let plan = Erased::tool(FileWrite).prepare(arguments, &workspace.place()).unwrap().plan;
+            assert_eq!(plan, Plan::of(effects));
+        }
     }
 
     #[test]
@@ -288,7 +293,7 @@ mod tests {
         };
         set("private", 0o600);
         set("private.bak", 0o644);
-        write(&workspace, json!({"path": "private", "content": "new"})).unwrap();
+        write(&workspace, json!({"path": "private", "content": "new", "backup": true})).unwrap();
         for path in ["private", "private.bak"] {
             let metadata = std::fs::File::from(
                 rustix::fs::open(workspace.at(path), rustix::fs::OFlags::RDONLY, rustix::fs::Mode::empty())
@@ -313,12 +318,12 @@ mod tests {
         }
         // A backup that may not be made, and one that would reveal what may not be read.
         for path in ["f", "hidden.pem"] {
-            let error = write(&workspace, json!({"path": path, "content": "x"})).unwrap_err();
+            let error = write(&workspace, json!({"path": path, "content": "x", "backup": true})).unwrap_err();
             assert_eq!(error.code, Code::Permission);
             assert!(error.hint.unwrap().contains("backup: false"));
         }
         assert_eq!(workspace.read("f"), "old");
-        write(&workspace, json!({"path": "f", "content": "new", "backup": false})).unwrap();
+        write(&workspace, json!({"path": "f", "content": "new"})).unwrap();
         assert_eq!(workspace.names(""), ["f", "hidden.pem", "link", "locked"]);
     }
 

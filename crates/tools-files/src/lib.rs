@@ -18,6 +18,7 @@ mod patching;
 mod refused;
 mod rows;
 mod selection;
+mod showing;
 mod text;
 mod version;
 

@@ -19,7 +19,7 @@ fn on_a_small_disk(script: &str) -> Vec<Value> {
     let folder = tempfile::tempdir().unwrap();
     let start = r#"
         mount -t tmpfs -o size=1m handfast "$disk" || exit 99
-        write() { "$call" call "$disk" file_write "{\"path\": \"$1\", \"content\": \"$content\"}"; }
+        write() { "$call" call "$disk" file_write "{\"path\": \"$1\", \"content\": \"$content\", \"backup\": true}"; }
     "#;
     let output = Command::new("unshare")
         .args(["--user", "--map-root-user", "--mount", "sh", "-c"])

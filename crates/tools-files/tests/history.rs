@@ -184,7 +184,7 @@ fn what_git_diff_makes_of_two_trees_makes_the_one_of_the_other() {
             prop_assume!(!diff.is_empty());
             let workspace = Workspace::new();
             lay_out(workspace.path(), &before);
-            let checked = file_patch(&workspace, json!({"patch": diff, "strategy": "check"}));
+            let checked = file_patch(&workspace, json!({"patch": diff, "dry_run": true}));
             prop_assert!(checked.is_ok(), "{diff}\n{checked:?}");
             prop_assert_eq!(tree(workspace.path()), before);
             let done = file_patch(&workspace, json!({ "patch": diff }));

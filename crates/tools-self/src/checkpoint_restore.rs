@@ -26,6 +26,9 @@ pub struct Args {
     paths: Option<Vec<String>>,
     /// These even if changed since.
     force: Option<Vec<String>>,
+    /// Only try.
+    #[serde(default)]
+    dry_run: bool,
 }
 
 /// What came of it.
@@ -36,6 +39,9 @@ pub struct Output {
     /// What stays or is lost.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
+    /// Of a dry run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    diff: Option<String>,
 }
 
 impl Args {
@@ -72,7 +78,8 @@ impl Tool for CheckpointRestore {
                 place.resolve(field, path)?;
             }
         }
-        Ok(Plan::of(vec![Effect::Write { path: place.workspace.clone() }]).on_snapshot())
+        let plan = Plan::of(vec![Effect::Write { path: place.workspace.clone() }]).on_snapshot();
+        Ok(plan.only_tried(args.dry_run))
     }
 
     fn preview(&self, context: &Context, args: &Args) -> Option<String> {
@@ -86,7 +93,7 @@ impl Tool for CheckpointRestore {
         let laid = context.service::<Arc<dyn Checkpoints>>()?.undo(&request)?;
         context.stop.check()?;
         context.used_snapshot(SnapshotUse { taken_at: laid.taken_at, nothing_else: true });
-        Ok(Output { paths: laid.paths, notes: laid.notes })
+        Ok(Output { paths: laid.paths, notes: laid.notes, diff: None })
     }
 }
 

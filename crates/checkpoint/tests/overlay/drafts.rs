@@ -1,10 +1,12 @@
 //! What this program drafts itself comes out like the changes of a command.
 
+use std::cell::Cell;
 use std::fs;
+use std::ops::ControlFlow;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use crate::fixture::{Place, direct, tree, without_times};
+use crate::fixture::{Place, direct, tree, when_free, without_times};
 use checkpoint::{Call, Draft, Durability, Meanwhile, Outcome, Terms};
 
 const BEFORE: &str = "
@@ -85,4 +87,55 @@ fn a_new_file_of_a_folder_that_nobody_else_may_enter_keeps_that_folder_as_it_is(
     draft.write(Path::new("d/new"), b"", None, None).unwrap();
     assert!(matches!(commit(&place, &call, &draft), Outcome::Committed(_)));
     assert_eq!(tree(&place.path())[Path::new("d")].mode & 0o777, 0o700);
+}
+
+#[test]
+fn what_others_do_in_a_folder_that_tools_make_again_is_a_conflict_for_a_draft() {
+    let place = Place::new();
+    place.prepare("mkdir -p target/d; echo old >target/d/file");
+    let (call, draft) = begun(&place);
+    let path = Path::new("target/d/file");
+    draft.write(path, b"new\n", Some(path), None).unwrap();
+    place.prepare("echo theirs >target/d/file");
+    let Outcome::Conflict(changes) = commit(&place, &call, &draft) else { panic!("committed") };
+    assert_eq!(changes.conflicts[0].path, path);
+    assert_eq!(fs::read_to_string(place.path().join(path)).unwrap(), "theirs\n");
+    // The control: of a command the last writer wins there.
+    let (call, baseline) = place.overlay("echo new >target/d/file");
+    place.prepare("echo again >target/d/file");
+    let outcome = call.commit(&place.workspace(), &Terms::since(baseline)).unwrap();
+    assert!(matches!(outcome, Outcome::Committed(_)));
+}
+
+#[test]
+fn a_draft_that_was_taken_back_still_knows_what_was_there() {
+    let commit_and_break = |place: &Place, last: usize| {
+        place.prepare(BEFORE);
+        let (call, draft) = begun(place);
+        fill(&draft);
+        let steps = Cell::new(0);
+        let on_step = || {
+            steps.set(steps.get() + 1);
+            if steps.get() == last { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        let terms = Terms { on_step: &on_step, ..Terms::since(draft.begun().into()) };
+        let outcome = call.commit(&place.workspace(), &terms);
+        (outcome, steps.get())
+    };
+    let (committed, steps) = commit_and_break(&Place::new(), 0);
+    assert!(matches!(committed, Ok(Outcome::Committed(_))));
+    // Right before the last step everything is swapped, and the marks are off.
+    let place = Place::new();
+    let (broken, _) = commit_and_break(&place, steps);
+    assert!(matches!(broken, Err(checkpoint::Error::BrokenOff)), "{broken:?}");
+    when_free(|| {
+        let recovered = place.area.recover(&|| ControlFlow::Continue(()), &|_| Ok(())).unwrap();
+        Some(recovered).filter(|recovered| !recovered.is_empty())
+    });
+    place.prepare("rm d/file");
+    let kept = place.area.kept().unwrap();
+    let (call, kept) = when_free(|| place.area.take_up(&kept[0].id).ok());
+    let changes = call.changes(&kept.workspace().unwrap(), &kept.terms(&call).unwrap()).unwrap();
+    let conflicts: Vec<_> = changes.conflicts.iter().map(|one| (one.path.as_path(), one.meanwhile)).collect();
+    assert_eq!(conflicts, [(Path::new("d/file"), Meanwhile::Removed)]);
 }

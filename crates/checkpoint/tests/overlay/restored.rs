@@ -284,3 +284,27 @@ fn a_file_that_goes_under_two_names_is_one_change_after_the_other() {
     assert_eq!(now[Path::new("b")].same_as.as_deref(), Some(Path::new("a")));
     assert_eq!(now.len(), before.len());
 }
+
+#[test]
+fn what_is_forced_back_gets_its_folders_again_and_replaces_none_that_others_made() {
+    let (place, contents) = (Place::new(), InMemory::default());
+    place.prepare("mkdir -p d/e; echo old >d/e/f; chmod 750 .");
+    let saved = change(&place, &contents, "echo new >d/e/f");
+    // Only the file is known, as of a tool that changes no more than that.
+    let entries: Vec<_> =
+        saved.entries.into_iter().filter(|entry| entry.path == Path::new("d/e/f")).collect();
+    direct(&place.path(), "rm -r d");
+    let (call, _, restored) = lay_out(&place, &contents, &entries, &[], &|_| false);
+    assert_eq!(conflicts(&restored), ["d/e/f"]);
+    call.discard().unwrap();
+    direct(&place.path(), "echo theirs >d");
+    let (call, _, restored) = lay_out(&place, &contents, &entries, &[], &|_| true);
+    assert_eq!(conflicts(&restored), ["d"]);
+    call.discard().unwrap();
+    direct(&place.path(), "rm d");
+    let (call, baseline, restored) = lay_out(&place, &contents, &entries, &[], &|_| true);
+    assert!(restored.conflicts.is_empty());
+    commit(&place, &contents, &call, baseline);
+    assert_eq!(std::fs::read_to_string(place.path().join("d/e/f")).unwrap(), "old\n");
+    assert_eq!(tree(&place.path())[Path::new("d/e")].mode & 0o777, 0o750);
+}

@@ -1,0 +1,166 @@
+//! A runtime that goes on forgets what was kept for too long, behind its answers.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test program: what goes wrong in it ends it"
+)]
+
+use std::path::Path;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use engine::{CallRequest, Caller, CellSetup, Door, Engine, NoAsker, Parts, Redactor, Registry};
+use jiff::{Timestamp, ToSpan};
+use policy::{Policy, Setup};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use store::{Checkpoint, CheckpointState, Store};
+use tool::{
+    Catalogue, Class, Clock, Context, Effect, Erased, Example, Lane, Level, Place, Plan, Presentation,
+    Progress, SessionId, Spec, Stop, TextCap, Timeout, Tool, ToolError,
+};
+
+/// A clock that tests set.
+struct Advancing(AtomicI64);
+
+impl Clock for Advancing {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_second(self.0.load(Ordering::SeqCst)).unwrap()
+    }
+}
+
+/// Writes a file, each time another content.
+struct Write(Mutex<u32>);
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Args {}
+
+#[derive(Serialize, JsonSchema)]
+struct Output {
+    /// How often.
+    times: u32,
+}
+
+impl Tool for Write {
+    type Args = Args;
+    type Output = Output;
+    const SPEC: Spec = Spec {
+        name: "probe_write",
+        title: "Probe",
+        description: "Writes a file.",
+        example: Example { files: &[], arguments: "{}", result: "{}" },
+        level: Level::Moderate,
+        class: Class { reads_only: false, destructive: true, idempotent: false, open_world: false },
+        timeout: Timeout::fixed(60),
+        lane: Lane::Write,
+        text: TextCap::Default,
+        presentation: Presentation::Record,
+    };
+
+    fn plan(&self, _args: &Args, place: &Place) -> Result<Plan, ToolError> {
+        Ok(Plan::of(vec![Effect::Write { path: place.resolve("path", "f")? }]))
+    }
+
+    async fn run(&self, context: &Context, _args: Args) -> Result<Output, ToolError> {
+        let mut times = self.0.lock().unwrap();
+        *times += 1;
+        std::fs::write(context.place.workspace.join("f"), times.to_string()).unwrap();
+        Ok(Output { times: *times })
+    }
+}
+
+struct Unreported;
+
+impl Progress for Unreported {
+    fn report(&self, _done: u64, _total: Option<u64>, _message: &str) {}
+}
+
+fn engine(folder: &Path, workspace: &Path, clock: Arc<Advancing>, store: Arc<Store>) -> Arc<Engine> {
+    let policy = Policy::compile(&Setup {
+        sources: &[],
+        profile: policy::DEFAULT_PROFILE,
+        mode: Some((policy::Mode::FullAuto, policy::Origin::CommandLine)),
+        dialect: policy::Dialect::default(),
+        workspace,
+        home: None,
+        protected: &[],
+        programs: policy::Programs::Presumed,
+        tools: &[],
+    })
+    .unwrap();
+    let changes = Some(folder.join("changes"));
+    let parts = Parts {
+        place: Place::at(workspace.to_owned()),
+        policy: Arc::new(policy),
+        store,
+        registry: Registry::new([Erased::tool(Write(Mutex::new(0)))]).unwrap(),
+        catalogue: Catalogue::default(),
+        clock,
+        cell: CellSetup { changes, ..CellSetup::default() },
+        redactor: Redactor::new([]),
+        sessions: None,
+    };
+    Arc::new(Engine::new(parts).unwrap())
+}
+
+fn request() -> CallRequest {
+    CallRequest {
+        tool: "probe_write".to_owned(),
+        arguments: json!({}),
+        caller: Caller {
+            session: SessionId("s1".to_owned()),
+            door: Door::Library,
+            dialect: "handfast",
+            asker: Arc::new(NoAsker { hint: String::new() }),
+            ceiling: engine::Ceiling::default(),
+        },
+        stop: Stop::default(),
+        progress: Arc::new(Unreported),
+        cache: false,
+    }
+}
+
+#[test]
+fn what_is_too_old_goes_behind_a_change_and_not_behind_each() {
+    let folder = tempfile::tempdir().unwrap();
+    let workspace = folder.path().canonicalize().unwrap().join("workspace");
+    std::fs::create_dir(&workspace).unwrap();
+    let store = Arc::new(Store::open(&folder.path().join("state")).unwrap());
+    let clock = Arc::new(Advancing(AtomicI64::new(1_767_225_600)));
+    let long_ago = clock.now() - 2_000.hours();
+    for number in 0..150 {
+        let checkpoint = Checkpoint {
+            id: format!("{number:03}"),
+            session: None,
+            tool: "file_write".to_owned(),
+            workspace: workspace.clone(),
+            made_at: long_ago,
+            folder: String::new(),
+            state: CheckpointState::Done,
+            undoes: None,
+            paths: 1,
+            bytes: 1,
+            unsaved: Vec::new(),
+            roots: Vec::new(),
+        };
+        store.checkpoints().add(&checkpoint, &[]).unwrap();
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let engine = engine(folder.path(), &workspace, clock.clone(), store.clone());
+    let left = || store.checkpoints().list(&workspace, 1_000).unwrap().len();
+    let mut seen = Vec::new();
+    runtime.block_on(async {
+        for minutes in [1, 5, 10] {
+            clock.0.fetch_add(minutes * 60, Ordering::SeqCst);
+            let result = engine.call(request()).await;
+            assert!(matches!(result.outcome, tool::Outcome::Ok(_)), "{:?}", result.outcome);
+            seen.push(left());
+        }
+        engine.shutdown().await;
+    });
+    // The first two calls added one each; behind the third, only the newest hundred stayed.
+    assert_eq!((&seen[..2], left()), (&[151, 152][..], 100));
+}

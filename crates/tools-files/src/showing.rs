@@ -1,0 +1,151 @@
+//! What a call changes, or in a dry run would change, as unified diffs and in words.
+
+use std::io::Read;
+use std::path::Path;
+
+use edit::unified_whole;
+use roots::{Entry, EntryKind, Folder, LastLink, OpenedFile, Roots, RootsError, Step, Visit, Walk};
+use tool::{Context, ToolError};
+
+use crate::failure::failure;
+
+/// A larger content is told of by its size: nobody would read the difference.
+const LARGEST: u64 = 1024 * 1024;
+
+/// Bytes of all differences together: they are cut for the answer anyway.
+const MOST_BYTES: usize = 1024 * 1024;
+
+/// One side of a difference.
+pub(crate) enum Side {
+    Absent,
+    Text(Vec<u8>),
+    /// Anything else, in words.
+    Other(String),
+}
+
+impl Side {
+    /// Content that is about to be written.
+    pub(crate) fn of(content: &[u8]) -> Self {
+        let length = content.len();
+        if u64::try_from(length).is_ok_and(|length| length > LARGEST) {
+            Self::Other(format!("a file of {length} bytes"))
+        } else if memchr::memchr(0, content).is_some() || std::str::from_utf8(content).is_err() {
+            Self::Other(format!("a binary file of {length} bytes"))
+        } else {
+            Self::Text(content.to_vec())
+        }
+    }
+
+    /// What a file holds.
+    fn of_file(opened: OpenedFile) -> std::io::Result<Self> {
+        let size = opened.metadata.size_bytes;
+        if size > LARGEST {
+            return Ok(Self::Other(format!("a file of {size} bytes")));
+        }
+        let mut content = Vec::new();
+        opened.file.take(LARGEST + 1).read_to_end(&mut content)?;
+        Ok(Self::of(&content))
+    }
+
+    fn words(&self) -> &str {
+        match self {
+            Self::Absent => "nothing",
+            Self::Text(text) if text.is_empty() => "an empty file",
+            Self::Text(_) => "a text file",
+            Self::Other(words) => words,
+        }
+    }
+}
+
+/// The difference of two sides of one file.
+pub(crate) fn difference(shown: &str, old: &Side, new: &Side) -> String {
+    let text = |side: &Side| match side {
+        Side::Text(text) => Some(text.clone()),
+        _ => None,
+    };
+    if !matches!((old, new), (Side::Other(_), _) | (_, Side::Other(_))) {
+        let (before, after) = (text(old), text(new));
+        if before == after {
+            return format!("{shown}: the same content\n");
+        }
+        let unified = unified_whole(shown, before.as_deref(), after.as_deref());
+        if !unified.is_empty() {
+            return unified;
+        }
+    }
+    format!("{shown}: {} -> {}\n", old.words(), new.words())
+}
+
+/// What writing this content at a path changes there. A file is read through links, as it is written.
+pub(crate) fn written(
+    context: &Context,
+    roots: &Roots,
+    path: &Path,
+    content: &[u8],
+) -> Result<String, RootsError> {
+    let shown = context.place.show(path);
+    let old = match roots.open_file(path) {
+        Ok(opened) => read(opened)?,
+        Err(RootsError::NotFound { .. }) => Side::Absent,
+        Err(error) => return Err(error),
+    };
+    Ok(difference(&shown, &old, &Side::of(content)))
+}
+
+/// What removing a path takes away: of a folder, everything in it.
+pub(crate) fn removed(context: &Context, roots: &Roots, path: &Path) -> Result<String, ToolError> {
+    let kind = roots.metadata(path, LastLink::Keep).map_err(failure(context))?.kind;
+    let mut removal = Removal { context, roots, path, all: String::new() };
+    removal.tell(path, kind).map_err(failure(context))?;
+    if kind == EntryKind::Folder {
+        let folder = roots.open_folder(path).map_err(failure(context))?;
+        let walk = Walk { recursive: true, after: None };
+        walk.over(&folder, &mut removal).map_err(failure(context))?;
+    }
+    Ok(removal.all)
+}
+
+fn read(opened: OpenedFile) -> Result<Side, RootsError> {
+    let real = opened.real.clone();
+    Side::of_file(opened).map_err(|source| RootsError::Io { doing: "read", path: real, source })
+}
+
+struct Removal<'a> {
+    context: &'a Context,
+    roots: &'a Roots,
+    path: &'a Path,
+    all: String,
+}
+
+impl Removal<'_> {
+    fn tell(&mut self, path: &Path, kind: EntryKind) -> Result<(), RootsError> {
+        let old = match kind {
+            EntryKind::File => read(self.roots.open_file(path)?)?,
+            EntryKind::Link => {
+                let target = self.roots.link_target(path)?;
+                Side::Other(format!("a link to {}", tool::path_text(&target)))
+            }
+            other => Side::Other(other.to_string()),
+        };
+        self.all.push_str(&difference(&self.context.place.show(path), &old, &Side::Absent));
+        Ok(())
+    }
+}
+
+impl Visit for Removal<'_> {
+    fn wants(&mut self, _entry: Entry<'_>, _relative: &Path) -> bool {
+        true
+    }
+
+    fn visit(&mut self, _folder: &Folder, entry: Entry<'_>, relative: &Path) -> Result<Step, RootsError> {
+        if self.context.stop.requested().is_some() {
+            return Err(RootsError::Stopped);
+        }
+        if self.all.len() > MOST_BYTES {
+            self.all.push_str("and more\n");
+            return Ok(Step::End);
+        }
+        self.tell(&self.path.join(relative), entry.kind)?;
+        Ok(Step::Next)
+    }
+}

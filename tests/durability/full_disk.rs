@@ -1,0 +1,122 @@
+//! No space left while something is saved or put in place: it is said, and nothing is half done.
+
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::harness::{Fixture, program};
+
+/// Runs a script with a small disk mounted at the workspace or the state. In it `call TOOL ARGUMENTS` and `handfast ...` run the
+/// program, `full` leaves some 100 kB of the disk free, and `look` prints one digest of the workspace.
+///
+/// Gives what it printed: JSON values and lines of text.
+fn on_a_small_disk(fixture: &Fixture, place: &str, megabytes: u32, script: &str) -> Vec<Value> {
+    let functions = r#"
+        mount -t tmpfs -o "size=$size" handfast "$place"
+        handfast() { "$program" --workspace "$workspace" --state "$state" --no-input "$@" || true; }
+        call() { handfast call --yes "$1" "$2"; }
+        full() { free=$(df --output=avail -B1 "$place" | tail -1); head -c $((free - 100000)) /dev/zero >"$place/$1"; }
+        look() { tar --sort=name --exclude=filler --mtime=@0 -cf - -C "$workspace" . | sha256sum; }
+        cd "$workspace"
+    "#;
+    let is_root = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap()) == 0;
+    // A small disk of its own needs root, or a user namespace.
+    let namespaces: &[&str] = if is_root { &["--mount"] } else { &["--user", "--map-root-user", "--mount"] };
+    let output = Command::new("unshare")
+        .args(namespaces)
+        .args(["sh", "-euc", &format!("{functions}{script}")])
+        .env("size", format!("{megabytes}m"))
+        .env("place", if place == "state" { fixture.state() } else { fixture.workspace() })
+        .env("workspace", fixture.workspace())
+        .env("state", fixture.state())
+        .env("program", program())
+        .env("HOME", fixture.home())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| json!(line))).collect()
+}
+
+#[track_caller]
+fn assert_no_space(result: &Value) {
+    let error = &result["error"];
+    assert_eq!((&error["code"], &error["effect"]), (&json!("ERUNTIME"), &json!("none")), "{result:#}");
+    assert!(error["message"].as_str().unwrap().contains("no space left"), "{result:#}");
+}
+
+#[test]
+fn what_cannot_be_saved_is_not_changed() {
+    let fixture = Fixture::with_files(&[("small", "s\n")]);
+    let seen = on_a_small_disk(
+        &fixture,
+        "state",
+        4,
+        r#"
+        head -c 8000000 /dev/urandom >big
+        look
+        call file_write '{"path": "big", "content": "x"}'; look
+        call file_delete '{"path": "big"}'; look
+        call file_patch '{"patch": "*** Begin Patch\n*** Update File: small\n@@\n-s\n+t\n*** Delete File: big\n*** End Patch"}'; look
+        call shell_execute '{"command": "echo t >small; rm big"}'; look
+        call file_write '{"path": "small", "content": "t\n"}'
+        cat small
+        handfast undo --since 1h --json
+        look
+        "#,
+    );
+    let [before, changes @ .., small, text, undone, after] = &seen[..] else { panic!("{seen:#?}") };
+    assert_eq!(changes.len(), 8, "{seen:#?}");
+    for pair in changes.chunks(2) {
+        assert_no_space(&pair[0]);
+        assert_eq!(&pair[1], before, "{:#}", pair[0]);
+    }
+    // The control: what fits is saved, so nothing of the others is left in the way.
+    assert_eq!((&small["ok"], text.as_str()), (&json!(true), Some("t")), "{small:#}");
+    assert!(undone["checkpoint"].is_string() && after == before, "{undone:#}");
+}
+
+#[test]
+fn what_cannot_be_put_in_place_leaves_everything_as_it_was() {
+    let fixture = Fixture::new();
+    let lines: String = (0..30_000).map(|number| format!("+line {number} of the new file\\n")).collect();
+    let patch = format!(
+        "*** Begin Patch\\n*** Update File: small\\n@@\\n-s\\n+t\\n*** Add File: new\\n{lines}*** End Patch"
+    );
+    std::fs::write(fixture.outside().join("patch.json"), format!("{{\"patch\": \"{patch}\"}}")).unwrap();
+    let seen = on_a_small_disk(
+        &fixture,
+        "workspace",
+        4,
+        r#"
+        echo s >small; mkdir d; head -c 1000000 /dev/urandom >d/old
+        look
+        call file_delete '{"path": "d", "recursive": true}'
+        full filler
+        look
+        call shell_execute '{"command": "echo t >small; mkdir n; head -c 1000000 /dev/zero >n/new"}'; look
+        handfast call --yes file_patch - <../patch.json; look
+        id=$(handfast checkpoints list --json | sed 's/.*"id":"\([0-9a-f]*\)".*/\1/')
+        call checkpoint_restore "{\"id\": \"$id\"}"; look
+        ls -A
+        rm filler
+        call checkpoint_restore "{\"id\": \"$id\"}"
+        look
+        "#,
+    );
+    let [before, deleted, without, changes @ .., left_d, left_f, undone, after] = &seen[..] else {
+        panic!("{seen:#?}")
+    };
+    assert_eq!(deleted["ok"], true, "{deleted:#}");
+    assert_eq!(changes.len(), 6, "{seen:#?}");
+    for pair in changes.chunks(2) {
+        assert_no_space(&pair[0]);
+        assert_eq!(&pair[1], without, "{:#}", pair[0]);
+    }
+    assert_eq!((left_d, left_f), (&json!("filler"), &json!("small")));
+    // The control: with space it comes back.
+    assert_eq!(undone["ok"], true, "{undone:#}");
+    assert_eq!(after, before);
+}

@@ -1,0 +1,147 @@
+//! Patches and edits that do not fit: the right code, the place and the line, and nothing half done.
+
+use std::os::unix::fs::symlink;
+
+use serde_json::{Value, json};
+
+use crate::harness::Fixture;
+use crate::undo::tree;
+
+fn update(path: &str, hunks: &str) -> String {
+    format!("--- a/{path}\n+++ b/{path}\n{hunks}")
+}
+
+/// A part that fits, so that something could be half done.
+const FITS: &str = "--- a/fits\n+++ b/fits\n@@ -1 +1 @@\n-old\n+new\n";
+
+#[test]
+fn a_patch_that_does_not_fit_names_its_line_and_changes_nothing() {
+    let fixture = Fixture::with_files(&[
+        ("fits", "old\n"),
+        ("a", "one\ntwo\nthree\n"),
+        ("d/f", "f\n"),
+        ("crlf", "one\r\ntwo\nthree\r\n"),
+        ("open", "no newline"),
+        ("../outside/f", "x\n"),
+    ]);
+    let workspace = fixture.workspace();
+    std::fs::write(workspace.join("bytes"), b"caf\xe9\n").unwrap();
+    symlink("../outside/f", workspace.join("out")).unwrap();
+    symlink("a", workspace.join("link")).unwrap();
+    let large = std::fs::File::create(workspace.join("large")).unwrap();
+    large.set_len(2 << 30).unwrap();
+    let before = tree_without(&fixture, "large");
+    let outside = fixture.outside().join("outside/f");
+    for (patch, code, said) in [
+        (String::new(), "EVALIDATION", "line 1"),
+        (" \n".to_owned(), "EVALIDATION", "line 1"),
+        ("*** Begin Patch\n*** End Patch\n".to_owned(), "EVALIDATION", "line 1"),
+        (update("a", "@@ -1 +1 @@\n-elsewhere\n+x\n"), "ECONFLICT", "line 8 of the patch does not fit a"),
+        (
+            update("a", "@@ -1,2 +1,2 @@\n one\n-two\n+2\n@@ -2 +2 @@\n-two\n+zwei\n"),
+            "EVALIDATION",
+            "line 12",
+        ),
+        (update("a", "@@ -1,2 +1,2 @@\n one\n-two\n+2\n@@ -1 +1 @@\n-one\n+1\n"), "EVALIDATION", "line 12"),
+        (update("../outside/f", "@@ -1 +1 @@\n-x\n+y\n"), "EPERMISSION", "line 6 of the patch"),
+        (update("d/../../outside/f", "@@ -1 +1 @@\n-x\n+y\n"), "EPERMISSION", "line 6 of the patch"),
+        (update("out", "@@ -1 +1 @@\n-x\n+y\n"), "EPERMISSION", "out"),
+        (update("d", "@@ -1 +1 @@\n-f\n+g\n"), "EVALIDATION", "line 6 of the patch: d"),
+        (update("d/f/g", "@@ -1 +1 @@\n-f\n+g\n"), "", "line 6 of the patch"),
+        (update("large", "@@ -1 +1 @@\n-x\n+y\n"), "EQUOTA", "large"),
+        (
+            update("crlf", "@@ -1,2 +1,2 @@\n one\n-zwei\n+2\n"),
+            "ECONFLICT",
+            "line 8 of the patch does not fit crlf",
+        ),
+        (update("open", "@@ -1 +1 @@\n-no line\n+x\n"), "ECONFLICT", "line 8 of the patch does not fit open"),
+        (update("bytes", "@@ -1 +1 @@\n-caf\n+x\n"), "ECONFLICT", "line 8 of the patch does not fit bytes"),
+        (
+            "--- a/link\n+++ /dev/null\n@@ -1,3 +0,0 @@\n-one\n-two\n-three\n".to_owned(),
+            "EVALIDATION",
+            "line 6 of the patch: link is a symbolic link",
+        ),
+        ("--- /dev/null\n+++ b/d\n@@ -0,0 +1 @@\n+x\n".to_owned(), "ECONFLICT", "d exists already"),
+    ] {
+        let patch = if patch.trim().is_empty() || patch.starts_with("***") {
+            patch
+        } else {
+            format!("{FITS}{patch}")
+        };
+        let error = fixture.error("file_patch", json!({ "patch": patch }));
+        let message = error["message"].as_str().unwrap();
+        assert!(code.is_empty() || error["code"] == code, "{patch}: {error:#}");
+        assert!(message.contains(said), "{patch}: {error:#}");
+        assert_eq!(error["effect"], "none", "{patch}: {error:#}");
+        assert_eq!(tree_without(&fixture, "large"), before, "{patch}");
+        assert_eq!(std::fs::read_to_string(&outside).unwrap(), "x\n");
+    }
+    let absolute = format!("--- {0}\n+++ {0}\n@@ -1 +1 @@\n-x\n+y\n", outside.display());
+    let error = fixture.error("file_patch", json!({ "patch": absolute }));
+    assert!(
+        error["code"] == "EPERMISSION" && error["message"].as_str().unwrap().contains("line 1"),
+        "{error:#}"
+    );
+    // The control: what fits goes in, also where line ends are mixed and no newline ends the file.
+    let no_newline = "\\ No newline at end of file\n";
+    let patch = format!(
+        "{FITS}{}{}",
+        update("crlf", "@@ -1,2 +1,2 @@\n one\n-two\n+2\n"),
+        update("open", &format!("@@ -1 +1 @@\n-no newline\n{no_newline}+still none\n{no_newline}")),
+    );
+    fixture.data("file_patch", json!({ "patch": patch }));
+    assert_eq!(fixture.read("crlf"), "one\r\n2\nthree\r\n");
+    assert_eq!((fixture.read("open"), fixture.read("fits")), ("still none".to_owned(), "new\n".to_owned()));
+}
+
+#[test]
+fn a_patch_of_50_mb_is_refused_whole_and_one_of_20_goes_in() {
+    let fixture = Fixture::with_files(&[("fits", "old\n")]);
+    let call = |megabytes: usize| {
+        let line = format!("+{}\n", "x".repeat(999));
+        let lines = line.repeat(megabytes * 1_000);
+        let patch = format!("{FITS}--- /dev/null\n+++ b/new\n@@ -0,0 +1,{} @@\n{lines}", megabytes * 1_000);
+        fixture.run_with_input(
+            &["call", "--yes", "file_patch", "-"],
+            json!({ "patch": patch }).to_string().as_bytes(),
+        )
+    };
+    let refused = call(50);
+    assert_eq!((refused.code, &refused.json()["error"]["code"]), (2, &json!("EVALIDATION")));
+    assert!(fixture.read("fits") == "old\n" && !fixture.workspace().join("new").exists());
+    assert_eq!(call(20).code, 0);
+    assert_eq!(std::fs::metadata(fixture.workspace().join("new")).unwrap().len(), 20_000_000);
+}
+
+#[test]
+fn a_file_that_grew_is_not_edited_and_one_that_is_no_text_is_named() {
+    let fixture = Fixture::with_files(&[("a", "x\n"), ("d/f", "")]);
+    std::fs::write(fixture.workspace().join("binary"), b"x\0y").unwrap();
+    std::fs::File::create(fixture.workspace().join("large")).unwrap().set_len(2 << 30).unwrap();
+    let before = tree_without(&fixture, "large");
+    for (path, code) in [
+        ("large", "EQUOTA"),
+        ("binary", "EVALIDATION"),
+        ("d", "EVALIDATION"),
+        ("a/b", ""),
+        ("gone", "ENOTFOUND"),
+    ] {
+        let edit = json!({"path": path, "edits": [{"old_text": "x", "new_text": "y"}]});
+        let error = fixture.error("file_edit", edit);
+        assert!(code.is_empty() || error["code"] == code, "{path}: {error:#}");
+        assert!(error["message"].as_str().unwrap().contains(path), "{path}: {error:#}");
+        assert_eq!(tree_without(&fixture, "large"), before, "{path}");
+    }
+}
+
+/// Reading two gigabytes of nothing for each comparison would take long.
+fn tree_without(fixture: &Fixture, name: &str) -> Value {
+    let large = fixture.workspace().join(name);
+    let aside = fixture.outside().join("aside");
+    std::fs::rename(&large, &aside).unwrap();
+    let shown = tree(fixture);
+    std::fs::rename(&aside, &large).unwrap();
+    let shown: std::collections::BTreeMap<String, String> =
+        shown.into_iter().map(|(path, what)| (path.display().to_string(), what)).collect();
+    json!(shown)
+}
