@@ -12,17 +12,18 @@ use crate::showing;
 /// Deletes a file or a folder.
 pub(crate) struct FileDelete;
 
-const DESCRIPTION: &str = "Delete a file, a link or a folder; one with content only with `recursive`.";
+const DESCRIPTION: &str =
+    "Delete a file, a link (not its target) or a folder; a folder with content only with `recursive`.";
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// Any path.
+    /// Relative, or absolute.
     path: String,
-    /// With all in it.
+    /// A folder with all in it.
     #[serde(default)]
     recursive: bool,
-    /// Only try.
+    /// Change nothing, only show it.
     #[serde(default)]
     dry_run: bool,
 }

@@ -18,23 +18,24 @@ use crate::version;
 /// Replaces texts in a file.
 pub(crate) struct FileEdit;
 
-const DESCRIPTION: &str = "Replace exact texts in a file, all or none. Each `old_text` must be there once.";
+const DESCRIPTION: &str = "Replace exact texts in a file, all or none. Each `old_text` must be there once. Line ends \
+                           and encoding stay.";
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// Any path.
+    /// Relative, or absolute.
     path: String,
-    /// Any order.
+    /// In any order.
     edits: Vec<EditArgs>,
-    /// Refuse if it is another by now.
+    /// Refuse if the file is no longer this one.
     version: Option<String>,
     /// `check` is a dry run.
     #[serde(default)]
     strategy: Strategy,
     /// Such as latin1.
     encoding: Option<String>,
-    /// Only try.
+    /// Change nothing, only show it.
     #[serde(default)]
     dry_run: bool,
 }
@@ -55,7 +56,7 @@ struct EditArgs {
     /// Every occurrence.
     #[serde(default)]
     replace_all: bool,
-    /// So often.
+    /// So many occurrences.
     #[schemars(range(min = 1))]
     expected_count: Option<usize>,
 }

@@ -16,12 +16,12 @@ use crate::selection::{Cursor, NameGlob, is_hidden};
 /// Lists what is in a folder.
 pub(crate) struct FileList;
 
-const DESCRIPTION: &str = "List a folder, or with `recursive` all below it.";
+const DESCRIPTION: &str = "List a folder, or with `recursive` all below it. Links are shown, not followed.";
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// Any path.
+    /// Relative, or absolute.
     path: String,
     /// All below, too.
     #[serde(default)]

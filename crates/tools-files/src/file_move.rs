@@ -11,7 +11,8 @@ use crate::failure::failure;
 /// Moves or renames a file or a folder.
 pub(crate) struct FileMove;
 
-const DESCRIPTION: &str = "Move or rename. Overwrites nothing; the destination's folder must exist.";
+const DESCRIPTION: &str =
+    "Move or rename a file or folder. Overwrites nothing; the destination's folder must exist.";
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -20,7 +21,7 @@ pub(crate) struct Args {
     source: String,
     /// Its new path.
     destination: String,
-    /// Only try.
+    /// Change nothing, only show it.
     #[serde(default)]
     dry_run: bool,
 }

@@ -15,8 +15,8 @@ use crate::patching::Patching;
 /// Applies a patch to any number of files.
 pub(crate) struct FilePatch;
 
-const DESCRIPTION: &str = "Apply a patch to many files, all of it or nothing: a unified diff, or \
-                           `*** Begin Patch` to `*** End Patch`.";
+const DESCRIPTION: &str = "Apply a patch to many files, all of it or nothing: a unified diff (git's headers, \
+                           too), or `*** Begin Patch` to `*** End Patch`.";
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -25,7 +25,7 @@ pub(crate) struct Args {
     patch: String,
     /// The file, if `patch` names none.
     path: Option<String>,
-    /// Only try.
+    /// Change nothing, only show it.
     #[serde(default)]
     dry_run: bool,
 }

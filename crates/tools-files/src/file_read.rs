@@ -23,7 +23,7 @@ const DESCRIPTION: &str =
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// Any path.
+    /// Relative, or absolute.
     path: String,
     /// Such as base64, latin1, utf-16le.
     #[serde(default = "default_encoding")]

@@ -18,12 +18,12 @@ use crate::showing;
 /// Creates or overwrites a file.
 pub(crate) struct FileWrite;
 
-const DESCRIPTION: &str = "Create or overwrite a file.";
+const DESCRIPTION: &str = "Create or overwrite a file. Keeps mode and owner, follows a link.";
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// Any path.
+    /// Relative, or absolute.
     path: String,
     /// All of it.
     content: String,
@@ -36,7 +36,7 @@ pub(crate) struct Args {
     /// Old content to PATH.bak.
     #[serde(default)]
     backup: bool,
-    /// Only try.
+    /// Change nothing, only show it.
     #[serde(default)]
     dry_run: bool,
 }

@@ -26,7 +26,7 @@ pub struct Args {
     paths: Option<Vec<String>>,
     /// These even if changed since.
     force: Option<Vec<String>>,
-    /// Only try.
+    /// Change nothing, only show it.
     #[serde(default)]
     dry_run: bool,
 }

@@ -42,7 +42,7 @@ pub struct Args {
     /// Its changes when it is killed.
     #[serde(default)]
     on_timeout: OnTimeout,
-    /// Only try.
+    /// Change nothing, return the diff.
     #[serde(default)]
     dry_run: bool,
     /// Instead: the `meta.changes.id` of a dry run.

@@ -1,3 +1,5 @@
+use std::collections::VecDeque;
+
 use super::find::{Found, Level, Missing, Target, without_end};
 use super::{Hunk, Sign};
 use crate::line_ends::line_end_at;
@@ -189,17 +191,28 @@ fn write(made: &mut Vec<u8>, text: &[u8], start: usize, there: &[&[u8]], hunk: &
     let indents = Indents::of(hunk, there, level);
     let mut old = there.iter().copied();
     let mut lines: Vec<(Vec<u8>, &[u8])> = Vec::new();
+    // A line ends as the one in whose place it comes, or as the one before it.
+    let (mut replaced, mut last) = (VecDeque::new(), end);
+    let end_of = |line: &'_ [u8]| if line.ends_with(b"\r\n") { &b"\r\n"[..] } else { b"\n" };
     for line in &hunk.lines {
         match line.sign {
             Sign::Context => {
                 let there = old.next().unwrap_or_default();
                 let content = without_end(there);
+                replaced.clear();
+                if there.ends_with(b"\n") {
+                    last = end_of(there);
+                }
                 lines.push((content.to_vec(), &there[content.len()..]));
             }
-            Sign::Removed => drop(old.next()),
+            Sign::Removed => {
+                let there = old.next().unwrap_or_default();
+                replaced.push_back(if there.ends_with(b"\n") { end_of(there) } else { last });
+            }
             Sign::Added => {
                 let content = line.text.strip_suffix('\r').unwrap_or(&line.text);
-                lines.push((indents.of_file(content), end));
+                last = replaced.pop_front().unwrap_or(last);
+                lines.push((indents.of_file(content), last));
             }
         }
     }
@@ -293,6 +306,8 @@ mod tests {
         assert_eq!(text("a\r\nb\r\nc", "@@ -1,2 +1,3 @@\n a\n-b\n+x\n+y\n"), "a\r\nx\r\ny\r\nc");
         assert_eq!(text("a\r\nb", "@@ -1,2 +1,3 @@\n a\n-b\n+x\n+y\n"), "a\r\nx\r\ny");
         assert_eq!(text("a", "@@ -1 +1,2 @@\n a\n+b\n"), "a\nb");
+        assert_eq!(text("a\r\nb\nc\r\n", "@@ -1,3 +1,4 @@\n a\n-b\n+x\n+y\n c\n"), "a\r\nx\ny\nc\r\n");
+        assert_eq!(text("a\nb\r\nc\n", "@@ -1,3 +1,4 @@\n a\n-b\n+x\n c\n+y\n"), "a\nx\r\nc\ny\n");
         let end = "\\ No newline at end of file\n";
         assert_eq!(text("a", &format!("@@ -1 +1 @@\n-a\n{end}+a\n")), "a\n");
         assert_eq!(text("a\n", &format!("@@ -1 +1 @@\n-a\n+a\n{end}")), "a");

@@ -56,7 +56,7 @@ pub enum Kind {
 /// Whether floating patterns reach beyond the workspace: those that deny do, those that allow do not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// Any path.
+    /// Relative, or absolute.
     Anywhere,
     /// The workspace alone.
     Workspace,
