@@ -6,7 +6,7 @@ use crate::tidy::source::Source;
 use crate::tidy::{Finding, Tree};
 
 /// Files of the families that hold no tool, each with what it holds.
-const SHARED: [(&str, &str); 15] = [
+const SHARED: [(&str, &str); 16] = [
     ("crates/tools-files/src/failure.rs", "what the errors of the roots become for a caller"),
     ("crates/tools-files/src/hits.rs", "what a search finds in one file"),
     ("crates/tools-files/src/parts.rs", "reading parts of a file, and looking through all of it"),
@@ -15,6 +15,7 @@ const SHARED: [(&str, &str); 15] = [
     ("crates/tools-files/src/refused.rs", "what is said where a text or a hunk does not fit"),
     ("crates/tools-files/src/rows.rs", "the entries of a listing, as the answer shows them"),
     ("crates/tools-files/src/selection.rs", "which entries a listing or a search is about"),
+    ("crates/tools-files/src/showing.rs", "what a call changes, as a difference"),
     ("crates/tools-files/src/text.rs", "bytes as text: line ends and encodings"),
     ("crates/tools-files/src/version.rs", "names for the states of a file"),
     ("crates/tools-shell/src/background.rs", "the start of a command that runs on"),
