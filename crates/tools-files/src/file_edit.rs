@@ -65,7 +65,7 @@ struct EditArgs {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
-enum Strategy {
+pub(crate) enum Strategy {
     #[default]
     Apply,
     Check,

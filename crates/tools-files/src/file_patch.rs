@@ -10,6 +10,7 @@ use tool::{
     TextCap, Timeout, Tool, ToolError,
 };
 
+use crate::file_edit::Strategy;
 use crate::patching::Patching;
 
 /// Applies a patch to any number of files.
@@ -25,9 +26,18 @@ pub(crate) struct Args {
     patch: String,
     /// The file, if `patch` names none.
     path: Option<String>,
+    /// `check` is a dry run.
+    #[serde(default)]
+    strategy: Strategy,
     /// Change nothing, only show it.
     #[serde(default)]
     dry_run: bool,
+}
+
+impl Args {
+    fn is_dry_run(&self) -> bool {
+        self.dry_run || self.strategy == Strategy::Check
+    }
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -105,7 +115,7 @@ impl Tool for FilePatch {
             });
         }
         let plan = Plan { level: deletes.then_some(Level::Destructive), ..Plan::of(effects).on_snapshot() };
-        Ok(plan.only_tried(args.dry_run))
+        Ok(plan.only_tried(args.is_dry_run()))
     }
 
     fn preview(&self, context: &Context, args: &Args) -> Option<String> {
@@ -140,7 +150,7 @@ impl Tool for FilePatch {
         // Of a dry run the engine shows it, and lets it go.
         context.used_snapshot(SnapshotUse { taken_at: draft.begun(), nothing_else: true });
         let (files, drifts) = patching.told();
-        Ok(Output { files, drifts, applied: !args.dry_run, diff: None })
+        Ok(Output { files, drifts, applied: !args.is_dry_run(), diff: None })
     }
 }
 
