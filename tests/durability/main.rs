@@ -37,11 +37,15 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 
 /// Whether a process of this machine has this text in its command line.
 fn runs(marker: &str) -> bool {
+    // The program itself carries the marker in its arguments too; the sleeper does not carry the tool's name.
+    runs_as(|shown| shown.contains(marker) && !shown.contains("shell_execute"))
+}
+
+/// Whether a process of this machine has such a command line, its words parted by spaces.
+fn runs_as(is_meant: impl Fn(&str) -> bool) -> bool {
     std::fs::read_dir("/proc").unwrap().flatten().any(|entry| {
         let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        let shown = String::from_utf8_lossy(&line).replace('\0', " ");
-        // The program itself carries the marker in its arguments too; the sleeper does not carry the tool's name.
-        shown.contains(marker) && !shown.contains("shell_execute")
+        is_meant(&String::from_utf8_lossy(&line).replace('\0', " "))
     })
 }
 
@@ -56,7 +60,8 @@ fn sleeper(fixture: &Fixture, marker: &str) -> Child {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    eventually("the command's start", || runs(marker));
+    // The shell before it carries the marker too, but not as its name.
+    eventually("the sleep", || runs_as(|shown| shown.starts_with(marker)));
     child
 }
 
