@@ -16,6 +16,7 @@ mod http;
 mod server;
 
 mod agent;
+mod approval_prompts;
 mod approvals;
 mod audit;
 mod bad_input;

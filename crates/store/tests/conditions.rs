@@ -121,7 +121,7 @@ fn a_newer_database_is_refused_and_left_alone() {
     Connection::open(&path).unwrap().pragma_update(None, "user_version", 7).unwrap();
     let before = std::fs::read(&path).unwrap();
     let Err(error) = Store::open(folder.path()) else { panic!("it was opened") };
-    assert!(matches!(error, StoreError::NewerDatabase { found: 7, known: 3, .. }));
+    assert!(matches!(error, StoreError::NewerDatabase { found: 7, known, .. } if known < 7));
     assert!(error.to_string().contains("use the newer Handfast"));
     assert_eq!(std::fs::read(&path).unwrap(), before);
 }

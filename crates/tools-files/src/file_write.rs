@@ -111,8 +111,16 @@ impl Tool for FileWrite {
         let path = context.place.resolve("path", &args.path).ok()?;
         let content = content(args).ok()?;
         let roots = context.service::<Roots>().ok()?;
-        // What cannot be read is not shown, and the effects say that the file is written.
-        showing::written(context, &roots, &path, &content).ok()
+        let shown = showing::written(context, &roots, &path, &content);
+        // What cannot be read is shown as new, and the effects say that the file is written.
+        let as_new = |_| {
+            showing::difference(
+                &context.place.show(&path),
+                &showing::Side::Absent,
+                &showing::Side::of(&content),
+            )
+        };
+        Some(shown.unwrap_or_else(as_new))
     }
 
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {

@@ -1,0 +1,74 @@
+//! What `handfast approvals` says and asks on a terminal, word by word.
+
+use serde_json::json;
+
+use crate::harness::Fixture;
+use crate::screen::Terminal;
+
+/// A question that waits for an answer.
+fn waiting(fixture: &Fixture) -> String {
+    let arguments = json!({"path": "docs/a.txt", "content": "one\n"}).to_string();
+    let result = fixture.run(&["call", "file_write", &arguments]).json();
+    result["error"]["approval_id"].as_str().unwrap().to_owned()
+}
+
+fn state(fixture: &Fixture, id: &str) -> String {
+    fixture.run(&["approvals", "show", id, "--json"]).json()["state"].as_str().unwrap().to_owned()
+}
+
+/// The words of a transcript, without what is another each time.
+fn words(fixture: &Fixture, shown: &str) -> String {
+    let shown = shown.replace(fixture.workspace().to_str().unwrap(), "WORKSPACE");
+    let line = |line: &str| match (line.find(", asked "), line.find(" by session ")) {
+        (Some(asked), Some(_)) => format!("{}, asked THEN by session ID", &line[..asked]),
+        _ => line.trim_end().to_owned(),
+    };
+    shown.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn show_says_all_that_there_is_to_know_before_an_answer() {
+    let fixture = Fixture::new().asking();
+    let id = waiting(&fixture);
+    let shown = fixture.run(&["approvals", "show", &id]).stdout;
+    insta::assert_snapshot!(words(&fixture, &shown), @r"
+    file_write (moderate)  waiting
+    in WORKSPACE, asked THEN by session ID
+
+      write docs/a.txt
+    because in mode smart_auto, calls of level moderate are asked about
+    rule mode: smart_auto (profile normal, built in)
+
+        --- /dev/null
+        +++ b/docs/a.txt
+        @@ -0,0 +1 @@
+        +one
+
+    a yes can be for
+      once: this call alone
+      project, for 30 days: `file_write` again with exactly these effects, as long as the programs and scripts stay as they are, in this workspace: write docs/a.txt
+    ");
+}
+
+#[test]
+fn a_yes_for_more_than_once_says_what_it_covers_and_asks_again() {
+    let fixture = Fixture::new().asking();
+    let id = waiting(&fixture);
+    let approve = ["approvals", "approve", &id, "--scope", "project", "--ttl", "1h"];
+
+    let mut terminal = Terminal::start(&fixture, (24, 100), &approve);
+    let shown = terminal.shows("[y/N]");
+    insta::assert_snapshot!(words(&fixture, shown.trim()), @r"
+    project, for 1 hour: `file_write` again with exactly these effects, as long as the programs and scripts stay as they are, in this workspace: write docs/a.txt
+    Allow that? [y/N]
+    ");
+    terminal.press("\r");
+    assert_eq!(terminal.ends(), 1, "no answer is no yes");
+    assert_eq!(state(&fixture, &id), "waiting");
+
+    let mut terminal = Terminal::start(&fixture, (24, 100), &approve);
+    terminal.shows("[y/N]");
+    terminal.press("y\r");
+    assert_eq!(terminal.ends(), 0);
+    assert_eq!(state(&fixture, &id), "approved");
+}
