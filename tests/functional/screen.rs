@@ -276,3 +276,43 @@ fn the_question_of_a_call_is_answered_on_its_terminal_or_from_elsewhere() {
     terminal.shows("the user at the terminal said no: write d.txt instead");
     assert_eq!(terminal.ends(), 3);
 }
+
+#[test]
+fn the_screen_ends_with_its_terminal() {
+    let fixture = Fixture::new();
+    let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+    grantpt(&controller).unwrap();
+    unlockpt(&controller).unwrap();
+    let name = ptsname(&controller, Vec::new()).unwrap();
+    let mut controller = File::from(controller);
+    resize(&controller, (24, 80));
+    // Out of every session, so that no signal of the terminal's end reaches it.
+    let terminal = || File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+    let mut process = Command::new(program())
+        .args(["--workspace".as_ref(), fixture.workspace().as_os_str()])
+        .args(["--state".as_ref(), fixture.state().as_os_str()])
+        .arg("approvals")
+        .env("TERM", "xterm")
+        .stdin(terminal())
+        .stdout(terminal())
+        .stderr(terminal())
+        .spawn()
+        .unwrap();
+    let mut drawn = [0; 1024];
+    assert_ne!(controller.read(&mut drawn).unwrap(), 0);
+    assert!(process.try_wait().unwrap().is_none());
+    drop(controller);
+    let begun = std::time::Instant::now();
+    let ended = loop {
+        if let Some(status) = process.try_wait().unwrap() {
+            break status.code();
+        }
+        if begun.elapsed() > PATIENCE {
+            process.kill().unwrap();
+            process.wait().unwrap();
+            panic!("it goes on without its terminal");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    assert_eq!(ended, Some(129));
+}

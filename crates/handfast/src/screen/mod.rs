@@ -10,8 +10,9 @@ mod state;
 mod tests;
 
 use std::io;
+use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{self, ExitCode};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +20,8 @@ use engine::{Approvals, Grant};
 use ratatui::DefaultTerminal;
 use ratatui::backend::{Backend, ClearType};
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 use store::{Store, Watch};
 
 use crate::cli::Global;
@@ -39,6 +42,9 @@ const LOOK: Duration = Duration::from_millis(50);
 /// How often it looks at the times of what it shows, some of which may have run out.
 const RENEW: u32 = 40;
 
+/// The exit code of whom the end of its terminal ended: 128 and the number of `SIGHUP`.
+const HUNG_UP: i32 = 129;
+
 pub(crate) fn run(global: &Global, store: Arc<Store>) -> Result<ExitCode, Failure> {
     let surroundings = Surroundings::of_this_process();
     let file = surroundings.configuration.as_ref().map(|folder| folder.join(USER_FILE));
@@ -55,6 +61,7 @@ pub(crate) fn run(global: &Global, store: Arc<Store>) -> Result<ExitCode, Failur
     let runtime = tokio_runtime()?;
     // What was typed before there was anything to see is no answer.
     forget_typed(io::stdin())?;
+    end_with_the_terminal()?;
     let mut terminal = ratatui::try_init()?;
     let ended = runtime.block_on(screen.live(&mut terminal));
     ratatui::try_restore()?;
@@ -66,6 +73,17 @@ fn profile(global: &Global, file: Option<&std::path::Path>) -> String {
     // A file that cannot be read is said to be so on the page of its lists.
     let own = || ConfigFile::read(file?).ok().flatten()?.settings.profile;
     global.profile.clone().or_else(own).unwrap_or_else(|| policy::DEFAULT_PROFILE.to_owned())
+}
+
+/// Ends this process when its terminal is gone: whoever reads its keys then never comes back, and no signal is heard.
+fn end_with_the_terminal() -> io::Result<()> {
+    let terminal = io::stdin().as_fd().try_clone_to_owned()?;
+    std::thread::spawn(move || {
+        // Nothing is asked for, so that only its end is told.
+        while poll(&mut [PollFd::new(&terminal, PollFlags::empty())], None) == Err(Errno::INTR) {}
+        process::exit(HUNG_UP);
+    });
+    Ok(())
 }
 
 /// Has everything drawn again. `Terminal::clear` would ask the terminal where its cursor is, and not every one answers.
