@@ -302,17 +302,13 @@ fn the_screen_ends_with_its_terminal() {
     assert_ne!(controller.read(&mut drawn).unwrap(), 0);
     assert!(process.try_wait().unwrap().is_none());
     drop(controller);
-    let begun = std::time::Instant::now();
-    let ended = loop {
-        if let Some(status) = process.try_wait().unwrap() {
-            break status.code();
-        }
-        if begun.elapsed() > PATIENCE {
-            process.kill().unwrap();
-            process.wait().unwrap();
-            panic!("it goes on without its terminal");
-        }
-        std::thread::sleep(Duration::from_millis(10));
+    let id = rustix::process::Pid::from_child(&process);
+    let (sender, ended) = std::sync::mpsc::channel();
+    let waiting = std::thread::spawn(move || sender.send(process.wait().unwrap()));
+    let Ok(status) = ended.recv_timeout(PATIENCE) else {
+        rustix::process::kill_process(id, rustix::process::Signal::KILL).unwrap();
+        panic!("it goes on without its terminal");
     };
-    assert_eq!(ended, Some(129));
+    waiting.join().unwrap().unwrap();
+    assert_eq!(status.code(), Some(129));
 }
