@@ -165,8 +165,9 @@ fn patches(kind: &Kind, places: &Places, count: usize, patch: &mut Beside) -> Re
         places.flush()?;
         keep(&mut patch.handfast, turn, server.call(("file_patch", json!({"patch": diff})))?.took);
         let mut git = Command::new("git");
-        // Not a repository, whatever lies around it.
-        git.args(["apply", "patch"]).current_dir(&places.other).env("GIT_CEILING_DIRECTORIES", &places.other);
+        // Not a repository, whatever lies around it; the ceiling counts only above the folder that git begins in.
+        let ceiling = places.other.parent().unwrap_or(&places.other);
+        git.args(["apply", "patch"]).current_dir(&places.other).env("GIT_CEILING_DIRECTORIES", ceiling);
         keep(&mut patch.other, turn, run_quietly(&mut git)?);
         same(places)?;
     }
