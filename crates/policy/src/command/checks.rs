@@ -6,11 +6,12 @@ use shell_syntax::{Word, is_of_the_script};
 use super::environment::is_harmless_assignment;
 use super::matching::{Operand, Use};
 use super::table::Kind;
+use super::values;
 
 type OfWord = fn(&str) -> bool;
 
 /// Functions of one word.
-const OF_WORDS: [(&str, OfWord); 20] = [
+const OF_WORDS: [(&str, OfWord); 35] = [
     ("sed", super::scripts::sed_only_prints),
     ("awk", super::scripts::awk_only_prints),
     ("jq", super::scripts::jq_only_filters),
@@ -24,7 +25,6 @@ const OF_WORDS: [(&str, OfWord); 20] = [
     ("gitkey", is_harmless_git_setting),
     ("gomod", |word| ["mod", "readonly", "vendor"].contains(&word)),
     ("ldflags", |word| !word.contains("ext") && !word.contains("plugin") && !word.contains('@')),
-    ("module", is_harmless_module),
     ("nofile", |word| !word.starts_with('@')),
     ("url", is_plain_url),
     ("get", |word| word.eq_ignore_ascii_case("get") || word.eq_ignore_ascii_case("head")),
@@ -33,7 +33,26 @@ const OF_WORDS: [(&str, OfWord); 20] = [
     ("remote", is_plain_remote),
     ("own", is_own_variable),
     ("exported", is_harmless_export),
-    ("pip", |word| !word.starts_with('-') && !word.contains("://") && !word.contains('@')),
+    ("name", values::is_name),
+    ("kinds", |word| word.split(',').all(values::is_name)),
+    ("report", |word| word.split(':').all(values::is_name)),
+    ("gitname", |word| word.contains('.')),
+    ("strategy", values::is_merge_strategy),
+    ("rights", values::is_harmless_right),
+    ("jobs", |word| word == "-k" || values::is_numbered(word, "-j")),
+    ("lint", values::is_lint),
+    ("package", values::is_package),
+    ("local", values::is_local_source),
+    ("version", values::is_python_version),
+    ("script", values::is_script_name),
+    ("yarn", |word| {
+        ["run", "test", "build", "lint", "start", "install", "typecheck", "format"].contains(&word)
+    }),
+    ("phase", values::is_maven_phase),
+    ("noplugin", |word| word.starts_with("no:")),
+    ("shown", |word| !word.starts_with('@') && !word.contains("%output")),
+    // `NAME@FILE`; behind `=` it is text.
+    ("encoded", |word| word.find('@').is_none_or(|at| word.get(..at).is_some_and(|name| name.contains('=')))),
 ];
 
 type OfAll = fn(&[Word], &mut Use) -> Result<(), &'static str>;
@@ -125,39 +144,13 @@ fn is_harmless_git_setting(word: &str) -> bool {
     }
 }
 
-/// Modules of Python that are tools for the workspace's own code, and run nothing else that their words name.
-fn is_harmless_module(word: &str) -> bool {
-    [
-        "pytest",
-        "unittest",
-        "mypy",
-        "ruff",
-        "black",
-        "isort",
-        "flake8",
-        "pylint",
-        "pyright",
-        "py_compile",
-        "compileall",
-        "json.tool",
-        "venv",
-        "coverage",
-        "tox",
-        "nox",
-        "build",
-    ]
-    .contains(&word)
-}
-
 fn is_plain_url(word: &str) -> bool {
     let lower = word.to_ascii_lowercase();
     let rest = lower.strip_prefix("https://").or_else(|| lower.strip_prefix("http://"));
-    // Without a scheme it is one of these two as long as it names none.
-    let rest = rest.unwrap_or(if lower.contains(':') && !lower.contains(":/") && !has_port(&lower) {
-        ""
-    } else {
-        &lower
-    });
+    // Without a scheme it is one of these two as long as it names none: `file:/etc/passwd` does.
+    let authority = lower.split(['/', '?', '#']).next().unwrap_or_default();
+    let names_another = authority.contains(':') && (!has_port(authority) || authority.starts_with("file:"));
+    let rest = rest.unwrap_or(if names_another { "" } else { &lower });
     !rest.is_empty()
         && !rest.contains("://")
         && !rest.starts_with(['/', '.', '-', '@', '~'])
@@ -170,7 +163,11 @@ fn has_port(authority: &str) -> bool {
 
 /// A remote's name, a branch or an address of the plain kinds: nothing that names a program to be run (`ext::`, `-o`).
 fn is_plain_remote(word: &str) -> bool {
-    !word.contains("::") && !word.contains("//-") && !word.starts_with('-') && !word.contains(":-")
+    !word.contains("::")
+        && !word.contains("//-")
+        && !word.starts_with('-')
+        && !word.contains(":-")
+        && !word.contains("@-")
 }
 
 /// `test` and `[` with files, texts and numbers.

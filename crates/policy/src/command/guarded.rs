@@ -55,6 +55,13 @@ const PROGRAMS: &str = "
     agetty apache2 aptitude bashbug bbot bee cancel code codex ctr dhclient dnsmasq fail2ban-client fastfetch finger jrunscript
     knife ksu mypy ntpdate opencode plymouth posh pygmentize pyright qpdf rustdoc rustfmt setlock socket ssh-copy-id tailscale
     task urlget varnishncsa whiptail whois yelp zless
+    abduco adb asciidoctor asdf ava babel bsdtar buck2 buildah c8 chronic conda cpack crictl cross-env cscript ctest cypress delta
+    depmod diff-so-fancy esbuild fastboot fuser gitui gjs groovy hatch httpie hx hyperfine ifne ignite jdb joe jshell kotlin
+    kotlinc lerna lessc linux32 linux64 lldb luajit lvremove matlab mamba meson micro micromamba mispipe mkdocs mocha msbuild nvm
+    nx nyc opam pdftotext pdm pee pipenv playwright postcss qml rar renice rmmod rollup run-p run-s npm-run-all runc sass scala
+    scons setarch skill skopeo sphinx-build sponge ssh-add stylelint svgo swc systemd-nspawn tap terser traceroute ping turbo
+    uname26 unrar vboxmanage VBoxManage vidir vipe vite webpack wireit wkhtmltopdf xcodebuild zrun rspec rubocop phpunit phpstan
+    ctags cscope doxygen gcov gprof pyenv rbenv nodenv jenv volta fnm rtx corepack bazel bazelisk identify open
 ";
 
 static NAMES: LazyLock<HashSet<&'static str>> =

@@ -74,11 +74,31 @@ pub(crate) fn known_form(words: &[Word], class: Class) -> Result<Use, &'static s
         }
         let mut found = found.clone();
         match match_row(row, arguments.get(named..).unwrap_or_default(), &mut found) {
-            Ok(()) => return Ok(found),
+            Ok(()) => {
+                if program.text.starts_with("python") {
+                    found.operands.extend(of_module(arguments, class)?);
+                }
+                return Ok(found);
+            }
             Err(reason) => why = reason,
         }
     }
     Err(why)
+}
+
+/// What a module of Python opens that is run as a program: it has rows of its own, under `-m`.
+fn of_module(arguments: &[Word], class: Class) -> Result<Vec<Operand>, &'static str> {
+    let is_module = |word: &Word| is_cluster(&word.text) && word.text.contains('m');
+    let first = arguments.iter().position(|word| !word.text.starts_with('-') || is_module(word));
+    let words = first.and_then(|at| arguments.get(at..)).unwrap_or_default();
+    let Some((word, module)) = words.split_first().filter(|(word, _)| is_module(word)) else {
+        return Ok(Vec::new());
+    };
+    if word.text.find('m') != Some(word.text.len() - 1) {
+        return Err("the module is not a word of its own");
+    }
+    let as_program: Vec<Word> = std::iter::once(Word::literal("-m")).chain(module.iter().cloned()).collect();
+    known_form(&as_program, class).map(|form| form.operands)
 }
 
 /// Options between a program and its subcommand.
@@ -313,6 +333,9 @@ fn value(kind: Kind, word: &Word, text: &str, found: &mut Use) -> Result<(), &'s
     }
     if word.varies {
         return Err("a path in it is not known before it runs");
+    }
+    if kind != Kind::Revision && text.contains("://") {
+        return Err("a word of it is an address where a path is expected");
     }
     if matches!(kind, Kind::Written | Kind::Changed | Kind::Program) && word.glob {
         return Err("a path that it writes or runs is a pattern of file names");

@@ -19,6 +19,7 @@ mod reach;
 mod runs;
 mod scripts;
 mod table;
+mod values;
 mod wrappers;
 
 pub(crate) use dangerous::{Surroundings, dangerous};

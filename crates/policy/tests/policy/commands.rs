@@ -17,6 +17,10 @@ fn policy_of(name: &str) -> Policy {
         "lists full_auto" => {
             normal(r#"{"deny_exec_command": ["git rm", "rm -rf *", "npm publish"]}"#, Mode::FullAuto)
         }
+        "tools smart_auto" => normal(
+            r#"{"allowed_exec_command": ["pytest", "python3", "ruff", "black", "mypy", "npm", "yarn", "pip", "uv", "cargo", "go", "mvn", "eslint", "prettier", "jest", "vitest", "cmake", "git", "curl"], "undoable": "table"}"#,
+            Mode::SmartAuto,
+        ),
         other => panic!("commands.txt names no known policy: {other}"),
     }
 }
@@ -129,7 +133,7 @@ fn no_hostile_line_passes_even_where_its_words_are_listed() {
         count += 1;
     }
     assert!(passed.is_empty(), "{} of {count} pass:\n{}", passed.len(), passed.join("\n"));
-    assert!(count > 1_750, "only {count} lines");
+    assert!(count > 2_800, "only {count} lines");
 }
 
 const EVERYDAY: &str = include_str!("everyday.txt");

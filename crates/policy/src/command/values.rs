@@ -1,0 +1,156 @@
+//! Values of options and operands that stand for themselves: which of them name nothing that could be run, loaded or written.
+//! The functions that `checks.rs` names, each of one word.
+
+use std::path::Path;
+
+use super::programs::{WRAPPERS, is_interpreter};
+
+/// A plain name: no path, no module, no assignment.
+pub(super) fn is_name(word: &str) -> bool {
+    !word.is_empty()
+        && word.chars().all(|character| character.is_ascii_alphanumeric() || "-_".contains(character))
+}
+
+/// `-j8`.
+pub(super) fn is_numbered(word: &str, option: &str) -> bool {
+    word.strip_prefix(option).is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// Strategies that git has itself. For another name it runs `git-merge-NAME`.
+pub(super) fn is_merge_strategy(word: &str) -> bool {
+    ["ort", "recursive", "resolve", "octopus", "ours", "subtree"].contains(&word)
+}
+
+/// Rights of a new folder: none for everybody to write, no set-user-id.
+pub(super) fn is_harmless_right(word: &str) -> bool {
+    let digits = word.strip_prefix('0').unwrap_or(word).as_bytes();
+    digits.len() == 3
+        && digits.iter().all(|digit| (b'0'..=b'7').contains(digit))
+        && digits.iter().skip(1).all(|digit| matches!(digit, b'0' | b'1' | b'4' | b'5'))
+}
+
+/// What stands behind `cargo clippy --`: levels of lints and their names. Everything else goes to the compiler.
+pub(super) fn is_lint(word: &str) -> bool {
+    let is_level = ["-D", "-W", "-A", "-F", "--deny", "--warn", "--allow", "--forbid"].contains(&word);
+    let named = ["-D", "-W", "-A", "-F"].iter().find_map(|level| word.strip_prefix(level)).unwrap_or(word);
+    is_level || named.split("::").all(is_name) && !named.starts_with('-')
+}
+
+/// A package of a registry, with its version, or a folder or file below the current one. What names another place (an address,
+/// a repository, a folder elsewhere) brings code that nobody published under that name.
+pub(super) fn is_package(word: &str) -> bool {
+    if word.is_empty() || word.starts_with(['-', '/', '~', '#']) || word.contains([':', '#', '\\']) {
+        return false;
+    }
+    if word == "." || word.starts_with("./") {
+        return !word.split('/').any(|part| part == "..");
+    }
+    match word.strip_prefix('@') {
+        // `@scope/name@1.2`, where the version holds no path.
+        Some(scoped) => scoped.matches('/').count() == 1,
+        None => !word.contains('/') && !word.starts_with('.'),
+    }
+}
+
+/// A package of the workspace for `go run`: by a path below the current folder. Everything else is fetched.
+pub(super) fn is_local_source(word: &str) -> bool {
+    let is_source = Path::new(word).extension().is_some_and(|extension| extension == "go");
+    let below = word == "." || word.starts_with("./") || is_source;
+    below && !word.starts_with(['/', '-']) && !word.contains('@') && !word.split('/').any(|part| part == "..")
+}
+
+/// A version of Python, and not the path of an interpreter, which a bare name may be as well.
+pub(super) fn is_python_version(word: &str) -> bool {
+    let number = ["cpython@", "cpython", "python", "pypy@", "pypy", ">=", "=="]
+        .iter()
+        .find_map(|prefix| word.strip_prefix(prefix))
+        .unwrap_or(word);
+    let number = number.strip_prefix('-').unwrap_or(number);
+    !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+}
+
+/// The name of a script in `package.json`, which is no program: where there is no script of that name, a program is looked for.
+pub(super) fn is_script_name(word: &str) -> bool {
+    !word.starts_with('-')
+        && !word.contains('/')
+        && !is_interpreter(word)
+        && !WRAPPERS.contains(&word)
+        && !["exec", "dlx", "node"].contains(&word)
+}
+
+/// What Maven does without the plugins of others.
+pub(super) fn is_maven_phase(word: &str) -> bool {
+    [
+        "clean",
+        "validate",
+        "compile",
+        "test-compile",
+        "test",
+        "package",
+        "verify",
+        "integration-test",
+        "install",
+        "site",
+        "process-resources",
+        "dependency:tree",
+        "dependency:list",
+        "dependency:resolve",
+        "help:effective-pom",
+    ]
+    .contains(&word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packages_of_a_registry_and_of_the_folder_are_told_from_those_of_other_places() {
+        for word in [
+            "left-pad",
+            "left-pad@1.3",
+            "@types/node",
+            "@types/node@20",
+            "requests==2.0",
+            "a[b]>=1",
+            ".",
+            "./x",
+        ] {
+            assert!(is_package(word), "{word}");
+        }
+        for word in [
+            "",
+            "-g",
+            "/x",
+            "~/x",
+            "../x",
+            "./a/../../x",
+            "evil/repo",
+            "@a/b/c",
+            "http://x/y.tgz",
+            "git+ssh://x",
+            "file:../x",
+            "x@file:../y",
+            "github:a/b",
+            ".hidden/x",
+        ] {
+            assert!(!is_package(word), "{word}");
+        }
+    }
+
+    #[test]
+    fn versions_and_sources_are_told_from_programs_elsewhere() {
+        for word in ["3", "3.12", "python3.12", "cpython@3.11", ">=3.9", "pypy-3.10"] {
+            assert!(is_python_version(word), "{word}");
+        }
+        for word in ["", "x", "./python3", "python", "3.12/bin", "/usr/bin/python3"] {
+            assert!(!is_python_version(word), "{word}");
+        }
+        for word in [".", "./cmd/x", "main.go", "cmd/x/main.go", "./..."] {
+            assert!(is_local_source(word), "{word}");
+        }
+        for word in ["evil.com/x@latest", "evil.com/x", "/tmp/x.go", "../x.go", "./../x", "-x.go"] {
+            assert!(!is_local_source(word), "{word}");
+        }
+    }
+}
