@@ -25,7 +25,7 @@ use store::Store;
 use testkit::FixedClock;
 use tool::{
     AnyTool, CallResult, Catalogue, Class, Code, CommandLine, Context, Effect, Erased, Example, Lane, Level,
-    Place, Plan, Presentation, Progress, SessionId, Spec, Stop, TextCap, Timeout, Tool, ToolError,
+    Place, Plan, Presentation, SessionId, Spec, Stop, TextCap, Timeout, Tool, ToolError, Unreported,
 };
 
 /// Plans what it is told to plan, and does what it is told to do.
@@ -123,12 +123,6 @@ impl Tool for Obedient {
     }
 }
 
-struct Silent;
-
-impl Progress for Silent {
-    fn report(&self, _done: u64, _total: Option<u64>, _message: &str) {}
-}
-
 struct Bench {
     folder: tempfile::TempDir,
     engine: Arc<Engine>,
@@ -196,7 +190,7 @@ impl Bench {
             arguments,
             caller: caller.clone(),
             stop: Stop::default(),
-            progress: Arc::new(Silent),
+            progress: Arc::new(Unreported),
             cache: false,
         }))
     }

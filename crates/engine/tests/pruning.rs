@@ -19,7 +19,7 @@ use serde_json::json;
 use store::{Checkpoint, CheckpointState, Store};
 use tool::{
     Catalogue, Class, Clock, Context, Effect, Erased, Example, Lane, Level, Place, Plan, Presentation,
-    Progress, SessionId, Spec, Stop, TextCap, Timeout, Tool, ToolError,
+    SessionId, Spec, Stop, TextCap, Timeout, Tool, ToolError, Unreported,
 };
 
 /// A clock that tests set.
@@ -70,12 +70,6 @@ impl Tool for Write {
         std::fs::write(context.place.workspace.join("f"), times.to_string()).unwrap();
         Ok(Output { times: *times })
     }
-}
-
-struct Unreported;
-
-impl Progress for Unreported {
-    fn report(&self, _done: u64, _total: Option<u64>, _message: &str) {}
 }
 
 fn engine(folder: &Path, workspace: &Path, clock: Arc<Advancing>, store: Arc<Store>) -> Arc<Engine> {

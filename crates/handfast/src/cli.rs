@@ -32,7 +32,7 @@ Examples:
   handfast audit list                            what was done";
 
 /// Options that every command takes.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Default, Clone, Args)]
 pub(crate) struct Global {
     /// The folder that the tools work in [default: the current directory].
     #[arg(long, global = true, value_name = "DIR")]

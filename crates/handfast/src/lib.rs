@@ -1,4 +1,4 @@
-//! Handfast as a library and the parts of its program.
+//! Handfast as a library and the parts of its program: [`Runtime`] is every tool in one workspace.
 //!
 //! This crate composes everything: it is the only one that reads the configuration and the environment, and the only one that
 //! names the tool families and the doors side by side.
@@ -7,8 +7,11 @@ mod cli;
 mod commands;
 mod compose;
 mod config;
+mod configuration;
 mod labels;
+mod places;
 mod report;
+mod runtime;
 mod screen;
 mod signals;
 mod surroundings;
@@ -24,6 +27,16 @@ use clap::error::ErrorKind;
 
 pub use config::{ConfigError, ConfigFile, Elicitation, Settings};
 pub use dialects::{CatalogueKind, Dialect};
+pub use engine::{
+    Answer, Approval, ApprovalError, Approvals, Approved, Asked, Asker, Ceiling, Checked, EffectKind,
+    EffectKinds, Grant, NoAsker, Offer, Scope, Undone,
+};
+pub use policy::Mode;
+pub use roots::Roots;
+pub use runtime::{BuildError, Builder, Call, Runtime};
+pub use store::StoreError;
+/// The vocabulary of tools.
+pub use tool;
 
 /// The whole program: reads the command line, composes the runtime, runs one command.
 pub fn main() -> ExitCode {

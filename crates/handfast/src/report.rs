@@ -11,6 +11,9 @@ pub(crate) fn note(text: &str) {
     let _ = writeln!(io::stderr(), "handfast: {text}");
 }
 
+/// Who hears what is not as it should be.
+pub(crate) type Warn<'a> = &'a (dyn Fn(&str) + Send + Sync);
+
 /// Says that something is not as it should be.
 pub(crate) fn warn(text: &str) {
     note(&format!("warning: {text}"));

@@ -207,7 +207,8 @@ pub trait Progress: Send + Sync {
     fn report(&self, done: u64, total: Option<u64>, message: &str);
 }
 
-struct Unreported;
+/// Nobody wants to know how far a call is.
+pub struct Unreported;
 
 impl Progress for Unreported {
     fn report(&self, _done: u64, _total: Option<u64>, _message: &str) {}

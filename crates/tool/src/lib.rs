@@ -24,7 +24,7 @@ mod visible;
 
 pub use checkpoints::{CheckpointSummary, Checkpoints, UndoReport, UndoRequest};
 pub use context::{
-    Catalogue, CatalogueEntry, Clock, Context, Outputs, Progress, Services, SnapshotUse, Whole,
+    Catalogue, CatalogueEntry, Clock, Context, Outputs, Progress, Services, SnapshotUse, Unreported, Whole,
 };
 pub use data::{Data, Written};
 pub use described::described;

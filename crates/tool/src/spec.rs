@@ -27,6 +27,25 @@ pub struct Spec {
     pub presentation: Presentation,
 }
 
+impl Spec {
+    /// A tool that reads on this machine and answers with a record, within a minute and without an example of its own. What is
+    /// different about another one is named before it: `Spec { level: Level::Moderate, ..Spec::reading(name, description) }`.
+    pub const fn reading(name: &'static str, description: &'static str) -> Self {
+        Self {
+            name,
+            title: name,
+            description,
+            example: Example { files: &[], arguments: "{}", result: "{}" },
+            level: Level::Safe,
+            class: Class::READ,
+            timeout: Timeout::fixed(60),
+            lane: Lane::Read,
+            text: TextCap::Default,
+            presentation: Presentation::Record,
+        }
+    }
+}
+
 /// A worked example: in a workspace with these files, this call has this result.
 #[derive(Debug, Clone, Copy)]
 pub struct Example {

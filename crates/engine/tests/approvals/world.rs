@@ -19,8 +19,8 @@ use store::Store;
 use testkit::FixedClock;
 use tool::{
     AnyTool, BoxFuture, CallResult, Catalogue, Class, Code, CommandLine, Context, Effect, Erased, Example,
-    Lane, Level, Place, Plan, Presentation, Progress, SessionId, Spec, Stop, TextCap, Timeout, Tool,
-    ToolError,
+    Lane, Level, Place, Plan, Presentation, SessionId, Spec, Stop, TextCap, Timeout, Tool, ToolError,
+    Unreported,
 };
 
 /// Plans a command and a write, and does neither.
@@ -81,12 +81,6 @@ impl Tool for Both {
         self.0.fetch_add(1, Ordering::SeqCst);
         Ok(Output { done: true })
     }
-}
-
-struct Silent;
-
-impl Progress for Silent {
-    fn report(&self, _done: u64, _total: Option<u64>, _message: &str) {}
 }
 
 /// Says yes, after something has happened.
@@ -215,7 +209,7 @@ pub(crate) fn request(arguments: Value, asker: Arc<dyn Asker>) -> CallRequest {
             ceiling: Ceiling::default(),
         },
         stop: Stop::default(),
-        progress: Arc::new(Silent),
+        progress: Arc::new(Unreported),
         cache: false,
     }
 }

@@ -10,7 +10,8 @@ use tool::{visible, visible_lines};
 
 use super::{Failure, print, print_json, tokio_runtime};
 use crate::cli::{ApprovalsCommand, Global};
-use crate::compose::{SystemClock, compose, open_store};
+use crate::compose::{SystemClock, Wanted, compose};
+use crate::places::open_store;
 use crate::report::{note, table};
 use crate::surroundings::Surroundings;
 use crate::terminal::{preview, span};
@@ -43,7 +44,7 @@ pub(super) fn run(global: &Global, command: Option<ApprovalsCommand>) -> Result<
 /// The engine of the workspace that a question is about: what a yes may cover depends on its rules.
 pub(crate) fn engine_of(global: &Global, asked: &Asked) -> Result<Arc<Engine>, Failure> {
     let there = Global { workspace: Some(asked.workspace.clone()), ..global.clone() };
-    Ok(compose(&there, None, None)?.engine)
+    Ok(compose(Wanted::once(&there))?.engine)
 }
 
 fn failed(error: ApprovalError) -> Failure {

@@ -10,7 +10,7 @@ use store::{Filter, Hash, HeadFileState, Store};
 
 use super::{Failure, print, print_json};
 use crate::cli::{AuditCommand, ExportFormat, Global};
-use crate::compose::open_store;
+use crate::places::open_store;
 use crate::report::table;
 use crate::surroundings::Surroundings;
 

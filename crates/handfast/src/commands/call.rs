@@ -7,18 +7,18 @@ use std::time::Duration;
 
 use engine::{Asker, CallRequest, Caller, Door, NoAsker};
 use serde_json::Value;
-use tool::{CallResult, Code, Progress, Stop, StopReason, ToolError};
+use tool::{CallResult, Code, Stop, StopReason, ToolError, Unreported};
 
 use super::{Failure, print_json, tokio_runtime};
 use crate::cli::{CallArgs, Global};
-use crate::compose::{Composed, compose};
+use crate::compose::{Composed, Wanted, compose};
 use crate::signals::Signals;
 use crate::terminal::{ProgressLine, TerminalAsker, YesAsker};
 
 /// The most that one message to a door may hold (design section 4).
 pub(super) const LARGEST_MESSAGE: u64 = 32 * 1024 * 1024;
 pub(super) fn run(global: &Global, call: &CallArgs, yes: bool) -> Result<ExitCode, Failure> {
-    let composed = compose(global, None, None)?;
+    let composed = compose(Wanted::once(global))?;
     let arguments = read(call.arguments.as_deref()).and_then(|text| parse(&text));
     let line = ProgressLine::new();
     let stop = Stop::default();
@@ -35,7 +35,7 @@ pub(super) fn run(global: &Global, call: &CallArgs, yes: bool) -> Result<ExitCod
         stop: stop.clone(),
         progress: match &line {
             Some(line) => line.clone(),
-            None => Arc::new(Silent),
+            None => Arc::new(Unreported),
         },
         cache: false,
     };
@@ -150,10 +150,4 @@ fn exit_code(composed: &Composed, tool: &str, result: &CallResult) -> ExitCode {
         Some(Code::Approval) => 4,
         Some(_) => 1,
     })
-}
-
-struct Silent;
-
-impl Progress for Silent {
-    fn report(&self, _done: u64, _total: Option<u64>, _message: &str) {}
 }

@@ -7,11 +7,11 @@ use engine::{Engine, KeptChanges, KeptError};
 
 use super::{Failure, print, print_json, tokio_runtime};
 use crate::cli::{ChangesCommand, Global};
-use crate::compose::compose;
+use crate::compose::{Wanted, compose};
 use crate::report::{note, table};
 
 pub(super) fn run(global: &Global, command: Option<ChangesCommand>) -> Result<ExitCode, Failure> {
-    let engine = compose(global, None, None)?.engine;
+    let engine = compose(Wanted::once(global))?.engine;
     match command.unwrap_or(ChangesCommand::List { json: false }) {
         ChangesCommand::List { json } => list(&engine, json)?,
         ChangesCommand::Show { id, json } => show(&engine.show_changes(&full_id(&engine, &id)?)?, json)?,

@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::{Failure, print, print_json};
 use crate::cli::Global;
-use crate::compose;
-use crate::compose::{compose, open_store};
+use crate::compose::{Wanted, compose, entrance};
+use crate::places::open_store;
 use crate::report::table;
 use crate::surroundings::Surroundings;
 
@@ -64,7 +64,7 @@ fn hints(findings: &[Finding]) -> Vec<(&str, Vec<&str>)> {
 pub(super) fn attempter() -> Result<Attempter, Failure> {
     let program = std::env::current_exe()?.canonicalize()?;
     let arguments = vec!["probe-attempt".into(), "--".into()];
-    Ok(Attempter { program, arguments, entrance: compose::entrance() })
+    Ok(Attempter { program, arguments, entrance: entrance() })
 }
 
 impl Finding {
@@ -120,7 +120,7 @@ fn state(global: &Global, surroundings: &Surroundings) -> Finding {
 
 /// The configuration files can be read, and the workspace opened.
 fn configuration(global: &Global) -> Finding {
-    let (verdict, detail, hint) = match compose(global, None, None) {
+    let (verdict, detail, hint) = match compose(Wanted::once(global)) {
         Ok(composed) => (Verdict::Holds, format!("workspace {}", composed.workspace.display()), None),
         Err(failure) => (
             Verdict::Fails,

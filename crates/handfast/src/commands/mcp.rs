@@ -3,17 +3,15 @@
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
-use sandbox::SessionLimits;
-
 use super::serving::{mcp_options, prepare, start_spawner};
 use super::{Failure, tokio_runtime};
 use crate::cli::Global;
-use crate::compose::compose;
+use crate::compose::{Wanted, compose};
 use crate::report::note;
 use crate::signals::Signals;
 
 pub(super) fn run(global: &Global) -> Result<ExitCode, Failure> {
-    let composed = compose(global, start_spawner(), Some(SessionLimits::default()))?;
+    let composed = compose(Wanted::serving(global, start_spawner()))?;
     let options = mcp_options(&composed);
     if io::stdin().is_terminal() {
         note("serving MCP on standard input and output, which are usually an agent's; Ctrl-D ends it");

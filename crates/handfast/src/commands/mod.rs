@@ -18,6 +18,7 @@ mod undo;
 mod up;
 
 pub(crate) use approvals::{engine_of, said as approval_said, text as approval_text};
+pub(crate) use serving::mcp_options;
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -30,19 +31,19 @@ use crate::cli::{Cli, Command};
 /// Why a command could not even begin, or broke off; printed to standard error.
 pub(crate) struct Failure {
     /// What happened.
-    pub(crate) error: Box<dyn Error>,
+    pub(crate) error: Box<dyn Error + Send + Sync>,
     /// 2 for wrong usage, 1 otherwise.
     pub(crate) exit_code: u8,
 }
 
 impl Failure {
     /// Wrong usage or a wrong configuration.
-    pub(crate) fn usage(error: impl Into<Box<dyn Error>>) -> Self {
+    pub(crate) fn usage(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self { error: error.into(), exit_code: 2 }
     }
 }
 
-impl<E: Into<Box<dyn Error>>> From<E> for Failure {
+impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for Failure {
     fn from(error: E) -> Self {
         Self { error: error.into(), exit_code: 1 }
     }

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{Failure, print, print_json};
 use crate::cli::{Global, PolicyCommand};
-use crate::compose::Configuration;
+use crate::configuration::Configuration;
 use crate::report::{note, table, warn};
 
 pub(super) fn run(global: &Global, command: Option<PolicyCommand>) -> Result<ExitCode, Failure> {

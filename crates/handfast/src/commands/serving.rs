@@ -34,7 +34,7 @@ pub(super) fn prepare(runtime: &Runtime, engine: &Arc<Engine>) {
 }
 
 /// How MCP is spoken, over whatever it comes.
-pub(super) fn mcp_options(composed: &Composed) -> mcp::Options {
+pub(crate) fn mcp_options(composed: &Composed) -> mcp::Options {
     let mut options = mcp::Options::new("handfast", env!("CARGO_PKG_VERSION"), composed.session.clone());
     options.title = Some("Handfast".to_owned());
     options.instructions = Some(format!(

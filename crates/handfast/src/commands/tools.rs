@@ -4,12 +4,12 @@ use std::process::ExitCode;
 
 use super::{Failure, print, print_json};
 use crate::cli::Global;
-use crate::compose::Configuration;
+use crate::configuration::Configuration;
 use crate::report::table;
 
 pub(super) fn run(global: &Global, as_json: bool) -> Result<ExitCode, Failure> {
     let configuration = Configuration::of(global)?;
-    let toolset = configuration.toolset();
+    let toolset = configuration.toolset;
     let tools: Vec<_> =
         configuration.tools().into_iter().filter(|tool| toolset.shows(tool.as_ref())).collect();
     if as_json {

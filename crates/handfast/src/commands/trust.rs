@@ -7,14 +7,15 @@ use tool::Clock;
 
 use super::Failure;
 use crate::cli::Global;
-use crate::compose::{SystemClock, open_store, workspace};
+use crate::compose::SystemClock;
 use crate::config::{ConfigFile, WORKSPACE_FILE};
-use crate::report::note;
+use crate::places::{open_store, workspace};
+use crate::report::{note, warn};
 use crate::surroundings::Surroundings;
 
 pub(super) fn run(global: &Global, file: Option<PathBuf>) -> Result<ExitCode, Failure> {
     let surroundings = Surroundings::of_this_process();
-    let workspace = workspace(global, &surroundings)?;
+    let workspace = workspace(global, &surroundings, &warn)?;
     let path = match file {
         Some(file) => std::path::absolute(file)?,
         None => workspace.join(WORKSPACE_FILE),

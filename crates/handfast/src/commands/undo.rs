@@ -8,11 +8,11 @@ use tool::{Clock, UndoRequest};
 use super::checkpoints::{lines, refused, resolved};
 use super::{Failure, print, print_json, tokio_runtime};
 use crate::cli::{Global, UndoArgs, time};
-use crate::compose::{Composed, SystemClock, compose};
+use crate::compose::{Composed, SystemClock, Wanted, compose};
 use crate::report::note;
 
 pub(super) fn run(global: &Global, arguments: UndoArgs) -> Result<ExitCode, Failure> {
-    let Composed { engine, workspace, .. } = compose(global, None, None)?;
+    let Composed { engine, workspace, .. } = compose(Wanted::once(global))?;
     let and_later = arguments.since.is_some();
     let checkpoint = match (arguments.id, arguments.since) {
         (Some(id), _) => id,

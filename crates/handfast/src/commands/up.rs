@@ -7,13 +7,12 @@ use std::sync::Arc;
 
 use http::{Credential, HttpError, Listener, Role};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use sandbox::SessionLimits;
 use serde_json::json;
 
 use super::serving::{mcp_options, prepare, start_spawner};
 use super::{Failure, print, tokio_runtime};
 use crate::cli::{Global, UpArgs};
-use crate::compose::{Composed, compose};
+use crate::compose::{Composed, Wanted, compose};
 use crate::report::warn;
 use crate::signals::Signals;
 use crate::tokens::{Token, token};
@@ -26,7 +25,7 @@ pub(super) fn run(global: &Global, arguments: &UpArgs) -> Result<ExitCode, Failu
         return Err(Failure::usage(HttpError::Unguarded { address: arguments.listen }));
     }
     let spawner = start_spawner();
-    let composed = compose(global, spawner, Some(SessionLimits::default()))?;
+    let composed = compose(Wanted::serving(global, spawner))?;
     let roles = Role::ALL.into_iter().filter(|role| !(arguments.no_token && *role == Role::Agent));
     let tokens = roles.map(|role| token(&composed.state, role)).collect::<Result<Vec<_>, _>>()?;
     let mut options = http::Options::new(composed.session.clone());

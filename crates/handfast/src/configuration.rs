@@ -1,0 +1,263 @@
+//! The configuration of one run: which files there are, which of them count, and what they come to.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use dialects::Dialect;
+use policy::{FilePlace, Mode, Origin, Policy, Programs, Source, Trust};
+use store::Store;
+use tool::{AnyTool, Place};
+
+use crate::cli::Global;
+use crate::commands::Failure;
+use crate::config::{self, ConfigFile, Elicitation, MANAGED_FOLDER, Settings, USER_FILE, WORKSPACE_FILE};
+use crate::labels::{Labels, profile_of, require};
+use crate::places::{place, state_folder, under_every_name};
+use crate::report::{self, Warn};
+use crate::surroundings::Surroundings;
+use crate::toolchains;
+use crate::toolset::{Toolset, canonical};
+
+/// The configuration files of one run, each with its layer, in the order of precedence.
+struct Files(Vec<Layered>);
+
+/// What makes an origin of a path.
+type Layer = fn(FilePlace) -> Origin;
+
+struct Layered {
+    file: ConfigFile,
+    origin: Origin,
+    trust: Trust,
+}
+
+impl Files {
+    fn read(surroundings: &Surroundings, place: &Place, store: &Store) -> Result<Self, Failure> {
+        let read = |path: &Path| {
+            ConfigFile::read(path).map_err(|error| error.without_what_lies_outside(&place.workspace))
+        };
+        let user = surroundings.configuration.as_ref().map(|folder| folder.join(USER_FILE));
+        let user = user.map_or(Ok(None), |path| read(&path)).map_err(Failure::usage)?;
+        let workspace = read(&place.workspace.join(WORKSPACE_FILE)).map_err(Failure::usage)?;
+        let layers: [(Option<ConfigFile>, Layer); 3] = [
+            (config::managed().map_err(Failure::usage)?, Origin::Managed),
+            (user, Origin::User),
+            (workspace, Origin::Workspace),
+        ];
+        let mut files = Vec::new();
+        for (file, layer) in layers {
+            let Some(file) = file else { continue };
+            let origin = layer(file.path.as_path().into());
+            let needs_trust = matches!(origin, Origin::Workspace(_));
+            let trust =
+                if needs_trust && !is_trusted(store, &file)? { Trust::Untrusted } else { Trust::Trusted };
+            files.push(Layered { file, origin, trust });
+        }
+        Ok(Self(files))
+    }
+
+    /// The first value in the order of precedence: the managed file, the command line, the user's file, the workspace's.
+    fn first<T>(
+        &self,
+        said: Option<T>,
+        name: &str,
+        key: impl Fn(&Settings) -> Option<T>,
+    ) -> Option<(T, Origin)> {
+        let value = |managed: bool| {
+            let trusted = self.0.iter().filter(|layered| layered.trust == Trust::Trusted);
+            let mut layer = trusted.filter(move |layered| layered.is_managed() == managed);
+            layer.find_map(|layered| layered.value(name, &key))
+        };
+        value(true).or(said.map(|value| (value, Origin::CommandLine))).or_else(|| value(false))
+    }
+
+    /// The mode that the user chose for the whole run: what the command line says, else the user's file, else the workspace's. What
+    /// the administrator and a workspace that is not trusted say goes along with their files, because it counts beside a profile's.
+    fn mode(&self, said: Option<Mode>) -> Option<(Mode, Origin)> {
+        let mut chosen =
+            self.0.iter().filter(|layered| layered.trust == Trust::Trusted && !layered.is_managed());
+        said.map(|mode| (mode, Origin::CommandLine)).or_else(|| chosen.find_map(Layered::mode))
+    }
+
+    /// The profiles that are bound to labels: of two files that bind one, the first counts.
+    fn labels(&self) -> Labels {
+        let trusted = self.0.iter().filter(|layered| layered.trust == Trust::Trusted).rev();
+        trusted.filter_map(|layered| layered.file.settings.labels.clone()).flatten().collect()
+    }
+
+    /// The administrator's word, else the user's. Not even a workspace that is trusted says who answers for the user.
+    fn elicitation(&self, warn: Warn) -> Option<Elicitation> {
+        let (of_workspace, others): (Vec<&Layered>, Vec<&Layered>) =
+            self.0.iter().partition(|layered| matches!(layered.origin, Origin::Workspace(_)));
+        for layered in of_workspace.iter().filter(|layered| layered.file.settings.elicitation.is_some()) {
+            let path = layered.file.path.display();
+            warn(&format!("`elicitation` is ignored in {path}; it belongs into your own configuration"));
+        }
+        others.iter().find_map(|layered| layered.file.settings.elicitation)
+    }
+
+    fn warn_of_ignored(&self, warn: Warn) {
+        for Layered { file, .. } in self.0.iter().filter(|layered| layered.trust == Trust::Untrusted) {
+            let ignored = [
+                ("profile", file.settings.profile.is_some()),
+                ("labels", file.settings.labels.is_some()),
+                ("dialect", file.settings.dialect.is_some()),
+                ("catalogue", file.settings.catalogue.is_some()),
+                ("mode", file.settings.mode.is_some_and(|mode| mode < Mode::default())),
+            ];
+            for (key, _) in ignored.into_iter().filter(|(_, named)| *named) {
+                let path = file.path.display();
+                warn(&format!(
+                    "`{key}` is ignored, because {path} is not trusted; `handfast trust` trusts it"
+                ));
+            }
+        }
+    }
+}
+
+impl Layered {
+    fn is_managed(&self) -> bool {
+        matches!(self.origin, Origin::Managed(_))
+    }
+
+    fn mode(&self) -> Option<(Mode, Origin)> {
+        self.value("mode", &|settings: &Settings| settings.mode)
+    }
+
+    fn into_source(self) -> Source {
+        Source {
+            mode: self.mode(),
+            origin: self.origin,
+            trust: self.trust,
+            profiles: self.file.settings.sandbox_config,
+            lines: self.file.lines.profiles,
+        }
+    }
+
+    fn value<T>(&self, name: &str, key: &impl Fn(&Settings) -> Option<T>) -> Option<(T, Origin)> {
+        Some((key(&self.file.settings)?, self.origin.at(self.file.lines.of_key(name))))
+    }
+}
+
+/// Whether the user trusts exactly the bytes that were parsed.
+fn is_trusted(store: &Store, file: &ConfigFile) -> Result<bool, Failure> {
+    let real = file.path.canonicalize()?;
+    Ok(store.trust().trusted_hash(&real)? == Some(file.hash))
+}
+
+/// The configuration of one run, read and not yet compiled.
+pub(crate) struct Configuration {
+    /// What the tools are called, and which are listed.
+    pub(crate) toolset: Toolset,
+    pub(crate) elicitation: Option<Elicitation>,
+    sources: Vec<Source>,
+    profile: Option<(String, Origin)>,
+    mode: Option<(Mode, Origin)>,
+    protected: Vec<PathBuf>,
+    programs: Programs,
+    workspace: PathBuf,
+    home: Option<PathBuf>,
+    /// Tools beside the built-in ones.
+    own: Vec<Arc<dyn AnyTool>>,
+    /// What rules may name.
+    tools: Vec<&'static str>,
+}
+
+impl Configuration {
+    /// Every tool, in the order in which they are listed.
+    pub(crate) fn tools(&self) -> Vec<Arc<dyn AnyTool>> {
+        let mut tools = self.toolset.tools(&self.programs);
+        tools.extend(self.own.iter().cloned());
+        tools
+    }
+
+    /// The configuration of a command that runs nothing.
+    pub(crate) fn of(global: &Global) -> Result<Self, Failure> {
+        let surroundings = Surroundings::of_this_process();
+        let warn: Warn = &report::warn;
+        let place = place(global, &surroundings, warn)?;
+        let state = state_folder(global, &surroundings)?;
+        let store = Store::open(&state)?;
+        Self::read(global, &surroundings, &place, &state, &store, Vec::new(), warn)
+    }
+
+    /// Reads the files, and says what of them does not count.
+    pub(crate) fn read(
+        global: &Global,
+        surroundings: &Surroundings,
+        place: &Place,
+        state: &Path,
+        store: &Store,
+        own: Vec<Arc<dyn AnyTool>>,
+        warn: Warn,
+    ) -> Result<Self, Failure> {
+        let files = Files::read(surroundings, place, store)?;
+        files.warn_of_ignored(warn);
+        let protected = [state.to_owned(), place.workspace.join(WORKSPACE_FILE)].into_iter().chain(
+            [Some(PathBuf::from(MANAGED_FOLDER)), surroundings.configuration.clone()]
+                .into_iter()
+                .flatten()
+                .flat_map(|folder| under_every_name(&folder)),
+        );
+        let programs = toolchains::programs(
+            toolchains::search_path(surroundings),
+            vec![place.workspace.clone(), PathBuf::from("/tmp")],
+        );
+        let labels = files.labels();
+        let wanted = match &global.label {
+            Some(label) => Some(profile_of(&labels, label).map_err(Failure::usage)?),
+            None => global.profile.clone(),
+        };
+        let profile = files.first(wanted, "profile", |settings| settings.profile.clone());
+        let chosen = profile.as_ref().map_or(policy::DEFAULT_PROFILE, |(name, _)| name);
+        require(&labels, chosen, global.label.as_deref()).map_err(Failure::usage)?;
+        Ok(Self {
+            toolset: Toolset {
+                read_only: global.read_only,
+                dialect: files
+                    .first(global.dialect, "dialect", |settings| settings.dialect)
+                    .map_or(Dialect::default(), |(dialect, _)| dialect),
+                catalogue: files
+                    .first(global.catalogue, "catalogue", |settings| settings.catalogue)
+                    .map(|(kind, _)| kind),
+            },
+            elicitation: files.elicitation(warn),
+            profile,
+            mode: files.mode(global.mode),
+            sources: files.0.into_iter().map(Layered::into_source).collect(),
+            protected: protected.collect(),
+            programs,
+            workspace: place.workspace.clone(),
+            home: surroundings.home.clone(),
+            tools: canonical().iter().chain(&own).map(|tool| tool.spec().name).collect(),
+            own,
+        })
+    }
+
+    /// What a policy is compiled from.
+    pub(crate) fn setup(&self) -> policy::Setup<'_> {
+        policy::Setup {
+            sources: &self.sources,
+            profile: self.profile.as_ref().map_or(policy::DEFAULT_PROFILE, |(name, _)| name),
+            mode: self.mode.clone(),
+            dialect: self.toolset.settled(),
+            workspace: &self.workspace,
+            home: self.home.as_deref(),
+            protected: &self.protected,
+            programs: self.programs.clone(),
+            tools: &self.tools,
+        }
+    }
+}
+
+/// Compiles what the configuration files come to.
+pub(crate) fn compile(configuration: &Configuration, warn: Warn) -> Result<Policy, Failure> {
+    let setup = configuration.setup();
+    let policy = Policy::compile(&setup).map_err(Failure::usage)?;
+    for warning in policy.warnings() {
+        warn(&warning.to_string());
+    }
+    for finding in policy.findings(&setup) {
+        warn(&finding.to_string());
+    }
+    Ok(policy)
+}

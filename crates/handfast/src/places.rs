@@ -1,0 +1,121 @@
+//! The folders of a run: the workspace, the state, and what configuration lies under which names.
+
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Component, Path, PathBuf};
+
+use store::Store;
+use tool::Place;
+
+use crate::cli::Global;
+use crate::commands::Failure;
+use crate::config::USER_FILE;
+use crate::report::Warn;
+use crate::surroundings::Surroundings;
+
+/// Creates a folder and those above it that are missing, each for the owner of the one above: root makes none in a user's home that
+/// the user cannot use.
+pub(crate) fn create_as_its_parent(folder: &Path) -> std::io::Result<()> {
+    let missing: Vec<&Path> = folder.ancestors().take_while(|path| !path.exists()).collect();
+    for path in missing.into_iter().rev() {
+        create_private(path)?;
+        let above = std::fs::metadata(path.parent().unwrap_or(path))?;
+        std::os::unix::fs::lchown(path, Some(above.uid()), Some(above.gid()))?;
+    }
+    Ok(())
+}
+
+/// The workspace, and the name by which it was asked for where links lead from there to it.
+pub(crate) fn place(global: &Global, surroundings: &Surroundings, warn: Warn) -> Result<Place, Failure> {
+    let workspace = workspace(global, surroundings, warn)?;
+    let leads_here =
+        |name: &PathBuf| *name != workspace && name.canonicalize().is_ok_and(|real| real == workspace);
+    let named = match &global.workspace {
+        Some(given) if given.is_relative() => {
+            surroundings.named_directory.as_ref().map(|from| from.join(given))
+        }
+        Some(given) => Some(given.clone()),
+        None => surroundings.named_directory.clone(),
+    };
+    // A name with `..` may mean another folder when it is read as it is spelled.
+    let also_called = named
+        .filter(|name| name.components().all(|part| part != Component::ParentDir))
+        .map(|name| name.components().collect())
+        .filter(leads_here);
+    Ok(Place { workspace, also_called })
+}
+
+/// The workspace: absolute, without links, an existing folder.
+pub(crate) fn workspace(
+    global: &Global,
+    surroundings: &Surroundings,
+    warn: Warn,
+) -> Result<PathBuf, Failure> {
+    let given = global.workspace.clone().or_else(|| surroundings.directory.clone());
+    let given =
+        given.ok_or_else(|| Failure::usage("there is no current directory; name one with --workspace"))?;
+    let real = given.canonicalize().map_err(|error| {
+        Failure::usage(format!("the workspace {} cannot be used: {error}", given.display()))
+    })?;
+    if !real.is_dir() {
+        return Err(Failure::usage(format!("the workspace {} is not a folder", given.display())));
+    }
+    if real == Path::new("/") {
+        return Err(Failure::usage(
+            "the workspace cannot be the whole file system; name a folder with --workspace",
+        ));
+    }
+    if surroundings.home.as_ref() == Some(&real) {
+        warn("the workspace is your home folder: everything in it is within reach of the tools");
+    }
+    Ok(real)
+}
+
+pub(crate) fn state_folder(global: &Global, surroundings: &Surroundings) -> Result<PathBuf, Failure> {
+    let folder = match &global.state {
+        Some(folder) => std::path::absolute(folder)?,
+        None => surroundings.state.clone().ok_or_else(|| {
+            Failure::usage("there is no home folder to keep state in; name a folder with --state")
+        })?,
+    };
+    create_private(&folder)
+        .map_err(|error| format!("the state folder {} cannot be made: {error}", folder.display()))?;
+    // Without links, because it is protected by its real name.
+    Ok(folder.canonicalize()?)
+}
+
+/// Creates a folder that nobody else can enter, and those above it that are missing: arguments, output and the audit lie in it.
+pub(crate) fn create_private(folder: &Path) -> std::io::Result<()> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
+pub(crate) fn open_store(global: &Global, surroundings: &Surroundings) -> Result<Store, Failure> {
+    Ok(Store::open(&state_folder(global, surroundings)?)?)
+}
+
+/// A folder of configuration as it is called and as it really lies, and where its file really lies: people keep them in a
+/// repository and lead links there, and that may be the workspace.
+pub(crate) fn under_every_name(folder: &Path) -> Vec<PathBuf> {
+    let mut names = vec![folder.to_owned()];
+    for real in [real(folder), real(&folder.join(USER_FILE))] {
+        if !names.iter().any(|name| real.starts_with(name)) {
+            names.push(real);
+        }
+    }
+    names
+}
+
+/// The path without links, as far as it exists; where a link leads to nothing yet, what it leads to.
+pub(crate) fn real(path: &Path) -> PathBuf {
+    let mut path = path.to_owned();
+    // As many links as the kernel follows.
+    for _ in 0..40 {
+        let target = path.read_link().ok().filter(|_| path.canonicalize().is_err());
+        let Some(target) = target else { break };
+        path = path.parent().unwrap_or(Path::new("/")).join(target);
+    }
+    let whole = path.ancestors().find_map(|existing| {
+        let rest = path.strip_prefix(existing).ok()?;
+        existing.canonicalize().ok().map(|real| real.join(rest).components().collect())
+    });
+    whole.unwrap_or(path)
+}
