@@ -167,6 +167,13 @@ pub(crate) fn python_with_mcp() -> PathBuf {
     python
 }
 
+/// Where the programs and libraries from npm are.
+pub(crate) fn node_tools() -> PathBuf {
+    let modules = repository().join("target/test-tools/node/node_modules");
+    assert!(modules.exists(), "{} is missing: `cargo xtask test` installs it", modules.display());
+    modules
+}
+
 fn finished(output: Output) -> Run {
     Run {
         code: output.status.code().unwrap_or(-1),

@@ -25,6 +25,7 @@ mod call;
 mod catalogues;
 mod changes;
 mod configuration;
+mod conformance;
 mod dialects;
 mod doctor;
 mod doors;

@@ -73,7 +73,63 @@ fn every_revision_with_sessions_lists_and_calls() {
         assert_eq!(post(&up, &within, &call(5, "file_read", json!({"path": "a.txt"}))).status, 404);
     }
     assert_eq!(post(&up, &[], &call(1, "file_read", json!({"path": "a.txt"}))).status, 400);
-    assert_eq!(up.get(&up.agent, "/mcp").status, 405);
+}
+
+#[test]
+fn what_belongs_to_no_request_comes_on_the_stream_of_its_session() {
+    let fixture = Fixture::new();
+    let up = Up::with(&fixture, &[], &["--conformance"]);
+    let (session, other) = (open(&up, "2025-11-25"), open(&up, "2025-11-25"));
+    let mut streams = [&session, &session, &other].map(|session| {
+        let mut stream = up.connect();
+        let head = format!(
+            "GET /mcp HTTP/1.1\r\nhost: {}\r\naccept: text/event-stream\r\n{session}\r\n\r\n",
+            up.address
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut lines = BufReader::new(stream).lines().map(Result::unwrap);
+        assert!(lines.next().unwrap().contains(" 200 "));
+        assert!(
+            lines.by_ref().take_while(|line| !line.is_empty()).any(|line| line.contains("text/event-stream"))
+        );
+        lines
+    });
+    // Of two streams of a session the later one hears, and the first is over.
+    assert!(streams[0].by_ref().all(|line| !line.contains("data:")));
+    let watched = json!({"uri": "test://watched-resource"});
+    assert_eq!(post(&up, &[&session], &request(2, "resources/subscribe", watched)).status, 200);
+    for (id, tool) in [(3, "test_trigger_resource_change"), (4, "test_trigger_tool_change")] {
+        assert_eq!(post(&up, &[&session], &call(id, tool, json!({}))).status, 200);
+    }
+    let mut heard = |stream: usize| {
+        let line = streams[stream].find(|line| line.starts_with("data: ")).unwrap();
+        serde_json::from_str::<Value>(&line["data: ".len()..]).unwrap()
+    };
+    let told = heard(1);
+    assert_eq!(told["method"], "notifications/resources/updated");
+    assert_eq!(told["params"], json!({"uri": "test://watched-resource"}));
+    assert_eq!(heard(1)["method"], "notifications/tools/list_changed");
+    assert_eq!(
+        heard(2)["method"],
+        "notifications/tools/list_changed",
+        "who watches nothing hears of no resource"
+    );
+    // A server that is told to end waits for no stream.
+    assert_eq!(up.end(), Some(143));
+}
+
+#[test]
+fn a_stream_is_for_a_session_that_is_there() {
+    let fixture = Fixture::new();
+    let up = Up::start(&fixture, &FREE);
+    let token = bearer(&up.agent);
+    let get =
+        |headers: &[&str]| up.request("GET", "/mcp", &[&[token.as_str()], headers].concat(), b"").status;
+    assert_eq!(get(&[]), 400);
+    assert_eq!(get(&["mcp-session-id: 00112233445566778899aabbccddeeff"]), 404);
+    assert_eq!(get(&["mcp-protocol-version: 2026-07-28"]), 405);
+    assert_eq!(get(&[&open(&up, "2025-11-25"), "accept: application/json"]), 406);
+    assert_eq!(up.request("GET", "/mcp", &[&open(&up, "2025-11-25")], b"").status, 401);
 }
 
 #[test]

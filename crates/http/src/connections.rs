@@ -3,7 +3,6 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use hyper::server::conn::http1;
@@ -87,7 +86,7 @@ pub(crate) async fn accept<T>(listener: Listener, shared: Arc<Shared>, stop: imp
             },
         }
     };
-    shared.stopping.store(true, Ordering::Relaxed);
+    shared.stopping.send_replace(true);
     drop(listener);
     // Whoever waits for a next request is let go at once, whoever has one runs on.
     drop(drain);

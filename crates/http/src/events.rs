@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use engine::{ApprovalError, Approvals, Asked};
@@ -72,7 +71,7 @@ async fn tell(
             _ = look.tick() => {}
             () = events.closed() => return,
         }
-        if shared.stopping.load(Ordering::Relaxed) {
+        if *shared.stopping.borrow() {
             return;
         }
         if beat.elapsed() >= HEARTBEAT {

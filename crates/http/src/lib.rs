@@ -48,6 +48,8 @@ pub struct Options {
     pub credentials: Vec<Credential>,
     /// What answers at `/mcp`.
     pub mcp: Option<mcp::Endpoint>,
+    /// Whether `/mcp` takes no token: for an endpoint that reaches no engine.
+    pub open_mcp: bool,
     /// Names beside `localhost` and addresses that a request may be sent to.
     pub hosts: Vec<String>,
     /// Pages beside those of this server that may send requests, as browsers name them: `https://console.example`.
@@ -76,6 +78,7 @@ impl Options {
             dialect: Dialect::default(),
             credentials: Vec::new(),
             mcp: None,
+            open_mcp: false,
             hosts: Vec::new(),
             origins: Vec::new(),
             body_limit: Self::BODY_LIMIT,

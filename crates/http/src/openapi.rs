@@ -193,6 +193,12 @@ fn all() -> Vec<Said> {
             body: Some(json!({ "type": "object" })),
             answer: answer("The answer, or a stream of messages that ends with it.", anything()),
         },
+        get(
+            Route::Mcp,
+            "What a session of the protocol is told that belongs to no request, as it comes.",
+            json!({ "description": "A stream of messages.",
+                "content": { "text/event-stream": { "schema": { "type": "string" } } } }),
+        ),
         Said {
             method: "delete",
             ..get(Route::Mcp, "Ends a session of the protocol.", answer("It has ended.", anything()))

@@ -114,7 +114,7 @@ impl Route {
         match self {
             Self::Call | Self::Check | Self::Approve(_) | Self::Deny(_) => "POST",
             Self::Lease(_) => "DELETE",
-            Self::Mcp => "POST, DELETE",
+            Self::Mcp => "GET, POST, DELETE",
             // The answer to HEAD would end with its stream.
             Self::Events => "GET",
             _ => "GET, HEAD",

@@ -3,14 +3,13 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use engine::Engine;
 use hyper::header::{AUTHORIZATION, CACHE_CONTROL, HeaderMap, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, StatusCode};
 use serde_json::json;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 use crate::body::{Coming, Room};
 use crate::credential::{self, Role};
@@ -35,7 +34,7 @@ pub(crate) struct Shared {
     pub(crate) followers: Arc<Semaphore>,
     pub(crate) answered: Answered,
     /// Set when the server was told to stop.
-    pub(crate) stopping: AtomicBool,
+    pub(crate) stopping: watch::Sender<bool>,
 }
 
 impl Shared {
@@ -47,7 +46,7 @@ impl Shared {
             places: Arc::new(Semaphore::new(options.connections)),
             followers: Arc::new(Semaphore::new(MOST_FOLLOWERS)),
             answered: Answered::default(),
-            stopping: AtomicBool::new(false),
+            stopping: watch::Sender::new(false),
             options,
         }
     }
@@ -98,7 +97,10 @@ fn let_in(shared: &Shared, head: &Parts) -> Result<Route, (&'static str, Reply)>
     let path = head.uri.path();
     let found = Route::find(path).map_err(|error| nowhere(reply::failure(&error)))?;
     let route = found.ok_or_else(|| nowhere(reply::unknown_path(path)))?;
-    if let Access::Only(roles) = route.access() {
+    let open = matches!(route, Route::Mcp) && shared.options.open_mcp;
+    if let Access::Only(roles) = route.access()
+        && !open
+    {
         match shared.role(&head.headers) {
             None => return Err((route.path(), reply::no_credential())),
             Some(role) if !roles.contains(&role) => {
@@ -135,6 +137,7 @@ async fn respond(shared: &Arc<Shared>, route: Route, head: Parts, body: Coming) 
         Route::Events => events::follow(shared),
         Route::Mcp => match &shared.options.mcp {
             None => reply::unknown_path(head.uri.path()),
+            Some(endpoint) if head.method == Method::GET => streamable::hear(shared, endpoint, &head.headers),
             Some(endpoint) if head.method == Method::DELETE => streamable::end(endpoint, &head.headers).await,
             Some(endpoint) => streamable::post(shared, endpoint, &head.headers, body).await,
         },
@@ -142,7 +145,7 @@ async fn respond(shared: &Arc<Shared>, route: Route, head: Parts, body: Coming) 
 }
 
 fn ready(shared: &Shared) -> Reply {
-    if shared.stopping.load(Ordering::Relaxed) {
+    if *shared.stopping.borrow() {
         return reply::json(StatusCode::SERVICE_UNAVAILABLE, &json!({ "status": "stopping" }));
     }
     match shared.engine.approvals().watch() {

@@ -10,6 +10,7 @@ use hyper::StatusCode;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use mcp::{Answers, Endpoint, Headers, Once, Posted, Saying};
 use serde_json::json;
+use tokio::sync::watch;
 use tokio::time::Instant;
 use tool::{Code, Held, ToolError};
 
@@ -22,6 +23,9 @@ const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
+
+/// The revision from which on there are no sessions.
+const SESSIONLESS: &str = "2026-07-28";
 
 /// How long an answer may take before it becomes a stream: clients and what stands in between give up a request that says nothing.
 const AT_ONCE: Duration = Duration::from_secs(5);
@@ -48,19 +52,11 @@ pub(crate) async fn post(shared: &Shared, endpoint: &Endpoint, headers: &HeaderM
         Ok(read) => read,
         Err(why) => return reply::unread(&why),
     };
-    let once = |name: &HeaderName| {
-        let mut values = headers.get_all(name).iter();
-        match (values.next().map(HeaderValue::to_str), values.next()) {
-            (None, _) => Once::Absent,
-            (Some(Ok(value)), None) => Once::Is(value),
-            _ => Once::Several,
-        }
-    };
     let said = Headers {
-        session: once(&SESSION),
-        version: once(&VERSION),
-        method: once(&METHOD),
-        name: once(&NAME),
+        session: once(headers, &SESSION),
+        version: once(headers, &VERSION),
+        method: once(headers, &METHOD),
+        name: once(headers, &NAME),
     };
     let posted = endpoint.post(&said, &read.bytes).await;
     drop(read);
@@ -69,6 +65,52 @@ pub(crate) async fn post(shared: &Shared, endpoint: &Endpoint, headers: &HeaderM
         Posted::Refused(refused) => reply::bytes(status(refused.status), JSON, refused.text, Held::default()),
         Posted::Answers(answers) => answered(answers, takes).await,
     }
+}
+
+/// `GET /mcp`: what a session is told that belongs to no request, as it comes.
+///
+/// The revision of 2026-07-28 has no sessions: there it comes as the answer to a `subscriptions/listen`.
+pub(crate) fn hear(shared: &Arc<Shared>, endpoint: &Endpoint, headers: &HeaderMap) -> Reply {
+    if !takes(headers).events {
+        let wrong = ToolError::validation("Accept", "it must be text/event-stream");
+        return reply::error(StatusCode::NOT_ACCEPTABLE, &wrong);
+    }
+    if headers.get(&VERSION).is_some_and(|version| version == SESSIONLESS) {
+        return reply::wrong_method("POST");
+    }
+    let mut notices = match endpoint.hear(once(headers, &SESSION)) {
+        Ok(notices) => notices,
+        Err(refused) => {
+            return reply::bytes(status(refused.status), JSON, refused.text, Held::default());
+        }
+    };
+    let shared = shared.clone();
+    let (events, reply) = reply::events(());
+    tokio::spawn(async move {
+        let mut stopping = shared.stopping.subscribe();
+        let mut heartbeat = tokio::time::interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
+        loop {
+            tokio::select! {
+                notice = notices.next() => {
+                    let Some(notice) = notice else { return };
+                    if events.send(body::event("message", &notice.text)).await.is_err() {
+                        return;
+                    }
+                }
+                // A client that has not taken the last ones needs no further.
+                _ = heartbeat.tick() => drop(events.try_send(body::HEARTBEAT)),
+                () = told(&mut stopping) => return,
+                () = events.closed() => return,
+            }
+        }
+    });
+    reply
+}
+
+/// Waits until the server is told to stop.
+async fn told(stopping: &mut watch::Receiver<bool>) {
+    // Where its other end is gone, so is the server.
+    drop(stopping.wait_for(|stopping| *stopping).await);
 }
 
 /// `DELETE /mcp`: ends a session.
@@ -146,6 +188,15 @@ fn stream(mut answers: Answers, first: Option<Saying>) -> Reply {
 
 fn status(code: u16) -> StatusCode {
     StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+}
+
+fn once<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Once<'a> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next().map(HeaderValue::to_str), values.next()) {
+        (None, _) => Once::Absent,
+        (Some(Ok(value)), None) => Once::Is(value),
+        _ => Once::Several,
+    }
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

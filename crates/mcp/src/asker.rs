@@ -1,34 +1,23 @@
 //! Who answers the `check` of a call: the client of this connection, in the way of its era.
 
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
 
 use engine::{Answer, Approval, Asker};
-use rmcp::model::{ClientCapabilities, ElicitRequest, RequestId, ServerJsonRpcMessage, ServerRequest};
+use rmcp::model::{ElicitRequest, ServerRequest};
 use tool::BoxFuture;
 
-use crate::connection::Connection;
-use crate::decode::cancelled_notification;
-use crate::outbox::{Message, Outbox};
 use crate::question::{self, Choice, Elicitation};
+use crate::turn::Line;
 
 /// Why a client that shows no forms cannot be asked.
 const NO_FORMS: &str =
     "this client shows no forms; run the call with `handfast call` on a terminal, or change the rule";
 
-/// Whether the client can show a form. A client that names no mode can: forms came first.
-pub(crate) fn shows_forms(capabilities: Option<&ClientCapabilities>) -> bool {
-    let elicitation = capabilities.and_then(|capabilities| capabilities.elicitation.as_ref());
-    elicitation.is_some_and(|modes| modes.form.is_some() || modes.url.is_none())
-}
-
 /// Asks by `elicitation/create`, up to the revision of 2025-11-25.
 pub(crate) struct ByRequest {
-    pub(crate) connection: Arc<Connection>,
-    pub(crate) outbox: Outbox,
+    pub(crate) line: Line,
     pub(crate) shows_forms: bool,
     pub(crate) allowed: Elicitation,
-    pub(crate) patience: Duration,
     pub(crate) by: String,
 }
 
@@ -49,44 +38,13 @@ impl ByRequest {
             return Err(NO_FORMS.to_owned());
         }
         let form = question::form(approval, self.allowed)?;
-        let request = ServerRequest::ElicitRequest(ElicitRequest::new(form));
-        let (number, said) = self.connection.ask();
-        let message = ServerJsonRpcMessage::request(request, RequestId::Number(number));
-        self.outbox.post(Message::Ours(Box::new(message)));
-        let mut open = OpenQuestion { of: self, number: Some(number) };
-        let said = tokio::select! {
-            said = said => said,
-            () = self.outbox.failed() => return Err("the client is gone".to_owned()),
-            () = tokio::time::sleep(self.patience) => {
-                return Err(format!("nobody answered within {} seconds", self.patience.as_secs()));
-            }
-        };
-        open.number = None;
-        let said = said.map_err(|_| "the client is gone".to_owned())?;
-        let result =
-            said.map_err(|error| format!("the client did not answer the question: {}", error.message))?;
-        match serde_json::from_value(result) {
+        let said = self.line.ask(ServerRequest::ElicitRequest(ElicitRequest::new(form))).await?;
+        match serde_json::from_value(said) {
             Ok(result) => {
                 let choice = question::choice(&result, &question::offered(approval, self.allowed));
                 Ok(question::answer(choice, approval, &self.by))
             }
             Err(_) => Err("the client's answer was no answer to a form".to_owned()),
-        }
-    }
-}
-
-/// Takes the question back when it is dropped unanswered: the call was cancelled, or nobody answered in time.
-struct OpenQuestion<'a> {
-    of: &'a ByRequest,
-    number: Option<i64>,
-}
-
-impl Drop for OpenQuestion<'_> {
-    fn drop(&mut self) {
-        if let Some(number) = self.number.take() {
-            self.of.connection.take_back(number);
-            let taken_back = cancelled_notification(number, "the question is no longer open");
-            self.of.outbox.post(Message::Raw(taken_back));
         }
     }
 }
@@ -152,22 +110,5 @@ impl ByRetry {
 impl Asker for ByRetry {
     fn ask<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
         Box::pin(async { self.decide(approval) })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::shows_forms;
-
-    #[test]
-    fn a_client_shows_forms_where_it_says_so_or_names_no_mode() {
-        let shows = |capabilities| shows_forms(Some(&serde_json::from_value(capabilities).unwrap()));
-        assert!(shows(json!({"elicitation": {}})));
-        assert!(shows(json!({"elicitation": {"form": {}, "url": {}}})));
-        assert!(!shows(json!({"elicitation": {"url": {}}})));
-        assert!(!shows(json!({"sampling": {}})));
-        assert!(!shows_forms(None));
     }
 }

@@ -4,16 +4,18 @@
 //! So an id of any kind works, two requests with the same id both get their answer, and what an answer occupies can be found when
 //! it is written.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rmcp::model::ErrorData;
+use rmcp::model::{ErrorData, SubscriptionFilter};
 use serde_json::Value;
 use tokio::sync::{Notify, oneshot};
 use tool::{Code, Held, Retry, Stop, StopReason, ToolError, Written};
 
-use crate::outbox::Outbox;
+use crate::log::Severity;
+use crate::notices::Notice;
+use crate::outbox::{Message, Outbox};
 
 /// Requests that may wait for their answer at a time; the next one is refused at once.
 pub(crate) const MOST_REQUESTS: usize = 4096;
@@ -37,7 +39,16 @@ struct State {
     questions: HashMap<i64, oneshot::Sender<Said>>,
     bytes: usize,
     closed: bool,
+    /// Where goes what belongs to no request, once the client may hear it.
+    standing: Option<Outbox>,
+    /// The least that the client wants to hear of.
+    log_level: Option<Severity>,
+    /// The resources that the client wants to hear of.
+    watched: BTreeSet<String>,
 }
+
+/// Resources that one client may watch at a time.
+pub(crate) const MOST_WATCHED: usize = 1000;
 
 /// What a client answers to a request of ours.
 pub(crate) type Said = Result<Value, ErrorData>;
@@ -52,6 +63,8 @@ struct Request {
     stop: Option<Stop>,
     held: Held,
     structured: Option<Written>,
+    /// What it wants to be told until it is given up.
+    listens: Option<SubscriptionFilter>,
 }
 
 /// A request that gets its answer now.
@@ -105,7 +118,8 @@ impl Connection {
         let number = state.last;
         let (held, structured) = (Held::default(), None);
         let (id, outbox) = (id.clone(), outbox.clone());
-        let request = Request { id, outbox, bytes, kind, cancelled: false, stop: None, held, structured };
+        let (stop, listens) = (None, None);
+        let request = Request { id, outbox, bytes, kind, cancelled: false, stop, held, structured, listens };
         state.requests.insert(number, request);
         Ok(number)
     }
@@ -113,6 +127,66 @@ impl Connection {
     /// Where what is said about a request goes; none once it is settled.
     pub(crate) fn outbox_of(&self, number: i64) -> Option<Outbox> {
         self.state().requests.get(&number).map(|request| request.outbox.clone())
+    }
+
+    /// What the client calls a request; none once it is settled.
+    pub(crate) fn id_of(&self, number: i64) -> Option<Value> {
+        self.state().requests.get(&number).map(|request| request.id.clone())
+    }
+
+    /// A request wants to be told of these until it is given up.
+    pub(crate) fn listen(&self, number: i64, wanted: SubscriptionFilter) {
+        if let Some(request) = self.state().requests.get_mut(&number) {
+            request.listens = Some(wanted);
+        }
+    }
+
+    /// Where goes from now on what belongs to no request. What had that place before has it no more.
+    pub(crate) fn stand_by(&self, outbox: Outbox) {
+        self.state().standing = Some(outbox);
+    }
+
+    /// Tells the client, where it wants to know.
+    pub(crate) fn tell(&self, notice: Notice<'_>) {
+        let state = self.state();
+        let wanted = match notice {
+            Notice::Resource(uri) => state.watched.contains(uri),
+            Notice::Tools | Notice::Prompts => true,
+        };
+        // Who listens by a request hears by it alone.
+        if let Some(standing) = state.standing.as_ref().filter(|_| wanted && !self.modern()) {
+            standing.post(Message::Raw(notice.message(None)));
+        }
+        let listening = state.requests.values().filter(|request| {
+            !request.cancelled && request.listens.as_ref().is_some_and(|wanted| notice.is_in(wanted))
+        });
+        for request in listening {
+            request.outbox.post(Message::Raw(notice.message(Some(&request.id))));
+        }
+    }
+
+    /// The client wants to hear when this resource is another. Says whether there was room to note it.
+    pub(crate) fn watch(&self, uri: String) -> bool {
+        let watched = &mut self.state().watched;
+        let room = watched.len() < MOST_WATCHED || watched.contains(&uri);
+        if room {
+            watched.insert(uri);
+        }
+        room
+    }
+
+    /// The client does not want to hear of it any more.
+    pub(crate) fn unwatch(&self, uri: &str) {
+        self.state().watched.remove(uri);
+    }
+
+    /// The least that the client wants to hear of; none before it has said so.
+    pub(crate) fn log_level(&self) -> Option<Severity> {
+        self.state().log_level
+    }
+
+    pub(crate) fn set_log_level(&self, level: Severity) {
+        self.state().log_level = Some(level);
     }
 
     /// Nobody waits for this request any more: its call is stopped.
@@ -223,6 +297,7 @@ impl Connection {
         let stops: Vec<Stop> = {
             let mut state = self.state();
             state.closed = true;
+            state.standing = None;
             state.requests.values_mut().filter_map(|request| request.stop.take()).collect()
         };
         for stop in stops {

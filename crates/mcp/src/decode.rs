@@ -109,6 +109,10 @@ fn request(id: Value, method: String, params: Value) -> Incoming {
     if !(params.is_object() || params.is_null()) {
         return fault(id, ErrorCode::INVALID_PARAMS, "`params` must be an object");
     }
+    // rmcp takes the parameters of a list that it cannot read for none at all, which would be its first page.
+    if method.ends_with("/list") && params.get("cursor").is_some_and(|cursor| !cursor.is_string()) {
+        return fault(id, ErrorCode::INVALID_PARAMS, "`params.cursor` must be a string");
+    }
     // What rmcp does not know, or cannot read, becomes its custom request, which the handler answers.
     let mut message = Map::new();
     message.insert("method".to_owned(), Value::String(method));

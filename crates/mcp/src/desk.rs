@@ -10,6 +10,7 @@ use tool::{Held, ToolError};
 
 use crate::connection::{Connection, Kind, Settled};
 use crate::decode::{Incoming, Unusable, decode, is_modern, unusable_call};
+use crate::notices::SUBSCRIPTION;
 use crate::outbox::{Message, Outbox};
 use crate::present;
 use crate::skim::Skim;
@@ -49,7 +50,13 @@ pub(crate) fn outgoing(
     match item {
         JsonRpcMessage::Response(response) => {
             let Settled { id, outbox, held, structured } = settled(&response.id)?;
-            Some(outbox.put(Message::Answer { id, result: Box::new(response.result), structured }, held))
+            let mut result = response.result;
+            if let ServerResult::SubscriptionsListenResult(result) = &mut result
+                && let Ok(id) = serde_json::from_value(id.clone())
+            {
+                result.meta.set_subscription_id(id);
+            }
+            Some(outbox.put(Message::Answer { id, result: Box::new(result), structured }, held))
         }
         JsonRpcMessage::Error(failure) => match &failure.id {
             Some(id) => {
@@ -61,8 +68,21 @@ pub(crate) fn outgoing(
                 Some(others.put(message, Held::default()))
             }
         },
-        ours => Some(others.put(Message::Ours(Box::new(ours)), Held::default())),
+        ours => match of_a_subscription(connection, &ours) {
+            Some((message, outbox)) => Some(outbox.put(Message::Raw(message), Held::default())),
+            None => Some(others.put(Message::Ours(Box::new(ours)), Held::default())),
+        },
     }
+}
+
+/// A notification that rmcp sends because a request asked for it: under the client's name for that request, and to where it goes.
+fn of_a_subscription(connection: &Connection, ours: &ServerJsonRpcMessage) -> Option<(Value, Outbox)> {
+    let JsonRpcMessage::Notification(_) = ours else { return None };
+    let mut message = serde_json::to_value(ours).ok()?;
+    let named = message.get_mut("params")?.get_mut("_meta")?.get_mut(SUBSCRIPTION)?;
+    let number = named.as_i64()?;
+    *named = connection.id_of(number)?;
+    Some((message, connection.outbox_of(number)?))
 }
 
 /// Whether JSON holds more values than are parsed here. Each takes up to a hundred bytes once parsed, and as little as two before.

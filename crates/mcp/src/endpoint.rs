@@ -30,7 +30,7 @@ use crate::desk::{self, Desk};
 use crate::headers::{Headers, Once, agree, speaks_modern};
 use crate::outbox::{Mail, outbox};
 use crate::transport::Gone;
-use crate::{McpError, Options, handler, seal};
+use crate::{McpError, Options, handler, notices};
 
 /// Sessions that may be open at a time. For one more, the one that was idle longest is ended.
 const MOST_SESSIONS: usize = 10_000;
@@ -74,6 +74,12 @@ pub struct Answers {
     pub opened: Option<String>,
 }
 
+/// What a session is told that belongs to no request, as it comes. The session lasts while it is heard.
+pub struct Notices {
+    mail: Mail,
+    live: Arc<Live>,
+}
+
 /// One message to the client.
 pub struct Saying {
     /// The message as JSON, on one line.
@@ -100,6 +106,14 @@ impl Endpoint {
         self.0.post(headers, body).await
     }
 
+    /// Hears what belongs to no request. Who heard it before in this session hears it no more.
+    ///
+    /// # Errors
+    /// Where there is no such session.
+    pub fn hear(&self, session: Once<'_>) -> Result<Notices, Refused> {
+        self.0.hear(session)
+    }
+
     /// Ends a session: its calls, and what it left running. Says whether it was there.
     pub async fn end(&self, session: &str) -> bool {
         self.0.end(session).await
@@ -116,6 +130,7 @@ pub(crate) struct Sessions<C> {
     calls: Arc<C>,
     options: Options,
     alone: Arc<Live>,
+    notices: Arc<notices::Notices>,
     state: Mutex<State>,
     opened: AtomicU64,
 }
@@ -135,16 +150,16 @@ struct Live {
 }
 
 impl Live {
-    fn start<C: Calls>(calls: &Arc<C>, options: &Options, session: SessionId) -> Result<Self, McpError> {
+    fn start<C: Calls>(
+        calls: &Arc<C>,
+        options: &Options,
+        session: SessionId,
+        notices: &Arc<notices::Notices>,
+    ) -> Result<Self, McpError> {
         let connection = Arc::<Connection>::default();
         let (incoming, messages) = mpsc::unbounded_channel();
         let options = Options { session: session.clone(), ..options.clone() };
-        let handler = handler::Handler {
-            calls: calls.clone(),
-            connection: connection.clone(),
-            options: Arc::new(options),
-            sealer: seal::Sealer::new(session.clone()).map_err(McpError::Random)?,
-        };
+        let handler = handler::Handler::new(calls, options, connection.clone(), notices)?;
         let transport = Apart { messages, connection: connection.clone() };
         let service = rmcp::service::serve_directly(handler, transport, None);
         // It ends with the sender of its messages.
@@ -174,7 +189,7 @@ impl Transport<RoleServer> for Apart {
         &mut self,
         item: ServerJsonRpcMessage,
     ) -> impl Future<Output = Result<(), Gone>> + Send + 'static {
-        // What belongs to no request has nowhere to go, and nothing here says such a thing.
+        // Notices do not come this way, and nothing else belongs to no request.
         let (nowhere, _) = outbox();
         drop(desk::outgoing(&self.connection, &nowhere, item));
         std::future::ready(Ok(()))
@@ -192,9 +207,10 @@ impl Transport<RoleServer> for Apart {
 
 impl<C: Calls> Sessions<C> {
     pub(crate) fn new(calls: Arc<C>, options: Options) -> Result<Self, McpError> {
-        let alone = Arc::new(Live::start(&calls, &options, options.session.clone())?);
+        let notices = Arc::default();
+        let alone = Arc::new(Live::start(&calls, &options, options.session.clone(), &notices)?);
         let state = Mutex::new(State { open: HashMap::new(), swept: Instant::now() });
-        Ok(Self { calls, options, alone, state, opened: AtomicU64::new(0) })
+        Ok(Self { calls, options, alone, notices, state, opened: AtomicU64::new(0) })
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
@@ -213,10 +229,10 @@ impl<C: Calls> Sessions<C> {
         let modern = speaks_modern(headers, &incoming);
         let mut opened = None;
         let live = match headers.session {
-            Once::Several => return refused(400, &id, "`Mcp-Session-Id` stands there several times"),
+            Once::Several => return refuse(400, &id, &several_sessions()),
             Once::Is(session) => match self.lock().open.get(session) {
                 Some(live) => live.clone(),
-                None => return refused(404, &id, "there is no such session; begin with `initialize`"),
+                None => return refuse(404, &id, &no_session()),
             },
             Once::Absent if modern => self.alone.clone(),
             Once::Absent => match &incoming {
@@ -228,7 +244,7 @@ impl<C: Calls> Sessions<C> {
                     Err(error) => return refused(500, &id, &error.to_string()),
                 },
                 Incoming::Fault { error, .. } => return refuse(400, &id, error),
-                _ => return refused(400, &id, "`Mcp-Session-Id` is missing; begin with `initialize`"),
+                _ => return refuse(400, &id, &missing_session()),
             },
         };
         if let Err(error) = agree(headers, &incoming, body) {
@@ -277,7 +293,7 @@ impl<C: Calls> Sessions<C> {
         let name: String = name.iter().map(|byte| format!("{byte:02x}")).collect();
         let number = self.opened.fetch_add(1, Ordering::Relaxed) + 1;
         let session = SessionId(format!("{}.{number}", self.options.session.0));
-        let live = Arc::new(Live::start(&self.calls, &self.options, session)?);
+        let live = Arc::new(Live::start(&self.calls, &self.options, session, &self.notices)?);
         self.lock().open.insert(name.clone(), live.clone());
         Ok((name, live))
     }
@@ -297,6 +313,19 @@ impl<C: Calls> Sessions<C> {
             ended.extend(oldest.and_then(|name| state.open.remove(&name)));
         }
         ended
+    }
+
+    pub(crate) fn hear(&self, session: Once<'_>) -> Result<Notices, Refused> {
+        let live = match session {
+            Once::Is(session) => self.lock().open.get(session).cloned(),
+            Once::Absent => return Err(refusal(400, &Value::Null, &missing_session())),
+            Once::Several => return Err(refusal(400, &Value::Null, &several_sessions())),
+        };
+        let live = live.ok_or_else(|| refusal(404, &Value::Null, &no_session()))?;
+        live.touch();
+        let (outbox, mail) = outbox();
+        live.connection.stand_by(outbox);
+        Ok(Notices { mail, live })
     }
 
     pub(crate) async fn end(&self, session: &str) -> bool {
@@ -337,6 +366,15 @@ impl Answers {
     }
 }
 
+impl Notices {
+    /// The next notice; none where the session has ended, or somebody else hears it now.
+    pub async fn next(&mut self) -> Option<Saying> {
+        let letter = self.mail.next().await?;
+        self.live.touch();
+        Some(Saying { text: letter.text, is_answer: false, status: 200, held: letter.held })
+    }
+}
+
 impl Drop for Answers {
     fn drop(&mut self) {
         if let Some(number) = self.number {
@@ -351,6 +389,22 @@ fn refused(status: u16, id: &Value, problem: &str) -> Posted {
 }
 
 fn refuse(status: u16, id: &Value, error: &ErrorData) -> Posted {
+    Posted::Refused(refusal(status, id, error))
+}
+
+fn refusal(status: u16, id: &Value, error: &ErrorData) -> Refused {
     let text = json!({ "jsonrpc": "2.0", "id": id, "error": error }).to_string().into_bytes();
-    Posted::Refused(Refused { status, text })
+    Refused { status, text }
+}
+
+fn no_session() -> ErrorData {
+    ErrorData::invalid_request("there is no such session; begin with `initialize`", None)
+}
+
+fn missing_session() -> ErrorData {
+    ErrorData::invalid_request("`Mcp-Session-Id` is missing; begin with `initialize`", None)
+}
+
+fn several_sessions() -> ErrorData {
+    ErrorData::invalid_request("`Mcp-Session-Id` stands there several times", None)
 }

@@ -1,81 +1,128 @@
-//! What is answered to each request.
+//! What is answered to each request, whatever is offered: eras, pages, what clients want to be told.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use engine::{Asker, CallRequest, Caller, Door};
 use rmcp::model::{
-    CacheScope, CallToolRequestParams, CallToolResponse, ClientCapabilities, CustomRequest, CustomResult,
-    DiscoverResult, ElicitRequest, ElicitResult, ErrorCode, ErrorData, Implementation,
-    InitializeRequestParams, InitializeResult, InputRequest, InputRequests, InputRequiredResult,
-    ListToolsResult, PaginatedRequestParams, ProtocolVersion, RequestId, ServerCapabilities, ServerConfig,
+    CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult,
+    CustomRequest, CustomResult, DiscoverResult, ErrorCode, ErrorData, GetPromptRequestParams,
+    GetPromptResponse, Implementation, InitializeRequestParams, InitializeResult, ListPromptsResult,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+    ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, RequestId, ServerConfig,
+    SubscribeRequestParams, SubscriptionFilter, UnsubscribeRequestParams,
 };
-use rmcp::service::RequestContext;
+use rmcp::service::{RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
-use serde_json::Value;
-use tool::{CallResult, Code, Outcome, Progress, Stop, ToolError};
+use tokio::sync::oneshot;
+use tool::Stop;
 
-use crate::asker::{ByRequest, ByRetry, Said, shows_forms};
 use crate::calls::Calls;
-use crate::connection::Connection;
-use crate::decode::Unusable;
-use crate::outbox::Outbox;
-use crate::progress::{HEARTBEAT, Reporter};
+use crate::conformance::Conformance;
+use crate::connection::{Connection, MOST_WATCHED};
+use crate::log::Severity;
+use crate::notices::Notices;
+use crate::offered::Offered;
+use crate::page::Pages;
+use crate::peer::Peer;
 use crate::seal::Sealer;
-use crate::{Options, list, present, question};
+use crate::served::Served;
+use crate::turn::Turn;
+use crate::{McpError, Options};
 
-/// How long a client may keep the list of tools: it never changes while this process lives.
+/// How long a client may keep a list: none changes while this process lives.
 const LIST_GOOD_FOR_MS: u64 = 3_600_000;
 
-/// The key of the one question that a call can raise.
-const QUESTION: &str = "approval";
-
-/// The methods that rmcp has a type for and this server has an answer to. A request of one that does not fit the type arrives as a
-/// custom request.
-const KNOWN_METHODS: &[&str] = &["initialize", "server/discover", "ping", "tools/list", "tools/call"];
-
 /// One connection's answers.
-pub(crate) struct Handler<C> {
-    pub(crate) calls: Arc<C>,
-    pub(crate) connection: Arc<Connection>,
-    pub(crate) options: Arc<Options>,
-    pub(crate) sealer: Sealer,
+pub(crate) struct Handler {
+    served: Arc<dyn Served>,
+    connection: Arc<Connection>,
+    options: Arc<Options>,
+    pages: Pages,
 }
 
-/// What of a request's context decides how its call is answered.
-struct Peer {
-    modern: bool,
-    structured: bool,
-    shows_forms: bool,
-    by: String,
-}
-
-impl Peer {
-    fn of(context: &RequestContext<RoleServer>) -> Self {
-        let version = context.protocol_version();
-        let since = |revision: ProtocolVersion| {
-            version.as_ref().is_some_and(|version| version.as_str() >= revision.as_str())
+impl Handler {
+    /// What answers one connection before this engine.
+    ///
+    /// # Errors
+    /// [`McpError::Random`] where the operating system gives no random bytes.
+    pub(crate) fn new<C: Calls>(
+        calls: &Arc<C>,
+        options: Options,
+        connection: Arc<Connection>,
+        notices: &Arc<Notices>,
+    ) -> Result<Self, McpError> {
+        notices.add(&connection);
+        let options = Arc::new(options);
+        let served: Arc<dyn Served> = if options.conformance {
+            Arc::new(Conformance::new(notices.clone())?)
+        } else {
+            Arc::new(Offered {
+                calls: calls.clone(),
+                options: options.clone(),
+                sealer: Sealer::new(options.session.clone()).map_err(McpError::Random)?,
+            })
         };
-        let capabilities: Option<ClientCapabilities> = context.client_capabilities();
-        let by = context.client_info().map_or_else(
-            || "the user of an unnamed client".to_owned(),
-            |client| format!("the user of {} {}", client.name, client.version),
-        );
-        Self {
-            modern: since(ProtocolVersion::V_2026_07_28),
-            structured: since(ProtocolVersion::V_2025_06_18),
-            shows_forms: shows_forms(capabilities.as_ref()),
-            // It goes into the audit, and the client chose it.
-            by: by.chars().filter(|character| !character.is_control()).take(100).collect(),
+        Ok(Self { served, connection, options, pages: Pages::new()? })
+    }
+
+    fn turn(&self, context: RequestContext<RoleServer>) -> Result<Turn, ErrorData> {
+        Turn::begin(context, &self.connection, self.options.patience)
+    }
+
+    /// Whether there is a method of this name in the client's revision. A request of one that does not fit its type arrives as a custom request.
+    fn knows(&self, method: &str, peer: &Peer) -> bool {
+        let capabilities = self.served.capabilities();
+        match method {
+            "server/discover" | "tools/list" | "tools/call" => true,
+            "initialize" | "ping" => !peer.modern,
+            "prompts/list" | "prompts/get" => capabilities.prompts.is_some(),
+            "resources/list" | "resources/templates/list" | "resources/read" => {
+                capabilities.resources.is_some()
+            }
+            "resources/subscribe" | "resources/unsubscribe" => {
+                capabilities.resources.is_some() && !peer.modern
+            }
+            "subscriptions/listen" => capabilities.resources.is_some() && peer.modern,
+            "completion/complete" => capabilities.completions.is_some(),
+            "logging/setLevel" => capabilities.logging.is_some() && !peer.modern,
+            _ => false,
         }
+    }
+
+    /// # Errors
+    /// `-32601` where the client's revision has no such method, or nothing of the kind is offered.
+    fn must_know(&self, method: &str, peer: &Peer) -> Result<(), ErrorData> {
+        if self.knows(method, peer) { Ok(()) } else { Err(no_method(method)) }
     }
 }
 
-impl<C: Calls> ServerHandler for Handler<C> {
+fn no_method(method: &str) -> ErrorData {
+    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("there is no method {method}"), None)
+}
+
+/// One page of a list, as its era has it.
+macro_rules! listed {
+    ($handler:ident, $result:ident, $name:literal, $entries:expr, $asked:ident, $peer:ident) => {{
+        let (entries, next) = $handler.pages.of($name, $entries, $asked.as_ref())?;
+        let mut listed = $result::with_all_items(entries);
+        listed.next_cursor = next;
+        Ok(if $peer.modern {
+            listed.with_ttl_ms(LIST_GOOD_FOR_MS).with_cache_scope(CacheScope::Private)
+        } else {
+            listed
+        })
+    }};
+}
+
+#[expect(
+    deprecated,
+    reason = "the revisions up to 2025-11-25 have levels for a connection, and watch single resources"
+)]
+impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
         let mut server = Implementation::new(&self.options.name, &self.options.version);
         server.title.clone_from(&self.options.title);
-        let mut config = ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+        let mut config = ServerConfig::new(self.served.capabilities())
             .with_server_info(server)
             .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE);
         config.instructions.clone_from(&self.options.instructions);
@@ -102,21 +149,11 @@ impl<C: Calls> ServerHandler for Handler<C> {
 
     async fn list_tools(
         &self,
-        _request: Option<PaginatedRequestParams>,
+        asked: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let peer = Peer::of(&context);
-        let listed = ListToolsResult::with_all_items(list::list(
-            self.calls.tools(),
-            self.options.dialect,
-            self.options.catalogue,
-            peer.structured,
-        ));
-        Ok(if peer.modern {
-            listed.with_ttl_ms(LIST_GOOD_FOR_MS).with_cache_scope(CacheScope::Private)
-        } else {
-            listed
-        })
+        listed!(self, ListToolsResult, "tools", self.served.tools(&peer), asked, peer)
     }
 
     async fn call_tool(
@@ -124,176 +161,153 @@ impl<C: Calls> ServerHandler for Handler<C> {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        let turn = self.turn(context)?;
+        self.served.call(request, &turn).await
+    }
+
+    async fn list_resources(
+        &self,
+        asked: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
         let peer = Peer::of(&context);
-        let stop = Stop::default();
-        let number = match context.id {
-            RequestId::Number(number) => number,
-            RequestId::String(_) => return Err(ErrorData::internal_error("a request lost its number", None)),
-        };
-        let Some(outbox) = self.connection.outbox_of(number) else {
-            return Err(ErrorData::internal_error("nobody waits for this request any more", None));
-        };
-        self.connection.attach(number, &stop);
-        if peer.modern {
-            let said = self.said(&request, &peer)?;
-            let asker = Arc::new(ByRetry::new(peer.shows_forms, self.options.elicitation, said));
-            let result = self.call(request, &context, stop, asker.clone(), outbox).await?;
-            if let Some(question) = asker.open_question()
-                && result.error().is_some_and(|error| error.code == Code::Approval)
-                && let Ok(form) = question::form(&question, self.options.elicitation)
-            {
-                let form = InputRequest::Elicitation(ElicitRequest::new(form));
-                let requests = InputRequests::from([(QUESTION.to_owned(), form)]);
-                return Ok(InputRequiredResult::new(
-                    Some(requests),
-                    Some(self.sealer.seal(&question, question::offered(&question, self.options.elicitation))),
-                )
-                .into());
-            }
-            return Ok(self.answer(number, result, &peer));
+        self.must_know("resources/list", &peer)?;
+        listed!(self, ListResourcesResult, "resources", self.served.resources(), asked, peer)
+    }
+
+    async fn list_resource_templates(
+        &self,
+        asked: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        let peer = Peer::of(&context);
+        self.must_know("resources/templates/list", &peer)?;
+        listed!(self, ListResourceTemplatesResult, "templates", self.served.templates(), asked, peer)
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let turn = self.turn(context)?;
+        self.must_know("resources/read", &turn.peer)?;
+        self.served.read(request, &turn).await
+    }
+
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.must_know("resources/subscribe", &Peer::of(&context))?;
+        if !self.served.watches(&request.uri) {
+            let problem = "nothing is told about this resource; read it when you need it";
+            return Err(ErrorData::invalid_params(problem, None));
         }
-        let asker = Arc::new(ByRequest {
-            connection: self.connection.clone(),
-            outbox: outbox.clone(),
-            shows_forms: peer.shows_forms,
-            allowed: self.options.elicitation,
-            patience: self.options.patience,
-            by: peer.by.clone(),
+        if !self.connection.watch(request.uri) {
+            let problem = format!("{MOST_WATCHED} resources are watched already");
+            return Err(ErrorData::invalid_request(problem, None));
+        }
+        Ok(())
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.must_know("resources/unsubscribe", &Peer::of(&context))?;
+        self.connection.unwatch(&request.uri);
+        Ok(())
+    }
+
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        // rmcp asks for clients of the revision alone that has it.
+        self.served.capabilities().resources.as_ref()?;
+        let mut accepted = requested.clone();
+        if let Some(watched) = &mut accepted.resource_subscriptions {
+            watched.retain(|uri| self.served.watches(uri));
+            watched.truncate(MOST_WATCHED);
+        }
+        Some(accepted)
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let RequestId::Number(number) = context.request_context().id else {
+            return Err(ErrorData::internal_error("a request lost its number", None));
+        };
+        let (ended, end) = oneshot::channel();
+        let stop = Stop::default();
+        stop.on_request(|_| {
+            // Where nobody waits for it any more, it has ended.
+            let _ = ended.send(());
         });
-        let result = self.call(request, &context, stop, asker, outbox).await?;
-        Ok(self.answer(number, result, &peer))
+        self.connection.listen(number, context.accepted().clone());
+        self.connection.attach(number, &stop);
+        // The other end is in the stop above.
+        let _ = end.await;
+        Ok(())
+    }
+
+    async fn list_prompts(
+        &self,
+        asked: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        let peer = Peer::of(&context);
+        self.must_know("prompts/list", &peer)?;
+        listed!(self, ListPromptsResult, "prompts", self.served.prompts(), asked, peer)
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let turn = self.turn(context)?;
+        self.must_know("prompts/get", &turn.peer)?;
+        self.served.prompt(request, &turn).await
+    }
+
+    async fn complete(
+        &self,
+        request: CompleteRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        let turn = self.turn(context)?;
+        self.must_know("completion/complete", &turn.peer)?;
+        self.served.complete(request, &turn).await.map(CompleteResult::new)
+    }
+
+    async fn set_level(
+        &self,
+        request: rmcp::model::SetLevelRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.must_know("logging/setLevel", &Peer::of(&context))?;
+        let level = serde_json::to_value(request.level).ok();
+        let level = level.as_ref().and_then(serde_json::Value::as_str).and_then(Severity::named);
+        let level =
+            level.ok_or_else(|| ErrorData::invalid_params("`level` is none of the protocol", None))?;
+        self.connection.set_log_level(level);
+        Ok(())
     }
 
     async fn on_custom_request(
         &self,
         request: CustomRequest,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        let method: String = request.method.chars().take(100).collect();
-        Err(if KNOWN_METHODS.contains(&method.as_str()) {
+        let method: String = tool::visible(&request.method).chars().take(100).collect();
+        Err(if self.knows(&method, &Peer::of(&context)) {
             ErrorData::invalid_params(format!("the parameters of {method} are missing or wrong"), None)
         } else {
-            ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("there is no method {method}"), None)
+            no_method(&method)
         })
     }
 
     fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
         Cow::Borrowed(ProtocolVersion::KNOWN_VERSIONS)
     }
-}
-
-impl<C: Calls> Handler<C> {
-    /// Makes the call, and says meanwhile that it runs.
-    ///
-    /// # Errors
-    /// `-32602` where there is no such tool.
-    async fn call(
-        &self,
-        request: CallToolRequestParams,
-        context: &RequestContext<RoleServer>,
-        stop: Stop,
-        asker: Arc<dyn Asker>,
-        outbox: Outbox,
-    ) -> Result<CallResult, ErrorData> {
-        let known = self.calls.tools().iter().any(|tool| tool.name() == request.name);
-        let reporter = context.meta.get_progress_token().map(|token| Arc::new(Reporter::new(token, outbox)));
-        let progress: Arc<dyn Progress> = match &reporter {
-            Some(reporter) => reporter.clone(),
-            None => Arc::new(Unasked),
-        };
-        let request = CallRequest {
-            cache: false,
-            tool: request.name.into_owned(),
-            arguments: Value::Object(request.arguments.unwrap_or_default()),
-            caller: Caller {
-                session: self.options.session.clone(),
-                door: Door::Mcp,
-                dialect: self.options.dialect.as_str(),
-                asker,
-                ceiling: engine::Ceiling::default(),
-            },
-            stop,
-            progress,
-        };
-        if let Some(Unusable { problem, hint }) = context.extensions.get::<Unusable>().cloned() {
-            let mut error = ToolError::new(Code::Validation, problem);
-            error.hint = hint.map(str::to_owned);
-            return Ok(self.calls.refuse(request, error).await);
-        }
-        let call = self.calls.call(request);
-        let result = match reporter {
-            Some(reporter) => accompanied(call, &reporter).await,
-            None => call.await,
-        };
-        // The engine has recorded the attempt and knows the nearest name.
-        if known { Ok(result) } else { Err(unknown_tool(&result)) }
-    }
-
-    fn answer(&self, number: i64, result: CallResult, peer: &Peer) -> CallToolResponse {
-        let presented = present::result(result, self.options.dialect, peer.structured);
-        self.connection.hold(number, presented.held, presented.structured);
-        presented.result.into()
-    }
-
-    /// What the user said, where the request brings an answer.
-    ///
-    /// # Errors
-    /// `-32602` where the answer belongs to no open question of this connection.
-    fn said(&self, request: &CallToolRequestParams, peer: &Peer) -> Result<Option<Said>, ErrorData> {
-        let (state, responses) = match (&request.request_state, &request.input_responses) {
-            (None, None) => return Ok(None),
-            (Some(state), Some(responses)) => (state, responses),
-            _ => {
-                let problem = "`requestState` and `inputResponses` go together";
-                return Err(ErrorData::invalid_params(problem, None));
-            }
-        };
-        let response = responses
-            .get(QUESTION)
-            .and_then(|response| serde_json::from_value::<ElicitResult>(response.clone()).ok())
-            .ok_or_else(|| {
-                let problem = format!("`inputResponses.{QUESTION}` must be the answer to the form");
-                ErrorData::invalid_params(problem, None)
-            })?;
-        let question = self
-            .sealer
-            .open(state, &request.name)
-            .map_err(|error| ErrorData::invalid_params(error.to_string(), None))?;
-        let choice = question::choice(&response, &question.offered);
-        Ok(Some(Said { digest: question.digest, choice, by: peer.by.clone() }))
-    }
-}
-
-/// Waits for the call and reports that it runs. Nothing is reported once this returns.
-async fn accompanied(call: impl Future<Output = CallResult>, reporter: &Reporter) -> CallResult {
-    tokio::pin!(call);
-    let mut heartbeat = tokio::time::interval_at(tokio::time::Instant::now() + HEARTBEAT, HEARTBEAT);
-    heartbeat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let result = loop {
-        tokio::select! {
-            biased;
-            result = &mut call => break result,
-            _ = heartbeat.tick() => reporter.beat(),
-        }
-    };
-    reporter.close();
-    result
-}
-
-fn unknown_tool(result: &CallResult) -> ErrorData {
-    let message = match &result.outcome {
-        Outcome::Err(error) => match &error.hint {
-            Some(hint) => format!("{}; {hint}", error.message),
-            None => error.message.clone(),
-        },
-        Outcome::Ok(_) => "there is no such tool".to_owned(),
-    };
-    ErrorData::invalid_params(message, None)
-}
-
-/// The client did not ask for progress.
-struct Unasked;
-
-impl Progress for Unasked {
-    fn report(&self, _done: u64, _total: Option<u64>, _message: &str) {}
 }

@@ -75,10 +75,16 @@ pub(crate) fn agree(headers: &Headers<'_>, incoming: &Incoming, body: &[u8]) -> 
     let mut skim = Skim::default();
     skim.feed(body);
     same("Mcp-Method", headers.method, skim.method().unwrap_or_default())?;
-    if skim.method() == Some("tools/call") {
-        same("Mcp-Name", headers.name, skim.tool().unwrap_or_default())?;
-    }
-    Ok(())
+    let named = match &**request {
+        ClientRequest::CallToolRequest(_) => skim.tool().unwrap_or_default(),
+        ClientRequest::GetPromptRequest(request) => &request.params.name,
+        ClientRequest::ReadResourceRequest(request) => &request.params.uri,
+        ClientRequest::GetTaskRequest(request) => &request.params.task_id,
+        ClientRequest::UpdateTaskRequest(request) => &request.params.task_id,
+        ClientRequest::CancelTaskRequest(request) => &request.params.task_id,
+        _ => return Ok(()),
+    };
+    same("Mcp-Name", headers.name, named)
 }
 
 /// A message of an earlier revision names a known one, or none.

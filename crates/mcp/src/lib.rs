@@ -10,6 +10,7 @@
 
 mod asker;
 mod calls;
+mod conformance;
 mod connection;
 mod decode;
 mod desk;
@@ -18,14 +19,21 @@ mod handler;
 mod headers;
 mod lines;
 mod list;
+mod log;
+mod notices;
+mod offered;
 mod outbox;
+mod page;
+mod peer;
 mod present;
 mod progress;
 mod question;
 mod seal;
+mod served;
 mod skim;
 mod stdio;
 mod transport;
+mod turn;
 
 #[cfg(test)]
 mod fake;
@@ -42,7 +50,7 @@ use tool::SessionId;
 
 use crate::calls::Calls;
 pub use crate::desk::holds_too_many_values;
-pub use crate::endpoint::{Answers, Endpoint, Posted, Refused, Saying};
+pub use crate::endpoint::{Answers, Endpoint, Notices, Posted, Refused, Saying};
 pub use crate::headers::{Headers, Once};
 pub use crate::question::Elicitation;
 
@@ -69,6 +77,8 @@ pub struct Options {
     pub elicitation: Elicitation,
     /// How long a question waits for its answer.
     pub patience: Duration,
+    /// Offers what the protocol's test suite expects, in place of the engine's tools.
+    pub conformance: bool,
     /// Hears what went wrong beside the protocol, in one sentence.
     pub on_warning: Arc<dyn Fn(&str) + Send + Sync>,
 }
@@ -93,6 +103,7 @@ impl Options {
             message_limit: Self::MESSAGE_LIMIT,
             elicitation: Elicitation::default(),
             patience: Self::PATIENCE,
+            conformance: false,
             on_warning: Arc::new(|_| {}),
         }
     }
@@ -150,7 +161,7 @@ where
     let connection = Arc::<connection::Connection>::default();
     let (outbox, mail) = outbox::outbox();
     let delivery = tokio::spawn(mail.deliver(writer));
-    let sealer = seal::Sealer::new(options.session.clone()).map_err(McpError::Random)?;
+    connection.stand_by(outbox.clone());
     let transport = transport::LineTransport::new(
         reader,
         options.message_limit,
@@ -158,12 +169,7 @@ where
         outbox,
         options.on_warning.clone(),
     );
-    let handler = handler::Handler {
-        calls: calls.clone(),
-        connection: connection.clone(),
-        options: Arc::new(options),
-        sealer,
-    };
+    let handler = handler::Handler::new(&calls, options, connection.clone(), &Arc::default())?;
     // The handshake is a request like any other here: clients probe first, skip it, or repeat it.
     let service = rmcp::service::serve_directly(handler, transport, None);
     let ended = service.waiting().await;

@@ -24,6 +24,9 @@ pub(super) fn run(global: &Global, arguments: &UpArgs) -> Result<ExitCode, Failu
     if arguments.no_token && !arguments.listen.ip().is_loopback() {
         return Err(Failure::usage(HttpError::Unguarded { address: arguments.listen }));
     }
+    if arguments.conformance && !arguments.listen.ip().is_loopback() {
+        return Err(Failure::usage("--conformance listens on a loopback address alone"));
+    }
     let spawner = start_spawner();
     let composed = compose(Wanted::serving(global, spawner))?;
     let roles = Role::ALL.into_iter().filter(|role| !(arguments.no_token && *role == Role::Agent));
@@ -42,7 +45,10 @@ pub(super) fn run(global: &Global, arguments: &UpArgs) -> Result<ExitCode, Failu
     let ended = runtime.block_on(async {
         let mut signals = Signals::listen()?;
         let listener = Listener::bind(arguments.listen)?;
-        options.mcp = Some(mcp::Endpoint::new(composed.engine.clone(), mcp_options(&composed))?);
+        let mut offered = mcp_options(&composed);
+        offered.conformance = arguments.conformance;
+        options.open_mcp = arguments.conformance;
+        options.mcp = Some(mcp::Endpoint::new(composed.engine.clone(), offered)?);
         print(&greeting(&composed, listener.address(), &tokens, arguments.json))?;
         if !listener.address().ip().is_loopback() {
             warn("tokens and answers travel unencrypted; put a proxy with TLS in front, and keep others off this port");

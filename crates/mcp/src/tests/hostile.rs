@@ -210,7 +210,12 @@ async fn known_methods_with_wrong_parameters_are_told_apart_from_unknown_ones() 
         ("tools/call", json!({}), -32602),
         ("tools/cal", json!({}), -32601),
         ("sampling/createMessage", json!({}), -32601),
-        ("logging/setLevel", json!({"level": "debug"}), -32601),
+        ("logging/setLevel", json!({"level": "loud"}), -32602),
+        ("logging/setLevel", json!({}), -32602),
+        ("resources/read", json!({"uri": "file:///etc/passwd"}), -32601),
+        ("prompts/get", json!({"name": "a"}), -32601),
+        ("tools/list", json!({"cursor": 7}), -32602),
+        ("tools/list", json!({"cursor": ""}), -32602),
     ] {
         let answer = client.ask(json!(1), method, params.clone()).await;
         assert_eq!(answer["error"]["code"], code, "{method} {params}: {answer}");

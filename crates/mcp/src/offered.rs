@@ -1,0 +1,286 @@
+//! What the engine offers over MCP: its tools, and what lies around them.
+
+use std::sync::Arc;
+
+use engine::{Asker, CallRequest, Caller, Door};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompletionInfo, ElicitRequest,
+    ElicitResult, ErrorData, GetPromptRequestParams, GetPromptResponse, InputRequest, InputRequests,
+    InputRequiredResult, InputResponses, JsonObject, Prompt, ReadResourceRequestParams, ReadResourceResponse,
+    Resource, ResourceTemplate, ServerCapabilities, Tool,
+};
+use serde_json::{Value, json};
+use tool::{CallResult, Code, Outcome, Progress, ToolError};
+
+use crate::asker::{ByRequest, ByRetry, Said};
+use crate::calls::Calls;
+use crate::decode::Unusable;
+use crate::log::Severity;
+use crate::peer::Peer;
+use crate::progress::{HEARTBEAT, Reporter};
+use crate::seal::Sealer;
+use crate::served::{Answered, Served};
+use crate::turn::Turn;
+use crate::{Options, list, present, question};
+
+/// The key of the one question that a call can raise.
+const QUESTION: &str = "approval";
+
+/// The engine, as one connection has it.
+pub(crate) struct Offered<C> {
+    pub(crate) calls: Arc<C>,
+    pub(crate) options: Arc<Options>,
+    pub(crate) sealer: Sealer,
+}
+
+/// A call that is to be made.
+pub(crate) struct Wanted {
+    pub(crate) tool: String,
+    pub(crate) arguments: Value,
+    /// What the client brings along, where the call was asked about before.
+    pub(crate) state: Option<String>,
+    pub(crate) responses: Option<InputResponses>,
+}
+
+/// What became of a call.
+pub(crate) enum Made {
+    Done(Box<CallResult>),
+    /// The user is to be asked first; the client repeats the request with the answer.
+    Asks(InputRequiredResult),
+}
+
+impl<C: Calls> Served for Offered<C> {
+    fn capabilities(&self) -> ServerCapabilities {
+        let mut capabilities = ServerCapabilities::builder().enable_tools().build();
+        capabilities.logging = Some(JsonObject::new());
+        capabilities
+    }
+
+    fn tools(&self, peer: &Peer) -> Vec<Tool> {
+        list::list(self.calls.tools(), self.options.dialect, self.options.catalogue, peer.structured)
+    }
+
+    fn call<'a>(&'a self, request: CallToolRequestParams, turn: &'a Turn) -> Answered<'a, CallToolResponse> {
+        Box::pin(async move {
+            // A message that was not read in full says what is wrong with it first.
+            let known = self.calls.tools().iter().any(|tool| tool.name() == request.name)
+                || turn.extensions.get::<Unusable>().is_some();
+            let wanted = Wanted {
+                tool: request.name.into_owned(),
+                arguments: Value::Object(request.arguments.unwrap_or_default()),
+                state: request.request_state,
+                responses: request.input_responses,
+            };
+            match self.make(wanted, turn).await? {
+                Made::Asks(question) => Ok(question.into()),
+                // The engine has recorded the attempt and knows the nearest name.
+                Made::Done(result) if !known => Err(unknown_tool(&result)),
+                Made::Done(result) => {
+                    let presented = present::result(*result, self.options.dialect, turn.peer.structured);
+                    turn.line.connection.hold(turn.number, presented.held, presented.structured);
+                    Ok(presented.result.into())
+                }
+            }
+        })
+    }
+
+    fn resources(&self) -> Vec<Resource> {
+        Vec::new()
+    }
+
+    fn templates(&self) -> Vec<ResourceTemplate> {
+        Vec::new()
+    }
+
+    fn read<'a>(
+        &'a self,
+        _request: ReadResourceRequestParams,
+        _turn: &'a Turn,
+    ) -> Answered<'a, ReadResourceResponse> {
+        Box::pin(async { Err(ErrorData::resource_not_found("there is no such resource", None)) })
+    }
+
+    fn watches(&self, _uri: &str) -> bool {
+        false
+    }
+
+    fn prompts(&self) -> Vec<Prompt> {
+        Vec::new()
+    }
+
+    fn prompt<'a>(
+        &'a self,
+        _request: GetPromptRequestParams,
+        _turn: &'a Turn,
+    ) -> Answered<'a, GetPromptResponse> {
+        Box::pin(async { Err(ErrorData::invalid_params("there is no such prompt", None)) })
+    }
+
+    fn complete<'a>(
+        &'a self,
+        _request: CompleteRequestParams,
+        _turn: &'a Turn,
+    ) -> Answered<'a, CompletionInfo> {
+        Box::pin(async { Err(ErrorData::invalid_params("there is nothing to complete", None)) })
+    }
+}
+
+impl<C: Calls> Offered<C> {
+    /// Makes a call as this client makes them, and says meanwhile that it runs.
+    ///
+    /// # Errors
+    /// `-32602` where the client brings an answer to no open question of this connection.
+    pub(crate) async fn make(&self, wanted: Wanted, turn: &Turn) -> Result<Made, ErrorData> {
+        let allowed = self.options.elicitation;
+        if !turn.peer.modern {
+            let asker = ByRequest {
+                line: turn.line.clone(),
+                shows_forms: turn.peer.shows_forms(),
+                allowed,
+                by: turn.peer.by.clone(),
+            };
+            let result = self.accompanied(wanted.tool, wanted.arguments, Arc::new(asker), turn).await;
+            return Ok(Made::Done(Box::new(result)));
+        }
+        let said = self.said(&wanted, &turn.peer)?;
+        let asker = Arc::new(ByRetry::new(turn.peer.shows_forms(), allowed, said));
+        let result = self.accompanied(wanted.tool, wanted.arguments, asker.clone(), turn).await;
+        if let Some(question) = asker.open_question()
+            && result.error().is_some_and(|error| error.code == Code::Approval)
+            && let Ok(form) = question::form(&question, allowed)
+        {
+            let form = InputRequest::Elicitation(ElicitRequest::new(form));
+            let requests = InputRequests::from([(QUESTION.to_owned(), form)]);
+            let state = self.sealer.seal(&question, question::offered(&question, allowed));
+            return Ok(Made::Asks(InputRequiredResult::new(Some(requests), Some(state))));
+        }
+        Ok(Made::Done(Box::new(result)))
+    }
+
+    /// Waits for the call and reports that it runs. Nothing is reported once this returns.
+    async fn accompanied(
+        &self,
+        tool: String,
+        arguments: Value,
+        asker: Arc<dyn Asker>,
+        turn: &Turn,
+    ) -> CallResult {
+        let token = turn.meta.get_progress_token();
+        let reporter = token.map(|token| Arc::new(Reporter::new(token, turn.line.outbox.clone())));
+        let progress: Arc<dyn Progress> = match &reporter {
+            Some(reporter) => reporter.clone(),
+            None => Arc::new(Unasked),
+        };
+        let named = tool.clone();
+        let request = CallRequest {
+            cache: false,
+            tool,
+            arguments,
+            caller: Caller {
+                session: self.options.session.clone(),
+                door: Door::Mcp,
+                dialect: self.options.dialect.as_str(),
+                asker,
+                ceiling: engine::Ceiling::default(),
+            },
+            stop: turn.stop.clone(),
+            progress,
+        };
+        let result = if let Some(Unusable { problem, hint }) = turn.extensions.get::<Unusable>().cloned() {
+            let mut error = ToolError::new(Code::Validation, problem);
+            error.hint = hint.map(str::to_owned);
+            self.calls.refuse(request, error).await
+        } else {
+            let call = self.calls.call(request);
+            match reporter {
+                Some(reporter) => reported(call, &reporter).await,
+                None => call.await,
+            }
+        };
+        say(&named, &result, turn);
+        result
+    }
+
+    /// What the user said, where the request brings an answer.
+    ///
+    /// # Errors
+    /// `-32602` where the answer belongs to no open question of this connection.
+    fn said(&self, wanted: &Wanted, peer: &Peer) -> Result<Option<Said>, ErrorData> {
+        let (state, responses) = match (&wanted.state, &wanted.responses) {
+            (None, None) => return Ok(None),
+            (Some(state), Some(responses)) => (state, responses),
+            _ => {
+                let problem = "`requestState` and `inputResponses` go together";
+                return Err(ErrorData::invalid_params(problem, None));
+            }
+        };
+        let response = responses
+            .get(QUESTION)
+            .and_then(|response| serde_json::from_value::<ElicitResult>(response.clone()).ok())
+            .ok_or_else(|| {
+                let problem = format!("`inputResponses.{QUESTION}` must be the answer to the form");
+                ErrorData::invalid_params(problem, None)
+            })?;
+        let question = self
+            .sealer
+            .open(state, &wanted.tool)
+            .map_err(|error| ErrorData::invalid_params(error.to_string(), None))?;
+        let choice = question::choice(&response, &question.offered);
+        Ok(Some(Said { digest: question.digest, choice, by: peer.by.clone() }))
+    }
+}
+
+/// Waits for the call and reports that it runs. Nothing is reported once this returns.
+async fn reported(call: impl Future<Output = CallResult>, reporter: &Reporter) -> CallResult {
+    tokio::pin!(call);
+    let mut heartbeat = tokio::time::interval_at(tokio::time::Instant::now() + HEARTBEAT, HEARTBEAT);
+    heartbeat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let result = loop {
+        tokio::select! {
+            biased;
+            result = &mut call => break result,
+            _ = heartbeat.tick() => reporter.beat(),
+        }
+    };
+    reporter.close();
+    result
+}
+
+/// Tells a client that wants to know what became of a call, and what went wrong beside it.
+fn say(tool: &str, result: &CallResult, turn: &Turn) {
+    let meta = &result.meta;
+    let mut data = json!({"call_id": meta.call_id, "tool": tool, "duration_ms": meta.duration_ms});
+    let level = match result.error() {
+        None => Severity::Info,
+        Some(error) => {
+            data["code"] = json!(error.code);
+            match error.code {
+                Code::Internal => Severity::Error,
+                Code::Permission | Code::Approval => Severity::Warning,
+                _ => Severity::Notice,
+            }
+        }
+    };
+    turn.log(level, "call", &data);
+    for warning in &meta.warnings {
+        turn.log(Severity::Warning, "call", &json!({"call_id": meta.call_id, "warning": warning}));
+    }
+}
+
+fn unknown_tool(result: &CallResult) -> ErrorData {
+    let message = match &result.outcome {
+        Outcome::Err(error) => match &error.hint {
+            Some(hint) => format!("{}; {hint}", error.message),
+            None => error.message.clone(),
+        },
+        Outcome::Ok(_) => "there is no such tool".to_owned(),
+    };
+    ErrorData::invalid_params(message, None)
+}
+
+/// The client did not ask for progress.
+struct Unasked;
+
+impl Progress for Unasked {
+    fn report(&self, _done: u64, _total: Option<u64>, _message: &str) {}
+}

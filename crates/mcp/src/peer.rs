@@ -1,0 +1,63 @@
+//! What of a client decides how its requests are answered.
+
+use rmcp::RoleServer;
+use rmcp::model::{ClientCapabilities, ProtocolVersion};
+use rmcp::service::RequestContext;
+
+/// The client of one request.
+pub(crate) struct Peer {
+    /// Whether it speaks the revision of 2026-07-28, in which every request stands for itself.
+    pub(crate) modern: bool,
+    /// Whether it knows structured content, output schemas and links to resources, as those from the revision of 2025-06-18 on do.
+    pub(crate) structured: bool,
+    /// What it can do.
+    pub(crate) capabilities: ClientCapabilities,
+    /// Who answers questions there, as the audit names them.
+    pub(crate) by: String,
+}
+
+impl Peer {
+    pub(crate) fn of(context: &RequestContext<RoleServer>) -> Self {
+        let version = context.protocol_version();
+        let since = |revision: ProtocolVersion| {
+            version.as_ref().is_some_and(|version| version.as_str() >= revision.as_str())
+        };
+        let by = context.client_info().map_or_else(
+            || "the user of an unnamed client".to_owned(),
+            |client| format!("the user of {} {}", client.name, client.version),
+        );
+        Self {
+            modern: since(ProtocolVersion::V_2026_07_28),
+            structured: since(ProtocolVersion::V_2025_06_18),
+            capabilities: context.client_capabilities().unwrap_or_default(),
+            // It goes into the audit, and the client chose it.
+            by: by.chars().filter(|character| !character.is_control()).take(100).collect(),
+        }
+    }
+
+    /// Whether the client can show a form. A client that names no mode can: forms came first.
+    pub(crate) fn shows_forms(&self) -> bool {
+        let elicitation = self.capabilities.elicitation.as_ref();
+        elicitation.is_some_and(|modes| modes.form.is_some() || modes.url.is_none())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn forms_are_shown_by_who_says_so_or_names_no_mode() {
+        let shows = |capabilities: serde_json::Value| {
+            let capabilities = serde_json::from_value(capabilities).unwrap();
+            Peer { modern: true, structured: true, capabilities, by: String::new() }.shows_forms()
+        };
+        assert!(!shows(json!({})));
+        assert!(shows(json!({"elicitation": {}})));
+        assert!(shows(json!({"elicitation": {"form": {}}})));
+        assert!(shows(json!({"elicitation": {"form": {}, "url": {}}})));
+        assert!(!shows(json!({"elicitation": {"url": {}}})));
+    }
+}

@@ -1,0 +1,49 @@
+//! What a server offers, apart from how it is carried.
+
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompletionInfo, ErrorData,
+    GetPromptRequestParams, GetPromptResponse, Prompt, ReadResourceRequestParams, ReadResourceResponse,
+    Resource, ResourceTemplate, ServerCapabilities, Tool,
+};
+use tool::BoxFuture;
+
+use crate::peer::Peer;
+use crate::turn::Turn;
+
+/// What comes of a request.
+pub(crate) type Answered<'a, T> = BoxFuture<'a, Result<T, ErrorData>>;
+
+/// What a server offers: the engine's tools and what lies around them, or what a test of the protocol expects.
+///
+/// Lists are whole and in the order in which they are shown; the handler gives them out by pages.
+pub(crate) trait Served: Send + Sync + 'static {
+    /// Which parts of the protocol there are.
+    fn capabilities(&self) -> ServerCapabilities;
+    fn tools(&self, peer: &Peer) -> Vec<Tool>;
+    /// # Errors
+    /// `-32602` where there is no such tool; that a tool failed is a result.
+    fn call<'a>(&'a self, request: CallToolRequestParams, turn: &'a Turn) -> Answered<'a, CallToolResponse>;
+    fn resources(&self) -> Vec<Resource>;
+    fn templates(&self) -> Vec<ResourceTemplate>;
+    /// # Errors
+    /// `-32002` where there is no such resource.
+    fn read<'a>(
+        &'a self,
+        request: ReadResourceRequestParams,
+        turn: &'a Turn,
+    ) -> Answered<'a, ReadResourceResponse>;
+    /// Whether a client may be told when this resource is another.
+    fn watches(&self, uri: &str) -> bool;
+    fn prompts(&self) -> Vec<Prompt>;
+    /// # Errors
+    /// `-32602` where there is no such prompt, or an argument is missing or wrong.
+    fn prompt<'a>(
+        &'a self,
+        request: GetPromptRequestParams,
+        turn: &'a Turn,
+    ) -> Answered<'a, GetPromptResponse>;
+    /// # Errors
+    /// `-32602` where what shall be completed is not there.
+    fn complete<'a>(&'a self, request: CompleteRequestParams, turn: &'a Turn)
+    -> Answered<'a, CompletionInfo>;
+}

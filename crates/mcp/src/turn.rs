@@ -1,0 +1,111 @@
+//! One request that is being answered: who sent it, and what may be said on the way to its answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::RoleServer;
+use rmcp::model::{ErrorData, Extensions, RequestId, RequestMetaObject, ServerJsonRpcMessage, ServerRequest};
+use rmcp::service::RequestContext;
+use serde_json::{Value, json};
+use tool::Stop;
+
+use crate::connection::Connection;
+use crate::decode::cancelled_notification;
+use crate::log::Severity;
+use crate::outbox::{Message, Outbox};
+use crate::peer::Peer;
+
+/// One request on the way to its answer.
+pub(crate) struct Turn {
+    /// What it is called here.
+    pub(crate) number: i64,
+    pub(crate) peer: Peer,
+    pub(crate) meta: RequestMetaObject,
+    pub(crate) extensions: Extensions,
+    /// Ends with the request: the client gave it up, or is gone.
+    pub(crate) stop: Stop,
+    pub(crate) line: Line,
+}
+
+/// The way to the client of one request.
+#[derive(Clone)]
+pub(crate) struct Line {
+    pub(crate) connection: Arc<Connection>,
+    pub(crate) outbox: Outbox,
+    /// How long a question waits for its answer.
+    pub(crate) patience: Duration,
+}
+
+impl Turn {
+    /// # Errors
+    /// Where the request has gone meanwhile.
+    pub(crate) fn begin(
+        context: RequestContext<RoleServer>,
+        connection: &Arc<Connection>,
+        patience: Duration,
+    ) -> Result<Self, ErrorData> {
+        let number = match context.id {
+            RequestId::Number(number) => number,
+            RequestId::String(_) => return Err(ErrorData::internal_error("a request lost its number", None)),
+        };
+        let Some(outbox) = connection.outbox_of(number) else {
+            return Err(ErrorData::internal_error("nobody waits for this request any more", None));
+        };
+        let stop = Stop::default();
+        connection.attach(number, &stop);
+        let peer = Peer::of(&context);
+        let line = Line { connection: connection.clone(), outbox, patience };
+        Ok(Self { number, peer, meta: context.meta, extensions: context.extensions, stop, line })
+    }
+
+    /// Tells the client, if it wants to hear of what is this serious: up to 2025-11-25 it says so for the connection, from
+    /// 2026-07-28 on with each request.
+    pub(crate) fn log(&self, level: Severity, logger: &str, data: &Value) {
+        let wanted =
+            if self.peer.modern { Severity::wanted(&self.meta) } else { self.line.connection.log_level() };
+        if wanted.is_some_and(|least| level >= least) {
+            let params = json!({"level": level.as_str(), "logger": logger, "data": data});
+            let message = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": params});
+            self.line.outbox.post(Message::Raw(message));
+        }
+    }
+}
+
+impl Line {
+    /// Sends the client a request of ours, as the revisions up to 2025-11-25 have them, and waits for its answer.
+    ///
+    /// # Errors
+    /// Why there is none, in words for whoever asked.
+    pub(crate) async fn ask(&self, request: ServerRequest) -> Result<Value, String> {
+        let (number, said) = self.connection.ask();
+        let message = ServerJsonRpcMessage::request(request, RequestId::Number(number));
+        self.outbox.post(Message::Ours(Box::new(message)));
+        let mut open = OpenQuestion { of: self, number: Some(number) };
+        let said = tokio::select! {
+            said = said => said,
+            () = self.outbox.failed() => return Err("the client is gone".to_owned()),
+            () = tokio::time::sleep(self.patience) => {
+                return Err(format!("nobody answered within {} seconds", self.patience.as_secs()));
+            }
+        };
+        open.number = None;
+        let said = said.map_err(|_| "the client is gone".to_owned())?;
+        said.map_err(|error| format!("the client did not answer the question: {}", error.message))
+    }
+}
+
+/// Takes the question back when it is dropped unanswered: the call was cancelled, or nobody answered in time.
+struct OpenQuestion<'a> {
+    of: &'a Line,
+    number: Option<i64>,
+}
+
+impl Drop for OpenQuestion<'_> {
+    fn drop(&mut self) {
+        if let Some(number) = self.number.take() {
+            self.of.connection.take_back(number);
+            let taken_back = cancelled_notification(number, "the question is no longer open");
+            self.of.outbox.post(Message::Raw(taken_back));
+        }
+    }
+}
