@@ -1,5 +1,6 @@
 //! The dialects: each schema and each answer beside the contract that stands with the dialect, and what all of them have in common.
 
+mod csp1;
 mod elophanto;
 mod msc;
 mod sage;
@@ -162,7 +163,7 @@ fn decision(fixture: &Fixture, options: &[&str], tool: &str, arguments: Value) -
 }
 
 /// A call of each dialect that writes, and one that runs a command.
-const CALLS: [(&str, &str, &str); 7] = [
+const CALLS: [(&str, &str, &str); 8] = [
     ("elophanto", "file_write", r#"{"path": "a.txt", "content": "x"}"#),
     ("elophanto", "shell_execute", r#"{"command": "touch a.txt"}"#),
     ("sluagh", "run_command", r#"{"command": "touch", "args": ["a.txt"]}"#),
@@ -170,6 +171,7 @@ const CALLS: [(&str, &str, &str); 7] = [
     ("msc", "execute", r#"{"command": "touch a.txt"}"#),
     ("sage", "Write", r#"{"file": "a.txt", "content": "x"}"#),
     ("sage", "Bash", r#"{"command": "touch a.txt"}"#),
+    ("csp1", "exec", r#"{"COMMAND": "touch a.txt"}"#),
 ];
 
 #[test]
@@ -201,6 +203,7 @@ fn rules_for_canonical_tools_hold_in_every_dialect_and_the_audit_names_both() {
         }
     }
     let expected = [
+        ("csp1 shell_execute", 2),
         ("elophanto file_write", 2),
         ("elophanto shell_execute", 2),
         ("msc file_write", 2),
@@ -227,7 +230,7 @@ fn a_dialect_is_chosen_by_option_and_configuration_and_an_unknown_one_is_refused
     assert_eq!(fixture.run(&["call", "file_read", r#"{"path": "a.txt"}"#]).code, 2);
     let unknown = fixture.run(&["--dialect", "klingon", "tools"]);
     assert!(
-        unknown.code == 2 && unknown.stderr.contains("handfast, elophanto, sluagh, msc, sage"),
+        unknown.code == 2 && unknown.stderr.contains("handfast, elophanto, sluagh, msc, sage, csp1"),
         "{}",
         unknown.stderr
     );
@@ -243,7 +246,7 @@ fn a_dialect_is_chosen_by_option_and_configuration_and_an_unknown_one_is_refused
 
 #[test]
 fn a_client_is_shown_exactly_the_tools_of_a_dialect_with_their_whole_schemas() {
-    for dialect in ["elophanto", "sluagh", "msc", "sage"] {
+    for dialect in ["elophanto", "sluagh", "msc", "sage", "csp1"] {
         let fixture = Fixture::new();
         let described = fixture.run(&["tools", "--dialect", dialect, "--json"]).json();
         let mut server = Server::start(&fixture, &["--dialect", dialect]);

@@ -14,6 +14,8 @@ mod harness;
 mod http;
 #[path = "../server.rs"]
 mod server;
+#[path = "../specialist.rs"]
+mod specialist;
 
 mod agent;
 mod approval_prompts;
@@ -26,6 +28,7 @@ mod catalogues;
 mod changes;
 mod configuration;
 mod conformance;
+mod csp;
 mod dialects;
 mod doctor;
 mod doors;

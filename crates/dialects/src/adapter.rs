@@ -93,6 +93,7 @@ impl AnyTool for Adapter {
 
     fn prepare(&self, arguments: Value, place: &Place) -> Result<Prepared, ToolError> {
         let file = arguments.get("path").and_then(Value::as_str).map(str::to_owned);
+        self.lies_within(&arguments, place)?;
         let prepared = self.inner.prepare(arguments, place).map_err(|error| self.words.put_into(error))?;
         if let Some(file) = file.filter(|_| self.outside.one_file) {
             let path = place.resolve("path", &file).map_err(|error| self.words.put_into(error))?;
@@ -124,6 +125,18 @@ impl AnyTool for Adapter {
 }
 
 impl Adapter {
+    fn lies_within(&self, arguments: &Value, place: &Place) -> Result<(), ToolError> {
+        let Some(canonical) = self.outside.within else { return Ok(()) };
+        let Some(given) = arguments.get(canonical).and_then(Value::as_str) else { return Ok(()) };
+        let taken = self.outside.takes.iter().find(|field| field.becomes == Some(canonical));
+        let field = taken.map_or(canonical, |field| field.name);
+        if place.resolve(field, given)?.starts_with(&place.workspace) {
+            return Ok(());
+        }
+        let outside = format!("{field} {given} lies outside the project root");
+        Err(ToolError::new(Code::Permission, outside).hint("name a folder of the project, or leave it out"))
+    }
+
     fn touches_only(&self, effects: &[Effect], path: &Path, place: &Place) -> Result<(), ToolError> {
         let other = effects.iter().filter_map(Effect::path).find(|(_, touched)| *touched != path);
         let Some((_, other)) = other else { return Ok(()) };

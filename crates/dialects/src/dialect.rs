@@ -9,7 +9,7 @@ use tool::{AnyTool, CallResult};
 use crate::CatalogueKind;
 use crate::adapter::Adapter;
 use crate::table::Outside;
-use crate::{elophanto, msc, sage, sluagh};
+use crate::{csp1, elophanto, msc, sage, sluagh};
 
 /// The names and shapes that a caller speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
@@ -26,6 +26,8 @@ pub enum Dialect {
     Msc,
     /// The tools foundation of SAGE.
     Sage,
+    /// The operations of CSP/1.
+    Csp1,
 }
 
 /// What a source settles about decisions, where a profile is silent.
@@ -39,11 +41,27 @@ pub struct Settings {
     pub asks_unless_reading: bool,
     /// What no tool reads or writes, in the form of a pattern of a deny list.
     pub denied_paths: &'static [&'static str],
+    /// The removal of a folder by any absolute path is dangerous.
+    pub any_absolute_removal: bool,
+    /// What one command may use.
+    pub limits: SettledLimits,
+}
+
+/// What a source lets one command use; none where it is silent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SettledLimits {
+    /// Bytes of memory of each of its processes.
+    pub process_memory: Option<u64>,
+    /// Processor cores.
+    pub cpus: Option<u64>,
+    /// Processes and threads at once.
+    pub processes: Option<u64>,
 }
 
 impl Dialect {
     /// Each of them.
-    pub const ALL: [Self; 5] = [Self::Handfast, Self::Elophanto, Self::Sluagh, Self::Msc, Self::Sage];
+    pub const ALL: [Self; 6] =
+        [Self::Handfast, Self::Elophanto, Self::Sluagh, Self::Msc, Self::Sage, Self::Csp1];
 
     /// The name in options, in the configuration and in the audit.
     pub fn as_str(self) -> &'static str {
@@ -53,6 +71,7 @@ impl Dialect {
             Self::Sluagh => "sluagh",
             Self::Msc => "msc",
             Self::Sage => "sage",
+            Self::Csp1 => "csp1",
         }
     }
 
@@ -70,6 +89,16 @@ impl Dialect {
             Self::Sage => {
                 Settings { asks_unless_reading: true, denied_paths: &[".sage"], ..Settings::default() }
             }
+            Self::Csp1 => Settings {
+                denied_paths: &csp1::MEMORY,
+                any_absolute_removal: true,
+                limits: SettledLimits {
+                    process_memory: Some(512 * 1024 * 1024),
+                    cpus: Some(1),
+                    processes: Some(csp1::PROCESSES * csp1::THREADS),
+                },
+                ..Settings::default()
+            },
         }
     }
 
@@ -121,6 +150,7 @@ impl Dialect {
             Self::Sluagh => Some(sluagh::TOOLS),
             Self::Msc => Some(msc::TOOLS),
             Self::Sage => Some(sage::TOOLS),
+            Self::Csp1 => Some(csp1::TOOLS),
         }
     }
 }
@@ -144,6 +174,6 @@ mod tests {
             assert_eq!(Dialect::named(dialect.as_str()), Some(dialect));
             assert_eq!(serde_json::to_value(dialect).unwrap(), dialect.as_str());
         }
-        assert_eq!(Dialect::named("csp1"), None, "it is no list of tools");
+        assert_eq!(Dialect::named("csp"), None);
     }
 }

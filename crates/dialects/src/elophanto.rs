@@ -59,6 +59,7 @@ pub(crate) const TOOLS: &[Outside] = &[
         ],
         timeout: None,
         one_file: false,
+        within: None,
         example: Example {
             files: &[],
             arguments: r#"{"command": "echo hello"}"#,
@@ -111,6 +112,7 @@ pub(crate) const TOOLS: &[Outside] = &[
         ],
         timeout: None,
         one_file: false,
+        within: None,
         example: Example {
             files: &[("notes.txt", "one\ntwo\n")],
             arguments: r#"{"path": "notes.txt"}"#,
@@ -141,6 +143,7 @@ pub(crate) const TOOLS: &[Outside] = &[
         ],
         timeout: None,
         one_file: false,
+        within: None,
         example: Example {
             files: &[("a.txt", "old")],
             arguments: r#"{"path": "a.txt", "content": "new"}"#,
@@ -164,6 +167,7 @@ pub(crate) const TOOLS: &[Outside] = &[
         gives: &[Given { name: "entries", from: From::Items("entries", ENTRY), says: "In order." }],
         timeout: None,
         one_file: false,
+        within: None,
         example: Example {
             files: &[("src/a.rs", "")],
             arguments: r#"{"path": "src"}"#,
@@ -184,6 +188,7 @@ pub(crate) const TOOLS: &[Outside] = &[
         ],
         timeout: None,
         one_file: false,
+        within: None,
         example: Example {
             files: &[("a.txt", "")],
             arguments: r#"{"path": "a.txt"}"#,
@@ -208,6 +213,7 @@ pub(crate) const TOOLS: &[Outside] = &[
         ],
         timeout: None,
         one_file: false,
+        within: None,
         example: Example {
             files: &[("a.txt", "")],
             arguments: r#"{"source": "a.txt", "destination": "b.txt"}"#,
@@ -235,6 +241,7 @@ pub(crate) const TOOLS: &[Outside] = &[
         }],
         timeout: Some(Timeout::fixed(10)),
         one_file: false,
+        within: None,
         example: Example {
             files: &[],
             arguments: r#"{"filter": "plugins"}"#,

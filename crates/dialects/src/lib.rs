@@ -8,6 +8,7 @@
 
 mod adapter;
 mod catalogue;
+mod csp1;
 mod dialect;
 mod elophanto;
 mod msc;
@@ -17,5 +18,5 @@ mod table;
 mod tool_call;
 
 pub use catalogue::CatalogueKind;
-pub use dialect::{Dialect, Settings};
+pub use dialect::{Dialect, Settings, SettledLimits};
 pub use tool_call::ToolCall;

@@ -41,6 +41,7 @@ pub(crate) const TOOLS: &[Outside] = &[
         ],
         timeout: None,
         one_file: false,
+        within: None,
         example: Example {
             files: &[("a.txt", "old")],
             arguments: r#"{"path": "a.txt", "content": "new"}"#,
@@ -70,6 +71,7 @@ pub(crate) const TOOLS: &[Outside] = &[
         ],
         timeout: None,
         one_file: true,
+        within: None,
         example: Example {
             files: &[("a.txt", "one\ntwo\n")],
             arguments: r#"{"path": "a.txt", "diff": "@@ -1,2 +1,2 @@\n one\n-two\n+2\n"}"#,
@@ -97,6 +99,7 @@ pub(crate) const TOOLS: &[Outside] = &[
         gives: &[Given { name: "entries", from: From::Items("entries", ENTRY), says: "In order." }],
         timeout: None,
         one_file: false,
+        within: None,
         example: Example {
             files: &[("src/a.rs", "")],
             arguments: r#"{"path": "src"}"#,
@@ -138,6 +141,7 @@ pub(crate) const TOOLS: &[Outside] = &[
         ],
         timeout: Some(Timeout::fixed(EXECUTE_SECONDS)),
         one_file: false,
+        within: None,
         example: Example {
             files: &[("a.txt", "one\n")],
             arguments: r#"{"command": "cat a.txt"}"#,

@@ -35,6 +35,7 @@ pub(crate) const TOOLS: &[Outside] = &[
         gives: &[Given { name: "content", from: From::Text("content"), says: "The file." }],
         timeout: None,
         one_file: false,
+        within: None,
         example: Example {
             files: &[("notes.txt", "one\n")],
             arguments: r#"{"file": "notes.txt"}"#,
@@ -62,6 +63,7 @@ pub(crate) const TOOLS: &[Outside] = &[
         gives: &[Given { name: "bytes", from: From::Integer("size_bytes"), says: "Bytes written." }],
         timeout: None,
         one_file: false,
+        within: None,
         example: Example {
             files: &[],
             arguments: r#"{"file": "greeting.txt", "content": "hello\n"}"#,
@@ -98,6 +100,7 @@ pub(crate) const TOOLS: &[Outside] = &[
         ],
         timeout: None,
         one_file: true,
+        within: None,
         example: Example {
             files: &[("a.txt", "one\ntwo\n")],
             arguments: r#"{"file": "a.txt", "patch": "@@ -1,2 +1,2 @@\n one\n-two\n+2\n"}"#,
@@ -135,6 +138,7 @@ pub(crate) const TOOLS: &[Outside] = &[
         ],
         timeout: Some(Timeout::fixed(BASH_SECONDS)),
         one_file: false,
+        within: None,
         example: Example {
             files: &[],
             arguments: r#"{"command": "echo", "args": ["hello"]}"#,

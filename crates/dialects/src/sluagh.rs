@@ -102,6 +102,7 @@ pub(crate) const TOOLS: &[Outside] = &[Outside {
     ],
     timeout: Some(Timeout { default: Duration::from_secs(30), max: Duration::from_mins(1) }),
     one_file: false,
+    within: None,
     example: Example {
         files: &[],
         arguments: r#"{"command": "echo", "args": ["hello"]}"#,

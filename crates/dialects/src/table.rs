@@ -27,6 +27,8 @@ pub(crate) struct Outside {
     pub(crate) timeout: Option<Timeout>,
     /// Whether a call may touch no file but the one that its arguments name.
     pub(crate) one_file: bool,
+    /// The argument of the canonical tool that names a folder which has to lie in the workspace.
+    pub(crate) within: Option<&'static str>,
     /// One worked example, which is also a test.
     pub(crate) example: Example,
 }

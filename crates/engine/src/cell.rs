@@ -109,10 +109,11 @@ fn whole_roots<'a>(policy: &'a Policy, workspace: &'a Path) -> impl Iterator<Ite
 /// The built-in limits on commands and sessions.
 pub fn built_in_limits() -> policy::Limits {
     let SessionLimits { running, lifetime } = SessionLimits::default();
-    let sandbox::Limits { memory, cpus, processes, open_files, file_size, disk } =
+    let sandbox::Limits { memory, process_memory, cpus, processes, open_files, file_size, disk } =
         sandbox::Limits::built_in();
     policy::Limits {
         memory_bytes: memory,
+        process_memory_bytes: process_memory,
         cpus,
         processes,
         open_files,
@@ -150,6 +151,7 @@ pub(crate) fn session_limits(policy: &Policy, built_in: SessionLimits) -> Sessio
 fn limits(of_profile: policy::Limits) -> sandbox::Limits {
     let policy::Limits {
         memory_bytes,
+        process_memory_bytes,
         cpus,
         processes,
         open_files,
@@ -163,6 +165,7 @@ fn limits(of_profile: policy::Limits) -> sandbox::Limits {
     } = of_profile;
     sandbox::Limits {
         memory: memory_bytes,
+        process_memory: process_memory_bytes,
         cpus,
         processes,
         open_files,

@@ -55,6 +55,8 @@ pub enum Door {
     Mcp,
     /// Plain HTTP.
     Http,
+    /// CSP/1.
+    Csp,
     /// The Rust library.
     Library,
 }
@@ -66,6 +68,7 @@ impl Door {
             Door::CommandLine => "cli",
             Door::Mcp => "mcp",
             Door::Http => "http",
+            Door::Csp => "csp",
             Door::Library => "library",
         }
     }

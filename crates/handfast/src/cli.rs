@@ -29,6 +29,7 @@ Examples:
                                                  what the policy would decide, and why
   handfast up                                    serves agents over HTTP, and prints how they reach it
   handfast mcp                                   serves an agent over standard input and output
+  handfast csp                                   answers CSP/1 requests over standard input and output
   handfast audit list                            what was done";
 
 /// Options that every command takes.
@@ -46,7 +47,7 @@ pub(crate) struct Global {
     /// When to ask a human: ask_always, smart_auto or full_auto [default: smart_auto].
     #[arg(long, global = true, value_name = "MODE", value_parser = mode)]
     pub(crate) mode: Option<Mode>,
-    /// The tool names and shapes to speak: handfast, elophanto, sluagh, msc or sage [default: handfast].
+    /// The tool names and shapes to speak: handfast, elophanto, sluagh, msc, sage or csp1 [default: handfast].
     #[arg(long, global = true, value_name = "DIALECT", value_parser = dialect)]
     pub(crate) dialect: Option<Dialect>,
     /// Which tools are listed: core (what most work needs; the others are found with tool_search), full (all) or compact (only
@@ -73,6 +74,11 @@ pub(crate) enum Command {
     Up(UpArgs),
     /// Serves an agent over the Model Context Protocol on standard input and output.
     Mcp,
+    /// Answers CSP/1 requests on standard input: an empty line ends a request and an answer.
+    ///
+    /// Answers come as commands end, each with the ID of its request if that has one. At the end of the input it waits for what runs;
+    /// Ctrl-C stops that. The whole output of every command is in memory/exec-logs/ of the workspace.
+    Csp,
     /// Makes one call and prints its result as JSON.
     ///
     /// Exits with 0 when the call worked, 1 when the tool failed, 2 when the tool or its arguments are wrong, 3 when the call

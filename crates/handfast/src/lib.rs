@@ -8,6 +8,7 @@ mod commands;
 mod compose;
 mod config;
 mod configuration;
+mod exec_log;
 mod labels;
 mod places;
 mod report;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dialects::{CatalogueKind, Dialect, ToolCall};
+use dialects::{CatalogueKind, Dialect, SettledLimits, ToolCall};
 use jiff::Timestamp;
 use policy::Programs;
 use tool::{AnyTool, Catalogue, CatalogueEntry};
@@ -60,14 +60,26 @@ impl Toolset {
 
     /// What the dialect settles about decisions, in the words of the policy.
     pub(crate) fn settled(self) -> policy::Dialect {
-        let dialects::Settings { undoable_passes, dangerous_asks, asks_unless_reading, denied_paths } =
-            self.dialect.settings();
+        let dialects::Settings {
+            undoable_passes,
+            dangerous_asks,
+            asks_unless_reading,
+            denied_paths,
+            any_absolute_removal,
+            limits: SettledLimits { process_memory, cpus, processes },
+        } = self.dialect.settings();
         policy::Dialect {
             undoable: if undoable_passes { policy::Undoable::Pass } else { policy::Undoable::Table },
             dangerous: if dangerous_asks { policy::Dangerous::Ask } else { policy::Dangerous::Deny },
             asks_unless_reading,
             denied_paths,
-            ..policy::Dialect::default()
+            any_absolute_removal,
+            limits: policy::Limits {
+                process_memory_bytes: process_memory,
+                cpus,
+                processes,
+                ..policy::Limits::default()
+            },
         }
     }
 }

@@ -1,5 +1,5 @@
 //! The door for HTTP clients: calls, what the policy would decide, questions and their answers, what was done, and the messages of
-//! the crate `mcp`.
+//! the crates `mcp` and `csp`.
 //!
 //! [`serve`] answers on one listening socket until it is told to stop.
 //! Every request passes the same checks in the same order: where it was sent to and from which page (`guard`), what it asks for
@@ -14,6 +14,7 @@ mod body;
 mod call;
 mod connections;
 mod credential;
+mod csp_messages;
 mod events;
 mod guard;
 mod metrics;
@@ -50,6 +51,8 @@ pub struct Options {
     pub mcp: Option<mcp::Endpoint>,
     /// Whether `/mcp` takes no token: for an endpoint that reaches no engine.
     pub open_mcp: bool,
+    /// How `/v1/csp` is answered; nothing is there without it. The engine speaks the dialect `csp1` then.
+    pub csp: Option<csp::Options>,
     /// Names beside `localhost` and addresses that a request may be sent to.
     pub hosts: Vec<String>,
     /// Pages beside those of this server that may send requests, as browsers name them: `https://console.example`.
@@ -79,6 +82,7 @@ impl Options {
             credentials: Vec::new(),
             mcp: None,
             open_mcp: false,
+            csp: None,
             hosts: Vec::new(),
             origins: Vec::new(),
             body_limit: Self::BODY_LIMIT,

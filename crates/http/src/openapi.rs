@@ -66,7 +66,8 @@ fn operation(said: &Said) -> Value {
         operation["parameters"] = Value::from(parameters);
     }
     if let Some(body) = &said.body {
-        operation["requestBody"] = json!({ "content": { "application/json": { "schema": body } } });
+        let kind = if said.route == Route::Csp { "text/plain" } else { "application/json" };
+        operation["requestBody"] = json!({ "content": { kind: { "schema": body } } });
     }
     operation["security"] = match said.route.access() {
         Access::Open => json!([]),
@@ -185,6 +186,15 @@ fn all() -> Vec<Said> {
             json!({ "description": "Events `approval`, each with the question.",
                 "content": { "text/event-stream": { "schema": { "type": "string" } } } }),
         ),
+        Said {
+            route: Route::Csp,
+            method: "post",
+            summary: "Requests of CSP/1, each ended by an empty line; only of a server that speaks the dialect csp1.",
+            query: &[],
+            body: Some(json!({ "type": "string" })),
+            answer: json!({ "description": "The answers, in the order in which they came to be.",
+                "content": { "text/plain": { "schema": { "type": "string" } } } }),
+        },
         Said {
             route: Route::Mcp,
             method: "post",

@@ -81,6 +81,13 @@ pub(crate) fn unknown_path(path: &str) -> Reply {
     )
 }
 
+pub(crate) fn no_csp() -> Reply {
+    failure(
+        &ToolError::new(Code::NotFound, "this server speaks another dialect than csp1")
+            .hint("`handfast up --dialect csp1` answers CSP/1 here"),
+    )
+}
+
 pub(crate) fn wrong_method(allowed: &'static str) -> Reply {
     let wrong = ToolError::new(Code::Validation, format!("only {allowed} is answered here"));
     let mut reply = error(StatusCode::METHOD_NOT_ALLOWED, &wrong);

@@ -41,6 +41,8 @@ pub(crate) enum Route {
     Lease(String),
     /// Questions as they come.
     Events,
+    /// CSP/1.
+    Csp,
     /// The Model Context Protocol.
     Mcp,
 }
@@ -72,6 +74,7 @@ impl Route {
             ["v1", "tools"] => Self::Tools,
             ["v1", "call"] => Self::Call,
             ["v1", "check"] => Self::Check,
+            ["v1", "csp"] => Self::Csp,
             ["v1", "audit"] => Self::Audit,
             ["v1", "events"] => Self::Events,
             ["v1", "approvals"] => Self::Approvals,
@@ -105,6 +108,7 @@ impl Route {
             Self::Leases => "/v1/leases",
             Self::Lease(_) => "/v1/leases/{id}",
             Self::Events => "/v1/events",
+            Self::Csp => "/v1/csp",
             Self::Mcp => "/mcp",
         }
     }
@@ -112,7 +116,7 @@ impl Route {
     /// The methods, as the `Allow` header has them.
     pub(crate) fn methods(&self) -> &'static str {
         match self {
-            Self::Call | Self::Check | Self::Approve(_) | Self::Deny(_) => "POST",
+            Self::Call | Self::Check | Self::Csp | Self::Approve(_) | Self::Deny(_) => "POST",
             Self::Lease(_) => "DELETE",
             Self::Mcp => "GET, POST, DELETE",
             // The answer to HEAD would end with its stream.
@@ -128,7 +132,7 @@ impl Route {
     pub(crate) fn access(&self) -> Access {
         match self {
             Self::Health | Self::Ready => Access::Open,
-            Self::Call | Self::Mcp => Access::Only(&[Role::Agent]),
+            Self::Call | Self::Csp | Self::Mcp => Access::Only(&[Role::Agent]),
             Self::Tools | Self::Check | Self::OpenApi => Access::Only(&[Role::Agent, Role::User]),
             Self::Metrics => Access::Only(&[Role::Observer, Role::User]),
             Self::Audit
@@ -164,6 +168,7 @@ impl Route {
             Self::Leases,
             Self::Lease(id()),
             Self::Events,
+            Self::Csp,
             Self::Mcp,
         ]
     }
@@ -204,7 +209,7 @@ mod tests {
 
     #[test]
     fn nobody_who_may_call_may_answer_and_nobody_who_may_answer_may_call() {
-        let asks = |route: &Route| matches!(route, Route::Call | Route::Mcp);
+        let asks = |route: &Route| matches!(route, Route::Call | Route::Csp | Route::Mcp);
         let answers = |route: &Route| matches!(route, Route::Approve(_) | Route::Deny(_) | Route::Lease(_));
         for role in Role::ALL {
             let may = |which: &dyn Fn(&Route) -> bool| {

@@ -17,7 +17,7 @@ use crate::guard::Guard;
 use crate::metrics::{self, Answered};
 use crate::reply::{self, Reply};
 use crate::route::{Access, Route};
-use crate::{Options, approvals, audit, call, events, openapi, streamable};
+use crate::{Options, approvals, audit, call, csp_messages, events, openapi, streamable};
 
 /// Clients that may listen to questions at a time: people, and what shows them to people.
 pub(crate) const MOST_FOLLOWERS: usize = 32;
@@ -135,6 +135,10 @@ async fn respond(shared: &Arc<Shared>, route: Route, head: Parts, body: Coming) 
         Route::Leases => approvals::leases(shared, query).await,
         Route::Lease(id) => approvals::revoke(shared, id).await,
         Route::Events => events::follow(shared),
+        Route::Csp => match &shared.options.csp {
+            None => reply::no_csp(),
+            Some(options) => csp_messages::post(shared, options, &head.headers, body).await,
+        },
         Route::Mcp => match &shared.options.mcp {
             None => reply::unknown_path(head.uri.path()),
             Some(endpoint) if head.method == Method::GET => streamable::hear(shared, endpoint, &head.headers),

@@ -24,7 +24,7 @@ pub struct Policy {
     pub(crate) undoable: (Undoable, Origin),
     pub(crate) dialect: Dialect,
     pub(crate) strict: bool,
-    /// Those that the user's own files name, and those that other files hold them to.
+    /// Those that the user's own files name, else the dialect; and those that other files hold them to.
     pub(crate) limits: (Limits, Limits),
     pub(crate) workspace: PathBuf,
     pub(crate) home: Option<PathBuf>,
@@ -85,6 +85,8 @@ pub struct Dialect {
     pub asks_unless_reading: bool,
     /// What is never read or written, whatever the profile says: patterns of the deny lists.
     pub denied_paths: &'static [&'static str],
+    /// What one command may use, where the profile names no limit.
+    pub limits: Limits,
 }
 
 impl Policy {
@@ -173,7 +175,7 @@ impl Policy {
             undoable: merged.undoable(name, built_in_undoable),
             dialect: setup.dialect,
             strict: merged.is_on(name, "strict", |source| source.strict).0,
-            limits: merged.limits(name),
+            limits: over_dialect(merged.limits(name), setup.dialect.limits),
             workspace: setup.workspace.to_owned(),
             home: setup.home.map(Path::to_owned),
             roots: roots(setup.workspace, &reads, &writes),
@@ -287,6 +289,10 @@ impl Policy {
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
+}
+
+fn over_dialect((own, most): (Limits, Limits), dialect: Limits) -> (Limits, Limits) {
+    (own.or(dialect), most)
 }
 
 /// The key that a decision names for a protected path.

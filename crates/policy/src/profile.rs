@@ -162,8 +162,10 @@ impl Undoable {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
-    /// Memory in bytes.
+    /// Memory in bytes, of all processes together.
     pub memory_bytes: Option<u64>,
+    /// Memory in bytes that one process has for itself.
+    pub process_memory_bytes: Option<u64>,
     /// Processor cores.
     pub cpus: Option<u64>,
     /// Processes and threads at once.
@@ -205,6 +207,7 @@ impl Limits {
     fn zip(self, other: Limits, choose: impl Fn(Option<u64>, Option<u64>) -> Option<u64>) -> Limits {
         Limits {
             memory_bytes: choose(self.memory_bytes, other.memory_bytes),
+            process_memory_bytes: choose(self.process_memory_bytes, other.process_memory_bytes),
             cpus: choose(self.cpus, other.cpus),
             processes: choose(self.processes, other.processes),
             open_files: choose(self.open_files, other.open_files),

@@ -115,6 +115,7 @@ impl Limits {
     pub fn named(self) -> Vec<(&'static str, u64)> {
         let Limits {
             memory_bytes,
+            process_memory_bytes,
             cpus,
             processes,
             open_files,
@@ -128,6 +129,7 @@ impl Limits {
         } = self;
         let all = [
             ("memory_bytes", memory_bytes),
+            ("process_memory_bytes", process_memory_bytes),
             ("cpus", cpus),
             ("processes", processes),
             ("open_files", open_files),

@@ -7,6 +7,7 @@ use tool::{Code, Context, Retry, StopReason, ToolError, Whole};
 pub(crate) fn how_to_raise(limit: Limit) -> String {
     let key = match limit {
         Limit::Memory => "memory_bytes",
+        Limit::ProcessMemory => "process_memory_bytes",
         Limit::Cpus => "cpus",
         Limit::Processes => "processes",
         Limit::OpenFiles => "open_files",

@@ -57,7 +57,8 @@ impl Engine {
         }
     }
 
-    pub(super) fn covered(&self, text: String) -> String {
+    /// The text with every secret covered that this runtime knows, as in an answer.
+    pub fn covered(&self, text: String) -> String {
         self.redactor.text(&text).unwrap_or(text)
     }
 

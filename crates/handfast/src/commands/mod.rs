@@ -6,6 +6,7 @@ mod call;
 mod changes;
 mod check;
 mod checkpoints;
+mod csp;
 mod doctor;
 mod init;
 mod mcp;
@@ -58,6 +59,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
     match cli.command {
         Command::Up(arguments) => up::run(global, &arguments),
         Command::Mcp => mcp::run(global),
+        Command::Csp => csp::run(global),
         Command::Call { call, yes } => call::run(global, &call, yes),
         Command::Check { call } => check::run(global, &call),
         Command::Tools { json } => tools::run(global, json),

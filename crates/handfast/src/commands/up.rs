@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use dialects::Dialect;
 use http::{Credential, HttpError, Listener, Role};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
@@ -45,6 +46,9 @@ pub(super) fn run(global: &Global, arguments: &UpArgs) -> Result<ExitCode, Failu
     let ended = runtime.block_on(async {
         let mut signals = Signals::listen()?;
         let listener = Listener::bind(arguments.listen)?;
+        if composed.toolset.dialect == Dialect::Csp1 {
+            options.csp = Some(super::csp::options(&composed)?);
+        }
         let mut offered = mcp_options(&composed);
         offered.conformance = arguments.conformance;
         options.open_mcp = arguments.conformance;

@@ -21,6 +21,8 @@ pub struct Limits {
     /// Memory in bytes, of all processes of the cell together: their own, what they share, and files in memory
     /// (`/tmp`, `/dev/shm`, memfd). Built in: half of the machine's, or of what this process's group may have.
     pub memory: Option<u64>,
+    /// Memory in bytes that one process may have for itself; what it shares is not counted. It is refused more. Built in: none.
+    pub process_memory: Option<u64>,
     /// Processor time, in cores. Built in: all.
     pub cpus: Option<u64>,
     /// Processes and threads at once. Built in: 512.
@@ -59,6 +61,8 @@ const OPEN_FILES: u64 = 65_536;
 pub enum Limit {
     /// [`Limits::memory`].
     Memory,
+    /// [`Limits::process_memory`].
+    ProcessMemory,
     /// [`Limits::cpus`].
     Cpus,
     /// [`Limits::processes`].
@@ -76,6 +80,7 @@ impl Limit {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Memory => "memory",
+            Self::ProcessMemory => "process_memory",
             Self::Cpus => "cpus",
             Self::Processes => "processes",
             Self::OpenFiles => "open_files",
@@ -135,6 +140,7 @@ pub struct LimitInForce {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bounds {
     pub(crate) memory: u64,
+    process_memory: Option<u64>,
     /// `None` when it would be no limit here.
     pub(crate) cpus: Option<u64>,
     pub(crate) processes: u64,
@@ -147,6 +153,7 @@ impl Bounds {
     pub(crate) fn of(limits: &Limits, machine: &Machine) -> Self {
         Self {
             memory: limits.memory.unwrap_or(machine.memory / 2),
+            process_memory: limits.process_memory,
             cpus: limits.cpus.map(|cpus| cpus.max(1)).filter(|cpus| *cpus < machine.processors),
             processes: limits.processes.unwrap_or(PROCESSES),
             open_files: limits.open_files.unwrap_or(OPEN_FILES).min(machine.open_files.hard),
@@ -165,6 +172,7 @@ impl Bounds {
         let by_user = if machine.counts_processes_by_namespace { Layer::Rlimit } else { Layer::Watchdog };
         let mut found = vec![
             (Limit::Memory, Some(self.memory), version.unwrap_or(Layer::Watchdog)),
+            (Limit::ProcessMemory, self.process_memory, Layer::Rlimit),
             (Limit::Processes, Some(self.processes), processes.unwrap_or(by_user)),
             (Limit::OpenFiles, Some(self.open_files), Layer::Rlimit),
             (Limit::FileSize, self.file_size, Layer::Rlimit),
@@ -199,9 +207,11 @@ impl Bounds {
         if let Some(size) = self.file_size {
             both(Resource::FileSize, size);
         }
-        if in_force.iter().any(|it| it.limit == Limit::Memory && it.layer == Layer::Watchdog) {
-            // A single process cannot outrun the watchdog with memory of its own.
-            both(Resource::Data, self.memory);
+        // A single process cannot outrun the watchdog with memory of its own.
+        let is_watched = in_force.iter().any(|it| it.limit == Limit::Memory && it.layer == Layer::Watchdog);
+        let of_all = is_watched.then_some(self.memory);
+        if let Some(memory) = self.process_memory.into_iter().chain(of_all).min() {
+            both(Resource::Data, memory);
         }
         bounds
     }
@@ -229,13 +239,15 @@ impl fmt::Display for LimitInForce {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.limit {
             Limit::Memory => "memory",
+            Limit::ProcessMemory => "the memory of a process",
             Limit::Cpus => "processor cores",
             Limit::Processes => "processes and threads",
             Limit::OpenFiles => "open files of a process",
             Limit::FileSize => "the size of a file",
             Limit::Disk => "what is written to disk",
         };
-        let in_bytes = matches!(self.limit, Limit::Memory | Limit::FileSize | Limit::Disk);
+        let in_bytes =
+            matches!(self.limit, Limit::Memory | Limit::ProcessMemory | Limit::FileSize | Limit::Disk);
         write!(formatter, "limit of ")?;
         match self.value {
             bytes if in_bytes && bytes % (1 << 20) == 0 => write!(formatter, "{} MiB", bytes >> 20)?,
@@ -275,6 +287,7 @@ mod tests {
     fn without_a_control_group_the_weaker_layers_are_named_and_set() {
         let limits = Limits {
             memory: Some(1 << 20),
+            process_memory: Some(1 << 19),
             cpus: Some(1),
             processes: Some(10),
             open_files: Some(100),
@@ -291,6 +304,7 @@ mod tests {
             [
                 ("memory", 1 << 20, "watchdog"),
                 ("cpus", 1, "affinity"),
+                ("process_memory", 1 << 19, "rlimit"),
                 ("processes", 10, "rlimit"),
                 ("open_files", 100, "rlimit"),
                 ("file_size", 7, "rlimit"),
@@ -303,7 +317,7 @@ mod tests {
         assert_eq!(of(Resource::Processes), Some((11, 11)));
         assert_eq!(of(Resource::OpenFiles), Some((100, 100)));
         assert_eq!(of(Resource::FileSize), Some((7, 7)));
-        assert_eq!(of(Resource::Data), Some((1 << 20, 1 << 20)));
+        assert_eq!(of(Resource::Data), Some((1 << 19, 1 << 19)));
     }
 
     #[test]

@@ -1,0 +1,171 @@
+use std::io;
+
+use proptest::prelude::*;
+use serde_json::json;
+use tool::{CallId, Held, KeptOutput, Meta, Presentation};
+
+use super::*;
+
+fn result(outcome: Result<Value, ToolError>) -> CallResult {
+    CallResult {
+        outcome: match outcome {
+            Ok(data) => Outcome::Ok(data.into()),
+            Err(error) => Outcome::Err(error),
+        },
+        presentation: Presentation::Record,
+        meta: Meta::arrived(CallId("c1".to_owned()), jiff::Timestamp::UNIX_EPOCH),
+        held: Held::default(),
+    }
+}
+
+fn answer(command: &str, result: &CallResult) -> String {
+    let ran = Ran { command, covered: command, timeout: 30_000 };
+    of_command(None, &ran, result, None).unwrap()
+}
+
+fn printed(stdout: &str, stderr: &str, code: i32) -> Value {
+    json!({"stdout": stdout, "stderr": stderr, "exit_code": code, "exec_time": 2345})
+}
+
+/// The answers of the source, with its values that need quotes in them, and what is added behind its lines.
+#[test]
+fn the_answers_of_the_source_have_its_lines_in_its_order() {
+    assert_eq!(
+        answer("npm test", &result(Ok(printed("19 tests passed\n", "", 0)))),
+        "STATUS OK\nSCOPE [npm]\nDATA exit:0\nEXEC_TIME 2345\nSTDOUT_SUMMARY \"19 tests passed\"\nSTDERR_SUMMARY \"\"\n\n"
+    );
+    assert_eq!(
+        answer("npm test", &result(Ok(printed("", "Error: Cannot find module 'jest'\n", 1)))),
+        "STATUS FAIL\nSCOPE [shell]\nDATA exit:1\nERROR command_failed:\"npm test\"\nEXEC_TIME 2345\nSTDOUT_SUMMARY \"\"\n\
+         STDERR_SUMMARY \"Error: Cannot find module 'jest'\"\n\n"
+    );
+    let late = ToolError::new(Code::Timeout, "late").data(printed("", "", 137));
+    assert_eq!(
+        answer("npm run build", &result(Err(late))),
+        "STATUS FAIL\nSCOPE [shell]\nDATA exit:null\nERROR timeout_exceeded:30000ms\nCOMMAND \"npm run build\"\nEXEC_TIME 2345\n\
+         STDOUT_SUMMARY \"\"\nSTDERR_SUMMARY \"\"\n\n"
+    );
+    let refused = "sh: 1: /usr/local/bin/restricted: Permission denied\n";
+    let text = answer("/usr/local/bin/restricted", &result(Ok(printed("", refused, 126))));
+    let lines =
+        "STATUS FAIL\nSCOPE [shell]\nDATA exit:126\nERROR permission_denied:/usr/local/bin/restricted\n";
+    assert!(text.starts_with(lines), "{text}");
+    let denied = ToolError::new(Code::Permission, "denied by a rule").hint("see the rule");
+    assert_eq!(
+        answer("rm -rf /", &result(Err(denied))),
+        "STATUS FAIL\nSCOPE [shell]\nDATA exit:126\nERROR permission_denied:\"denied by a rule\"\nHINT \"see the rule\"\n\n"
+    );
+    let server = Task::Mcp { server: "playwright-server".to_owned() };
+    assert_eq!(
+        unavailable(None, &server),
+        "STATUS FAIL\nSCOPE [mcp]\nDATA none\nERROR mcp_unavailable:playwright-server\n\n"
+    );
+}
+
+#[test]
+fn an_id_a_retry_and_what_is_not_there_are_told() {
+    let full = ToolError::new(Code::Quota, "full").retry(Retry::AfterMs(1_000));
+    let ran = Ran { command: "ls", covered: "ls", timeout: 1 };
+    assert_eq!(
+        of_command(Some("a b"), &ran, &result(Err(full)), None).unwrap(),
+        "STATUS FAIL\nID \"a b\"\nSCOPE [shell]\nDATA exit:null\nERROR queue_full:full\nRETRY_AFTER_MS 1000\n\n"
+    );
+    assert_eq!(
+        unavailable(Some("7"), &Task::Other("browser")),
+        "STATUS FAIL\nID 7\nSCOPE [browser]\nDATA none\nERROR unsupported:browser\n\n"
+    );
+    assert_eq!(
+        unreadable(None, "line 1, column 2: what\nSTATUS OK"),
+        "STATUS FAIL\nSCOPE [csp]\nDATA none\nERROR invalid_request:\"line 1, column 2: what\\nSTATUS OK\"\n\n"
+    );
+}
+
+#[test]
+fn the_scope_is_the_program_where_that_has_a_plain_name() {
+    for (command, scope) in [
+        ("npm test", "npm"),
+        ("/usr/bin/git status", "git"),
+        ("A=1 ls", "shell"),
+        ("$X", "shell"),
+        ("(ls)", "shell"),
+        (" a/", "shell"),
+    ] {
+        let text = answer(command, &result(Ok(printed("", "", 0))));
+        assert!(text.contains(&format!("\nSCOPE [{scope}]\n")), "{command}: {text}");
+    }
+}
+
+/// A log that keeps nothing but what it is told to.
+struct Told(io::Result<&'static str>);
+
+impl ExecLog for Told {
+    fn keep(&self, record: &Record<'_>, seen: &mut dyn FnMut(StreamKind, &[u8])) -> io::Result<String> {
+        assert_eq!((record.command, record.outcome), ("[SECRET]", "OK exit:0"));
+        seen(StreamKind::Stdout, b"from the ");
+        seen(StreamKind::Stdout, b"whole\n");
+        match &self.0 {
+            Ok(path) => Ok((*path).to_owned()),
+            Err(error) => Err(io::Error::from(error.kind())),
+        }
+    }
+}
+
+#[test]
+fn what_is_summed_up_is_the_whole_and_an_answer_without_it_is_partial() {
+    let ran = Ran { command: "cat x", covered: "[SECRET]", timeout: 1 };
+    let of = |log: Told| of_command(None, &ran, &result(Ok(printed("a part", "", 0))), Some(&log)).unwrap();
+    let kept = of(Told(Ok("memory/exec-logs/c1.log")));
+    assert!(
+        kept.starts_with("STATUS OK\n") && kept.contains("\nSTDOUT_SUMMARY \"from the whole\"\n"),
+        "{kept}"
+    );
+    assert!(kept.contains("\nLOG_REF memory/exec-logs/c1.log\n"), "{kept}");
+    let lost = of(Told(Err(io::ErrorKind::StorageFull.into())));
+    assert!(lost.starts_with("STATUS PARTIAL\n") && lost.contains("\nSTDOUT_SUMMARY \"a part\"\n"), "{lost}");
+    assert!(lost.contains("\nWARNING \"the whole output could not be kept"), "{lost}");
+}
+
+#[test]
+fn output_that_was_not_kept_whole_makes_an_answer_partial() {
+    let mut cut = result(Ok(printed("a", "", 0)));
+    cut.meta.truncated = true;
+    let kept = |kept_bytes| KeptOutput {
+        field: "stdout".to_owned(),
+        output_ref: "c1.stdout".to_owned(),
+        bytes: 10,
+        lines: 1,
+        kept_bytes,
+    };
+    cut.meta.outputs = vec![kept(10)];
+    assert!(answer("ls", &cut).starts_with("STATUS OK\n"));
+    cut.meta.outputs = vec![kept(5)];
+    assert!(answer("ls", &cut).starts_with("STATUS PARTIAL\n"));
+    cut.meta.outputs = vec![];
+    assert!(answer("ls", &cut).starts_with("STATUS PARTIAL\n"));
+}
+
+proptest! {
+    /// Whatever a command and its output are: every line of an answer is one of the protocol's, and an empty one only at the end.
+    #[test]
+    fn nothing_can_look_like_a_line_of_the_protocol(
+        command in any::<String>(),
+        stdout in "(\n|\r|\u{85}|\u{2028}|STATUS OK|DATA exit:0|[a-z]| |\"|\\\\){0,60}",
+        stderr in any::<String>(),
+        code in prop_oneof![Just(0), Just(1), Just(126)],
+    ) {
+        let text = answer(&command, &result(Ok(printed(&stdout, &stderr, code))));
+        let lines: Vec<&str> = text.strip_suffix("\n\n").unwrap().split('\n').collect();
+        let keys: Vec<&str> = lines.iter().map(|line| line.split(' ').next().unwrap()).collect();
+        let expected: &[&str] = if code == 0 {
+            &["STATUS", "SCOPE", "DATA", "EXEC_TIME", "STDOUT_SUMMARY", "STDERR_SUMMARY"]
+        } else {
+            &["STATUS", "SCOPE", "DATA", "ERROR", "EXEC_TIME", "STDOUT_SUMMARY", "STDERR_SUMMARY"]
+        };
+        prop_assert_eq!(keys, expected);
+        prop_assert!(!text.chars().any(|c| c != '\n' && (c.is_control() || tool::is_invisible(c))), "{:?}", text);
+        for summary in &lines[lines.len() - 2..] {
+            let value: String = serde_json::from_str(summary.split_once(' ').unwrap().1).unwrap();
+            prop_assert!(value.chars().count() <= LONGEST);
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Values: plain, or a JSON string.
+
+use std::fmt::Write as _;
+
+/// Whether a character may stand in a value without quotes.
+pub(crate) fn is_plain(character: char) -> bool {
+    character.is_ascii_alphanumeric() || "_./:-".contains(character)
+}
+
+/// A value as an answer has it: plain where every character of it is, else a JSON string.
+pub(crate) fn token(value: &str) -> String {
+    if !value.is_empty() && value.chars().all(is_plain) { value.to_owned() } else { quoted(value) }
+}
+
+/// A JSON string, with escapes also for what JSON lets stand and a terminal or a reader of lines would not: all control characters,
+/// separators of lines, and what shows nothing of itself.
+pub(crate) fn quoted(value: &str) -> String {
+    let mut text = String::with_capacity(value.len() + 2);
+    text.push('"');
+    for character in value.chars() {
+        match character {
+            '"' => text.push_str("\\\""),
+            '\\' => text.push_str("\\\\"),
+            '\n' => text.push_str("\\n"),
+            '\r' => text.push_str("\\r"),
+            '\t' => text.push_str("\\t"),
+            _ if character.is_control() || tool::is_invisible(character) => {
+                for unit in character.encode_utf16(&mut [0; 2]) {
+                    // Writing into a string cannot fail.
+                    let _ = write!(text, "\\u{unit:04x}");
+                }
+            }
+            _ => text.push(character),
+        }
+    }
+    text.push('"');
+    text
+}
+
+/// The first characters of a text, with a mark where there are more.
+pub(crate) fn bounded(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        None => text.to_owned(),
+        Some(_) => text.chars().take(most.saturating_sub(3)).chain("...".chars()).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_value_is_plain_or_a_json_string() {
+        assert_eq!(token("http://a.b/c_d-1"), "http://a.b/c_d-1");
+        assert_eq!(token(""), "\"\"");
+        assert_eq!(token("npm test"), "\"npm test\"");
+        assert_eq!(token("a\nSTATUS OK"), "\"a\\nSTATUS OK\"");
+        assert_eq!(
+            quoted("\u{1b}\u{7f}\u{9b}\u{2028}\u{202e}\u{e0041}"),
+            r#""\u001b\u007f\u009b\u2028\u202e\udb40\udc41""#
+        );
+        assert_eq!(bounded("abcdef", 6), "abcdef");
+        assert_eq!(bounded("abcdefg", 6), "abc...");
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_quoted_is_one_line_and_reads_back_as_it_was(text in any::<String>()) {
+            let token = token(&text);
+            prop_assert!(!token.chars().any(|c| c.is_control() || tool::is_invisible(c)), "{token:?}");
+            let read = if token.starts_with('"') { serde_json::from_str(&token).unwrap() } else { token };
+            prop_assert_eq!(read, text);
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! CSP/1: the operations of the tool specialist that there are tools for, with the keys of its requests as arguments. How requests and
+//! answers are written is in the crate `csp`.
+
+use serde_json::{Map, Value};
+use tool::{Example, ToolError};
+
+use crate::table::{Field, From, Given, Kind, Need, Outside, nothing};
+
+/// What the source keeps from the specialist: another one holds the memory.
+pub(crate) const MEMORY: [&str; 2] = ["./memory", "MEMORY.md"];
+
+/// Processes that the source lets a command have.
+pub(crate) const PROCESSES: u64 = 10;
+
+/// Threads that each of them may have on the average. The kernel counts threads and processes together, and `npm test`, the source's own
+/// example, has two dozen threads in three processes.
+pub(crate) const THREADS: u64 = 16;
+
+/// As long as a command may run, in milliseconds: the canonical tool's hour.
+const LONGEST: f64 = 3_600_000.0;
+
+pub(crate) const TOOLS: &[Outside] = &[Outside {
+    name: "exec",
+    canonical: "shell_execute",
+    title: "Run a command",
+    description: "Executes a shell command with a timeout, in a sandbox.",
+    takes: &[
+        Field {
+            name: "COMMAND",
+            becomes: Some("command"),
+            kind: Kind::Text,
+            need: Need::Required,
+            says: "The line for the shell",
+        },
+        Field {
+            name: "TIMEOUT_MS",
+            becomes: Some("timeout"),
+            kind: Kind::Milliseconds,
+            need: Need::Default("30000"),
+            says: "Milliseconds, at most 3600000",
+        },
+        Field {
+            name: "WORKING_DIR",
+            becomes: Some("working_directory"),
+            kind: Kind::Text,
+            need: Need::Optional,
+            says: "Where it starts, within the project root",
+        },
+    ],
+    settled: nothing,
+    adapt: Some(bounded),
+    gives: &[
+        Given { name: "stdout", from: From::Text("stdout"), says: "Standard output." },
+        Given { name: "stderr", from: From::Text("stderr"), says: "Standard error." },
+        Given {
+            name: "exit_code",
+            from: From::ExitCode("exit_code"),
+            says: "128 + N when signal N ended it.",
+        },
+        Given { name: "exec_time", from: From::Milliseconds, says: "Milliseconds." },
+    ],
+    timeout: None,
+    one_file: false,
+    within: Some("working_directory"),
+    example: Example {
+        files: &[],
+        arguments: r#"{"COMMAND": "echo hello"}"#,
+        result: r#"{"stdout": "hello\n", "stderr": "", "exit_code": 0}"#,
+    },
+}];
+
+fn bounded(given: &Map<String, Value>, _: &mut Map<String, Value>) -> Result<(), ToolError> {
+    match given.get("TIMEOUT_MS").and_then(Value::as_f64) {
+        Some(milliseconds) if milliseconds > LONGEST => {
+            Err(ToolError::validation("TIMEOUT_MS", format!("it is longer than {LONGEST}")))
+        }
+        _ => Ok(()),
+    }
+}

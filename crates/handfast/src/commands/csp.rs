@@ -1,0 +1,98 @@
+//! `handfast csp`: answers CSP/1 requests on standard input.
+
+use std::io::{self, IsTerminal};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::csp::ExecLog;
+use dialects::Dialect;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tokio::io::BufReader;
+
+use super::serving::{prepare, start_spawner};
+use super::{Failure, tokio_runtime};
+use crate::cli::Global;
+use crate::compose::{Composed, Wanted, compose};
+use crate::exec_log::WorkspaceLog;
+use crate::report::note;
+use crate::signals::Signals;
+
+/// How often it is looked whether somebody still reads the answers.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// How long the answers to what was stopped may take to be written.
+const LAST_ANSWERS: Duration = Duration::from_secs(10);
+
+pub(super) fn run(global: &Global) -> Result<ExitCode, Failure> {
+    if global.dialect.is_some_and(|dialect| dialect != Dialect::Csp1) {
+        return Err(Failure::usage("CSP/1 is a dialect of its own: leave --dialect out"));
+    }
+    let global = Global { dialect: Some(Dialect::Csp1), ..global.clone() };
+    let composed = compose(Wanted::serving(&global, start_spawner()))?;
+    if composed.toolset.dialect != Dialect::Csp1 {
+        return Err(Failure::usage("the administrator's configuration names another dialect than csp1"));
+    }
+    let options = options(&composed)?;
+    if io::stdin().is_terminal() {
+        note("answering CSP/1 on standard input; an empty line ends a request, Ctrl-D ends it");
+    }
+    let runtime = tokio_runtime()?;
+    let engine = composed.engine.clone();
+    prepare(&runtime, &engine);
+    let ended = runtime.block_on(async {
+        let mut signals = Signals::listen()?;
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let input = BufReader::new(tokio::io::stdin());
+        let serving = ::csp::serve(engine.clone(), options, input, tokio::io::stdout(), async {
+            // It is never dropped before the end.
+            let _ = stopped.await;
+        });
+        tokio::pin!(serving);
+        let ended = tokio::select! {
+            served = &mut serving => served.map(|()| 0),
+            () = nobody_reads() => Ok(0),
+            code = signals.next() => {
+                let _ = stop.send(());
+                tokio::select! {
+                    // Whoever does not read them in time, or sends another signal, gets none.
+                    _ = tokio::time::timeout(LAST_ANSWERS, &mut serving) => {}
+                    _ = signals.next() => {}
+                }
+                Ok(code)
+            }
+        };
+        engine.shutdown().await;
+        ended
+    });
+    runtime.shutdown_background();
+    composed.store.close()?;
+    match ended {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+        ended => Ok(ExitCode::from(ended?)),
+    }
+}
+
+/// How CSP/1 is answered, over whatever it comes.
+pub(super) fn options(composed: &Composed) -> Result<::csp::Options, Failure> {
+    let log = WorkspaceLog::open(&composed.workspace, composed.store.clone()).map_err(|error| {
+        let folder = composed.workspace.join("memory/exec-logs");
+        format!("the exec log {} cannot be used: {error}", folder.display())
+    })?;
+    let mut options = ::csp::Options::new(composed.session.clone());
+    options.log = Some(Arc::new(log) as Arc<dyn ExecLog>);
+    Ok(options)
+}
+
+/// Waits until standard output is a pipe or a socket that nobody reads any more.
+async fn nobody_reads() {
+    loop {
+        tokio::time::sleep(LOOK).await;
+        let out = io::stdout();
+        let mut asked = [PollFd::new(&out, PollFlags::empty())];
+        let told = poll(&mut asked, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+        if told.is_ok() && asked[0].revents().intersects(PollFlags::ERR | PollFlags::HUP) {
+            return;
+        }
+    }
+}

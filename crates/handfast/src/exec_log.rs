@@ -1,0 +1,184 @@
+//! The exec log of a CSP/1 specialist: `memory/exec-logs/` of its workspace, one file a command.
+//!
+//! The dialect closes `memory/` to every tool and every command, so that what is here was written by Handfast. Folders are opened
+//! one by one and never through a link, because others can write to the workspace.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use csp::{ExecLog, Record, Stream, StreamKind};
+use rustix::fs::{AtFlags, CWD, Dir, Gid, Mode, OFlags, Uid, fchown, fstat, mkdirat, openat, unlinkat};
+use rustix::io::Errno;
+use store::Store;
+
+/// Where it lies in the workspace, a folder each (the source: `memory/exec-logs/`).
+const FOLDERS: [&str; 2] = ["memory", "exec-logs"];
+/// Commands that are kept; of more the oldest go.
+const MOST: usize = 1_000;
+/// How often it is looked for older ones: behind each so many commands.
+const LOOK_EACH: usize = 100;
+
+/// The log of one workspace.
+pub(crate) struct WorkspaceLog {
+    folder: OwnedFd,
+    owner: (Uid, Gid),
+    store: Arc<Store>,
+    written: AtomicUsize,
+}
+
+impl WorkspaceLog {
+    /// Opens the folder, and makes it where it is not there.
+    ///
+    /// # Errors
+    /// Where it cannot be made, or a link or something else stands in its place.
+    pub(crate) fn open(workspace: &Path, store: Arc<Store>) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut folder = openat(CWD, workspace, flags, Mode::empty())?;
+        let of_workspace = fstat(&folder)?;
+        let owner = (Uid::from_raw(of_workspace.st_uid), Gid::from_raw(of_workspace.st_gid));
+        for name in FOLDERS {
+            let is_new = match mkdirat(&folder, name, Mode::RWXU) {
+                Ok(()) => true,
+                Err(Errno::EXIST) => false,
+                Err(errno) => return Err(errno.into()),
+            };
+            folder = openat(&folder, name, flags, Mode::empty())?;
+            if is_new {
+                give(&folder, owner)?;
+            }
+        }
+        let log = Self { folder, owner, store, written: AtomicUsize::new(0) };
+        log.remove_old()?;
+        Ok(log)
+    }
+
+    /// Removes the oldest where there are too many. Their names sort by time.
+    fn remove_old(&self) -> io::Result<()> {
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&self.folder)? {
+            let name = entry?.file_name().to_owned();
+            if name.to_bytes().ends_with(b".log") {
+                names.push(name);
+            }
+        }
+        names.sort_unstable();
+        for name in names.iter().take(names.len().saturating_sub(MOST)) {
+            match unlinkat(&self.folder, name, AtFlags::empty()) {
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies one stream, with a line before it that says how much follows.
+    fn copy(
+        &self,
+        stream: &Stream<'_>,
+        to: &mut impl Write,
+        seen: &mut dyn FnMut(StreamKind, &[u8]),
+    ) -> io::Result<()> {
+        let opened = stream.whole.map(|id| self.store.outputs().open(id)).transpose();
+        let Some((_, mut file)) = opened.map_err(io::Error::other)? else {
+            writeln!(to, "--- {} {} bytes", stream.kind.as_str(), stream.text.len())?;
+            seen(stream.kind, stream.text.as_bytes());
+            to.write_all(stream.text.as_bytes())?;
+            return writeln!(to);
+        };
+        writeln!(to, "--- {} {} bytes", stream.kind.as_str(), file.metadata()?.len())?;
+        let mut buffer = vec![0; 64 * 1024];
+        loop {
+            let read = match file.read(&mut buffer) {
+                Ok(0) => return writeln!(to),
+                Ok(read) => read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+            };
+            seen(stream.kind, &buffer[..read]);
+            to.write_all(&buffer[..read])?;
+        }
+    }
+}
+
+impl ExecLog for WorkspaceLog {
+    fn keep(&self, record: &Record<'_>, seen: &mut dyn FnMut(StreamKind, &[u8])) -> io::Result<String> {
+        let name = format!("{}.log", record.meta.call_id);
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = openat(&self.folder, name.as_str(), flags, Mode::RUSR | Mode::WUSR)?;
+        let written = give(&file, self.owner).and_then(|()| {
+            let mut to = BufWriter::new(File::from(file));
+            let meta = record.meta;
+            writeln!(to, "call {}", meta.call_id)?;
+            writeln!(to, "started {}", meta.started_at)?;
+            writeln!(to, "ended {}", meta.ended_at)?;
+            writeln!(to, "outcome {}", record.outcome)?;
+            writeln!(to, "command {}", serde_json::to_string(record.command)?)?;
+            record.streams.iter().try_for_each(|stream| self.copy(stream, &mut to, seen))?;
+            to.flush()
+        });
+        if let Err(error) = written {
+            // Half of it would be taken for the whole. That it cannot be removed either says nothing new.
+            let _ = unlinkat(&self.folder, name.as_str(), AtFlags::empty());
+            return Err(error);
+        }
+        if self.written.fetch_add(1, Ordering::Relaxed) % LOOK_EACH == LOOK_EACH - 1 {
+            self.remove_old()?;
+        }
+        Ok(format!("{}/{name}", FOLDERS.join("/")))
+    }
+}
+
+/// Gives what root made to the owner of the workspace, as everything in it is.
+fn give(made: impl AsFd, (owner, group): (Uid, Gid)) -> io::Result<()> {
+    if rustix::process::geteuid().is_root() {
+        fchown(made, Some(owner), Some(group))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_in_the_place_of_a_folder_is_not_followed() {
+        for (link, expected) in [("memory", true), ("memory/exec-logs", true), ("memory/other", false)] {
+            let folder = tempfile::tempdir().unwrap();
+            let (workspace, elsewhere) = (folder.path().join("workspace"), folder.path().join("elsewhere"));
+            std::fs::create_dir_all(&elsewhere).unwrap();
+            let link = workspace.join(link);
+            std::fs::create_dir_all(link.parent().unwrap()).unwrap();
+            std::os::unix::fs::symlink(&elsewhere, &link).unwrap();
+            let store = Arc::new(Store::open(&folder.path().join("state")).unwrap());
+            assert_eq!(
+                WorkspaceLog::open(&workspace, store.clone()).is_err(),
+                expected,
+                "{}",
+                link.display()
+            );
+            assert_eq!(std::fs::read_dir(&elsewhere).unwrap().count(), 0);
+            store.close().unwrap();
+        }
+    }
+
+    #[test]
+    fn the_oldest_go_where_there_are_too_many() {
+        let folder = tempfile::tempdir().unwrap();
+        let logs = folder.path().join("memory/exec-logs");
+        std::fs::create_dir_all(&logs).unwrap();
+        for number in 0..MOST + 5 {
+            std::fs::write(logs.join(format!("{number:05}.log")), "").unwrap();
+        }
+        std::fs::write(logs.join("00000.txt"), "").unwrap();
+        let store = Arc::new(Store::open(&folder.path().join("state")).unwrap());
+        WorkspaceLog::open(folder.path(), store.clone()).unwrap();
+        assert_eq!(std::fs::read_dir(&logs).unwrap().count(), MOST + 1);
+        assert!(!logs.join("00004.log").exists() && logs.join("00005.log").exists());
+        assert!(logs.join("00000.txt").exists());
+        store.close().unwrap();
+    }
+}
