@@ -15,6 +15,8 @@ pub(crate) struct Server {
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
     last: u32,
+    /// What it said beside its answers.
+    pub(crate) told: Vec<Value>,
 }
 
 impl Server {
@@ -46,7 +48,7 @@ impl Server {
             .unwrap();
         let input = process.stdin.take();
         let output = BufReader::new(process.stdout.take().unwrap());
-        let mut server = Self { process, input, output, last: 0 };
+        let mut server = Self { process, input, output, last: 0, told: Vec::new() };
         server.ask(
             "initialize",
             json!({"protocolVersion": "2025-11-25", "capabilities": capabilities, "clientInfo": {"name": "test", "version": "1"}}),
@@ -59,17 +61,31 @@ impl Server {
         writeln!(self.input.as_mut().unwrap(), "{message}").unwrap();
     }
 
-    fn ask(&mut self, method: &str, params: Value) -> Value {
+    /// The result of one request.
+    pub(crate) fn ask(&mut self, method: &str, params: Value) -> Value {
+        self.answer(method, params)["result"].take()
+    }
+
+    /// The code of one request that must fail.
+    #[track_caller]
+    pub(crate) fn code(&mut self, method: &str, params: Value) -> i64 {
+        let answer = self.answer(method, params);
+        answer["error"]["code"].as_i64().unwrap_or_else(|| panic!("it worked: {answer:#}"))
+    }
+
+    /// The whole answer to one request.
+    pub(crate) fn answer(&mut self, method: &str, params: Value) -> Value {
         self.last += 1;
         let id = self.last;
         self.say(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
         loop {
             let mut line = String::new();
             assert_ne!(self.output.read_line(&mut line).unwrap(), 0, "the server is gone");
-            let mut answer: Value = serde_json::from_str(&line).unwrap();
+            let answer: Value = serde_json::from_str(&line).unwrap();
             if answer["id"] == id {
-                return answer["result"].take();
+                return answer;
             }
+            self.told.push(answer);
         }
     }
 
@@ -114,12 +130,8 @@ impl Server {
             return result["structuredContent"].take();
         }
         // A text stands alone, and the other fields behind it.
-        let blocks: Vec<&str> = result["content"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|block| block["text"].as_str().unwrap())
-            .collect();
+        let blocks: Vec<&str> =
+            result["content"].as_array().unwrap().iter().filter_map(|block| block["text"].as_str()).collect();
         let (record, text) = blocks.split_last().unwrap();
         let mut data: Value = serde_json::from_str(record).unwrap();
         if let [text] = text {

@@ -36,6 +36,7 @@ mod dry_runs;
 mod homes;
 mod hostile_commands;
 mod mcp;
+mod mcp_around;
 mod mcp_over_http;
 mod over_http;
 mod patches;

@@ -9,7 +9,7 @@ use crate::http::{Response, Up, bearer};
 
 const FREE: [&str; 2] = ["--mode", "full_auto"];
 
-fn post(up: &Up, headers: &[&str], message: &Value) -> Response {
+pub(crate) fn post(up: &Up, headers: &[&str], message: &Value) -> Response {
     let token = bearer(&up.agent);
     let both = "accept: application/json, text/event-stream";
     let mut all = vec![token.as_str(), "content-type: application/json", both];
@@ -44,12 +44,17 @@ fn call(id: u32, tool: &str, arguments: Value) -> Value {
 }
 
 fn modern(tool: &str, arguments: Value) -> Value {
-    let meta = json!({
+    modern_of("tools/call", json!({"name": tool, "arguments": arguments}))
+}
+
+/// A request of the revision without sessions.
+pub(crate) fn modern_of(method: &str, mut params: Value) -> Value {
+    params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
         "io.modelcontextprotocol/clientCapabilities": {},
     });
-    request(1, "tools/call", json!({"_meta": meta, "name": tool, "arguments": arguments}))
+    request(1, method, params)
 }
 
 #[test]

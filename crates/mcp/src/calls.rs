@@ -3,8 +3,9 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use engine::{CallRequest, Engine};
-use tool::{AnyTool, CallResult, SessionId, ToolError};
+use engine::{CallRequest, Engine, Filter};
+use serde_json::Value;
+use tool::{AnyTool, CallResult, Code, SessionId, ToolError};
 
 /// The engine, or what stands in for it in the tests of this crate.
 pub(crate) trait Calls: Send + Sync + 'static {
@@ -18,6 +19,12 @@ pub(crate) trait Calls: Send + Sync + 'static {
         request: CallRequest,
         error: ToolError,
     ) -> impl Future<Output = CallResult> + Send;
+    /// What the audit has of a session, the newest call first; of one call of it every row, and none where it has no such call.
+    fn recorded(
+        self: &Arc<Self>,
+        session: &SessionId,
+        call: Option<String>,
+    ) -> impl Future<Output = Result<Vec<Value>, ToolError>> + Send;
     /// Ends what a session has left running.
     fn end_session(self: &Arc<Self>, session: &SessionId) -> impl Future<Output = ()> + Send;
     /// Stops every call and waits until they have ended.
@@ -39,6 +46,31 @@ impl Calls for Engine {
         error: ToolError,
     ) -> impl Future<Output = CallResult> + Send {
         Engine::refuse(self, request, error)
+    }
+
+    async fn recorded(
+        self: &Arc<Self>,
+        session: &SessionId,
+        call: Option<String>,
+    ) -> Result<Vec<Value>, ToolError> {
+        let (engine, session) = (self.clone(), session.0.clone());
+        let looked = tokio::task::spawn_blocking(move || match call {
+            None => {
+                let filter = Filter { session: Some(session), ..Filter::default() };
+                let calls = engine.recorded_calls(&filter);
+                calls.map(|calls| calls.iter().map(engine::RecordedCall::as_json).collect())
+            }
+            // Of what another session does not even the names are said.
+            Some(call) => engine.recorded_rows(&call).map(|rows| {
+                let ours = rows.iter().all(|row| row["session"] == session.as_str());
+                if ours { rows } else { Vec::new() }
+            }),
+        });
+        match looked.await {
+            Ok(Ok(rows)) => Ok(rows),
+            Ok(Err(error)) => Err(ToolError::new(Code::Runtime, "the audit cannot be read").because(error)),
+            Err(panic) => Err(ToolError::internal("the audit could not be read").because(panic)),
+        }
     }
 
     fn end_session(self: &Arc<Self>, session: &SessionId) -> impl Future<Output = ()> + Send {

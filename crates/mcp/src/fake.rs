@@ -207,6 +207,15 @@ impl Calls for Fake {
         self.result(&request.tool, call, Err(error))
     }
 
+    async fn recorded(
+        self: &Arc<Self>,
+        _session: &SessionId,
+        call: Option<String>,
+    ) -> Result<Vec<Value>, ToolError> {
+        let row = |call: &str| json!({"call": call, "decision": "deny"});
+        Ok(if call.is_none_or(|call| call == "c7") { vec![row("c7")] } else { Vec::new() })
+    }
+
     async fn end_session(self: &Arc<Self>, session: &SessionId) {
         self.ended.lock().unwrap().push(session.0.clone());
     }

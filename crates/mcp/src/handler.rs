@@ -60,6 +60,7 @@ impl Handler {
                 calls: calls.clone(),
                 options: options.clone(),
                 sealer: Sealer::new(options.session.clone()).map_err(McpError::Random)?,
+                notices: notices.clone(),
             })
         };
         Ok(Self { served, connection, options, pages: Pages::new()? })

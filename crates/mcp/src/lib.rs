@@ -8,6 +8,8 @@
 //! nothing. It reads no environment and no configuration, and writes nothing but messages to the output: what goes wrong beside the
 //! protocol is told to [`Options::on_warning`].
 
+mod address;
+mod around;
 mod asker;
 mod calls;
 mod conformance;

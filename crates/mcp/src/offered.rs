@@ -2,26 +2,29 @@
 
 use std::sync::Arc;
 
+use dialects::Dialect;
 use engine::{Asker, CallRequest, Caller, Door};
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompletionInfo, ElicitRequest,
-    ElicitResult, ErrorData, GetPromptRequestParams, GetPromptResponse, InputRequest, InputRequests,
-    InputRequiredResult, InputResponses, JsonObject, Prompt, ReadResourceRequestParams, ReadResourceResponse,
-    Resource, ResourceTemplate, ServerCapabilities, Tool,
+    CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompletionInfo, ContentBlock,
+    ElicitRequest, ElicitResult, ErrorData, GetPromptRequestParams, GetPromptResponse, InputRequest,
+    InputRequests, InputRequiredResult, InputResponses, JsonObject, Prompt, ReadResourceRequestParams,
+    ReadResourceResponse, Resource, ResourceTemplate, ServerCapabilities, Tool,
 };
 use serde_json::{Value, json};
-use tool::{CallResult, Code, Outcome, Progress, ToolError};
+use tool::{CallResult, Code, KeptOutput, Meta, Outcome, Progress, ToolError};
 
+use crate::address::{self, CHECKPOINTS};
 use crate::asker::{ByRequest, ByRetry, Said};
 use crate::calls::Calls;
 use crate::decode::Unusable;
 use crate::log::Severity;
+use crate::notices::{Notice, Notices};
 use crate::peer::Peer;
 use crate::progress::{HEARTBEAT, Reporter};
 use crate::seal::Sealer;
 use crate::served::{Answered, Served};
 use crate::turn::Turn;
-use crate::{Options, list, present, question};
+use crate::{Options, around, list, present, question};
 
 /// The key of the one question that a call can raise.
 const QUESTION: &str = "approval";
@@ -31,6 +34,7 @@ pub(crate) struct Offered<C> {
     pub(crate) calls: Arc<C>,
     pub(crate) options: Arc<Options>,
     pub(crate) sealer: Sealer,
+    pub(crate) notices: Arc<Notices>,
 }
 
 /// A call that is to be made.
@@ -52,6 +56,16 @@ pub(crate) enum Made {
 impl<C: Calls> Served for Offered<C> {
     fn capabilities(&self) -> ServerCapabilities {
         let mut capabilities = ServerCapabilities::builder().enable_tools().build();
+        // The sources of the other dialects know no such things, and their tools have other names.
+        if self.options.dialect == Dialect::default() {
+            capabilities = ServerCapabilities::builder()
+                .enable_completions()
+                .enable_prompts()
+                .enable_resources()
+                .enable_resources_subscribe()
+                .enable_tools()
+                .build();
+        }
         capabilities.logging = Some(JsonObject::new());
         capabilities
     }
@@ -76,7 +90,10 @@ impl<C: Calls> Served for Offered<C> {
                 // The engine has recorded the attempt and knows the nearest name.
                 Made::Done(result) if !known => Err(unknown_tool(&result)),
                 Made::Done(result) => {
-                    let presented = present::result(*result, self.options.dialect, turn.peer.structured);
+                    let linked = turn.peer.structured && self.options.dialect == Dialect::default();
+                    let links = if linked { links(&result.meta) } else { Vec::new() };
+                    let mut presented = present::result(*result, self.options.dialect, turn.peer.structured);
+                    presented.result.content.extend(links);
                     turn.line.connection.hold(turn.number, presented.held, presented.structured);
                     Ok(presented.result.into())
                 }
@@ -85,44 +102,59 @@ impl<C: Calls> Served for Offered<C> {
     }
 
     fn resources(&self) -> Vec<Resource> {
-        Vec::new()
+        address::resources()
     }
 
     fn templates(&self) -> Vec<ResourceTemplate> {
-        Vec::new()
+        address::templates()
     }
 
     fn read<'a>(
         &'a self,
-        _request: ReadResourceRequestParams,
-        _turn: &'a Turn,
+        request: ReadResourceRequestParams,
+        turn: &'a Turn,
     ) -> Answered<'a, ReadResourceResponse> {
-        Box::pin(async { Err(ErrorData::resource_not_found("there is no such resource", None)) })
+        Box::pin(self.content(request, turn))
     }
 
-    fn watches(&self, _uri: &str) -> bool {
-        false
+    fn watches(&self, uri: &str) -> bool {
+        uri == CHECKPOINTS
     }
 
     fn prompts(&self) -> Vec<Prompt> {
-        Vec::new()
+        around::prompts()
     }
 
     fn prompt<'a>(
         &'a self,
-        _request: GetPromptRequestParams,
-        _turn: &'a Turn,
+        request: GetPromptRequestParams,
+        turn: &'a Turn,
     ) -> Answered<'a, GetPromptResponse> {
-        Box::pin(async { Err(ErrorData::invalid_params("there is no such prompt", None)) })
+        Box::pin(self.filled_in(request, turn))
     }
 
     fn complete<'a>(
         &'a self,
-        _request: CompleteRequestParams,
-        _turn: &'a Turn,
+        request: CompleteRequestParams,
+        turn: &'a Turn,
     ) -> Answered<'a, CompletionInfo> {
-        Box::pin(async { Err(ErrorData::invalid_params("there is nothing to complete", None)) })
+        Box::pin(self.completed(request, turn))
     }
+}
+
+/// Links to the whole of what the answer shortened.
+fn links(meta: &Meta) -> Vec<ContentBlock> {
+    let link = |kept: &KeptOutput| {
+        let name = format!("the whole `{}` of {}", kept.field, meta.call_id);
+        let resource = Resource::new(address::output(&kept.output_ref), name)
+            .with_description(
+                "`?offset=BYTE&limit=BYTES` reads a part, `?regex=PATTERN` the lines that match.",
+            )
+            .with_mime_type("text/plain")
+            .with_size(kept.kept_bytes);
+        ContentBlock::resource_link(resource)
+    };
+    meta.outputs.iter().map(link).collect()
 }
 
 impl<C: Calls> Offered<C> {
@@ -158,7 +190,7 @@ impl<C: Calls> Offered<C> {
     }
 
     /// Waits for the call and reports that it runs. Nothing is reported once this returns.
-    async fn accompanied(
+    pub(crate) async fn accompanied(
         &self,
         tool: String,
         arguments: Value,
@@ -198,6 +230,9 @@ impl<C: Calls> Offered<C> {
             }
         };
         say(&named, &result, turn);
+        if result.meta.checkpoint.is_some() {
+            self.notices.tell(Notice::Resource(CHECKPOINTS));
+        }
         result
     }
 

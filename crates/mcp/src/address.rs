@@ -1,0 +1,174 @@
+//! What resources are called: `handfast://KIND/NAME?OPTION=VALUE`.
+
+use rmcp::model::{Resource, ResourceTemplate};
+use serde_json::{Map, Value, json};
+
+/// The changes that can be undone.
+pub(crate) const CHECKPOINTS: &str = "handfast://checkpoints";
+
+/// What this session has done.
+pub(crate) const CALLS: &str = "handfast://calls";
+
+pub(crate) const FILE: &str = "handfast://file/{+path}{?offset,max_bytes}";
+pub(crate) const CHECKPOINT: &str = "handfast://checkpoint/{id}";
+pub(crate) const CALL: &str = "handfast://call/{id}";
+pub(crate) const OUTPUT: &str = "handfast://output/{id}{?offset,limit,regex}";
+
+/// What a resource is read by.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Address {
+    /// A call of this tool with these arguments.
+    Tool(&'static str, Value),
+    /// What the audit has of this session, or of one call of it.
+    Audit(Option<String>),
+}
+
+impl Address {
+    /// What a resource is read by; none where there is no such resource.
+    pub(crate) fn of(uri: &str) -> Option<Self> {
+        match uri {
+            CHECKPOINTS => return Some(Self::Tool("checkpoint_list", json!({"limit": 100}))),
+            CALLS => return Some(Self::Audit(None)),
+            _ => {}
+        }
+        let (kind, rest) = uri.strip_prefix("handfast://")?.split_once('/')?;
+        let (name, options) = rest.split_once('?').unwrap_or((rest, ""));
+        let name = decoded(name).filter(|name| !name.is_empty())?;
+        let (tool, argument, known): (_, _, &[&str]) = match kind {
+            "file" => ("file_read", "path", &["offset", "max_bytes"]),
+            "output" => ("output_read", "output_ref", &["offset", "limit", "regex"]),
+            "checkpoint" => ("checkpoint_diff", "id", &[]),
+            "call" if options.is_empty() => return Some(Self::Audit(Some(name))),
+            _ => return None,
+        };
+        let mut arguments = Map::from_iter([(argument.to_owned(), Value::String(name))]);
+        for option in options.split('&').filter(|option| !option.is_empty()) {
+            let (key, value) = option.split_once('=')?;
+            let value = decoded(value)?;
+            // What is no number stays text, so that the tool says which of its arguments is wrong.
+            let value = match value.parse::<u64>() {
+                Ok(number) if key != "regex" => json!(number),
+                _ => Value::String(value),
+            };
+            if !known.contains(&key) || arguments.insert(key.to_owned(), value).is_some() {
+                return None;
+            }
+        }
+        Some(Self::Tool(tool, Value::Object(arguments)))
+    }
+}
+
+/// The resource that holds the whole of a shortened output.
+pub(crate) fn output(id: &str) -> String {
+    format!("handfast://output/{id}")
+}
+
+/// The resources that are always there.
+pub(crate) fn resources() -> Vec<Resource> {
+    vec![
+        Resource::new(CHECKPOINTS, "checkpoints")
+            .with_description("The changes that can be undone, the newest first.")
+            .with_mime_type("application/json"),
+        Resource::new(CALLS, "calls")
+            .with_description("The newest calls of this session, as the audit has them.")
+            .with_mime_type("application/json"),
+    ]
+}
+
+/// The resources that have names of their own.
+pub(crate) fn templates() -> Vec<ResourceTemplate> {
+    let template = |uri: &str, name: &str, description: &str| {
+        ResourceTemplate::new(uri, name).with_description(description)
+    };
+    vec![
+        template(FILE, "file", "A file, by its path in the workspace."),
+        template(CHECKPOINT, "checkpoint", "What one call changed, as a unified diff.")
+            .with_mime_type("text/x-diff"),
+        template(CALL, "call", "A call of this session, as the audit has it.")
+            .with_mime_type("application/json"),
+        template(
+            OUTPUT,
+            "output",
+            "The whole of an output that an answer shortened, a part of it, or the lines that match.",
+        )
+        .with_mime_type("text/plain"),
+    ]
+}
+
+/// The text that a percent-encoded one stands for; none where it is wrongly encoded.
+fn decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'%' => {
+                let digits = [rest.next()?, rest.next()?];
+                if !digits.iter().all(u8::is_ascii_hexdigit) {
+                    return None;
+                }
+                u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?
+            }
+            other => other,
+        });
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_the_argument_of_the_tool_that_reads_it() {
+        let tool = |name, arguments| Some(Address::Tool(name, arguments));
+        for (uri, address) in [
+            ("handfast://file/src/a%20b.rs", tool("file_read", json!({"path": "src/a b.rs"}))),
+            (
+                "handfast://file/a?offset=3&max_bytes=9",
+                tool("file_read", json!({"path": "a", "offset": 3, "max_bytes": 9})),
+            ),
+            ("handfast://file/%2e%2e/b", tool("file_read", json!({"path": "../b"}))),
+            ("handfast://file/a%3Fb", tool("file_read", json!({"path": "a?b"}))),
+            (
+                "handfast://output/o1?regex=a%26b",
+                tool("output_read", json!({"output_ref": "o1", "regex": "a&b"})),
+            ),
+            (
+                "handfast://output/o1?regex=12&offset=x",
+                tool("output_read", json!({"output_ref": "o1", "regex": "12", "offset": "x"})),
+            ),
+            ("handfast://checkpoint/c1", tool("checkpoint_diff", json!({"id": "c1"}))),
+            ("handfast://call/c1", Some(Address::Audit(Some("c1".to_owned())))),
+            (CALLS, Some(Address::Audit(None))),
+        ] {
+            assert_eq!(Address::of(uri), address, "{uri}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_address_of_ours_is_none() {
+        for uri in [
+            "",
+            "a",
+            "file:///etc/passwd",
+            "handfast://",
+            "handfast://file",
+            "handfast://file/",
+            "handfast://files/a",
+            "handfast://checkpoint/c1?path=a",
+            "handfast://call/c1?a=b",
+            "handfast://file/a?offset",
+            "handfast://file/a?path=b",
+            "handfast://file/a?offset=1&offset=2",
+            "handfast://file/%",
+            "handfast://file/%zz",
+            "handfast://file/%+1",
+            "handfast://file/%ff",
+            "HANDFAST://file/a",
+            "handfast://calls/",
+            "handfast://checkpoints?limit=9",
+        ] {
+            assert_eq!(Address::of(uri), None, "{uri}");
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! What lies around the tools: resources, prompts and what can be completed. All of it is read by calls of tools, as the client makes
+//! them, so that it is decided on and recorded like those.
+
+use std::sync::Arc;
+
+use rmcp::model::{
+    CacheScope, CompleteRequestParams, CompletionInfo, ContentBlock, ErrorCode, ErrorData,
+    GetPromptRequestParams, GetPromptResponse, GetPromptResult, Prompt, PromptArgument, PromptMessage,
+    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Reference, ResourceContents, Role,
+};
+use serde_json::{Value, json};
+use tool::{CallResult, Code, Outcome, ToolError};
+
+use crate::address::{self, Address};
+use crate::asker::ByRetry;
+use crate::calls::Calls;
+use crate::offered::{Made, Offered, Wanted};
+use crate::turn::Turn;
+
+const REVIEW: &str = "review_changes";
+const EXPLAIN: &str = "explain_denial";
+const ABILITIES: &str = "what_can_be_done";
+
+/// The prompts, each with what it shows the model.
+pub(crate) fn prompts() -> Vec<Prompt> {
+    let argument = |name: &str, description: &str| {
+        Some(vec![PromptArgument::new(name).with_description(description).with_required(false)])
+    };
+    vec![
+        Prompt::new(
+            REVIEW,
+            Some("Review what a call changed"),
+            argument("checkpoint", "A checkpoint; the newest unless named."),
+        ),
+        Prompt::new(
+            EXPLAIN,
+            Some("Explain why a call was denied, and what can be done"),
+            argument("call", "A call of this session; the last one that was denied unless named."),
+        ),
+        Prompt::new(ABILITIES, Some("Say what can be done here, and how far each of it reaches"), None),
+    ]
+}
+
+/// The error of a request whose call failed. Its data is the error as every door has it.
+fn refused(error: &ToolError) -> ErrorData {
+    let code = match error.code {
+        Code::NotFound => ErrorCode::RESOURCE_NOT_FOUND,
+        Code::Validation => ErrorCode::INVALID_PARAMS,
+        Code::Internal => ErrorCode::INTERNAL_ERROR,
+        _ => ErrorCode(-32000),
+    };
+    ErrorData::new(code, format!("{}: {}", error.code, error.message), Some(error.to_wire()))
+}
+
+/// What a call gave.
+///
+/// # Errors
+/// Where it failed.
+fn given(result: CallResult) -> Result<Value, ErrorData> {
+    match result.outcome {
+        Outcome::Ok(tool::Data::Value(data)) => Ok(data),
+        Outcome::Ok(tool::Data::Written(data)) => {
+            data.parse().map_err(|error| ErrorData::internal_error(error.to_string(), None))
+        }
+        Outcome::Err(error) => Err(refused(&error)),
+    }
+}
+
+/// The content of a resource: of a record its JSON, of a text the text, and where it goes on.
+fn contents(uri: String, mut data: Value) -> ResourceContents {
+    let field = ["content", "diff"].into_iter().find(|field| data[*field].is_string());
+    let Some(field) = field else {
+        let (mime_type, text) = (Some("application/json".to_owned()), data.to_string());
+        return ResourceContents::TextResourceContents { uri, mime_type, text, meta: None };
+    };
+    let text = data[field].as_str().unwrap_or_default().to_owned();
+    let kind =
+        data["mime_type"].as_str().unwrap_or(if field == "diff" { "text/x-diff" } else { "text/plain" });
+    let mime_type = Some(kind.to_owned());
+    let is_binary = data["encoding"] == "base64";
+    let meta = data.as_object_mut().map(|rest| {
+        rest.shift_remove(field);
+        serde_json::Map::from_iter([("handfast/part".to_owned(), Value::Object(std::mem::take(rest)))])
+    });
+    let meta = meta.map(rmcp::model::MetaObject);
+    if is_binary {
+        return ResourceContents::BlobResourceContents { uri, mime_type, blob: text, meta };
+    }
+    ResourceContents::TextResourceContents { uri, mime_type, text, meta }
+}
+
+fn no_resource(uri: &str) -> ErrorData {
+    ErrorData::resource_not_found("there is no such resource", Some(json!({"uri": uri})))
+}
+
+impl<C: Calls> Offered<C> {
+    /// # Errors
+    /// `-32002` where there is no such resource; -32000 where it may not be read, or that failed.
+    pub(crate) async fn content(
+        &self,
+        request: ReadResourceRequestParams,
+        turn: &Turn,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let uri = request.uri;
+        let data = match Address::of(&uri).ok_or_else(|| no_resource(&uri))? {
+            Address::Audit(call) => self.recorded(call, &uri).await?,
+            Address::Tool(tool, arguments) => {
+                let (state, responses) = (request.request_state, request.input_responses);
+                let wanted = Wanted { tool: tool.to_owned(), arguments, state, responses };
+                match self.make(wanted, turn).await? {
+                    Made::Asks(question) => return Ok(question.into()),
+                    Made::Done(mut result) => {
+                        turn.line.connection.hold(turn.number, std::mem::take(&mut result.held), None);
+                        given(*result)?
+                    }
+                }
+            }
+        };
+        let read = ReadResourceResult::new(vec![contents(uri, data)]);
+        // A file may be another in the next moment.
+        let modern = turn.peer.modern;
+        Ok(if modern { read.with_ttl_ms(0).with_cache_scope(CacheScope::Private) } else { read }.into())
+    }
+
+    /// What the audit has of this session.
+    async fn recorded(&self, call: Option<String>, uri: &str) -> Result<Value, ErrorData> {
+        let whole = call.is_none();
+        let rows = self.calls.recorded(&self.options.session, call).await.map_err(|error| refused(&error))?;
+        if rows.is_empty() && !whole { Err(no_resource(uri)) } else { Ok(Value::Array(rows)) }
+    }
+
+    /// Makes a call that nobody is asked about.
+    async fn quietly(&self, tool: &str, arguments: Value, turn: &Turn) -> Result<Value, ErrorData> {
+        let nobody = Arc::new(ByRetry::new(false, self.options.elicitation, None));
+        given(self.accompanied(tool.to_owned(), arguments, nobody, turn).await)
+    }
+
+    /// # Errors
+    /// `-32602` where there is no such prompt, or what it is about is not there.
+    pub(crate) async fn filled_in(
+        &self,
+        request: GetPromptRequestParams,
+        turn: &Turn,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let arguments = request.arguments.unwrap_or_default();
+        let argument = |name: &str| match arguments.get(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.clone())),
+            Some(_) => Err(ErrorData::invalid_params(format!("`{name}` must be a string"), None)),
+        };
+        let (text, uri, data) = match request.name.as_str() {
+            REVIEW => {
+                let id = match argument("checkpoint")? {
+                    Some(id) => id,
+                    None => self.checkpoints(turn).await?.into_iter().next().ok_or_else(|| {
+                        ErrorData::invalid_params("nothing was changed yet that can be undone", None)
+                    })?,
+                };
+                let diff = self.quietly("checkpoint_diff", json!({"id": id}), turn).await?;
+                let text = format!(
+                    "Review the changes below, which the call {id} made: what they do, what could break, and what is missing. \
+                     `checkpoint_restore` with this id takes them back."
+                );
+                (text, format!("handfast://checkpoint/{id}"), diff)
+            }
+            EXPLAIN => {
+                let named = argument("call")?;
+                let rows = self.calls.recorded(&self.options.session, named.clone()).await;
+                let rows = rows.map_err(|error| refused(&error))?;
+                let is_wanted = |row: &&Value| named.is_some() || row["decision"] == "deny";
+                let row = rows
+                    .iter()
+                    .rfind(|row| named.is_some() && is_wanted(row))
+                    .or_else(|| rows.iter().find(is_wanted));
+                let row = row.cloned().ok_or_else(|| {
+                    let problem = if named.is_some() {
+                        "this session has made no such call"
+                    } else {
+                        "nothing was denied in this session"
+                    };
+                    ErrorData::invalid_params(problem, None)
+                })?;
+                let id = row["call"].as_str().unwrap_or_default().to_owned();
+                let text = format!(
+                    "Explain to the user why the call {id} was decided on as the record below says: what it would have done, which rule \
+                     decided, and what the user could change if it should be allowed. Do not try to reach the same by other means."
+                );
+                (text, format!("handfast://call/{id}"), row)
+            }
+            ABILITIES => {
+                let abilities = self.quietly("self_list_capabilities", json!({}), turn).await?;
+                let text = "Say in a few sentences what can be done here: what only reads, what changes something, and what destroys or sends something.";
+                (text.to_owned(), "handfast://capabilities".to_owned(), abilities)
+            }
+            _ => return Err(ErrorData::invalid_params("there is no such prompt", None)),
+        };
+        let shown = ContentBlock::resource(contents(uri, data));
+        let messages = vec![PromptMessage::new_text(Role::User, text), PromptMessage::new(Role::User, shown)];
+        Ok(GetPromptResult::new(messages).into())
+    }
+
+    /// # Errors
+    /// `-32602` where what shall be completed is not there.
+    pub(crate) async fn completed(
+        &self,
+        request: CompleteRequestParams,
+        turn: &Turn,
+    ) -> Result<CompletionInfo, ErrorData> {
+        let (begin, name) = (request.argument.value.as_str(), request.argument.name.as_str());
+        let of = match &request.r#ref {
+            Reference::Resource(reference) => reference.uri.as_str(),
+            Reference::Prompt(reference) => reference.name.as_str(),
+            _ => "",
+        };
+        let known = match (of, name) {
+            (address::FILE, "path") => self.paths(begin, turn).await?,
+            (address::CHECKPOINT, "id") | (REVIEW, "checkpoint") => self.checkpoints(turn).await?,
+            (address::CALL, "id") | (EXPLAIN, "call") => {
+                let rows = self.calls.recorded(&self.options.session, None).await;
+                let rows = rows.map_err(|error| refused(&error))?;
+                rows.iter().filter_map(|row| row["call"].as_str()).map(str::to_owned).collect()
+            }
+            (address::OUTPUT | address::FILE, _) => Vec::new(),
+            _ => return Err(ErrorData::invalid_params("there is nothing of this name to complete", None)),
+        };
+        let mut fitting: Vec<String> = known.into_iter().filter(|known| known.starts_with(begin)).collect();
+        let all = fitting.len();
+        fitting.truncate(CompletionInfo::MAX_VALUES);
+        let mut info =
+            CompletionInfo::new(fitting).map_err(|problem| ErrorData::internal_error(problem, None))?;
+        info.total = u32::try_from(all).ok();
+        info.has_more = Some(all > CompletionInfo::MAX_VALUES);
+        Ok(info)
+    }
+
+    /// The ids of the checkpoints, the newest first.
+    async fn checkpoints(&self, turn: &Turn) -> Result<Vec<String>, ErrorData> {
+        let listed = self.quietly("checkpoint_list", json!({"limit": 100}), turn).await?;
+        let ids = listed["checkpoints"].as_array().into_iter().flatten();
+        Ok(ids.filter_map(|checkpoint| checkpoint["id"].as_str()).map(str::to_owned).collect())
+    }
+
+    /// What lies in the folder that the beginning of a path names. None where that cannot be listed: who types has not finished.
+    async fn paths(&self, begin: &str, turn: &Turn) -> Result<Vec<String>, ErrorData> {
+        let (folder, name) = begin.rsplit_once('/').map_or(("", begin), |(folder, name)| (folder, name));
+        let within = match (folder, begin.starts_with('/')) {
+            ("", false) => ".",
+            ("", true) => "/",
+            (folder, _) => folder,
+        };
+        let arguments = json!({"path": within, "details": false, "include_hidden": name.starts_with('.')});
+        let Ok(listed) = self.quietly("file_list", arguments, turn).await else { return Ok(Vec::new()) };
+        let names = listed["names"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let separator = if folder.is_empty() && !begin.starts_with('/') { "" } else { "/" };
+        Ok(names.map(|name| format!("{folder}{separator}{}", name.trim_end_matches('@'))).collect())
+    }
+}
