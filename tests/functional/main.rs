@@ -38,6 +38,7 @@ mod hostile_commands;
 mod mcp;
 mod mcp_around;
 mod mcp_over_http;
+mod official_clients;
 mod over_http;
 mod patches;
 mod policy;

@@ -29,6 +29,9 @@ async def main():
         seen["tools"] = [tool.name for tool in (await client.list_tools()).tools]
         read = await client.call_tool("file_read", {"path": "a.txt"})
         seen["read"] = read.content[0].text
+        resource = await client.read_resource("handfast://file/a.txt")
+        seen["resource"] = resource.contents[0].text
+        seen["prompts"] = [prompt.name for prompt in (await client.list_prompts()).prompts]
         written = await client.call_tool("file_write", {"path": "b.txt", "content": "written"})
         seen["written"] = not written.is_error
         ran = await client.call_tool(

@@ -19,7 +19,8 @@ fn works(era: &str, called: usize) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let seen: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(seen["tools"].as_array().unwrap().iter().any(|name| name == "shell_execute"), "{seen:#}");
-    assert_eq!(seen["read"], "read over HTTP");
+    assert_eq!((&seen["read"], &seen["resource"]), (&json!("read over HTTP"), &json!("read over HTTP")));
+    assert!(seen["prompts"].as_array().unwrap().contains(&json!("review_changes")), "{seen:#}");
     assert_eq!(seen["asked"], json!(["May the agent call file_write (moderate)?"]));
     assert_eq!((&seen["written"], fixture.read("b.txt").as_str()), (&json!(true), "written"));
     // A call of six seconds says once that it runs, on the stream that its answer ends.
