@@ -145,6 +145,13 @@ impl Up {
         scope.spawn(move || self.call(tool, arguments))
     }
 
+    /// Bytes of memory that the server's process holds.
+    pub(crate) fn resident(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+    }
+
     pub(crate) fn process(&self) -> u32 {
         self.child.id()
     }
@@ -171,6 +178,13 @@ impl Drop for Up {
 
 pub(crate) fn bearer(token: &str) -> String {
     format!("authorization: Bearer {token}")
+}
+
+/// The same, where the other side says anything before it closes.
+pub(crate) fn read_if_any(stream: TcpStream) -> Option<Response> {
+    let response = read(stream);
+    let nothing = response.status == 0 && response.headers.is_empty() && response.body.is_empty();
+    (!nothing).then_some(response)
 }
 
 /// Everything until the other side closes, as a response.

@@ -39,13 +39,7 @@ impl Server {
     }
 
     fn for_client(mut command: Command, capabilities: Value) -> Self {
-        let mut process = command
-            .arg("mcp")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
-            .spawn()
-            .unwrap();
+        let mut process = command.arg("mcp").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let input = process.stdin.take();
         let output = BufReader::new(process.stdout.take().unwrap());
         let mut server = Self { process, input, output, last: 0, told: Vec::new() };
@@ -86,6 +80,24 @@ impl Server {
                 return answer;
             }
             self.told.push(answer);
+        }
+    }
+
+    /// Sends a line as it is, and gives what the server says until it answers a ping behind it.
+    pub(crate) fn answers_to(&mut self, line: &[u8]) -> String {
+        self.input.as_mut().unwrap().write_all(line).unwrap();
+        let mut answers = String::new();
+        let ping = format!("ping {}", self.last);
+        self.last += 1;
+        self.say(&json!({"jsonrpc": "2.0", "id": ping, "method": "ping"}));
+        loop {
+            let mut line = String::new();
+            assert_ne!(self.output.read_line(&mut line).unwrap(), 0, "the server is gone after {answers}");
+            let answer: Value = serde_json::from_str(&line).unwrap();
+            if answer["id"] == ping {
+                return answers;
+            }
+            answers.push_str(&line);
         }
     }
 

@@ -283,6 +283,41 @@ fn slow_clients_are_given_up_and_a_thousand_idle_ones_keep_nobody_out() {
 }
 
 #[test]
+fn ten_thousand_connections_keep_out_nobody_who_was_there() {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let files = limit.maximum.unwrap_or(u64::MAX).min(12_000);
+    rustix::process::setrlimit(
+        rustix::process::Resource::Nofile,
+        rustix::process::Rlimit { current: Some(files), ..limit },
+    )
+    .unwrap();
+    let many = usize::try_from(files).unwrap().saturating_sub(1_000).min(10_000);
+    assert!(many > 1_000, "this machine gives a process {files} files");
+    let fixture = Fixture::with_files(&[("a.txt", "a")]);
+    let up = Up::with(&fixture, &[], &["--patience", "60s"]);
+    let call = json!({"tool": "file_read", "arguments": {"path": "a.txt"}}).to_string();
+    let head = format!("POST /v1/call HTTP/1.1\r\nhost: {}\r\n{}\r\n", up.address, bearer(&up.agent));
+    let one = format!("{head}content-length: {}\r\n\r\n{call}", call.len());
+    let mut first = up.connect();
+    let mut answered = || {
+        first.write_all(one.as_bytes()).unwrap();
+        let mut answer = vec![0; 4096];
+        let length = first.read(&mut answer).unwrap();
+        String::from_utf8_lossy(&answer[..length]).starts_with("HTTP/1.1 200")
+    };
+    assert!(answered());
+    let before = up.resident();
+    let held: Vec<TcpStream> = (0..many).map(|_| up.connect()).collect();
+    assert!(answered(), "with {} connections beside it", held.len());
+    let grown = up.resident().saturating_sub(before);
+    assert!(grown < 256 << 20, "{many} idle connections take {grown} bytes");
+    drop(held);
+    // Places come back.
+    while up.request("GET", "/healthz", &[], b"").status != 200 {}
+    assert!(answered());
+}
+
+#[test]
 fn a_connection_too_many_is_told_so() {
     let fixture = Fixture::new();
     let mut command = std::process::Command::new("sh");

@@ -20,6 +20,7 @@ mod bubblewrap;
 mod cell;
 mod degraded;
 mod denied_files;
+mod fuzzed_requests;
 mod homes;
 mod hostile_lines;
 mod http_door;
