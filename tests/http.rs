@@ -201,7 +201,10 @@ pub(crate) fn read(mut stream: TcpStream) -> Response {
         .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
         .collect();
     let chunked = headers.iter().any(|(name, value)| name == "transfer-encoding" && value == "chunked");
-    let body = if chunked { unchunked(body) } else { body.to_owned() };
+    // What follows is the answer to what the server took for a further request.
+    let length = headers.iter().find(|(name, _)| name == "content-length");
+    let length = length.and_then(|(_, length)| length.parse().ok()).unwrap_or(usize::MAX);
+    let body = if chunked { unchunked(body) } else { body.get(..length).unwrap_or(body).to_owned() };
     Response { status: status.unwrap_or(0), headers, body }
 }
 
