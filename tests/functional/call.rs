@@ -225,3 +225,26 @@ fn cargo_and_npm_in_the_cell_do_not_wait_for_a_network() {
     let expected = if output["exit_code"] == 127 { "true 0\n" } else { "true 0\n0\n" };
     assert_eq!(said, expected, "{output:#}");
 }
+
+#[test]
+fn a_command_that_fails_for_want_of_a_network_is_told_that_there_is_none() {
+    let fixture = Fixture::new();
+    let warnings = |command: &str| {
+        let result = fixture.call("shell_execute", json!({"command": command}));
+        assert_ne!(result["data"]["exit_code"], 0, "{result:#}");
+        result["meta"]["warnings"].to_string()
+    };
+    for command in [
+        "git ls-remote https://example.com/x.git",
+        "python3 -c 'import socket; socket.create_connection((\"example.com\", 80))'",
+        "python3 -c 'import socket; socket.create_connection((\"192.0.2.1\", 80))'",
+    ] {
+        let told = warnings(command);
+        assert!(told.contains("no network"), "{command}: {told}");
+    }
+    // The controls: another failure, and a server of the session that is not there.
+    for command in ["ls missing", "python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", 1))'"]
+    {
+        assert!(!warnings(command).contains("no network"), "{command}");
+    }
+}

@@ -178,6 +178,93 @@ fn a_session_that_ends_takes_its_background_commands_along_and_those_of_no_other
     assert_eq!(again.status, 404);
 }
 
+/// A call within a session, and its result.
+fn made(up: &Up, session: &str, tool: &str, arguments: Value) -> Value {
+    let mut result = post(up, &[session], &call(2, tool, arguments)).json()["result"].take();
+    if result["structuredContent"].is_object() {
+        return result["structuredContent"].take();
+    }
+    // Beside a text stands the rest of the record, as the last block.
+    let last = result["content"].as_array().and_then(|blocks| blocks.last()).map(|block| &block["text"]);
+    serde_json::from_str(last.and_then(Value::as_str).unwrap_or_default())
+        .unwrap_or_else(|_| panic!("{result:#}"))
+}
+
+/// The ids of the background commands that a listing names.
+fn ids(listed: &Value) -> Vec<&str> {
+    let sessions = listed["sessions"].as_array().unwrap();
+    sessions.iter().map(|session| session["session_id"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn what_is_kept_outlives_its_session_belongs_to_the_token_and_ends_with_the_server() {
+    let fixture = Fixture::new();
+    let up = Up::start(&fixture, &FREE);
+    let list = json!({"action": "list"});
+    let first = open(&up, "2025-11-25");
+    let start = |command: &str, keep: bool| {
+        let arguments = json!({"command": command, "background": true, "keep": keep});
+        made(&up, &first, "shell_execute", arguments)["session_id"].as_str().unwrap().to_owned()
+    };
+    let (kept, ended) = (start("echo begun; exec sleep 41881", true), start("exec sleep 41882", false));
+    let again = start("exec sleep 41883", true);
+    while !["41881", "41882", "41883"].iter().all(|seconds| runs(&["sleep", seconds])) {}
+    assert_eq!(up.request("DELETE", "/mcp", &[&bearer(&up.agent), &first], b"").status, 200);
+    // The control: what is not kept has ended with the session.
+    assert!(!runs(&["sleep", "41882"]) && runs(&["sleep", "41881"]) && runs(&["sleep", "41883"]));
+
+    let second = open(&up, "2025-11-25");
+    let seen = made(&up, &second, "shell_session", list.clone());
+    assert_eq!(ids(&seen), [&kept, &again], "and not {ended}: {seen:#}");
+    assert_eq!(seen["sessions"][0]["keep"], true);
+    let read = json!({"action": "read", "session_id": kept, "wait": 60, "regex": "^begun$"});
+    let read = post(&up, &[&second], &call(3, "shell_session", read)).json();
+    assert_eq!(read["result"]["content"][0]["text"], "begun\n", "{read:#}");
+    let plain = up.call("shell_session", list.clone());
+    assert_eq!(ids(&plain["data"]), [&kept, &again], "calls without a session are of the token: {plain:#}");
+    // Nobody else: the other tokens make no calls.
+    for token in [&up.user, &up.observer] {
+        let body = json!({"tool": "shell_session", "arguments": list});
+        assert_eq!(up.post(token, "/v1/call", &body).status, 403);
+        let hello = request(1, "initialize", json!({})).to_string();
+        assert_eq!(up.request("POST", "/mcp", &[&bearer(token)], hello.as_bytes()).status, 403);
+    }
+    made(&up, &second, "shell_session", json!({"action": "close", "session_id": kept}));
+    assert!(!runs(&["sleep", "41881"]));
+    assert_eq!(up.end(), Some(143));
+    assert!(!runs(&["sleep", "41883"]), "it ends with the server");
+}
+
+#[test]
+fn what_is_kept_and_what_calls_without_a_session_start_is_bounded_together_and_shares_a_network() {
+    let lines = "sandbox_config:\n  normal:\n    limits:\n      sessions: 2\n";
+    let fixture = Fixture::with_files(&[("handfast.yaml", lines)]);
+    let up = Up::start(&fixture, &FREE);
+    let session = open(&up, "2025-11-25");
+    let serve = "python3 -u -c 'import socket\ns = socket.create_server((\"127.0.0.1\", 18127))\nprint(\"ready\")\nwhile True: s.accept()[0].sendall(b\"SERVED\")'";
+    let fetch = "python3 -c 'import socket\ntry:\n    print(socket.create_connection((\"127.0.0.1\", 18127), 5).recv(100))\nexcept OSError as e:\n    print(type(e).__name__)'";
+    let kept = json!({"command": serve, "background": true, "keep": true});
+    let id = made(&up, &session, "shell_execute", kept)["session_id"].clone();
+    let ready = json!({"action": "read", "session_id": id, "wait": 60, "regex": "^ready$"});
+    assert_eq!(up.call("shell_session", ready)["data"]["content"], "ready\n");
+    // It belongs to the token, its network too.
+    let own = up.call("shell_execute", json!({"command": fetch}));
+    assert!(own["data"]["stdout"].as_str().unwrap().contains("SERVED"), "{own:#}");
+    let other = made(&up, &session, "shell_execute", json!({"command": fetch}));
+    assert!(other["stdout"].as_str().unwrap().contains("ConnectionRefusedError"), "{other:#}");
+
+    let background = json!({"command": "exec sleep 41884", "background": true});
+    assert_eq!(up.call("shell_execute", background.clone())["ok"], true);
+    let third = up.call("shell_execute", background.clone());
+    assert_eq!(third["error"]["code"], "EQUOTA", "{third:#}");
+    let mut kept = background.clone();
+    kept["keep"] = json!(true);
+    let refused = post(&up, &[&session], &call(4, "shell_execute", kept)).json();
+    assert!(refused["result"]["content"][0]["text"].as_str().unwrap().contains("EQUOTA"), "{refused:#}");
+    // The session's own are counted apart.
+    assert!(made(&up, &session, "shell_execute", background)["session_id"].is_string());
+}
+
 #[test]
 fn a_question_is_heard_and_answered_by_the_user_while_the_call_waits() {
     let fixture = Fixture::new().asking();

@@ -54,6 +54,32 @@ fn fixture() -> Fixture {
 }
 
 #[test]
+fn a_question_about_a_command_shows_what_its_dry_run_came_to_as_long_as_that_stands() {
+    let fixture = Fixture::with_files(&[("sub/a.txt", "one\ntwo\n")]).asking();
+    let command = |line: &str, directory: &str| json!({"command": line, "working_directory": directory});
+    let sed = "sed -i s/two/2/ a.txt";
+    let mut dry = command(sed, "sub");
+    dry["dry_run"] = json!(true);
+    let tried = fixture.call("shell_execute", dry);
+    let aside = tried["meta"]["changes"]["id"].as_str().unwrap_or_else(|| panic!("{tried:#}"));
+    let asked = |arguments: Value| {
+        let asked = fixture.run(&["call", "shell_execute", &arguments.to_string()]).json();
+        let id = asked["error"]["approval_id"].as_str().unwrap_or_else(|| panic!("{asked:#}"));
+        fixture.run(&["approvals", "show", id]).stdout
+    };
+    let shown = asked(command(sed, "sub"));
+    assert!(shown.contains(aside) && shown.contains("-two") && shown.contains("+2"), "{shown}");
+    assert_eq!(fixture.read("sub/a.txt"), "one\ntwo\n");
+    // Of another command, and in another directory, it says nothing.
+    assert!(!asked(command("sed -i s/two/3/ a.txt", "sub")).contains(aside));
+    assert!(!asked(command(sed, ".")).contains(aside));
+    // What it changed is another by now.
+    fixture.write("sub/a.txt", "one\ntwo\nthree\n");
+    let changed = asked(json!({"command": sed, "working_directory": "sub", "timeout": 7}));
+    assert!(!changed.contains(aside) && !changed.contains("-two"), "{changed}");
+}
+
+#[test]
 fn the_difference_is_shown_wherever_a_call_may_be_answered() {
     let fixture = fixture();
     for Case { name, tool, arguments, options, beforehand } in cases(&fixture) {

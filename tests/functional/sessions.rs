@@ -144,3 +144,20 @@ fn the_limits_of_a_profile_bound_sessions_and_a_workspace_can_only_lower_them() 
     assert!(ninth["content"][0]["text"].as_str().unwrap().contains("8 may"), "{ids:?}: {ninth:#}");
     server.end();
 }
+
+#[test]
+fn nothing_outlives_a_connection_that_the_program_ends_with() {
+    let fixture = Fixture::new();
+    let mut server = Server::start(&fixture, &FREE);
+    let kept = json!({"command": "exec sleep 1000", "background": true, "keep": true});
+    let refused = server.call("shell_execute", kept.clone());
+    assert_eq!(refused["_meta"]["handfast/error"]["code"], "EUNAVAILABLE", "{refused:#}");
+    let text = refused["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("nothing can outlive this session") && text.contains("handfast up"), "{text}");
+    let listed = server.data("shell_session", json!({"action": "list"}));
+    assert_eq!(listed["sessions"], json!([]));
+    server.end();
+    assert_eq!(fixture.error("shell_execute", kept)["code"], "EUNAVAILABLE");
+    let waited_for = fixture.error("shell_execute", json!({"command": "true", "keep": true}));
+    assert_eq!(waited_for["code"], "EVALIDATION");
+}

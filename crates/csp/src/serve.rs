@@ -211,6 +211,7 @@ impl Answering {
             arguments,
             caller: Caller {
                 session: self.options.session.clone(),
+                holder: None,
                 door: Door::Csp,
                 dialect: Dialect::Csp1.as_str(),
                 asker: Arc::new(NoAsker { hint: ANSWERED_ELSEWHERE.to_owned() }),

@@ -25,6 +25,8 @@ pub(crate) fn owners(session: &SessionId) -> [String; 2] {
 pub(crate) struct Call {
     pub(crate) id: CallId,
     pub(crate) session: SessionId,
+    /// To whom belongs what outlives the session.
+    pub(crate) holder: Option<SessionId>,
     pub(crate) door: Door,
     pub(crate) dialect: &'static str,
     pub(crate) asker: Arc<dyn Asker>,
@@ -53,6 +55,8 @@ pub(crate) struct Call {
     pub(crate) again: Value,
     /// What it starts outlives it.
     pub(crate) background: bool,
+    /// What it starts outlives its session too.
+    pub(crate) outlives_session: bool,
     pub(crate) decision: Option<Decision>,
     /// What its caller may at most do.
     pub(crate) ceiling: Ceiling,
@@ -81,6 +85,8 @@ impl Call {
         Self {
             id,
             session: caller.session,
+            // Who acts under a ceiling shares nothing with who does not.
+            holder: caller.holder.filter(|_| caller.ceiling.is_unbounded()),
             door: caller.door,
             dialect: caller.dialect,
             asker: caller.asker,
@@ -101,6 +107,7 @@ impl Call {
             dry_run: None,
             again: Value::Null,
             background: false,
+            outlives_session: false,
             decision: None,
             ceiling: caller.ceiling,
             leased: None,
@@ -175,9 +182,17 @@ impl Call {
         record::digest(&(&self.tool, &self.arguments_digest, &self.effects))
     }
 
+    /// To whom what the call starts belongs: the holder where it is to outlive the session.
+    pub(crate) fn owner(&self) -> String {
+        match self.holder.as_ref().filter(|_| self.outlives_session) {
+            Some(holder) => holder.0.clone(),
+            None => self.owner_in_session(),
+        }
+    }
+
     /// To whom the background commands of the session belong. Those of a session may be typed into, and were started under its
     /// own ceiling: a bounded caller never shares them with an unbounded one.
-    pub(crate) fn owner(&self) -> String {
+    pub(crate) fn owner_in_session(&self) -> String {
         let [unbounded, bounded] = owners(&self.session);
         if self.ceiling.is_unbounded() { unbounded } else { bounded }
     }

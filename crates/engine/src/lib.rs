@@ -389,7 +389,8 @@ impl Engine {
             undoes: call.undoes.clone(),
         })));
         if let Some(sessions) = &self.sessions {
-            services.insert(Arc::new(sessions.of(&call.owner())));
+            let shared = call.holder.as_ref().map(|holder| holder.0.clone());
+            services.insert(Arc::new(sessions.of(&call.owner()).beside(shared)));
         }
         let mut context = Context::new(
             call.id.clone(),

@@ -40,6 +40,12 @@ use crate::{Engine, Specifying, cover, keep, record};
 /// How long a tool may take to end after it was told to stop. The cell gives a command 200 ms of it after the polite signal.
 const GRACE: Duration = Duration::from_secs(5);
 
+fn ends_with_session() -> ToolError {
+    let message = "nothing can outlive this session, because Handfast ends with it";
+    ToolError::new(Code::Unavailable, message)
+        .hint("leave `keep` out; sessions over HTTP belong to a token, for which `handfast up` keeps what it starts")
+}
+
 /// What a run came to.
 pub(crate) struct Ran {
     pub(crate) context: Arc<Context>,
@@ -133,6 +139,10 @@ impl Engine {
         call.level = prepared.plan.level.unwrap_or(tool.spec().level);
         call.timeout = prepared.timeout.unwrap_or(tool.spec().timeout.default).min(tool.spec().timeout.max);
         call.background = prepared.plan.background;
+        call.outlives_session = prepared.plan.outlives_session;
+        if call.outlives_session && call.holder.is_none() {
+            return Err(ends_with_session());
+        }
         call.effects = Reach::lead(&prepared.plan.effects);
         call.undoable = self.is_undoable(tool.spec(), &call.effects, &prepared.plan);
         call.dry_run = self.tried(tool.spec(), &prepared.plan);

@@ -27,6 +27,9 @@ pub struct CallRequest {
 pub struct Caller {
     /// What belongs together: a connection, a run of the command line.
     pub session: SessionId,
+    /// Whose the session is: the credential that it came with. What is to outlive the session belongs to it. None where nothing
+    /// outlives a session, because the program ends with it.
+    pub holder: Option<SessionId>,
     /// The way in.
     pub door: Door,
     /// The names and shapes that the caller speaks.
@@ -39,10 +42,10 @@ pub struct Caller {
 
 impl Caller {
     /// A caller that acts on behalf of this one: a scheduled task, a sub-agent, a plugin. It can do what both ceilings allow, so
-    /// never more than this one, and has a session of its own, whose background commands and approvals are nobody else's.
+    /// never more than this one, and has a session of its own, whose background commands and approvals are nobody else's, and which nothing outlives.
     #[must_use]
     pub fn on_behalf(&self, session: SessionId, wanted: &Ceiling) -> Caller {
-        Caller { session, ceiling: self.ceiling.meet(wanted), ..self.clone() }
+        Caller { session, holder: None, ceiling: self.ceiling.meet(wanted), ..self.clone() }
     }
 }
 

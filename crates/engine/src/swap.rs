@@ -148,13 +148,14 @@ impl Engine {
         produced: Result<Data, ToolError>,
     ) -> Result<Data, ToolError> {
         let (rules, engine) = (call.rules(self), self.clone());
+        let reason = self.why_tried(&call.effects);
         let shown = blocking(move || {
             let preview = snapshot.preview(&rules, &engine.store, since)?;
             if preview.paths == 0 {
                 engine.removals.drop_unused(Before::Snapshot(snapshot));
                 return Ok((preview, None));
             }
-            let kept = snapshot.keep(since, "a dry run").map_err(|error| {
+            let kept = snapshot.keep(since, &reason).map_err(|error| {
                 ToolError::new(Code::Runtime, format!("the changes could not be kept: {error}"))
                     .because(error)
             })?;

@@ -171,6 +171,7 @@ impl Bench {
         .unwrap();
         let caller = Caller {
             session: SessionId("parent".to_owned()),
+            holder: None,
             door: Door::Library,
             dialect: "handfast",
             asker: Arc::new(NoAsker { hint: "nobody".to_owned() }),

@@ -219,6 +219,7 @@ impl Bench {
             arguments,
             caller: Caller {
                 session: SessionId("s1".to_owned()),
+                holder: None,
                 door: Door::Library,
                 dialect: "handfast",
                 asker: self.asker.clone(),

@@ -106,6 +106,7 @@ fn request() -> CallRequest {
         arguments: json!({}),
         caller: Caller {
             session: SessionId("s1".to_owned()),
+            holder: None,
             door: Door::Library,
             dialect: "handfast",
             asker: Arc::new(NoAsker { hint: String::new() }),

@@ -278,6 +278,7 @@ impl Runtime {
                 arguments,
                 caller: Caller {
                     session: self.composed.session.clone(),
+                    holder: None,
                     door: Door::Library,
                     dialect: self.composed.toolset.dialect.as_str(),
                     asker: self.asker.clone(),

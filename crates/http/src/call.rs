@@ -81,6 +81,7 @@ pub(crate) async fn call(shared: &Arc<Shared>, headers: &HeaderMap, body: Coming
         arguments: Value::Null,
         caller: Caller {
             session: shared.options.session.clone(),
+            holder: Some(shared.options.session.clone()),
             door: Door::Http,
             dialect: shared.options.dialect.as_str(),
             asker: Arc::new(NoAsker { hint: ANSWERED_ELSEWHERE.to_owned() }),

@@ -207,6 +207,8 @@ impl Transport<RoleServer> for Apart {
 
 impl<C: Calls> Sessions<C> {
     pub(crate) fn new(calls: Arc<C>, options: Options) -> Result<Self, McpError> {
+        // All clients have one token, whose calls without a session are those of `options.session`.
+        let options = Options { holder: Some(options.session.clone()), ..options };
         let notices = Arc::default();
         let alone = Arc::new(Live::start(&calls, &options, options.session.clone(), &notices)?);
         let state = Mutex::new(State { open: HashMap::new(), swept: Instant::now() });

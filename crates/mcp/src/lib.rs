@@ -73,6 +73,8 @@ pub struct Options {
     pub catalogue: CatalogueKind,
     /// Names this connection in the audit; what is allowed for a session is allowed for it alone.
     pub session: SessionId,
+    /// Whose the session is, where something can outlive it.
+    pub holder: Option<SessionId>,
     /// The longest message that is accepted, in bytes. A longer one is answered with an error.
     pub message_limit: usize,
     /// Which questions may be put to the client's user.
@@ -102,6 +104,7 @@ impl Options {
             dialect: Dialect::default(),
             catalogue: CatalogueKind::Core,
             session,
+            holder: None,
             message_limit: Self::MESSAGE_LIMIT,
             elicitation: Elicitation::default(),
             patience: Self::PATIENCE,

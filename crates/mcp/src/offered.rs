@@ -210,6 +210,7 @@ impl<C: Calls> Offered<C> {
             arguments,
             caller: Caller {
                 session: self.options.session.clone(),
+                holder: self.options.holder.clone(),
                 door: Door::Mcp,
                 dialect: self.options.dialect.as_str(),
                 asker,

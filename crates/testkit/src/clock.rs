@@ -1,4 +1,6 @@
-use jiff::Timestamp;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jiff::{SignedDuration, Timestamp};
 use tool::Clock;
 
 /// A clock that stands.
@@ -9,6 +11,24 @@ impl Default for FixedClock {
     /// 1 January 2026, midnight UTC.
     fn default() -> Self {
         Self(Timestamp::constant(1_767_225_600, 0))
+    }
+}
+
+/// A wall clock that a test moves on. Clones share the time.
+#[derive(Debug, Clone, Default)]
+pub struct MovingClock(Arc<Mutex<SignedDuration>>);
+
+impl MovingClock {
+    /// Lets this much time pass.
+    pub fn advance(&self, by: SignedDuration) {
+        let mut passed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *passed = passed.saturating_add(by);
+    }
+}
+
+impl Clock for MovingClock {
+    fn now(&self) -> Timestamp {
+        FixedClock::default().0 + *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

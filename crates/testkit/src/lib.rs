@@ -17,7 +17,7 @@ mod run;
 mod workspace;
 
 pub use check::{assert_contains, check_family, check_tool};
-pub use clock::FixedClock;
+pub use clock::{FixedClock, MovingClock};
 pub use guard::{DenyNames, Permissive};
 pub use run::{block_on, run_in, run_tool};
 pub use workspace::Workspace;

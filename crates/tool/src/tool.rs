@@ -66,6 +66,8 @@ pub struct Plan {
     pub on_snapshot: bool,
     /// Whether what the call starts outlives it, so that it changes the workspace directly.
     pub background: bool,
+    /// Whether what it starts outlives the caller's session as well, and belongs to whom the session belongs to.
+    pub outlives_session: bool,
     /// The changes that an earlier call has kept aside and this one puts into the workspace, by their id.
     pub applies: Option<String>,
     /// Of a dry run: the plan of the call that is tried. The plan itself is then what trying reads.
@@ -75,7 +77,15 @@ pub struct Plan {
 impl Plan {
     /// A plan at the tool's own level.
     pub fn of(effects: Vec<Effect>) -> Self {
-        Self { effects, level: None, on_snapshot: false, background: false, applies: None, dry_run: None }
+        Self {
+            effects,
+            level: None,
+            on_snapshot: false,
+            background: false,
+            outlives_session: false,
+            applies: None,
+            dry_run: None,
+        }
     }
 
     /// The same plan, its changes kept apart where that can be had.

@@ -13,7 +13,8 @@ use tool::{
 };
 
 use crate::wording::{
-    CROSS_DEVICE_LINK, ended_early, failed, how_to_raise, names_cross_device_link, no_dry_run, text,
+    CROSS_DEVICE_LINK, NO_NETWORK, ended_early, exit_code, failed, how_to_raise, killed,
+    names_cross_device_link, names_missing_network, no_dry_run, text,
 };
 use crate::{background, plain};
 
@@ -36,6 +37,9 @@ pub struct Args {
     /// Let it run on as a session.
     #[serde(default)]
     background: bool,
+    /// In the background: outlive this session.
+    #[serde(default)]
+    keep: bool,
     /// Give it a terminal.
     #[serde(default)]
     pty: bool,
@@ -136,6 +140,12 @@ impl Tool for ShellExecute {
             let plan = Plan::of(vec![Effect::Write { path: place.workspace.clone() }]).on_snapshot();
             return Ok(Plan { applies: Some(id.clone()), ..plan });
         }
+        if args.keep && !args.background {
+            return Err(ToolError::validation(
+                "keep",
+                "goes with `background`: only that can outlive a session",
+            ));
+        }
         if args.background && args.dry_run {
             let problem = "a background command changes the workspace at once";
             return Err(ToolError::validation("dry_run", problem));
@@ -171,7 +181,7 @@ impl Tool for ShellExecute {
             let problem = "`discard` needs a command that is waited for: a background one changes the workspace at once";
             return Err(ToolError::validation("on_timeout", problem));
         }
-        Ok(Plan { background: true, ..plan })
+        Ok(Plan { background: true, outlives_session: args.keep, ..plan })
     }
 
     fn timeout(&self, args: &Args) -> Option<Duration> {
@@ -255,20 +265,19 @@ impl Tool for ShellExecute {
                 context.warn(CROSS_DEVICE_LINK.to_owned());
             }
         }
+        if outcome.exit != Exit::Code(0) && names_missing_network(&outcome.stderr) {
+            context.warn(NO_NETWORK.to_owned());
+        }
         if args.dry_run {
             context.only_show_changes();
         }
         if outcome.ended != Ended::Finished && args.on_timeout == OnTimeout::Discard {
             context.discard_changes();
         }
-        let exit_code = match outcome.exit {
-            Exit::Code(code) => Some(code),
-            Exit::Signal(signal) => Some(128 + signal),
-        };
         let mut output = Output {
             stdout: text(context, "stdout", outcome.stdout),
             stderr: text(context, "stderr", outcome.stderr),
-            exit_code,
+            exit_code: Some(exit_code(outcome.exit)),
             timed_out: false,
             waiting_for_input: outcome.waited_for_input,
             session_id: None,
@@ -288,15 +297,7 @@ impl Tool for ShellExecute {
             Ended::Finished => return Ok(output),
             Ended::Killed => {
                 let uncovered = cell.late_masks.as_ref().is_some_and(|masks| masks.have_failed());
-                let error = ToolError::new(
-                    Code::Runtime,
-                    if uncovered {
-                        "the command was killed: a file that must be hidden came while it ran and could not be covered"
-                    } else {
-                        "the cell was killed from outside, perhaps for want of memory"
-                    },
-                );
-                return Err(error.effect(EffectState::Maybe).data(json(output)?));
+                return Err(killed(uncovered).effect(EffectState::Maybe).data(json(output)?));
             }
             Ended::Deadline | Ended::Stopped | Ended::Idle => {}
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use regex::bytes::{Regex, RegexBuilder};
-use sandbox::{Ended, Ending, Exit, Listed, OwnedSessions, Phase, Session, SessionError, TerminalSize};
+use sandbox::{Ended, Ending, Listed, OwnedSessions, Phase, Session, SessionError, TerminalSize};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::{
@@ -15,6 +15,7 @@ use tool::{
 
 use crate::keys;
 use crate::reading::{self, Kept, Live, Source, Wanted};
+use crate::wording::exit_code;
 
 /// Lists sessions and acts on one of them.
 pub struct ShellSession;
@@ -98,6 +99,9 @@ struct Summary {
     waiting_for_input: bool,
     /// Bytes of output so far.
     output_bytes: u64,
+    /// Whether it was started with `keep`, or by a call without a session: it belongs to the token.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    keep: bool,
     /// Seconds since its start, until now or its end.
     seconds: u64,
     /// What `output_read` takes, once it has ended.
@@ -171,7 +175,7 @@ impl Tool for ShellSession {
                 return read(context, &args, &Kept(kept), None);
             }
             return Err(ToolError::new(Code::NotFound, format!("there is no session `{}`", shortened(&id)))
-                .hint("`list` shows those of this connection; every session ends with its connection"));
+                .hint("`list` shows those of this connection, with which they end, and those that were started with `keep`"));
         };
         let session = &listed.session;
         session.take_notes().into_iter().for_each(|note| context.warn(note));
@@ -310,13 +314,9 @@ fn kept(context: &Context, id: &str) -> Option<File> {
 /// A session as it is now.
 fn summary(listed: &Listed) -> Summary {
     let status = listed.session.status();
-    let code = |exit| match exit {
-        Exit::Code(code) => code,
-        Exit::Signal(signal) => 128 + signal,
-    };
     let (state, exit_code, ended_by) = match status.phase {
         Phase::Starting | Phase::Running => ("running", None, None),
-        Phase::Left(exit) => ("left_running", Some(code(exit)), None),
+        Phase::Left(exit) => ("left_running", Some(exit_code(exit)), None),
         Phase::Ended(Ending { exit, ended }) => {
             let by = match ended {
                 Ended::Finished => "finished",
@@ -325,7 +325,7 @@ fn summary(listed: &Listed) -> Summary {
                 Ended::Idle => "idle",
                 Ended::Killed => "killed",
             };
-            ("ended", Some(code(exit)), Some(by))
+            ("ended", Some(exit_code(exit)), Some(by))
         }
     };
     Summary {
@@ -338,6 +338,7 @@ fn summary(listed: &Listed) -> Summary {
         pty: status.has_terminal,
         waiting_for_input: listed.session.waits_for_input(),
         output_bytes: status.bytes,
+        keep: listed.shared,
         seconds: status.runs_for.as_secs(),
         output_ref: status.kept.and_then(Result::ok),
     }

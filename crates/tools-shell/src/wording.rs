@@ -1,6 +1,6 @@
 //! How what a command came to is put into words.
 
-use sandbox::{Captured, Limit, SandboxError};
+use sandbox::{Captured, Exit, Limit, SandboxError};
 use tool::{Code, Context, Retry, StopReason, ToolError, Whole};
 
 /// What to do about a limit that was reached.
@@ -17,15 +17,66 @@ pub(crate) fn how_to_raise(limit: Limit) -> String {
     format!("let it use less, or raise `limits.{key}` of the profile in the configuration")
 }
 
+/// The exit code of a command, as a shell gives it: 128 + N when signal N ended it.
+pub(crate) fn exit_code(exit: Exit) -> i32 {
+    match exit {
+        Exit::Code(code) => code,
+        Exit::Signal(signal) => 128 + signal,
+    }
+}
+
 /// What an overlay cannot do, and what to do instead.
 pub(crate) const CROSS_DEVICE_LINK: &str = "a folder of the workspace cannot be renamed in one step by a command (EXDEV, \
     \"Invalid cross-device link\"): `mv` copies it instead, and so does the tool file_move";
 
 /// Whether a program has told that error, in the words of the C library.
 pub(crate) fn names_cross_device_link(stderr: &Captured) -> bool {
-    const CROSS_DEVICE: &[u8] = b"cross-device link";
-    let told = |part: &[u8]| part.windows(CROSS_DEVICE.len()).any(|window| window == CROSS_DEVICE);
-    told(&stderr.head) || told(&stderr.tail)
+    tells(stderr, &["cross-device link"])
+}
+
+/// That a command failed because it looked for another machine.
+pub(crate) const NO_NETWORK: &str = "commands have no network here, and this one seems to have failed for want of it: only what \
+    this session itself serves on `localhost` can be reached";
+
+/// Whether a program has told that it finds no other machine: in the words of the C library, of libcurl, of Node, Go, Rust and
+/// Python. A refused connection to `localhost` is none of these.
+pub(crate) fn names_missing_network(stderr: &Captured) -> bool {
+    tells(
+        stderr,
+        &[
+            "could not resolve host",
+            "couldn't resolve host",
+            "temporary failure in name resolution",
+            "name or service not known",
+            "no address associated with hostname",
+            "unable to resolve host address",
+            "network is unreachable",
+            "getaddrinfo eai_again",
+            "getaddrinfo enotfound",
+            "connect enetunreach",
+            "dial tcp: lookup ",
+            "dns error",
+            "nodename nor servname provided",
+        ],
+    )
+}
+
+/// Whether one of these texts, in small letters, stands in what is at hand of the stream.
+fn tells(stream: &Captured, texts: &[&str]) -> bool {
+    [&stream.head, &stream.tail].into_iter().any(|part| {
+        let part = part.to_ascii_lowercase();
+        texts.iter().any(|text| part.windows(text.len()).any(|window| window == text.as_bytes()))
+    })
+}
+
+/// A cell that was killed by nobody of this runtime but its watch over hidden files.
+pub(crate) fn killed(uncovered: bool) -> ToolError {
+    let message = if uncovered {
+        "the command was killed: a file that must be hidden came while it ran and could not be covered"
+    } else {
+        "the cell was killed from outside, perhaps for want of memory"
+    };
+    ToolError::new(Code::Runtime, message)
 }
 
 /// The output as text: whole where it fits into memory, otherwise its first and last part, the whole kept aside.

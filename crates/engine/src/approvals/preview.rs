@@ -19,6 +19,8 @@ const MOST_LINES: usize = 400;
 const MOST_CHARACTERS: usize = 20_000;
 /// Characters of one line.
 const LONGEST_LINE: usize = 500;
+/// Characters of a command in the name of its dry run.
+const LONGEST_NAME: usize = 80;
 
 /// What there is to see of a call, covered and bounded.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,7 +40,12 @@ pub(crate) struct Asking<'a> {
 
 /// Where the text comes from.
 pub(crate) enum Source {
-    Text(Option<String>),
+    /// A command: what it runs, and under what an earlier dry run of it has kept its changes.
+    Command {
+        read: Option<String>,
+        dry_run: String,
+        rules: Arc<Policy>,
+    },
     Tool(Box<Context>),
     KeptChanges(String, Arc<Policy>),
 }
@@ -52,14 +59,9 @@ impl Engine {
         if let Some(id) = &plan.applies {
             return Ok(Source::KeptChanges(id.clone(), asking.rules.clone()));
         }
-        let command = asking.parts.iter().find_map(|part| match &part.effect {
-            Effect::Run { command: command @ (CommandLine::Shell(_) | CommandLine::Argv(_)), .. } => {
-                Some(command)
-            }
-            _ => None,
-        });
-        if let Some(command) = command {
-            return Ok(Source::Text(as_read(command)));
+        if let Some((command, effect)) = command_of(asking.parts) {
+            let (dry_run, rules) = (self.dry_run_of(command, effect), asking.rules.clone());
+            return Ok(Source::Command { read: as_read(command), dry_run, rules });
         }
         let mut services = self.services.clone();
         // Without the answer, so that nothing is shown which may not be read before it.
@@ -89,7 +91,11 @@ impl Engine {
     /// `ENOTFOUND` where changes are to be applied that do not lie aside.
     pub(crate) fn preview(&self, source: Source, prepared: &Prepared) -> Result<Option<Preview>, ToolError> {
         let text = match source {
-            Source::Text(text) => text,
+            Source::Command { read, dry_run, rules } => {
+                let tried = self.preview_of_dry_run(&dry_run, &rules);
+                let texts: Vec<String> = [read, tried].into_iter().flatten().collect();
+                if texts.is_empty() { None } else { Some(texts.join("\n")) }
+            }
             Source::Tool(context) => prepared.preview(&context),
             Source::KeptChanges(id, rules) => Some(self.preview_of_kept(&id, &rules)?),
         };
@@ -112,10 +118,55 @@ impl Engine {
         Ok(text)
     }
 
+    /// Why the changes of a dry run lie aside. It names the command for people, and exactly that command in that directory, so that
+    /// a later question about it finds them.
+    pub(crate) fn why_tried(&self, parts: &[Part]) -> String {
+        command_of(parts).map_or("a dry run".to_owned(), |(command, effect)| self.dry_run_of(command, effect))
+    }
+
+    fn dry_run_of(&self, command: &CommandLine, effect: &Effect) -> String {
+        let line = match command {
+            CommandLine::Shell(line) => line.clone(),
+            CommandLine::Argv(words) => words.join(" "),
+            CommandLine::Typed { text, .. } => text.clone(),
+        };
+        let shown: String = tool::visible(&self.covered(line)).chars().take(LONGEST_NAME).collect();
+        let digest = crate::record::digest(effect);
+        format!("a dry run of `{shown}` ({})", digest.get(..16).unwrap_or(&digest))
+    }
+
+    /// What the last dry run of this command came to. None where there was none, or where others have changed since what it
+    /// changed: then it says nothing of what the command would do now.
+    fn preview_of_dry_run(&self, reason: &str, rules: &Policy) -> Option<String> {
+        let snapshots = self.snapshots.as_ref()?;
+        // A question is asked all the same where they cannot be listed.
+        let kept = snapshots.kept().ok()?;
+        let last =
+            kept.into_iter().find(|kept| kept.reason == reason && kept.workspace == self.place.workspace)?;
+        let snapshot = snapshots.take_up(&last.id).ok()?;
+        let since = snapshot.since(SystemTime::UNIX_EPOCH.into());
+        let changes = snapshot.preview(rules, &self.store, since).ok()?;
+        if !changes.conflicts.is_empty() || changes.diff.is_empty() {
+            return None;
+        }
+        let Changes { diff, .. } = changes;
+        Some(format!("a dry run of it ({}, {}) made this difference:\n{diff}", last.id, last.since))
+    }
+
     /// The text with its secrets covered, cut where it is long.
     pub(crate) fn cut(&self, text: String) -> Preview {
         bounded(&self.covered(text))
     }
+}
+
+/// The command that a call runs.
+fn command_of(parts: &[Part]) -> Option<(&CommandLine, &Effect)> {
+    parts.iter().find_map(|part| match &part.effect {
+        Effect::Run { command: command @ (CommandLine::Shell(_) | CommandLine::Argv(_)), .. } => {
+            Some((command, &part.effect))
+        }
+        _ => None,
+    })
 }
 
 /// What a command runs, where that is not plain from the line itself.

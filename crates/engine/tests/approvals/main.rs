@@ -7,8 +7,10 @@ mod world;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use engine::Scope;
+use engine::{Grant, Scope};
+use jiff::SignedDuration;
 use serde_json::json;
 use store::Store;
 use tool::{CallResult, Code, SessionId};
@@ -99,6 +101,37 @@ fn an_answer_from_elsewhere_takes_the_question_back_and_a_session_is_covered() {
     let mut elsewhere = request(again, nobody());
     elsewhere.caller.session = SessionId("s2".to_owned());
     assert_eq!(code(&block(serving.call(elsewhere))), Some(Code::Approval), "another session is asked");
+}
+
+#[test]
+fn what_was_allowed_for_a_time_ends_at_that_time() {
+    let world = World::new();
+    let engine = world.engine(&[]);
+    let minutes = Duration::from_mins(10);
+    let (before, instant) = (SignedDuration::from_secs(599), SignedDuration::from_secs(1));
+    for scope in [Scope::Session, Scope::Project] {
+        let id = asked(&engine, arguments());
+        block(engine.grant(&id, &Grant { lasts: Some(minutes), ..grant(scope) })).unwrap();
+        let mut again = arguments();
+        again["note"] = json!("m");
+        world.clock.advance(before);
+        // The control: as long as it lasts it lets pass, in this process and another.
+        for engine in [&engine, &world.engine(&[])] {
+            let result = call(engine, again.clone(), nobody());
+            assert!(result.ok(), "{scope:?}: {:?}", result.error());
+        }
+        world.clock.advance(instant);
+        asked(&engine, again.clone());
+        asked(&world.engine(&[]), again);
+        // Neither does the yes to the very call that was asked about.
+        assert_ne!(asked(&engine, arguments()), id, "{scope:?}");
+    }
+    let runs = world.runs();
+    let id = asked(&engine, arguments());
+    block(engine.grant(&id, &Grant { lasts: Some(minutes), ..grant(Scope::Once) })).unwrap();
+    world.clock.advance(before + instant);
+    assert_ne!(asked(&engine, arguments()), id, "an answer that nobody used has ended too");
+    assert_eq!(world.runs(), runs);
 }
 
 #[test]

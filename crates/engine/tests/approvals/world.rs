@@ -16,7 +16,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use store::Store;
-use testkit::FixedClock;
+use testkit::MovingClock;
 use tool::{
     AnyTool, BoxFuture, CallResult, Catalogue, Class, Code, CommandLine, Context, Effect, Erased, Example,
     Lane, Level, Place, Plan, Presentation, SessionId, Spec, Stop, TextCap, Timeout, Tool, ToolError,
@@ -124,6 +124,7 @@ impl Asker for Patient {
 /// A folder with a workspace, a place for programs and a state.
 pub(crate) struct World {
     pub(crate) folder: tempfile::TempDir,
+    pub(crate) clock: MovingClock,
     runs: Arc<AtomicU32>,
 }
 
@@ -133,7 +134,7 @@ impl World {
         for name in ["workspace", "workspace/sub", "workspace/other", "bin", "bin2"] {
             fs::create_dir(folder.path().join(name)).unwrap();
         }
-        let world = Self { folder, runs: Arc::default() };
+        let world = Self { folder, clock: MovingClock::default(), runs: Arc::default() };
         for (path, content) in
             [("bin/tool", "one"), ("bin2/tool", "two"), ("workspace/a.sh", "echo a"), ("workspace/out", "")]
         {
@@ -166,7 +167,7 @@ impl World {
             store: Arc::new(Store::open(&self.folder.path().join("state")).unwrap()),
             registry: Registry::new(tools).unwrap(),
             catalogue: Catalogue::default(),
-            clock: Arc::new(FixedClock::default()),
+            clock: Arc::new(self.clock.clone()),
             cell: CellSetup { environment, ..CellSetup::default() },
             redactor: Redactor::default(),
             sessions: None,
@@ -203,6 +204,7 @@ pub(crate) fn request(arguments: Value, asker: Arc<dyn Asker>) -> CallRequest {
         arguments,
         caller: Caller {
             session: SessionId("s1".to_owned()),
+            holder: None,
             door: Door::Library,
             dialect: "handfast",
             asker,

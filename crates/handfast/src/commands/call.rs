@@ -27,6 +27,7 @@ pub(super) fn run(global: &Global, call: &CallArgs, yes: bool) -> Result<ExitCod
         arguments: Value::Null,
         caller: Caller {
             session: composed.session.clone(),
+            holder: None,
             door: Door::CommandLine,
             dialect: composed.toolset.dialect.as_str(),
             asker: asker(global, yes, line.clone()),

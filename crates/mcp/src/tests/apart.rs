@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tool::SessionId;
@@ -113,6 +114,21 @@ async fn a_session_is_opened_used_and_ended() {
     assert!(!endpoint.end(&session).await);
     assert_eq!(*fake.ended.lock().unwrap(), ["s.1"], "what it left running is ended");
     assert_eq!(refusal(&endpoint, &here, &call("record", json!({}))).await, (404, -32600));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_nobody_uses_for_a_day_ends_with_what_it_left_running() {
+    let fake = Fake::new();
+    let endpoint = endpoint(&fake);
+    let forgotten = open(&endpoint, json!({})).await;
+    tokio::time::advance(Duration::from_hours(20)).await;
+    let used = open(&endpoint, json!({})).await;
+    assert!(fake.ended.lock().unwrap().is_empty());
+    tokio::time::advance(Duration::from_hours(5)).await;
+    open(&endpoint, json!({})).await;
+    assert_eq!(*fake.ended.lock().unwrap(), ["s.1"]);
+    assert_eq!(refusal(&endpoint, &within(&forgotten), &call("record", json!({}))).await, (404, -32600));
+    only(answers(&endpoint, &within(&used), &call("record", json!({"a": 1}))).await).await;
 }
 
 #[tokio::test(start_paused = true)]

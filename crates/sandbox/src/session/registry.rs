@@ -96,7 +96,7 @@ impl Sessions {
 
     /// The sessions of one owner, who sees no others.
     pub fn of(self: &Arc<Self>, owner: &str) -> OwnedSessions {
-        OwnedSessions { sessions: self.clone(), owner: owner.to_owned() }
+        OwnedSessions { sessions: self.clone(), owner: owner.to_owned(), beside: None }
     }
 
     /// Ends the sessions of an owner, and waits until nothing of them runs.
@@ -140,11 +140,13 @@ impl fmt::Debug for Sessions {
     }
 }
 
-/// The sessions of one owner.
+/// The sessions of one owner, and those that it shares with others.
 #[derive(Clone, Debug)]
 pub struct OwnedSessions {
     sessions: Arc<Sessions>,
     owner: String,
+    /// Another owner, whose sessions are seen as well.
+    beside: Option<String>,
 }
 
 /// A session with what it is known by.
@@ -156,9 +158,18 @@ pub struct Listed {
     pub command: String,
     /// The session.
     pub session: Session,
+    /// Whether it belongs to the owner that others share.
+    pub shared: bool,
 }
 
 impl OwnedSessions {
+    /// The same with those of another owner beside them: they are listed and found, and started are none.
+    #[must_use]
+    pub fn beside(mut self, owner: Option<String>) -> Self {
+        self.beside = owner;
+        self
+    }
+
     /// Starts a session under this id; `shown` is its command as a list shows it. It lives `at_most` so long, and never
     /// longer than the limits allow.
     ///
@@ -200,9 +211,10 @@ impl OwnedSessions {
         }
     }
 
-    /// The sessions, in the order of their starts.
+    /// The sessions, in the order of their starts: the owner's, then those beside them.
     pub fn list(&self) -> Vec<Listed> {
-        self.own(&self.sessions.lock()).filter_map(|(_, entry)| entry.listed()).collect()
+        let entries = self.sessions.lock();
+        self.seen(&entries).filter_map(|(key, entry)| self.listed(key, entry)).collect()
     }
 
     /// The session of this id.
@@ -211,10 +223,9 @@ impl OwnedSessions {
     ///
     /// [`SessionError::Unknown`], also for the id of somebody else's.
     pub fn find(&self, id: &str) -> Result<Listed, SessionError> {
-        let found = self
-            .own(&self.sessions.lock())
-            .find(|(_, entry)| entry.id == id)
-            .and_then(|(_, entry)| entry.listed());
+        let entries = self.sessions.lock();
+        let found = self.seen(&entries).find(|(_, entry)| entry.id == id);
+        let found = found.and_then(|(key, entry)| self.listed(key, entry));
         found.ok_or_else(|| SessionError::Unknown { id: id.to_owned() })
     }
 
@@ -242,17 +253,30 @@ impl OwnedSessions {
         &'a self,
         entries: &'a BTreeMap<Key, Entry>,
     ) -> impl DoubleEndedIterator<Item = (&'a Key, &'a Entry)> {
-        entries.range((self.owner.clone(), 0)..=(self.owner.clone(), u64::MAX))
+        of(entries, &self.owner)
     }
+
+    fn seen<'a>(&'a self, entries: &'a BTreeMap<Key, Entry>) -> impl Iterator<Item = (&'a Key, &'a Entry)> {
+        let others = self.beside.as_ref().filter(|owner| **owner != self.owner);
+        self.own(entries).chain(others.into_iter().flat_map(|owner| of(entries, owner)))
+    }
+
+    fn listed(&self, key: &Key, entry: &Entry) -> Option<Listed> {
+        let session = entry.session.clone()?;
+        let shared = self.beside.as_ref() == Some(&key.0);
+        Some(Listed { id: entry.id.clone(), command: entry.command.clone(), session, shared })
+    }
+}
+
+fn of<'a>(
+    entries: &'a BTreeMap<Key, Entry>,
+    owner: &str,
+) -> impl DoubleEndedIterator<Item = (&'a Key, &'a Entry)> {
+    entries.range((owner.to_owned(), 0)..=(owner.to_owned(), u64::MAX))
 }
 
 impl Entry {
     fn runs(&self) -> bool {
         self.session.as_ref().is_none_or(|session| !matches!(session.status().phase, Phase::Ended(_)))
-    }
-
-    fn listed(&self) -> Option<Listed> {
-        let session = self.session.clone()?;
-        Some(Listed { id: self.id.clone(), command: self.command.clone(), session })
     }
 }
