@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Fixture, program};
+use crate::harness::{Fixture, program, unread};
 
 const RULES: &str = "\
 mode: smart_auto
@@ -234,4 +234,17 @@ fn an_administrators_configuration_that_others_can_write_stops_the_program() {
         assert!(stderr.contains("has to be root's"), "{stderr}");
     }
     assert!(!Path::new("/etc/handfast/config.yaml").exists(), "these tests need a machine without one");
+}
+
+#[test]
+fn what_the_tests_hide_from_the_policy_is_not_read_by_it() {
+    let fixture = Fixture::new().asking();
+    let decision = |line: &str| {
+        let arguments = json!({"command": line}).to_string();
+        fixture.run(&["check", "shell_execute", &arguments]).json()
+    };
+    // The control: the same line alone passes as one that only reads.
+    assert_eq!(decision("ls")["decision"], "pass");
+    let hidden = decision(&unread("ls"));
+    assert_eq!(hidden["decision"], "check", "tests that say `unread` prove nothing any more: {hidden:#}");
 }
