@@ -39,6 +39,8 @@ struct State {
     questions: HashMap<i64, oneshot::Sender<Said>>,
     bytes: usize,
     closed: bool,
+    /// What ends the calls that are tasks.
+    outliving: Vec<Stop>,
     /// Where goes what belongs to no request, once the client may hear it.
     standing: Option<Outbox>,
     /// The least that the client wants to hear of.
@@ -219,6 +221,11 @@ impl Connection {
         }
     }
 
+    /// A call runs on when its request has its answer, and ends with the connection.
+    pub(crate) fn outlive(&self, stop: &Stop) {
+        self.state().outliving.push(stop.clone());
+    }
+
     /// Waits no longer for the answer to a request of ours.
     pub(crate) fn take_back(&self, number: i64) {
         self.state().questions.remove(&number);
@@ -298,7 +305,9 @@ impl Connection {
             let mut state = self.state();
             state.closed = true;
             state.standing = None;
-            state.requests.values_mut().filter_map(|request| request.stop.take()).collect()
+            let outliving = std::mem::take(&mut state.outliving);
+            let stops = state.requests.values_mut().filter_map(|request| request.stop.take());
+            stops.chain(outliving).collect()
         };
         for stop in stops {
             stop.request(StopReason::Cancelled);

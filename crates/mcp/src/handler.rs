@@ -4,12 +4,13 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use rmcp::model::{
-    CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult,
-    CustomRequest, CustomResult, DiscoverResult, ErrorCode, ErrorData, GetPromptRequestParams,
-    GetPromptResponse, Implementation, InitializeRequestParams, InitializeResult, ListPromptsResult,
-    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-    ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, RequestId, ServerConfig,
-    SubscribeRequestParams, SubscriptionFilter, UnsubscribeRequestParams,
+    CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestParams,
+    CompleteResult, CustomRequest, CustomResult, DiscoverResult, ErrorCode, ErrorData,
+    GetPromptRequestParams, GetPromptResponse, GetTaskParams, GetTaskResult, Implementation,
+    InitializeRequestParams, InitializeResult, ListPromptsResult, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams,
+    ReadResourceResponse, RequestId, ServerConfig, SubscribeRequestParams, SubscriptionFilter,
+    UnsubscribeRequestParams, UpdateTaskParams,
 };
 use rmcp::service::{RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
@@ -26,6 +27,7 @@ use crate::page::Pages;
 use crate::peer::Peer;
 use crate::seal::Sealer;
 use crate::served::Served;
+use crate::task::{Tasks, unknown};
 use crate::turn::Turn;
 use crate::{McpError, Options};
 
@@ -59,8 +61,9 @@ impl Handler {
             Arc::new(Offered {
                 calls: calls.clone(),
                 options: options.clone(),
-                sealer: Sealer::new(options.session.clone()).map_err(McpError::Random)?,
+                sealer: Arc::new(Sealer::new(options.session.clone()).map_err(McpError::Random)?),
                 notices: notices.clone(),
+                tasks: Tasks::default(),
             })
         };
         Ok(Self { served, connection, options, pages: Pages::new()? })
@@ -84,6 +87,7 @@ impl Handler {
                 capabilities.resources.is_some() && !peer.modern
             }
             "subscriptions/listen" => capabilities.resources.is_some() && peer.modern,
+            "tasks/get" | "tasks/update" | "tasks/cancel" => capabilities.supports_tasks() && peer.modern,
             "completion/complete" => capabilities.completions.is_some(),
             "logging/setLevel" => capabilities.logging.is_some() && !peer.modern,
             _ => false,
@@ -135,7 +139,9 @@ impl ServerHandler for Handler {
         request: InitializeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<InitializeResult, ErrorData> {
-        let answer = self.negotiate_initialize(&request)?;
+        let mut answer = self.negotiate_initialize(&request)?;
+        // They came with the revision that has no handshake.
+        answer.capabilities.extensions = None;
         let version = answer.protocol_version.clone();
         context.peer.set_peer_info(request.with_protocol_version(version));
         Ok(answer)
@@ -293,6 +299,31 @@ impl ServerHandler for Handler {
             level.ok_or_else(|| ErrorData::invalid_params("`level` is none of the protocol", None))?;
         self.connection.set_log_level(level);
         Ok(())
+    }
+
+    async fn get_task(
+        &self,
+        request: GetTaskParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<GetTaskResult, ErrorData> {
+        self.served.tasks().state(&request.task_id)
+    }
+
+    async fn update_task(
+        &self,
+        request: UpdateTaskParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        let tasks = self.served.tasks().inside();
+        tasks.update_task(&request.task_id, request.input_responses).map_err(|_| unknown())
+    }
+
+    async fn cancel_task(
+        &self,
+        request: CancelTaskParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.served.tasks().cancel(&request.task_id)
     }
 
     async fn on_custom_request(

@@ -34,6 +34,7 @@ mod seal;
 mod served;
 mod skim;
 mod stdio;
+mod task;
 mod transport;
 mod turn;
 

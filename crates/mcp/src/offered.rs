@@ -23,6 +23,7 @@ use crate::peer::Peer;
 use crate::progress::{HEARTBEAT, Reporter};
 use crate::seal::Sealer;
 use crate::served::{Answered, Served};
+use crate::task::{Soon, Tasks};
 use crate::turn::Turn;
 use crate::{Options, around, list, present, question};
 
@@ -33,8 +34,9 @@ const QUESTION: &str = "approval";
 pub(crate) struct Offered<C> {
     pub(crate) calls: Arc<C>,
     pub(crate) options: Arc<Options>,
-    pub(crate) sealer: Sealer,
+    pub(crate) sealer: Arc<Sealer>,
     pub(crate) notices: Arc<Notices>,
+    pub(crate) tasks: Tasks,
 }
 
 /// A call that is to be made.
@@ -55,7 +57,7 @@ pub(crate) enum Made {
 
 impl<C: Calls> Served for Offered<C> {
     fn capabilities(&self) -> ServerCapabilities {
-        let mut capabilities = ServerCapabilities::builder().enable_tools().build();
+        let mut capabilities = ServerCapabilities::builder().enable_tools().enable_tasks().build();
         // The sources of the other dialects know no such things, and their tools have other names.
         if self.options.dialect == Dialect::default() {
             capabilities = ServerCapabilities::builder()
@@ -64,6 +66,7 @@ impl<C: Calls> Served for Offered<C> {
                 .enable_resources()
                 .enable_resources_subscribe()
                 .enable_tools()
+                .enable_tasks()
                 .build();
         }
         capabilities.logging = Some(JsonObject::new());
@@ -85,7 +88,15 @@ impl<C: Calls> Served for Offered<C> {
                 state: request.request_state,
                 responses: request.input_responses,
             };
-            match self.make(wanted, turn).await? {
+            let made = if turn.peer.takes_tasks() {
+                match self.make_soon(wanted, turn).await? {
+                    Soon::Later(task) => return Ok(task.into()),
+                    Soon::Made(made) => made,
+                }
+            } else {
+                self.make(wanted, turn).await?
+            };
+            match made {
                 Made::Asks(question) => Ok(question.into()),
                 // The engine has recorded the attempt and knows the nearest name.
                 Made::Done(result) if !known => Err(unknown_tool(&result)),
@@ -115,6 +126,10 @@ impl<C: Calls> Served for Offered<C> {
         turn: &'a Turn,
     ) -> Answered<'a, ReadResourceResponse> {
         Box::pin(self.content(request, turn))
+    }
+
+    fn tasks(&self) -> &Tasks {
+        &self.tasks
     }
 
     fn watches(&self, uri: &str) -> bool {
@@ -158,6 +173,17 @@ fn links(meta: &Meta) -> Vec<ContentBlock> {
 }
 
 impl<C: Calls> Offered<C> {
+    /// The same once more, for a call that outlives its request.
+    pub(crate) fn again(&self) -> Self {
+        Self {
+            calls: self.calls.clone(),
+            options: self.options.clone(),
+            sealer: self.sealer.clone(),
+            notices: self.notices.clone(),
+            tasks: self.tasks.clone(),
+        }
+    }
+
     /// Makes a call as this client makes them, and says meanwhile that it runs.
     ///
     /// # Errors

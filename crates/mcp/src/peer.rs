@@ -5,6 +5,7 @@ use rmcp::model::{ClientCapabilities, ProtocolVersion};
 use rmcp::service::RequestContext;
 
 /// The client of one request.
+#[derive(Clone)]
 pub(crate) struct Peer {
     /// Whether it speaks the revision of 2026-07-28, in which every request stands for itself.
     pub(crate) modern: bool,
@@ -33,6 +34,11 @@ impl Peer {
             // It goes into the audit, and the client chose it.
             by: by.chars().filter(|character| !character.is_control()).take(100).collect(),
         }
+    }
+
+    /// Whether the client takes the name of a task for an answer.
+    pub(crate) fn takes_tasks(&self) -> bool {
+        self.modern && self.capabilities.supports_tasks()
     }
 
     /// Whether the client can show a form. A client that names no mode can: forms came first.

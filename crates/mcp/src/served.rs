@@ -8,6 +8,7 @@ use rmcp::model::{
 use tool::BoxFuture;
 
 use crate::peer::Peer;
+use crate::task::Tasks;
 use crate::turn::Turn;
 
 /// What comes of a request.
@@ -23,6 +24,8 @@ pub(crate) trait Served: Send + Sync + 'static {
     /// # Errors
     /// `-32602` where there is no such tool; that a tool failed is a result.
     fn call<'a>(&'a self, request: CallToolRequestParams, turn: &'a Turn) -> Answered<'a, CallToolResponse>;
+    /// The long calls of this connection.
+    fn tasks(&self) -> &Tasks;
     fn resources(&self) -> Vec<Resource>;
     fn templates(&self) -> Vec<ResourceTemplate>;
     /// # Errors

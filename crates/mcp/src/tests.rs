@@ -5,3 +5,4 @@ mod approval;
 mod eras;
 mod hostile;
 mod lifetime;
+mod tasks;

@@ -58,6 +58,18 @@ impl Turn {
         Ok(Self { number, peer, meta: context.meta, extensions: context.extensions, stop, line })
     }
 
+    /// The same request without a word on the way to its answer, for a call that outlives it.
+    pub(crate) fn silent(&self) -> Self {
+        Self {
+            number: self.number,
+            peer: self.peer.clone(),
+            meta: RequestMetaObject::default(),
+            extensions: self.extensions.clone(),
+            stop: self.stop.clone(),
+            line: self.line.clone(),
+        }
+    }
+
     /// Tells the client, if it wants to hear of what is this serious: up to 2025-11-25 it says so for the connection, from
     /// 2026-07-28 on with each request.
     pub(crate) fn log(&self, level: Severity, logger: &str, data: &Value) {

@@ -38,7 +38,7 @@ pub(super) fn list() -> Vec<Tool> {
     tools
 }
 
-fn form(message: &str, field: &str, kind: &str) -> Value {
+pub(super) fn form(message: &str, field: &str, kind: &str) -> Value {
     let schema = json!({"type": "object", "properties": {field: {"type": kind}}, "required": [field]});
     json!({"method": "elicitation/create", "params": {"mode": "form", "message": message, "requestedSchema": schema}})
 }
@@ -54,7 +54,7 @@ fn roots() -> Value {
 }
 
 /// The questions by their keys.
-fn questions<const N: usize>(questions: [(&str, Value); N]) -> Result<InputRequests, ErrorData> {
+pub(super) fn questions<const N: usize>(questions: [(&str, Value); N]) -> Result<InputRequests, ErrorData> {
     let read = |(key, question): (&str, Value)| {
         let question: InputRequest = serde_json::from_value(question)
             .map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
@@ -75,7 +75,7 @@ fn said(text: impl Into<String>) -> CallToolResponse {
 }
 
 /// The answer to a question; none where it is no answer.
-fn answer<'a>(responses: Option<&'a InputResponses>, key: &str) -> Option<&'a Value> {
+pub(super) fn answer<'a>(responses: Option<&'a InputResponses>, key: &str) -> Option<&'a Value> {
     responses.and_then(|responses| responses.get(key)).filter(|answer| answer.is_object())
 }
 

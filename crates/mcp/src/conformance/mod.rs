@@ -6,6 +6,7 @@
 
 mod asking;
 mod content;
+mod tasks;
 mod tools;
 
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use crate::McpError;
 use crate::notices::Notices;
 use crate::peer::Peer;
 use crate::served::{Answered, Served};
+use crate::task::Tasks;
 use crate::turn::Turn;
 
 /// What the suite may watch.
@@ -30,6 +32,7 @@ const WATCHED: &str = "test://watched-resource";
 pub(crate) struct Conformance {
     codec: RequestStateCodec,
     notices: Arc<Notices>,
+    tasks: Tasks,
 }
 
 impl Conformance {
@@ -38,7 +41,7 @@ impl Conformance {
     pub(crate) fn new(notices: Arc<Notices>) -> Result<Self, McpError> {
         let mut key = [0; RequestStateCodec::MIN_KEY_LENGTH];
         getrandom::fill(&mut key).map_err(McpError::Random)?;
-        Ok(Self { codec: RequestStateCodec::new_unchecked(key), notices })
+        Ok(Self { codec: RequestStateCodec::new_unchecked(key), notices, tasks: Tasks::default() })
     }
 }
 
@@ -52,17 +55,21 @@ impl Served for Conformance {
             .enable_resources_subscribe()
             .enable_tools()
             .enable_tool_list_changed()
+            .enable_tasks()
             .build();
         capabilities.logging = Some(JsonObject::new());
         capabilities
     }
 
     fn tools(&self, _peer: &Peer) -> Vec<Tool> {
-        tools::list().into_iter().chain(asking::list()).collect()
+        tools::list().into_iter().chain(asking::list()).chain(tasks::list()).collect()
     }
 
     fn call<'a>(&'a self, request: CallToolRequestParams, turn: &'a Turn) -> Answered<'a, CallToolResponse> {
         Box::pin(async move {
+            if let Some(answer) = tasks::call(&request, turn, self.tasks.inside()).await {
+                return answer;
+            }
             match asking::call(&request, turn, &self.codec) {
                 Some(answer) => answer,
                 None => tools::call(&request, turn, &self.notices).await,
@@ -113,6 +120,10 @@ impl Served for Conformance {
             };
             Ok(ReadResourceResult::new(vec![contents]).into())
         })
+    }
+
+    fn tasks(&self) -> &Tasks {
+        &self.tasks
     }
 
     fn watches(&self, uri: &str) -> bool {
