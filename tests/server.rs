@@ -67,11 +67,25 @@ impl Server {
         answer["error"]["code"].as_i64().unwrap_or_else(|| panic!("it worked: {answer:#}"))
     }
 
+    /// Begins a call; its answer is that of [`Server::received`].
+    pub(crate) fn begin(&mut self, tool: &str, arguments: Value) -> u32 {
+        self.send("tools/call", json!({"name": tool, "arguments": arguments}))
+    }
+
     /// The whole answer to one request.
     pub(crate) fn answer(&mut self, method: &str, params: Value) -> Value {
+        let id = self.send(method, params);
+        self.received(id)
+    }
+
+    fn send(&mut self, method: &str, params: Value) -> u32 {
         self.last += 1;
-        let id = self.last;
-        self.say(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        self.say(&json!({"jsonrpc": "2.0", "id": self.last, "method": method, "params": params}));
+        self.last
+    }
+
+    /// The answer to the request of this id. What else is said meanwhile is kept in `told`.
+    pub(crate) fn received(&mut self, id: u32) -> Value {
         loop {
             let mut line = String::new();
             assert_ne!(self.output.read_line(&mut line).unwrap(), 0, "the server is gone");

@@ -9,6 +9,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 
 use serde_json::json;
 
+use crate::client::Server;
 use crate::harness::{Fixture, unread};
 use crate::ordinary_user::Ordinary;
 
@@ -140,9 +141,9 @@ fn a_folder_that_was_closed_hides_what_is_in_it_from_its_owner() {
 #[test]
 fn what_comes_between_two_commands_of_one_server_is_hidden_from_the_second() {
     let fixture = Fixture::with_files(&[("a/plain", "plain")]);
-    let mut server = crate::server::Server::start(&fixture);
-    let run = |server: &mut crate::server::Server, command: &str| {
-        server.call("shell_execute", &json!({ "command": unread(command) })).to_string()
+    let mut server = Server::start(&fixture, &["--mode", "full_auto"]);
+    let run = |server: &mut Server, command: &str| {
+        server.call("shell_execute", json!({ "command": unread(command) })).to_string()
     };
     assert!(run(&mut server, "cat a/plain").contains("plain"));
     fixture.write("a/b/c/.env", SECRET);
@@ -205,10 +206,10 @@ fn what_comes_while_a_command_of_a_server_runs_is_hidden_from_it() {
     let root = Fixture::with_files(&[("deep/er/plain", "plain")]);
     let ordinary = Ordinary::new(&[("deep/er/plain", "plain")]);
     let mut of_ordinary = ordinary.command();
-    of_ordinary.args(["--no-input", "--mode", "full_auto", "mcp"]);
+    of_ordinary.args(["--no-input", "--mode", "full_auto"]);
     let servers = [
-        (&root, crate::server::Server::start(&root)),
-        (&ordinary.fixture, crate::server::Server::run(of_ordinary)),
+        (&root, Server::start(&root, &["--mode", "full_auto"])),
+        (&ordinary.fixture, Server::of(of_ordinary)),
     ];
     for (number, (fixture, mut server)) in servers.into_iter().enumerate() {
         let marker = format!("7777.{}{number}", std::process::id());
@@ -220,12 +221,12 @@ fn what_comes_while_a_command_of_a_server_runs_is_hidden_from_it() {
             appears(".env"),
             appears("other"),
         ));
-        let call = server.begin("shell_execute", &json!({"command": command, "timeout": 120}));
+        let call = server.begin("shell_execute", json!({"command": command, "timeout": 120}));
         wait_for_process_with(&marker);
         fixture.write("deep/er/.env", SECRET);
         std::fs::write(fixture.workspace().join("deep/er/other"), "the control").unwrap();
         set_permissions(fixture.workspace().join("deep/er/.env"), PermissionsExt::from_mode(0o644)).unwrap();
-        let answer = server.answer(call).to_string();
+        let answer = server.received(call).to_string();
         assert!(answer.contains("hidden") && !answer.contains(SECRET), "{answer}");
         assert!(answer.contains("the control"), "{answer}");
         assert!(answer.contains("denied_files:watched"), "{answer}");
@@ -248,13 +249,13 @@ fn what_is_mounted_below_a_workspace_on_an_overlay_hides_and_guards_what_comes_t
         ])
         .arg(plain.get_program())
         .args(plain.get_args())
-        .args(["--mode", "full_auto", "mcp"])
+        .args(["--mode", "full_auto"])
         .current_dir(fixture.workspace());
     for (key, value) in plain.get_envs() {
         command.env(key, value.unwrap_or_default());
     }
-    let mut server = crate::server::Server::run(command);
-    let sub = std::path::PathBuf::from(format!("/proc/{}/root", server.process()))
+    let mut server = Server::of(command);
+    let sub = std::path::PathBuf::from(format!("/proc/{}/root", server.process().id()))
         .join(fixture.workspace().strip_prefix("/").unwrap())
         .join("sub");
     let marker = format!("7778.{}", std::process::id());
@@ -263,11 +264,11 @@ fn what_is_mounted_below_a_workspace_on_an_overlay_hides_and_guards_what_comes_t
          for i in $(seq 3000); do cat sub/.env >/dev/null 2>&1 || {{ echo hidden; break; }}; sleep 0.01; done; \
          cat sub/.env sub/other; echo evil > sub/.envrc; echo fine > sub/new; echo fine > .envrc.md"
     );
-    let call = server.begin("shell_execute", &json!({ "command": unread(&line), "timeout": 120 }));
+    let call = server.begin("shell_execute", json!({ "command": unread(&line), "timeout": 120 }));
     wait_for_process_with(&marker);
     std::fs::write(sub.join("other"), "the control").unwrap();
     std::fs::write(sub.join(".env"), SECRET).unwrap();
-    let answer = server.answer(call).to_string();
+    let answer = server.received(call).to_string();
     assert!(answer.contains("hidden") && !answer.contains(SECRET), "{answer}");
     assert!(answer.contains("the control") && answer.contains("workspace:overlay"), "{answer}");
     // What it writes there is in no snapshot; it is judged all the same.

@@ -29,5 +29,4 @@ mod ordinary_user;
 mod own_files;
 mod protected_files;
 mod reach;
-mod server;
 mod sessions;

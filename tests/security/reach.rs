@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::json;
 
+use crate::client::Server;
 use crate::harness::Fixture;
 
 #[test]
@@ -73,10 +74,9 @@ fn a_denied_file_is_not_read_under_another_of_its_names() {
     let read = fixture.data("file_read", json!({"path": "also-plain"}));
     assert_eq!(read["content"], "needle in plain");
     // A server that has looked before sees a name that came since.
-    let mut server = crate::server::Server::start(&fixture);
-    let read = |server: &mut crate::server::Server, path: &str| {
-        server.call("file_read", &json!({ "path": path })).to_string()
-    };
+    let mut server = Server::start(&fixture, &["--mode", "full_auto"]);
+    let read =
+        |server: &mut Server, path: &str| server.call("file_read", json!({ "path": path })).to_string();
     assert!(read(&mut server, "also-plain").contains("needle"));
     std::fs::hard_link(at(".env"), at("later.txt")).unwrap();
     assert!(!read(&mut server, "later.txt").contains("needle"));
