@@ -315,3 +315,37 @@ fn requests_over_http_have_the_same_answers_and_the_same_tokens_as_calls() {
     let nowhere = post(&other, &other.agent, "text/plain", &body);
     assert!(nowhere.status == 404 && nowhere.body.contains("--dialect csp1"), "{nowhere:?}");
 }
+
+#[test]
+fn the_lanes_are_those_of_the_configuration_and_timeouts_give_their_places_back() {
+    let fixture = Fixture::new();
+    let limits = |commands: u32, waiting: u32| {
+        format!(
+            "sandbox_config:\n  normal:\n    limits: {{commands: {commands}, commands_waiting: {waiting}}}\n"
+        )
+    };
+    let refused_of = |count: usize| {
+        let mut specialist = Specialist::start(&fixture, &FREE);
+        let refused: Vec<usize> = (0..2)
+            .map(|_| {
+                specialist.send(request("sleep 60", "TIMEOUT_MS 400\n").repeat(count).as_bytes());
+                let all: Vec<_> = (0..count).map(|_| specialist.answer().unwrap()["ERROR"].clone()).collect();
+                let late = all.iter().filter(|error| *error == "timeout_exceeded:400ms").count();
+                let refused = all.iter().filter(|error| error.starts_with("queue_full:")).count();
+                assert_eq!(late + refused, count, "{all:?}");
+                refused
+            })
+            .collect();
+        assert_eq!(specialist.end(), Some(0));
+        assert_eq!(refused[0], refused[1], "places were lost");
+        refused[0]
+    };
+    assert_eq!(refused_of(17), 2);
+    // Nobody trusts this file, so it lowers and does not raise.
+    fixture.write("handfast.yaml", &limits(1, 2));
+    assert_eq!(refused_of(5), 2);
+    fixture.write("handfast.yaml", &limits(50, 100));
+    assert_eq!(refused_of(17), 2);
+    assert_eq!(fixture.run(&["trust"]).code, 0);
+    assert_eq!(refused_of(17), 0);
+}

@@ -23,6 +23,7 @@ mod approvals;
 mod audit;
 mod bad_input;
 mod bad_patches;
+mod cache;
 mod call;
 mod catalogues;
 mod changes;

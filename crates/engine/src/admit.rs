@@ -1,17 +1,17 @@
-//! Who may start now: commands are bounded in number, answers in bytes.
+//! Who may start now: commands are bounded in number, for each session and for all, answers in bytes.
+//!
+//! A session whose commands wait for a place of the machine has its turn when every other one that waits has had its own, so no number of
+//! commands of one session keeps those of another waiting for longer than one of each.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tool::{Code, Held, Lane, Retry, Stop, ToolError};
+use policy::Policy;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tool::{Code, Held, Lane, Retry, SessionId, Stop, ToolError};
 
 use crate::stopping::requested;
 
-/// Commands that run at once (CSP/1 source: max concurrent 5).
-const COMMANDS_RUNNING: usize = 5;
-/// Commands that wait for a place (CSP/1 source: queue overflow 10 max); one more is refused.
-const COMMANDS_WAITING: usize = 10;
 /// When a refused command may be tried again: a typical command is done by then.
 const COMMAND_RETRY_MS: u64 = 1_000;
 /// Bytes of answers that may exist at once, from the start of a call until its door has delivered the answer. Two of the
@@ -20,15 +20,52 @@ const BYTES_IN_FLIGHT: u64 = 64 * 1024 * 1024;
 /// Semaphore permits count in this unit, so that their number fits.
 const UNIT: u64 = 1024;
 
+/// How many commands may run and wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LaneLimits {
+    /// Of one session at once (CSP/1 source: max concurrent 5).
+    pub(crate) running: usize,
+    /// Of one session for a place (CSP/1 source: queue overflow 10 max); one more is refused.
+    pub(crate) waiting: usize,
+    /// Of all sessions at once.
+    pub(crate) in_all: usize,
+}
+
+impl LaneLimits {
+    /// Those that the profile names, else the built-in ones.
+    pub(crate) fn of(policy: &Policy) -> Self {
+        let limits = policy.limits_over(Self::built_in());
+        let number =
+            |limit: Option<u64>| limit.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
+        // Where none may run, whatever waits would wait for ever.
+        Self {
+            running: number(limits.commands).max(1),
+            waiting: number(limits.commands_waiting),
+            in_all: number(limits.commands_in_all).max(1),
+        }
+    }
+
+    /// The built-in ones, under their keys.
+    pub(crate) fn built_in() -> policy::Limits {
+        let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
+        policy::Limits {
+            commands: Some(5),
+            commands_waiting: Some(10),
+            // Most commands wait for disks and for each other.
+            commands_in_all: Some((4 * processors).max(16)),
+            ..policy::Limits::default()
+        }
+    }
+}
+
 pub(crate) struct Lanes {
-    commands: Arc<Semaphore>,
-    waiting: AtomicUsize,
+    commands: Arc<Commands>,
     bytes: Arc<Semaphore>,
 }
 
 /// A call's place. The part for its bytes outlives the run: it goes along with the answer.
 pub(crate) struct Admitted {
-    _command: Option<OwnedSemaphorePermit>,
+    _command: Option<Place>,
     bytes: OwnedSemaphorePermit,
 }
 
@@ -39,30 +76,28 @@ impl Admitted {
     }
 }
 
-impl Default for Lanes {
-    fn default() -> Self {
+impl Lanes {
+    pub(crate) fn new(limits: LaneLimits) -> Self {
         Self {
-            commands: Arc::new(Semaphore::new(COMMANDS_RUNNING)),
-            waiting: AtomicUsize::new(0),
+            commands: Arc::new(Commands { limits, state: Mutex::default() }),
             bytes: Arc::new(Semaphore::new(permits(BYTES_IN_FLIGHT) as usize)),
         }
     }
-}
 
-impl Lanes {
     /// Waits for a place.
     ///
     /// # Errors
-    /// `EQUOTA` where the queue of commands is full, with the time after which to retry; `ECANCELLED` or `ETIMEOUT` where
-    /// a stop is requested while waiting.
+    /// `EQUOTA` where the queue of the session's commands is full, with the time after which to retry; `ECANCELLED` or `ETIMEOUT`
+    /// where a stop is requested while waiting.
     pub(crate) async fn admit(
         &self,
+        session: &SessionId,
         lane: Lane,
         answer_bytes: u64,
         stop: &Stop,
     ) -> Result<Admitted, ToolError> {
         let command = match lane {
-            Lane::Command => Some(self.command(stop).await?),
+            Lane::Command => Some(Commands::place(&self.commands, session, stop).await?),
             Lane::Read | Lane::Write => None,
         };
         let wanted = permits(answer_bytes.min(BYTES_IN_FLIGHT));
@@ -72,42 +107,155 @@ impl Lanes {
         };
         Ok(Admitted { _command: command, bytes })
     }
+}
 
-    async fn command(&self, stop: &Stop) -> Result<OwnedSemaphorePermit, ToolError> {
-        if let Ok(permit) = self.commands.clone().try_acquire_owned() {
-            return Ok(permit);
-        }
-        let _place = WaitingPlace::take(&self.waiting)?;
+/// The commands of all sessions.
+struct Commands {
+    limits: LaneLimits,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Commands that run, of all sessions.
+    running: usize,
+    /// The sessions that have a command that runs or waits.
+    sessions: HashMap<SessionId, OfSession>,
+    /// The sessions that have one that waits, each once, in the order of their turns.
+    turns: VecDeque<SessionId>,
+    tickets: u64,
+}
+
+#[derive(Default)]
+struct OfSession {
+    running: usize,
+    waiting: VecDeque<(u64, oneshot::Sender<Place>)>,
+}
+
+/// The place of a command that runs; the next one gets it when this is dropped.
+struct Place {
+    commands: Arc<Commands>,
+    session: SessionId,
+}
+
+impl Commands {
+    async fn place(this: &Arc<Self>, session: &SessionId, stop: &Stop) -> Result<Place, ToolError> {
+        let (ticket, receiver) = {
+            let mut state = this.state();
+            let has_room = state.running < this.limits.in_all;
+            let of_session = state.sessions.entry(session.clone()).or_default();
+            if has_room && of_session.running < this.limits.running && of_session.waiting.is_empty() {
+                of_session.running += 1;
+                state.running += 1;
+                return Ok(Place { commands: this.clone(), session: session.clone() });
+            }
+            if of_session.waiting.len() >= this.limits.waiting {
+                let error = full(of_session.running, of_session.waiting.len());
+                state.forget_idle(session);
+                return Err(error);
+            }
+            let (sender, receiver) = oneshot::channel();
+            let is_first = of_session.waiting.is_empty();
+            state.tickets += 1;
+            let ticket = state.tickets;
+            state.sessions.entry(session.clone()).or_default().waiting.push_back((ticket, sender));
+            if is_first {
+                state.turns.push_back(session.clone());
+            }
+            (ticket, receiver)
+        };
+        let _waiting = Waiting { commands: this, session, ticket };
         tokio::select! {
-            permit = self.commands.clone().acquire_owned() => permit.map_err(|_| closed()),
+            place = receiver => place.map_err(|_| closed()),
             reason = requested(stop) => Err(reason.into()),
         }
     }
-}
 
-struct WaitingPlace<'a>(&'a AtomicUsize);
-
-impl<'a> WaitingPlace<'a> {
-    fn take(waiting: &'a AtomicUsize) -> Result<Self, ToolError> {
-        let place = Self(waiting);
-        if waiting.fetch_add(1, Ordering::SeqCst) < COMMANDS_WAITING {
-            return Ok(place);
+    /// Gives the places that there are to those whose turn it is.
+    fn give(this: &Arc<Self>) {
+        let mut given = Vec::new();
+        {
+            let mut state = this.state();
+            while state.running < this.limits.in_all
+                && let Some(turn) = state.next_turn(this.limits.running)
+            {
+                given.push(turn);
+            }
         }
-        Err(ToolError::new(
-            Code::Quota,
-            format!(
-                "{COMMANDS_RUNNING} commands run and {COMMANDS_WAITING} wait already; this one was refused"
-            ),
-        )
-        .hint("wait for a running command to end, then try again")
-        .retry(Retry::AfterMs(COMMAND_RETRY_MS)))
+        for (session, waiter) in given {
+            // Where the waiter is gone, its place comes back and is dropped here, which gives it to the next. Not under the lock.
+            let _ = waiter.send(Place { commands: this.clone(), session });
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for WaitingPlace<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
+impl State {
+    /// The first that waits of the first session in turn that may have one more, which counts as running from now on.
+    fn next_turn(&mut self, most: usize) -> Option<(SessionId, oneshot::Sender<Place>)> {
+        let may = |session: &SessionId| self.sessions.get(session).is_some_and(|of| of.running < most);
+        let index = self.turns.iter().position(may)?;
+        let session = self.turns.remove(index)?;
+        let of_session = self.sessions.get_mut(&session)?;
+        let (_, waiter) = of_session.waiting.pop_front()?;
+        of_session.running += 1;
+        self.running += 1;
+        if !of_session.waiting.is_empty() {
+            self.turns.push_back(session.clone());
+        }
+        Some((session, waiter))
     }
+
+    fn forget_idle(&mut self, session: &SessionId) {
+        if self.sessions.get(session).is_some_and(|of| of.running == 0 && of.waiting.is_empty()) {
+            self.sessions.remove(session);
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        {
+            let mut state = self.commands.state();
+            state.running -= 1;
+            if let Some(of_session) = state.sessions.get_mut(&self.session) {
+                of_session.running -= 1;
+            }
+            state.forget_idle(&self.session);
+        }
+        Commands::give(&self.commands);
+    }
+}
+
+/// A command that waits. One that is cancelled leaves the queue with this.
+struct Waiting<'a> {
+    commands: &'a Arc<Commands>,
+    session: &'a SessionId,
+    ticket: u64,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let mut state = self.commands.state();
+        let Some(of_session) = state.sessions.get_mut(self.session) else { return };
+        let before = of_session.waiting.len();
+        of_session.waiting.retain(|(ticket, _)| *ticket != self.ticket);
+        if of_session.waiting.is_empty() && before > 0 {
+            state.turns.retain(|session| session != self.session);
+        }
+        state.forget_idle(self.session);
+    }
+}
+
+fn full(running: usize, waiting: usize) -> ToolError {
+    let message =
+        format!("{running} commands of this session run and {waiting} wait already; this one was refused");
+    ToolError::new(Code::Quota, message)
+        .hint("wait for a running command to end, then try again")
+        .retry(Retry::AfterMs(COMMAND_RETRY_MS))
 }
 
 fn permits(bytes: u64) -> u32 {
@@ -119,76 +267,4 @@ fn closed() -> ToolError {
 }
 
 #[cfg(test)]
-mod tests {
-    use tool::StopReason;
-
-    use super::*;
-
-    fn runtime() -> tokio::runtime::Runtime {
-        tokio::runtime::Builder::new_current_thread().build().unwrap()
-    }
-
-    #[test]
-    fn the_sixteenth_command_is_refused_at_once_with_a_retry_hint() {
-        runtime().block_on(async {
-            let lanes = Arc::new(Lanes::default());
-            let stop = Stop::default();
-            let mut running = Vec::new();
-            for _ in 0..COMMANDS_RUNNING {
-                running.push(lanes.admit(Lane::Command, 1, &stop).await.unwrap());
-            }
-            let waiters: Vec<_> = (0..COMMANDS_WAITING)
-                .map(|_| {
-                    let (lanes, stop) = (lanes.clone(), stop.clone());
-                    tokio::spawn(async move { lanes.admit(Lane::Command, 1, &stop).await.map(drop) })
-                })
-                .collect();
-            tokio::task::yield_now().await;
-            let refused = lanes.admit(Lane::Command, 1, &stop).await.err().unwrap();
-            assert_eq!(refused.code, Code::Quota);
-            assert_eq!(refused.retry, Retry::AfterMs(COMMAND_RETRY_MS));
-            // A read is admitted all the same.
-            lanes.admit(Lane::Read, 1, &stop).await.unwrap();
-            drop(running);
-            for waiter in waiters {
-                waiter.await.unwrap().unwrap();
-            }
-            assert_eq!(lanes.waiting.load(Ordering::SeqCst), 0);
-        });
-    }
-
-    #[test]
-    fn a_cancelled_waiter_leaves_its_place() {
-        runtime().block_on(async {
-            let lanes = Lanes::default();
-            let stop = Stop::default();
-            let mut running = Vec::new();
-            for _ in 0..COMMANDS_RUNNING {
-                running.push(lanes.admit(Lane::Command, 1, &stop).await.unwrap());
-            }
-            let cancelled = Stop::default();
-            cancelled.request(StopReason::Cancelled);
-            let error = lanes.admit(Lane::Command, 1, &cancelled).await.err().unwrap();
-            assert_eq!(error.code, Code::Cancelled);
-            assert_eq!(lanes.waiting.load(Ordering::SeqCst), 0);
-        });
-    }
-
-    #[test]
-    fn bytes_stay_taken_until_the_answer_is_delivered() {
-        runtime().block_on(async {
-            let lanes = Lanes::default();
-            let stop = Stop::default();
-            let answer = lanes.admit(Lane::Read, BYTES_IN_FLIGHT * 2, &stop).await.unwrap().into_held();
-            let waiting = lanes.admit(Lane::Read, 1, &stop);
-            tokio::pin!(waiting);
-            tokio::select! {
-                biased;
-                _ = &mut waiting => unreachable!("admitted beside an answer that takes everything"),
-                () = tokio::task::yield_now() => {}
-            }
-            drop(answer);
-            waiting.await.unwrap();
-        });
-    }
-}
+mod tests;

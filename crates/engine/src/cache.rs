@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 
 use tool::Data;
 
+use crate::unchanged::Looked;
+
 /// How long an answer may be given again (CSP/1 source: 60 s for safe reads).
 const FRESH: Duration = Duration::from_mins(1);
 /// Answers kept at most; more would hold memory for callers that never come back.
@@ -18,19 +20,33 @@ pub(crate) struct Cache(Mutex<Answers>);
 
 #[derive(Default)]
 struct Answers {
-    by_key: HashMap<String, (Instant, Data)>,
+    by_key: HashMap<String, Kept>,
     generation: Generation,
+}
+
+struct Kept {
+    made: Instant,
+    /// What there was when it was read.
+    looked: Looked,
+    answer: Data,
 }
 
 /// Changes whenever something changed, so that an answer that was read before is not kept after.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Generation(u64);
 
+impl Kept {
+    fn is_fresh(&self, now: Instant) -> bool {
+        now.duration_since(self.made) < FRESH
+    }
+}
+
 impl Cache {
-    pub(crate) fn get(&self, key: &str, now: Instant) -> Option<Data> {
+    /// The answer to this call, where it is fresh and everything is as it was.
+    pub(crate) fn get(&self, key: &str, looked: Looked, now: Instant) -> Option<Data> {
         let answers = self.answers();
-        let (_, answer) = answers.by_key.get(key).filter(|(made, _)| now.duration_since(*made) < FRESH)?;
-        Some(answer.clone())
+        let kept = answers.by_key.get(key).filter(|kept| kept.is_fresh(now) && kept.looked.is_as(&looked))?;
+        Some(kept.answer.clone())
     }
 
     pub(crate) fn generation(&self) -> Generation {
@@ -38,7 +54,7 @@ impl Cache {
     }
 
     /// Keeps an answer that was read in this generation.
-    pub(crate) fn put(&self, key: String, answer: &Data, read_in: Generation, now: Instant) {
+    pub(crate) fn put(&self, key: String, answer: &Data, looked: Looked, read_in: Generation, now: Instant) {
         let size = match answer {
             Data::Value(value) => value.to_string().len(),
             Data::Written(written) => written.as_str().len(),
@@ -47,9 +63,10 @@ impl Cache {
             return;
         }
         let mut answers = self.answers();
-        answers.by_key.retain(|_, (made, _)| now.duration_since(*made) < FRESH);
-        if answers.generation == read_in && answers.by_key.len() < ANSWERS {
-            answers.by_key.insert(key, (now, answer.clone()));
+        answers.by_key.retain(|_, kept| kept.is_fresh(now));
+        let has_room = answers.by_key.len() < ANSWERS || answers.by_key.contains_key(&key);
+        if answers.generation == read_in && has_room {
+            answers.by_key.insert(key, Kept { made: now, looked, answer: answer.clone() });
         }
     }
 
@@ -75,17 +92,24 @@ mod tests {
         Data::Value(value.into())
     }
 
+    const SEEN: Looked = Looked::of(1);
+
+    fn put(cache: &Cache, answer: &Data, read_in: Generation, now: Instant) {
+        cache.put("a".to_owned(), answer, SEEN, read_in, now);
+    }
+
     #[test]
     fn an_answer_is_given_again_until_it_is_stale_or_something_changed() {
         let cache = Cache::default();
         let now = Instant::now();
-        cache.put("a".to_owned(), &data(1), cache.generation(), now);
-        let kept = cache.get("a", now + FRESH / 2).map(|data| data.into_value().unwrap());
+        put(&cache, &data(1), cache.generation(), now);
+        let kept = cache.get("a", SEEN, now + FRESH / 2).map(|data| data.into_value().unwrap());
         assert_eq!(kept, Some(Value::from(1)));
-        assert!(cache.get("a", now + FRESH).is_none());
-        assert!(cache.get("b", now).is_none());
+        assert!(cache.get("a", SEEN, now + FRESH).is_none());
+        assert!(cache.get("a", Looked::of(2), now).is_none());
+        assert!(cache.get("b", SEEN, now).is_none());
         cache.clear();
-        assert!(cache.get("a", now).is_none());
+        assert!(cache.get("a", SEEN, now).is_none());
     }
 
     #[test]
@@ -93,15 +117,15 @@ mod tests {
         let cache = Cache::default();
         let before = cache.generation();
         cache.clear();
-        cache.put("a".to_owned(), &data(1), before, Instant::now());
-        assert!(cache.get("a", Instant::now()).is_none());
+        put(&cache, &data(1), before, Instant::now());
+        assert!(cache.get("a", SEEN, Instant::now()).is_none());
     }
 
     #[test]
     fn a_large_answer_is_not_kept() {
         let cache = Cache::default();
         let large = data("x".repeat(LARGEST_ANSWER));
-        cache.put("a".to_owned(), &large, cache.generation(), Instant::now());
-        assert!(cache.get("a", Instant::now()).is_none());
+        put(&cache, &large, cache.generation(), Instant::now());
+        assert!(cache.get("a", SEEN, Instant::now()).is_none());
     }
 }

@@ -173,6 +173,12 @@ impl Call {
         self.decision.as_ref().is_some_and(|decision| decision.line == policy::Line::Undoable)
     }
 
+    /// Whether it passed because all of its commands are known to only read.
+    pub(crate) fn passed_as_reading(&self) -> bool {
+        let by = self.decision.as_ref().filter(|decision| decision.line == policy::Line::Allowed);
+        by.is_some_and(|decision| decision.rule.key == policy::READ_ONLY_COMMANDS)
+    }
+
     pub(crate) fn elapsed(&self) -> Duration {
         self.started.elapsed()
     }

@@ -124,6 +124,7 @@ pub fn built_in_limits() -> policy::Limits {
         session_idle_seconds: Some(lifetime.idle.as_secs()),
         session_seconds: Some(lifetime.absolute.as_secs()),
         home_bytes: Some(crate::home::LIMIT),
+        ..crate::admit::LaneLimits::built_in()
     }
 }
 
@@ -147,7 +148,7 @@ pub(crate) fn session_limits(policy: &Policy, built_in: SessionLimits) -> Sessio
     }
 }
 
-/// The profile's limits as the cell takes them. Those on output, sessions and the home are kept by others.
+/// The profile's limits as the cell takes them. Those on output, lanes, sessions and the home are kept by others.
 fn limits(of_profile: policy::Limits) -> sandbox::Limits {
     let policy::Limits {
         memory_bytes,
@@ -158,6 +159,9 @@ fn limits(of_profile: policy::Limits) -> sandbox::Limits {
         file_size_bytes,
         disk_bytes,
         output_bytes: _,
+        commands: _,
+        commands_waiting: _,
+        commands_in_all: _,
         sessions: _,
         session_idle_seconds: _,
         session_seconds: _,

@@ -30,6 +30,7 @@ mod saving;
 mod snapshot;
 mod stopping;
 mod swap;
+mod unchanged;
 mod undo;
 
 use std::collections::HashMap;
@@ -164,6 +165,7 @@ impl Engine {
             notices,
             removals: swap::Removals::default(),
             pruned: Mutex::new(clock.now()),
+            lanes: admit::Lanes::new(admit::LaneLimits::of(&policy)),
             reach: reach::Reach::open(policy.clone(), denied.clone(), &place)?,
             denied,
             place,
@@ -175,7 +177,6 @@ impl Engine {
             redactor,
             services,
             leases: approvals::Leases::default(),
-            lanes: admit::Lanes::default(),
             cache: cache::Cache::default(),
             running: Mutex::default(),
             counted: figures::Counted::default(),

@@ -35,7 +35,8 @@ use crate::reach::Reach;
 use crate::snapshot::ChangedBy;
 use crate::stopping::requested;
 use crate::swap::Before;
-use crate::{Engine, Specifying, cover, keep, record};
+use crate::unchanged::Looked;
+use crate::{Engine, Specifying, cover, keep, record, unchanged};
 
 /// How long a tool may take to end after it was told to stop. The cell gives a command 200 ms of it after the polite signal.
 const GRACE: Duration = Duration::from_secs(5);
@@ -44,6 +45,14 @@ fn ends_with_session() -> ToolError {
     let message = "nothing can outlive this session, because Handfast ends with it";
     ToolError::new(Code::Unavailable, message)
         .hint("leave `keep` out; sessions over HTTP belong to a token, for which `handfast up` keeps what it starts")
+}
+
+/// What an answer from the cache has to fit.
+struct Lookup {
+    /// The call with all that it meets but the files that it reads.
+    key: String,
+    /// Those.
+    looked: Looked,
 }
 
 /// What a run came to.
@@ -87,7 +96,8 @@ impl Engine {
         self.decide(call, &tool).await?;
         let prepared = self.approve(call, prepared).await?;
         let admitted = self.admit(call, &tool, &prepared).await?;
-        if let Some(answer) = self.recall(call, &tool) {
+        let looked = self.look(call, &tool).await?;
+        if let Some(answer) = looked.as_ref().and_then(|looked| self.recall(call, looked)) {
             return Ok(answer);
         }
         // Meanwhile, because neither needs the other.
@@ -107,7 +117,9 @@ impl Engine {
         let (context, produced) = self.swap_in(call, before, ran).await;
         let produced = shape(call, &tool, produced);
         let answer = self.cover(call, &tool, &context, produced, admitted).await?;
-        self.remember(call, &tool, &answer, generation);
+        if let Some(looked) = looked {
+            self.remember(call, &answer, looked, generation).await;
+        }
         Ok(answer)
     }
 
@@ -196,14 +208,34 @@ impl Engine {
         tool: &Arc<dyn AnyTool>,
         prepared: &Prepared,
     ) -> Result<Admitted, ToolError> {
-        self.lanes.admit(tool.spec().lane, prepared.answer_bytes, &call.stop).await
+        self.lanes.admit(&call.session, tool.spec().lane, prepared.answer_bytes, &call.stop).await
     }
 
-    fn recall(&self, call: &mut Call, tool: &Arc<dyn AnyTool>) -> Option<Data> {
-        if !call.cache || !tool.spec().class.reads_only {
-            return None;
+    /// Looks at all that the answer could depend on, where it may come from the cache.
+    async fn look(
+        self: &Arc<Self>,
+        call: &Call,
+        tool: &Arc<dyn AnyTool>,
+    ) -> Result<Option<Lookup>, ToolError> {
+        let is_plain = call.leased.is_none() && call.approved_by.is_none() && !call.background;
+        let reads = tool.spec().class.reads_only || call.passed_as_reading();
+        if !call.cache || !is_plain || !reads || self.has_background_commands(call) {
+            return Ok(None);
         }
-        let answer = self.cache.get(&call.digest(), Instant::now())?;
+        let met = self.bind(call).await?.plan;
+        let rules = (self.policy.profile(), self.policy.mode().as_str());
+        let key = record::digest(&(call.dialect, &call.tool, call.owner(), rules, met));
+        Ok(self.look_around().await.map(|looked| Lookup { key, looked }))
+    }
+
+    async fn look_around(self: &Arc<Self>) -> Option<Looked> {
+        let engine = self.clone();
+        // What breaks off has seen nothing.
+        tokio::task::spawn_blocking(move || unchanged::look(&engine.policy)).await.ok().flatten()
+    }
+
+    fn recall(&self, call: &mut Call, lookup: &Lookup) -> Option<Data> {
+        let answer = self.cache.get(&lookup.key, lookup.looked, Instant::now())?;
         call.cached = true;
         Some(answer)
     }
@@ -300,7 +332,7 @@ impl Engine {
                 Err(ToolError::from(reason).effect(unsure))
             }
         };
-        if !read_only {
+        if !read_only && !call.passed_as_reading() {
             self.cache.clear();
         }
         call.ran = began.elapsed();
@@ -388,10 +420,26 @@ impl Engine {
         error
     }
 
-    fn remember(&self, call: &Call, tool: &Arc<dyn AnyTool>, answer: &Data, read_in: Generation) {
-        if call.cache && tool.spec().class.reads_only && !call.truncated {
-            self.cache.put(call.digest(), answer, read_in, Instant::now());
+    /// Keeps the answer where nothing has changed since before it was read.
+    async fn remember(self: &Arc<Self>, call: &Call, answer: &Data, before: Lookup, read_in: Generation) {
+        let nothing_done = call.changes.is_none() && call.checkpoint.is_none();
+        if call.truncated || !nothing_done || !before.looked.is_settled {
+            return;
         }
+        let now = self.look_around().await;
+        if now.is_some_and(|now| now.is_as(&before.looked)) {
+            self.cache.put(before.key, answer, before.looked, read_in, Instant::now());
+        }
+    }
+
+    /// What runs in the background may change what a read would see, also where no file shows it.
+    fn has_background_commands(&self, call: &Call) -> bool {
+        let Some(sessions) = &self.sessions else { return false };
+        sessions
+            .of(&call.owner())
+            .list()
+            .iter()
+            .any(|listed| !matches!(listed.session.status().phase, sandbox::Phase::Ended(_)))
     }
 
     async fn record_outcome(&self, call: &Call, outcome: Outcome) -> Outcome {

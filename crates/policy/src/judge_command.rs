@@ -14,6 +14,9 @@ use crate::spell::resolve;
 use crate::suggest::Missing;
 use crate::{Dangerous, Origin, PathVerdict, Policy};
 
+/// The key of the rule by which a line passes that only reads.
+pub const READ_ONLY_COMMANDS: &str = "read_only_commands";
+
 /// What the commands of a line come to for line 7.
 #[derive(Debug, Default)]
 pub(crate) struct Stages {
@@ -370,7 +373,7 @@ impl Policy {
     }
 
     fn read_only(&self, program: &str, reason: String) -> Cause {
-        Cause { rule: self.setting("read_only_commands", program, Origin::BuiltIn), reason, hint: None }
+        Cause { rule: self.setting(READ_ONLY_COMMANDS, program, Origin::BuiltIn), reason, hint: None }
     }
 }
 

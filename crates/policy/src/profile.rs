@@ -178,6 +178,12 @@ pub struct Limits {
     pub disk_bytes: Option<u64>,
     /// Bytes of output that are kept.
     pub output_bytes: Option<u64>,
+    /// Commands of one session that run at once; one at the least.
+    pub commands: Option<u64>,
+    /// Commands of one session that wait for a place; one more is refused.
+    pub commands_waiting: Option<u64>,
+    /// Commands of all sessions that run at once; one at the least.
+    pub commands_in_all: Option<u64>,
     /// Background commands of one caller that run at once.
     pub sessions: Option<u64>,
     /// Seconds that a background command lives since it was last asked about.
@@ -214,6 +220,9 @@ impl Limits {
             file_size_bytes: choose(self.file_size_bytes, other.file_size_bytes),
             disk_bytes: choose(self.disk_bytes, other.disk_bytes),
             output_bytes: choose(self.output_bytes, other.output_bytes),
+            commands: choose(self.commands, other.commands),
+            commands_waiting: choose(self.commands_waiting, other.commands_waiting),
+            commands_in_all: choose(self.commands_in_all, other.commands_in_all),
             sessions: choose(self.sessions, other.sessions),
             session_idle_seconds: choose(self.session_idle_seconds, other.session_idle_seconds),
             session_seconds: choose(self.session_seconds, other.session_seconds),

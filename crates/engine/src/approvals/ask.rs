@@ -146,7 +146,7 @@ impl Engine {
         Ok(with)
     }
 
-    async fn bind(&self, call: &Call) -> Result<Binding, ToolError> {
+    pub(crate) async fn bind(&self, call: &Call) -> Result<Binding, ToolError> {
         self.bind_parts(call, call.effects.clone()).await
     }
 

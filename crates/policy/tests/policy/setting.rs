@@ -34,6 +34,7 @@ pub(crate) fn managed(json: &str) -> Source {
     Source::new(Origin::Managed(file.into()), Trust::Trusted, profiles(json))
 }
 
+#[expect(clippy::large_types_passed_by_value, reason = "it is made for each call")]
 pub(crate) fn compile_as(
     sources: &[Source],
     profile: &str,

@@ -1,0 +1,208 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use proptest::prelude::*;
+use tool::StopReason;
+
+use super::*;
+
+const LIMITS: LaneLimits = LaneLimits { running: 5, waiting: 10, in_all: 16 };
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().build().unwrap()
+}
+
+fn session(name: &(impl ToString + ?Sized)) -> SessionId {
+    SessionId(name.to_string())
+}
+
+/// Nobody runs or waits, and nothing is remembered of anybody.
+fn is_empty(lanes: &Lanes) -> bool {
+    let state = lanes.commands.state();
+    state.running == 0 && state.sessions.is_empty() && state.turns.is_empty()
+}
+
+async fn fill(lanes: &Lanes, of: &SessionId, count: usize) -> Vec<Admitted> {
+    let stop = Stop::default();
+    let mut running = Vec::new();
+    for _ in 0..count {
+        running.push(lanes.admit(of, Lane::Command, 1, &stop).await.unwrap());
+    }
+    running
+}
+
+#[test]
+fn the_sixteenth_command_is_refused_at_once_with_a_retry_hint() {
+    runtime().block_on(async {
+        let lanes = Arc::new(Lanes::new(LIMITS));
+        let (one, other) = (session("one"), session("other"));
+        let stop = Stop::default();
+        let running = fill(&lanes, &one, 5).await;
+        let waiters: Vec<_> = (0..10)
+            .map(|_| {
+                let (lanes, stop, one) = (lanes.clone(), stop.clone(), one.clone());
+                tokio::spawn(async move { lanes.admit(&one, Lane::Command, 1, &stop).await.map(drop) })
+            })
+            .collect();
+        tokio::task::yield_now().await;
+        let refused = lanes.admit(&one, Lane::Command, 1, &stop).await.err().unwrap();
+        assert_eq!(refused.code, Code::Quota);
+        assert_eq!(refused.retry, Retry::AfterMs(COMMAND_RETRY_MS));
+        // A read is admitted all the same, and so is a command of somebody else.
+        lanes.admit(&one, Lane::Read, 1, &stop).await.unwrap();
+        lanes.admit(&other, Lane::Command, 1, &stop).await.unwrap();
+        drop(running);
+        for waiter in waiters {
+            waiter.await.unwrap().unwrap();
+        }
+        assert!(is_empty(&lanes));
+    });
+}
+
+#[test]
+fn a_cancelled_waiter_leaves_its_place() {
+    runtime().block_on(async {
+        let lanes = Lanes::new(LaneLimits { waiting: 1, ..LIMITS });
+        let one = session("one");
+        let running = fill(&lanes, &one, 5).await;
+        for reason in [StopReason::Cancelled, StopReason::Deadline] {
+            let stop = Stop::default();
+            stop.request(reason);
+            let error = lanes.admit(&one, Lane::Command, 1, &stop).await.err().unwrap();
+            assert_ne!(error.code, Code::Quota);
+        }
+        drop(running);
+        assert!(is_empty(&lanes));
+    });
+}
+
+#[test]
+fn sessions_have_their_turns_where_the_machine_is_the_bound() {
+    runtime().block_on(async {
+        let lanes = Arc::new(Lanes::new(LaneLimits { running: 5, waiting: 10, in_all: 1 }));
+        let first = fill(&lanes, &session("busy"), 1).await;
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let names = ["busy"; 8].into_iter().chain(["quiet", "other", "quiet"]);
+        let tasks: Vec<_> = names
+            .map(|name| {
+                let (lanes, order) = (lanes.clone(), order.clone());
+                tokio::spawn(async move {
+                    let stop = Stop::default();
+                    let place = lanes.admit(&session(name), Lane::Command, 1, &stop).await.unwrap();
+                    order.lock().unwrap().push(name);
+                    drop(place);
+                })
+            })
+            .collect();
+        tokio::task::yield_now().await;
+        drop(first);
+        for task in tasks {
+            task.await.unwrap();
+        }
+        let order = order.lock().unwrap().clone();
+        assert_eq!(order[..6], ["busy", "quiet", "other", "busy", "quiet", "busy"], "{order:?}");
+        assert!(is_empty(&lanes));
+    });
+}
+
+#[test]
+fn bytes_stay_taken_until_the_answer_is_delivered() {
+    runtime().block_on(async {
+        let lanes = Lanes::new(LIMITS);
+        let (stop, one) = (Stop::default(), session("one"));
+        let answer = lanes.admit(&one, Lane::Read, BYTES_IN_FLIGHT * 2, &stop).await.unwrap().into_held();
+        let waiting = lanes.admit(&one, Lane::Read, 1, &stop);
+        tokio::pin!(waiting);
+        tokio::select! {
+            biased;
+            _ = &mut waiting => unreachable!("admitted beside an answer that takes everything"),
+            () = tokio::task::yield_now() => {}
+        }
+        drop(answer);
+        waiting.await.unwrap();
+    });
+}
+
+/// What one of many callers does.
+#[derive(Debug, Clone, Copy)]
+enum Caller {
+    /// Runs for so many turns of the others.
+    Runs(usize),
+    /// Is cancelled after so many.
+    Cancelled(usize),
+    /// Goes away after so many: its future is dropped.
+    Gone(usize),
+}
+
+fn caller() -> impl Strategy<Value = (usize, Caller)> {
+    let does = (0_usize..3, 0_usize..12).prop_map(|(kind, turns)| match kind {
+        0 => Caller::Runs(turns),
+        1 => Caller::Cancelled(turns),
+        _ => Caller::Gone(turns),
+    });
+    (0_usize..6, does)
+}
+
+async fn turns(count: usize) {
+    for _ in 0..count {
+        tokio::task::yield_now().await;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    /// Hundreds of calls of several sessions that run, are cancelled and go away: no limit is exceeded, everybody who stays gets a place
+    /// or a refusal, and no place is lost.
+    #[test]
+    fn no_place_is_lost_and_nobody_starves(callers in proptest::collection::vec(caller(), 1..400), in_all in 1_usize..9) {
+        let limits = LaneLimits { running: 3, waiting: 6, in_all };
+        let lanes = Arc::new(Lanes::new(limits));
+        runtime().block_on(async {
+            let all = Arc::new(AtomicUsize::new(0));
+            let of: Arc<Vec<AtomicUsize>> = Arc::new((0..6).map(|_| AtomicUsize::new(0)).collect());
+            let tasks: Vec<_> = callers
+                .iter()
+                .map(|&(name, does)| {
+                    let (lanes, all, of) = (lanes.clone(), all.clone(), of.clone());
+                    tokio::spawn(async move {
+                        let stop = Stop::default();
+                        let name_of = session(&name);
+                        let run = async {
+                            let place = lanes.admit(&name_of, Lane::Command, 1, &stop).await?;
+                            assert!(all.fetch_add(1, Ordering::SeqCst) < limits.in_all);
+                            assert!(of[name].fetch_add(1, Ordering::SeqCst) < limits.running);
+                            // Also where this future is dropped.
+                            let _counted = Counted(&all, &of[name]);
+                            turns(if let Caller::Runs(turns) = does { turns } else { 20 }).await;
+                            drop(place);
+                            Ok::<(), ToolError>(())
+                        };
+                        let ended = match does {
+                            Caller::Runs(_) => Some(run.await),
+                            Caller::Cancelled(after) => {
+                                let cancel = async { turns(after).await; stop.request(StopReason::Cancelled); };
+                                Some(tokio::join!(run, cancel).0)
+                            }
+                            Caller::Gone(after) => tokio::select! { ended = run => Some(ended), () = turns(after) => None },
+                        };
+                        let code = ended.and_then(Result::err).map(|error| error.code);
+                        assert!(matches!(code, None | Some(Code::Quota | Code::Cancelled)), "{code:?}");
+                    })
+                })
+                .collect();
+            for task in tasks {
+                task.await.unwrap();
+            }
+        });
+        prop_assert!(is_empty(&lanes));
+    }
+}
+
+struct Counted<'a>(&'a AtomicUsize, &'a AtomicUsize);
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+        self.1.fetch_sub(1, Ordering::SeqCst);
+    }
+}
