@@ -4,7 +4,7 @@
 //! `GraphQuery` comes with the code graph.
 
 use serde_json::{Map, Value, json};
-use tool::{CallResult, Example, Outcome, Timeout, ToolError};
+use tool::{CallResult, Code, Example, Outcome, Timeout, ToolError};
 
 use crate::table::{Field, From, Given, Kind, Need, Outside, nothing};
 
@@ -160,8 +160,14 @@ fn without_empty_args(_: &Map<String, Value>, canonical: &mut Map<String, Value>
 pub(crate) fn answer(result: &CallResult) -> Value {
     let mut answer = json!({ "ok": result.ok() });
     match &result.outcome {
-        // What cannot be read as JSON was refused before it got here.
-        Outcome::Ok(data) => answer["data"] = serde_json::to_value(data).unwrap_or_default(),
+        Outcome::Ok(data) => match serde_json::to_value(data) {
+            Ok(data) => answer["data"] = data,
+            Err(error) => {
+                let message = format!("the call worked, and its answer cannot be written as JSON: {error}");
+                answer["ok"] = Value::Bool(false);
+                answer["error"] = json!({"code": Code::Internal, "message": message});
+            }
+        },
         Outcome::Err(error) => {
             if let Some(data) = &error.data {
                 answer["data"] = data.clone();

@@ -51,14 +51,28 @@ pub fn recorded_calls(store: &Store, filter: &Filter) -> Result<Vec<RecordedCall
     }
 }
 
+/// Why what was recorded cannot be told.
+#[derive(Debug, thiserror::Error)]
+pub enum HistoryError {
+    /// The audit cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A row has no form as JSON.
+    #[error("a recorded row cannot be written as JSON")]
+    Json(#[from] serde_json::Error),
+}
+
 /// A row as JSON, its plan as the JSON that it is.
-pub fn recorded_row(recorded: &Recorded) -> Value {
-    let mut value = serde_json::to_value(recorded).unwrap_or_default();
+///
+/// # Errors
+/// Where it has no such form: then nothing is shown in its place.
+pub fn recorded_row(recorded: &Recorded) -> serde_json::Result<Value> {
+    let mut value = serde_json::to_value(recorded)?;
     if let Some(plan) = recorded.row.plan.as_deref().and_then(|plan| serde_json::from_str::<Value>(plan).ok())
     {
         value["plan"] = plan;
     }
-    value
+    Ok(value)
 }
 
 impl RecordedCall {
@@ -77,13 +91,16 @@ impl RecordedCall {
         self.outcome.as_ref().and_then(|recorded| recorded.row.outcome.as_deref()).unwrap_or("unfinished")
     }
 
-    /// The call as one JSON object.
-    pub fn as_json(&self) -> Value {
-        let Some(recorded) = self.last() else { return Value::Null };
-        let mut value = recorded_row(recorded);
+    /// The call as one JSON object; null where nothing is recorded.
+    ///
+    /// # Errors
+    /// As [`recorded_row`].
+    pub fn as_json(&self) -> serde_json::Result<Value> {
+        let Some(recorded) = self.last() else { return Ok(Value::Null) };
+        let mut value = recorded_row(recorded)?;
         value["outcome"] = Value::from(self.outcome());
         value["intent_sequence"] = self.intent.as_ref().map_or(Value::Null, |intent| intent.sequence.into());
-        value
+        Ok(value)
     }
 }
 
@@ -100,7 +117,7 @@ impl Engine {
     ///
     /// # Errors
     /// Where the audit cannot be read.
-    pub fn recorded_rows(&self, call: &str) -> Result<Vec<Value>, StoreError> {
-        Ok(self.store.audit().show(call)?.iter().map(recorded_row).collect())
+    pub fn recorded_rows(&self, call: &str) -> Result<Vec<Value>, HistoryError> {
+        Ok(self.store.audit().show(call)?.iter().map(recorded_row).collect::<Result<_, _>>()?)
     }
 }

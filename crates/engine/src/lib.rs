@@ -52,7 +52,7 @@ pub use approvals::{
 pub use cell::{CellSetup, built_in_limits};
 pub use checked::Checked;
 pub use figures::{Figures, RANGES_MS};
-pub use history::{RecordedCall, recorded_calls, recorded_row};
+pub use history::{HistoryError, RecordedCall, recorded_calls, recorded_row};
 pub use policy::{Ceiling, EffectKind, EffectKinds};
 pub use redact::{Covered, Redactor};
 pub use registry::{DuplicateTool, Registry};

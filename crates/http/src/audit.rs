@@ -21,12 +21,11 @@ pub(crate) async fn list(shared: &Shared, query: Option<&str>) -> Reply {
         Err(error) => return reply::failure(&error),
     };
     read(shared, move |engine| {
-        engine.recorded_calls(&filter).map(|calls| {
-            let full = calls.len() >= limit as usize;
-            let last = calls.last().and_then(|call| call.last()).map(|recorded| recorded.sequence);
-            let calls: Vec<Value> = calls.iter().map(engine::RecordedCall::as_json).collect();
-            Some(json!({ "calls": calls, "before": last.filter(|_| full) }))
-        })
+        let calls = engine.recorded_calls(&filter)?;
+        let full = calls.len() >= limit as usize;
+        let last = calls.last().and_then(|call| call.last()).map(|recorded| recorded.sequence);
+        let calls: Vec<Value> = calls.iter().map(engine::RecordedCall::as_json).collect::<Result<_, _>>()?;
+        Ok::<_, engine::HistoryError>(Some(json!({ "calls": calls, "before": last.filter(|_| full) })))
     })
     .await
 }

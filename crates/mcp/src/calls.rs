@@ -57,8 +57,10 @@ impl Calls for Engine {
         let looked = tokio::task::spawn_blocking(move || match call {
             None => {
                 let filter = Filter { session: Some(session), ..Filter::default() };
-                let calls = engine.recorded_calls(&filter);
-                calls.map(|calls| calls.iter().map(engine::RecordedCall::as_json).collect())
+                let calls = engine.recorded_calls(&filter)?;
+                let rows: Result<_, serde_json::Error> =
+                    calls.iter().map(engine::RecordedCall::as_json).collect();
+                rows.map_err(engine::HistoryError::from)
             }
             // Of what another session does not even the names are said.
             Some(call) => engine.recorded_rows(&call).map(|rows| {

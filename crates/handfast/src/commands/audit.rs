@@ -30,7 +30,9 @@ pub(super) fn run(global: &Global, command: Option<AuditCommand>) -> Result<Exit
 fn list(store: &Store, filter: &Filter, as_json: bool) -> Result<ExitCode, Failure> {
     let calls = recorded_calls(store, filter)?;
     if as_json {
-        let lines: String = calls.iter().map(|call| format!("{}\n", call.as_json())).collect();
+        let lines: Result<String, serde_json::Error> =
+            calls.iter().map(|call| Ok(format!("{}\n", call.as_json()?))).collect();
+        let lines = lines?;
         print(&lines)?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -82,7 +84,7 @@ fn effect(effect: &Value) -> String {
 fn show(store: &Store, call: &str, as_json_only: bool) -> Result<ExitCode, Failure> {
     let id = full_id(store, call)?;
     let rows = store.audit().show(&id)?;
-    let values: Vec<Value> = rows.iter().map(recorded_row).collect();
+    let values: Vec<Value> = rows.iter().map(recorded_row).collect::<Result<_, _>>()?;
     if as_json_only {
         print_json(&values)?;
         return Ok(ExitCode::SUCCESS);
