@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::{
     AtFlags, CWD, FlockOperation, Mode, OFlags, fchmod, flock, fstat, mkdirat, openat, unlinkat,
@@ -12,6 +13,7 @@ use rustix::io::Errno;
 
 use crate::beneath::{LIST, look, names, open, set_modified};
 use crate::journal::{Journal, Stage};
+use crate::known::Known;
 use crate::remove::remove_tree;
 use crate::{Entry, Error, Kept, Result, Time, Workspace};
 
@@ -47,6 +49,8 @@ pub struct Call {
     pub(crate) path: PathBuf,
     pub(crate) area: OwnedFd,
     pub(crate) folder: OwnedFd,
+    /// What its drafts read and wrote.
+    pub(crate) known: Arc<Known>,
     /// A lock that ends with the process, however it ends.
     _alive: OwnedFd,
 }
@@ -216,7 +220,8 @@ impl Area {
             Err(errno) => return Err(failed(errno)),
         }
         let area = self.folder.try_clone().map_err(|source| Error::system("open", &self.path, source))?;
-        Ok(Some(Call { id: id.to_owned(), path: self.path.join(id), area, folder, _alive: alive }))
+        let (path, known) = (self.path.join(id), Arc::default());
+        Ok(Some(Call { id: id.to_owned(), path, area, folder, known, _alive: alive }))
     }
 }
 

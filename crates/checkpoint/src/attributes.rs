@@ -4,7 +4,10 @@ use std::ffi::{CStr, CString, OsStr};
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{XattrFlags, fgetxattr, flistxattr, lgetxattr, llistxattr, lremovexattr, lsetxattr};
+use rustix::fs::{
+    XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr, lgetxattr, llistxattr, lremovexattr,
+    lsetxattr,
+};
 use rustix::io::Errno;
 
 use crate::beneath::path_in;
@@ -113,6 +116,22 @@ pub(crate) fn set(folder: BorrowedFd<'_>, name: &OsStr, wanted: &Attributes) -> 
     Ok(())
 }
 
+/// The same for what is open.
+pub(crate) fn set_of(opened: BorrowedFd<'_>, wanted: &Attributes) -> rustix::io::Result<()> {
+    for (attribute, _) in kept_of(opened)? {
+        if !wanted.iter().any(|(name, _)| *name == attribute) {
+            match fremovexattr(opened, text(attribute)?.as_c_str()) {
+                Ok(()) | Err(Errno::NODATA) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+    }
+    for (attribute, value) in wanted {
+        fsetxattr(opened, text(attribute.clone())?.as_c_str(), value, XattrFlags::empty())?;
+    }
+    Ok(())
+}
+
 /// Takes the overlay's marks off an entry, and capabilities.
 ///
 /// Attributes that a program itself set in the overlay's namespace go, too (the kernel stores them there under an escaped
@@ -135,6 +154,11 @@ pub(crate) fn strip(folder: BorrowedFd<'_>, name: &OsStr, kind: Kind) -> rustix:
 pub(crate) fn mark_drafted(folder: BorrowedFd<'_>, name: &OsStr) -> rustix::io::Result<()> {
     let attribute = text([OVERLAY, DRAFTED].concat())?;
     lsetxattr(path_in(folder, name), attribute.as_c_str(), b"", XattrFlags::empty())
+}
+
+/// The same for what is open.
+pub(crate) fn mark_drafted_of(opened: BorrowedFd<'_>) -> rustix::io::Result<()> {
+    fsetxattr(opened, text([OVERLAY, DRAFTED].concat())?.as_c_str(), b"", XattrFlags::empty())
 }
 
 /// Marks a folder of an upper folder again as it was before [`strip`].

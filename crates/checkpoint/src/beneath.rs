@@ -80,6 +80,11 @@ impl<'a> Holders<'a> {
         };
         Ok(&self.last.insert(last).1)
     }
+
+    /// The folder that was asked for last.
+    pub(crate) fn into_last(self) -> Option<OwnedFd> {
+        self.last.map(|(_, folder)| folder)
+    }
 }
 
 /// What is called `name` in the folder, if anything is.

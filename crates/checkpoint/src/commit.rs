@@ -120,7 +120,7 @@ impl Call {
         let mut loosened = Loosened::open(self.folder.as_fd())?;
         let changes = self.read(workspace, terms, &mut loosened)?;
         let upper = self.open(UPPER)?;
-        match save_changes(&NotKept, &workspace.folder, &upper, &changes, &loosened) {
+        match save_changes(&NotKept, &workspace.folder, &upper, &changes, (&loosened, &self.known)) {
             Ok(saved) => Ok((changes, saved.entries)),
             Err(Stopped::Failed(error)) => Err(error),
             Err(Stopped::Conflict(path)) => Err(Error::system("look at", path, Errno::STALE)),
@@ -129,7 +129,8 @@ impl Call {
 
     fn read(&self, workspace: &Workspace, terms: &Terms<'_>, loosened: &mut Loosened) -> Result<Changes> {
         let upper = self.open(UPPER)?;
-        let reading = Reading::new(terms.baseline, terms.index.as_ref(), terms.judge, loosened);
+        let reading =
+            Reading::new(terms.baseline, terms.index.as_ref(), terms.judge, (loosened, &self.known));
         reading.of_draft(self.is_draft()?).whole(upper.as_fd(), workspace.folder.as_fd())
     }
 
@@ -188,26 +189,24 @@ impl Call {
             // The journal names the folder before it is made, so that recovery knows of it.
             step(terms.on_step)?;
             Journal { changes: Vec::new(), ..journal(&Changes::default()) }
-                .write(self.folder.as_fd(), false)?;
+                .write(self.folder.as_fd(), None)?;
             if let Err(error) = self.stage(workspace, staging.as_deref(), &mut changes, terms.on_step) {
                 return Err(self.give_up(workspace, journal(&Changes::default()), error, terms.on_step));
             }
             step(terms.on_step)?;
         }
         let sides = self.sides(workspace, staging.as_deref())?;
-        if terms.durability == Durability::Power {
-            syncfs(&sides.stage).map_err(|errno| Error::system("flush", UPPER, errno))?;
-        }
         step(terms.on_step)?;
-        let written = journal(&changes).write(self.folder.as_fd(), terms.durability == Durability::Power);
+        let flush = || self.flush(&sides);
+        let flush: Option<&dyn Fn() -> Result<()>> =
+            if terms.durability == Durability::Power { Some(&flush) } else { None };
+        let written = journal(&changes).write(self.folder.as_fd(), flush);
         if let Err(error) = written {
             return Err(self.give_up(workspace, journal(&Changes::default()), error, terms.on_step));
         }
         let swapped = swap(&sides, &changes, &loosened, terms.baseline, terms.on_step);
         let flushed = swapped.and_then(|()| {
-            if terms.durability == Durability::Power {
-                syncfs(&sides.stage).map_err(|errno| Error::system("flush", &workspace.path, errno))?;
-            }
+            flush.map_or(Ok(()), |flush| flush())?;
             step(terms.on_step)?;
             Ok(Journal::mark_committed(self.folder.as_fd())?)
         });
@@ -246,14 +245,15 @@ impl Call {
         on_step: OnStep<'_>,
     ) -> Result<()> {
         let upper = self.open(UPPER)?;
-        let saved = match save_changes(save.contents, &workspace.folder, &upper, changes, loosened) {
-            Ok(saved) => saved,
-            Err(Stopped::Failed(error)) => return Err(error),
-            Err(Stopped::Conflict(path)) => {
-                changes.conflicts.push(Conflict { path, meanwhile: Meanwhile::ChangedDuringCommit });
-                return Ok(());
-            }
-        };
+        let saved =
+            match save_changes(save.contents, &workspace.folder, &upper, changes, (loosened, &self.known)) {
+                Ok(saved) => saved,
+                Err(Stopped::Failed(error)) => return Err(error),
+                Err(Stopped::Conflict(path)) => {
+                    changes.conflicts.push(Conflict { path, meanwhile: Meanwhile::ChangedDuringCommit });
+                    return Ok(());
+                }
+            };
         if !saved.unreadable.is_empty() && !save.loss_is_agreed {
             let held = |path: PathBuf| Held {
                 path,
@@ -268,6 +268,17 @@ impl Call {
         (save.keep)(&saved).map_err(|source| Error::system("save", "what is about to change", source))?;
         changes.unsaved = saved.unsaved;
         step(on_step)
+    }
+
+    /// Flushes the file system of the changes, and that of the journal where it is another.
+    fn flush(&self, sides: &Sides) -> Result<()> {
+        let device = |folder: &OwnedFd| fstat(folder).map(|found| found.st_dev);
+        let failed = |errno: Errno| Error::system("flush", UPPER, errno);
+        syncfs(&sides.stage).map_err(failed)?;
+        if device(&sides.stage).map_err(failed)? != device(&self.folder).map_err(failed)? {
+            syncfs(&self.folder).map_err(failed)?;
+        }
+        Ok(())
     }
 
     /// Whether nothing was changed, and no commit was begun that has moved what was.

@@ -18,8 +18,9 @@ use rustix::io::Errno;
 
 use crate::area::UPPER;
 use crate::beneath::{LIST, PLACE, look, names, open, set_mode};
+use crate::known::Known;
 use crate::sides::name_of;
-use crate::{Call, Entry, Error, Kind, Result, Time, Workspace, attributes};
+use crate::{Call, Entry, Error, Kind, Result, State, Time, Workspace, attributes};
 
 /// Says that the changes in the folder of a call were drafted.
 const DRAFT: &str = "draft";
@@ -32,6 +33,9 @@ pub struct Draft {
     pub(crate) upper: OwnedFd,
     pub(crate) workspace: OwnedFd,
     begun: Time,
+    /// Shared with the call whose commit follows.
+    pub(crate) known: Arc<Known>,
+    pub(crate) is_tried: bool,
     /// The folder that was drafted in last.
     last: Mutex<Option<Arc<Holder>>>,
 }
@@ -59,7 +63,8 @@ impl Call {
             .map_err(|errno| Error::system("make", DRAFT, errno))?;
         let folder =
             workspace.folder.try_clone().map_err(|source| Error::system("open", &workspace.path, source))?;
-        Ok(Draft { upper: self.open(UPPER)?, workspace: folder, begun, last: Mutex::default() })
+        let (upper, known) = (self.open(UPPER)?, self.known.clone());
+        Ok(Draft { upper, workspace: folder, begun, known, is_tried: false, last: Mutex::default() })
     }
 
     /// Whether the changes of this call were drafted. That is kept with them.
@@ -70,6 +75,17 @@ impl Call {
 }
 
 impl Draft {
+    /// The same where no commit is to follow: nothing is kept for one.
+    #[must_use]
+    pub fn tried(self) -> Self {
+        Self { is_tried: true, ..self }
+    }
+
+    /// When it was begun: the baseline of the commit.
+    pub(crate) fn since(&self) -> Time {
+        self.begun
+    }
+
     /// When it was begun, as the file system stamps changes: the baseline of the commit.
     pub fn begun(&self) -> SystemTime {
         let rest = Duration::from_nanos(self.begun.nanoseconds.into());
@@ -124,9 +140,14 @@ impl Draft {
         };
         set_mode(file.as_fd(), mode).map_err(&failed)?;
         file.write_all(content).map_err(|source| Error::system("write", path, source))?;
-        if holder.has(name) {
-            attributes::mark_drafted(folder.as_fd(), name).map_err(&failed)?;
+        let attributes = attributes::kept_of(file.as_fd()).map_err(&failed)?;
+        let is_marked = holder.has(name);
+        if is_marked {
+            attributes::mark_drafted_of(file.as_fd()).map_err(&failed)?;
         }
+        let entry = Entry::of(&fstat(&file).map_err(failed)?);
+        let content = Some(*blake3::hash(content).as_bytes());
+        self.known.note_written(State { entry, attributes, target: None, content }, is_marked);
         Ok(())
     }
 

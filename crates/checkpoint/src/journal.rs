@@ -48,18 +48,21 @@ pub(crate) enum Stage {
 
 impl Journal {
     /// Writes the journal into the folder of the call. It is there as a whole or not at all.
-    pub(crate) fn write(&self, call: BorrowedFd<'_>, flush: bool) -> Result<()> {
+    ///
+    /// `flush`, if anything has to outlive a loss of power, flushes the file system before the journal gets its name; that name
+    /// is on the disk when this ends.
+    pub(crate) fn write(&self, call: BorrowedFd<'_>, flush: Option<&dyn Fn() -> Result<()>>) -> Result<()> {
         let failed = |source: std::io::Error| Error::system("write", UNDER_WAY, source);
         let flags = OFlags::CREATE | OFlags::TRUNC | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let opened = openat(call, INCOMPLETE, flags, Mode::from_raw_mode(0o600));
         let mut file = File::from(opened.map_err(|errno| failed(errno.into()))?);
         file.write_all(&self.encode()).map_err(failed)?;
-        if flush {
-            file.sync_all().map_err(failed)?;
+        if let Some(flush) = flush {
+            flush()?;
         }
         renameat_with(call, INCOMPLETE, call, UNDER_WAY, RenameFlags::empty())
             .map_err(|errno| failed(errno.into()))?;
-        if flush {
+        if flush.is_some() {
             rustix::fs::fsync(open_self(call).map_err(|errno| failed(errno.into()))?)
                 .map_err(|errno| failed(errno.into()))?;
         }

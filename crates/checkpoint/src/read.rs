@@ -38,6 +38,7 @@ use crate::attributes::{self, Marks};
 use crate::beneath::{LIST, PLACE, look, names, open, open_known, set_mode};
 use crate::compare::{has_same_content, is_faithful_copy};
 use crate::git_index::{self, Winner};
+use crate::known::Known;
 use crate::loosened::Loosened;
 use crate::{
     Action, Change, Changes, Conflict, Entry, Error, Found, Held, Kind, MOST_CHANGES, Meanwhile, Note,
@@ -58,6 +59,8 @@ pub(crate) struct Reading<'a> {
     pub(crate) index: Option<&'a (PathBuf, Option<File>)>,
     pub(crate) judge: &'a dyn Fn(&Touch<'_>) -> Verdict,
     pub(crate) loosened: &'a mut Loosened,
+    /// What the drafts of the call wrote.
+    known: &'a Known,
     /// Whether this program drafted the changes, and no command made them.
     is_draft: bool,
     changes: Changes,
@@ -89,11 +92,11 @@ impl<'a> Reading<'a> {
         baseline: Option<Time>,
         index: Option<&'a (PathBuf, Option<File>)>,
         judge: &'a dyn Fn(&Touch<'_>) -> Verdict,
-        loosened: &'a mut Loosened,
+        (loosened, known): (&'a mut Loosened, &'a Known),
     ) -> Self {
-        let changes = Changes::default();
-        let moved_or_removed = Vec::new();
-        Self { baseline, index, judge, loosened, is_draft: false, changes, moves: false, moved_or_removed }
+        let (changes, moved_or_removed) = (Changes::default(), Vec::new());
+        let (is_draft, moves) = (false, false);
+        Self { baseline, index, judge, loosened, known, is_draft, changes, moves, moved_or_removed }
     }
 
     /// The same for changes that this program may have drafted.
@@ -146,7 +149,10 @@ impl<'a> Reading<'a> {
             Kind::Folder => Some(self.loosened.open_folder(pair.upper, name, path, &new)?),
             _ => None,
         };
-        let marks = attributes::marks(pair.upper.as_fd(), name, new.kind, path)?;
+        let marks = match self.known.marks(&new) {
+            Some(marks) => marks,
+            None => attributes::marks(pair.upper.as_fd(), name, new.kind, path)?,
+        };
         let old = look(pair.lower, name).map_err(&failed)?;
         if new.kind == Kind::File {
             new = self.without_set_id(pair.upper, name, path, new)?;

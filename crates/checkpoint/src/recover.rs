@@ -161,7 +161,7 @@ impl Call {
         if let Some(staging) = &journal.staging {
             step(on_step)?;
             journal.changes = Vec::new();
-            journal.write(self.folder.as_fd(), false)?;
+            journal.write(self.folder.as_fd(), None)?;
             step(on_step)?;
             remove_staging(workspace, staging, journal.root_modified)?;
         }

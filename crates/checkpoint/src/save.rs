@@ -14,6 +14,7 @@ use rustix::fs::{OFlags, fstat};
 use rustix::io::Errno;
 
 use crate::beneath::{Holders, LIST, PLACE, look, names, open, open_known};
+use crate::known::Known;
 use crate::loosened::Loosened;
 use crate::sides::name_of;
 use crate::state::{hash, is_hashed};
@@ -71,6 +72,8 @@ struct Walk<'a> {
     contents: &'a dyn Contents,
     /// The true modes of what lies in the folder of the call.
     loosened: Option<&'a Loosened>,
+    /// What the drafts of the call read and wrote.
+    known: Option<&'a Known>,
     found: Sides,
     saved: Saved,
 }
@@ -101,9 +104,10 @@ pub(crate) fn save_changes(
     workspace: &OwnedFd,
     upper: &OwnedFd,
     changes: &Changes,
-    loosened: &Loosened,
+    (loosened, known): (&Loosened, &Known),
 ) -> Result<Saved, Stopped> {
-    let mut walk = Walk { contents, loosened: Some(loosened), found: Sides::new(), saved: Saved::default() };
+    let (loosened, known) = (Some(loosened), Some(known));
+    let mut walk = Walk { contents, loosened, known, found: Sides::new(), saved: Saved::default() };
     let mut old_holders = Holders::new(workspace.as_fd(), PLACE);
     let mut new_holders = Holders::new(upper.as_fd(), LIST);
     for change in &changes.list {
@@ -197,7 +201,8 @@ impl Workspace {
     }
 
     fn look_at(&self, roots: &[PathBuf], contents: &dyn Contents, side: Side) -> crate::Result<Saved> {
-        let mut walk = Walk { contents, loosened: None, found: Sides::new(), saved: Saved::default() };
+        let (loosened, known) = (None, None);
+        let mut walk = Walk { contents, loosened, known, found: Sides::new(), saved: Saved::default() };
         for path in roots {
             let parent = path.parent().unwrap_or(Path::new(""));
             let failed = Error::while_doing("look at", path);
@@ -302,6 +307,14 @@ impl Walk<'_> {
         let unread = || State::of(parent.as_fd(), name, path, entry, None).map_err(Stopped::Failed);
         if side == Side::After && !is_hashed(&entry) {
             return unread();
+        }
+        let known = self.known.and_then(|known| match side {
+            Side::Before => known.kept(&entry),
+            Side::After => known.written(&entry),
+        });
+        if let Some(state) = known {
+            self.saved.bytes += if side == Side::Before { entry.size_bytes } else { 0 };
+            return Ok(state);
         }
         let mut file = match (open_known(parent, name, &entry, OFlags::RDONLY), side) {
             (Ok(file), _) => File::from(file),

@@ -2,6 +2,7 @@ use std::ffi::{OsStr, OsString};
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use rustix::fs::{OFlags, fstat};
 use rustix::io::Errno;
@@ -24,19 +25,10 @@ pub(crate) struct Parents {
     pub(crate) workspace: OwnedFd,
 }
 
-impl Parents {
-    pub(crate) fn try_clone(&self) -> rustix::io::Result<Self> {
-        let clone = |folder: &OwnedFd| {
-            folder.try_clone().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::MFILE))
-        };
-        Ok(Self { stage: clone(&self.stage)?, workspace: clone(&self.workspace)? })
-    }
-}
-
 /// Opens the folders of one change after the other; neighbours share them.
 pub(crate) struct Walker<'a> {
     pub(crate) sides: &'a Sides,
-    last: Option<(PathBuf, Parents)>,
+    last: Option<(PathBuf, Rc<Parents>)>,
     /// Whether this process must loosen folders before it can change what is in them.
     ordinary: bool,
 }
@@ -47,24 +39,24 @@ impl<'a> Walker<'a> {
     }
 
     /// The folders that hold `path`, on both sides.
-    pub(crate) fn parents(&mut self, path: &Path) -> rustix::io::Result<&Parents> {
+    pub(crate) fn parents(&mut self, path: &Path) -> rustix::io::Result<Rc<Parents>> {
         let parent = path.parent().unwrap_or(Path::new(""));
-        if self.last.as_ref().is_none_or(|(last, _)| last != parent) {
-            let parents = Parents {
-                stage: open(self.sides.stage.as_fd(), parent, PLACE)?,
-                workspace: open(self.sides.workspace.as_fd(), parent, PLACE)?,
-            };
-            if self.ordinary {
-                let mode = Entry::of(&fstat(&parents.workspace)?).mode;
-                // The journal knows the true mode: every such folder is in it as one that stays.
-                if mode & 0o300 != 0o300 {
-                    set_mode(parents.workspace.as_fd(), mode | 0o300)?;
-                }
-            }
-            self.last = Some((parent.to_owned(), parents));
+        if let Some((_, parents)) = self.last.as_ref().filter(|(last, _)| last == parent) {
+            return Ok(parents.clone());
         }
-        // It was just put there.
-        self.last.as_ref().map(|(_, parents)| parents).ok_or(Errno::NOENT)
+        let parents = Rc::new(Parents {
+            stage: open(self.sides.stage.as_fd(), parent, PLACE)?,
+            workspace: open(self.sides.workspace.as_fd(), parent, PLACE)?,
+        });
+        if self.ordinary {
+            let mode = Entry::of(&fstat(&parents.workspace)?).mode;
+            // The journal knows the true mode: every such folder is in it as one that stays.
+            if mode & 0o300 != 0o300 {
+                set_mode(parents.workspace.as_fd(), mode | 0o300)?;
+            }
+        }
+        self.last = Some((parent.to_owned(), parents.clone()));
+        Ok(parents)
     }
 
     /// Lets an ordinary user move a folder: it is written to, because its `..` changes.

@@ -1,17 +1,14 @@
 //! What lay at a path, in full: everything that is needed to put it back, and to tell whether it is still there.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{OFlags, readlinkat};
-use rustix::io::Errno;
+use rustix::fs::readlinkat;
 
 use crate::attributes::{self, Attributes};
-use crate::beneath::open_known;
 use crate::encoding::{Decoder, Encoder};
 use crate::{Entry, Error, Kind, Result};
 
@@ -85,44 +82,6 @@ impl State {
     ) -> Result<Self> {
         let attributes = attributes::kept_of(opened).map_err(Error::while_doing("look at", path))?;
         Ok(Self { entry, attributes, target: None, content })
-    }
-
-    /// Whether what is called `name` in the folder now, and looks like `now`, is what this was: the same kind, rights,
-    /// attributes and bytes. Times do not count, and neither does what a folder holds.
-    pub(crate) fn is_still(
-        &self,
-        folder: BorrowedFd<'_>,
-        name: &OsStr,
-        path: &Path,
-        now: &Entry,
-    ) -> Result<bool> {
-        if self.entry.kind != now.kind {
-            return Ok(false);
-        }
-        if now.kind != Kind::Link && !self.entry.has_same_rights(now) {
-            return Ok(false);
-        }
-        if now.kind == Kind::File && self.entry.size_bytes != now.size_bytes {
-            return Ok(false);
-        }
-        let found = Self::of(folder, name, path, *now, None)?;
-        if found.attributes != self.attributes || found.target != self.target {
-            return Ok(false);
-        }
-        match (now.kind, self.content) {
-            (Kind::File, Some(content)) => {
-                let file = match open_known(folder, name, now, OFlags::RDONLY) {
-                    Ok(file) => File::from(file),
-                    // What cannot be read is not known to be the same.
-                    Err(Errno::ACCESS | Errno::STALE) => return Ok(false),
-                    Err(errno) => return Err(Error::while_doing("open", path)(errno)),
-                };
-                let now = hash(file).map_err(|source| Error::system("read", path, source))?;
-                Ok(now == content)
-            }
-            (Kind::File, None) => Ok(self.entry.is_unchanged_content(now)),
-            _ => Ok(true),
-        }
     }
 
     /// Whether both were the same, but for times and inodes.

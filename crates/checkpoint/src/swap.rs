@@ -60,18 +60,17 @@ fn move_one(
         return Ok(());
     }
     let name = name_of(path);
-    // The walker is asked about modes while they are used.
-    let Parents { stage, workspace } =
-        walker.parents(path).and_then(Parents::try_clone).map_err(failed("reach"))?;
+    let parents = walker.parents(path).map_err(failed("reach"))?;
+    let Parents { stage, workspace } = &*parents;
     if let Some(new) = &change.new {
         // The upper folder is ours alone, but it is looked at all the same before anything is moved by its name.
-        let found = look(&stage, name).map_err(failed("look at"))?;
+        let found = look(stage, name).map_err(failed("look at"))?;
         if !found.is_some_and(|found| found.is_same_object(new)) {
             return Err(Stopped::Conflict(path.clone()));
         }
     }
     if let Some(old) = &change.old {
-        let found = look(&workspace, name).map_err(failed("look at"))?;
+        let found = look(workspace, name).map_err(failed("look at"))?;
         // That one name of a file was moved away is a change of the file under its other names.
         let is_moved = moved.contains(&(old.device, old.inode));
         let unchanged = |found: Entry| {
@@ -85,14 +84,14 @@ fn move_one(
             return Err(Stopped::Conflict(path.clone()));
         }
         step(on_step)?;
-        walker.make_movable(&workspace, name, old).map_err(failed("move"))?;
+        walker.make_movable(workspace, name, old).map_err(failed("move"))?;
     }
     step(on_step)?;
     let moved = match change.what {
-        What::Create => renameat_with(&stage, name, &workspace, name, RenameFlags::NOREPLACE),
-        What::Replace => renameat_with(&stage, name, &workspace, name, RenameFlags::EXCHANGE),
+        What::Create => renameat_with(stage, name, workspace, name, RenameFlags::NOREPLACE),
+        What::Replace => renameat_with(stage, name, workspace, name, RenameFlags::EXCHANGE),
         What::Remove => {
-            renameat_with(&workspace, name, &walker.sides.taken, taken_name(number), RenameFlags::NOREPLACE)
+            renameat_with(workspace, name, &walker.sides.taken, taken_name(number), RenameFlags::NOREPLACE)
         }
         What::Attributes | What::Times => Ok(()),
     };
@@ -101,7 +100,7 @@ fn move_one(
     // What came out is looked at again: somebody may have changed it since it was checked.
     let (folder, name) = match change.what {
         What::Remove => (&walker.sides.taken, &*taken_name(number)),
-        _ => (&stage, name),
+        _ => (stage, name),
     };
     let found = look(folder, name).map_err(failed("look at"))?;
     if !found.is_some_and(|found| found.is_unchanged(old)) {

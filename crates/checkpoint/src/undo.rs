@@ -105,7 +105,7 @@ fn put_back(
 ) -> Result<Now, Failure> {
     let name = name_of(&change.path);
     let parents = match walker.parents(&change.path) {
-        Ok(parents) => parents.try_clone()?,
+        Ok(parents) => parents,
         // Somebody took the parent away: there is nothing to put back into.
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(Now::Left),
         Err(errno) => return Err(errno.into()),

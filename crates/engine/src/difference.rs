@@ -7,7 +7,6 @@ use std::time::Duration;
 use checkpoint::{ContentHash, Contents, Kind, SavedEntry, State, Workspace};
 use policy::{PathVerdict, Policy};
 use similar::TextDiff;
-use store::Store;
 use tool::Access;
 
 use crate::saving::SavedContents;
@@ -34,7 +33,8 @@ pub(crate) enum Direction {
 
 /// Tells differences.
 pub(crate) struct Differences<'a> {
-    pub(crate) store: &'a Store,
+    /// One for all, because those that lie in one pack are found together.
+    pub(crate) contents: SavedContents<'a>,
     pub(crate) policy: &'a Policy,
     pub(crate) workspace: Workspace,
     /// Where changes lie aside.
@@ -119,7 +119,7 @@ impl Differences<'_> {
 
     fn text(&self, content: &ContentHash) -> Side {
         let mut bytes = Vec::new();
-        let read = SavedContents::new(self.store, None).open(content);
+        let read = self.contents.open(content);
         match read.and_then(|content| content.take(LARGEST).read_to_end(&mut bytes)) {
             Ok(_) => text_of(bytes),
             Err(error) => Side::Other(format!("content that is gone ({error})")),

@@ -384,9 +384,10 @@ impl Engine {
             services.insert(Arc::new(snapshot.draft()?));
         }
         let restored = before.snapshot().filter(|_| lane != tool::Lane::Command);
+        let draft = restored.map(snapshot::Snapshot::draft).transpose()?;
         services.insert::<Arc<dyn tool::Checkpoints>>(Arc::new(Arc::new(undo::ForCall {
             undo: undo::Undo { policy: call.rules(self), ..self.undo_parts() },
-            draft: restored.map(snapshot::Snapshot::draft).transpose()?,
+            draft: if call.dry_run.is_some() { draft.map(checkpoint::Draft::tried) } else { draft },
             undoes: call.undoes.clone(),
         })));
         if let Some(sessions) = &self.sessions {

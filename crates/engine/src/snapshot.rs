@@ -23,7 +23,7 @@ use store::Store;
 use tool::{Code, EffectState, Retry, ToolError};
 
 use crate::difference::{Differences, Direction};
-use crate::saving::Author;
+use crate::saving::{Author, SavedContents};
 
 use commit::{commit_saved, done};
 use judge::Judge;
@@ -269,7 +269,7 @@ impl Snapshot {
         let (changes, entries) = self.call.preview(&self.workspace, &terms).map_err(failed)?;
         let open = |path: &Path| Workspace::open(path).map_err(failed);
         let differences = Differences {
-            store,
+            contents: SavedContents::new(store, None),
             policy,
             workspace: open(self.workspace.path())?,
             changed: Some(open(&upper)?),

@@ -187,7 +187,8 @@ impl Undo {
 
     fn differences(&self) -> Result<Differences<'_>, ToolError> {
         let workspace = Workspace::open(&self.place.workspace).map_err(failed)?;
-        Ok(Differences { store: &self.store, policy: &self.policy, workspace, changed: None })
+        let contents = SavedContents::new(&self.store, None);
+        Ok(Differences { contents, policy: &self.policy, workspace, changed: None })
     }
 
     /// Lays out what undoes these checkpoints, given from the first to the last.
@@ -214,6 +215,8 @@ impl Undo {
         if !laid.conflicts.is_empty() {
             return Err(self.conflict(&entries, &laid.conflicts));
         }
+        // The commit takes what was read for it as kept.
+        contents.finish().map_err(unsaved)?;
         let mut notes: Vec<String> = laid
             .left
             .iter()
@@ -258,6 +261,11 @@ fn summary(checkpoint: Checkpoint) -> CheckpointSummary {
 
 fn unreadable(error: store::StoreError) -> ToolError {
     ToolError::new(Code::Runtime, format!("the checkpoints cannot be read: {error}")).because(error)
+}
+
+fn unsaved(error: store::StoreError) -> ToolError {
+    let message = format!("nothing was undone: what it would replace could not be saved: {error}");
+    ToolError::new(Code::Runtime, message).effect(EffectState::None).because(error)
 }
 
 pub(crate) fn failed(error: checkpoint::Error) -> ToolError {

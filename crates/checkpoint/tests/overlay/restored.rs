@@ -12,14 +12,15 @@ use checkpoint::{
 
 use crate::fixture::{Place, direct, tree, when_free};
 
-/// Bytes in memory.
+/// Bytes in memory, and how often something was kept.
 #[derive(Default)]
-pub(crate) struct InMemory(RefCell<HashMap<[u8; 32], Vec<u8>>>);
+pub(crate) struct InMemory(RefCell<HashMap<[u8; 32], Vec<u8>>>, Cell<usize>);
 
 impl Contents for InMemory {
     fn keep(&self, content: &mut dyn Read) -> io::Result<[u8; 32]> {
         let mut bytes = Vec::new();
         content.read_to_end(&mut bytes)?;
+        self.1.set(self.1.get() + 1);
         let hash = *blake3::hash(&bytes).as_bytes();
         self.0.borrow_mut().insert(hash, bytes);
         Ok(hash)
@@ -124,6 +125,32 @@ fn what_others_changed_since_is_a_conflict_and_all_stays_as_it_is() {
     commit(&place, &contents, &call, baseline);
     assert_eq!(std::fs::read_to_string(place.path().join("a")).unwrap(), "a\n");
     assert!(place.path().join("gone").exists());
+}
+
+#[test]
+fn what_is_undone_is_read_once_and_what_comes_in_between_is_in_neither_side() {
+    let (place, contents) = (Place::new(), InMemory::default());
+    place.prepare("for name in a b c; do echo old $name >$name; done");
+    let saved = change(&place, &contents, "for name in a b c; do echo new $name >$name; done");
+    let kept = contents.1.get();
+    let (call, baseline, restored) = lay_out(&place, &contents, &saved.entries, &[], &|_| false);
+    assert!(restored.conflicts.is_empty());
+    let undone = commit(&place, &contents, &call, baseline);
+    call.discard().unwrap();
+    assert_eq!(contents.1.get() - kept, 3);
+    let states = |entry: &SavedEntry| {
+        [&entry.before, &entry.after].map(|state| state.as_ref().and_then(|state| state.content))
+    };
+    let mut swapped: Vec<_> = saved.entries.iter().map(states).collect();
+    swapped.iter_mut().for_each(|[before, after]| std::mem::swap(before, after));
+    assert_eq!(undone.entries.iter().map(states).collect::<Vec<_>>(), swapped);
+    // Somebody else writes between the reading and the commit, and hides it as well as programs can.
+    let (call, baseline, restored) = lay_out(&place, &contents, &undone.entries, &[], &|_| false);
+    assert!(restored.conflicts.is_empty());
+    direct(&place.path(), "touch -r b ../time; echo odd b >b; touch -r ../time b");
+    let outcome = call.commit(&place.workspace(), &Terms::since(baseline)).unwrap();
+    assert!(matches!(&outcome, Outcome::Conflict(changes) if changes.conflicts[0].path == Path::new("b")));
+    assert_eq!(std::fs::read_to_string(place.path().join("b")).unwrap(), "odd b\n");
 }
 
 #[test]

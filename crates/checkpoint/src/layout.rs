@@ -1,0 +1,307 @@
+//! What is to be put back, laid out in the folder of a call.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use rustix::fs::{
+    AtFlags, FileType, Gid, Mode, OFlags, Uid, chownat, fchmod, fchown, fstat, futimens, linkat, mkdirat,
+    mknodat, openat, symlinkat, utimensat,
+};
+use rustix::io::Errno;
+
+use crate::beneath::{LIST, PLACE, look, names, open, set_mode, times};
+use crate::restore::{Act, Acts, find};
+use crate::sides::name_of;
+use crate::{
+    Conflict, ContentHash, Draft, Entry, Error, Kind, Meanwhile, Restoration, Restored, Result, State, Time,
+    attributes, is_regenerable_folder,
+};
+
+pub(crate) struct Layout<'a> {
+    draft: &'a Draft,
+    acts: &'a Acts<'a>,
+    wanted: &'a Restoration<'a>,
+    /// The folders of the layout, outer ones first, with the rights and the time that they get at last.
+    folders: Vec<(PathBuf, u32, Time)>,
+    /// The folder that something was laid into last. Neighbours share theirs.
+    last: Option<(PathBuf, Rc<OwnedFd>)>,
+    /// Where the first name of a file with several was laid.
+    linked: HashMap<(u64, u64), PathBuf>,
+    buffer: Vec<u8>,
+    restored: Restored,
+}
+
+impl<'a> Layout<'a> {
+    pub(crate) fn of(
+        draft: &'a Draft,
+        acts: &'a Acts<'a>,
+        wanted: &'a Restoration<'a>,
+        restored: Restored,
+    ) -> Self {
+        let (folders, linked, buffer) = (Vec::new(), HashMap::new(), vec![0; 1 << 16]);
+        Self { draft, acts, wanted, folders, last: None, linked, buffer, restored }
+    }
+
+    /// Lays out everything.
+    pub(crate) fn all(mut self) -> Result<Restored> {
+        let mut gone: Option<&Path> = None;
+        for (path, (act, now)) in self.acts {
+            if gone.is_some_and(|gone| path.starts_with(gone)) {
+                self.restored.paths += 1;
+                continue;
+            }
+            let is_folder = now.is_some_and(|now| now.kind == Kind::Folder);
+            match act {
+                Act::Settle(state, time) => {
+                    let modified = time.or(now.map(|now| now.modified)).unwrap_or(state.entry.modified);
+                    self.folder(path, state, modified)?;
+                    if time.is_none() {
+                        self.restored.paths += 1;
+                    }
+                }
+                Act::Remove if is_folder && !self.goes(path)? => self.restored.left.push((*path).to_owned()),
+                Act::Remove => {
+                    gone = is_folder.then_some(path);
+                    let (parent, name) = (self.parent(path)?, name_of(path));
+                    mknodat(&*parent, name, FileType::CharacterDevice, Mode::empty(), 0)
+                        .map_err(Error::while_doing("mark as removed", path))?;
+                    self.restored.paths += 1;
+                }
+                Act::Put(state) => {
+                    if is_folder && !(self.wanted.force)(path) && !self.goes(path)? {
+                        let meanwhile = Meanwhile::Changed;
+                        self.restored.conflicts.push(Conflict { path: (*path).to_owned(), meanwhile });
+                        return Ok(self.restored);
+                    }
+                    if state.entry.kind == Kind::Folder {
+                        self.folder(path, state, state.entry.modified)?;
+                    } else {
+                        self.put(path, state)?;
+                        // What lay in the folder in its place goes with it.
+                        gone = is_folder.then_some(path);
+                    }
+                    self.restored.paths += 1;
+                }
+            }
+        }
+        self.finish()?;
+        Ok(self.restored)
+    }
+
+    /// Whether everything in a folder goes, so that it can go as well.
+    fn goes(&self, path: &Path) -> Result<bool> {
+        let failed = Error::while_doing("list", path);
+        let folder = open(self.draft.workspace.as_fd(), path, LIST).map_err(&failed)?;
+        for name in names(&folder).map_err(&failed)? {
+            let inner = path.join(&name);
+            let Some(entry) = look(&folder, &name).map_err(&failed)? else { continue };
+            let is_folder = entry.kind == Kind::Folder;
+            if is_folder && is_regenerable_folder(&name) {
+                continue;
+            }
+            let is_removed = matches!(self.acts.get(inner.as_path()), Some((Act::Remove, _)));
+            if !is_removed || is_folder && !self.goes(&inner)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The folder of the layout that holds a path. Folders on the way that are not to be restored look as they are.
+    fn parent(&mut self, path: &Path) -> Result<Rc<OwnedFd>> {
+        let parent = path.parent().unwrap_or(Path::new(""));
+        if let Some((_, last)) = self.last.as_ref().filter(|(last, _)| last == parent) {
+            return Ok(last.clone());
+        }
+        let opened = Rc::new(self.open_or_make(path, parent)?);
+        self.last = Some((parent.to_owned(), opened.clone()));
+        Ok(opened)
+    }
+
+    fn open_or_make(&mut self, path: &Path, parent: &Path) -> Result<OwnedFd> {
+        let failed = Error::while_doing("lay out", path);
+        match open(self.draft.upper.as_fd(), parent, LIST) {
+            Err(Errno::NOENT) => {}
+            opened => return opened.map_err(failed),
+        }
+        let mut so_far = PathBuf::new();
+        for name in parent {
+            so_far.push(name);
+            if open(self.draft.upper.as_fd(), &so_far, PLACE).is_ok() {
+                continue;
+            }
+            match find(&self.draft.workspace, &so_far)? {
+                Some((holder, now)) if now.kind == Kind::Folder => {
+                    let state = State::of(holder.as_fd(), name, &so_far, now, None)?;
+                    self.make_folder(&so_far, &state, now.modified)?;
+                }
+                Some(_) => return Err(Error::system("find the folder", &so_far, Errno::NOTDIR)),
+                None => self.make_gone_folder(&so_far)?,
+            }
+        }
+        open(self.draft.upper.as_fd(), parent, LIST).map_err(failed)
+    }
+
+    fn folder(&mut self, path: &Path, state: &State, modified: Time) -> Result<()> {
+        if path.as_os_str().is_empty() {
+            // The workspace itself is there. Its rights stay as they are.
+            self.folders.push((PathBuf::new(), 0o700, modified));
+            return Ok(());
+        }
+        self.parent(path)?;
+        if open(self.draft.upper.as_fd(), path, PLACE).is_ok() {
+            return Ok(());
+        }
+        self.make_folder(path, state, modified)
+    }
+
+    fn make_folder(&mut self, path: &Path, state: &State, modified: Time) -> Result<()> {
+        let failed = Error::while_doing("lay out", path);
+        let parent =
+            open(self.draft.upper.as_fd(), path.parent().unwrap_or(Path::new("")), LIST).map_err(&failed)?;
+        mkdirat(&parent, name_of(path), Mode::from_raw_mode(0o700)).map_err(&failed)?;
+        own(&parent, name_of(path), state).map_err(&failed)?;
+        self.folders.push((path.to_owned(), state.entry.mode, modified));
+        Ok(())
+    }
+
+    /// A folder that is gone, and that nothing is known of: one like the folder in which it lies.
+    fn make_gone_folder(&mut self, path: &Path) -> Result<()> {
+        let failed = Error::while_doing("lay out", path);
+        let parent =
+            open(self.draft.upper.as_fd(), path.parent().unwrap_or(Path::new("")), LIST).map_err(&failed)?;
+        mkdirat(&parent, name_of(path), Mode::from_raw_mode(0o700)).map_err(&failed)?;
+        let made = look(&parent, name_of(path)).map_err(&failed)?.ok_or_else(|| failed(Errno::STALE))?;
+        let mut like = made;
+        for above in path.ancestors().skip(1) {
+            if let Some((_, entry)) = find(&self.draft.workspace, above)? {
+                like = entry;
+                break;
+            }
+        }
+        if (made.owner, made.group) != (like.owner, like.group) {
+            let (owner, group) = (Uid::from_raw(like.owner), Gid::from_raw(like.group));
+            chownat(&parent, name_of(path), Some(owner), Some(group), AtFlags::SYMLINK_NOFOLLOW)
+                .map_err(failed)?;
+        }
+        self.folders.push((path.to_owned(), like.mode & 0o777, made.modified));
+        Ok(())
+    }
+
+    /// Anything but a folder.
+    fn put(&mut self, path: &Path, state: &State) -> Result<()> {
+        let (parent, name) = (self.parent(path)?, name_of(path));
+        let failed = Error::while_doing("lay out", path);
+        let inode = (state.entry.device, state.entry.inode);
+        if state.entry.has_other_names {
+            if let Some(first) = self.linked.get(&inode) {
+                let holder = first.parent().unwrap_or(Path::new(""));
+                let holder = open(self.draft.upper.as_fd(), holder, LIST).map_err(&failed)?;
+                return linkat(&holder, name_of(first), &*parent, name, AtFlags::empty()).map_err(failed);
+            }
+            self.linked.insert(inode, path.to_owned());
+        }
+        match (state.entry.kind, &state.content, &state.target) {
+            (Kind::File, Some(content), _) => return self.write(&parent, path, state, content),
+            (Kind::Link, _, Some(target)) => symlinkat(target, &*parent, name).map_err(&failed)?,
+            (Kind::Fifo, ..) => {
+                mknodat(&*parent, name, FileType::Fifo, Mode::from_raw_mode(0o600), 0).map_err(&failed)?;
+            }
+            _ => {
+                let lost = io::Error::new(io::ErrorKind::NotFound, "it was not saved");
+                return Err(Error::system("restore", path, lost));
+            }
+        }
+        own(&parent, name, state).map_err(&failed)?;
+        if state.entry.kind != Kind::Link {
+            let place = open(parent.as_fd(), Path::new(name), OFlags::PATH).map_err(&failed)?;
+            set_mode(place.as_fd(), state.entry.mode & 0o1777).map_err(&failed)?;
+        }
+        utimensat(&*parent, name, &times(state.entry.modified), AtFlags::SYMLINK_NOFOLLOW).map_err(failed)
+    }
+
+    /// A file, by its descriptor. What it is in the end is known to the commit.
+    fn write(&mut self, parent: &OwnedFd, path: &Path, state: &State, content: &ContentHash) -> Result<()> {
+        let failed = Error::while_doing("lay out", path);
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let made = openat(parent, name_of(path), flags, Mode::from_raw_mode(0o600));
+        let mut file = File::from(made.map_err(&failed)?);
+        self.fill(&mut file, path, content)?;
+        let made = Entry::of(&fstat(&file).map_err(&failed)?);
+        if (made.owner, made.group) != (state.entry.owner, state.entry.group) {
+            let (owner, group) = (Uid::from_raw(state.entry.owner), Gid::from_raw(state.entry.group));
+            fchown(&file, Some(owner), Some(group)).map_err(&failed)?;
+        }
+        attributes::set_of(file.as_fd(), &state.attributes).map_err(&failed)?;
+        if state.entry.mode & 0o6000 != 0 {
+            self.restored.without_set_id.push(path.to_owned());
+        }
+        fchmod(&file, Mode::from_raw_mode(state.entry.mode & 0o1777)).map_err(&failed)?;
+        futimens(&file, &times(state.entry.modified)).map_err(&failed)?;
+        let entry = Entry::of(&fstat(&file).map_err(failed)?);
+        self.draft.known.note_written(State { entry, ..state.clone() }, false);
+        Ok(())
+    }
+
+    fn fill(&mut self, to: &mut File, path: &Path, content: &ContentHash) -> Result<()> {
+        let failed = |source: io::Error| Error::system("restore", path, source);
+        let mut from = self.wanted.contents.open(content).map_err(failed)?;
+        let mut hasher = blake3::Hasher::new();
+        loop {
+            let length = match from.read(&mut self.buffer) {
+                Ok(0) => break,
+                Ok(length) => length,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(failed(error)),
+            };
+            hasher.update(&self.buffer[..length]);
+            to.write_all(&self.buffer[..length]).map_err(failed)?;
+        }
+        if hasher.finalize().as_bytes() != content {
+            return Err(Error::Damaged { path: path.to_owned() });
+        }
+        Ok(())
+    }
+
+    /// Folders get their rights and times when all is in them, inner ones first.
+    fn finish(&mut self) -> Result<()> {
+        let mut root = None;
+        for (path, mode, modified) in self.folders.iter().rev() {
+            if path.as_os_str().is_empty() {
+                root = Some(*modified);
+                continue;
+            }
+            let failed = Error::while_doing("lay out", path);
+            let (holder, name) = (path.parent().unwrap_or(Path::new("")), name_of(path));
+            let holder = open(self.draft.upper.as_fd(), holder, LIST).map_err(&failed)?;
+            let folder = open(holder.as_fd(), Path::new(name), OFlags::PATH).map_err(&failed)?;
+            utimensat(&holder, name, &times(*modified), AtFlags::SYMLINK_NOFOLLOW).map_err(&failed)?;
+            set_mode(folder.as_fd(), *mode).map_err(failed)?;
+        }
+        // The time of the workspace itself stays as it is, unless it is to be restored.
+        let failed = Error::while_doing("lay out", Path::new(""));
+        let modified = match root {
+            Some(modified) => modified,
+            None => Entry::of(&fstat(&self.draft.workspace).map_err(&failed)?).modified,
+        };
+        crate::beneath::set_modified(self.draft.upper.as_fd(), modified).map_err(failed)
+    }
+}
+
+/// Gives an entry its owner and its attributes.
+fn own(parent: &OwnedFd, name: &OsStr, state: &State) -> rustix::io::Result<()> {
+    let made = look(parent, name)?.ok_or(Errno::STALE)?;
+    if (made.owner, made.group) != (state.entry.owner, state.entry.group) {
+        let (owner, group) = (Uid::from_raw(state.entry.owner), Gid::from_raw(state.entry.group));
+        chownat(parent, name, Some(owner), Some(group), AtFlags::SYMLINK_NOFOLLOW)?;
+    }
+    if matches!(state.entry.kind, Kind::File | Kind::Folder) {
+        attributes::set(parent.as_fd(), name, &state.attributes)?;
+    }
+    Ok(())
+}

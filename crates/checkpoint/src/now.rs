@@ -1,0 +1,119 @@
+//! What lies at a path of the workspace now, read no further and no more often than is asked.
+
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{OFlags, fstat};
+use rustix::io::Errno;
+
+use crate::beneath::open_known;
+use crate::known::Known;
+use crate::sides::name_of;
+use crate::state::hash;
+use crate::{Contents, Entry, Error, Kind, Result, State};
+
+/// Where the bytes go that are read, and where that is noted.
+#[derive(Clone, Copy)]
+pub(crate) struct Keeping<'a> {
+    pub(crate) contents: &'a dyn Contents,
+    pub(crate) known: &'a Known,
+}
+
+/// An entry with the bytes of its file.
+enum Read {
+    NotYet,
+    As(State),
+    /// It cannot be read, or changed while it was.
+    Failed,
+}
+
+/// An entry of an open folder.
+pub(crate) struct Now<'a> {
+    folder: &'a OwnedFd,
+    path: &'a Path,
+    pub(crate) entry: Entry,
+    keeping: Option<Keeping<'a>>,
+    /// Without the bytes of a file.
+    looked_at: Option<State>,
+    read: Read,
+}
+
+impl<'a> Now<'a> {
+    pub(crate) fn new(
+        folder: &'a OwnedFd,
+        path: &'a Path,
+        entry: Entry,
+        keeping: Option<Keeping<'a>>,
+    ) -> Self {
+        Self { folder, path, entry, keeping, looked_at: None, read: Read::NotYet }
+    }
+
+    /// Whether this is what `state` was: the same kind, rights, attributes and bytes. Times do not count, and neither does
+    /// what a folder holds.
+    pub(crate) fn is(&mut self, state: &State) -> Result<bool> {
+        let now = self.entry;
+        if state.entry.kind != now.kind {
+            return Ok(false);
+        }
+        if now.kind != Kind::Link && !state.entry.has_same_rights(&now) {
+            return Ok(false);
+        }
+        if now.kind == Kind::File && state.entry.size_bytes != now.size_bytes {
+            return Ok(false);
+        }
+        let by_bytes = now.kind == Kind::File && state.content.is_some();
+        let found = if by_bytes { self.read()? } else { Some(self.looked_at()?) };
+        // What cannot be read is not known to be the same.
+        let Some(found) = found else { return Ok(false) };
+        if found.attributes != state.attributes || found.target != state.target {
+            return Ok(false);
+        }
+        Ok(match now.kind {
+            Kind::File if by_bytes => found.content == state.content,
+            Kind::File => state.entry.is_unchanged_content(&now),
+            _ => true,
+        })
+    }
+
+    fn looked_at(&mut self) -> Result<&State> {
+        let state = match self.looked_at.take() {
+            Some(state) => state,
+            None => State::of(self.folder.as_fd(), name_of(self.path), self.path, self.entry, None)?,
+        };
+        Ok(self.looked_at.insert(state))
+    }
+
+    fn read(&mut self) -> Result<Option<&State>> {
+        if matches!(self.read, Read::NotYet) {
+            self.read = self.read_once()?.map_or(Read::Failed, Read::As);
+        }
+        Ok(match &self.read {
+            Read::As(state) => Some(state),
+            Read::NotYet | Read::Failed => None,
+        })
+    }
+
+    fn read_once(&self) -> Result<Option<State>> {
+        let path = self.path;
+        let mut file = match open_known(self.folder, name_of(path), &self.entry, OFlags::RDONLY) {
+            Ok(file) => File::from(file),
+            Err(Errno::ACCESS | Errno::STALE) => return Ok(None),
+            Err(errno) => return Err(Error::while_doing("open", path)(errno)),
+        };
+        let content = match self.keeping {
+            Some(keeping) => keeping.contents.keep(&mut file),
+            None => hash(&mut file),
+        };
+        let content = content.map_err(|source| Error::system("read", path, source))?;
+        let state = State::of_open(file.as_fd(), path, self.entry, Some(content))?;
+        let now = Entry::of(&fstat(&file).map_err(Error::while_doing("look at", path))?);
+        if now != self.entry {
+            return Ok(None);
+        }
+        if let Some(keeping) = self.keeping {
+            keeping.known.note_kept(state.clone());
+        }
+        Ok(Some(state))
+    }
+}
