@@ -66,7 +66,7 @@ fn run(fixture: &Fixture, case: &Case, point: usize) -> Ended {
 }
 
 /// How many of the points are tried: every one where `HANDFAST_EVERY_POINT` is set, else every so manieth.
-fn stride() -> usize {
+pub(crate) fn stride() -> usize {
     if std::env::var_os("HANDFAST_EVERY_POINT").is_some() { 1 } else { 7 }
 }
 

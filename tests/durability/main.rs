@@ -17,6 +17,7 @@ mod every_point;
 mod full_disk;
 mod killed;
 mod patches;
+mod pruning;
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Stdio};

@@ -4,11 +4,11 @@
 //! before the tool runs; the guard of its roots holds it to these paths. Either way the row is there first, and a change
 //! without it is impossible. The next start settles the rows of killed processes: what has not happened has no checkpoint.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use checkpoint::{ContentHash, Contents, Saved, SavedEntry, State, Workspace};
 use jiff::{SignedDuration, Timestamp};
@@ -29,6 +29,9 @@ const RETENTION: CheckpointRetention = CheckpointRetention {
 
 /// How often a runtime that goes on looks for what was kept for too long: as it starts, and then behind a change.
 const PRUNED_EVERY: SignedDuration = SignedDuration::from_mins(15);
+
+/// For how long a program that is about to end looks through saved files.
+const LONGEST_PRUNE: Duration = Duration::from_millis(100);
 
 /// How long the whole of a shortened output can be read: as long.
 const OUTPUTS: Retention =
@@ -270,9 +273,25 @@ impl Engine {
 
     /// Removes what was kept for too long. Blocks.
     pub fn prune(&self) -> Result<(), store::StoreError> {
+        self.prune_while(&|| true)
+    }
+
+    /// The same for a program that makes one call and ends: only where no other process has looked for a while, and for
+    /// [`LONGEST_PRUNE`]; what is left, a later one removes. Blocks.
+    pub fn prune_briefly(&self) -> Result<(), store::StoreError> {
+        if !self.store.is_pruning_due(PRUNED_EVERY, self.clock.now())? {
+            return Ok(());
+        }
+        // From the first file on, so that each time at least that one is looked at, however slow the machine is.
+        let begun = OnceCell::new();
+        self.prune_while(&|| begun.get_or_init(Instant::now).elapsed() < LONGEST_PRUNE)
+    }
+
+    fn prune_while(&self, goes_on: &dyn Fn() -> bool) -> Result<(), store::StoreError> {
         let now = self.clock.now();
+        self.store.begin_pruning(now)?;
         self.store.checkpoints().prune(&RETENTION, now)?;
-        self.store.outputs().prune(&OUTPUTS, now).map(drop)
+        self.store.outputs().prune_while(&OUTPUTS, now, goes_on).map(drop)
     }
 }
 

@@ -97,15 +97,26 @@ impl Blobs {
 
     /// Removes every file that was last put or begun before `before` and that `referred` does not know.
     /// Gives how many blobs and bytes were removed.
+    ///
+    /// It begins with one of the folders and ends where it `goes_on` no more, so that with another `first` each time it comes
+    /// to all of them.
     pub(crate) fn sweep(
         &self,
         before: Timestamp,
+        (first, goes_on): (usize, &dyn Fn() -> bool),
         mut referred: impl FnMut(&Hash) -> Result<bool, StoreError>,
     ) -> Result<(u64, u64), StoreError> {
         let (mut count, mut bytes) = (0, 0);
-        for folder in entries(&self.folder)? {
+        let mut folders: Vec<PathBuf> = entries(&self.folder)?.collect();
+        folders.sort_unstable();
+        let first = first % folders.len().max(1);
+        folders.rotate_left(first);
+        for folder in folders {
             let incoming = folder.ends_with(INCOMING);
             for path in entries(&folder)? {
+                if !goes_on() {
+                    return Ok((count, bytes));
+                }
                 let name = path.file_name().and_then(|name| name.to_str());
                 let pack: Option<Hash> = name.and_then(|name| name.strip_suffix(PACK)?.parse().ok());
                 let hash = name.and_then(|name| name.strip_suffix(COMPRESSED).unwrap_or(name).parse().ok());

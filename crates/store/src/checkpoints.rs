@@ -204,8 +204,9 @@ impl Checkpoints {
     pub fn prune(&self, retention: &CheckpointRetention, now: Timestamp) -> Result<u64, StoreError> {
         let age = SignedDuration::try_from(retention.max_age).unwrap_or(SignedDuration::MAX);
         let oldest = now.checked_sub(age).unwrap_or(Timestamp::MIN);
-        let removed = self.database.write(|transaction| {
-            transaction.execute(
+        // In one transaction: entries without their checkpoint would keep their blobs for ever.
+        self.database.write(|transaction| {
+            let mut statement = transaction.prepare(
                 "DELETE FROM checkpoints WHERE state = 2 AND id IN (
                     SELECT id FROM (
                         SELECT id, made_at_us,
@@ -216,23 +217,22 @@ impl Checkpoints {
                         FROM checkpoints
                     )
                     WHERE place > ? AND (made_at_us < ? OR total > ?)
-                )",
-                params![
-                    retention.keep_newest,
-                    oldest.as_microsecond(),
-                    i64::try_from(retention.max_bytes).unwrap_or(i64::MAX)
-                ],
-            )
-        })?;
-        if removed > 0 {
-            self.database.write(|transaction| {
-                transaction.execute(
-                    "DELETE FROM checkpoint_entries WHERE checkpoint NOT IN (SELECT id FROM checkpoints)",
-                    [],
                 )
-            })?;
-        }
-        Ok(removed as u64)
+                RETURNING id",
+            )?;
+            let limits = params![
+                retention.keep_newest,
+                oldest.as_microsecond(),
+                i64::try_from(retention.max_bytes).unwrap_or(i64::MAX)
+            ];
+            let removed: Vec<String> =
+                statement.query_map(limits, |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+            let mut entries = transaction.prepare("DELETE FROM checkpoint_entries WHERE checkpoint = ?")?;
+            for id in &removed {
+                entries.execute([id])?;
+            }
+            Ok(removed.len() as u64)
+        })
     }
 
     pub(crate) fn new(database: Arc<Database>) -> Self {

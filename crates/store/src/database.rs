@@ -30,6 +30,10 @@ const IDLE_CONNECTIONS: usize = 4;
 /// The WAL is cut back to this many bytes when a checkpoint has emptied it.
 const WAL_BYTES_KEPT: u32 = 16 * 1024 * 1024;
 
+/// How many pages a transaction may change in memory, some 32 MiB. A spilled page that changes again is written again, and a
+/// transaction with thousands of random keys wrote most of its pages several times.
+const PAGES_UNTIL_SPILLED: u32 = 8_192;
+
 /// The database file and its idle connections.
 pub(crate) struct Database {
     path: PathBuf,
@@ -163,6 +167,7 @@ impl Database {
 fn set_up(connection: &mut Connection) -> rusqlite::Result<()> {
     connection.busy_handler(Some(wait_for_lock))?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;
+    connection.pragma_update(None, "cache_spill", PAGES_UNTIL_SPILLED)?;
     connection.pragma_update_and_check(None, "journal_size_limit", WAL_BYTES_KEPT, |_| Ok(()))
 }
 

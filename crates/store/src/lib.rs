@@ -24,11 +24,14 @@ mod hash;
 mod leases;
 mod outputs;
 mod packs;
+mod pruned;
 mod saver;
 mod trust;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
 
 use database::Database;
 
@@ -134,6 +137,16 @@ impl Store {
     /// Whether anybody looks at questions as they come.
     pub fn has_attention(&self) -> bool {
         Attention::is_paid(&self.folder)
+    }
+
+    /// Whether nobody has removed what was kept for too long for such a time. Of a new folder that is not so.
+    pub fn is_pruning_due(&self, every: SignedDuration, now: Timestamp) -> Result<bool, StoreError> {
+        pruned::is_due(&self.folder, every, now)
+    }
+
+    /// Says to all processes that what was kept for too long is being removed now.
+    pub fn begin_pruning(&self, now: Timestamp) -> Result<(), StoreError> {
+        pruned::mark(&self.folder, now)
     }
 
     /// Writes the audit rows that wait, makes them outlive a power loss, and ends the writer thread. Later

@@ -114,6 +114,16 @@ impl Outputs {
     /// Removes the outputs that `retention` does not keep, then every blob that nothing refers to and that
     /// was put more than an hour before `now`, which must be of the same clock as the file system's.
     pub fn prune(&self, retention: &Retention, now: Timestamp) -> Result<Pruned, StoreError> {
+        self.prune_while(retention, now, &|| true)
+    }
+
+    /// The same for as long as it `goes_on`: then some of the blobs stay until another time.
+    pub fn prune_while(
+        &self,
+        retention: &Retention,
+        now: Timestamp,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<Pruned, StoreError> {
         let oldest =
             subtract(now, SignedDuration::try_from(retention.max_age).unwrap_or(SignedDuration::MAX));
         let outputs = self.database.write(|transaction| {
@@ -135,7 +145,9 @@ impl Outputs {
                 ),
             )
         })?;
-        let (blobs, bytes) = self.blobs.sweep(subtract(now, UNREFERRED_FOR), |hash| self.refers_to(hash))?;
+        let first = usize::try_from(now.subsec_nanosecond()).unwrap_or_default();
+        let before = subtract(now, UNREFERRED_FOR);
+        let (blobs, bytes) = self.blobs.sweep(before, (first, goes_on), |hash| self.refers_to(hash))?;
         Ok(Pruned { outputs: outputs as u64, blobs, bytes })
     }
 

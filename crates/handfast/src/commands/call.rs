@@ -12,6 +12,7 @@ use tool::{CallResult, Code, Stop, StopReason, ToolError, Unreported};
 use super::{Failure, print_json, tokio_runtime};
 use crate::cli::{CallArgs, Global};
 use crate::compose::{Composed, Wanted, compose};
+use crate::report::warn;
 use crate::signals::Signals;
 use crate::terminal::{ProgressLine, TerminalAsker, YesAsker};
 
@@ -48,6 +49,10 @@ pub(super) fn run(global: &Global, call: &CallArgs, yes: bool) -> Result<ExitCod
     match composed.toolset.dialect.answer(&result) {
         Some(answer) => print_json(&answer)?,
         None => print_json(&result)?,
+    }
+    // Behind the answer. What cannot be removed now, a later call removes.
+    if let Err(error) = composed.engine.prune_briefly() {
+        warn(&format!("old checkpoints and outputs cannot be removed: {error}"));
     }
     Ok(signal.map_or_else(|| exit_code(&composed, &call.tool, &result), ExitCode::from))
 }
