@@ -175,6 +175,27 @@ const CALLS: [(&str, &str, &str); 8] = [
 ];
 
 #[test]
+fn a_shortened_text_names_no_tool_that_the_dialect_does_not_have() {
+    let line = "i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done";
+    let fixture = Fixture::new();
+    let canonical = fixture.data("shell_execute", json!({"command": line}));
+    assert!(canonical["stdout"].as_str().unwrap().contains(" left out; output_read has the whole ...]"));
+    for (dialect, tool, arguments) in [
+        ("elophanto", "shell_execute", json!({"command": line})),
+        ("sluagh", "run_command", json!({"command": "sh", "args": ["-c", line]})),
+        ("msc", "execute", json!({"command": line})),
+        ("sage", "Bash", json!({"command": line})),
+        ("csp1", "exec", json!({"COMMAND": line})),
+    ] {
+        let answer = call(&fixture, dialect, tool, &arguments).json();
+        let shown = answer["data"]["stdout"].as_str().unwrap_or_else(|| panic!("{dialect}: {answer:#}"));
+        assert!(shown.starts_with("line 0\n") && shown.ends_with("line 19999\n"), "{dialect}");
+        assert!(shown.contains(" left out ...]\n"), "{dialect}: {shown}");
+        assert!(!answer.to_string().contains("output_read"), "{dialect}: {shown}");
+    }
+}
+
+#[test]
 fn rules_for_canonical_tools_hold_in_every_dialect_and_the_audit_names_both() {
     let fixture = Fixture::new();
     for (dialect, tool, arguments) in CALLS {

@@ -21,25 +21,36 @@ pub(crate) struct Shortened {
     pub(crate) original: Original,
 }
 
+/// The tool that reads the whole by its reference.
+pub(crate) const READER: &str = "output_read";
+
 /// [`bound`] for data of either form. Data that its tool has written stays so where the arguments bound it already.
 pub(crate) fn bound_data(
     data: Data,
     cap: TextCap,
     wholes: Vec<Whole>,
+    reader: Option<&str>,
 ) -> serde_json::Result<(Data, Vec<Shortened>)> {
     if matches!((&data, cap), (Data::Written(_), TextCap::ByArguments)) {
-        return Ok((data, bound(&mut Value::Null, cap, wholes)));
+        return Ok((data, bound(&mut Value::Null, cap, wholes, reader)));
     }
     let mut data = data.into_value()?;
-    let shortened = bound(&mut data, cap, wholes);
+    let shortened = bound(&mut data, cap, wholes, reader);
     Ok((data.into(), shortened))
 }
 
 /// Bounds the text of an answer and hands back what was shortened, the longest first.
-pub(crate) fn bound(data: &mut Value, cap: TextCap, wholes: Vec<Whole>) -> Vec<Shortened> {
+///
+/// `reader` is what the caller calls [`READER`], which the text names where something is missing; none where it has none.
+pub(crate) fn bound(
+    data: &mut Value,
+    cap: TextCap,
+    wholes: Vec<Whole>,
+    reader: Option<&str>,
+) -> Vec<Shortened> {
     let mut shortened = match cap {
         TextCap::ByArguments => Vec::new(),
-        TextCap::Default => shorten(data, TextCap::DEFAULT_CHARACTERS, &wholes),
+        TextCap::Default => shorten(data, TextCap::DEFAULT_CHARACTERS, &wholes, reader),
     };
     for whole in wholes {
         // What stood in memory was already a part only: the file is the whole.
@@ -67,7 +78,7 @@ pub(crate) fn bound_message(text: &mut String) {
     let _ = write!(text, " [... {missing} characters left out]");
 }
 
-fn shorten(data: &mut Value, budget: usize, wholes: &[Whole]) -> Vec<Shortened> {
+fn shorten(data: &mut Value, budget: usize, wholes: &[Whole], reader: Option<&str>) -> Vec<Shortened> {
     let mut lengths = Vec::new();
     visit(data, &mut String::new(), &mut |_, text| lengths.push(characters(text)));
     if lengths.iter().sum::<usize>() <= budget {
@@ -79,7 +90,7 @@ fn shorten(data: &mut Value, budget: usize, wholes: &[Whole]) -> Vec<Shortened> 
         let length = characters(text);
         if length > allowance {
             let whole = wholes.iter().find(|whole| whole.field == field);
-            let parts = first_and_last(text, length, allowance, whole);
+            let parts = first_and_last(text, length, allowance, whole, reader);
             let whole = std::mem::replace(text, parts);
             shortened.push(Shortened { field: field.to_owned(), original: Original::Text(whole) });
         }
@@ -105,7 +116,13 @@ fn allowance(mut lengths: Vec<usize>, budget: usize) -> usize {
 
 /// The first and the last part of a text in at most `allowed` characters, with a line between them that says how much is
 /// missing. Cut between characters. Where the text is itself only a part of more, `whole` is that.
-fn first_and_last(text: &str, length: usize, allowed: usize, whole: Option<&Whole>) -> String {
+fn first_and_last(
+    text: &str,
+    length: usize,
+    allowed: usize,
+    whole: Option<&Whole>,
+    reader: Option<&str>,
+) -> String {
     let note_for = |missing: usize| {
         let (missing, kept) = match whole {
             Some(Whole { bytes, lines, kept_bytes, .. }) => (
@@ -115,7 +132,8 @@ fn first_and_last(text: &str, length: usize, allowed: usize, whole: Option<&Whol
             None => (format!("{missing} characters"), None),
         };
         let kept = kept.as_deref().unwrap_or("the whole");
-        format!("\n[... {missing} left out; output_read has {kept} ...]\n")
+        let where_to = reader.map(|reader| format!("; {reader} has {kept}")).unwrap_or_default();
+        format!("\n[... {missing} left out{where_to} ...]\n")
     };
     let note_length = characters(&note_for(length));
     if allowed <= note_length {
@@ -175,7 +193,7 @@ mod tests {
     fn a_short_answer_is_left_alone() {
         let mut data = json!({"stdout": "x".repeat(24_999), "stderr": "y"});
         let before = data.clone();
-        assert!(bound(&mut data, TextCap::Default, vec![]).is_empty());
+        assert!(bound(&mut data, TextCap::Default, vec![], Some(READER)).is_empty());
         assert_eq!(data, before);
     }
 
@@ -183,10 +201,10 @@ mod tests {
     fn what_was_written_is_bounded_as_its_tree_unless_its_arguments_bound_it() {
         let data = json!({"text": "x".repeat(30_000)});
         let written = || Data::Written(tool::Written::of(&data, 0).unwrap());
-        let (kept, shortened) = bound_data(written(), TextCap::ByArguments, vec![]).unwrap();
+        let (kept, shortened) = bound_data(written(), TextCap::ByArguments, vec![], Some(READER)).unwrap();
         assert!(matches!(&kept, Data::Written(_)) && shortened.is_empty());
         assert_eq!(kept.into_value().unwrap(), data);
-        let (cut, shortened) = bound_data(written(), TextCap::Default, vec![]).unwrap();
+        let (cut, shortened) = bound_data(written(), TextCap::Default, vec![], Some(READER)).unwrap();
         assert_eq!(shortened.len(), 1);
         assert!(total(&mut cut.into_value().unwrap()) <= TextCap::DEFAULT_CHARACTERS);
     }
@@ -194,7 +212,7 @@ mod tests {
     #[test]
     fn long_texts_share_what_short_ones_leave_and_characters_stay_whole() {
         let mut data = json!({"a": "short", "list": [{"b": "ä".repeat(30_000)}, {"b": "€".repeat(90_000)}]});
-        let shortened = bound(&mut data, TextCap::Default, vec![]);
+        let shortened = bound(&mut data, TextCap::Default, vec![], Some(READER));
         assert!(total(&mut data) <= TextCap::DEFAULT_CHARACTERS);
         assert!(total(&mut data) > TextCap::DEFAULT_CHARACTERS - 10);
         assert_eq!(data["a"], "short");
@@ -206,7 +224,7 @@ mod tests {
     #[test]
     fn the_first_and_the_last_part_are_kept() {
         let mut data = json!({"stdout": format!("first line\n{}\nlast line", "x".repeat(100_000))});
-        let shortened = bound(&mut data, TextCap::Default, vec![]);
+        let shortened = bound(&mut data, TextCap::Default, vec![], Some(READER));
         let text = data["stdout"].as_str().unwrap();
         assert!(text.starts_with("first line\n") && text.ends_with("\nlast line"));
         let Original::Text(whole) = &shortened[0].original else { panic!("no text") };
@@ -219,22 +237,25 @@ mod tests {
 
     #[test]
     fn the_note_tells_the_size_of_the_whole_and_not_of_the_part_in_memory() {
-        let text = |kept_bytes: u64, field: &str| {
+        let text_for = |reader: Option<&str>, kept_bytes: u64, field: &str| {
             let mut data = json!({"stdout": "x".repeat(100_000), "stderr": "y".repeat(100_000)});
-            bound(&mut data, TextCap::Default, vec![whole(20_000_000, kept_bytes)]);
+            bound(&mut data, TextCap::Default, vec![whole(20_000_000, kept_bytes)], reader);
             data[field].as_str().unwrap().to_owned()
         };
+        let text = |kept_bytes: u64, field: &str| text_for(Some(READER), kept_bytes, field);
         let told = "[... most of 20000000 bytes in 7 lines left out; output_read has the whole ...]";
         assert!(text(20_000_000, "stdout").contains(told), "{}", text(20_000_000, "stdout"));
         let told = "lines left out; output_read has the first 300000 bytes ...]";
         assert!(text(300_000, "stdout").contains(told), "{}", text(300_000, "stdout"));
         assert!(text(0, "stderr").contains(" characters left out;"), "{}", text(0, "stderr"));
+        let without = text_for(None, 20_000_000, "stdout");
+        assert!(without.contains("\n[... most of 20000000 bytes in 7 lines left out ...]\n"), "{without}");
     }
 
     #[test]
     fn a_whole_that_was_kept_aside_replaces_the_part_in_memory() {
         let mut data = json!({"stdout": "x".repeat(30_000), "stderr": ""});
-        let shortened = bound(&mut data, TextCap::Default, vec![whole(1 << 30, 1 << 30)]);
+        let shortened = bound(&mut data, TextCap::Default, vec![whole(1 << 30, 1 << 30)], Some(READER));
         assert_eq!(shortened.len(), 1);
         assert!(matches!(shortened[0].original, Original::Kept(_)));
     }
@@ -242,7 +263,7 @@ mod tests {
     #[test]
     fn many_tiny_texts_never_overflow_the_budget() {
         let mut data = json!((0..40_000).map(|number| number.to_string()).collect::<Vec<_>>());
-        bound(&mut data, TextCap::Default, vec![]);
+        bound(&mut data, TextCap::Default, vec![], Some(READER));
         assert!(total(&mut data) <= TextCap::DEFAULT_CHARACTERS);
     }
 }

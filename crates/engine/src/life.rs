@@ -369,10 +369,12 @@ impl Engine {
     ) -> Result<Data, ToolError> {
         call.held = admitted.into_held();
         let cap = tool.spec().text;
+        let reader = self.registry.name_of(cover::READER);
         let (result, shortened) = match produced {
             Ok(data) => {
                 let covered = self.redactor.data(data);
-                let bound = covered.and_then(|data| cover::bound_data(data, cap, context.take_wholes()));
+                let bound =
+                    covered.and_then(|data| cover::bound_data(data, cap, context.take_wholes(), reader));
                 let (data, shortened) = bound.map_err(|error| {
                     let effect = if call.intent_recorded { EffectState::Done } else { EffectState::None };
                     ToolError::internal("the tool's output cannot be read").effect(effect).because(error)
@@ -382,7 +384,7 @@ impl Engine {
             Err(mut error) => {
                 let shortened = error.data.as_mut().map(|data| {
                     self.redactor.value(data);
-                    cover::bound(data, cap, context.take_wholes())
+                    cover::bound(data, cap, context.take_wholes(), reader)
                 });
                 (Err(error), shortened.unwrap_or_default())
             }

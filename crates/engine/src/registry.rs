@@ -80,6 +80,11 @@ impl Registry {
         Some(self.by_name.get(name)?.tool.spec().name)
     }
 
+    /// What callers call the canonical tool of this name; none where they have none.
+    pub(crate) fn name_of(&self, canonical: &str) -> Option<&str> {
+        self.ordered.iter().find(|tool| tool.spec().name == canonical).map(|tool| tool.name())
+    }
+
     fn accept(&self, name: &str, arguments: &mut Value) -> Result<Arc<dyn AnyTool>, ToolError> {
         self.leave_out_nulls(name, arguments);
         let registered = self.by_name.get(name).ok_or_else(|| self.unknown(name))?;
