@@ -24,6 +24,35 @@ const fn text(name: &'static str, need: Need, says: &'static str) -> Field {
 
 const GIVEN_PATH: Given = Given { name: "path", from: From::Text("path"), says: "The path." };
 
+/// The row of what writes a file, here and in MSC's.
+pub(crate) const WRITE: Outside = Outside {
+    name: "file_write",
+    canonical: "file_write",
+    title: "Write a file",
+    description: "Creates or overwrites a file with given content.",
+    takes: &[
+        PATH,
+        text("content", Need::Required, "The content"),
+        switch("create_directories", "true", "Make missing folders"),
+        switch("backup", "true", "Creates .bak before overwrite"),
+    ],
+    settled: nothing,
+    adapt: None,
+    gives: &[
+        GIVEN_PATH,
+        Given { name: "size_bytes", from: From::Integer("size_bytes"), says: "Bytes written." },
+        Given { name: "backed_up", from: From::Switch("backed_up"), says: "PATH.bak has the old content." },
+    ],
+    timeout: None,
+    one_file: false,
+    within: None,
+    example: Example {
+        files: &[("a.txt", "old")],
+        arguments: r#"{"path": "a.txt", "content": "new"}"#,
+        result: r#"{"path": "a.txt", "size_bytes": 3, "backed_up": true}"#,
+    },
+};
+
 pub(crate) const TOOLS: &[Outside] = &[
     Outside {
         name: "shell_execute",
@@ -119,37 +148,7 @@ pub(crate) const TOOLS: &[Outside] = &[
             result: r#"{"content": "one\ntwo\n", "size_bytes": 8, "mime_type": "text/plain", "line_count": 2}"#,
         },
     },
-    Outside {
-        name: "file_write",
-        canonical: "file_write",
-        title: "Write a file",
-        description: "Creates or overwrites a file with given content.",
-        takes: &[
-            PATH,
-            text("content", Need::Required, "The content"),
-            switch("create_directories", "true", "Make missing folders"),
-            switch("backup", "true", "Creates .bak before overwrite"),
-        ],
-        settled: nothing,
-        adapt: None,
-        gives: &[
-            GIVEN_PATH,
-            Given { name: "size_bytes", from: From::Integer("size_bytes"), says: "Bytes written." },
-            Given {
-                name: "backed_up",
-                from: From::Switch("backed_up"),
-                says: "PATH.bak has the old content.",
-            },
-        ],
-        timeout: None,
-        one_file: false,
-        within: None,
-        example: Example {
-            files: &[("a.txt", "old")],
-            arguments: r#"{"path": "a.txt", "content": "new"}"#,
-            result: r#"{"path": "a.txt", "size_bytes": 3, "backed_up": true}"#,
-        },
-    },
+    WRITE,
     Outside {
         name: "file_list",
         canonical: "file_list",

@@ -3,7 +3,7 @@
 use serde_json::json;
 use tool::{Example, Timeout};
 
-use crate::elophanto::ENTRY;
+use crate::elophanto::{ENTRY, WRITE};
 use crate::table::{Field, From, Given, Kind, Need, Outside, nothing};
 
 /// `execute` takes no timeout, so it has one that tests and builds can live with, in seconds.
@@ -15,8 +15,6 @@ const PATH: Field =
 pub(crate) const TOOLS: &[Outside] = &[
     Outside {
         name: "write_file",
-        canonical: "file_write",
-        title: "Write a file",
         description: "Writes a file atomically; the old content is kept as PATH.bak.",
         takes: &[
             PATH,
@@ -29,24 +27,7 @@ pub(crate) const TOOLS: &[Outside] = &[
             },
         ],
         settled: || json!({"backup": true}),
-        adapt: None,
-        gives: &[
-            Given { name: "path", from: From::Text("path"), says: "The file." },
-            Given { name: "size_bytes", from: From::Integer("size_bytes"), says: "Bytes written." },
-            Given {
-                name: "backed_up",
-                from: From::Switch("backed_up"),
-                says: "PATH.bak has the old content.",
-            },
-        ],
-        timeout: None,
-        one_file: false,
-        within: None,
-        example: Example {
-            files: &[("a.txt", "old")],
-            arguments: r#"{"path": "a.txt", "content": "new"}"#,
-            result: r#"{"path": "a.txt", "size_bytes": 3, "backed_up": true}"#,
-        },
+        ..WRITE
     },
     Outside {
         name: "apply_diff",
