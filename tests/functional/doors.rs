@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use crate::harness::Fixture;
 use crate::http::{Up, bearer};
 use crate::server::Server;
+use crate::specialist::{Answer, Specialist, answers, request, text};
 
 /// What a door must not change: whether it worked, the data, and the error but for the hint, which says what to do there.
 #[derive(Debug, PartialEq)]
@@ -62,6 +63,12 @@ fn post(up: &Up, headers: &[&str], message: &Value) -> (Option<String>, Value) {
     (response.header("mcp-session-id").map(str::to_owned), message)
 }
 
+/// What begins a session.
+fn hello() -> Value {
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
+    json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params})
+}
+
 #[test]
 fn every_door_gives_the_same_results_and_codes() {
     let fixture =
@@ -75,9 +82,7 @@ fn every_door_gives_the_same_results_and_codes() {
         .build()
         .unwrap();
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let hello = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
-    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello});
-    let session = format!("mcp-session-id: {}", post(&up, &[], &hello).0.unwrap());
+    let session = format!("mcp-session-id: {}", post(&up, &[], &hello()).0.unwrap());
     for (tool, arguments, outcome) in [
         ("file_read", json!({"path": "a.txt"}), "ok"),
         ("file_list", json!({"path": "src"}), "ok"),
@@ -121,4 +126,139 @@ fn every_door_gives_the_same_results_and_codes() {
         assert_eq!(apart, line, "MCP over HTTP without a session: {tool} {arguments}");
     }
     stdio.end();
+}
+
+/// Tool, arguments, and the code that comes of it.
+type Called = (&'static str, Value, &'static str);
+
+/// Calls of each dialect, and what comes of them: one that works, where there is one a command that fails, and one that is refused.
+fn calls_of_dialects() -> [(&'static str, Vec<Called>); 5] {
+    let failing = "echo hello; echo no >&2; exit 3";
+    [
+        (
+            "elophanto",
+            vec![
+                ("file_read", json!({"path": "a.txt"}), "ok"),
+                ("shell_execute", json!({"command": failing}), "ok"),
+                ("shell_execute", json!({"command": "rm -rf /"}), "EAPPROVAL"),
+            ],
+        ),
+        (
+            "sluagh",
+            vec![
+                ("run_command", json!({"command": "cat", "args": ["a.txt"]}), "ok"),
+                ("run_command", json!({"command": "sh", "args": ["-c", failing]}), "ok"),
+                ("run_command", json!({"command": "ls", "args": [], "env": {"PATH": "/"}}), "EVALIDATION"),
+            ],
+        ),
+        (
+            "msc",
+            vec![
+                ("list_files", json!({"path": "src"}), "ok"),
+                ("execute", json!({"command": failing}), "ok"),
+                ("apply_diff", json!({"path": "a.txt", "diff": "@@ -1 +1 @@\n-1\n+2\n"}), "ECONFLICT"),
+            ],
+        ),
+        (
+            "sage",
+            vec![
+                ("Read", json!({"file": "a.txt"}), "ok"),
+                ("Bash", json!({"command": failing}), "ok"),
+                ("Read", json!({"file": ".sage/key"}), "EPERMISSION"),
+            ],
+        ),
+        (
+            "csp1",
+            vec![
+                ("exec", json!({"COMMAND": "cat a.txt"}), "ok"),
+                ("exec", json!({"COMMAND": failing}), "ok"),
+                ("exec", json!({"COMMAND": "rm -rf /home/x"}), "EPERMISSION"),
+            ],
+        ),
+    ]
+}
+
+/// The data without the time that the call took, which is a number where the dialect has it.
+fn without_time(mut plain: Plain) -> Plain {
+    for time in ["duration", "exec_time"] {
+        if let Some(taken) = plain.data.as_object_mut().and_then(|data| data.remove(time)) {
+            assert!(taken.is_u64(), "{time}: {taken}");
+        }
+    }
+    plain
+}
+
+#[test]
+fn every_dialect_gives_the_same_over_http_as_on_the_command_line() {
+    for (dialect, calls) in calls_of_dialects() {
+        let fixture = Fixture::with_files(&[("a.txt", "one\n"), ("src/b.rs", ""), (".sage/key", "x")]);
+        let options = ["--dialect", dialect, "--mode", "full_auto"];
+        let up = Up::start(&fixture, &options);
+        let session = format!("mcp-session-id: {}", post(&up, &[], &hello()).0.unwrap());
+        for (tool, arguments, outcome) in calls {
+            let given = arguments.to_string();
+            let line = fixture.run(&[&options[..], &["call", tool, &given]].concat()).json();
+            let line = without_time(Plain::of_result(line));
+            let code = line.error[0].as_str().unwrap_or("ok");
+            assert_eq!(code, outcome, "{dialect} {tool} {arguments}: {line:#?}");
+            let http = without_time(Plain::of_result(up.call(tool, arguments.clone())));
+            assert_eq!(http, line, "/v1/call: {dialect} {tool} {arguments}");
+            let params = json!({"name": tool, "arguments": arguments});
+            let message = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params});
+            let mut answer = post(&up, &[&session], &message).1["result"].take();
+            // SAGE's answers stand there as they are everywhere else.
+            let mcp = match dialect {
+                "sage" => Plain::of_result(answer["structuredContent"].take()),
+                _ => Plain::of_mcp(answer),
+            };
+            assert_eq!(without_time(mcp), line, "/mcp: {dialect} {tool} {arguments}");
+        }
+    }
+}
+
+/// What an answer of CSP/1 says of a command, in the words of a result.
+fn of_csp(answer: &Answer) -> [Value; 4] {
+    let code = match answer.get("ERROR").map_or("", |error| error.split(':').next().unwrap()) {
+        "timeout_exceeded" => "ETIMEOUT",
+        "permission_denied" => "EPERMISSION",
+        "" | "command_failed" => "ok",
+        other => panic!("{other}: {answer:?}"),
+    };
+    assert_eq!(answer["STATUS"] == "OK", answer["DATA"] == "exit:0", "{answer:?}");
+    let exit = serde_json::from_str(answer["DATA"].strip_prefix("exit:").unwrap()).unwrap();
+    let printed = |key: &str| answer.get(key).map_or(Value::Null, |summary| text(summary).into());
+    [code.into(), exit, printed("STDOUT_SUMMARY"), printed("STDERR_SUMMARY")]
+}
+
+#[test]
+fn csp_says_of_a_command_what_the_other_doors_say() {
+    let fixture = Fixture::new();
+    let options = ["--dialect", "csp1", "--mode", "full_auto"];
+    let up = Up::start(&fixture, &options);
+    let mut specialist = Specialist::start(&fixture, &options);
+    for (command, outcome, exit) in [
+        ("echo hello", "ok", json!(0)),
+        ("echo hello; echo no >&2; exit 3", "ok", json!(3)),
+        ("echo begun; sleep 100", "ETIMEOUT", Value::Null),
+        ("rm -rf /home/x", "EPERMISSION", json!(126)),
+    ] {
+        let arguments = json!({"COMMAND": command, "TIMEOUT_MS": 900}).to_string();
+        let line =
+            Plain::of_result(fixture.run(&[&options[..], &["call", "exec", &arguments]].concat()).json());
+        let code = line.error[0].as_str().unwrap_or("ok");
+        assert_eq!(code, outcome, "{command}: {line:#?}");
+        if line.ok {
+            assert_eq!(line.data["exit_code"], exit, "{command}");
+        }
+        let printed =
+            |field: &str| line.data[field].as_str().map_or(Value::Null, |all| all.trim_end().into());
+        let expected = [json!(outcome), exit, printed("stdout"), printed("stderr")];
+        let piped = specialist.run(command, "TIMEOUT_MS 900\n");
+        assert_eq!(of_csp(&piped), expected, "handfast csp: {command}: {piped:?}");
+        let body = request(command, "TIMEOUT_MS 900\n");
+        let response = up.request("POST", "/v1/csp", &[&bearer(&up.agent)], body.as_bytes());
+        let posted = answers(&response.body).pop().unwrap_or_else(|| panic!("{response:?}"));
+        assert_eq!(of_csp(&posted), expected, "/v1/csp: {command}: {posted:?}");
+    }
+    assert_eq!(specialist.end(), Some(0));
 }
