@@ -58,6 +58,12 @@ pub(crate) fn kill_at(command: &Command, point: usize) -> Ended {
                 }
                 (thread, None)
             }
+            // INVARIANT: only threads are traced. A cell that was stopped in the moment of the kill would stay so, and be
+            // there for all that come later: each of them would try to remove its control group, which is a point more.
+            WaitStatus::PtraceEvent(thread, ..) if !is_thread_of(thread, leader) => {
+                let _ = ptrace::detach(thread, None);
+                continue;
+            }
             WaitStatus::PtraceEvent(thread, ..) => (thread, None),
             WaitStatus::Stopped(thread, signal) => (thread, Some(signal)),
             WaitStatus::Exited(thread, code) if thread == leader => {
@@ -69,6 +75,11 @@ pub(crate) fn kill_at(command: &Command, point: usize) -> Ended {
         // A thread that was killed meanwhile cannot go on.
         let _ = ptrace::syscall(stopped, signal);
     }
+}
+
+/// Whether it is a thread of this process, and no process that was started. One that is gone is none.
+fn is_thread_of(thread: Pid, leader: Pid) -> bool {
+    std::fs::exists(format!("/proc/{leader}/task/{thread}")).unwrap()
 }
 
 /// The change that a thread is about to make, in words; none where it stands at the end of a call, or changes nothing.
