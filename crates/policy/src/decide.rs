@@ -11,7 +11,7 @@ impl Policy {
     /// The order of the parts does not matter to the verdict, and one more part never loosens it.
     pub fn decide(&self, request: &Request<'_>) -> Decision {
         let judged: Vec<Judgement> = request.parts.iter().map(|part| self.judge(part)).collect();
-        let level = request.parts.iter().map(least_level).fold(request.level, Ord::max);
+        let level = request.parts.iter().map(least_level).fold(self.stated(request), Ord::max);
         let call = Call { policy: self, request, judged: &judged, level };
 
         // INVARIANT: the lines stand in their order, and the first that applies decides.

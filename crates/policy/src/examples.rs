@@ -139,6 +139,10 @@ impl Alone {
                 self.matches_path(Access::Write, example, setup)
             }
             List::AllowedExecCommand => Ok(self.allows_command(example, setup.workspace)),
+            List::ModerateExecCommand => {
+                let policy = self.policy.with_moderate_listed();
+                Ok(Alone { policy, list: self.list }.allows_command(example, setup.workspace))
+            }
             List::DenyExecCommand => {
                 let line = CommandLine::Shell(example.to_owned());
                 Ok(policy.commands.denied_by(&Reached::by(&line)).is_some())

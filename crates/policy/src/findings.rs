@@ -56,7 +56,7 @@ impl Policy {
             let without_effect = if paths { of_path(rules, position) } else { None };
             let problem = without_effect.or(repeated).or_else(|| match list {
                 List::AllowedReadPaths | List::AllowedWritePaths => self.denied_path(list, rule, setup),
-                List::AllowedExecCommand => self.denied_command(rule),
+                List::AllowedExecCommand | List::ModerateExecCommand => self.denied_command(rule),
                 List::AllowedHosts => {
                     let denied = self.denied_hosts.covers(&rule.entry)?;
                     Some(format!("{denied} denies all of it"))

@@ -21,6 +21,7 @@ mod lease;
 mod lines;
 mod list;
 mod merge;
+mod moderate;
 mod names;
 mod path;
 mod policy;

@@ -21,6 +21,8 @@ pub enum List {
     DenyWritePaths,
     /// `allowed_exec_command`
     AllowedExecCommand,
+    /// `moderate_exec_command`
+    ModerateExecCommand,
     /// `deny_exec_command`
     DenyExecCommand,
     /// `allowed_hosts`
@@ -43,12 +45,13 @@ pub enum List {
 
 impl List {
     /// Every list, in the order in which they are shown.
-    pub const ALL: [List; 14] = [
+    pub const ALL: [List; 15] = [
         List::AllowedReadPaths,
         List::DenyReadPaths,
         List::AllowedWritePaths,
         List::DenyWritePaths,
         List::AllowedExecCommand,
+        List::ModerateExecCommand,
         List::DenyExecCommand,
         List::AllowedHosts,
         List::DenyHosts,
@@ -68,6 +71,7 @@ impl List {
             List::DenyReadPaths => "deny_read_paths",
             List::DenyWritePaths => "deny_write_paths",
             List::AllowedExecCommand => "allowed_exec_command",
+            List::ModerateExecCommand => "moderate_exec_command",
             List::DenyExecCommand => "deny_exec_command",
             List::AllowedHosts => "allowed_hosts",
             List::DenyHosts => "deny_hosts",
@@ -87,6 +91,7 @@ impl List {
             List::AllowedReadPaths
                 | List::AllowedWritePaths
                 | List::AllowedExecCommand
+                | List::ModerateExecCommand
                 | List::AllowedHosts
                 | List::AllowedSecrets
                 | List::AllowedDatabaseStatements
@@ -101,6 +106,7 @@ impl List {
             List::DenyReadPaths => profile.deny_read_paths.as_ref(),
             List::DenyWritePaths => profile.deny_write_paths.as_ref(),
             List::AllowedExecCommand => profile.allowed_exec_command.as_ref(),
+            List::ModerateExecCommand => profile.moderate_exec_command.as_ref(),
             List::DenyExecCommand => profile.deny_exec_command.as_ref(),
             List::AllowedHosts => profile.allowed_hosts.as_ref(),
             List::DenyHosts => profile.deny_hosts.as_ref(),
@@ -121,6 +127,7 @@ impl List {
             List::DenyReadPaths => &mut profile.deny_read_paths,
             List::DenyWritePaths => &mut profile.deny_write_paths,
             List::AllowedExecCommand => &mut profile.allowed_exec_command,
+            List::ModerateExecCommand => &mut profile.moderate_exec_command,
             List::DenyExecCommand => &mut profile.deny_exec_command,
             List::AllowedHosts => &mut profile.allowed_hosts,
             List::DenyHosts => &mut profile.deny_hosts,

@@ -32,6 +32,8 @@ pub struct Policy {
     pub(crate) writes: PathRules,
     pub(crate) protected: Vec<(PathBuf, Rule)>,
     pub(crate) commands: CommandRules,
+    /// The entries of `moderate_exec_command`, each of which could stand in `allowed_exec_command`.
+    pub(crate) moderate: Vec<Rule>,
     /// Some file that counts names `deny_exec_command`.
     pub(crate) denies_commands: bool,
     pub(crate) allowed_hosts: HostRules,
@@ -142,6 +144,11 @@ impl Policy {
         let mut commands = CommandRules::default();
         each(allowed(List::AllowedExecCommand).lists, |rule| commands.allow(rule))?;
         each(deny_lists.lists, |rule| commands.deny(rule))?;
+        let mut moderate = Vec::new();
+        each(allowed(List::ModerateExecCommand).lists, |rule| {
+            moderate.push(rule.clone());
+            CommandRules::default().allow(rule)
+        })?;
         let (mut allowed_hosts, mut denied_hosts) = (HostRules::default(), HostRules::default());
         each(allowed(List::AllowedHosts).lists, |rule| allowed_hosts.add(rule))?;
         each(merged.denied(name, List::DenyHosts).lists, |rule| denied_hosts.add(rule))?;
@@ -183,6 +190,7 @@ impl Policy {
             writes,
             protected: setup.protected.iter().map(protect).collect(),
             commands,
+            moderate,
             denies_commands,
             allowed_hosts,
             denied_hosts,

@@ -29,6 +29,8 @@ pub struct ProfileSource {
     pub deny_ignore_case: Option<bool>,
     /// Beginnings of commands that run without asking, beside the read-only ones.
     pub allowed_exec_command: Option<Vec<ListEntry>>,
+    /// Beginnings of commands that are of level `moderate` and not `destructive`. It lets nothing pass by itself.
+    pub moderate_exec_command: Option<Vec<ListEntry>>,
     /// Beginnings of commands that never run.
     pub deny_exec_command: Option<Vec<ListEntry>>,
     /// Hosts that may be spoken to. Absent: none.

@@ -1,7 +1,8 @@
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{call, decision, hold_to_the_contract, refuses};
 use crate::harness::Fixture;
+use crate::server::Server;
 
 #[test]
 fn every_schema_and_every_answer_is_that_of_the_contract() {
@@ -56,6 +57,55 @@ fn dangerous_commands_ask_in_every_mode_and_read_only_ones_pass() {
         decision(&fixture, &["--dialect", "elophanto"], "shell_execute", json!({"command": "touch a"})),
         "check"
     );
+}
+
+#[test]
+fn single_commands_are_set_to_moderate_by_configuration() {
+    let fixture = Fixture::new();
+    let checked = |command: &str, field: &str| {
+        let arguments = json!({ "command": command }).to_string();
+        let run = fixture.run(&["--dialect", "elophanto", "check", "shell_execute", &arguments]);
+        run.json()[field].as_str().unwrap().to_owned()
+    };
+    assert_eq!(checked("touch a", "level"), "destructive");
+    let folder = fixture.home().join(".config/handfast");
+    std::fs::create_dir_all(&folder).unwrap();
+    let profile = "sandbox_config:\n  normal:\n    moderate_exec_command: [touch]\n";
+    std::fs::write(folder.join("config.yaml"), profile).unwrap();
+    for (command, level) in
+        [("touch a", "moderate"), ("rm a", "destructive"), ("touch a; rm a", "destructive")]
+    {
+        assert_eq!(checked(command, "level"), level, "{command}");
+        // In smart auto both levels ask.
+        assert_eq!(checked(command, "decision"), "check", "{command}");
+    }
+    // The question says so too.
+    let asked =
+        fixture.run(&["--dialect", "elophanto", "call", "shell_execute", r#"{"command": "touch a"}"#]);
+    assert_eq!(asked.code, 4, "{}", asked.stdout);
+    let waiting = fixture.run(&["approvals", "list", "--json"]);
+    assert!(waiting.stdout.contains(r#""level":"moderate""#), "{}", waiting.stdout);
+}
+
+#[test]
+fn every_command_is_logged_before_it_runs() {
+    let fixture = Fixture::new();
+    let mut server = Server::start(&fixture, &["--dialect", "elophanto", "--mode", "full_auto"]);
+    for command in
+        ["ls > /dev/null; until [ -e go ]; do sleep 0.05; done", "until [ -e go ]; do ls; sleep 0.05; done"]
+    {
+        let _running = server.begin("shell_execute", json!({"command": command, "timeout": 120}));
+    }
+    // Neither can end, and both stand in the log.
+    let rows = || -> Vec<Value> {
+        let exported = fixture.run(&["audit", "export"]).stdout;
+        exported.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    while rows().len() < 2 {}
+    for row in rows() {
+        assert_eq!((&row["kind"], &row["dialect"]), (&json!("intent"), &json!("elophanto")), "{row:#}");
+        assert!(row["plan"]["arguments"]["command"].as_str().unwrap().contains("until [ -e go ]"), "{row:#}");
+    }
 }
 
 #[test]

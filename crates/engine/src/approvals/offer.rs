@@ -41,7 +41,7 @@ impl Engine {
             id: format!("a{}", call.id),
             call: call.id.clone(),
             tool: call.tool.clone(),
-            level: call.level,
+            level: decision.level,
             preview: preview.map(|preview| preview.text),
             preview_more_lines,
             effects,

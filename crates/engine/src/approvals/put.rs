@@ -239,7 +239,7 @@ impl Engine {
             door: call.door.as_str().to_owned(),
             workspace: self.place.workspace.clone(),
             tool: call.tool.clone(),
-            level: call.level.to_string(),
+            level: approval.level.to_string(),
             plan: approval.digest.clone(),
             request: request.to_owned(),
             shape: self.covered(shape.to_owned()),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use policy::{Dialect, Lines, Mode, Origin, PolicyError, Programs, Setup, Source, Trust, Verdict};
+use policy::{Ceiling, Dialect, Lines, Mode, Origin, PolicyError, Programs, Setup, Source, Trust, Verdict};
 use tool::{Effect, Level};
 
 use crate::setting::*;
@@ -57,6 +57,40 @@ fn a_denied_tool_is_denied_whatever_it_would_do() {
     assert_eq!(short(&decide(&other, Level::Safe, read("a"))), "pass 7");
 }
 
+#[test]
+fn a_listed_command_is_of_level_moderate_and_lets_nothing_else_along() {
+    let lists = r#"{"moderate_exec_command": ["touch", "npm run build"], "allowed_exec_command": ["make"]}"#;
+    let listed = normal(lists, Mode::SmartAuto);
+    let ceiling = Ceiling { level: Level::Moderate, ..Ceiling::default() };
+    let under = listed.under(&ceiling);
+    for (line, level, verdict, bounded) in [
+        ("touch a", Level::Moderate, "check 9", "check 9"),
+        ("touch a && cat a | wc -l", Level::Moderate, "check 9", "check 9"),
+        ("npm run build", Level::Moderate, "check 9", "check 9"),
+        ("touch a && make", Level::Moderate, "check 9", "check 9"),
+        ("npm run other", Level::Destructive, "check 9", "deny 1"),
+        ("touch a; rm a", Level::Destructive, "check 9", "deny 1"),
+        ("touch $(rm a)", Level::Destructive, "check 9", "deny 1"),
+        ("./touch a", Level::Destructive, "check 9", "deny 1"),
+        ("touch a > b", Level::Destructive, "check 9", "deny 1"),
+        ("sh -c 'touch a; rm a'", Level::Destructive, "check 9", "deny 1"),
+        ("touch a; rm -rf /", Level::Destructive, "deny 2", "deny 2"),
+        // What no entry of the list is needed for is what its tool says.
+        ("make", Level::Destructive, "pass 7", "deny 1"),
+        ("ls", Level::Destructive, "pass 7", "deny 1"),
+    ] {
+        let decision = decide(&listed, Level::Destructive, run(line));
+        assert_eq!((decision.level, short(&decision).as_str()), (level, verdict), "{line}");
+        assert_eq!(short(&decide(&under, Level::Destructive, run(line))), bounded, "{line}");
+    }
+    // No other level comes down, and only who is trusted says so.
+    assert_eq!(decide(&listed, Level::Critical, run("touch a")).level, Level::Critical);
+    assert_eq!(decide(&listed, Level::Destructive, delete("a")).level, Level::Destructive);
+    let untrusted = workspace(&format!(r#"{{"normal": {lists}}}"#), Trust::Untrusted);
+    let decision = decide(&compile(&[untrusted], "normal"), Level::Destructive, run("touch a"));
+    assert_eq!(decision.level, Level::Destructive);
+}
+
 fn setup(sources: &[Source]) -> Setup<'_> {
     Setup {
         sources,
@@ -108,6 +142,7 @@ fn examples_are_tried_by_the_engine_that_decides() {
             &["cargo test -p x", "cd a && cargo test"],
             &["cargo test; rm x"],
         ),
+        ("moderate_exec_command", "cargo test", &["cargo test -p x"], &["cargo build", "cargo test; rm x"]),
         ("allowed_exec_command", "git", &["git log"], &["git push --exec=x", "sudo git log"]),
         ("deny_hosts", "*.evil.org", &["a.evil.org", "b.evil.org:80"], &["evil.org"]),
         ("allowed_hosts", "a.org:443", &["a.org:443"], &["a.org:80", "a.org"]),
