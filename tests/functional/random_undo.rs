@@ -1,6 +1,7 @@
 //! Random edits by every means, undone in random order: each undoing brings exactly its own change back, or refuses because
 //! somebody changed the same since.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -15,16 +16,94 @@ use crate::server::Server;
 #[derive(Debug, Clone)]
 enum Step {
     Write(String, u8),
-    Edit(String, u8),
+    /// Of a file that is there.
+    Edit(usize, u8),
     Delete(String),
     Move(String, String),
     /// Updates the first, adds the second and deletes the third, as far as they are there.
     Patch(String, String, String, u8),
+    /// The same as git tells it, of what is there.
+    GitPatch(GitPatch),
+    /// Moves what is there, a file or a folder, into a folder that is there, under this name.
+    MoveSome(usize, usize, &'static str),
+    DeleteSome(usize),
     Command(String),
     Undo {
         which: usize,
         force: bool,
     },
+}
+
+/// Renames a file and adds a line to it, changes the mode of another, deletes a third and adds one. The numbers choose from
+/// the files that are there.
+#[derive(Debug, Clone)]
+struct GitPatch {
+    renamed: (usize, String),
+    mode_of: usize,
+    deleted: usize,
+    added: (String, bool),
+    number: u8,
+}
+
+impl GitPatch {
+    /// The patch for these files, each with its content and whether it may be executed.
+    fn text(&self, files: &BTreeMap<String, (String, bool)>) -> String {
+        let mode = |executable: bool| if executable { "100755" } else { "100644" };
+        let hunk = |content: &str, letter: char, more: &str| -> String {
+            let lines: String = content.lines().map(|line| format!("{letter}{line}\n")).collect();
+            let old = content.lines().count();
+            let new = if letter == '-' { 0 } else { old } + more.lines().count();
+            let start = |count: usize| usize::from(count > 0);
+            format!("@@ -{},{old} +{},{new} @@\n{lines}{more}", start(old), start(new))
+        };
+        let mut chosen = BTreeSet::new();
+        let mut choose = |number: usize| {
+            let path = files.keys().nth(number % files.len().max(1))?;
+            chosen.insert(path).then(|| (path, &files[path]))
+        };
+        let mut patch = String::new();
+        if let Some((from, (content, _))) =
+            choose(self.renamed.0).filter(|(from, _)| **from != self.renamed.1)
+        {
+            let (to, more) = (&self.renamed.1, format!("+renamed {}\n", self.number));
+            patch += &format!(
+                "diff --git a/{from} b/{to}\nsimilarity index 50%\nrename from {from}\nrename to {to}\n--- a/{from}\n\
+                 +++ b/{to}\n{}",
+                hunk(content, ' ', &more)
+            );
+        }
+        if let Some((path, (_, executable))) = choose(self.mode_of) {
+            let (old, new) = (mode(*executable), mode(!executable));
+            patch += &format!("diff --git a/{path} b/{path}\nold mode {old}\nnew mode {new}\n");
+        }
+        if let Some((path, (content, executable))) = choose(self.deleted) {
+            patch += &format!("diff --git a/{path} b/{path}\ndeleted file mode {}\n", mode(*executable));
+            if !content.is_empty() {
+                patch += &format!("--- a/{path}\n+++ /dev/null\n{}", hunk(content, '-', ""));
+            }
+        }
+        let (path, executable) = &self.added;
+        let more = format!("+added {}\n", self.number);
+        patch
+            + &format!(
+                "diff --git a/{path} b/{path}\nnew file mode {}\n--- /dev/null\n+++ b/{path}\n{}",
+                mode(*executable),
+                hunk("", '+', &more)
+            )
+    }
+}
+
+fn git_patch() -> impl Strategy<Value = GitPatch> {
+    let numbers = (any::<usize>(), any::<usize>(), any::<usize>(), any::<u8>());
+    (numbers, path(), path(), any::<bool>()).prop_map(
+        |((renamed, mode_of, deleted, number), to, added, run)| GitPatch {
+            renamed: (renamed, to),
+            mode_of,
+            deleted,
+            added: (added, run),
+            number,
+        },
+    )
 }
 
 fn path() -> impl Strategy<Value = String> {
@@ -39,24 +118,49 @@ fn command() -> impl Strategy<Value = String> {
         2 => path().prop_map(|path| format!("mkdir -p {path}")),
         2 => path().prop_map(|path| format!("rm -rf {path}")),
         1 => (path(), path()).prop_map(|(from, to)| format!("mv -T {from} {to}")),
-        1 => (path(), path()).prop_map(|(target, path)| format!("ln -sT {target} {path}")),
+        2 => (path(), path()).prop_map(|(target, path)| format!("ln -sT {target} {path}")),
+        1 => (path(), path()).prop_map(|(from, to)| format!("test ! -d {to} && ln -T {from} {to}")),
         1 => path().prop_map(|path| format!("mkfifo {path}")),
-        2 => (path(), mode).prop_map(|(path, mode)| format!("test ! -L {path} && chmod {mode} {path}")),
+        3 => (path(), mode).prop_map(|(path, mode)| format!("test ! -L {path} && chmod {mode} {path}")),
         1 => (path(), 1..28_u8).prop_map(|(path, day)| format!("touch -chd 2020-01-{day:02} {path}")),
     ]
 }
 
 fn step() -> impl Strategy<Value = Step> {
+    let name = prop::sample::select(vec!["a", "b", "c", "d"]);
     prop_oneof![
         4 => (path(), any::<u8>()).prop_map(|(path, text)| Step::Write(path, text)),
-        2 => (path(), any::<u8>()).prop_map(|(path, text)| Step::Edit(path, text)),
+        2 => (any::<usize>(), any::<u8>()).prop_map(|(which, text)| Step::Edit(which, text)),
         2 => path().prop_map(Step::Delete),
         2 => (path(), path()).prop_map(|(from, to)| Step::Move(from, to)),
         2 => (path(), path(), path(), any::<u8>()).prop_map(|(one, two, three, text)| Step::Patch(one, two, three, text)),
+        3 => git_patch().prop_map(Step::GitPatch),
+        3 => (any::<usize>(), any::<usize>(), name).prop_map(|(which, into, name)| Step::MoveSome(which, into, name)),
+        1 => any::<usize>().prop_map(Step::DeleteSome),
         4 => prop::collection::vec(command(), 1..4).prop_map(|lines| Step::Command(lines.join("; "))),
         4 => (any::<usize>(), any::<bool>()).prop_map(|(which, force)| Step::Undo { which, force }),
     ]
 }
+
+const TOOLS: [&str; 7] = [
+    "file_write",
+    "file_edit",
+    "file_delete",
+    "file_move",
+    "file_patch",
+    "shell_execute",
+    "checkpoint_restore",
+];
+/// What has to be among the changes for the test to be one.
+const KINDS: [&str; 7] = [
+    "git patches",
+    "moves of folders",
+    "folders that came",
+    "folders that went",
+    "links that came",
+    "links that went",
+    "modes",
+];
 
 /// What is at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,13 +220,15 @@ impl Done {
     }
 }
 
-struct Run {
+struct Run<'a> {
     fixture: Fixture,
     server: Server,
     done: Vec<Done>,
+    /// How often each kind of change was made.
+    made: &'a RefCell<BTreeMap<&'static str, usize>>,
 }
 
-impl Run {
+impl Run<'_> {
     fn tree(&self) -> Tree {
         tree(&self.fixture.workspace())
     }
@@ -134,7 +240,10 @@ impl Run {
         let after = self.tree();
         let failed = result["isError"] == true;
         match result["_meta"]["handfast/meta"]["checkpoint"].as_str() {
-            Some(id) => self.done.push(Done { id: id.to_owned(), before, after }),
+            Some(id) => {
+                self.done.push(Done { id: id.to_owned(), before, after });
+                self.note();
+            }
             None => prop_assert_eq!(
                 without_times(&before),
                 without_times(&after),
@@ -144,7 +253,49 @@ impl Run {
                 result
             ),
         }
+        if !failed && let Some(tool) = TOOLS.iter().find(|known| **known == tool) {
+            *self.made.borrow_mut().entry(tool).or_default() += 1;
+        }
         Ok((!failed, result))
+    }
+
+    fn count(&self, kind: &'static str, worked: bool) {
+        *self.made.borrow_mut().entry(kind).or_default() += usize::from(worked);
+    }
+
+    /// One of the paths that are there, and whether it is a folder.
+    fn some(&self, which: usize) -> Option<(String, bool)> {
+        let tree = self.tree();
+        let (path, shown) = tree.iter().nth(which % tree.len().max(1))?;
+        Some((path.to_str()?.to_owned(), shown.what == "folder"))
+    }
+
+    /// The files with their content and whether they may be executed.
+    fn files(&self) -> BTreeMap<String, (String, bool)> {
+        let files = self.tree().into_iter().filter(|(_, shown)| shown.what.starts_with("file"));
+        let read = |path: &Path| std::fs::read_to_string(self.fixture.workspace().join(path)).unwrap();
+        files
+            .map(|(path, shown)| (path.to_str().unwrap().to_owned(), (read(&path), shown.mode & 0o100 != 0)))
+            .collect()
+    }
+
+    /// Notes what kinds of changes the last one was, of those that a control asks for.
+    fn note(&self) {
+        let Some(done) = self.done.last() else { return };
+        let mut made = self.made.borrow_mut();
+        for path in done.paths() {
+            let kind = match (done.before.get(path), done.after.get(path)) {
+                (None, Some(after)) if after.what == "folder" => "folders that came",
+                (Some(before), None) if before.what == "folder" => "folders that went",
+                (None, Some(after)) if after.what.starts_with("link") => "links that came",
+                (Some(before), None) if before.what.starts_with("link") => "links that went",
+                (Some(before), Some(after)) if before.what == after.what && before.mode != after.mode => {
+                    "modes"
+                }
+                _ => continue,
+            };
+            *made.entry(kind).or_default() += 1;
+        }
     }
 
     fn step(&mut self, step: &Step) -> Result<(), TestCaseError> {
@@ -155,8 +306,11 @@ impl Run {
             Step::Write(path, number) => {
                 self.call("file_write", json!({"path": path, "content": format!("{number}\n")}))?;
             }
-            Step::Edit(path, number) if is_file(path) => {
-                let old = text(path).unwrap_or_default();
+            Step::Edit(which, number) => {
+                let files = self.files();
+                let Some((path, (old, _))) = files.iter().nth(which % files.len().max(1)) else {
+                    return Ok(());
+                };
                 let edit = json!({"old_text": old, "new_text": format!("edited {number}\n")});
                 self.call("file_edit", json!({"path": path, "edits": [edit]}))?;
             }
@@ -184,13 +338,32 @@ impl Run {
                 }
                 self.call("file_patch", json!({ "patch": patch + "*** End Patch\n" }))?;
             }
+            Step::GitPatch(patch) => {
+                let patch = patch.text(&self.files());
+                let (worked, _) = self.call("file_patch", json!({ "patch": patch }))?;
+                self.count("git patches", worked);
+            }
+            Step::MoveSome(which, into, name) => {
+                let Some((from, is_folder)) = self.some(*which) else { return Ok(()) };
+                let tree = self.tree();
+                let folders = tree.iter().filter(|(_, shown)| shown.what == "folder");
+                let folders: Vec<_> =
+                    [Path::new("")].into_iter().chain(folders.map(|(path, _)| path.as_path())).collect();
+                let to = folders[into % folders.len()].join(name);
+                let (worked, _) = self.call("file_move", json!({"source": from, "destination": to}))?;
+                self.count("moves of folders", worked && is_folder);
+            }
+            Step::DeleteSome(which) => {
+                let Some((path, _)) = self.some(*which) else { return Ok(()) };
+                self.call("file_delete", json!({"path": path, "recursive": true}))?;
+            }
             Step::Command(line) => {
                 self.call("shell_execute", json!({ "command": format!("umask 022; {line}") }))?;
             }
             Step::Undo { which, force } if !self.done.is_empty() => {
                 self.undo(which % self.done.len(), *force)?;
             }
-            Step::Edit(..) | Step::Undo { .. } => {}
+            Step::Undo { .. } => {}
         }
         Ok(())
     }
@@ -250,10 +423,14 @@ impl Run {
     }
 }
 
-fn edits_and_undoings(before: &[Step], steps: &[Step]) -> Result<(), TestCaseError> {
+fn edits_and_undoings(
+    before: &[Step],
+    steps: &[Step],
+    made: &RefCell<BTreeMap<&'static str, usize>>,
+) -> Result<(), TestCaseError> {
     let fixture = Fixture::new();
     let server = Server::start(&fixture, &["--mode", "full_auto"]);
-    let mut run = Run { fixture, server, done: Vec::new() };
+    let mut run = Run { fixture, server, done: Vec::new(), made };
     for step in before {
         run.step(step)?;
     }
@@ -282,7 +459,7 @@ fn random_edits_by_every_means_are_undone_in_any_order() {
         std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(otherwise)
     };
     let config = Config {
-        cases: number("HANDFAST_CASES", 12),
+        cases: number("HANDFAST_CASES", 24),
         max_shrink_iters: 60,
         failure_persistence: None,
         rng_seed: RngSeed::Fixed(number("HANDFAST_SEED", 1).into()),
@@ -290,9 +467,15 @@ fn random_edits_by_every_means_are_undone_in_any_order() {
     };
     let before = prop::collection::vec(step(), 0..6);
     let steps = prop::collection::vec(step(), 4..16);
-    let tried =
-        TestRunner::new(config).run(&(before, steps), |(before, steps)| edits_and_undoings(&before, &steps));
+    let made = RefCell::default();
+    let tried = TestRunner::new(config)
+        .run(&(before, steps), |(before, steps)| edits_and_undoings(&before, &steps, &made));
     if let Err(error) = tried {
         panic!("{error}");
+    }
+    let made = made.into_inner();
+    println!("{made:#?}");
+    for kind in TOOLS.iter().chain(&KINDS) {
+        assert!(made.get(kind).is_some_and(|made| *made > 0), "{kind}: none among {made:?}");
     }
 }
