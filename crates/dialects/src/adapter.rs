@@ -1,11 +1,13 @@
 //! A canonical tool behind a name and a shape of a dialect.
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use tool::{AnyTool, Code, Data, Effect, Place, Prepared, Presentation, Spec, Told, ToolError};
 
+use crate::dialect::Programs;
 use crate::table::{self, Outside};
 
 /// The canonical tool, the row of the table that says how it is called, and what else of the dialect its errors may name.
@@ -13,7 +15,7 @@ pub(crate) struct Adapter {
     outside: &'static Outside,
     inner: Arc<dyn AnyTool>,
     spec: Spec,
-    description: String,
+    programs: Programs,
     input_schema: Value,
     output_schema: Value,
     words: Words,
@@ -33,7 +35,7 @@ impl Adapter {
     pub(crate) fn tool(
         outside: &'static Outside,
         inner: Arc<dyn AnyTool>,
-        description: String,
+        programs: Programs,
         dialect: &[&'static Outside],
         canonical: &[Arc<dyn AnyTool>],
     ) -> Arc<dyn AnyTool> {
@@ -52,7 +54,7 @@ impl Adapter {
             outside,
             inner,
             spec,
-            description,
+            programs,
         })
     }
 }
@@ -66,8 +68,12 @@ impl AnyTool for Adapter {
         self.outside.name
     }
 
-    fn description(&self) -> &str {
-        &self.description
+    fn description(&self) -> Cow<'_, str> {
+        let Some(text) = self.spec.description.strip_suffix(':') else { return self.spec.description.into() };
+        match (self.programs)().as_slice() {
+            [] => format!("{text}.").into(),
+            there => format!("{text}: {}.", there.join(", ")).into(),
+        }
     }
 
     fn input_schema(&self) -> &Value {

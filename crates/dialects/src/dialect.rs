@@ -11,6 +11,9 @@ use crate::adapter::Adapter;
 use crate::table::Outside;
 use crate::{csp1, elophanto, msc, sage, sluagh};
 
+/// The command line programs that commands find at this moment, whenever it is asked.
+pub type Programs = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
+
 /// The names and shapes that a caller speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -104,8 +107,8 @@ impl Dialect {
 
     /// The tools as it has them, in its order: those of its source that there is a canonical tool for.
     ///
-    /// `programs` are the command line programs that commands find, for the descriptions that name them.
-    pub fn tools(self, canonical: &[Arc<dyn AnyTool>], programs: &[String]) -> Vec<Arc<dyn AnyTool>> {
+    /// `programs` are for the descriptions that name them, which end in a colon.
+    pub fn tools(self, canonical: &[Arc<dyn AnyTool>], programs: &Programs) -> Vec<Arc<dyn AnyTool>> {
         let Some(table) = self.table() else { return canonical.to_vec() };
         let canonical_of =
             |outside: &Outside| canonical.iter().find(|tool| tool.spec().name == outside.canonical);
@@ -113,8 +116,7 @@ impl Dialect {
             table.iter().filter(|outside| canonical_of(outside).is_some()).collect();
         let adapted = |outside: &&'static Outside| {
             let inner = canonical_of(outside)?.clone();
-            let description = described(outside, programs);
-            Some(Adapter::tool(outside, inner, description, &there, canonical))
+            Some(Adapter::tool(outside, inner, programs.clone(), &there, canonical))
         };
         there.iter().filter_map(adapted).collect()
     }
@@ -152,15 +154,6 @@ impl Dialect {
             Self::Sage => Some(sage::TOOLS),
             Self::Csp1 => Some(csp1::TOOLS),
         }
-    }
-}
-
-/// The description, with the programs where it ends in a colon.
-fn described(outside: &Outside, programs: &[String]) -> String {
-    match outside.description.strip_suffix(':') {
-        Some(text) if programs.is_empty() => format!("{text}."),
-        Some(_) => format!("{} {}.", outside.description, programs.join(", ")),
-        None => outside.description.to_owned(),
     }
 }
 

@@ -18,5 +18,5 @@ mod table;
 mod tool_call;
 
 pub use catalogue::CatalogueKind;
-pub use dialect::{Dialect, Settings, SettledLimits};
+pub use dialect::{Dialect, Programs, Settings, SettledLimits};
 pub use tool_call::ToolCall;

@@ -39,7 +39,8 @@ impl Toolset {
         if self.dialect == Dialect::Handfast {
             return canonical;
         }
-        let mut tools = self.dialect.tools(&canonical, &toolchains::told(programs));
+        let programs = programs.clone();
+        let mut tools = self.dialect.tools(&canonical, &(Arc::new(move || toolchains::told(&programs)) as _));
         tools.extend(canonical.into_iter().filter(|tool| CatalogueKind::Compact.lists(tool.as_ref())));
         tools
     }
@@ -93,7 +94,7 @@ pub(crate) fn catalogue(tools: &[Arc<dyn AnyTool>]) -> Result<Catalogue, jiff::E
     let entry = |tool: &Arc<dyn AnyTool>| CatalogueEntry {
         name: tool.name().to_owned(),
         kind: "built_in",
-        description: tool.description().to_owned(),
+        description: tool.description().into_owned(),
         level: tool.spec().level,
         status: "ready".to_owned(),
         created_at,

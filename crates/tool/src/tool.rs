@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -178,8 +179,8 @@ pub trait AnyTool: Send + Sync {
         self.spec().name
     }
     /// What a model reads to decide when to use it.
-    fn description(&self) -> &str {
-        self.spec().description
+    fn description(&self) -> Cow<'_, str> {
+        Cow::Borrowed(self.spec().description)
     }
     /// The JSON Schema of its arguments.
     fn input_schema(&self) -> &Value;

@@ -1,7 +1,10 @@
+use std::os::unix::fs::PermissionsExt;
+
 use serde_json::json;
 
 use super::{call, decision, hold_to_the_contract, refuses};
 use crate::harness::Fixture;
+use crate::server::Server;
 
 #[test]
 fn every_schema_and_every_answer_is_that_of_the_contract() {
@@ -67,6 +70,42 @@ fn execute_names_the_programs_that_commands_find() {
     let command = format!("for p in {}; do command -v $p >/dev/null || echo $p; done", programs.join(" "));
     let missing = call(&fixture, "msc", "execute", &json!({ "command": command })).json();
     assert_eq!(missing["data"]["stdout"], "", "named, and not there: {missing:#}");
+}
+
+/// The programs that a server says commands find.
+fn programs(server: &mut Server) -> Vec<String> {
+    let tools = server.tools();
+    let execute = tools.as_array().unwrap().iter().find(|tool| tool["name"] == "execute").unwrap();
+    let first = execute["description"].as_str().unwrap().lines().next().unwrap();
+    let (_, programs) = first.split_once("that it finds: ").unwrap();
+    programs.trim_end_matches('.').split(", ").map(str::to_owned).collect()
+}
+
+#[test]
+fn a_program_that_comes_or_goes_while_the_server_runs_is_in_the_next_list() {
+    let fixture = Fixture::new();
+    let folder = fixture.home().join(".local/bin");
+    std::fs::create_dir_all(&folder).unwrap();
+    let mut command = fixture.command();
+    let search_path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
+    command.env("PATH", search_path).args(["--dialect", "msc", "--mode", "full_auto"]);
+    let mut server = Server::of(command);
+    let runs = |server: &mut Server| {
+        server.call("execute", json!({"command": "ast-grep"}))["structuredContent"]["stdout"].clone()
+    };
+    let there = |programs: &[String]| programs.iter().any(|program| program == "ast-grep");
+    let before = programs(&mut server);
+    assert!(!there(&before) && before.iter().any(|program| program == "grep"), "{before:?}");
+    let program = folder.join("ast-grep");
+    std::fs::write(&program, "#!/bin/sh\necho found\n").unwrap();
+    assert!(!there(&programs(&mut server)), "it cannot be run");
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    assert!(there(&programs(&mut server)));
+    assert_eq!(runs(&mut server), "found\n");
+    std::fs::remove_file(&program).unwrap();
+    assert_eq!(programs(&mut server), before);
+    assert_eq!(runs(&mut server), "");
+    server.end();
 }
 
 #[test]

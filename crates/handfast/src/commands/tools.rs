@@ -19,7 +19,8 @@ pub(super) fn run(global: &Global, as_json: bool) -> Result<ExitCode, Failure> {
     }
     let rows = tools.iter().map(|tool| {
         let spec = tool.spec();
-        let first = tool.description().split_once(". ").map_or(tool.description(), |(first, _)| first);
+        let description = tool.description();
+        let first = description.split_once(". ").map_or(&*description, |(first, _)| first);
         vec![tool.name().to_owned(), spec.level.to_string(), first.trim_end_matches('.').to_owned()]
     });
     print(&table(&["tool", "level", "what it does"], rows))?;
