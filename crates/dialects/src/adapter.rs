@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use tool::{AnyTool, Code, Data, Effect, Place, Prepared, Presentation, Spec, Told, ToolError};
 
 use crate::dialect::Programs;
-use crate::table::{self, Outside};
+use crate::table::{self, From, Outside};
 
 /// The canonical tool, the row of the table that says how it is called, and what else of the dialect its errors may name.
 pub(crate) struct Adapter {
@@ -106,6 +106,10 @@ impl AnyTool for Adapter {
             self.touches_only(&prepared.plan.effects, &path, place)?;
         }
         Ok(prepared)
+    }
+
+    fn shows_difference(&self) -> bool {
+        self.outside.gives.iter().any(|given| matches!(given.from, From::OptionalText("diff")))
     }
 
     fn shape(&self, answer: Result<Data, ToolError>, told: &mut Told) -> Result<Data, ToolError> {

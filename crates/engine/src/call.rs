@@ -49,6 +49,8 @@ pub(crate) struct Call {
     pub(crate) effects: Vec<Part>,
     /// Whether everything that it changes can be undone.
     pub(crate) undoable: bool,
+    /// Whether the difference that it makes stands in its answer.
+    pub(crate) shows_difference: bool,
     /// Of a dry run: the call that it tries.
     pub(crate) dry_run: Option<Tried>,
     /// The arguments of a command, in case it has to be run in another way than was decided on.
@@ -104,6 +106,7 @@ impl Call {
             ran: Duration::ZERO,
             effects: Vec::new(),
             undoable: false,
+            shows_difference: false,
             dry_run: None,
             again: Value::Null,
             background: false,

@@ -157,6 +157,7 @@ impl Engine {
         }
         call.effects = Reach::lead(&prepared.plan.effects);
         call.undoable = self.is_undoable(tool.spec(), &call.effects, &prepared.plan);
+        call.shows_difference = tool.shows_difference();
         call.dry_run = self.tried(tool.spec(), &prepared.plan);
         Ok(prepared)
     }

@@ -173,6 +173,30 @@ impl Engine {
         dry_run::with_difference(produced?, preview.diff)
     }
 
+    /// Adds the difference that the changes are about to make to what the tool has produced.
+    async fn add_difference(
+        self: &Arc<Self>,
+        call: &mut Call,
+        snapshot: Snapshot,
+        since: Time,
+        produced: Result<Data, ToolError>,
+    ) -> Result<(Snapshot, Result<Data, ToolError>), ToolError> {
+        let Ok(data) = produced else { return Ok((snapshot, produced)) };
+        let (rules, engine) = (call.rules(self), self.clone());
+        let shown = move || {
+            let preview = snapshot.preview(&rules, &engine.store, since);
+            (snapshot, preview)
+        };
+        let (snapshot, preview) = blocking(shown).await?;
+        match preview {
+            Ok(preview) => Ok((snapshot, dry_run::with_difference(data, preview.diff))),
+            Err(error) => {
+                call.warnings.push(format!("the difference cannot be shown: {}", error.message));
+                Ok((snapshot, Ok(data)))
+            }
+        }
+    }
+
     async fn commit(
         self: &Arc<Self>,
         call: &mut Call,
@@ -183,6 +207,11 @@ impl Engine {
     ) -> Result<Data, ToolError> {
         let approved = snapshot.is_foreseen() && call.approved_by.is_some();
         let rules = call.rules(self);
+        let (snapshot, produced) = if call.shows_difference {
+            self.add_difference(call, snapshot, since, produced).await?
+        } else {
+            (snapshot, produced)
+        };
         let author = call.author(self.clock.now());
         let (snapshot, mut ended) = self.try_commit(snapshot, author, since, rules.clone(), approved).await?;
         let (mut kept, mut open) = (snapshot, None);

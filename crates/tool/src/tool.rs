@@ -202,6 +202,10 @@ pub trait AnyTool: Send + Sync {
     /// # Errors
     /// `EVALIDATION` naming the field at fault.
     fn prepare(&self, arguments: Value, place: &Place) -> Result<Prepared, ToolError>;
+    /// Whether the difference that a call has made to the workspace stands in its answer, as `diff`; that of a dry run always does.
+    fn shows_difference(&self) -> bool {
+        false
+    }
     /// The answer in the shape that its dialect gives it.
     fn shape(&self, answer: Result<Data, ToolError>, _told: &mut Told) -> Result<Data, ToolError> {
         answer

@@ -106,6 +106,7 @@ fn every_command_is_logged_before_it_runs() {
         assert_eq!((&row["kind"], &row["dialect"]), (&json!("intent"), &json!("elophanto")), "{row:#}");
         assert!(row["plan"]["arguments"]["command"].as_str().unwrap().contains("until [ -e go ]"), "{row:#}");
     }
+    server.end();
 }
 
 #[test]

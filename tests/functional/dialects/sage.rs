@@ -103,9 +103,13 @@ fn edit_applies_a_diff_to_its_file_or_only_checks_it() {
         call(&fixture, "sage", "Edit", &json!({"file": "a.txt", "patch": patch, "strategy": strategy})).json()
     };
     let patch = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+two\n";
-    assert_eq!(edit(patch, json!("check"))["data"]["applied"], false);
+    let checked = edit(patch, json!("check"))["data"].clone();
+    assert_eq!(checked["applied"], false);
     assert_eq!(fixture.read("a.txt"), "one\n");
-    assert_eq!(edit(patch, Value::Null)["data"]["applied"], true);
+    let applied = edit(patch, Value::Null)["data"].clone();
+    assert_eq!(applied["applied"], true);
+    assert!(applied["diff"].as_str().unwrap().ends_with("@@ -1 +1 @@\n-one\n+two\n"), "{applied:#}");
+    assert_eq!(applied["diff"], checked["diff"]);
     assert_eq!(fixture.read("a.txt"), "two\n");
     assert_eq!(edit(patch, json!("apply"))["error"]["code"], "ECONFLICT");
     let other = edit("--- a/b.txt\n+++ b/b.txt\n@@ -1 +1 @@\n-one\n+two\n", Value::Null);
