@@ -24,6 +24,7 @@ mod fuzzed_requests;
 mod homes;
 mod hostile_lines;
 mod http_door;
+mod identity;
 mod limits;
 mod ordinary_user;
 mod own_files;

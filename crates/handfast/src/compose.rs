@@ -15,6 +15,7 @@ use crate::cli::Global;
 use crate::commands::Failure;
 use crate::config::Elicitation;
 use crate::configuration::{Configuration, compile};
+use crate::identity::OAuth;
 use crate::places::{create_as_its_parent, create_private, place, real, state_folder};
 use crate::report::{Warn, warn};
 use crate::surroundings::Surroundings;
@@ -33,6 +34,8 @@ pub(crate) struct Composed {
     pub(crate) state: PathBuf,
     /// Which questions may be put to the user of an MCP client, where a file that counts says so.
     pub(crate) elicitation: Option<Elicitation>,
+    /// Whose tokens are good for `up` beside its own, where such a file says so.
+    pub(crate) oauth: Option<OAuth>,
 }
 
 /// What to compose a runtime of, beside what the configuration says.
@@ -126,6 +129,7 @@ pub(crate) fn compose(wanted: Wanted) -> Result<Composed, Failure> {
         state,
         toolset: configuration.toolset,
         elicitation: configuration.elicitation,
+        oauth: configuration.oauth,
     })
 }
 

@@ -14,6 +14,7 @@ use dialects::{CatalogueKind, Dialect};
 use policy::{Mode, Profiles};
 use serde::Deserialize;
 
+use crate::identity::OAuth;
 use lines::FileLines;
 
 /// The name of the workspace's own configuration.
@@ -46,6 +47,8 @@ pub struct Settings {
     pub catalogue: Option<CatalogueKind>,
     /// Which questions may be put to the user of an MCP client. A workspace's file may not say so.
     pub elicitation: Option<Elicitation>,
+    /// Whose tokens are good for `up` beside its own. A workspace's file may not say so.
+    pub oauth: Option<OAuth>,
 }
 
 /// Which questions may be put to the user of an MCP client.

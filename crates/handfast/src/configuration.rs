@@ -11,6 +11,7 @@ use tool::{AnyTool, Place};
 use crate::cli::Global;
 use crate::commands::Failure;
 use crate::config::{self, ConfigFile, Elicitation, MANAGED_FOLDER, Settings, USER_FILE, WORKSPACE_FILE};
+use crate::identity::OAuth;
 use crate::labels::{Labels, profile_of, require};
 use crate::places::{place, state_folder, under_every_name};
 use crate::report::{self, Warn};
@@ -85,14 +86,14 @@ impl Files {
     }
 
     /// The administrator's word, else the user's. Not even a workspace that is trusted says who answers for the user.
-    fn elicitation(&self, warn: Warn) -> Option<Elicitation> {
+    fn of_the_user<T>(&self, name: &str, key: impl Fn(&Settings) -> Option<T>, warn: Warn) -> Option<T> {
         let (of_workspace, others): (Vec<&Layered>, Vec<&Layered>) =
             self.0.iter().partition(|layered| matches!(layered.origin, Origin::Workspace(_)));
-        for layered in of_workspace.iter().filter(|layered| layered.file.settings.elicitation.is_some()) {
+        for layered in of_workspace.iter().filter(|layered| key(&layered.file.settings).is_some()) {
             let path = layered.file.path.display();
-            warn(&format!("`elicitation` is ignored in {path}; it belongs into your own configuration"));
+            warn(&format!("`{name}` is ignored in {path}; it belongs into your own configuration"));
         }
-        others.iter().find_map(|layered| layered.file.settings.elicitation)
+        others.iter().find_map(|layered| key(&layered.file.settings))
     }
 
     fn warn_of_ignored(&self, warn: Warn) {
@@ -149,6 +150,7 @@ pub(crate) struct Configuration {
     /// What the tools are called, and which are listed.
     pub(crate) toolset: Toolset,
     pub(crate) elicitation: Option<Elicitation>,
+    pub(crate) oauth: Option<OAuth>,
     sources: Vec<Source>,
     profile: Option<(String, Origin)>,
     mode: Option<(Mode, Origin)>,
@@ -220,7 +222,8 @@ impl Configuration {
                     .first(global.catalogue, "catalogue", |settings| settings.catalogue)
                     .map(|(kind, _)| kind),
             },
-            elicitation: files.elicitation(warn),
+            elicitation: files.of_the_user("elicitation", |settings| settings.elicitation, warn),
+            oauth: files.of_the_user("oauth", |settings| settings.oauth.clone(), warn),
             profile,
             mode: files.mode(global.mode),
             sources: files.0.into_iter().map(Layered::into_source).collect(),

@@ -9,6 +9,7 @@ mod compose;
 mod config;
 mod configuration;
 mod exec_log;
+mod identity;
 mod labels;
 mod places;
 mod report;
@@ -32,6 +33,7 @@ pub use engine::{
     Answer, Approval, ApprovalError, Approvals, Approved, Asked, Asker, Ceiling, Checked, EffectKind,
     EffectKinds, Grant, NoAsker, Offer, Scope, Undone,
 };
+pub use identity::{OAuth, Scopes};
 pub use policy::Mode;
 pub use roots::Roots;
 pub use runtime::{BuildError, Builder, Call, Runtime};

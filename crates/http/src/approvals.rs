@@ -14,10 +14,8 @@ use crate::body::Coming;
 use crate::call::parse;
 use crate::query::Query;
 use crate::reply::{self, Reply};
+use crate::sender::Sender;
 use crate::service::Shared;
-
-/// Who answers here, for the audit.
-const BY: &str = "the user, over HTTP";
 
 /// A yes.
 #[derive(Debug, Deserialize)]
@@ -60,7 +58,7 @@ pub(crate) async fn show(shared: &Shared, id: String) -> Reply {
 }
 
 /// `POST /v1/approvals/ID/approve`.
-pub(crate) async fn approve(shared: &Arc<Shared>, id: String, body: Coming) -> Reply {
+pub(crate) async fn approve(shared: &Arc<Shared>, sender: &Sender, id: String, body: Coming) -> Reply {
     let said: ApproveBody = match read(shared, body).await {
         Ok(said) => said,
         Err(reply) => return reply,
@@ -83,7 +81,7 @@ pub(crate) async fn approve(shared: &Arc<Shared>, id: String, body: Coming) -> R
         scope: said.scope.unwrap_or(Scope::Once),
         pattern: said.pattern,
         lasts: said.seconds.map(Duration::from_secs),
-        by: BY.to_owned(),
+        by: sender.named(),
     };
     match shared.engine.grant_through(Door::Http, &asked.question.id, &grant).await {
         Ok(approved) => reply::json(StatusCode::OK, &approved),
@@ -92,15 +90,16 @@ pub(crate) async fn approve(shared: &Arc<Shared>, id: String, body: Coming) -> R
 }
 
 /// `POST /v1/approvals/ID/deny`.
-pub(crate) async fn deny(shared: &Arc<Shared>, id: String, body: Coming) -> Reply {
+pub(crate) async fn deny(shared: &Arc<Shared>, sender: &Sender, id: String, body: Coming) -> Reply {
     let said: DenyBody = match read(shared, body).await {
         Ok(said) => said,
         Err(reply) => return reply,
     };
     let approvals = of(shared);
+    let by = sender.named();
     blocking(move || {
         let asked = approvals.find(&id)?;
-        approvals.deny(&asked.question.id, said.message, BY)
+        approvals.deny(&asked.question.id, said.message, &by)
     })
     .await
 }
@@ -116,9 +115,10 @@ pub(crate) async fn leases(shared: &Shared, query: Option<&str>) -> Reply {
 }
 
 /// `DELETE /v1/leases/ID`: takes it back.
-pub(crate) async fn revoke(shared: &Shared, lease: String) -> Reply {
+pub(crate) async fn revoke(shared: &Shared, sender: &Sender, lease: String) -> Reply {
     let approvals = of(shared);
-    let revoked = tokio::task::spawn_blocking(move || approvals.revoke(&lease, BY)).await;
+    let by = sender.named();
+    let revoked = tokio::task::spawn_blocking(move || approvals.revoke(&lease, &by)).await;
     match revoked {
         Ok(Ok(Some(lease))) => reply::json(StatusCode::OK, &lease),
         Ok(Ok(None)) => reply::failure(&ToolError::new(Code::NotFound, "no such lease is in force")),

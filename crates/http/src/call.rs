@@ -17,6 +17,7 @@ use tool::{BoxFuture, CallResult, Progress, Stop, StopReason, ToolError, visible
 
 use crate::body::{self, Coming};
 use crate::reply::{self, JSON, Reply};
+use crate::sender::Sender;
 use crate::service::Shared;
 
 /// Where an answer to a question comes from.
@@ -70,7 +71,7 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ToolError> {
 }
 
 /// `POST /v1/call`: the result of the call, or a stream of what happens on the way to it.
-pub(crate) async fn call(shared: &Arc<Shared>, headers: &HeaderMap, body: Coming) -> Reply {
+pub(crate) async fn call(shared: &Arc<Shared>, sender: &Sender, headers: &HeaderMap, body: Coming) -> Reply {
     let read = match shared.room.read(body).await {
         Ok(read) => read,
         Err(why) => return reply::unread(&why),
@@ -80,8 +81,8 @@ pub(crate) async fn call(shared: &Arc<Shared>, headers: &HeaderMap, body: Coming
         tool: String::new(),
         arguments: Value::Null,
         caller: Caller {
-            session: shared.options.session.clone(),
-            holder: Some(shared.options.session.clone()),
+            session: sender.session.clone(),
+            holder: Some(sender.session.clone()),
             door: Door::Http,
             dialect: shared.options.dialect.as_str(),
             asker: Arc::new(NoAsker { hint: ANSWERED_ELSEWHERE.to_owned() }),

@@ -9,6 +9,7 @@ use tool::{Held, ToolError};
 
 use crate::body::Coming;
 use crate::reply::{self, Reply};
+use crate::sender::Sender;
 use crate::service::Shared;
 
 /// The type of both bodies.
@@ -20,6 +21,7 @@ const REQUESTS: usize = 100;
 /// `POST /v1/csp`. Where the client goes away its commands are stopped.
 pub(crate) async fn post(
     shared: &Arc<Shared>,
+    sender: &Sender,
     options: &csp::Options,
     headers: &HeaderMap,
     body: Coming,
@@ -32,7 +34,8 @@ pub(crate) async fn post(
         Ok(read) => read,
         Err(why) => return reply::unread(&why),
     };
-    let options = csp::Options { requests: Some(REQUESTS), ..options.clone() };
+    let options =
+        csp::Options { requests: Some(REQUESTS), session: sender.session.clone(), ..options.clone() };
     let mut answers = Vec::new();
     match csp::serve(shared.engine.clone(), options, &read.bytes[..], &mut answers, pending()).await {
         Ok(()) => reply::bytes(StatusCode::OK, TEXT, answers, Held::default()),

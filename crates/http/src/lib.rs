@@ -17,12 +17,15 @@ mod credential;
 mod csp_messages;
 mod events;
 mod guard;
+mod keys;
 mod metrics;
+mod oauth;
 mod openapi;
 mod patient;
 mod query;
 mod reply;
 mod route;
+mod sender;
 mod service;
 mod streamable;
 
@@ -36,6 +39,8 @@ use tool::SessionId;
 
 pub use connections::Listener;
 pub use credential::{Credential, Role};
+pub use keys::IdentityError;
+pub use oauth::Provider;
 pub use openapi::document;
 
 /// How a server behaves.
@@ -47,6 +52,8 @@ pub struct Options {
     pub dialect: Dialect,
     /// Who may ask for what. Where no agent has a credential, everybody is taken for an agent; never for a user.
     pub credentials: Vec<Credential>,
+    /// Whose tokens are good beside those, and make who has them what their scopes say.
+    pub provider: Option<Provider>,
     /// What answers at `/mcp`.
     pub mcp: Option<mcp::Endpoint>,
     /// Whether `/mcp` takes no token: for an endpoint that reaches no engine.
@@ -80,6 +87,7 @@ impl Options {
             session,
             dialect: Dialect::default(),
             credentials: Vec::new(),
+            provider: None,
             mcp: None,
             open_mcp: false,
             csp: None,
@@ -91,6 +99,12 @@ impl Options {
             drain: Duration::from_secs(10),
             on_warning: Arc::new(|_| {}),
         }
+    }
+
+    /// Whether there is a token for agents; without one everybody who reaches the server is taken for one.
+    pub(crate) fn agents_need_tokens(&self) -> bool {
+        let of_agents = self.credentials.iter().any(|credential| credential.role() == Role::Agent);
+        of_agents || self.provider.as_ref().is_some_and(|provider| provider.scope_of(Role::Agent).is_some())
     }
 }
 
@@ -131,8 +145,7 @@ pub async fn serve<T>(
     stop: impl Future<Output = T>,
 ) -> Result<T, HttpError> {
     let address = listener.address();
-    let guarded = options.credentials.iter().any(|credential| credential.role() == Role::Agent);
-    if !guarded && !address.ip().is_loopback() {
+    if !options.agents_need_tokens() && !address.ip().is_loopback() {
         return Err(HttpError::Unguarded { address });
     }
     let shared = service::Shared::new(engine, options, address);

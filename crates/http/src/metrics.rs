@@ -29,7 +29,8 @@ pub(crate) fn show(shared: &Shared) -> Reply {
     calls(&mut text, shared);
     let open = shared.options.connections.saturating_sub(shared.places.available_permits());
     gauge(&mut text, "handfast_http_connections", "Connections that are open.", open);
-    let sessions = shared.options.mcp.as_ref().map_or(0, mcp::Endpoint::sessions);
+    let own = shared.options.mcp.as_ref().map_or(0, mcp::Endpoint::sessions);
+    let sessions = own + shared.endpoints.sessions();
     gauge(&mut text, "handfast_mcp_sessions", "Sessions of MCP that are open.", sessions);
     let listening = crate::service::MOST_FOLLOWERS.saturating_sub(shared.followers.available_permits());
     gauge(&mut text, "handfast_event_listeners", "Clients that listen to questions.", listening);

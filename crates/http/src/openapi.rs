@@ -108,6 +108,11 @@ fn all() -> Vec<Said> {
             "Figures for Prometheus.",
             json!({ "description": "Figures.", "content": { "text/plain": { "schema": { "type": "string" } } } }),
         ),
+        get(
+            Route::Resource,
+            "Where tokens for this server are had (RFC 9728); not there without an identity provider.",
+            answer("The metadata of this protected resource.", anything()),
+        ),
         get(Route::OpenApi, "This document.", answer("This document.", anything())),
         get(Route::Tools, "Every tool, with its schemas.", answer("The tools.", list_of(reference("Tool")))),
         Said {

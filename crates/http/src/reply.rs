@@ -13,7 +13,9 @@ use tokio::sync::mpsc;
 use tool::{Code, Held, Retry, ToolError};
 
 use crate::body::{Answer, Unread};
+use crate::credential::Role;
 use crate::guard::Stranger;
+use crate::oauth::{Provider, Refused};
 
 /// What a client gets.
 pub(crate) type Reply = Response<Answer>;
@@ -74,9 +76,8 @@ fn status_of(code: Code) -> StatusCode {
 }
 
 pub(crate) fn unknown_path(path: &str) -> Reply {
-    let shown: String = tool::visible(path).chars().take(100).collect();
     failure(
-        &ToolError::new(Code::NotFound, format!("there is nothing at {shown}"))
+        &ToolError::new(Code::NotFound, format!("there is nothing at {}", shown(path)))
             .hint("/v1/openapi.json says what there is"),
     )
 }
@@ -95,20 +96,77 @@ pub(crate) fn wrong_method(allowed: &'static str) -> Reply {
     reply
 }
 
-pub(crate) fn no_credential() -> Reply {
-    let unknown = ToolError::new(Code::Permission, "the request has no token that is known here").hint(
-        "send `Authorization: Bearer TOKEN`; `handfast up` prints the agent's and says where the user's is",
-    );
-    let mut reply = error(StatusCode::UNAUTHORIZED, &unknown);
-    reply.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"handfast\""));
+/// The request says by no token that is good here who sends it.
+pub(crate) fn no_credential(refused: &Refused, provider: Option<&Provider>) -> Reply {
+    let (status, failed, problem) = match refused {
+        Refused::Absent => (StatusCode::UNAUTHORIZED, denied("the request has no token".to_owned()), None),
+        Refused::Token(why) => (
+            StatusCode::UNAUTHORIZED,
+            denied(format!("the request's token is not good here: {}", shown(why))),
+            Some("invalid_token"),
+        ),
+        Refused::Scope | Refused::Several => (
+            StatusCode::FORBIDDEN,
+            denied(
+                "the token has scopes of which one makes calls and another answers their questions"
+                    .to_owned(),
+            ),
+            Some("insufficient_scope"),
+        ),
+        Refused::Keys => {
+            let failed = ToolError::new(Code::Unavailable, "the identity provider's keys cannot be had")
+                .retry(Retry::AfterMs(10_000));
+            return failure(&failed);
+        }
+    };
+    let failed = failed.hint(match provider {
+        None => "send `Authorization: Bearer TOKEN`; `handfast up` prints the agent's and says where the user's is",
+        Some(_) => "send `Authorization: Bearer TOKEN` with a token of the identity provider for this server alone",
+    });
+    challenged(error(status, &failed), provider, problem, None)
+}
+
+/// The sender is known, and may not do this.
+pub(crate) fn wrong_role(
+    has: Option<Role>,
+    needs: &[Role],
+    provider: Option<&Provider>,
+    scope: Option<&str>,
+) -> Reply {
+    let needs: Vec<&str> = needs.iter().map(|role| role.as_str()).collect();
+    let has = has.map_or("nobody here", Role::as_str);
+    let message =
+        format!("this takes the token of {}, and the request has that of {has}", needs.join(" or "));
+    let reply = failure(&denied(message));
+    if provider.is_some() { challenged(reply, provider, Some("insufficient_scope"), scope) } else { reply }
+}
+
+fn denied(message: String) -> ToolError {
+    ToolError::new(Code::Permission, message)
+}
+
+/// Says with which token it would go (RFC 6750, section 3, and RFC 9728, section 5.1).
+fn challenged(
+    mut reply: Reply,
+    provider: Option<&Provider>,
+    problem: Option<&str>,
+    scope: Option<&str>,
+) -> Reply {
+    let mut challenge = "Bearer realm=\"handfast\"".to_owned();
+    let metadata = provider.map(Provider::metadata_url);
+    for (name, value) in [("error", problem), ("scope", scope), ("resource_metadata", metadata.as_deref())] {
+        if let Some(value) = value {
+            challenge.push_str(&format!(", {name}=\"{value}\""));
+        }
+    }
+    let challenge = HeaderValue::try_from(challenge).unwrap_or(HeaderValue::from_static("Bearer"));
+    reply.headers_mut().insert(WWW_AUTHENTICATE, challenge);
     reply
 }
 
-pub(crate) fn wrong_role(has: &str, needs: &str) -> Reply {
-    failure(&ToolError::new(
-        Code::Permission,
-        format!("this takes the token of {needs}, and the request has that of {has}"),
-    ))
+/// As much of it as an answer repeats.
+fn shown(text: &str) -> String {
+    tool::visible(text).chars().take(100).collect()
 }
 
 pub(crate) fn stranger(stranger: &Stranger) -> Reply {

@@ -17,6 +17,8 @@ pub(crate) enum Route {
     Metrics,
     /// What there is, for programs.
     OpenApi,
+    /// Where tokens of the identity provider are had (RFC 9728).
+    Resource,
     /// The list of tools.
     Tools,
     /// Makes a call.
@@ -70,6 +72,8 @@ impl Route {
             ["readyz"] => Self::Ready,
             ["metrics"] => Self::Metrics,
             ["mcp"] => Self::Mcp,
+            [".well-known", "oauth-protected-resource"]
+            | [".well-known", "oauth-protected-resource", "mcp"] => Self::Resource,
             ["v1", "openapi.json"] => Self::OpenApi,
             ["v1", "tools"] => Self::Tools,
             ["v1", "call"] => Self::Call,
@@ -95,6 +99,7 @@ impl Route {
             Self::Health => "/healthz",
             Self::Ready => "/readyz",
             Self::Metrics => "/metrics",
+            Self::Resource => "/.well-known/oauth-protected-resource",
             Self::OpenApi => "/v1/openapi.json",
             Self::Tools => "/v1/tools",
             Self::Call => "/v1/call",
@@ -131,7 +136,7 @@ impl Route {
 
     pub(crate) fn access(&self) -> Access {
         match self {
-            Self::Health | Self::Ready => Access::Open,
+            Self::Health | Self::Ready | Self::Resource => Access::Open,
             Self::Call | Self::Csp | Self::Mcp => Access::Only(&[Role::Agent]),
             Self::Tools | Self::Check | Self::OpenApi => Access::Only(&[Role::Agent, Role::User]),
             Self::Metrics => Access::Only(&[Role::Observer, Role::User]),
@@ -156,6 +161,7 @@ impl Route {
             Self::Ready,
             Self::Metrics,
             Self::OpenApi,
+            Self::Resource,
             Self::Tools,
             Self::Call,
             Self::Check,

@@ -5,18 +5,21 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use engine::Engine;
-use hyper::header::{AUTHORIZATION, CACHE_CONTROL, HeaderMap, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use hyper::header::{CACHE_CONTROL, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, StatusCode};
 use serde_json::json;
 use tokio::sync::{Semaphore, watch};
+use tool::ToolError;
 
 use crate::body::{Coming, Room};
-use crate::credential::{self, Role};
+use crate::credential::Role;
 use crate::guard::Guard;
 use crate::metrics::{self, Answered};
+use crate::oauth::Refused;
 use crate::reply::{self, Reply};
 use crate::route::{Access, Route};
+use crate::sender::{self, Endpoints, Sender};
 use crate::{Options, approvals, audit, call, csp_messages, events, openapi, streamable};
 
 /// Clients that may listen to questions at a time: people, and what shows them to people.
@@ -27,6 +30,8 @@ pub(crate) struct Shared {
     pub(crate) engine: Arc<Engine>,
     pub(crate) options: Options,
     pub(crate) guard: Guard,
+    /// What answers MCP for those whom the provider tells apart.
+    pub(crate) endpoints: Endpoints,
     pub(crate) room: Room,
     /// Room for connections.
     pub(crate) places: Arc<Semaphore>,
@@ -42,6 +47,7 @@ impl Shared {
         Self {
             engine,
             guard: Guard::new(address, &options.hosts, &options.origins),
+            endpoints: Endpoints::default(),
             room: Room::new(options.body_limit, options.patience),
             places: Arc::new(Semaphore::new(options.connections)),
             followers: Arc::new(Semaphore::new(MOST_FOLLOWERS)),
@@ -50,31 +56,14 @@ impl Shared {
             options,
         }
     }
-
-    /// Who sends it; an agent where no agent has a token.
-    fn role(&self, headers: &HeaderMap) -> Option<Role> {
-        let mut values = headers.get_all(AUTHORIZATION).iter();
-        let known = &self.options.credentials;
-        match (values.next(), values.next()) {
-            (Some(value), None) => {
-                let token = value.to_str().ok().and_then(credential::bearer)?;
-                credential::role_of(known, token)
-            }
-            (None, _) => {
-                let open = known.iter().all(|credential| credential.role() != Role::Agent);
-                open.then_some(Role::Agent)
-            }
-            (Some(_), Some(_)) => None,
-        }
-    }
 }
 
 /// Answers a request.
 pub(crate) async fn answer(shared: Arc<Shared>, request: Request<Coming>) -> Result<Reply, Infallible> {
     let (head, body) = request.into_parts();
     let method = method_name(&head.method);
-    let (route, mut reply) = match let_in(&shared, &head) {
-        Ok(route) => (route.path(), respond(&shared, route, head, body).await),
+    let (route, mut reply) = match let_in(&shared, &head).await {
+        Ok((route, sender)) => (route.path(), respond(&shared, route, &sender, head, body).await),
         Err((route, refusal)) => (route, refusal),
     };
     shared.answered.count(route, method, reply.status());
@@ -90,33 +79,38 @@ fn method_name(method: &Method) -> &'static str {
     known.into_iter().find(|known| method.as_str() == *known).unwrap_or("other")
 }
 
-/// The checks that every request passes. Gives what it asks for, or the refusal.
-fn let_in(shared: &Shared, head: &Parts) -> Result<Route, (&'static str, Reply)> {
+/// The checks that every request passes. Gives what it asks for and who sends it, or the refusal.
+async fn let_in(shared: &Shared, head: &Parts) -> Result<(Route, Sender), (&'static str, Reply)> {
     let nowhere = |reply| ("none", reply);
     shared.guard.check(head).map_err(|stranger| nowhere(reply::stranger(&stranger)))?;
     let path = head.uri.path();
     let found = Route::find(path).map_err(|error| nowhere(reply::failure(&error)))?;
     let route = found.ok_or_else(|| nowhere(reply::unknown_path(path)))?;
     let open = matches!(route, Route::Mcp) && shared.options.open_mcp;
-    if let Access::Only(roles) = route.access()
-        && !open
-    {
-        match shared.role(&head.headers) {
-            None => return Err((route.path(), reply::no_credential())),
-            Some(role) if !roles.contains(&role) => {
-                let needs: Vec<&str> = roles.iter().map(|role| role.as_str()).collect();
-                return Err((route.path(), reply::wrong_role(role.as_str(), &needs.join(" or "))));
+    let nobody = || Sender { role: Role::Observer, session: shared.options.session.clone(), subject: None };
+    let provider = shared.options.provider.as_ref();
+    let sender = match route.access() {
+        Access::Only(roles) if !open => {
+            let needs = |sender: Option<&Sender>| {
+                let scope = provider.and_then(|provider| provider.scope_of(roles[0]));
+                reply::wrong_role(sender.map(|sender| sender.role), roles, provider, scope)
+            };
+            match sender::of(&shared.options, &head.headers).await {
+                Ok(sender) if roles.contains(&sender.role) => sender,
+                Ok(sender) => return Err((route.path(), needs(Some(&sender)))),
+                Err(Refused::Scope) => return Err((route.path(), needs(None))),
+                Err(refused) => return Err((route.path(), reply::no_credential(&refused, provider))),
             }
-            Some(_) => {}
         }
-    }
+        _ => nobody(),
+    };
     if !route.takes(&head.method) {
         return Err((route.path(), reply::wrong_method(route.methods())));
     }
-    Ok(route)
+    Ok((route, sender))
 }
 
-async fn respond(shared: &Arc<Shared>, route: Route, head: Parts, body: Coming) -> Reply {
+async fn respond(shared: &Arc<Shared>, route: Route, sender: &Sender, head: Parts, body: Coming) -> Reply {
     let query = head.uri.query();
     match route {
         Route::Health => reply::json(StatusCode::OK, &json!({ "status": "ok" })),
@@ -124,26 +118,35 @@ async fn respond(shared: &Arc<Shared>, route: Route, head: Parts, body: Coming) 
         Route::Metrics => metrics::show(shared),
         Route::OpenApi => reply::json(StatusCode::OK, &openapi::document()),
         Route::Tools => call::tools(shared),
-        Route::Call => call::call(shared, &head.headers, body).await,
+        Route::Call => call::call(shared, sender, &head.headers, body).await,
         Route::Check => call::check(shared, body).await,
         Route::Audit => audit::list(shared, query).await,
         Route::AuditOf(call) => audit::show(shared, call).await,
         Route::Approvals => approvals::list(shared, query).await,
         Route::Approval(id) => approvals::show(shared, id).await,
-        Route::Approve(id) => approvals::approve(shared, id, body).await,
-        Route::Deny(id) => approvals::deny(shared, id, body).await,
+        Route::Approve(id) => approvals::approve(shared, sender, id, body).await,
+        Route::Deny(id) => approvals::deny(shared, sender, id, body).await,
         Route::Leases => approvals::leases(shared, query).await,
-        Route::Lease(id) => approvals::revoke(shared, id).await,
+        Route::Lease(id) => approvals::revoke(shared, sender, id).await,
         Route::Events => events::follow(shared),
         Route::Csp => match &shared.options.csp {
             None => reply::no_csp(),
-            Some(options) => csp_messages::post(shared, options, &head.headers, body).await,
+            Some(options) => csp_messages::post(shared, sender, options, &head.headers, body).await,
         },
-        Route::Mcp => match &shared.options.mcp {
+        Route::Resource => match &shared.options.provider {
             None => reply::unknown_path(head.uri.path()),
-            Some(endpoint) if head.method == Method::GET => streamable::hear(shared, endpoint, &head.headers),
-            Some(endpoint) if head.method == Method::DELETE => streamable::end(endpoint, &head.headers).await,
-            Some(endpoint) => streamable::post(shared, endpoint, &head.headers, body).await,
+            Some(provider) => reply::json(StatusCode::OK, &provider.metadata()),
+        },
+        Route::Mcp => match shared.options.mcp.as_ref().map(|own| shared.endpoints.of(own, sender)) {
+            None => reply::unknown_path(head.uri.path()),
+            Some(Err(error)) => {
+                reply::failure(&ToolError::internal("no session can be opened").because(error))
+            }
+            Some(Ok(endpoint)) => match head.method {
+                Method::GET => streamable::hear(shared, &endpoint, &head.headers),
+                Method::DELETE => streamable::end(&endpoint, &head.headers).await,
+                _ => streamable::post(shared, &endpoint, &head.headers, body).await,
+            },
         },
     }
 }

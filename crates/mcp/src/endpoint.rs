@@ -101,6 +101,15 @@ impl Endpoint {
         Ok(Self(Arc::new(Sessions::new(engine, options)?)))
     }
 
+    /// Another one before the same engine, whose sessions are apart from those of this one.
+    ///
+    /// # Errors
+    /// As [`Endpoint::new`].
+    pub fn for_session(&self, session: SessionId) -> Result<Self, McpError> {
+        let options = Options { session, ..self.0.options.clone() };
+        Ok(Self(Arc::new(Sessions::new(self.0.calls.clone(), options)?)))
+    }
+
     /// Takes one message.
     pub async fn post(&self, headers: &Headers<'_>, body: &[u8]) -> Posted {
         self.0.post(headers, body).await
@@ -117,6 +126,15 @@ impl Endpoint {
     /// Ends a session: its calls, and what it left running. Says whether it was there.
     pub async fn end(&self, session: &str) -> bool {
         self.0.end(session).await
+    }
+
+    /// Ends all sessions.
+    pub async fn end_all(&self) {
+        let all: Vec<String> = self.0.lock().open.keys().cloned().collect();
+        for session in all {
+            self.end(&session).await;
+        }
+        self.0.let_go(&self.0.alone).await;
     }
 
     /// Sessions that are open.

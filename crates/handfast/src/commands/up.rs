@@ -14,6 +14,7 @@ use super::serving::{mcp_options, prepare, start_spawner};
 use super::{Failure, print, tokio_runtime};
 use crate::cli::{Global, UpArgs};
 use crate::compose::{Composed, Wanted, compose};
+use crate::identity::OAuth;
 use crate::report::warn;
 use crate::signals::Signals;
 use crate::tokens::{Token, token};
@@ -34,6 +35,7 @@ pub(super) fn run(global: &Global, arguments: &UpArgs) -> Result<ExitCode, Failu
     let tokens = roles.map(|role| token(&composed.state, role)).collect::<Result<Vec<_>, _>>()?;
     let mut options = http::Options::new(composed.session.clone());
     options.credentials = tokens.iter().map(|token| Credential::new(token.role, &token.text)).collect();
+    options.provider = composed.oauth.as_ref().map(OAuth::provider).transpose().map_err(Failure::usage)?;
     options.hosts.clone_from(&arguments.allow_host);
     options.origins.clone_from(&arguments.allow_origin);
     options.dialect = composed.toolset.dialect;

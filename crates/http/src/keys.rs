@@ -1,0 +1,142 @@
+//! Where the public keys of an identity provider come from.
+
+use std::io;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::body::Bytes;
+use hyper::{StatusCode, Uri};
+use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use tool::BoxFuture;
+
+/// A set of keys is no larger.
+const LARGEST: usize = 1024 * 1024;
+
+/// How long the provider may take for its keys.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Where the provider's public keys come from.
+pub(crate) trait KeySource: Send + Sync {
+    /// The set of keys as it is now (RFC 7517).
+    fn read(&self) -> BoxFuture<'_, io::Result<Vec<u8>>>;
+}
+
+/// Why what is said of a provider cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum IdentityError {
+    /// Anybody in between could say who somebody is.
+    #[error("`oauth.{0}` must be an https URL (http is good for this machine alone)")]
+    Url(&'static str),
+    /// It is neither.
+    #[error("`oauth.keys` must be an https URL or the absolute path of a file")]
+    Keys,
+    /// The system's certificates cannot be used.
+    #[error("the certificates of this system cannot be used")]
+    Certificates(#[source] io::Error),
+}
+
+/// The source of keys that this names: an https URL, or the absolute path of a file.
+pub(crate) fn source(named: &str) -> Result<Arc<dyn KeySource>, IdentityError> {
+    match url_of(named) {
+        Some(url) => Ok(Arc::new(Fetched::new(url)?)),
+        None if named.starts_with('/') => Ok(Arc::new(Lying(PathBuf::from(named)))),
+        None => Err(IdentityError::Keys),
+    }
+}
+
+/// The URL, where nobody in between can change what comes from it.
+pub(crate) fn url_of(text: &str) -> Option<Uri> {
+    let url: Uri = text.parse().ok()?;
+    let host = url.host()?;
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    let is_here = host == "localhost" || address.is_ok_and(|address| address.is_loopback());
+    // It stands within quotation marks in a header.
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'"' && byte != b'\\');
+    (is_plain && (url.scheme_str() == Some("https") || url.scheme_str() == Some("http") && is_here))
+        .then_some(url)
+}
+
+/// Keys in a file, which somebody keeps current.
+struct Lying(PathBuf);
+
+impl KeySource for Lying {
+    fn read(&self) -> BoxFuture<'_, io::Result<Vec<u8>>> {
+        let path = self.0.clone();
+        Box::pin(async move {
+            tokio::task::spawn_blocking(move || std::fs::read(path)).await.map_err(io::Error::other)?
+        })
+    }
+}
+
+/// Keys that the provider itself gives out.
+struct Fetched {
+    url: Uri,
+    client: Client<HttpsConnector<HttpConnector>, Empty<Bytes>>,
+}
+
+impl Fetched {
+    fn new(url: Uri) -> Result<Self, IdentityError> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let tls = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| IdentityError::Certificates(io::Error::other(error)))?
+            .with_native_roots()
+            .map_err(IdentityError::Certificates)?
+            .with_no_client_auth();
+        let connector =
+            HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1().build();
+        Ok(Self { url, client: Client::builder(TokioExecutor::new()).build(connector) })
+    }
+}
+
+impl KeySource for Fetched {
+    fn read(&self) -> BoxFuture<'_, io::Result<Vec<u8>>> {
+        let fetched = async {
+            // A redirection is no answer: it could lead to where nothing is encrypted.
+            let answer = self.client.get(self.url.clone()).await.map_err(io::Error::other)?;
+            if answer.status() != StatusCode::OK {
+                return Err(io::Error::other(format!("{} answered {}", self.url, answer.status())));
+            }
+            let body = Limited::new(answer.into_body(), LARGEST).collect().await.map_err(io::Error::other)?;
+            Ok(body.to_bytes().to_vec())
+        };
+        Box::pin(async move { tokio::time::timeout(PATIENCE, fetched).await.map_err(io::Error::other)? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_could_change_on_the_way_is_refused() {
+        for good in [
+            "https://id.example",
+            "https://id.example/a/b",
+            "http://127.0.0.1:8080",
+            "http://[::1]:80/x",
+            "http://localhost/x",
+        ] {
+            assert!(url_of(good).is_some(), "{good}");
+        }
+        for bad in [
+            "http://id.example",
+            "ftp://id.example",
+            "id.example",
+            "/a",
+            "",
+            "https://",
+            "http://localhost.evil.example",
+            "https://a/\"x",
+            "https://a/\nb",
+        ] {
+            assert!(url_of(bad).is_none(), "{bad:?}");
+        }
+    }
+}

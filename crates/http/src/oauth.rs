@@ -1,0 +1,375 @@
+//! Tokens of an identity provider: this server is a protected resource of it (OAuth 2.1), and gives out no token itself.
+//!
+//! A token is a signed JWT (RFC 9068) that names this server as its audience: one that was given out for another server is good for
+//! nothing here, and no token is ever passed on. Where clients find the provider is RFC 9728.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jsonwebtoken::jwk::{Jwk, JwkSet, KeyAlgorithm, PublicKeyUse};
+use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::Mutex;
+
+use crate::credential::Role;
+use crate::keys::{self, IdentityError, KeySource};
+
+/// How long keys are good before they are read again.
+const FRESH: Duration = Duration::from_mins(5);
+
+/// How long after one attempt no other is made, so that nobody can have the provider asked for each token that is made up.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// Algorithms of signatures: all that a public key verifies. One with a shared secret is not among them, or the public key would
+/// be that secret.
+const ALGORITHMS: [Algorithm; 9] = [
+    Algorithm::RS256,
+    Algorithm::RS384,
+    Algorithm::RS512,
+    Algorithm::PS256,
+    Algorithm::PS384,
+    Algorithm::PS512,
+    Algorithm::ES256,
+    Algorithm::ES384,
+    Algorithm::EdDSA,
+];
+
+/// An identity provider whose tokens are good here.
+#[derive(Clone)]
+pub struct Provider {
+    issuer: String,
+    resource: String,
+    scopes: Vec<(Role, String)>,
+    source: Arc<dyn KeySource>,
+    keys: Arc<Mutex<Keys>>,
+}
+
+#[derive(Default)]
+struct Keys {
+    set: Option<JwkSet>,
+    read: Option<Instant>,
+    tried: Option<Instant>,
+}
+
+/// Whose token it is.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Subject {
+    pub(crate) role: Role,
+    /// Who it is, as the provider names them.
+    pub(crate) name: String,
+}
+
+/// Why a token is not good here.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// There is none.
+    Absent,
+    /// It is none, or none for this server, or not valid now.
+    Token(String),
+    /// It is good, and for nothing that is here.
+    Scope,
+    /// It both asks and answers.
+    Several,
+    /// The provider's keys cannot be had.
+    Keys,
+}
+
+#[derive(Deserialize)]
+struct Claims {
+    sub: Option<String>,
+    client_id: Option<String>,
+    /// One text with blanks in between (RFC 9068), or as some providers have it.
+    #[serde(default)]
+    scope: Value,
+    #[serde(default)]
+    scp: Value,
+}
+
+impl Provider {
+    /// The provider whose tokens say that they are from this issuer, and for this resource, the URL at which clients reach this
+    /// server. Its keys come from an https URL, or lie in a file. A scope makes its bearer have the role.
+    ///
+    /// # Errors
+    /// Where one of them is no such URL, or the system's certificates cannot be used.
+    pub fn new(
+        issuer: &str,
+        resource: &str,
+        keys: &str,
+        scopes: Vec<(Role, String)>,
+    ) -> Result<Self, IdentityError> {
+        for (name, url) in [("issuer", issuer), ("resource", resource)] {
+            keys::url_of(url).ok_or(IdentityError::Url(name))?;
+        }
+        Ok(Self::with(issuer, resource, keys::source(keys)?, scopes))
+    }
+
+    fn with(issuer: &str, resource: &str, source: Arc<dyn KeySource>, scopes: Vec<(Role, String)>) -> Self {
+        let (issuer, resource) = (issuer.to_owned(), resource.to_owned());
+        Self { issuer, resource, scopes, source, keys: Arc::default() }
+    }
+
+    /// What clients are told (RFC 9728).
+    pub(crate) fn metadata(&self) -> Value {
+        let scopes: Vec<&String> = self.scopes.iter().map(|(_, scope)| scope).collect();
+        json!({
+            "resource": self.resource,
+            "authorization_servers": [self.issuer],
+            "scopes_supported": scopes,
+            "bearer_methods_supported": ["header"],
+            "resource_name": "Handfast",
+        })
+    }
+
+    /// Where that stands: before the path of the resource (RFC 9728, section 3.1).
+    pub(crate) fn metadata_url(&self) -> String {
+        let after_scheme = self.resource.find("://").map_or(0, |at| at + 3);
+        let path =
+            self.resource[after_scheme..].find('/').map_or(self.resource.len(), |at| after_scheme + at);
+        let (origin, path) = self.resource.split_at(path);
+        format!("{origin}/.well-known/oauth-protected-resource{}", path.trim_end_matches('/'))
+    }
+
+    /// The scope of a role.
+    pub(crate) fn scope_of(&self, role: Role) -> Option<&str> {
+        self.scopes.iter().find(|(of, _)| *of == role).map(|(_, scope)| scope.as_str())
+    }
+
+    /// Whose token it is.
+    pub(crate) async fn subject(&self, token: &str) -> Result<Subject, Refused> {
+        let unusable = |error: jsonwebtoken::errors::Error| Refused::Token(error.to_string());
+        let header = decode_header(token).map_err(unusable)?;
+        if !ALGORITHMS.contains(&header.alg) {
+            return Err(Refused::Token("it is signed in a way that is not accepted here".to_owned()));
+        }
+        // Other JWTs of the same provider, such as those that say who logged in, are no access tokens.
+        let kind =
+            header.typ.as_deref().map(|kind| kind.trim_start_matches("application/").to_ascii_lowercase());
+        if kind.as_deref().is_some_and(|kind| kind != "at+jwt" && kind != "jwt") {
+            return Err(Refused::Token("it is no access token".to_owned()));
+        }
+        let key = self.key(header.kid.as_deref(), header.alg).await?;
+        let mut validation = Validation::new(header.alg);
+        validation.set_issuer(&[&self.issuer]);
+        validation.set_audience(&[&self.resource]);
+        validation.set_required_spec_claims(&["exp", "iss", "aud"]);
+        validation.validate_nbf = true;
+        let claims = decode::<Claims>(token, &key, &validation).map_err(unusable)?.claims;
+        let given: Vec<&str> = [&claims.scope, &claims.scp].into_iter().flat_map(words).collect();
+        let mut roles = self.scopes.iter().filter(|(_, scope)| given.contains(&scope.as_str()));
+        let role = match (roles.next(), roles.next()) {
+            (None, _) => return Err(Refused::Scope),
+            (Some((role, _)), None) => *role,
+            (Some(_), Some(_)) => return Err(Refused::Several),
+        };
+        Ok(Subject { role, name: claims.sub.or(claims.client_id).unwrap_or_default() })
+    }
+
+    /// The key that the token says it is signed with.
+    async fn key(&self, id: Option<&str>, algorithm: Algorithm) -> Result<DecodingKey, Refused> {
+        let mut keys = self.keys.lock().await;
+        let aged = |at: Option<Instant>, most: Duration| at.is_none_or(|at| at.elapsed() > most);
+        let known = keys.set.as_ref().and_then(|set| find(set, id, algorithm)).is_some();
+        if (!known || aged(keys.read, FRESH)) && aged(keys.tried, PAUSE) {
+            keys.tried = Some(Instant::now());
+            // Old keys are good as long as no new ones can be had.
+            if let Ok(bytes) = self.source.read().await
+                && let Ok(set) = serde_json::from_slice(&bytes)
+            {
+                keys.set = Some(set);
+                keys.read = Some(Instant::now());
+            }
+        }
+        let set = keys.set.as_ref().ok_or(Refused::Keys)?;
+        let key = find(set, id, algorithm)
+            .ok_or_else(|| Refused::Token("it is signed with no key of the provider".to_owned()))?;
+        DecodingKey::from_jwk(key).map_err(|_| Refused::Token("its key is of no use".to_owned()))
+    }
+}
+
+/// The key of this id for this algorithm. A token that names no key is good where there is one key for its algorithm.
+fn find<'a>(set: &'a JwkSet, id: Option<&str>, algorithm: Algorithm) -> Option<&'a Jwk> {
+    let fits = |key: &&Jwk| {
+        let for_signatures =
+            key.common.public_key_use.as_ref().is_none_or(|used| *used == PublicKeyUse::Signature);
+        let named = key.common.key_algorithm;
+        for_signatures && named.is_none_or(|named| of_name(named) == Some(algorithm))
+    };
+    let mut fitting =
+        set.keys.iter().filter(fits).filter(|key| id.is_none() || key.common.key_id.as_deref() == id);
+    match (fitting.next(), fitting.next()) {
+        (Some(key), None) => Some(key),
+        (Some(key), Some(_)) if id.is_some() => Some(key),
+        _ => None,
+    }
+}
+
+fn of_name(named: KeyAlgorithm) -> Option<Algorithm> {
+    named.to_string().parse().ok()
+}
+
+/// The words of a claim that is a text or a list of texts.
+fn words(claim: &Value) -> Vec<&str> {
+    match claim {
+        Value::String(text) => text.split(' ').collect(),
+        Value::Array(items) => items.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::time::{SystemTime, UNIX_EPOCH};
+
+    use base64::Engine as _;
+    use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+    use jsonwebtoken::{EncodingKey, Header, encode};
+
+    use tool::BoxFuture;
+
+    use super::*;
+
+    /// The two private keys of RFC 8410's and RFC 8032's examples, as PKCS #8, and their public halves.
+    const FIRST: ([u8; 32], &str) = (
+        [
+            0x9d, 0x61, 0xb1, 0x9d, 0xef, 0xfd, 0x5a, 0x60, 0xba, 0x84, 0x4a, 0xf4, 0x92, 0xec, 0x2c, 0xc4,
+            0x44, 0x49, 0xc5, 0x69, 0x7b, 0x32, 0x69, 0x19, 0x70, 0x3b, 0xac, 0x03, 0x1c, 0xae, 0x7f, 0x60,
+        ],
+        "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo",
+    );
+    const SECOND: [u8; 32] = [7; 32];
+
+    fn private(seed: [u8; 32]) -> EncodingKey {
+        let prefix = [0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
+        EncodingKey::from_ed_der(&[&prefix[..], &seed].concat())
+    }
+
+    fn set(id: &str) -> Value {
+        json!({"keys": [{"kty": "OKP", "crv": "Ed25519", "alg": "EdDSA", "use": "sig", "kid": id, "x": FIRST.1}]})
+    }
+
+    /// Keys, and how often they were read.
+    struct Given(Value, AtomicU32);
+
+    impl KeySource for Given {
+        fn read(&self) -> BoxFuture<'_, io::Result<Vec<u8>>> {
+            self.1.fetch_add(1, Ordering::SeqCst);
+            Box::pin(async { Ok(self.0.to_string().into_bytes()) })
+        }
+    }
+
+    fn provider(source: Arc<Given>) -> Provider {
+        let scopes = vec![(Role::Agent, "hands.call".to_owned()), (Role::User, "hands.answer".to_owned())];
+        Provider::with("https://id.example", "https://tools.example/mcp", source, scopes)
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the library that reads tokens has no other clock")]
+    fn now() -> u64 {
+        SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
+    }
+
+    fn claims() -> Value {
+        json!({"iss": "https://id.example", "aud": ["https://tools.example/mcp"], "sub": "ada", "exp": now() + 600, "scope": "openid hands.call"})
+    }
+
+    fn signed(kid: &str, seed: [u8; 32], claims: &Value) -> String {
+        let header = Header {
+            kid: Some(kid.to_owned()),
+            typ: Some("at+jwt".to_owned()),
+            ..Header::new(Algorithm::EdDSA)
+        };
+        encode(&header, claims, &private(seed)).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_token_for_this_server_is_its_scopes_role_and_every_other_is_refused() {
+        let provider = provider(Arc::new(Given(set("a"), AtomicU32::new(0))));
+        let good = signed("a", FIRST.0, &claims());
+        let ada = Subject { role: Role::Agent, name: "ada".to_owned() };
+        assert_eq!(provider.subject(&good).await, Ok(ada));
+        let with = |field: &str, value: Value| {
+            let mut changed = claims();
+            changed[field] = value;
+            signed("a", FIRST.0, &changed)
+        };
+        let without = |field: &str| {
+            let mut changed = claims();
+            changed.as_object_mut().unwrap().remove(field);
+            signed("a", FIRST.0, &changed)
+        };
+        let unsigned = |header: Value| {
+            let part = |value: &Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
+            format!("{}.{}.", part(&header), part(&claims()))
+        };
+        let as_secret = Header { kid: Some("a".to_owned()), ..Header::new(Algorithm::HS256) };
+        let public = BASE64_URL_SAFE_NO_PAD.decode(FIRST.1).unwrap();
+        let (head, signature) = good.rsplit_once('.').unwrap();
+        for (what, token) in [
+            ("another issuer", with("iss", json!("https://evil.example"))),
+            ("no issuer", without("iss")),
+            ("another server's", with("aud", json!("https://other.example/mcp"))),
+            ("this server's name alone", with("aud", json!("https://tools.example"))),
+            ("nobody's", without("aud")),
+            ("expired", with("exp", json!(now() - 120))),
+            ("without an end", without("exp")),
+            ("not yet good", with("nbf", json!(now() + 600))),
+            ("another key's signature", signed("a", SECOND, &claims())),
+            ("an unknown key", signed("b", FIRST.0, &claims())),
+            (
+                "the public key as a secret",
+                encode(&as_secret, &claims(), &EncodingKey::from_secret(&public)).unwrap(),
+            ),
+            ("unsigned", unsigned(json!({"alg": "none", "kid": "a"}))),
+            ("its signature cut", head.to_owned() + "."),
+            (
+                "another's claims",
+                format!("{}.{signature}", with("sub", json!("eve")).rsplit_once('.').unwrap().0),
+            ),
+            ("nothing", String::new()),
+            ("dots", "..".to_owned()),
+        ] {
+            assert!(matches!(provider.subject(&token).await, Err(Refused::Token(_))), "{what}");
+        }
+        let login = Header {
+            typ: Some("id+jwt".to_owned()),
+            kid: Some("a".to_owned()),
+            ..Header::new(Algorithm::EdDSA)
+        };
+        let login = encode(&login, &claims(), &private(FIRST.0)).unwrap();
+        assert!(matches!(provider.subject(&login).await, Err(Refused::Token(_))));
+        assert_eq!(provider.subject(&with("scope", json!("openid"))).await, Err(Refused::Scope));
+        assert_eq!(
+            provider.subject(&with("scope", json!("hands.call hands.answer"))).await,
+            Err(Refused::Several)
+        );
+        let listed = signed(
+            "a",
+            FIRST.0,
+            &json!({"scp": ["hands.answer"], "client_id": "x", "iss": "https://id.example", "aud": "https://tools.example/mcp", "exp": now() + 9}),
+        );
+        assert_eq!(provider.subject(&listed).await, Ok(Subject { role: Role::User, name: "x".to_owned() }));
+    }
+
+    #[tokio::test]
+    async fn keys_are_read_once_and_made_up_ones_do_not_have_the_provider_asked_each_time() {
+        let source = Arc::new(Given(set("a"), AtomicU32::new(0)));
+        let provider = provider(source.clone());
+        for _ in 0..5 {
+            assert!(provider.subject(&signed("a", FIRST.0, &claims())).await.is_ok());
+            assert!(provider.subject(&signed("made-up", SECOND, &claims())).await.is_err());
+        }
+        assert_eq!(source.1.load(Ordering::SeqCst), 1);
+    }
+
+    #[test]
+    fn clients_are_told_where_the_provider_is() {
+        let provider = provider(Arc::new(Given(set("a"), AtomicU32::new(0))));
+        assert_eq!(provider.metadata_url(), "https://tools.example/.well-known/oauth-protected-resource/mcp");
+        let told = provider.metadata();
+        assert_eq!(told["resource"], "https://tools.example/mcp");
+        assert_eq!(told["authorization_servers"], json!(["https://id.example"]));
+        assert_eq!(told["scopes_supported"], json!(["hands.call", "hands.answer"]));
+    }
+}
