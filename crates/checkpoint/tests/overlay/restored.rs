@@ -142,7 +142,9 @@ fn what_is_undone_is_read_once_and_what_comes_in_between_is_in_neither_side() {
         [&entry.before, &entry.after].map(|state| state.as_ref().and_then(|state| state.content))
     };
     let mut swapped: Vec<_> = saved.entries.iter().map(states).collect();
-    swapped.iter_mut().for_each(|[before, after]| std::mem::swap(before, after));
+    for [before, after] in &mut swapped {
+        std::mem::swap(before, after);
+    }
     assert_eq!(undone.entries.iter().map(states).collect::<Vec<_>>(), swapped);
     // Somebody else writes between the reading and the commit, and hides it as well as programs can.
     let (call, baseline, restored) = lay_out(&place, &contents, &undone.entries, &[], &|_| false);
