@@ -7,16 +7,17 @@
 //! It knows nothing of HTTP but the four headers that the protocol has words about, and the status of what it refuses.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use engine::Engine;
 use rmcp::RoleServer;
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, JsonRpcMessage, RequestId,
-    ServerJsonRpcMessage,
+    ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, InitializeRequestParams, JsonRpcMessage,
+    RequestId, ServerJsonRpcMessage,
 };
+use rmcp::service::Peer;
 use rmcp::transport::Transport;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -37,6 +38,9 @@ const MOST_SESSIONS: usize = 10_000;
 
 /// A session that nobody has used for as long is ended: a day, since few clients say that they go.
 const IDLE: Duration = Duration::from_hours(24);
+
+/// A session that nobody has used for as long gives up what it needs to answer, until it is used again.
+const REST: Duration = Duration::from_secs(10);
 
 /// How often is looked for such sessions, at most.
 const SWEEP: Duration = Duration::from_mins(10);
@@ -72,6 +76,8 @@ pub struct Answers {
     modern: bool,
     /// The id of the session that the request has opened.
     pub opened: Option<String>,
+    /// Whether most likely nothing follows soon.
+    rests: bool,
 }
 
 /// What a session is told that belongs to no request, as it comes. The session lasts while it is heard.
@@ -156,15 +162,44 @@ pub(crate) struct Sessions<C> {
 struct State {
     open: HashMap<String, Arc<Live>>,
     swept: Instant,
+    rested: Instant,
 }
 
 /// What stands for a connection.
 struct Live {
     connection: Arc<Connection>,
-    /// Boxed, because a channel has room for 32 of what goes through it from the start, and most sessions are idle.
-    incoming: mpsc::UnboundedSender<Box<ClientJsonRpcMessage>>,
+    handler: handler::Handler,
+    service: Mutex<Service>,
     session: SessionId,
     used: Mutex<Instant>,
+}
+
+/// rmcp's part of a session. Its channels have room for 32 messages each from the start, some 20 KB, and most sessions are idle: of
+/// those there is only what the client has said of itself.
+enum Service {
+    Runs {
+        incoming: mpsc::UnboundedSender<Box<ClientJsonRpcMessage>>,
+        peer: Peer<RoleServer>,
+        resting: Arc<AtomicBool>,
+    },
+    Rests(Option<InitializeRequestParams>),
+}
+
+impl Service {
+    fn start(
+        handler: handler::Handler,
+        connection: &Arc<Connection>,
+        said: Option<InitializeRequestParams>,
+    ) -> Self {
+        let (incoming, messages) = mpsc::unbounded_channel();
+        let resting = Arc::<AtomicBool>::default();
+        let transport = Apart { messages, connection: connection.clone(), resting: resting.clone() };
+        let service = rmcp::service::serve_directly(handler, transport, said);
+        let peer = service.peer().clone();
+        // It ends with the sender of its messages.
+        tokio::spawn(service.waiting());
+        Self::Runs { incoming, peer, resting }
+    }
 }
 
 impl Live {
@@ -175,14 +210,38 @@ impl Live {
         notices: &Arc<notices::Notices>,
     ) -> Result<Self, McpError> {
         let connection = Arc::<Connection>::default();
-        let (incoming, messages) = mpsc::unbounded_channel();
         let options = Options { session: session.clone(), ..options.clone() };
         let handler = handler::Handler::new(calls, options, connection.clone(), notices)?;
-        let transport = Apart { messages, connection: connection.clone() };
-        let service = rmcp::service::serve_directly(handler, transport, None);
-        // It ends with the sender of its messages.
-        tokio::spawn(service.waiting());
-        Ok(Self { connection, incoming, session, used: Mutex::new(Instant::now()) })
+        let service = Mutex::new(Service::Rests(None));
+        Ok(Self { connection, handler, service, session, used: Mutex::new(Instant::now()) })
+    }
+
+    fn service(&self) -> MutexGuard<'_, Service> {
+        self.service.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands a message to rmcp.
+    fn take(&self, message: ClientJsonRpcMessage) {
+        let mut service = self.service();
+        if let Service::Rests(said) = &mut *service {
+            *service = Service::start(self.handler.clone(), &self.connection, said.take());
+        }
+        if let Service::Runs { incoming, .. } = &*service {
+            // Where the session ends in this moment, nothing is said to the request, and its stream ends.
+            let _ = incoming.send(Box::new(message));
+        }
+    }
+
+    /// Lets go of rmcp's part where nothing is asked. What was taken is still seen to.
+    fn rest(&self) {
+        let mut service = self.service();
+        if let Service::Runs { peer, resting, .. } = &*service
+            && self.connection.is_idle()
+        {
+            resting.store(true, Ordering::Relaxed);
+            let said = peer.peer_info().map(|said| (*said).clone());
+            *service = Service::Rests(said);
+        }
     }
 
     fn used(&self) -> Instant {
@@ -198,6 +257,8 @@ impl Live {
 struct Apart {
     messages: mpsc::UnboundedReceiver<Box<ClientJsonRpcMessage>>,
     connection: Arc<Connection>,
+    /// Set where the session goes on without it.
+    resting: Arc<AtomicBool>,
 }
 
 impl Transport<RoleServer> for Apart {
@@ -218,7 +279,9 @@ impl Transport<RoleServer> for Apart {
     }
 
     async fn close(&mut self) -> Result<(), Gone> {
-        self.connection.close();
+        if !self.resting.load(Ordering::Relaxed) {
+            self.connection.close();
+        }
         Ok(())
     }
 }
@@ -229,11 +292,11 @@ impl<C: Calls> Sessions<C> {
         let options = Options { holder: Some(options.session.clone()), ..options };
         let notices = Arc::default();
         let alone = Arc::new(Live::start(&calls, &options, options.session.clone(), &notices)?);
-        let state = Mutex::new(State { open: HashMap::new(), swept: Instant::now() });
+        let state = Mutex::new(State { open: HashMap::new(), swept: Instant::now(), rested: Instant::now() });
         Ok(Self { calls, options, alone, notices, state, opened: AtomicU64::new(0) })
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, State> {
         // The map is whole at any moment.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -293,14 +356,14 @@ impl<C: Calls> Sessions<C> {
         let number = match message {
             Some(JsonRpcMessage::Request(request)) => {
                 let number = if let RequestId::Number(number) = &request.id { Some(*number) } else { None };
-                // Where the session ends in this moment, nothing is said to the request, and its stream ends.
-                let _ = live.incoming.send(Box::new(JsonRpcMessage::Request(request)));
+                live.take(JsonRpcMessage::Request(request));
                 number
             }
             _ if mail.is_empty() => return Posted::Accepted,
             _ => None,
         };
-        Posted::Answers(Answers { mail, live, number, modern, opened })
+        let rests = opened.is_some();
+        Posted::Answers(Answers { mail, live, number, modern, opened, rests })
     }
 
     /// Opens a session, with room for it.
@@ -322,6 +385,10 @@ impl<C: Calls> Sessions<C> {
     fn to_be_ended(&self) -> Vec<Arc<Live>> {
         let mut state = self.lock();
         let mut ended = Vec::new();
+        if state.rested.elapsed() >= REST {
+            state.rested = Instant::now();
+            state.open.values().filter(|live| live.used().elapsed() >= REST).for_each(|live| live.rest());
+        }
         if state.swept.elapsed() >= SWEEP {
             state.swept = Instant::now();
             let old = |live: &Live| live.connection.is_idle() && live.used().elapsed() >= IDLE;
@@ -401,6 +468,9 @@ impl Drop for Answers {
             self.live.connection.abandon(number);
         }
         self.live.touch();
+        if self.rests {
+            self.live.rest();
+        }
     }
 }
 

@@ -35,11 +35,12 @@ use crate::{McpError, Options};
 const LIST_GOOD_FOR_MS: u64 = 3_600_000;
 
 /// One connection's answers.
+#[derive(Clone)]
 pub(crate) struct Handler {
     served: Arc<dyn Served>,
     connection: Arc<Connection>,
     options: Arc<Options>,
-    pages: Pages,
+    pages: Arc<Pages>,
 }
 
 impl Handler {
@@ -66,7 +67,7 @@ impl Handler {
                 tasks: Tasks::default(),
             })
         };
-        Ok(Self { served, connection, options, pages: Pages::new()? })
+        Ok(Self { served, connection, options, pages: Arc::new(Pages::new()?) })
     }
 
     fn turn(&self, context: RequestContext<RoleServer>) -> Result<Turn, ErrorData> {
