@@ -182,7 +182,7 @@ enum Service {
         peer: Peer<RoleServer>,
         resting: Arc<AtomicBool>,
     },
-    Rests(Option<InitializeRequestParams>),
+    Rests(Option<Box<InitializeRequestParams>>),
 }
 
 impl Service {
@@ -224,7 +224,7 @@ impl Live {
     fn take(&self, message: ClientJsonRpcMessage) {
         let mut service = self.service();
         if let Service::Rests(said) = &mut *service {
-            *service = Service::start(self.handler.clone(), &self.connection, said.take());
+            *service = Service::start(self.handler.clone(), &self.connection, said.take().map(|said| *said));
         }
         if let Service::Runs { incoming, .. } = &*service {
             // Where the session ends in this moment, nothing is said to the request, and its stream ends.
@@ -239,7 +239,7 @@ impl Live {
             && self.connection.is_idle()
         {
             resting.store(true, Ordering::Relaxed);
-            let said = peer.peer_info().map(|said| (*said).clone());
+            let said = peer.peer_info().map(|said| Box::new((*said).clone()));
             *service = Service::Rests(said);
         }
     }
