@@ -15,6 +15,7 @@ mod server;
 
 mod every_point;
 mod full_disk;
+mod journals;
 mod killed;
 mod patches;
 mod pruning;

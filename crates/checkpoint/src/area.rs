@@ -88,6 +88,11 @@ impl Area {
         Ok(call)
     }
 
+    /// Where the folder of the call of this id lies, if there is one.
+    pub fn folder_of(&self, id: &str) -> PathBuf {
+        self.path.join(id)
+    }
+
     /// The changes that are kept, in no order.
     ///
     /// # Errors

@@ -73,6 +73,13 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// The journal of a commit that was cut off cannot be read, so that it can be neither finished nor taken back: the
+    /// workspace may hold a part of it, and the folder of the call what was in the workspace before.
+    #[error("the journal of the commit is {}", if *.is_of_other_version { "of another version" } else { "damaged" })]
+    Unreadable {
+        /// Another version of this program wrote it, and could read it.
+        is_of_other_version: bool,
+    },
     /// The commit failed half-way, and what was done could not all be taken back: recovery will try again.
     #[error("the commit failed, and {path} could not be put back")]
     NotUndone {

@@ -19,7 +19,11 @@ const COMMITTED: &str = "journal.committed";
 /// Before it is complete. Nothing was done yet.
 const INCOMPLETE: &str = "journal.new";
 
+/// How the journal of any version begins.
+const ANY: &[u8] = b"handfast commit ";
 const MAGIC: &[u8] = b"handfast commit 2\n";
+/// The version before: it does not say of a change whether it was drafted.
+const FIRST: &[u8] = b"handfast commit 1\n";
 const HASH_BYTES: usize = blake3::OUT_LEN;
 
 /// Everything that is needed to take a commit back, or to clean up behind it.
@@ -80,7 +84,10 @@ impl Journal {
             };
             let mut bytes = Vec::new();
             file.read_to_end(&mut bytes).map_err(|source| Error::system("read", name, source))?;
-            let journal = Self::decode(&bytes).ok_or_else(|| Error::Damaged { path: name.into() })?;
+            let journal = Self::decode(&bytes).ok_or_else(|| match stage {
+                Stage::UnderWay => Error::Unreadable { is_of_other_version: is_whole(&bytes) },
+                Stage::Committed => Error::Damaged { path: name.into() },
+            })?;
             return Ok(Some((stage, journal)));
         }
         Ok(None)
@@ -126,11 +133,10 @@ impl Journal {
 
     /// None where it is not what [`Journal::encode`] made.
     fn decode(bytes: &[u8]) -> Option<Self> {
-        let (body, hash) = bytes.split_at_checked(bytes.len().checked_sub(HASH_BYTES)?)?;
-        if blake3::hash(body).as_bytes() != hash {
-            return None;
-        }
-        let mut from = Decoder(body.strip_prefix(MAGIC)?);
+        let body = body(bytes)?;
+        let first = body.strip_prefix(FIRST);
+        let is_first = first.is_some();
+        let mut from = Decoder(first.or_else(|| body.strip_prefix(MAGIC))?);
         let workspace = from.path()?;
         let identity = (from.number()?, from.number()?);
         let staging = if from.flag()? { Some(from.path()?) } else { None };
@@ -144,7 +150,7 @@ impl Journal {
         let count = from.number()?;
         let mut changes = Vec::new();
         for _ in 0..count {
-            changes.push(decode_change(&mut from)?);
+            changes.push(decode_change(&mut from, is_first)?);
         }
         from.0.is_empty().then_some(Self {
             workspace,
@@ -156,6 +162,17 @@ impl Journal {
             changes,
         })
     }
+}
+
+/// What was hashed, where the hash is right.
+fn body(bytes: &[u8]) -> Option<&[u8]> {
+    let (body, hash) = bytes.split_at_checked(bytes.len().checked_sub(HASH_BYTES)?)?;
+    (blake3::hash(body).as_bytes() == hash).then_some(body)
+}
+
+/// Whether it is as some version wrote it.
+fn is_whole(bytes: &[u8]) -> bool {
+    body(bytes).is_some_and(|body| body.starts_with(ANY))
 }
 
 fn open_self(call: BorrowedFd<'_>) -> rustix::io::Result<std::os::fd::OwnedFd> {
@@ -189,7 +206,7 @@ fn encode_change(change: &Change, to: &mut Encoder) {
     }
 }
 
-fn decode_change(from: &mut Decoder<'_>) -> Option<Change> {
+fn decode_change(from: &mut Decoder<'_>, is_first: bool) -> Option<Change> {
     let path = from.path()?;
     let what = match from.byte()? {
         0 => What::Create,
@@ -201,8 +218,12 @@ fn decode_change(from: &mut Decoder<'_>) -> Option<Change> {
     };
     let (old, new) = (from.entry()?, from.entry()?);
     let (regenerable, sets_time) = (from.flag()?, from.flag()?);
-    let (copied_up, opaque, drafted) = (from.flag()?, from.flag()?, from.flag()?);
-    let marks = Marks { copied_up, opaque, drafted, any: from.flag()?, whiteout: false };
+    let (copied_up, opaque) = (from.flag()?, from.flag()?);
+    let told = if is_first { None } else { Some(from.flag()?) };
+    let any = from.flag()?;
+    // A mark that is no overlay's is that of a draft.
+    let drafted = told.unwrap_or(any && !copied_up && !opaque && old.is_some());
+    let marks = Marks { copied_up, opaque, drafted, any, whiteout: false };
     let attributes =
         if from.flag()? { Some((decode_attributes(from)?, decode_attributes(from)?)) } else { None };
     Some(Change { path, what, old, new, regenerable, marks, attributes, sets_time })
@@ -261,6 +282,35 @@ mod tests {
         let journal = journal();
         let read = Journal::decode(&journal.encode()).unwrap();
         assert_eq!(format!("{read:?}"), format!("{journal:?}"));
+    }
+
+    /// The same with another version, and without the flag that the first one lacks.
+    fn of_version(version: u8, journal: &Journal) -> Vec<u8> {
+        let mut body = body(&journal.encode()).unwrap().to_vec();
+        body[ANY.len()] = version;
+        if version == b'1' {
+            // Of the only change, three bytes follow: drafted, any, and that it has no attributes.
+            body.remove(body.len() - 3);
+        }
+        let hash = blake3::hash(&body);
+        body.extend_from_slice(hash.as_bytes());
+        body
+    }
+
+    #[test]
+    fn a_journal_of_the_first_version_is_read_and_one_of_a_later_version_told_from_a_damaged_one() {
+        let mut journal = journal();
+        journal.changes.truncate(1);
+        journal.changes[0].attributes = None;
+        for (copied_up, drafted) in [(true, false), (false, true)] {
+            journal.changes[0].marks = Marks { copied_up, drafted, any: true, ..Marks::default() };
+            let read = Journal::decode(&of_version(b'1', &journal)).unwrap();
+            assert_eq!(format!("{read:?}"), format!("{journal:?}"));
+        }
+        let mut later = of_version(b'3', &journal);
+        assert!(Journal::decode(&later).is_none() && is_whole(&later));
+        later[HASH_BYTES] ^= 1;
+        assert!(!is_whole(&later));
     }
 
     #[test]

@@ -161,6 +161,19 @@ impl Checkpoints {
         })
     }
 
+    /// The checkpoint of the change that went through this folder, whatever its state.
+    pub fn of_folder(&self, folder: &str) -> Result<Option<Checkpoint>, StoreError> {
+        self.read(|connection| {
+            connection
+                .query_row(
+                    &format!("SELECT {COLUMNS} FROM checkpoints WHERE folder = ?"),
+                    [folder],
+                    checkpoint,
+                )
+                .optional()
+        })
+    }
+
     /// What changed, in the order in which it was added.
     pub fn entries(&self, id: &str) -> Result<Vec<CheckpointEntry>, StoreError> {
         self.read(|connection| {

@@ -235,6 +235,28 @@ impl Snapshots {
     }
 }
 
+/// Of a commit that nobody knows how far it came, what a user can do. Its checkpoint has what was there before: undoing it
+/// leaves alone what the commit did not come to, and brings back the rest.
+fn half_made(area: &Area, store: &Store, id: &str) -> String {
+    let checkpoints = store.checkpoints();
+    let found = checkpoints.complete_folder(id).and_then(|()| checkpoints.of_folder(id));
+    let way_back = match found {
+        Ok(Some(checkpoint)) => format!(
+            "`handfast checkpoints diff {0}` shows what it was to change, `handfast undo {0}` takes back what of it was \
+             done",
+            checkpoint.id
+        ),
+        Ok(None) => "compare the workspace with what it was, such as by `git status`".to_owned(),
+        Err(error) => format!("its checkpoint cannot be read: {error}"),
+    };
+    format!(
+        "a commit was cut off and its journal is damaged: the workspace may hold a part of it; {way_back}. What it replaced \
+         and removed lies in {} (`upper`, `taken`): move that folder elsewhere when you need it no more, and this is not \
+         said again",
+        area.folder_of(id).display()
+    )
+}
+
 /// Ends what killed processes left, and removes what is old. Gives what a user should be told of.
 pub(super) fn tidy(area: &Area, store: &Store, now: Timestamp) -> Result<Vec<String>, checkpoint::Error> {
     let mut told = Vec::new();
@@ -254,6 +276,17 @@ pub(super) fn tidy(area: &Area, store: &Store, now: Timestamp) -> Result<Vec<Str
                     "a commit was cut off: the workspace is as it was before{but}; `handfast changes show {id}` shows \
                      what would have changed"
                 ));
+            }
+            Recovery::Failed(checkpoint::Error::Unreadable { is_of_other_version: false }) => {
+                told.push(half_made(area, store, &id));
+                failed.push(id);
+            }
+            Recovery::Failed(error @ checkpoint::Error::Unreadable { .. }) => {
+                told.push(format!(
+                    "a commit was cut off, and the workspace may hold a part of it: {error}; start the version of \
+                     Handfast that was in use then, once: it takes the commit back"
+                ));
+                failed.push(id);
             }
             Recovery::Failed(error) => {
                 told.push(format!("the changes {id} could not be recovered: {error}"));

@@ -1,0 +1,82 @@
+//! The journal of a commit that was cut off by another version, or that is damaged.
+
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use crate::harness::Fixture;
+use crate::killed::{Ended, kill_at};
+
+/// How every journal ends.
+const HASH_BYTES: usize = blake3::OUT_LEN;
+
+/// A workspace in which a patch has changed one of two files when it was killed, and its journal.
+fn half_done() -> (Fixture, PathBuf) {
+    // In this order they are put in their places.
+    let patch = "--- a/a\n+++ b/a\n@@ -1 +1 @@\n-a\n+A\n--- a/b\n+++ b/b\n@@ -1 +1 @@\n-b\n+B\n";
+    let patch = json!({ "patch": patch }).to_string();
+    for point in 1.. {
+        let fixture = Fixture::with_files(&[("a", "a\n"), ("b", "b\n")]);
+        fixture.data("file_list", json!({"path": "."}));
+        let mut command = fixture.command();
+        command.args(["call", "--yes", "file_patch", &patch]);
+        let Ended::Killed(_) = kill_at(&command, point) else { break };
+        let changed = [fixture.read("a") == "A\n", fixture.read("b") == "B\n"];
+        if changed.iter().filter(|changed| **changed).count() == 1 {
+            let calls = std::fs::read_dir(fixture.state().join("changes")).unwrap().flatten();
+            let journal = calls.map(|call| call.path().join("journal")).find(|path| path.exists()).unwrap();
+            return (fixture, journal);
+        }
+    }
+    panic!("it was never half done");
+}
+
+fn with_hash(mut body: Vec<u8>) -> Vec<u8> {
+    let hash = blake3::hash(&body);
+    body.extend_from_slice(hash.as_bytes());
+    body
+}
+
+#[test]
+fn a_half_made_change_with_a_damaged_journal_is_told_of_and_can_be_undone() {
+    let (fixture, journal) = half_done();
+    let mut bytes = std::fs::read(&journal).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&journal, bytes).unwrap();
+    let folder = journal.parent().unwrap();
+    let next = fixture.run(&["call", "file_list", r#"{"path": "."}"#]);
+    assert_eq!(next.code, 0, "{}", next.stderr);
+    let made = fixture.run(&["checkpoints", "list", "--json"]).json();
+    let id = made[0]["id"].as_str().unwrap();
+    for told in [folder.to_str().unwrap(), &format!("handfast undo {id}")] {
+        assert!(next.stderr.contains(told), "{told} in {}", next.stderr);
+    }
+    let diff = fixture.run(&["checkpoints", "diff", id]);
+    assert!(diff.stdout.contains("-a\n+A\n") || diff.stdout.contains("-b\n+B\n"), "{}", diff.stdout);
+    let undone = fixture.run(&["undo", id]);
+    assert_eq!(undone.code, 0, "{}", undone.stderr);
+    assert_eq!((fixture.read("a"), fixture.read("b")), ("a\n".to_owned(), "b\n".to_owned()));
+    // As long as the folder is there it is said again, and not when it is moved away.
+    assert!(fixture.run(&["audit", "verify"]).code == 0);
+    assert!(fixture.run(&["call", "file_list", r#"{"path": "."}"#]).stderr.contains("damaged"));
+    std::fs::rename(folder, fixture.outside().join("moved")).unwrap();
+    assert_eq!(fixture.run(&["call", "file_list", r#"{"path": "."}"#]).stderr, "");
+}
+
+#[test]
+fn a_half_made_change_of_a_later_version_is_left_to_that_version() {
+    let (fixture, journal) = half_done();
+    let before = (fixture.read("a"), fixture.read("b"));
+    let ours = std::fs::read(&journal).unwrap();
+    let mut body = ours[..ours.len() - HASH_BYTES].to_vec();
+    body["handfast commit ".len()] = b'9';
+    std::fs::write(&journal, with_hash(body)).unwrap();
+    let next = fixture.run(&["call", "file_list", r#"{"path": "."}"#]);
+    assert!(next.code == 0 && next.stderr.contains("version"), "{}", next.stderr);
+    assert_eq!((fixture.read("a"), fixture.read("b")), before);
+    // Back in the version that wrote it.
+    std::fs::write(&journal, ours).unwrap();
+    assert_eq!(fixture.run(&["call", "file_list", r#"{"path": "."}"#]).code, 0);
+    assert_eq!((fixture.read("a"), fixture.read("b")), ("a\n".to_owned(), "b\n".to_owned()));
+}
