@@ -109,6 +109,7 @@ pub(crate) fn run(
         let many = real(&many)?;
         let server = handfast(&folder, &many, &binary);
         report::print_commands(&commands::all(&server, &many, samples.commands)?)?;
+        library_calls(repository, &folder.join("library"))?;
     }
     if wants(Part::Changes) {
         let folder = folder.join("changes");
@@ -135,6 +136,12 @@ fn peer_script(repository: &Repository) -> PathBuf {
 fn decisions(repository: &Repository) -> Result<()> {
     let arguments = ["run", "--release", "--quiet", "--package", "policy", "--example", "decide_speed"];
     run_command(&mut repository.cargo(&arguments))
+}
+
+/// What a command costs that is called from the library.
+fn library_calls(repository: &Repository, folder: &Path) -> Result<()> {
+    let arguments = ["run", "--release", "--quiet", "--package", "handfast", "--example", "call_speed", "--"];
+    run_command(repository.cargo(&arguments).arg(folder))
 }
 
 fn build(repository: &Repository) -> Result<PathBuf> {
