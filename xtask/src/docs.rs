@@ -55,7 +55,7 @@ fn described_tools(repository: &Repository) -> Result<Value> {
 /// What the built binary prints, in surroundings that hold no configuration of the person who builds.
 fn said(repository: &Repository, arguments: &[&str]) -> Result<String> {
     // Of the whole workspace, because other features would build half of it a second time.
-    let build = ["build", "--quiet", "--workspace", "--bin", "handfast"];
+    let build = ["build", "--quiet", "--workspace", "--bins", "--examples"];
     crate::command::run(&mut repository.cargo(&build))?;
     let empty = repository.root.join("target/docs");
     std::fs::create_dir_all(empty.join("workspace"))
