@@ -3,14 +3,14 @@
 //! A token is a signed JWT (RFC 9068) that names this server as its audience: one that was given out for another server is good for
 //! nothing here, and no token is ever passed on. Where clients find the provider is RFC 9728.
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use jsonwebtoken::jwk::{Jwk, JwkSet, KeyAlgorithm, PublicKeyUse};
+use jsonwebtoken::jwk::{Jwk, KeyAlgorithm, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::sync::Mutex;
+use tokio::time::Instant;
 
 use crate::credential::Role;
 use crate::keys::{self, IdentityError, KeySource};
@@ -35,6 +35,9 @@ const ALGORITHMS: [Algorithm; 9] = [
     Algorithm::EdDSA,
 ];
 
+/// Who hears that something is wrong beside the protocol.
+pub(crate) type Warn = Arc<dyn Fn(&str) + Send + Sync>;
+
 /// An identity provider whose tokens are good here.
 #[derive(Clone)]
 pub struct Provider {
@@ -43,11 +46,13 @@ pub struct Provider {
     scopes: Vec<(Role, String)>,
     source: Arc<dyn KeySource>,
     keys: Arc<Mutex<Keys>>,
+    /// One reads them at a time.
+    reading: Arc<tokio::sync::Mutex<()>>,
 }
 
 #[derive(Default)]
 struct Keys {
-    set: Option<JwkSet>,
+    all: Vec<Jwk>,
     read: Option<Instant>,
     tried: Option<Instant>,
 }
@@ -76,9 +81,13 @@ pub(crate) enum Refused {
 }
 
 #[derive(Deserialize)]
+struct KeySet {
+    keys: Vec<Value>,
+}
+
+#[derive(Deserialize)]
 struct Claims {
-    sub: Option<String>,
-    client_id: Option<String>,
+    sub: String,
     /// One text with blanks in between (RFC 9068), or as some providers have it.
     #[serde(default)]
     scope: Value,
@@ -106,7 +115,7 @@ impl Provider {
 
     fn with(issuer: &str, resource: &str, source: Arc<dyn KeySource>, scopes: Vec<(Role, String)>) -> Self {
         let (issuer, resource) = (issuer.to_owned(), resource.to_owned());
-        Self { issuer, resource, scopes, source, keys: Arc::default() }
+        Self { issuer, resource, scopes, source, keys: Arc::default(), reading: Arc::default() }
     }
 
     /// What clients are told (RFC 9728).
@@ -136,7 +145,7 @@ impl Provider {
     }
 
     /// Whose token it is.
-    pub(crate) async fn subject(&self, token: &str) -> Result<Subject, Refused> {
+    pub(crate) async fn subject(&self, token: &str, warn: &Warn) -> Result<Subject, Refused> {
         let unusable = |error: jsonwebtoken::errors::Error| Refused::Token(error.to_string());
         let header = decode_header(token).map_err(unusable)?;
         if !ALGORITHMS.contains(&header.alg) {
@@ -148,11 +157,12 @@ impl Provider {
         if kind.as_deref().is_some_and(|kind| kind != "at+jwt" && kind != "jwt") {
             return Err(Refused::Token("it is no access token".to_owned()));
         }
-        let key = self.key(header.kid.as_deref(), header.alg).await?;
+        let key = self.key(header.kid.as_deref(), header.alg, warn).await?;
         let mut validation = Validation::new(header.alg);
         validation.set_issuer(&[&self.issuer]);
         validation.set_audience(&[&self.resource]);
-        validation.set_required_spec_claims(&["exp", "iss", "aud"]);
+        // Who has no name would have what others without one have.
+        validation.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
         validation.validate_nbf = true;
         let claims = decode::<Claims>(token, &key, &validation).map_err(unusable)?.claims;
         let given: Vec<&str> = [&claims.scope, &claims.scp].into_iter().flat_map(words).collect();
@@ -162,33 +172,70 @@ impl Provider {
             (Some((role, _)), None) => *role,
             (Some(_), Some(_)) => return Err(Refused::Several),
         };
-        Ok(Subject { role, name: claims.sub.or(claims.client_id).unwrap_or_default() })
+        Ok(Subject { role, name: claims.sub })
     }
 
     /// The key that the token says it is signed with.
-    async fn key(&self, id: Option<&str>, algorithm: Algorithm) -> Result<DecodingKey, Refused> {
-        let mut keys = self.keys.lock().await;
-        let aged = |at: Option<Instant>, most: Duration| at.is_none_or(|at| at.elapsed() > most);
-        let known = keys.set.as_ref().and_then(|set| find(set, id, algorithm)).is_some();
-        if (!known || aged(keys.read, FRESH)) && aged(keys.tried, PAUSE) {
-            keys.tried = Some(Instant::now());
-            // Old keys are good as long as no new ones can be had.
-            if let Ok(bytes) = self.source.read().await
-                && let Ok(set) = serde_json::from_slice(&bytes)
+    async fn key(&self, id: Option<&str>, algorithm: Algorithm, warn: &Warn) -> Result<DecodingKey, Refused> {
+        if let Some(key) = self.known(id, algorithm) {
+            // A provider that does not answer holds up nobody whose key is known.
+            if self.is_due(FRESH)
+                && let Ok(turn) = self.reading.clone().try_lock_owned()
             {
-                keys.set = Some(set);
+                let (provider, warn) = (self.clone(), warn.clone());
+                tokio::spawn(async move {
+                    provider.refresh(&warn).await;
+                    drop(turn);
+                });
+            }
+            return key;
+        }
+        let _turn = self.reading.lock().await;
+        if self.known(id, algorithm).is_none() && self.is_due(Duration::ZERO) {
+            self.refresh(warn).await;
+        }
+        let unknown = || Refused::Token("it is signed with no key of the provider".to_owned());
+        self.known(id, algorithm)
+            .unwrap_or_else(|| Err(if self.keys().read.is_none() { Refused::Keys } else { unknown() }))
+    }
+
+    fn keys(&self) -> MutexGuard<'_, Keys> {
+        // It is whole at any moment.
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn known(&self, id: Option<&str>, algorithm: Algorithm) -> Option<Result<DecodingKey, Refused>> {
+        let keys = self.keys();
+        let unusable = |_| Refused::Token("its key is of no use".to_owned());
+        find(&keys.all, id, algorithm).map(|key| DecodingKey::from_jwk(key).map_err(unusable))
+    }
+
+    /// Whether keys of this age may be read again.
+    fn is_due(&self, age: Duration) -> bool {
+        let keys = self.keys();
+        let passed = |at: Option<Instant>, least: Duration| at.is_none_or(|at| at.elapsed() >= least);
+        passed(keys.read, age) && passed(keys.tried, PAUSE)
+    }
+
+    /// Reads the keys. Old ones are good as long as no new ones can be had.
+    async fn refresh(&self, warn: &Warn) {
+        self.keys().tried = Some(Instant::now());
+        let read = self.source.read().await;
+        match read.and_then(|bytes| Ok(serde_json::from_slice::<KeySet>(&bytes)?)) {
+            Ok(set) => {
+                // A key of a kind that is not known here is no fault of the others (RFC 7517, section 5).
+                let usable = |key| serde_json::from_value(key).ok();
+                let mut keys = self.keys();
+                keys.all = set.keys.into_iter().filter_map(usable).collect();
                 keys.read = Some(Instant::now());
             }
+            Err(error) => warn(&format!("the identity provider's keys cannot be had: {error}")),
         }
-        let set = keys.set.as_ref().ok_or(Refused::Keys)?;
-        let key = find(set, id, algorithm)
-            .ok_or_else(|| Refused::Token("it is signed with no key of the provider".to_owned()))?;
-        DecodingKey::from_jwk(key).map_err(|_| Refused::Token("its key is of no use".to_owned()))
     }
 }
 
 /// The key of this id for this algorithm. A token that names no key is good where there is one key for its algorithm.
-fn find<'a>(set: &'a JwkSet, id: Option<&str>, algorithm: Algorithm) -> Option<&'a Jwk> {
+fn find<'a>(keys: &'a [Jwk], id: Option<&str>, algorithm: Algorithm) -> Option<&'a Jwk> {
     let fits = |key: &&Jwk| {
         let for_signatures =
             key.common.public_key_use.as_ref().is_none_or(|used| *used == PublicKeyUse::Signature);
@@ -196,7 +243,7 @@ fn find<'a>(set: &'a JwkSet, id: Option<&str>, algorithm: Algorithm) -> Option<&
         for_signatures && named.is_none_or(|named| of_name(named) == Some(algorithm))
     };
     let mut fitting =
-        set.keys.iter().filter(fits).filter(|key| id.is_none() || key.common.key_id.as_deref() == id);
+        keys.iter().filter(fits).filter(|key| id.is_none() || key.common.key_id.as_deref() == id);
     match (fitting.next(), fitting.next()) {
         (Some(key), None) => Some(key),
         (Some(key), Some(_)) if id.is_some() => Some(key),
@@ -270,6 +317,10 @@ mod tests {
         SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
     }
 
+    fn unheard() -> Warn {
+        Arc::new(|_| {})
+    }
+
     fn claims() -> Value {
         json!({"iss": "https://id.example", "aud": ["https://tools.example/mcp"], "sub": "ada", "exp": now() + 600, "scope": "openid hands.call"})
     }
@@ -286,9 +337,10 @@ mod tests {
     #[tokio::test]
     async fn a_token_for_this_server_is_its_scopes_role_and_every_other_is_refused() {
         let provider = provider(Arc::new(Given(set("a"), AtomicU32::new(0))));
+        let warn = unheard();
         let good = signed("a", FIRST.0, &claims());
         let ada = Subject { role: Role::Agent, name: "ada".to_owned() };
-        assert_eq!(provider.subject(&good).await, Ok(ada));
+        assert_eq!(provider.subject(&good, &warn).await, Ok(ada));
         let with = |field: &str, value: Value| {
             let mut changed = claims();
             changed[field] = value;
@@ -314,6 +366,7 @@ mod tests {
             ("nobody's", without("aud")),
             ("expired", with("exp", json!(now() - 120))),
             ("without an end", without("exp")),
+            ("nobody's in particular", without("sub")),
             ("not yet good", with("nbf", json!(now() + 600))),
             ("another key's signature", signed("a", SECOND, &claims())),
             ("an unknown key", signed("b", FIRST.0, &claims())),
@@ -330,7 +383,7 @@ mod tests {
             ("nothing", String::new()),
             ("dots", "..".to_owned()),
         ] {
-            assert!(matches!(provider.subject(&token).await, Err(Refused::Token(_))), "{what}");
+            assert!(matches!(provider.subject(&token, &warn).await, Err(Refused::Token(_))), "{what}");
         }
         let login = Header {
             typ: Some("id+jwt".to_owned()),
@@ -338,29 +391,87 @@ mod tests {
             ..Header::new(Algorithm::EdDSA)
         };
         let login = encode(&login, &claims(), &private(FIRST.0)).unwrap();
-        assert!(matches!(provider.subject(&login).await, Err(Refused::Token(_))));
-        assert_eq!(provider.subject(&with("scope", json!("openid"))).await, Err(Refused::Scope));
+        assert!(matches!(provider.subject(&login, &warn).await, Err(Refused::Token(_))));
+        assert_eq!(provider.subject(&with("scope", json!("openid")), &warn).await, Err(Refused::Scope));
         assert_eq!(
-            provider.subject(&with("scope", json!("hands.call hands.answer"))).await,
+            provider.subject(&with("scope", json!("hands.call hands.answer")), &warn).await,
             Err(Refused::Several)
         );
         let listed = signed(
             "a",
             FIRST.0,
-            &json!({"scp": ["hands.answer"], "client_id": "x", "iss": "https://id.example", "aud": "https://tools.example/mcp", "exp": now() + 9}),
+            &json!({"scp": ["hands.answer"], "sub": "x", "iss": "https://id.example", "aud": "https://tools.example/mcp", "exp": now() + 9}),
         );
-        assert_eq!(provider.subject(&listed).await, Ok(Subject { role: Role::User, name: "x".to_owned() }));
+        assert_eq!(
+            provider.subject(&listed, &warn).await,
+            Ok(Subject { role: Role::User, name: "x".to_owned() })
+        );
     }
 
     #[tokio::test]
     async fn keys_are_read_once_and_made_up_ones_do_not_have_the_provider_asked_each_time() {
         let source = Arc::new(Given(set("a"), AtomicU32::new(0)));
         let provider = provider(source.clone());
+        let warn = unheard();
         for _ in 0..5 {
-            assert!(provider.subject(&signed("a", FIRST.0, &claims())).await.is_ok());
-            assert!(provider.subject(&signed("made-up", SECOND, &claims())).await.is_err());
+            assert!(provider.subject(&signed("a", FIRST.0, &claims()), &warn).await.is_ok());
+            assert!(provider.subject(&signed("made-up", SECOND, &claims()), &warn).await.is_err());
         }
         assert_eq!(source.1.load(Ordering::SeqCst), 1);
+    }
+
+    /// A provider that gives its keys once and is silent then.
+    struct Silent(AtomicU32);
+
+    impl KeySource for Silent {
+        fn read(&self) -> BoxFuture<'_, io::Result<Vec<u8>>> {
+            let first = self.0.fetch_add(1, Ordering::SeqCst) == 0;
+            Box::pin(async move {
+                if !first {
+                    std::future::pending::<()>().await;
+                }
+                let mut all = set("a");
+                all["keys"].as_array_mut().unwrap().push(json!({"kty": "from-the-future", "kid": "z"}));
+                Ok(all.to_string().into_bytes())
+            })
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_provider_that_does_not_answer_holds_up_nobody_whose_key_is_known() {
+        let source = Arc::new(Silent(AtomicU32::new(0)));
+        let provider = Provider::with(
+            "https://id.example",
+            "https://tools.example/mcp",
+            source.clone(),
+            vec![(Role::Agent, "hands.call".to_owned())],
+        );
+        let (warn, token) = (unheard(), signed("a", FIRST.0, &claims()));
+        assert!(provider.subject(&token, &warn).await.is_ok());
+        tokio::time::advance(FRESH).await;
+        assert!(provider.subject(&token, &warn).await.is_ok());
+        tokio::task::yield_now().await;
+        assert_eq!(source.0.load(Ordering::SeqCst), 2, "it is asked anew");
+        assert!(provider.subject(&token, &warn).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn keys_that_cannot_be_had_are_said_to_who_runs_the_server() {
+        struct Gone;
+        impl KeySource for Gone {
+            fn read(&self) -> BoxFuture<'_, io::Result<Vec<u8>>> {
+                Box::pin(async { Err(io::Error::other("no such file")) })
+            }
+        }
+        let provider =
+            Provider::with("https://id.example", "https://tools.example/mcp", Arc::new(Gone), Vec::new());
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let warn: Warn = {
+            let heard = heard.clone();
+            Arc::new(move |text: &str| heard.lock().unwrap().push(text.to_owned()))
+        };
+        assert_eq!(provider.subject(&signed("a", FIRST.0, &claims()), &warn).await, Err(Refused::Keys));
+        assert_eq!(*heard.lock().unwrap(), ["the identity provider's keys cannot be had: no such file"]);
     }
 
     #[test]

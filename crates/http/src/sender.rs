@@ -51,7 +51,9 @@ pub(crate) async fn of(options: &Options, headers: &HeaderMap) -> Result<Sender,
             let token = value.to_str().ok().and_then(credential::bearer).ok_or_else(unknown)?;
             match (credential::role_of(known, token), &options.provider) {
                 (Some(role), _) => Ok(own(role)),
-                (None, Some(provider)) => Ok(of_subject(options, provider.subject(token).await?)),
+                (None, Some(provider)) => {
+                    Ok(of_subject(options, provider.subject(token, &options.on_warning).await?))
+                }
                 (None, None) => Err(unknown()),
             }
         }
