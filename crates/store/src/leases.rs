@@ -77,7 +77,7 @@ impl Leases {
         now: Timestamp,
     ) -> Result<Vec<Lease>, StoreError> {
         self.database.read(|connection| {
-            let mut statement = connection.prepare(&format!(
+            let mut statement = connection.prepare_cached(&format!(
                 "SELECT {COLUMNS} FROM leases WHERE revoked_at_us IS NULL AND expires_at_us > ?
                     AND (session IS NULL OR session = ?) AND (workspace IS NULL OR workspace = ?)
                  ORDER BY granted_at_us, id"

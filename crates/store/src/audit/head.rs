@@ -157,24 +157,53 @@ impl HeadFile {
             .map_err(|error| StoreError::from_io(&self.path, error))
     }
 
+    /// Waits until nobody else moves the file.
+    pub(crate) fn turn(&self) -> Result<Turn<'_>, StoreError> {
+        self.take_turn(FlockOperation::LockExclusive)
+    }
+
+    /// The same, but fails where somebody does.
+    pub(crate) fn try_turn(&self) -> Result<Turn<'_>, StoreError> {
+        self.take_turn(FlockOperation::NonBlockingLockExclusive)
+    }
+
+    fn take_turn(&self, operation: FlockOperation) -> Result<Turn<'_>, StoreError> {
+        let lock =
+            Lock::take(&self.file, operation).map_err(|error| StoreError::from_io(&self.path, error))?;
+        Ok(Turn { head: self, _lock: lock })
+    }
+
+    /// Makes what was written outlive a power loss.
+    pub(crate) fn flush(&self) -> Result<(), StoreError> {
+        self.file.sync_data().map_err(|error| StoreError::from_io(&self.path, error))
+    }
+}
+
+/// The right to move the file, which one has at a time.
+pub(crate) struct Turn<'f> {
+    head: &'f HeadFile,
+    _lock: Lock<'f>,
+}
+
+impl Turn<'_> {
     /// Moves the file forward to `point`, which is in the database and, where `flushed` says so, outlives a
     /// power loss. `holds` says whether the database has a point; see the invariant above.
     pub(crate) fn advance<E: From<StoreError>>(
-        &self,
+        self,
         point: Point,
         flushed: Flushed,
-        mut holds: impl FnMut(Point) -> Result<bool, E>,
+        holds: impl Fn(Point) -> Result<bool, E>,
     ) -> Result<(), E> {
-        let at = |error: io::Error| E::from(StoreError::from_io(&self.path, error));
-        let lock = Lock::take(&self.file, FlockOperation::LockExclusive).map_err(at)?;
-        let Some(mut head) = read(&self.file).map_err(at)? else { return Ok(()) };
-        if !holds(head.flushed)? || (head.boot == self.boot && !holds(head.committed)?) {
+        let HeadFile { path, file, boot } = self.head;
+        let at = |error: io::Error| E::from(StoreError::from_io(path, error));
+        let Some(mut head) = read(file).map_err(at)? else { return Ok(()) };
+        if !holds(head.flushed)? || (head.boot == *boot && !holds(head.committed)?) {
             return Ok(());
         }
         let before = head.clone();
-        if point.rows > head.committed.rows || head.boot != self.boot {
+        if point.rows > head.committed.rows || head.boot != *boot {
             head.committed = point;
-            head.boot.clone_from(&self.boot);
+            head.boot.clone_from(boot);
         }
         if flushed == Flushed::Yes && point.rows > head.flushed.rows {
             head.flushed = point;
@@ -182,15 +211,9 @@ impl HeadFile {
         if head != before {
             head.generation += 1;
             let slot = head.generation % 2 * LINE as u64;
-            head.line().and_then(|line| self.file.write_all_at(&line, slot)).map_err(at)?;
+            head.line().and_then(|line| file.write_all_at(&line, slot)).map_err(at)?;
         }
-        drop(lock);
         Ok(())
-    }
-
-    /// Makes what was written outlive a power loss.
-    pub(crate) fn flush(&self) -> Result<(), StoreError> {
-        self.file.sync_data().map_err(|error| StoreError::from_io(&self.path, error))
     }
 }
 
@@ -266,7 +289,7 @@ pub(crate) mod tests {
     }
 
     fn advance(file: &HeadFile, rows: i64, flushed: Flushed, holds: bool) {
-        file.advance::<StoreError>(point(rows), flushed, |_| Ok(holds)).unwrap();
+        file.turn().unwrap().advance::<StoreError>(point(rows), flushed, |_| Ok(holds)).unwrap();
     }
 
     fn points(file: &HeadFile) -> (i64, i64) {

@@ -23,6 +23,10 @@ const LIMIT: Size = Size { rows: 16_384, bytes: 64 * 1024 * 1024 };
 /// The most rows of one commit, measured: larger ones gain nothing and hold the write lock longer.
 const BATCH: usize = 256;
 
+/// Rows that callers write themselves before one is left to the thread, which then moves SQLite's log of changes into the
+/// database where that has grown long. A row changes some four pages, and the log is moved at a thousand.
+const CLAIMS: u32 = 64;
+
 #[derive(Clone, Copy, Default)]
 struct Size {
     rows: usize,
@@ -59,6 +63,14 @@ struct State {
     /// The rows at the front were tried and failed: they wait for the next row or for the end.
     stale: usize,
     closed: bool,
+    /// The thread writes what it has taken last.
+    writing: bool,
+    /// A caller writes its row itself.
+    claimed: bool,
+    /// How many rows callers have written since the thread last did.
+    claims: u32,
+    /// Whether a caller ever has.
+    ever_claimed: bool,
 }
 
 impl State {
@@ -106,10 +118,31 @@ impl Queue {
         receipt
     }
 
-    /// Blocks until there is something new to write, until the end, or until nothing came for `quiet`.
+    /// Lets a caller write its row itself, before all that are added later; nothing while others write or wait, and when the
+    /// thread has to write again.
+    pub(crate) fn claim(&self) -> Option<Claim<'_>> {
+        let mut state = self.lock();
+        let others = state.writing || state.claimed || !state.waiting.is_empty();
+        if others || state.closed || state.failing || state.claims >= CLAIMS {
+            return None;
+        }
+        state.claimed = true;
+        state.claims += 1;
+        state.ever_claimed = true;
+        Some(Claim(self))
+    }
+
+    /// Whether a caller has written a row itself.
+    pub(crate) fn was_claimed(&self) -> bool {
+        self.lock().ever_claimed
+    }
+
+    /// Blocks until there is something new to write, until the end, or until nothing came for `quiet`. What was taken before
+    /// is written.
     pub(crate) fn take(&self, quiet: Option<Duration>) -> Next {
         let mut state = self.lock();
-        while !state.closed && state.waiting.len() <= state.stale {
+        state.writing = false;
+        while state.claimed || (!state.closed && state.waiting.len() <= state.stale) {
             let Some(quiet) = quiet else {
                 state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
                 continue;
@@ -117,7 +150,7 @@ impl Queue {
             let (woken, timeout) =
                 self.arrived.wait_timeout(state, quiet).unwrap_or_else(PoisonError::into_inner);
             state = woken;
-            if timeout.timed_out() && !state.closed && state.waiting.len() <= state.stale {
+            if timeout.timed_out() && !state.claimed && !state.closed && state.waiting.len() <= state.stale {
                 return Next::Quiet;
             }
         }
@@ -125,6 +158,8 @@ impl Queue {
         let entries: Vec<Entry> = state.waiting.drain(..count).collect();
         state.bytes -= entries.iter().map(|entry| entry.bytes).sum::<usize>();
         state.stale = state.stale.saturating_sub(count);
+        state.writing = true;
+        state.claims = 0;
         Next::Batch(Batch { entries, closing: state.closed })
     }
 
@@ -175,6 +210,32 @@ impl Queue {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The right of a caller to write its row itself. Nobody else writes while this value lives.
+pub(crate) struct Claim<'q>(&'q Queue);
+
+impl Claim<'_> {
+    /// Leaves the row to the thread, as the first one that waits.
+    pub(crate) fn hand_over(self, row: AuditRow, durability: Durability) -> Receipt {
+        let (receipt, sender) = Receipt::pending();
+        let bytes = row.text_bytes();
+        let entry = Entry { row, flush: durability == Durability::Flushed, bytes, sender: Some(sender) };
+        let mut state = self.0.lock();
+        state.bytes += bytes;
+        state.waiting.push_front(entry);
+        receipt
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.claimed = false;
+        if state.closed || !state.waiting.is_empty() {
+            self.0.arrived.notify_one();
+        }
     }
 }
 

@@ -333,3 +333,81 @@ fn flushed_rows_missing_after_a_restart_are_a_cut_tail_for_good() {
     append(&store, 6..=9, Durability::Flushed);
     assert_eq!(fault(&store), Some(Fault::Rewritten { sequence: 5 }));
 }
+
+#[test]
+fn a_row_that_nobody_is_ahead_of_is_committed_by_its_caller() {
+    let (folder, store) = store();
+    assert!(store.audit().append(row("1"), Durability::Committed).is_answered());
+    // What the thread has to wait for, the caller does not.
+    let other = rusqlite::Connection::open(folder.path().join("handfast.db")).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let told = store.audit().append(row("2"), Durability::Committed);
+    let next = store.audit().append(row("3"), Durability::Committed);
+    assert!(!told.is_answered() && !next.is_answered());
+    other.execute_batch("ROLLBACK").unwrap();
+    told.wait().unwrap();
+    next.wait().unwrap();
+    assert_eq!(calls(&store), ["1", "2", "3"]);
+    assert_eq!(store.audit().verify(None).unwrap().head_file, Some(HeadFileState::Current));
+}
+
+#[test]
+fn the_head_file_in_other_hands_is_not_waited_for_by_a_caller() {
+    let (folder, store) = store();
+    append(&store, 1..=1, Durability::Committed);
+    let held = HeadFile::open(&folder.path().join("audit.head")).unwrap().unwrap();
+    let turn = held.turn().unwrap();
+    let told = store.audit().append(row("2"), Durability::Committed);
+    assert!(!told.is_answered());
+    drop(turn);
+    told.wait().unwrap();
+    assert_eq!(head_of(folder.path()).1, 2);
+}
+
+#[test]
+fn rows_that_callers_commit_are_flushed_by_the_orderly_end() {
+    let (folder, store) = store();
+    append(&store, 1..=3, Durability::Committed);
+    assert_eq!(head_of(folder.path()), (0, 3));
+    store.close().unwrap();
+    assert_eq!(head_of(folder.path()), (3, 3));
+}
+
+#[test]
+fn the_log_of_changes_stays_short_whoever_commits() {
+    let (folder, store) = store();
+    append(&store, 1..=3_000, Durability::Committed);
+    let bytes = std::fs::metadata(folder.path().join("handfast.db-wal")).unwrap().len();
+    // Four pages of 4 KiB a row, if it were never moved into the database.
+    assert!(bytes < 16 * 1024 * 1024, "{bytes} bytes");
+}
+
+#[test]
+fn rows_of_many_threads_and_durabilities_keep_the_order_of_each() {
+    let (_folder, store) = store();
+    let kinds = [Durability::Committed, Durability::Behind, Durability::Committed, Durability::Flushed];
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let store = &store;
+            scope.spawn(move || {
+                for number in 0..100_usize {
+                    let receipt =
+                        store.audit().append(row(&format!("{thread} {number:03}")), kinds[number % 4]);
+                    if number % 3 != 0 {
+                        receipt.wait().unwrap();
+                    }
+                }
+            });
+        }
+    });
+    store.close().unwrap();
+    let all = calls(&store);
+    for thread in 0..4 {
+        let of_thread: Vec<&String> =
+            all.iter().filter(|call| call.starts_with(&format!("{thread} "))).collect();
+        assert_eq!(of_thread.len(), 100);
+        assert!(of_thread.is_sorted());
+    }
+    let proved = store.audit().verify(None).unwrap();
+    assert_eq!((proved.rows, proved.fault), (400, None));
+}
