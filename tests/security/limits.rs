@@ -60,6 +60,48 @@ fn memory_is_bounded_for_the_whole_command_and_the_answer_says_so() {
     );
 }
 
+/// Ways to hold memory that no table of a process shows: a file that has no name and that nobody maps, and segments of System V
+/// that nobody attaches. Each takes 400 MiB, prints what it has got, and keeps it.
+const HIDDEN: [(&str, &str); 2] = [
+    (
+        "memfd",
+        "import os, time\nheld = os.memfd_create('x')\nfor part in range(100):\n  os.write(held, b'x' * (4 << 20)); time.sleep(0.02)\n",
+    ),
+    (
+        "System V",
+        "import ctypes, time\nlibc = ctypes.CDLL(None, use_errno=True)\nlibc.shmat.restype = ctypes.c_void_p\ngot = 0\n\
+         for size in [4 << 20] * 100 + [16 << 10] * 25600:\n  \
+         segment = libc.shmget(0, ctypes.c_size_t(size), 0o1600)\n  \
+         if segment < 0: continue\n  \
+         at = libc.shmat(segment, None, 0)\n  ctypes.memset(ctypes.c_void_p(at), 1, size)\n  \
+         libc.shmdt(ctypes.c_void_p(at)); got += size\n\
+         print('held', got >> 20, flush=True)\n",
+    ),
+];
+
+#[test]
+fn memory_that_no_process_shows_is_bounded_too() {
+    for (way, code) in HIDDEN {
+        let line = format!("echo before; exec python3 -c \"{code}time.sleep(5)\"");
+        run("      memory_bytes: 104857600\n", &line, |result, _| {
+            let stdout = result["data"]["stdout"].as_str().unwrap();
+            if let Some(held) = stdout.strip_prefix("before\nheld ") {
+                // Nothing had to be killed, because there is no more to be had.
+                let held: u64 = held.trim().parse().unwrap();
+                assert!((1..=64).contains(&held), "{way}: {result:#}");
+            } else {
+                assert_killed_at(result, "limit of 100 MiB on memory", "limits.memory_bytes");
+            }
+        });
+    }
+    // The control: both are there for who needs little of them.
+    let little = "import ctypes, os\nlibc = ctypes.CDLL(None)\n\
+                  print(libc.shmget(0, ctypes.c_size_t(16384), 0o1600) >= 0, os.write(os.memfd_create('x'), b'x'))";
+    run("      memory_bytes: 104857600\n", &format!("python3 -c \"{little}\""), |result, _| {
+        assert_eq!(result["data"]["stdout"], "True 1\n", "{result:#}");
+    });
+}
+
 #[test]
 fn a_part_of_a_command_that_is_killed_for_memory_is_told_of_in_a_warning() {
     let fixture = Fixture::with_files(&[("handfast.yaml", &limits("      memory_bytes: 104857600\n"))]);

@@ -182,7 +182,7 @@ impl Call {
             }),
             steps: view.steps,
             landlock,
-            filter: seccomp::filter()?,
+            filter: seccomp::filter(group.is_some())?,
             start: self.start,
         };
 

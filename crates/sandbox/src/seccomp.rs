@@ -18,10 +18,22 @@ use seccompiler::{
 
 use crate::error::SandboxError;
 
-/// The filter of every cell that has namespaces.
-pub(crate) fn filter() -> Result<&'static [sock_filter], SandboxError> {
-    static FILTER: LazyLock<Result<BpfProgram, BackendError>> = LazyLock::new(|| assemble(refusals()?));
-    compiled(&FILTER)
+/// The largest segment of System V, in bytes, where no control group counts what is attached nowhere. A namespace has room for
+/// 4,096 of them (`SHMMNI` of linux/shm.h), so all together have at most 64 MiB. What programs tell each other in one is small;
+/// those that want more get what a kernel says whose `shmmax` is too small.
+const LARGEST_SEGMENT: u64 = 16 * 1024;
+
+/// The filter of a cell that has namespaces. `in_group` says whether a control group counts its memory.
+pub(crate) fn filter(in_group: bool) -> Result<&'static [sock_filter], SandboxError> {
+    static IN_GROUP: LazyLock<Result<BpfProgram, BackendError>> = LazyLock::new(|| assemble(refusals()?));
+    static WATCHED: LazyLock<Result<BpfProgram, BackendError>> = LazyLock::new(|| {
+        let mut refused = refusals()?;
+        let large = Condition::new(1, Width::Qword, Is::Gt, LARGEST_SEGMENT)?;
+        let when = vec![SeccompRule::new(vec![large])?];
+        refused.insert(libc::SYS_shmget, Refusal { errno: libc::EINVAL, when });
+        assemble(refused)
+    });
+    compiled(if in_group { &IN_GROUP } else { &WATCHED })
 }
 
 /// The filter of a cell that has none.
@@ -347,7 +359,7 @@ mod tests {
 
     #[test]
     fn every_number_gets_the_verdict_that_the_lists_say() {
-        let filter = filter().unwrap();
+        let filter = filter(true).unwrap();
         let by_argument = [libc::SYS_clone, libc::SYS_ioctl, libc::SYS_socket, libc::SYS_socketpair];
         for number in 0..600 {
             let listed = REFUSED.contains(&number) || REFUSED_ON_THIS_ARCHITECTURE.contains(&number);
@@ -365,7 +377,7 @@ mod tests {
 
     #[test]
     fn arguments_decide_where_they_must() {
-        let filter = filter().unwrap();
+        let filter = filter(true).unwrap();
         let run = |number, first: u64, second: u64, third: u64| {
             verdict(filter, number, HERE, [first, second, third, 0, 0, 0])
         };
@@ -385,7 +397,7 @@ mod tests {
 
     #[test]
     fn a_mode_with_setuid_or_setgid_is_refused_and_every_other_is_not() {
-        let filter = filter().unwrap();
+        let filter = filter(true).unwrap();
         for &(number, argument) in CHANGES_OF_MODE {
             let run = |mode: u64| {
                 let mut arguments = [0o6000_u64; 6];
@@ -402,8 +414,20 @@ mod tests {
     }
 
     #[test]
+    fn a_segment_that_no_group_counts_is_small() {
+        for (in_group, large) in [(true, ALLOW), (false, ERRNO | 0x16)] {
+            let run =
+                |size| verdict(filter(in_group).unwrap(), libc::SYS_shmget, HERE, [0, size, 0o1600, 0, 0, 0]);
+            assert_eq!(run(LARGEST_SEGMENT), ALLOW);
+            for size in [LARGEST_SEGMENT + 1, 1 << 32, u64::MAX] {
+                assert_eq!(run(size), large, "{size}");
+            }
+        }
+    }
+
+    #[test]
     fn other_tables_of_numbers_kill() {
-        let filter = filter().unwrap();
+        let filter = filter(true).unwrap();
         assert_eq!(verdict(filter, libc::SYS_read, 0x4000_0003, [0; 6]), KILL);
         assert_eq!(verdict(filter, libc::SYS_bpf, 0x4000_0003, [0; 6]), KILL);
         if cfg!(target_arch = "x86_64") {
@@ -413,7 +437,9 @@ mod tests {
 
     #[test]
     fn the_filter_fits_the_kernel() {
-        assert!(filter().unwrap().len() < 4096, "BPF_MAXINSNS of linux/bpf_common.h");
+        for in_group in [true, false] {
+            assert!(filter(in_group).unwrap().len() < 4096, "BPF_MAXINSNS of linux/bpf_common.h");
+        }
     }
 
     #[test]

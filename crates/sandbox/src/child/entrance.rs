@@ -59,7 +59,8 @@ fn live(control: RawFd) -> Result<(), Fault> {
         own_map: None,
         steps,
         landlock: ruleset.as_ref().map(|ruleset| Landlock { ruleset: ruleset.as_raw_fd(), rules }),
-        filter: seccomp::filter().map_err(|_| Stage::Seccomp.fault(Errno::NOTSUP))?,
+        // Whether a group counts its memory is not known in here.
+        filter: seccomp::filter(false).map_err(|_| Stage::Seccomp.fault(Errno::NOTSUP))?,
         start,
     };
     super::run(&blueprint)

@@ -1,11 +1,13 @@
 //! Looks at a running cell from outside, several times a second, for limits that nothing else on this machine holds.
 //!
 //! It reads what the kernel shows of each process to everybody, and more of those that let themselves be looked at. It
-//! is not exact: it does not see a memfd that is not mapped nor a segment of System V that is not attached, and what
-//! comes and goes between two looks.
+//! is not exact: it does not see a memfd that is on its way from one process to another, and what comes and goes between two
+//! looks. Segments of System V that are attached nowhere it does not see either, and the filter of system calls keeps them small.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 use rustix::fs::statvfs;
@@ -131,6 +133,7 @@ fn children(process: i32) -> Found {
 fn uses_more(processes: &[i32], own_files: bool, limit: u64) -> bool {
     let files =
         processes.iter().filter(|_| own_files).find_map(|process| files_in_memory(*process)).unwrap_or(0);
+    let files = files.saturating_add(files_without_name(processes));
     let mut quick = Held::default();
     for process in processes {
         quick.add(&Held::quickly(*process));
@@ -198,6 +201,28 @@ fn files_in_memory(process: i32) -> Option<u64> {
     IN_MEMORY.into_iter().map(used).sum()
 }
 
+/// How many bytes the memfds have that these processes hold open, each counted once. Those of a process that does not let
+/// itself be looked at are not seen.
+fn files_without_name(processes: &[i32]) -> u64 {
+    /// The unit of `st_blocks`, whatever the file system.
+    const BLOCK: u64 = 512;
+    let mut seen = BTreeSet::new();
+    let mut bytes = 0_u64;
+    for process in processes {
+        for file in fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten() {
+            let is_memfd = fs::read_link(file.path())
+                .is_ok_and(|name| name.as_os_str().as_bytes().starts_with(b"/memfd:"));
+            if is_memfd
+                && let Ok(found) = fs::metadata(file.path())
+                && seen.insert((found.dev(), found.ino()))
+            {
+                bytes = bytes.saturating_add(found.blocks().saturating_mul(BLOCK));
+            }
+        }
+    }
+    bytes
+}
+
 impl Written {
     /// What all have written together, in bytes.
     fn total(&mut self, first: i32, processes: &[i32]) -> u64 {
@@ -253,6 +278,19 @@ mod tests {
         assert!(
             uses_more(&[own], true, 1) && !uses_more(&[own], false, u64::MAX) && !uses_more(&[], true, 0)
         );
+    }
+
+    #[test]
+    fn a_memfd_counts_once_with_what_was_written_to_it() {
+        let own = i32::try_from(std::process::id()).unwrap();
+        let before = files_without_name(&[own]);
+        let file = rustix::fs::memfd_create(c"held", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        let again = rustix::io::dup(&file).unwrap();
+        let mut file = fs::File::from(file);
+        std::io::Write::write_all(&mut file, &vec![b'x'; 1 << 20]).unwrap();
+        assert_eq!(files_without_name(&[own, own]) - before, 1 << 20);
+        drop((file, again));
+        assert_eq!(files_without_name(&[own]), before);
     }
 
     #[test]

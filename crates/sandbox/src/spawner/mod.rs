@@ -148,11 +148,12 @@ impl Spawner {
         let in_home = |path: &Path| path.starts_with(view::HOME) && path != Path::new(view::HOME);
         let paths = shown.steps.iter().map(|step| step.path().to_owned());
         let foundation = paths.filter(|path| !in_home(path)).collect();
-        let filter = seccomp::filter()?;
         // Where it cannot be had, the cells have a network each, and their results say so.
         let network = Network::make(identity).ok().map(Arc::new);
         let bounds = Bounds::of(&Limits::default(), Machine::this());
         let hierarchy = cgroup::hierarchy();
+        // Compiled once for all cells, and not in each.
+        seccomp::filter(hierarchy.is_some())?;
         // Before the spawner copies the mounts, so that no change of them is missed.
         let mounts = File::open("/proc/self/mountinfo")
             .map_err(|source| SandboxError::Io { doing: "watching the mounts", source })?;
@@ -166,7 +167,6 @@ impl Spawner {
             network: network.clone(),
             identity,
             landlock,
-            filter,
             waiting,
             bounds,
             hierarchy,

@@ -16,7 +16,6 @@ use rustix::net::{
 };
 use rustix::process::{Signal, chdir, pidfd_send_signal, setsid};
 use rustix::thread::set_name;
-use seccompiler::sock_filter;
 
 use crate::cgroup::{self, Group, Hierarchy, Owner};
 use crate::child::blueprint::Landlock;
@@ -31,7 +30,7 @@ use crate::limits::Bounds;
 use crate::network::Network;
 use crate::process::{Process, start_unattended};
 use crate::view::View;
-use crate::{landlock, sys};
+use crate::{landlock, seccomp, sys};
 
 /// Asks for one more cell. There is exactly one answer to each: a cell, or that it failed.
 pub(super) const WANTED: u8 = b'w';
@@ -69,7 +68,6 @@ pub(super) struct Serving {
     pub(super) network: Option<Arc<Network>>,
     pub(super) identity: Identity,
     pub(super) landlock: Option<i32>,
-    pub(super) filter: &'static [sock_filter],
     pub(super) waiting: u8,
     /// What the groups of cells are limited to until a call wants something else.
     pub(super) bounds: Bounds,
@@ -185,6 +183,11 @@ impl Serving {
         let ruleset = self.landlock.map(landlock::ruleset).transpose()?;
         let rules = shown.rules.as_ref().map(landlock::Rules::paths);
         let shares_network = self.network.is_some();
+        // Where there is no group, the caller holds the limits in another way, and says so.
+        let mut group = self
+            .hierarchy
+            .zip(Owner::this())
+            .and_then(|(hierarchy, owner)| Group::make(hierarchy, &owner, &self.bounds).ok());
         let foundation = Foundation {
             shares_network,
             control: inner.as_raw_fd(),
@@ -195,13 +198,8 @@ impl Serving {
                 .as_ref()
                 .zip(rules)
                 .map(|(ruleset, rules)| Landlock { ruleset: ruleset.as_raw_fd(), rules: rules.to_vec() }),
-            filter: self.filter,
+            filter: seccomp::filter(group.is_some()).map_err(|_| NoCell::Failed)?,
         };
-        // Where there is no group, the caller holds the limits in another way, and says so.
-        let mut group = self
-            .hierarchy
-            .zip(Owner::this())
-            .and_then(|(hierarchy, owner)| Group::make(hierarchy, &owner, &self.bounds).ok());
         let door = group.as_ref().and_then(|(_, group)| group.door());
         let started = start_unattended(door.as_ref().map(AsFd::as_fd), namespaces(shares_network), || {
             zygote::wait(foundation)
