@@ -1,7 +1,10 @@
 //! What reaches the HTTP door and what does not, through the real program.
 
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -253,6 +256,55 @@ fn two_sessions_of_one_server_reach_each_others_commands_in_no_way() {
         listed["content"][0]["text"].as_str().unwrap().matches("\"running\"").count()
     };
     assert_eq!([0, 1, 2].map(|number| list(&sessions[number])), [1, 1, 0]);
+}
+
+/// In how many mount namespaces of the machine this folder has an entry for which that is so. The folders are listed, because
+/// that a name was not there an overlay remembers.
+fn views_with(folder: &Path, has: impl Fn(&OsStr) -> bool) -> usize {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+    let seeing = processes.filter(|process| {
+        let listed = std::fs::read_dir(process.join("root").join(folder.strip_prefix("/").unwrap()));
+        listed.into_iter().flatten().flatten().any(|entry| has(&entry.file_name()))
+    });
+    let namespaces: BTreeSet<_> =
+        seeing.filter_map(|process| std::fs::read_link(process.join("ns/mnt")).ok()).collect();
+    namespaces.len()
+}
+
+#[test]
+fn what_a_command_of_one_session_changes_shows_in_no_cell_that_waits_for_another() {
+    let fixture = Fixture::with_files(&[("before", "x")]);
+    let up = Up::start(&fixture, &["--mode", "full_auto"]);
+    let post = |session: &str, message: Value| {
+        let headers = [&bearer(&up.agent), "content-type: application/json", session];
+        let response = up.request("POST", "/mcp", &headers, message.to_string().as_bytes());
+        (response.header("mcp-session-id").map(str::to_owned), response.json())
+    };
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params});
+    let session = format!("mcp-session-id: {}", post("x: y", hello).0.unwrap());
+    for name in ["one", "two"] {
+        // The session that came first is another one, and behind its answer a cell is made ready that shows the workspace.
+        up.call("shell_execute", json!({"command": "true"}));
+        while views_with(&fixture.workspace(), |name| name == "before") < 2 {}
+        let file = fixture.workspace().join(name);
+        let line = format!("echo x > {name}; sleep 3");
+        let params = json!({"name": "shell_execute", "arguments": {"command": line}});
+        let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params});
+        std::thread::scope(|scope| {
+            let running = scope.spawn(|| post(&session, call));
+            let seen = loop {
+                match views_with(&fixture.workspace(), |found| found == name) {
+                    0 => assert!(!running.is_finished()),
+                    seen => break seen,
+                }
+            };
+            assert_eq!(seen, 1, "{name}");
+            assert!(!file.exists());
+            running.join().unwrap();
+        });
+        assert!(file.exists());
+    }
 }
 
 #[test]

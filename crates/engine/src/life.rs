@@ -284,7 +284,8 @@ impl Engine {
             _ if call.changing().iter().any(names_all) => ChangedBy::Restoration,
             _ => ChangedBy::Draft,
         };
-        snapshots.take(changed_by).map(Before::Snapshot).map_err(|error| {
+        let in_ready_cell = changed_by != ChangedBy::Command || self.networks.is_of_spawner(&call.owner());
+        snapshots.take(changed_by, in_ready_cell).map(Before::Snapshot).map_err(|error| {
             let because = std::error::Error::source(&error).map(|source| format!(": {source}"));
             let message = format!(
                 "the changes of the call could not be kept apart, so it was not run: {error}{}",

@@ -35,6 +35,12 @@ impl Networks {
         Ok(Some(made))
     }
 
+    /// Whether the session has the spawner's network, and with it the cells that wait. The first session that asks has.
+    pub(crate) fn is_of_spawner(&self, owner: &str) -> bool {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.of_spawner.get_or_insert_with(|| owner.to_owned()) == owner
+    }
+
     /// The session has ended.
     pub(crate) fn forget(&self, owner: &str) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).others.remove(owner);

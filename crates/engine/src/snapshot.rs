@@ -139,12 +139,19 @@ impl Snapshots {
     }
 
     /// Takes a snapshot for one call. What it costs follows what will change, not the size of the workspace.
-    pub(crate) fn take(&self, changed_by: ChangedBy) -> Result<Snapshot, checkpoint::Error> {
+    ///
+    /// `in_ready_cell` says whether a command may run in the cell that waits. The folders that were made ready are mounted there
+    /// already, and mounted a second time they would not be kept apart.
+    pub(crate) fn take(
+        &self,
+        changed_by: ChangedBy,
+        in_ready_cell: bool,
+    ) -> Result<Snapshot, checkpoint::Error> {
         let workspace = Workspace::open(&self.workspace)?;
         let index = workspace.open_file(Path::new(GIT_INDEX));
         // Whoever cannot read the index has none to compare with, which makes any change of it a conflict.
         let index = index.unwrap_or_default();
-        let call = self.folder(changed_by)?;
+        let call = if in_ready_cell { self.folder(changed_by)? } else { self.area.begin()? };
         Ok(Snapshot { changed_by, call, workspace, index, kept_since: None })
     }
 

@@ -374,7 +374,7 @@ impl Engine {
         let found = undo.find(&request.checkpoint)?;
         let chosen = if request.and_later { undo.since(&found)? } else { vec![found] };
         author.undoes = Some(undoes(&chosen));
-        let snapshot = snapshots.take(crate::snapshot::ChangedBy::Restoration).map_err(failed)?;
+        let snapshot = snapshots.take(crate::snapshot::ChangedBy::Restoration, true).map_err(failed)?;
         let draft = snapshot.draft()?;
         let laid = undo.lay_out(&draft, &chosen, request);
         let laid = match laid {
