@@ -1,4 +1,5 @@
-//! What a command costs that is called from the library, beside the same one without a cell. `cargo xtask bench` runs it; by hand:
+//! What a command costs that is called from the library, beside the same one without a cell, and what a cell costs that waits
+//! for one. `cargo xtask bench` runs it; by hand:
 //! `cargo run --release --package handfast --example call_speed -- FOLDER`.
 
 #![allow(
@@ -13,18 +14,26 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use handfast::{Mode, Runtime};
+use sandbox::{Pool, Spawner};
 use serde_json::json;
 
 /// Calls of each, after one that is not counted.
 const CALLS: usize = 300;
 /// The most that a call may cost beside the command itself.
 const TARGET: Duration = Duration::from_micros(800);
+/// Cells that wait at once while their memory is measured, and how often that is done.
+const CELLS: u8 = 100;
+const TIMES: usize = 5;
+/// The most memory of the machine that a waiting cell may take, in KiB.
+const CELL_TARGET: i32 = 200;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = std::env::args_os().nth(1).map(PathBuf::from).ok_or("name a folder to work in")?;
     let (workspace, state) = (folder.join("workspace"), folder.join("state"));
     std::fs::create_dir_all(&workspace)?;
     // First of all, because the cells wait in a copy of this process.
+    let mut sizes = (0..TIMES).map(|_| waiting_cell()).collect::<Result<Vec<i32>, _>>()?;
+    sizes.sort_unstable();
     let runtime = Runtime::builder()
         .workspace(&workspace)
         .state(&state)
@@ -47,7 +56,42 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!(
         "| in a workspace without files | {bare:.1?} | {called:.1?} | {more:.1?} | {TARGET:?} | {ratio:.2} |"
     );
+    println!("\n| a cell that waits, median of {TIMES} | KiB | target | ratio |\n|---|---:|---:|---:|");
+    let size = sizes.get(TIMES / 2).copied().unwrap_or_default();
+    println!(
+        "| of {CELLS}, with all that the kernel keeps of it | {size} | {CELL_TARGET} | {:.2} |",
+        f64::from(size) / f64::from(CELL_TARGET)
+    );
     Ok(())
+}
+
+/// How many KiB less memory the machine has when a cell waits. Whatever else takes or gives memory meanwhile shows in it.
+fn waiting_cell() -> Result<i32, Box<dyn Error>> {
+    let before = available()?;
+    let spawner = Spawner::start(Pool { waiting: CELLS })?;
+    let process = std::fs::read_to_string("/proc/thread-self/children")?;
+    let process = process.trim();
+    let began = Instant::now();
+    while std::fs::read_to_string(format!("/proc/{process}/task/{process}/children"))?
+        .split_whitespace()
+        .count()
+        < usize::from(CELLS)
+    {
+        if began.elapsed() > Duration::from_secs(20) {
+            return Err("the cells are not made in time".into());
+        }
+    }
+    let after = available()?;
+    drop(spawner);
+    Ok(i32::try_from((before - after) / i64::from(CELLS))?)
+}
+
+/// The memory that could be had, in KiB.
+fn available() -> Result<i64, Box<dyn Error>> {
+    let text = std::fs::read_to_string("/proc/meminfo")?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let number = line.and_then(|line| line.trim().strip_suffix(" kB")).ok_or("the kernel does not say")?;
+    Ok(number.parse()?)
 }
 
 fn without_a_cell(workspace: &Path) -> Result<Duration, Box<dyn Error>> {
