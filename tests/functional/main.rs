@@ -8,6 +8,8 @@
     reason = "a test program: it starts processes, and what goes wrong in it ends it"
 )]
 
+#[path = "../collector.rs"]
+mod collector;
 #[path = "../harness.rs"]
 mod harness;
 #[path = "../http.rs"]
@@ -48,5 +50,6 @@ mod random_undo;
 mod screen;
 mod sessions;
 mod setup;
+mod traces;
 mod undo;
 mod up;

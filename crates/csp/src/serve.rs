@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use dialects::Dialect;
-use engine::{CallRequest, Caller, Ceiling, Door, Engine, NoAsker};
+use engine::{CallRequest, Caller, Ceiling, Door, Engine, NoAsker, Origin};
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncBufRead, AsyncWrite, AsyncWriteExt};
 use tokio::task::{Id, JoinSet};
@@ -34,12 +34,14 @@ pub struct Options {
     pub requests: Option<usize>,
     /// Where the whole output of commands is kept.
     pub log: Option<Arc<dyn ExecLog>>,
+    /// Where the requests come from, for traces.
+    pub origin: Origin,
 }
 
 impl Options {
     /// The usual limit on a request (design section 4: 32 MiB), none on their number, and no log.
     pub fn new(session: SessionId) -> Self {
-        Self { session, limit: 32 * 1024 * 1024, requests: None, log: None }
+        Self { session, limit: 32 * 1024 * 1024, requests: None, log: None, origin: Origin::default() }
     }
 }
 
@@ -220,6 +222,7 @@ impl Answering {
             stop: self.stop.clone(),
             progress: Arc::new(Unheard),
             cache,
+            origin: self.options.origin.clone(),
         }
     }
 }

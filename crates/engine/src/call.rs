@@ -14,6 +14,7 @@ use crate::dry_run::Tried;
 use crate::reach::Reach;
 use crate::redact::Redactor;
 use crate::saving::Author;
+use crate::trace::Noted;
 use crate::{Asker, CallRequest, Door, Engine, record};
 
 /// To whom background commands of a session may belong.
@@ -77,13 +78,15 @@ pub(crate) struct Call {
     pub(crate) outputs: Vec<KeptOutput>,
     pub(crate) warnings: Vec<String>,
     pub(crate) held: Held,
+    /// What a trace will tell of it, where somebody follows calls.
+    pub(crate) noted: Option<Box<Noted>>,
     started_at: Timestamp,
     started: Instant,
 }
 
 impl Call {
-    pub(crate) fn arrived(request: CallRequest, now: Timestamp, id: CallId) -> Self {
-        let CallRequest { tool, arguments, caller, stop, progress, cache } = request;
+    pub(crate) fn arrived(request: CallRequest, now: Timestamp, id: CallId, is_traced: bool) -> Self {
+        let CallRequest { tool, arguments, caller, stop, progress, cache, origin } = request;
         Self {
             id,
             session: caller.session,
@@ -125,6 +128,7 @@ impl Call {
             outputs: Vec::new(),
             warnings: Vec::new(),
             held: Held::default(),
+            noted: is_traced.then(|| Box::new(Noted::of(origin))),
             started_at: now,
             started: Instant::now(),
         }
@@ -180,6 +184,14 @@ impl Call {
     pub(crate) fn passed_as_reading(&self) -> bool {
         let by = self.decision.as_ref().filter(|decision| decision.line == policy::Line::Allowed);
         by.is_some_and(|decision| decision.rule.key == policy::READ_ONLY_COMMANDS)
+    }
+
+    pub(crate) fn started_at(&self) -> Timestamp {
+        self.started_at
+    }
+
+    pub(crate) fn started(&self) -> Instant {
+        self.started
     }
 
     pub(crate) fn elapsed(&self) -> Duration {

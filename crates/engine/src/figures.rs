@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use tool::CallResult;
 
+use crate::trace::TraceFigures;
+
 /// What calls of names that no tool has are counted as, so that no caller can make the figures grow.
 const NO_TOOL: &str = "unknown";
 
@@ -23,6 +25,8 @@ pub struct Figures {
     pub took_in_all: Duration,
     /// How many run now.
     pub running: usize,
+    /// What became of the spans, where somebody follows calls.
+    pub traces: Option<TraceFigures>,
 }
 
 #[derive(Default)]
@@ -40,8 +44,7 @@ impl Counted {
         figures.took_in_all += Duration::from_millis(milliseconds);
     }
 
-    pub(crate) fn now(&self, running: usize) -> Figures {
-        let figures = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        Figures { running, ..figures }
+    pub(crate) fn so_far(&self) -> Figures {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

@@ -30,6 +30,7 @@ mod saving;
 mod snapshot;
 mod stopping;
 mod swap;
+mod trace;
 mod unchanged;
 mod undo;
 
@@ -59,6 +60,7 @@ pub use registry::{DuplicateTool, Registry};
 pub use request::{CallRequest, Caller, Door};
 pub use snapshot::{KeptChanges, KeptError};
 pub use store::{Filter, Watch};
+pub use trace::{CallTrace, Origin, Parent, StageTrace, TraceFigures, Tracer};
 pub use undo::{ChangedPath, CheckpointDetails, UndoSince, Undone};
 
 use call::Call;
@@ -85,6 +87,8 @@ pub struct Parts {
     pub redactor: Redactor,
     /// How many commands may run on after their calls; none where this runtime ends with a call.
     pub sessions: Option<SessionLimits>,
+    /// Who follows the lives of calls.
+    pub tracer: Option<Arc<dyn Tracer>>,
 }
 
 /// Why an engine could not be put together.
@@ -123,6 +127,7 @@ pub struct Engine {
     pruned: Mutex<jiff::Timestamp>,
     running: Mutex<HashMap<CallId, Stop>>,
     counted: figures::Counted,
+    tracer: Option<Arc<dyn Tracer>>,
     networks: networks::Networks,
     ended: tokio::sync::Notify,
     closed: AtomicBool,
@@ -134,7 +139,8 @@ impl Engine {
     /// # Errors
     /// Where the workspace or the folder for the changes of commands cannot be opened.
     pub fn new(parts: Parts) -> Result<Self, EngineError> {
-        let Parts { place, policy, store, registry, catalogue, clock, cell, redactor, sessions } = parts;
+        let Parts { place, policy, store, registry, catalogue, clock, cell, redactor, sessions, tracer } =
+            parts;
         let mut services = Services::default();
         services.insert(Arc::new(catalogue));
         services.insert::<Arc<dyn Outputs>>(Arc::new(Arc::new(keep::StoredOutputs(store.clone()))));
@@ -180,6 +186,7 @@ impl Engine {
             cache: cache::Cache::default(),
             running: Mutex::default(),
             counted: figures::Counted::default(),
+            tracer,
             networks: networks::Networks::default(),
             ended: tokio::sync::Notify::new(),
             closed: AtomicBool::new(false),
@@ -203,7 +210,14 @@ impl Engine {
 
     /// How many calls there were since the start, and what came of them.
     pub fn figures(&self) -> Figures {
-        self.counted.now(self.running.lock().unwrap_or_else(PoisonError::into_inner).len())
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).len();
+        let traces = self.tracer.as_ref().map(|tracer| tracer.figures());
+        Figures { running, traces, ..self.counted.so_far() }
+    }
+
+    /// Whether somebody follows the lives of calls, and wants to know where they come from.
+    pub fn is_traced(&self) -> bool {
+        self.tracer.is_some()
     }
 
     /// Makes one call. Needs a tokio runtime around it.
@@ -221,7 +235,8 @@ impl Engine {
 
     async fn begin(self: &Arc<Self>, request: CallRequest, refused: Option<ToolError>) -> CallResult {
         let stop = request.stop.clone();
-        let call = Call::arrived(request, self.clock.now(), new_call_id(self.clock.as_ref()));
+        let id = new_call_id(self.clock.as_ref());
+        let call = Call::arrived(request, self.clock.now(), id, self.is_traced());
         let broken_off = call.broken_off();
         let running = Running::enter(self.clone(), call.id.clone(), stop.clone());
         let on_drop = StopOnDrop(Some(stop));

@@ -35,6 +35,7 @@ use crate::reach::Reach;
 use crate::snapshot::ChangedBy;
 use crate::stopping::requested;
 use crate::swap::Before;
+use crate::trace::Stage;
 use crate::unchanged::Looked;
 use crate::{Engine, Specifying, cover, keep, record, unchanged};
 
@@ -82,20 +83,29 @@ impl Engine {
             Some(error) => Err(error),
             None => self.layers(&mut call).await,
         };
+        call.fail();
         let outcome = match lived {
             Ok(data) => Outcome::Ok(data),
             Err(error) => Outcome::Err(self.cover_error(error)),
         };
         let outcome = self.record_outcome(&call, outcome).await;
+        if let Some(tracer) = &self.tracer
+            && let Some(trace) = call.trace(&outcome, &self.redactor)
+        {
+            tracer.ended(trace);
+        }
         call.answered(outcome, self.clock.now())
     }
 
     async fn layers(self: &Arc<Self>, call: &mut Call) -> Result<Data, ToolError> {
+        call.enter(Stage::Decide);
         let tool = self.parse(call)?;
         let prepared = self.plan(call, &tool)?;
         self.decide(call, &tool).await?;
         let prepared = self.approve(call, prepared).await?;
+        call.enter(Stage::Admit);
         let admitted = self.admit(call, &tool, &prepared).await?;
+        call.leave();
         let looked = self.look(call, &tool).await?;
         if let Some(answer) = looked.as_ref().and_then(|looked| self.recall(call, looked)) {
             return Ok(answer);
@@ -114,7 +124,13 @@ impl Engine {
             let cell = self.specify(call, tool.spec().lane);
             ran = self.run(call, &tool, prepared, &before, cell).await?;
         }
+        let has_run = ran.produced.is_ok();
         let (context, produced) = self.swap_in(call, before, ran).await;
+        if has_run && produced.is_err() {
+            call.fail();
+        } else {
+            call.leave();
+        }
         let produced = shape(call, &tool, produced);
         let answer = self.cover(call, &tool, &context, produced, admitted).await?;
         if let Some(looked) = looked {
@@ -140,6 +156,7 @@ impl Engine {
         }
         let tool = found?;
         call.presentation = tool.spec().presentation;
+        call.note_tool(tool.name(), tool.spec().name);
         Ok(tool)
     }
 
@@ -185,6 +202,7 @@ impl Engine {
         call: &mut Call,
         tool: &Arc<dyn AnyTool>,
     ) -> Result<Prepared, ToolError> {
+        call.enter(Stage::Decide);
         call.arguments = std::mem::take(&mut call.again);
         let prepared = self.plan(call, tool)?;
         call.undoable = false;
@@ -198,6 +216,7 @@ impl Engine {
         else {
             return Ok(prepared);
         };
+        call.enter(Stage::Approve);
         let (by, prepared) = self.ask(call, &decision, prepared).await?;
         call.approved_by = Some(by);
         Ok(prepared)
@@ -247,6 +266,7 @@ impl Engine {
         }
         let leaves = call.effects.iter().any(|part| part.effect.leaves_the_machine());
         let durability = if leaves { Durability::Flushed } else { Durability::Committed };
+        call.enter(Stage::RecordIntent);
         let row = record::row(Kind::Intent, call, &self.redactor, self.clock.now());
         self.store.audit().append(row, durability).await.map_err(|error| {
             ToolError::new(
@@ -261,13 +281,14 @@ impl Engine {
 
     async fn checkpoint(
         self: &Arc<Self>,
-        call: &Call,
+        call: &mut Call,
         prepared: &Prepared,
         tool: &Arc<dyn AnyTool>,
     ) -> Result<Before, ToolError> {
         if tool.spec().class.reads_only {
             return Ok(Before::Nothing);
         }
+        call.enter(Stage::Checkpoint);
         let Some(snapshots) = self.snapshots.as_ref().filter(|_| prepared.plan.on_snapshot) else {
             return Ok(self.save_directly(call, prepared).await?.map_or(Before::Nothing, Before::Direct));
         };
@@ -303,6 +324,7 @@ impl Engine {
         before: &Before,
         cell: Option<Specifying>,
     ) -> Result<Ran, ToolError> {
+        call.enter(Stage::Run);
         let context = Arc::new(self.context(call, tool.spec().lane, before, cell).await?);
         let began = Instant::now();
         let own = OwnChange::begin(&self.denied, call);
@@ -345,6 +367,9 @@ impl Engine {
         }
         call.sandbox = context.enforced();
         call.warnings.extend(context.take_warnings());
+        if produced.is_err() {
+            call.fail();
+        }
         Ok(Ran { context, produced, has_ended })
     }
 

@@ -4,7 +4,7 @@ use policy::Ceiling;
 use serde_json::Value;
 use tool::{Progress, SessionId, Stop};
 
-use crate::Asker;
+use crate::{Asker, Origin};
 
 /// One call as a door hands it in.
 pub struct CallRequest {
@@ -20,6 +20,8 @@ pub struct CallRequest {
     pub progress: Arc<dyn Progress>,
     /// Whether a read may be answered from the cache: up to 60 s old, unless this runtime changed something since.
     pub cache: bool,
+    /// Where it comes from, for traces.
+    pub origin: Origin,
 }
 
 /// Who calls, and who can be asked.

@@ -14,6 +14,7 @@ use crate::call::Call;
 use crate::life::Ran;
 use crate::saving::{Author, Direct};
 use crate::snapshot::{Ended, Question, Snapshot, Snapshots};
+use crate::trace::Stage;
 use crate::{Approval, Engine, dry_run};
 
 /// What is there so that the changes of a call can be undone.
@@ -52,6 +53,9 @@ impl Engine {
         ran: Ran,
     ) -> (Arc<Context>, Result<Data, ToolError>) {
         let Ran { context, produced, has_ended } = ran;
+        if !matches!(before, Before::Nothing) {
+            call.enter(Stage::SwapIn);
+        }
         let snapshot = match before {
             Before::Snapshot(snapshot) => snapshot,
             Before::Direct(direct) => {

@@ -167,6 +167,7 @@ impl Bench {
             cell: CellSetup { spool_directory: spool, ..CellSetup::default() },
             redactor: Redactor::new([]),
             sessions: None,
+            tracer: None,
         })
         .unwrap();
         let caller = Caller {
@@ -193,6 +194,7 @@ impl Bench {
             stop: Stop::default(),
             progress: Arc::new(Unreported),
             cache: false,
+            origin: engine::Origin::default(),
         }))
     }
 

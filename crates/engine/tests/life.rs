@@ -200,6 +200,7 @@ impl Bench {
             cell: CellSetup::default(),
             redactor: Redactor::new([("TOKEN".to_owned(), "sk-1234567890abcdef".to_owned())]),
             sessions: None,
+            tracer: None,
         })
         .unwrap();
         let asker = Script { answers: Mutex::new(answers.into_iter().collect()), ..Script::default() };
@@ -228,6 +229,7 @@ impl Bench {
             stop: Stop::default(),
             progress: self.reports.clone(),
             cache: false,
+            origin: engine::Origin::default(),
         }
     }
 

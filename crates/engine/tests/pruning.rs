@@ -96,6 +96,7 @@ fn engine(folder: &Path, workspace: &Path, clock: Arc<Advancing>, store: Arc<Sto
         cell: CellSetup { changes, ..CellSetup::default() },
         redactor: Redactor::new([]),
         sessions: None,
+        tracer: None,
     };
     Arc::new(Engine::new(parts).unwrap())
 }
@@ -115,6 +116,7 @@ fn request() -> CallRequest {
         stop: Stop::default(),
         progress: Arc::new(Unreported),
         cache: false,
+        origin: engine::Origin::default(),
     }
 }
 

@@ -4,7 +4,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use engine::{CellSetup, DuplicateTool, Engine, Parts, Redactor, Registry};
+use ::traces::Exporter;
+use engine::{CellSetup, DuplicateTool, Engine, Parts, Redactor, Registry, Tracer};
 use jiff::Timestamp;
 use policy::Policy;
 use sandbox::{Entrance, SessionLimits, Spawner};
@@ -21,6 +22,7 @@ use crate::report::{Warn, warn};
 use crate::surroundings::Surroundings;
 use crate::toolchains;
 use crate::toolset::{Toolset, catalogue};
+use crate::traces::{FAREWELL, exporter};
 
 /// A runtime, put together for one command of the program.
 pub(crate) struct Composed {
@@ -36,6 +38,8 @@ pub(crate) struct Composed {
     pub(crate) elicitation: Option<Elicitation>,
     /// Whose tokens are good for `up` beside its own, where such a file says so.
     pub(crate) oauth: Option<OAuth>,
+    /// What sends the traces of calls.
+    traces: Option<Arc<Exporter>>,
 }
 
 /// What to compose a runtime of, beside what the configuration says.
@@ -105,6 +109,7 @@ pub(crate) fn compose(wanted: Wanted) -> Result<Composed, Failure> {
     let registry = Registry::new(configuration.tools())
         .map_err(|DuplicateTool(name)| format!("two tools are named {name}"))?;
     let clock = Arc::new(SystemClock);
+    let traces = exporter(configuration.traces, &surroundings.traces, warn);
     let cell = CellSetup { entrance, ..cell(&surroundings, &state, spawner)? };
     let workspace = place.workspace.clone();
     let engine = Engine::new(Parts {
@@ -117,6 +122,7 @@ pub(crate) fn compose(wanted: Wanted) -> Result<Composed, Failure> {
         cell,
         redactor: Redactor::new(surroundings.credentials),
         sessions,
+        tracer: traces.clone().map(|exporter| exporter as Arc<dyn Tracer>),
     })?;
     for notice in engine.notices() {
         warn(notice);
@@ -130,7 +136,18 @@ pub(crate) fn compose(wanted: Wanted) -> Result<Composed, Failure> {
         toolset: configuration.toolset,
         elicitation: configuration.elicitation,
         oauth: configuration.oauth,
+        traces,
     })
+}
+
+impl Composed {
+    /// Gives what was followed of calls a last chance to be sent. Nothing is lost by it that anybody asked for, so it is the last thing
+    /// that a command does.
+    pub(crate) fn close_traces(&self) {
+        if let Some(traces) = &self.traces {
+            traces.close(FAREWELL);
+        }
+    }
 }
 
 /// Makes the folder of the user's configuration where a command could: a cell freezes what is there, and what is not there a command

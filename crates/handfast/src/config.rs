@@ -15,6 +15,7 @@ use policy::{Mode, Profiles};
 use serde::Deserialize;
 
 use crate::identity::OAuth;
+use crate::traces::Collector;
 use lines::FileLines;
 
 /// The name of the workspace's own configuration.
@@ -49,6 +50,8 @@ pub struct Settings {
     pub elicitation: Option<Elicitation>,
     /// Whose tokens are good for `up` beside its own. A workspace's file may not say so.
     pub oauth: Option<OAuth>,
+    /// Where traces of calls go. A workspace's file may not say so.
+    pub traces: Option<Collector>,
 }
 
 /// Which questions may be put to the user of an MCP client.

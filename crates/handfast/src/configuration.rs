@@ -18,6 +18,7 @@ use crate::report::{self, Warn};
 use crate::surroundings::Surroundings;
 use crate::toolchains;
 use crate::toolset::{Toolset, canonical};
+use crate::traces::Collector;
 
 /// The configuration files of one run, each with its layer, in the order of precedence.
 struct Files(Vec<Layered>);
@@ -96,6 +97,11 @@ impl Files {
         others.iter().find_map(|layered| key(&layered.file.settings))
     }
 
+    /// Whether the administrator says so.
+    fn is_managed(&self, says: impl Fn(&Settings) -> bool) -> bool {
+        self.0.iter().any(|layered| layered.is_managed() && says(&layered.file.settings))
+    }
+
     fn warn_of_ignored(&self, warn: Warn) {
         for Layered { file, .. } in self.0.iter().filter(|layered| layered.trust == Trust::Untrusted) {
             let ignored = [
@@ -151,6 +157,8 @@ pub(crate) struct Configuration {
     pub(crate) toolset: Toolset,
     pub(crate) elicitation: Option<Elicitation>,
     pub(crate) oauth: Option<OAuth>,
+    /// Where traces go, and whether the administrator says so.
+    pub(crate) traces: Option<(Collector, bool)>,
     sources: Vec<Source>,
     profile: Option<(String, Origin)>,
     mode: Option<(Mode, Origin)>,
@@ -224,6 +232,9 @@ impl Configuration {
             },
             elicitation: files.of_the_user("elicitation", |settings| settings.elicitation, warn),
             oauth: files.of_the_user("oauth", |settings| settings.oauth.clone(), warn),
+            traces: files
+                .of_the_user("traces", |settings| settings.traces.clone(), warn)
+                .map(|collector| (collector, files.is_managed(|settings| settings.traces.is_some()))),
             profile,
             mode: files.mode(global.mode),
             sources: files.0.into_iter().map(Layered::into_source).collect(),

@@ -21,6 +21,7 @@ mod terminal;
 mod tokens;
 mod toolchains;
 mod toolset;
+mod traces;
 
 use std::process::ExitCode;
 
@@ -40,6 +41,7 @@ pub use runtime::{BuildError, Builder, Call, Runtime};
 pub use store::StoreError;
 /// The vocabulary of tools.
 pub use tool;
+pub use traces::Collector;
 
 /// The whole program: reads the command line, composes the runtime, runs one command.
 pub fn main() -> ExitCode {

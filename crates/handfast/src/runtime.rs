@@ -287,6 +287,7 @@ impl Runtime {
                 stop: Stop::default(),
                 progress: Arc::new(Unreported),
                 cache: false,
+                origin: engine::Origin::default(),
             },
         }
     }
@@ -340,7 +341,12 @@ impl Runtime {
     /// Where the state cannot be written.
     pub async fn shutdown(self) -> Result<(), StoreError> {
         self.composed.engine.shutdown().await;
-        self.composed.store.close()
+        let closed = self.composed.store.close();
+        // It waits for a collector, and this thread may have others to see to.
+        let composed = self.composed;
+        // That it broke off leaves what was not sent unsent.
+        let _ = tokio::task::spawn_blocking(move || composed.close_traces()).await;
+        closed
     }
 }
 

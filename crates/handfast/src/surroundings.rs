@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use crate::traces::{VARIABLES, Variables};
+
 /// What was found.
 #[derive(Debug, Clone)]
 pub(crate) struct Surroundings {
@@ -29,6 +31,8 @@ pub(crate) struct Surroundings {
     pub(crate) passed_on: BTreeMap<OsString, OsString>,
     /// Environment variables that look like credentials: never passed on, and covered wherever they appear.
     pub(crate) credentials: Vec<(String, String)>,
+    /// What is said of traces.
+    pub(crate) traces: Variables,
 }
 
 /// Variables that a command in the cell may see as they are.
@@ -48,6 +52,9 @@ impl Surroundings {
             .filter(|home| home.is_absolute())
             .map(|home| home.canonicalize().unwrap_or(home));
         let below_home = |name: &str| home.as_ref().map(|home| home.join(name));
+        let traces = Variables(
+            VARIABLES.into_iter().filter_map(|name| Some((name, std::env::var(name).ok()?))).collect(),
+        );
         Self {
             state: directory_from("XDG_STATE_HOME")
                 .or_else(|| below_home(".local/state"))
@@ -66,7 +73,9 @@ impl Surroundings {
             credentials: std::env::vars_os()
                 .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
                 .filter(|(name, value)| is_credential(name, value))
+                .chain(traces.secrets())
                 .collect(),
+            traces,
             home,
         }
     }

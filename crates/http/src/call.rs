@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use tool::{BoxFuture, CallResult, Progress, Stop, StopReason, ToolError, visible};
 
 use crate::body::{self, Coming};
+use crate::origin;
 use crate::reply::{self, JSON, Reply};
 use crate::sender::Sender;
 use crate::service::Shared;
@@ -91,6 +92,7 @@ pub(crate) async fn call(shared: &Arc<Shared>, sender: &Sender, headers: &Header
         stop: stop.clone(),
         progress: Arc::new(Unasked),
         cache: false,
+        origin: origin::of(shared, headers, "/v1/call"),
     };
     match parse::<CallBody>(&read.bytes) {
         Ok(call) => {

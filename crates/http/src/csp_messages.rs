@@ -8,6 +8,7 @@ use hyper::header::{CONTENT_TYPE, HeaderMap};
 use tool::{Held, ToolError};
 
 use crate::body::Coming;
+use crate::origin;
 use crate::reply::{self, Reply};
 use crate::sender::Sender;
 use crate::service::Shared;
@@ -34,8 +35,12 @@ pub(crate) async fn post(
         Ok(read) => read,
         Err(why) => return reply::unread(&why),
     };
-    let options =
-        csp::Options { requests: Some(REQUESTS), session: sender.session.clone(), ..options.clone() };
+    let options = csp::Options {
+        requests: Some(REQUESTS),
+        session: sender.session.clone(),
+        origin: origin::of(shared, headers, "/v1/csp"),
+        ..options.clone()
+    };
     let mut answers = Vec::new();
     match csp::serve(shared.engine.clone(), options, &read.bytes[..], &mut answers, pending()).await {
         Ok(()) => reply::bytes(StatusCode::OK, TEXT, answers, Held::default()),

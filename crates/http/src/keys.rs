@@ -6,17 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http_body_util::{BodyExt, Empty, Limited};
-use hyper::body::Bytes;
-use hyper::{StatusCode, Uri};
-use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
+use fetch::{Client, Uri};
 use tool::BoxFuture;
-
-/// A set of keys is no larger.
-const LARGEST: usize = 1024 * 1024;
 
 /// How long the provider may take for its keys.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -44,7 +35,7 @@ pub enum IdentityError {
 /// The source of keys that this names: an https URL, or the absolute path of a file.
 pub(crate) fn source(named: &str) -> Result<Arc<dyn KeySource>, IdentityError> {
     match url_of(named) {
-        Some(url) => Ok(Arc::new(Fetched::new(url)?)),
+        Some(url) => Ok(Arc::new(Fetched(Client::new(url).map_err(IdentityError::Certificates)?))),
         None if named.starts_with('/') => Ok(Arc::new(Lying(PathBuf::from(named)))),
         None => Err(IdentityError::Keys),
     }
@@ -75,36 +66,16 @@ impl KeySource for Lying {
 }
 
 /// Keys that the provider itself gives out.
-struct Fetched {
-    url: Uri,
-    client: Client<HttpsConnector<HttpConnector>, Empty<Bytes>>,
-}
-
-impl Fetched {
-    fn new(url: Uri) -> Result<Self, IdentityError> {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let tls = rustls::ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(|error| IdentityError::Certificates(io::Error::other(error)))?
-            .with_native_roots()
-            .map_err(IdentityError::Certificates)?
-            .with_no_client_auth();
-        let connector =
-            HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1().build();
-        Ok(Self { url, client: Client::builder(TokioExecutor::new()).build(connector) })
-    }
-}
+struct Fetched(Client);
 
 impl KeySource for Fetched {
     fn read(&self) -> BoxFuture<'_, io::Result<Vec<u8>>> {
         let fetched = async {
-            // A redirection is no answer: it could lead to where nothing is encrypted.
-            let answer = self.client.get(self.url.clone()).await.map_err(io::Error::other)?;
-            if answer.status() != StatusCode::OK {
-                return Err(io::Error::other(format!("{} answered {}", self.url, answer.status())));
+            let answer = self.0.get().await?;
+            if answer.status != 200 {
+                return Err(io::Error::other(format!("{} answered {}", self.0.url(), answer.status)));
             }
-            let body = Limited::new(answer.into_body(), LARGEST).collect().await.map_err(io::Error::other)?;
-            Ok(body.to_bytes().to_vec())
+            Ok(answer.body)
         };
         Box::pin(async move { tokio::time::timeout(PATIENCE, fetched).await.map_err(io::Error::other)? })
     }

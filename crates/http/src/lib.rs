@@ -21,6 +21,7 @@ mod keys;
 mod metrics;
 mod oauth;
 mod openapi;
+mod origin;
 mod patient;
 mod query;
 mod reply;

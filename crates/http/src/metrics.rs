@@ -55,6 +55,11 @@ fn calls(text: &mut String, shared: &Shared) {
     for ((tool, outcome), count) in &figures.ended {
         let _ = writeln!(text, "handfast_calls_total{{tool=\"{tool}\",outcome=\"{outcome}\"}} {count}");
     }
+    if let Some(traces) = figures.traces {
+        counter(text, "handfast_spans_sent_total", "Spans that the collector of traces took.", traces.sent);
+        let help = "Spans that the collector of traces did not take, or that had no room to wait for it.";
+        counter(text, "handfast_spans_dropped_total", help, traces.dropped);
+    }
     gauge(text, "handfast_calls_running", "Calls of tools that run.", figures.running);
     let name = "handfast_call_duration_seconds";
     head(text, name, "histogram", "How long calls of tools took.");
@@ -68,6 +73,11 @@ fn calls(text: &mut String, shared: &Shared) {
     let _ = writeln!(text, "{name}_bucket{{le=\"+Inf\"}} {all}");
     let _ = writeln!(text, "{name}_sum {}", figures.took_in_all.as_secs_f64());
     let _ = writeln!(text, "{name}_count {all}");
+}
+
+fn counter(text: &mut String, name: &str, help: &str, value: u64) {
+    head(text, name, "counter", help);
+    let _ = writeln!(text, "{name} {value}");
 }
 
 fn gauge(text: &mut String, name: &str, help: &str, value: usize) {

@@ -16,6 +16,7 @@ use tool::{Code, Held, ToolError};
 
 use crate::body::{self, Coming};
 use crate::call::HEARTBEAT;
+use crate::origin;
 use crate::reply::{self, JSON, Reply};
 use crate::service::Shared;
 
@@ -52,11 +53,13 @@ pub(crate) async fn post(shared: &Shared, endpoint: &Endpoint, headers: &HeaderM
         Ok(read) => read,
         Err(why) => return reply::unread(&why),
     };
+    let carrier = shared.engine.is_traced().then(|| origin::parent(headers)).flatten();
     let said = Headers {
         session: once(headers, &SESSION),
         version: once(headers, &VERSION),
         method: once(headers, &METHOD),
         name: once(headers, &NAME),
+        carrier: carrier.as_ref(),
     };
     let posted = endpoint.post(&said, &read.bytes).await;
     drop(read);

@@ -11,6 +11,8 @@ use tool::{AnyTool, CallResult, Code, SessionId, ToolError};
 pub(crate) trait Calls: Send + Sync + 'static {
     /// The tools, in the order in which they are listed.
     fn tools(&self) -> &[Arc<dyn AnyTool>];
+    /// Whether somebody follows calls, and wants to know where they come from.
+    fn is_traced(&self) -> bool;
     /// Makes one call.
     fn call(self: &Arc<Self>, request: CallRequest) -> impl Future<Output = CallResult> + Send;
     /// Answers a call that cannot be made, and records it like any.
@@ -34,6 +36,10 @@ pub(crate) trait Calls: Send + Sync + 'static {
 impl Calls for Engine {
     fn tools(&self) -> &[Arc<dyn AnyTool>] {
         Engine::tools(self)
+    }
+
+    fn is_traced(&self) -> bool {
+        Engine::is_traced(self)
     }
 
     fn call(self: &Arc<Self>, request: CallRequest) -> impl Future<Output = CallResult> + Send {

@@ -7,31 +7,24 @@
 //! It knows nothing of HTTP but the four headers that the protocol has words about, and the status of what it refuses.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use engine::Engine;
-use rmcp::RoleServer;
-use rmcp::model::{
-    ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, InitializeRequestParams, JsonRpcMessage,
-    RequestId, ServerJsonRpcMessage,
-};
-use rmcp::service::Peer;
-use rmcp::transport::Transport;
+use rmcp::model::{ClientRequest, ErrorCode, ErrorData, GetExtensions, JsonRpcMessage, RequestId};
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tool::{Held, SessionId};
 
 use crate::calls::Calls;
-use crate::connection::Connection;
 use crate::decode::{Incoming, decode};
 use crate::desk::{self, Desk};
 use crate::headers::{Headers, Once, agree, speaks_modern};
+use crate::live::Live;
+use crate::origin::Carried;
 use crate::outbox::{Mail, outbox};
-use crate::transport::Gone;
-use crate::{McpError, Options, handler, notices};
+use crate::{McpError, Options, notices};
 
 /// Sessions that may be open at a time. For one more, the one that was idle longest is ended.
 const MOST_SESSIONS: usize = 10_000;
@@ -165,127 +158,6 @@ struct State {
     rested: Instant,
 }
 
-/// What stands for a connection.
-struct Live {
-    connection: Arc<Connection>,
-    handler: handler::Handler,
-    service: Mutex<Service>,
-    session: SessionId,
-    used: Mutex<Instant>,
-}
-
-/// rmcp's part of a session. Its channels have room for 32 messages each from the start, some 20 KB, and most sessions are idle: of
-/// those there is only what the client has said of itself.
-enum Service {
-    Runs {
-        incoming: mpsc::UnboundedSender<Box<ClientJsonRpcMessage>>,
-        peer: Peer<RoleServer>,
-        resting: Arc<AtomicBool>,
-    },
-    Rests(Option<Box<InitializeRequestParams>>),
-}
-
-impl Service {
-    fn start(
-        handler: handler::Handler,
-        connection: &Arc<Connection>,
-        said: Option<InitializeRequestParams>,
-    ) -> Self {
-        let (incoming, messages) = mpsc::unbounded_channel();
-        let resting = Arc::<AtomicBool>::default();
-        let transport = Apart { messages, connection: connection.clone(), resting: resting.clone() };
-        let service = rmcp::service::serve_directly(handler, transport, said);
-        let peer = service.peer().clone();
-        // It ends with the sender of its messages.
-        tokio::spawn(service.waiting());
-        Self::Runs { incoming, peer, resting }
-    }
-}
-
-impl Live {
-    fn start<C: Calls>(
-        calls: &Arc<C>,
-        options: &Options,
-        session: SessionId,
-        notices: &Arc<notices::Notices>,
-    ) -> Result<Self, McpError> {
-        let connection = Arc::<Connection>::default();
-        let options = Options { session: session.clone(), ..options.clone() };
-        let handler = handler::Handler::new(calls, options, connection.clone(), notices)?;
-        let service = Mutex::new(Service::Rests(None));
-        Ok(Self { connection, handler, service, session, used: Mutex::new(Instant::now()) })
-    }
-
-    fn service(&self) -> MutexGuard<'_, Service> {
-        self.service.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Hands a message to rmcp.
-    fn take(&self, message: ClientJsonRpcMessage) {
-        let mut service = self.service();
-        if let Service::Rests(said) = &mut *service {
-            *service = Service::start(self.handler.clone(), &self.connection, said.take().map(|said| *said));
-        }
-        if let Service::Runs { incoming, .. } = &*service {
-            // Where the session ends in this moment, nothing is said to the request, and its stream ends.
-            let _ = incoming.send(Box::new(message));
-        }
-    }
-
-    /// Lets go of rmcp's part where nothing is asked. What was taken is still seen to.
-    fn rest(&self) {
-        let mut service = self.service();
-        if let Service::Runs { peer, resting, .. } = &*service
-            && self.connection.is_idle()
-        {
-            resting.store(true, Ordering::Relaxed);
-            let said = peer.peer_info().map(|said| Box::new((*said).clone()));
-            *service = Service::Rests(said);
-        }
-    }
-
-    fn used(&self) -> Instant {
-        *self.used.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn touch(&self) {
-        *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-    }
-}
-
-/// Messages as rmcp takes them, each of which came by itself.
-struct Apart {
-    messages: mpsc::UnboundedReceiver<Box<ClientJsonRpcMessage>>,
-    connection: Arc<Connection>,
-    /// Set where the session goes on without it.
-    resting: Arc<AtomicBool>,
-}
-
-impl Transport<RoleServer> for Apart {
-    type Error = Gone;
-
-    fn send(
-        &mut self,
-        item: ServerJsonRpcMessage,
-    ) -> impl Future<Output = Result<(), Gone>> + Send + 'static {
-        // Notices do not come this way, and nothing else belongs to no request.
-        let (nowhere, _) = outbox();
-        drop(desk::outgoing(&self.connection, &nowhere, item));
-        std::future::ready(Ok(()))
-    }
-
-    async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
-        self.messages.recv().await.map(|message| *message)
-    }
-
-    async fn close(&mut self) -> Result<(), Gone> {
-        if !self.resting.load(Ordering::Relaxed) {
-            self.connection.close();
-        }
-        Ok(())
-    }
-}
-
 impl<C: Calls> Sessions<C> {
     pub(crate) fn new(calls: Arc<C>, options: Options) -> Result<Self, McpError> {
         // All clients have one token, whose calls without a session are those of `options.session`.
@@ -304,7 +176,10 @@ impl<C: Calls> Sessions<C> {
     pub(crate) async fn post(&self, headers: &Headers<'_>, body: &[u8]) -> Posted {
         // Counted before anything is made of it: a value takes many times the room that its text takes.
         let too_many = desk::too_many_values(body);
-        let incoming = if too_many.is_some() { Incoming::Ignored } else { decode(body) };
+        let mut incoming = if too_many.is_some() { Incoming::Ignored } else { decode(body) };
+        if let Incoming::Request { request, .. } = &mut incoming {
+            request.extensions_mut().insert(Carried(headers.carrier.cloned()));
+        }
         let id = match &incoming {
             Incoming::Request { id, .. } | Incoming::Fault { id, .. } => id.clone(),
             _ => Value::Null,

@@ -196,6 +196,10 @@ impl Calls for Fake {
         &self.tools
     }
 
+    fn is_traced(&self) -> bool {
+        true
+    }
+
     async fn call(self: &Arc<Self>, request: CallRequest) -> CallResult {
         let call = self.next_call();
         let outcome = self.outcome(&request, &call).await;

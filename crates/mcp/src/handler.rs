@@ -70,8 +70,8 @@ impl Handler {
         Ok(Self { served, connection, options, pages: Arc::new(Pages::new()?) })
     }
 
-    fn turn(&self, context: RequestContext<RoleServer>) -> Result<Turn, ErrorData> {
-        Turn::begin(context, &self.connection, self.options.patience)
+    fn turn(&self, context: RequestContext<RoleServer>, method: &'static str) -> Result<Turn, ErrorData> {
+        Turn::begin(context, method, &self.connection, self.options.patience)
     }
 
     /// Whether there is a method of this name in the client's revision. A request of one that does not fit its type arrives as a custom request.
@@ -169,7 +169,7 @@ impl ServerHandler for Handler {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let turn = self.turn(context)?;
+        let turn = self.turn(context, "tools/call")?;
         self.served.call(request, &turn).await
     }
 
@@ -198,7 +198,7 @@ impl ServerHandler for Handler {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let turn = self.turn(context)?;
+        let turn = self.turn(context, "resources/read")?;
         self.must_know("resources/read", &turn.peer)?;
         self.served.read(request, &turn).await
     }
@@ -273,7 +273,7 @@ impl ServerHandler for Handler {
         request: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        let turn = self.turn(context)?;
+        let turn = self.turn(context, "prompts/get")?;
         self.must_know("prompts/get", &turn.peer)?;
         self.served.prompt(request, &turn).await
     }
@@ -283,7 +283,7 @@ impl ServerHandler for Handler {
         request: CompleteRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        let turn = self.turn(context)?;
+        let turn = self.turn(context, "completion/complete")?;
         self.must_know("completion/complete", &turn.peer)?;
         self.served.complete(request, &turn).await.map(CompleteResult::new)
     }

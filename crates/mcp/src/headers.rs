@@ -4,12 +4,13 @@ use std::borrow::Cow;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use engine::Parent;
 use rmcp::model::{ClientRequest, ErrorData, GetMeta, ProtocolVersion};
 
 use crate::decode::{Incoming, is_modern};
 use crate::skim::Skim;
 
-/// The headers that the protocol has words about.
+/// The headers that the protocol has words about, and those of traces.
 #[derive(Debug, Clone, Copy)]
 pub struct Headers<'a> {
     /// `Mcp-Session-Id`.
@@ -20,6 +21,8 @@ pub struct Headers<'a> {
     pub method: Once<'a>,
     /// `Mcp-Name`.
     pub name: Once<'a>,
+    /// What `traceparent` and `tracestate` come to, where calls are followed.
+    pub carrier: Option<&'a Parent>,
 }
 
 /// A header that may stand there once.

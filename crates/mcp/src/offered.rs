@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use dialects::Dialect;
-use engine::{Asker, CallRequest, Caller, Door};
+use engine::{Asker, CallRequest, Caller, Door, Origin};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompletionInfo, ContentBlock,
     ElicitRequest, ElicitResult, ErrorData, GetPromptRequestParams, GetPromptResponse, InputRequest,
@@ -25,7 +25,7 @@ use crate::seal::Sealer;
 use crate::served::{Answered, Served};
 use crate::task::{Soon, Tasks};
 use crate::turn::Turn;
-use crate::{Options, around, list, present, question};
+use crate::{Options, around, list, origin, present, question};
 
 /// The key of the one question that a call can raise.
 const QUESTION: &str = "approval";
@@ -244,6 +244,7 @@ impl<C: Calls> Offered<C> {
             },
             stop: turn.stop.clone(),
             progress,
+            origin: if self.calls.is_traced() { origin::of(turn) } else { Origin::default() },
         };
         let result = if let Some(Unusable { problem, hint }) = turn.extensions.get::<Unusable>().cloned() {
             let mut error = ToolError::new(Code::Validation, problem);

@@ -11,6 +11,8 @@ pub(crate) struct Peer {
     pub(crate) modern: bool,
     /// Whether it knows structured content, output schemas and links to resources, as those from the revision of 2025-06-18 on do.
     pub(crate) structured: bool,
+    /// The revision that it speaks.
+    pub(crate) version: Option<ProtocolVersion>,
     /// What it can do.
     pub(crate) capabilities: ClientCapabilities,
     /// Who answers questions there, as the audit names them.
@@ -31,6 +33,7 @@ impl Peer {
             modern: since(ProtocolVersion::V_2026_07_28),
             structured: since(ProtocolVersion::V_2025_06_18),
             capabilities: context.client_capabilities().unwrap_or_default(),
+            version,
             // It goes into the audit, and the client chose it.
             by: by.chars().filter(|character| !character.is_control()).take(100).collect(),
         }
@@ -58,7 +61,8 @@ mod tests {
     fn forms_are_shown_by_who_says_so_or_names_no_mode() {
         let shows = |capabilities: serde_json::Value| {
             let capabilities = serde_json::from_value(capabilities).unwrap();
-            Peer { modern: true, structured: true, capabilities, by: String::new() }.shows_forms()
+            Peer { modern: true, structured: true, version: None, capabilities, by: String::new() }
+                .shows_forms()
         };
         assert!(!shows(json!({})));
         assert!(shows(json!({"elicitation": {}})));

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::RoleServer;
-use rmcp::model::{ErrorData, Extensions, RequestId, RequestMetaObject, ServerJsonRpcMessage, ServerRequest};
+use rmcp::model::{
+    ErrorData, Extensions, JsonObject, RequestId, RequestMetaObject, ServerJsonRpcMessage, ServerRequest,
+};
 use rmcp::service::RequestContext;
 use serde_json::{Value, json};
 use tool::Stop;
@@ -19,8 +21,12 @@ use crate::peer::Peer;
 pub(crate) struct Turn {
     /// What it is called here.
     pub(crate) number: i64,
+    /// What it asks for.
+    pub(crate) method: &'static str,
     pub(crate) peer: Peer,
     pub(crate) meta: RequestMetaObject,
+    /// What of that names the span that it is a part of.
+    pub(crate) traced: JsonObject,
     pub(crate) extensions: Extensions,
     /// Ends with the request: the client gave it up, or is gone.
     pub(crate) stop: Stop,
@@ -41,6 +47,7 @@ impl Turn {
     /// Where the request has gone meanwhile.
     pub(crate) fn begin(
         context: RequestContext<RoleServer>,
+        method: &'static str,
         connection: &Arc<Connection>,
         patience: Duration,
     ) -> Result<Self, ErrorData> {
@@ -55,15 +62,20 @@ impl Turn {
         connection.attach(number, &stop);
         let peer = Peer::of(&context);
         let line = Line { connection: connection.clone(), outbox, patience };
-        Ok(Self { number, peer, meta: context.meta, extensions: context.extensions, stop, line })
+        let RequestContext { meta, extensions, .. } = context;
+        let named = |name: &&str| meta.0.0.get(*name).map(|value| ((*name).to_owned(), value.clone()));
+        let traced = ["traceparent", "tracestate"].iter().filter_map(named).collect();
+        Ok(Self { number, method, peer, meta, traced, extensions, stop, line })
     }
 
     /// The same request without a word on the way to its answer, for a call that outlives it.
     pub(crate) fn silent(&self) -> Self {
         Self {
             number: self.number,
+            method: self.method,
             peer: self.peer.clone(),
             meta: RequestMetaObject::default(),
+            traced: self.traced.clone(),
             extensions: self.extensions.clone(),
             stop: self.stop.clone(),
             line: self.line.clone(),

@@ -147,6 +147,7 @@ impl World {
             cell: CellSetup { spool_directory: spool, ..CellSetup::default() },
             redactor: Redactor::new([]),
             sessions: None,
+            tracer: None,
         });
         Self { folder, store, engine: Arc::new(engine.unwrap()), started, ended }
     }

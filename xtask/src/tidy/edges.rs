@@ -28,6 +28,10 @@ enum Layer {
     Door,
     /// What carries the messages of other wires beside its own.
     Carrier,
+    /// What asks other servers, for Handfast itself.
+    Outward,
+    /// What tells others of the calls.
+    Telling,
     /// What composes it all.
     Product,
     /// What tests are written with.
@@ -37,12 +41,12 @@ enum Layer {
 }
 
 use Layer::{
-    Carrier, Dialects, Door, Engine, Mechanism, Policy, Product, Store, Syntax, TestKit, Tools, Vocabulary,
-    Xtask,
+    Carrier, Dialects, Door, Engine, Mechanism, Outward, Policy, Product, Store, Syntax, Telling, TestKit,
+    Tools, Vocabulary, Xtask,
 };
 
 /// The layer of every crate by name; `tools-*` go by their prefix.
-const LAYERS: [(&str, Layer); 17] = [
+const LAYERS: [(&str, Layer); 19] = [
     ("tool", Vocabulary),
     ("shell-syntax", Syntax),
     ("policy", Policy),
@@ -57,23 +61,26 @@ const LAYERS: [(&str, Layer); 17] = [
     ("mcp", Door),
     ("http", Carrier),
     ("csp", Door),
+    ("fetch", Outward),
+    ("traces", Telling),
     ("handfast", Product),
     ("testkit", TestKit),
     ("xtask", Xtask),
 ];
 
 /// Outside crates that only some crates may name, and why.
-const OWNERS: [(&str, &[&str], &str); 10] = [
+const OWNERS: [(&str, &[&str], &str); 11] = [
     ("brush-parser", &["shell-syntax"], "one crate says what a line for the shell runs"),
     ("tree-sitter-bash", &["shell-syntax"], "one crate says what a line for the shell runs"),
     ("rusqlite", &["store"], "a second storage engine is split off behind the store"),
     ("rmcp", &["mcp"], "the door owns every wire type"),
-    ("hyper", &["http"], "the door owns every wire type"),
+    ("hyper", &["http", "fetch"], "the door owns every wire type, and one crate asks other servers"),
+    ("opentelemetry-proto", &["traces"], "one crate knows how traces are sent"),
     ("landlock", &["sandbox"], "one crate sets up what confines a command"),
     ("seccompiler", &["sandbox"], "one crate sets up what confines a command"),
     (
         "tokio",
-        &["engine", "mcp", "http", "csp", "handfast"],
+        &["engine", "mcp", "http", "csp", "traces", "handfast"],
         "tools, policy and mechanisms know no async runtime",
     ),
     ("clap", &["handfast", "xtask"], "a library reads no command line"),
@@ -83,14 +90,15 @@ const OWNERS: [(&str, &[&str], &str); 10] = [
 /// What code that ships may name.
 fn allowed(layer: Layer) -> &'static [Layer] {
     match layer {
-        Vocabulary | Store | Mechanism | Xtask => &[],
+        Vocabulary | Store | Mechanism | Outward | Xtask => &[],
         Syntax | Dialects => &[Vocabulary],
         Policy => &[Vocabulary, Syntax],
         Engine => &[Vocabulary, Policy, Store, Mechanism],
         Tools | TestKit => &[Vocabulary, Mechanism],
         Door => &[Vocabulary, Engine, Dialects],
-        Carrier => &[Vocabulary, Engine, Dialects, Door],
-        Product => &[Vocabulary, Policy, Store, Mechanism, Engine, Tools, Dialects, Door, Carrier],
+        Carrier => &[Vocabulary, Engine, Dialects, Door, Outward],
+        Telling => &[Vocabulary, Engine, Outward],
+        Product => &[Vocabulary, Policy, Store, Mechanism, Engine, Tools, Dialects, Door, Carrier, Telling],
     }
 }
 

@@ -171,6 +171,7 @@ impl World {
             cell: CellSetup { environment, ..CellSetup::default() },
             redactor: Redactor::default(),
             sessions: None,
+            tracer: None,
         });
         Arc::new(engine.unwrap())
     }
@@ -213,6 +214,7 @@ pub(crate) fn request(arguments: Value, asker: Arc<dyn Asker>) -> CallRequest {
         stop: Stop::default(),
         progress: Arc::new(Unreported),
         cache: false,
+        origin: engine::Origin::default(),
     }
 }
 

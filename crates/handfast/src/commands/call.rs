@@ -40,6 +40,7 @@ pub(super) fn run(global: &Global, call: &CallArgs, yes: bool) -> Result<ExitCod
             None => Arc::new(Unreported),
         },
         cache: false,
+        origin: engine::Origin::default(),
     };
     let runtime = tokio_runtime()?;
     let (result, signal) = runtime.block_on(live(&composed, request, arguments, &stop, line.as_deref()))?;
@@ -54,6 +55,7 @@ pub(super) fn run(global: &Global, call: &CallArgs, yes: bool) -> Result<ExitCod
     if let Err(error) = composed.engine.prune_briefly() {
         warn(&format!("old checkpoints and outputs cannot be removed: {error}"));
     }
+    composed.close_traces();
     Ok(signal.map_or_else(|| exit_code(&composed, &call.tool, &result), ExitCode::from))
 }
 

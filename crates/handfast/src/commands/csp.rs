@@ -67,6 +67,7 @@ pub(super) fn run(global: &Global) -> Result<ExitCode, Failure> {
     });
     runtime.shutdown_background();
     composed.store.close()?;
+    composed.close_traces();
     match ended {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         ended => Ok(ExitCode::from(ended?)),

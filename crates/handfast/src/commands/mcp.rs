@@ -31,5 +31,6 @@ pub(super) fn run(global: &Global) -> Result<ExitCode, Failure> {
     });
     runtime.shutdown_background();
     composed.store.close()?;
+    composed.close_traces();
     ended.map(ExitCode::from)
 }

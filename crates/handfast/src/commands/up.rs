@@ -71,6 +71,7 @@ pub(super) fn run(global: &Global, arguments: &UpArgs) -> Result<ExitCode, Failu
     });
     runtime.shutdown_background();
     composed.store.close()?;
+    composed.close_traces();
     ended.map(ExitCode::from)
 }
 

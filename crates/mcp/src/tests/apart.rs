@@ -14,8 +14,13 @@ use crate::endpoint::{Answers, Posted, Saying, Sessions};
 use crate::fake::{Fake, modern_meta, settle};
 use crate::headers::{Headers, Once};
 
-const NONE: Headers<'static> =
-    Headers { session: Once::Absent, version: Once::Absent, method: Once::Absent, name: Once::Absent };
+const NONE: Headers<'static> = Headers {
+    session: Once::Absent,
+    version: Once::Absent,
+    method: Once::Absent,
+    name: Once::Absent,
+    carrier: None,
+};
 
 fn endpoint(fake: &Arc<Fake>) -> Sessions<Fake> {
     let mut options = Options::new("handfast", "1.2.3", SessionId("s".to_owned()));
@@ -89,6 +94,7 @@ fn modern<'a>(method: &'a str, name: Option<&'a str>) -> Headers<'a> {
         version: Once::Is("2026-07-28"),
         method: Once::Is(method),
         name: name.map_or(Once::Absent, Once::Is),
+        carrier: None,
     }
 }
 

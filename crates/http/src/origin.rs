@@ -1,0 +1,47 @@
+//! Where a request comes from, for traces: the span that it is a part of (W3C Trace Context), and what the conventions for HTTP want
+//! to know.
+
+use engine::{Origin, Parent};
+use hyper::header::HeaderMap;
+
+use crate::service::Shared;
+
+/// Where the calls of a `POST` to this path come from. Nothing is looked for where nobody follows calls.
+pub(crate) fn of(shared: &Shared, headers: &HeaderMap, path: &'static str) -> Origin {
+    if !shared.engine.is_traced() {
+        return Origin::default();
+    }
+    let facts = vec![("http.request.method", "POST".to_owned()), ("http.route", path.to_owned())];
+    Origin { parent: parent(headers), facts, ..Origin::default() }
+}
+
+/// The span of whoever sends it. Of several there is none, since nobody can tell which is meant; states add up.
+pub(crate) fn parent(headers: &HeaderMap) -> Option<Parent> {
+    let mut named = headers.get_all("traceparent").iter();
+    let (Some(named), None) = (named.next(), named.next()) else { return None };
+    let states = headers.get_all("tracestate").iter().filter_map(|state| state.to_str().ok());
+    let state = states.collect::<Vec<_>>().join(",");
+    Parent::read(named.to_str().ok()?.trim(), Some(&state))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_parent_stands_there_once_and_its_states_are_one() {
+        let (one, other) = (
+            format!("00-{}-{}-01", "a".repeat(32), "b".repeat(16)),
+            format!("00-{}-{}-01", "c".repeat(32), "b".repeat(16)),
+        );
+        let mut headers = HeaderMap::new();
+        assert_eq!(parent(&headers), None);
+        headers.append("traceparent", one.parse().unwrap());
+        headers.append("tracestate", "a=1".parse().unwrap());
+        headers.append("tracestate", "b=2".parse().unwrap());
+        let found = parent(&headers).unwrap();
+        assert_eq!((found.trace, found.state.as_deref()), ([0xaa; 16], Some("a=1,b=2")));
+        headers.append("traceparent", other.parse().unwrap());
+        assert_eq!(parent(&headers), None);
+    }
+}

@@ -1,0 +1,139 @@
+//! A session over HTTP: what stands for a connection, where every message comes by itself.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rmcp::RoleServer;
+use rmcp::model::{ClientJsonRpcMessage, InitializeRequestParams, ServerJsonRpcMessage};
+use rmcp::service::Peer;
+use rmcp::transport::Transport;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tool::SessionId;
+
+use crate::calls::Calls;
+use crate::connection::Connection;
+use crate::outbox::outbox;
+use crate::transport::Gone;
+use crate::{McpError, Options, desk, handler, notices};
+
+/// What stands for a connection.
+pub(crate) struct Live {
+    pub(crate) connection: Arc<Connection>,
+    handler: handler::Handler,
+    service: Mutex<Service>,
+    pub(crate) session: SessionId,
+    used: Mutex<Instant>,
+}
+
+/// rmcp's part of a session. Its channels have room for 32 messages each from the start, some 20 KB, and most sessions are idle: of
+/// those there is only what the client has said of itself.
+enum Service {
+    Runs {
+        incoming: mpsc::UnboundedSender<Box<ClientJsonRpcMessage>>,
+        peer: Peer<RoleServer>,
+        resting: Arc<AtomicBool>,
+    },
+    Rests(Option<Box<InitializeRequestParams>>),
+}
+
+impl Service {
+    fn start(
+        handler: handler::Handler,
+        connection: &Arc<Connection>,
+        said: Option<InitializeRequestParams>,
+    ) -> Self {
+        let (incoming, messages) = mpsc::unbounded_channel();
+        let resting = Arc::<AtomicBool>::default();
+        let transport = Apart { messages, connection: connection.clone(), resting: resting.clone() };
+        let service = rmcp::service::serve_directly(handler, transport, said);
+        let peer = service.peer().clone();
+        // It ends with the sender of its messages.
+        tokio::spawn(service.waiting());
+        Self::Runs { incoming, peer, resting }
+    }
+}
+
+impl Live {
+    pub(crate) fn start<C: Calls>(
+        calls: &Arc<C>,
+        options: &Options,
+        session: SessionId,
+        notices: &Arc<notices::Notices>,
+    ) -> Result<Self, McpError> {
+        let connection = Arc::<Connection>::default();
+        let options = Options { session: session.clone(), ..options.clone() };
+        let handler = handler::Handler::new(calls, options, connection.clone(), notices)?;
+        let service = Mutex::new(Service::Rests(None));
+        Ok(Self { connection, handler, service, session, used: Mutex::new(Instant::now()) })
+    }
+
+    fn service(&self) -> MutexGuard<'_, Service> {
+        self.service.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands a message to rmcp.
+    pub(crate) fn take(&self, message: ClientJsonRpcMessage) {
+        let mut service = self.service();
+        if let Service::Rests(said) = &mut *service {
+            *service = Service::start(self.handler.clone(), &self.connection, said.take().map(|said| *said));
+        }
+        if let Service::Runs { incoming, .. } = &*service {
+            // Where the session ends in this moment, nothing is said to the request, and its stream ends.
+            let _ = incoming.send(Box::new(message));
+        }
+    }
+
+    /// Lets go of rmcp's part where nothing is asked. What was taken is still seen to.
+    pub(crate) fn rest(&self) {
+        let mut service = self.service();
+        if let Service::Runs { peer, resting, .. } = &*service
+            && self.connection.is_idle()
+        {
+            resting.store(true, Ordering::Relaxed);
+            let said = peer.peer_info().map(|said| Box::new((*said).clone()));
+            *service = Service::Rests(said);
+        }
+    }
+
+    pub(crate) fn used(&self) -> Instant {
+        *self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn touch(&self) {
+        *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+}
+
+/// Messages as rmcp takes them, each of which came by itself.
+struct Apart {
+    messages: mpsc::UnboundedReceiver<Box<ClientJsonRpcMessage>>,
+    connection: Arc<Connection>,
+    /// Set where the session goes on without it.
+    resting: Arc<AtomicBool>,
+}
+
+impl Transport<RoleServer> for Apart {
+    type Error = Gone;
+
+    fn send(
+        &mut self,
+        item: ServerJsonRpcMessage,
+    ) -> impl Future<Output = Result<(), Gone>> + Send + 'static {
+        // Notices do not come this way, and nothing else belongs to no request.
+        let (nowhere, _) = outbox();
+        drop(desk::outgoing(&self.connection, &nowhere, item));
+        std::future::ready(Ok(()))
+    }
+
+    async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
+        self.messages.recv().await.map(|message| *message)
+    }
+
+    async fn close(&mut self) -> Result<(), Gone> {
+        if !self.resting.load(Ordering::Relaxed) {
+            self.connection.close();
+        }
+        Ok(())
+    }
+}
