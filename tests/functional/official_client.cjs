@@ -5,7 +5,7 @@
 const { Client } = require("@modelcontextprotocol/sdk/client/index.js");
 const { StdioClientTransport } = require("@modelcontextprotocol/sdk/client/stdio.js");
 const { StreamableHTTPClientTransport } = require("@modelcontextprotocol/sdk/client/streamableHttp.js");
-const { ElicitRequestSchema, ResourceUpdatedNotificationSchema } = require("@modelcontextprotocol/sdk/types.js");
+const { CallToolResultSchema, ElicitRequestSchema, ResourceUpdatedNotificationSchema } = require("@modelcontextprotocol/sdk/types.js");
 
 async function main([carrier, first, ...rest]) {
   const seen = { asked: [] };
@@ -37,6 +37,12 @@ async function main([carrier, first, ...rest]) {
   const written = await client.callTool({ name: "file_write", arguments: { path: "b.txt", content: "written" } });
   seen.written = written.isError === false;
   seen.updated = await updated;
+  const command = { name: "shell_execute", arguments: { command: "echo in a task" } };
+  seen.task = [];
+  for await (const said of client.experimental.tasks.callToolStream(command, CallToolResultSchema, { task: { ttl: 60000 } })) {
+    if (said.type === "result") seen.printed = said.result.structuredContent.stdout;
+    if (said.type !== "taskStatus") seen.task.push(said.type);
+  }
   const shown = await client.getPrompt({ name: "review_changes", arguments: {} });
   seen.reviewed = shown.messages[1].content.resource.text.includes("+written");
   await client.close();

@@ -48,6 +48,7 @@ fn check(fixture: &Fixture, said: &str) {
     assert_eq!(seen["completed"], json!(["a.txt"]));
     assert_eq!(seen["asked"], json!(["May the agent call file_write (moderate)?"]));
     assert_eq!((&seen["written"], fixture.read("b.txt").as_str()), (&json!(true), "written"));
+    assert_eq!((&seen["task"], &seen["printed"]), (&json!(["taskCreated", "result"]), &json!("in a task\n")));
     assert_eq!((&seen["updated"], &seen["reviewed"]), (&json!("handfast://checkpoints"), &json!(true)));
 }
 

@@ -65,6 +65,7 @@ struct Request {
     stop: Option<Stop>,
     held: Held,
     structured: Option<Written>,
+    instead: Option<Value>,
     /// What it wants to be told until it is given up.
     listens: Option<SubscriptionFilter>,
 }
@@ -79,6 +80,8 @@ pub(crate) struct Settled {
     pub(crate) held: Held,
     /// The answer's structured content, where it does not stand in the answer itself.
     pub(crate) structured: Option<Written>,
+    /// The whole answer, where rmcp has no words for it.
+    pub(crate) instead: Option<Value>,
 }
 
 /// Whether a client may give a request up.
@@ -120,8 +123,9 @@ impl Connection {
         let number = state.last;
         let (held, structured) = (Held::default(), None);
         let (id, outbox) = (id.clone(), outbox.clone());
-        let (stop, listens) = (None, None);
-        let request = Request { id, outbox, bytes, kind, cancelled: false, stop, held, structured, listens };
+        let (stop, listens, instead) = (None, None, None);
+        let request =
+            Request { id, outbox, bytes, kind, cancelled: false, stop, held, structured, instead, listens };
         state.requests.insert(number, request);
         Ok(number)
     }
@@ -261,6 +265,13 @@ impl Connection {
         }
     }
 
+    /// Answers with this, whatever rmcp is told: for what it has no words for.
+    pub(crate) fn answer_instead(&self, number: i64, answer: Value) {
+        if let Some(request) = self.state().requests.get_mut(&number) {
+            request.instead = Some(answer);
+        }
+    }
+
     /// The client gives a request up: its call is stopped, and it gets no answer.
     pub(crate) fn cancel(&self, id: &Value) {
         let mut stops = Vec::new();
@@ -284,8 +295,8 @@ impl Connection {
             request
         };
         self.settled.notify_waiters();
-        let Request { id, outbox, held, structured, cancelled, .. } = request;
-        (!cancelled).then_some(Settled { id, outbox, held, structured })
+        let Request { id, outbox, held, structured, instead, cancelled, .. } = request;
+        (!cancelled).then_some(Settled { id, outbox, held, structured, instead })
     }
 
     /// Waits until every request is settled.

@@ -4,10 +4,12 @@
 //! argument twice.
 
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, ClientCapabilities, ClientRequest, ErrorCode, ErrorData, GetMeta,
-    MetaObject, ProtocolVersion, RequestMetaObject,
+    CallToolRequest, CallToolRequestParams, ClientCapabilities, ClientRequest, CustomRequest, ErrorCode,
+    ErrorData, GetMeta, MetaObject, ProtocolVersion, RequestMetaObject,
 };
 use serde_json::{Map, Value, json};
+
+use crate::past_tasks::AsTask;
 
 /// One message of the client.
 #[derive(Debug)]
@@ -158,8 +160,16 @@ fn call(id: Value, params: Value) -> Incoming {
         None | Some(Value::Null) => Map::new(),
         Some(_) => return fault(id, ErrorCode::INVALID_PARAMS, "`params._meta` must be an object"),
     };
+    let as_task = match params.remove("task") {
+        Some(Value::Object(_)) => true,
+        None | Some(Value::Null) => false,
+        Some(_) => return fault(id, ErrorCode::INVALID_PARAMS, "`params.task` must be an object"),
+    };
     let mut request = CallToolRequest::new(call);
     request.extensions.insert(RequestMetaObject(MetaObject(meta)));
+    if as_task {
+        request.extensions.insert(AsTask);
+    }
     if let Some(problem) = problem {
         request.extensions.insert(Unusable { problem: problem.to_owned(), hint: None });
     }
@@ -201,6 +211,23 @@ fn response(id: Value, mut message: Map<String, Value>) -> Incoming {
         },
     };
     Incoming::Response { id, said }
+}
+
+/// The same request as one that rmcp does not know: it has tasks in the form of the revision of 2026-07-28 alone.
+///
+/// # Errors
+/// What it is otherwise: the request.
+pub(crate) fn past_task(request: ClientRequest) -> Result<CustomRequest, Box<ClientRequest>> {
+    let named = |task: &str| Some(json!({ "taskId": task }));
+    let (params, extensions) = match &request {
+        ClientRequest::GetTaskRequest(get) => (named(&get.params.task_id), &get.extensions),
+        ClientRequest::UpdateTaskRequest(update) => (named(&update.params.task_id), &update.extensions),
+        ClientRequest::CancelTaskRequest(cancel) => (named(&cancel.params.task_id), &cancel.extensions),
+        _ => return Err(Box::new(request)),
+    };
+    let mut custom = CustomRequest::new(request.method(), params);
+    custom.extensions = extensions.clone();
+    Ok(custom)
 }
 
 /// Which era the request belongs to, where it says so: the revision of 2026-07-28 comes with every request.

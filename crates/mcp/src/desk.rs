@@ -1,7 +1,7 @@
 //! Where messages come in and go out, whatever carries them: what rmcp has a part in goes to it, the rest is answered here.
 
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, JsonRpcMessage, RequestId,
+    ClientJsonRpcMessage, ClientRequest, CustomResult, ErrorCode, ErrorData, JsonRpcMessage, RequestId,
     ServerJsonRpcMessage, ServerResult,
 };
 use serde_json::Value;
@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use tool::{Held, ToolError};
 
 use crate::connection::{Connection, Kind, Settled};
-use crate::decode::{Incoming, Unusable, decode, is_modern, unusable_call};
+use crate::decode::{Incoming, Unusable, decode, is_modern, past_task, unusable_call};
 use crate::notices::SUBSCRIPTION;
 use crate::outbox::{Message, Outbox};
 use crate::present;
@@ -49,8 +49,9 @@ pub(crate) fn outgoing(
     };
     match item {
         JsonRpcMessage::Response(response) => {
-            let Settled { id, outbox, held, structured } = settled(&response.id)?;
-            let mut result = response.result;
+            let Settled { id, outbox, held, structured, instead } = settled(&response.id)?;
+            let mut result =
+                instead.map_or(response.result, |value| ServerResult::CustomResult(CustomResult::new(value)));
             if let ServerResult::SubscriptionsListenResult(result) = &mut result
                 && let Ok(id) = serde_json::from_value(id.clone())
             {
@@ -151,6 +152,11 @@ impl Desk<'_> {
         if let Some(modern) = is_modern(&request) {
             self.connection.speaks(modern);
         }
+        let request = if self.connection.modern() {
+            request
+        } else {
+            past_task(request).map_or_else(|request| *request, ClientRequest::CustomRequest)
+        };
         let kind = match &request {
             ClientRequest::InitializeRequest(_) => Kind::Handshake,
             _ => Kind::Other,

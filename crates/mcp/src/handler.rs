@@ -4,16 +4,17 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use rmcp::model::{
-    CacheScope, CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestParams,
-    CompleteResult, CustomRequest, CustomResult, DiscoverResult, ErrorCode, ErrorData,
+    CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams,
+    CompleteRequestParams, CompleteResult, CustomRequest, CustomResult, DiscoverResult, ErrorCode, ErrorData,
     GetPromptRequestParams, GetPromptResponse, GetTaskParams, GetTaskResult, Implementation,
     InitializeRequestParams, InitializeResult, ListPromptsResult, ListResourceTemplatesResult,
     ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams,
-    ReadResourceResponse, RequestId, ServerConfig, SubscribeRequestParams, SubscriptionFilter,
+    ReadResourceResponse, RequestId, ServerConfig, ServerResult, SubscribeRequestParams, SubscriptionFilter,
     UnsubscribeRequestParams, UpdateTaskParams,
 };
 use rmcp::service::{RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
+use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tool::Stop;
 
@@ -24,6 +25,7 @@ use crate::log::Severity;
 use crate::notices::Notices;
 use crate::offered::Offered;
 use crate::page::Pages;
+use crate::past_tasks::{self, AsTask, PastTasks};
 use crate::peer::Peer;
 use crate::seal::Sealer;
 use crate::served::Served;
@@ -65,6 +67,7 @@ impl Handler {
                 sealer: Arc::new(Sealer::new(options.session.clone()).map_err(McpError::Random)?),
                 notices: notices.clone(),
                 tasks: Tasks::default(),
+                past: PastTasks::default(),
             })
         };
         Ok(Self { served, connection, options, pages: Arc::new(Pages::new()?) })
@@ -72,6 +75,17 @@ impl Handler {
 
     fn turn(&self, context: RequestContext<RoleServer>, method: &'static str) -> Result<Turn, ErrorData> {
         Turn::begin(context, method, &self.connection, self.options.patience)
+    }
+
+    /// Answers with what rmcp would, and something that it has no words for.
+    fn amend(&self, id: &RequestId, mut answer: ServerResult, amend: impl FnOnce(&mut Value)) {
+        answer.strip_result_type_for_legacy_peer();
+        if let RequestId::Number(number) = id
+            && let Ok(mut answer) = serde_json::to_value(answer)
+        {
+            amend(&mut answer);
+            self.connection.answer_instead(*number, answer);
+        }
     }
 
     /// Whether there is a method of this name in the client's revision. A request of one that does not fit its type arrives as a custom request.
@@ -104,6 +118,12 @@ impl Handler {
 
 fn no_method(method: &str) -> ErrorData {
     ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("there is no method {method}"), None)
+}
+
+/// The client asks for a task where the list of tools says that there can be none.
+fn no_task() -> ErrorData {
+    let problem = "calls of this tool cannot be tasks; make it without `task`";
+    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, problem, None)
 }
 
 /// One page of a list, as its era has it.
@@ -144,6 +164,11 @@ impl ServerHandler for Handler {
         // They came with the revision that has no handshake.
         answer.capabilities.extensions = None;
         let version = answer.protocol_version.clone();
+        if version == ProtocolVersion::V_2025_11_25 && self.served.past_tasks().is_some() {
+            self.amend(&context.id, ServerResult::InitializeResult(answer.clone()), |answer| {
+                answer["capabilities"]["tasks"] = past_tasks::capability();
+            });
+        }
         context.peer.set_peer_info(request.with_protocol_version(version));
         Ok(answer)
     }
@@ -160,8 +185,21 @@ impl ServerHandler for Handler {
         asked: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let peer = Peer::of(&context);
-        listed!(self, ListToolsResult, "tools", self.served.tools(&peer), asked, peer)
+        let (peer, id) = (Peer::of(&context), context.id);
+        let listed: Result<ListToolsResult, ErrorData> =
+            listed!(self, ListToolsResult, "tools", self.served.tools(&peer), asked, peer);
+        if let Ok(listed) = &listed
+            && peer.knows_past_tasks()
+        {
+            self.amend(&id, ServerResult::ListToolsResult(listed.clone()), |answer| {
+                for tool in answer["tools"].as_array_mut().into_iter().flatten() {
+                    if tool["name"].as_str().is_some_and(|name| self.served.may_be_task(name) == Some(true)) {
+                        tool["execution"] = json!({"taskSupport": "optional"});
+                    }
+                }
+            });
+        }
+        listed
     }
 
     async fn call_tool(
@@ -170,6 +208,17 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let turn = self.turn(context, "tools/call")?;
+        if turn.peer.knows_past_tasks() && turn.extensions.get::<AsTask>().is_some() {
+            match self.served.may_be_task(&request.name) {
+                Some(true) => {
+                    self.connection.answer_instead(turn.number, self.served.begin(request, &turn)?);
+                    return Ok(CallToolResult::success(Vec::new()).into());
+                }
+                Some(false) => return Err(no_task()),
+                // It is answered, and recorded, as any call of a tool that is not there; and where there are no tasks, as any call.
+                None => {}
+            }
+        }
         self.served.call(request, &turn).await
     }
 
@@ -333,7 +382,14 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         let method: String = tool::visible(&request.method).chars().take(100).collect();
-        Err(if self.knows(&method, &Peer::of(&context)) {
+        let peer = Peer::of(&context);
+        if let Some(tasks) = self.served.past_tasks().filter(|_| peer.knows_past_tasks()) {
+            let turn = self.turn(context, "tasks")?;
+            if let Some(answer) = tasks.answer(&request, &self.pages, &turn).await {
+                return answer.map(CustomResult::new);
+            }
+        }
+        Err(if self.knows(&method, &peer) {
             ErrorData::invalid_params(format!("the parameters of {method} are missing or wrong"), None)
         } else {
             no_method(&method)

@@ -28,6 +28,7 @@ mod offered;
 mod origin;
 mod outbox;
 mod page;
+mod past_tasks;
 mod peer;
 mod present;
 mod progress;

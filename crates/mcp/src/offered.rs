@@ -19,7 +19,9 @@ use crate::calls::Calls;
 use crate::decode::Unusable;
 use crate::log::Severity;
 use crate::notices::{Notice, Notices};
+use crate::past_tasks::{PastTasks, may_be_task};
 use crate::peer::Peer;
+use crate::present::Presented;
 use crate::progress::{HEARTBEAT, Reporter};
 use crate::seal::Sealer;
 use crate::served::{Answered, Served};
@@ -37,6 +39,7 @@ pub(crate) struct Offered<C> {
     pub(crate) sealer: Arc<Sealer>,
     pub(crate) notices: Arc<Notices>,
     pub(crate) tasks: Tasks,
+    pub(crate) past: PastTasks,
 }
 
 /// A call that is to be made.
@@ -101,10 +104,7 @@ impl<C: Calls> Served for Offered<C> {
                 // The engine has recorded the attempt and knows the nearest name.
                 Made::Done(result) if !known => Err(unknown_tool(&result)),
                 Made::Done(result) => {
-                    let linked = turn.peer.structured && self.options.dialect == Dialect::default();
-                    let links = if linked { links(&result.meta) } else { Vec::new() };
-                    let mut presented = present::result(*result, self.options.dialect, turn.peer.structured);
-                    presented.result.content.extend(links);
+                    let presented = self.presented(*result, turn.peer.structured);
                     turn.line.connection.hold(turn.number, presented.held, presented.structured);
                     Ok(presented.result.into())
                 }
@@ -130,6 +130,19 @@ impl<C: Calls> Served for Offered<C> {
 
     fn tasks(&self) -> &Tasks {
         &self.tasks
+    }
+
+    fn past_tasks(&self) -> Option<&PastTasks> {
+        Some(&self.past)
+    }
+
+    fn may_be_task(&self, tool: &str) -> Option<bool> {
+        let tool = self.calls.tools().iter().find(|known| known.name() == tool)?;
+        Some(may_be_task(tool.as_ref()))
+    }
+
+    fn begin(&self, request: CallToolRequestParams, turn: &Turn) -> Result<Value, ErrorData> {
+        self.begin_task(request, turn)
     }
 
     fn watches(&self, uri: &str) -> bool {
@@ -173,6 +186,15 @@ fn links(meta: &Meta) -> Vec<ContentBlock> {
 }
 
 impl<C: Calls> Offered<C> {
+    /// The result as the client gets it, with links to what it could not hold.
+    pub(crate) fn presented(&self, result: CallResult, structured: bool) -> Presented {
+        let linked = structured && self.options.dialect == Dialect::default();
+        let links = if linked { links(&result.meta) } else { Vec::new() };
+        let mut presented = present::result(result, self.options.dialect, structured);
+        presented.result.content.extend(links);
+        presented
+    }
+
     /// The same once more, for a call that outlives its request.
     pub(crate) fn again(&self) -> Self {
         Self {
@@ -181,6 +203,7 @@ impl<C: Calls> Offered<C> {
             sealer: self.sealer.clone(),
             notices: self.notices.clone(),
             tasks: self.tasks.clone(),
+            past: self.past.clone(),
         }
     }
 

@@ -44,6 +44,11 @@ impl Peer {
         self.modern && self.capabilities.supports_tasks()
     }
 
+    /// Whether the client can have calls as tasks in the form of the revision of 2025-11-25, which is the only one that has it.
+    pub(crate) fn knows_past_tasks(&self) -> bool {
+        self.version == Some(ProtocolVersion::V_2025_11_25)
+    }
+
     /// Whether the client can show a form. A client that names no mode can: forms came first.
     pub(crate) fn shows_forms(&self) -> bool {
         let elicitation = self.capabilities.elicitation.as_ref();

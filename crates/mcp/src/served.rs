@@ -1,12 +1,14 @@
 //! What a server offers, apart from how it is carried.
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompletionInfo, ErrorData,
+    CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompletionInfo, ErrorCode, ErrorData,
     GetPromptRequestParams, GetPromptResponse, Prompt, ReadResourceRequestParams, ReadResourceResponse,
     Resource, ResourceTemplate, ServerCapabilities, Tool,
 };
+use serde_json::Value;
 use tool::BoxFuture;
 
+use crate::past_tasks::PastTasks;
 use crate::peer::Peer;
 use crate::task::Tasks;
 use crate::turn::Turn;
@@ -26,6 +28,21 @@ pub(crate) trait Served: Send + Sync + 'static {
     fn call<'a>(&'a self, request: CallToolRequestParams, turn: &'a Turn) -> Answered<'a, CallToolResponse>;
     /// The long calls of this connection.
     fn tasks(&self) -> &Tasks;
+    /// The same for clients of the revision of 2025-11-25; none where they have none.
+    fn past_tasks(&self) -> Option<&PastTasks> {
+        None
+    }
+    /// Whether clients of that revision may have calls of this tool as tasks; none where there is no such tool.
+    fn may_be_task(&self, _tool: &str) -> Option<bool> {
+        None
+    }
+    /// Makes a call as a task of that revision.
+    ///
+    /// # Errors
+    /// `-32601` where it can be none.
+    fn begin(&self, _request: CallToolRequestParams, _turn: &Turn) -> Result<Value, ErrorData> {
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "there are no tasks here", None))
+    }
     fn resources(&self) -> Vec<Resource>;
     fn templates(&self) -> Vec<ResourceTemplate>;
     /// # Errors

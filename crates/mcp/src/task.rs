@@ -13,7 +13,6 @@ use tool::{Code, Stop, StopReason};
 
 use crate::calls::Calls;
 use crate::offered::{Made, Offered, Wanted};
-use crate::present;
 use crate::turn::Turn;
 
 /// A call that takes longer is a task.
@@ -103,14 +102,24 @@ impl<C: Calls> Offered<C> {
     }
 
     fn result_of(&self, made: Made) -> Result<CallToolResult, TaskExit> {
-        let Made::Done(result) = made else {
-            let problem = "the call asks a question, which a task cannot; make it again";
-            return Err(TaskExit::Error(ErrorData::invalid_request(problem, None)));
-        };
-        if result.error().is_some_and(|error| error.code == Code::Cancelled) {
+        if let Made::Done(result) = &made
+            && result.error().is_some_and(|error| error.code == Code::Cancelled)
+        {
             return Err(TaskExit::Cancelled);
         }
-        let presented = present::result(*result, self.options.dialect, true);
+        self.shown(made).map_err(TaskExit::Error)
+    }
+
+    /// The whole result of a call that was a task.
+    ///
+    /// # Errors
+    /// `-32600` where the call asks a question.
+    pub(crate) fn shown(&self, made: Made) -> Result<CallToolResult, ErrorData> {
+        let Made::Done(result) = made else {
+            let problem = "the call asks a question, which a task cannot; make it again";
+            return Err(ErrorData::invalid_request(problem, None));
+        };
+        let presented = self.presented(*result, true);
         let mut shown = presented.result;
         if let Some(written) = presented.structured {
             shown.structured_content = written.parse().ok();

@@ -5,4 +5,5 @@ mod approval;
 mod eras;
 mod hostile;
 mod lifetime;
+mod past_tasks;
 mod tasks;

@@ -218,7 +218,7 @@ async fn known_methods_with_wrong_parameters_are_told_apart_from_unknown_ones() 
         ("prompts/get", json!({"name": "a"}), -32602),
         ("completion/complete", json!({"ref": {"type": "ref/prompt"}}), -32602),
         ("subscriptions/listen", json!({"notifications": {}}), -32601),
-        ("tasks/get", json!({"taskId": "a"}), -32021),
+        ("tasks/get", json!({"taskId": "a"}), -32601),
         ("tools/list", json!({"cursor": 7}), -32602),
         ("tools/list", json!({"cursor": ""}), -32602),
     ] {
