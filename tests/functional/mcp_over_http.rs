@@ -328,3 +328,41 @@ fn figures_count_calls_and_requests() {
         assert!(text.lines().any(|said| said == line), "{line} is missing in\n{text}");
     }
 }
+
+#[test]
+fn a_client_whose_connection_breaks_comes_back_for_its_answer() {
+    let fixture = Fixture::new();
+    let up = Up::start(&fixture, &FREE);
+    let session = open(&up, "2025-11-25");
+    let line = "sleep 2; echo arrived";
+    let message = call(7, "shell_execute", json!({"command": line, "background": false})).to_string();
+    let stream = up.connect();
+    let head = format!(
+        "POST /mcp HTTP/1.1\r\nhost: {}\r\n{}\r\n{session}\r\nmcp-protocol-version: 2025-11-25\r\n\
+         content-type: application/json\r\naccept: text/event-stream\r\ncontent-length: {}\r\n\r\n{message}",
+        up.address,
+        bearer(&up.agent),
+        message.len()
+    );
+    (&stream).write_all(head.as_bytes()).unwrap();
+    let mut reader = BufReader::new(stream);
+    let mut id = String::new();
+    while !id.starts_with("id: ") {
+        id.clear();
+        assert_ne!(reader.read_line(&mut id).unwrap(), 0);
+    }
+    drop(reader);
+    let id = format!("last-event-id: {}", id.trim().trim_start_matches("id: "));
+    let token = bearer(&up.agent);
+    let accept = "accept: text/event-stream";
+    let other = open(&up, "2025-11-25");
+    let refused = up.request("GET", "/mcp", &[&token, &other, accept, &id], b"");
+    assert_eq!(refused.status, 400, "of another session: {refused:?}");
+    let answer = up.request("GET", "/mcp", &[&token, &session, accept, &id], b"");
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let (_, last) = answer.events().pop().unwrap();
+    assert_eq!(
+        (&last["id"], &last["result"]["structuredContent"]["stdout"]),
+        (&json!(7), &json!("arrived\n"))
+    );
+}

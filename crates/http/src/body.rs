@@ -197,6 +197,13 @@ pub(crate) fn event(name: &str, data: &[u8]) -> Bytes {
     text.into()
 }
 
+/// The same under an id, which the client comes back with. Without data it tells nothing but that.
+pub(crate) fn event_of(id: &str, data: &[u8]) -> Bytes {
+    let mut text = format!("id: {id}\n").into_bytes();
+    text.extend_from_slice(&event("message", data));
+    text.into()
+}
+
 /// What says that the stream lives, and nothing else.
 pub(crate) const HEARTBEAT: Bytes = Bytes::from_static(b": \n\n");
 

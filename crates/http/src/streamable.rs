@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use hyper::StatusCode;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use mcp::{Answers, Endpoint, Headers, Once, Posted, Saying};
+use mcp::{Answers, Endpoint, Follower, Headers, Once, Posted, Saying};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -23,10 +23,14 @@ use crate::service::Shared;
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 const VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
 /// The revision from which on there are no sessions.
 const SESSIONLESS: &str = "2026-07-28";
+
+/// The revision whose clients are told at once what they can come back with.
+const PRIMED: &str = "2025-11-25";
 
 /// How long an answer may take before it becomes a stream: clients and what stands in between give up a request that says nothing.
 const AT_ONCE: Duration = Duration::from_secs(5);
@@ -66,7 +70,8 @@ pub(crate) async fn post(shared: &Shared, endpoint: &Endpoint, headers: &HeaderM
     match posted {
         Posted::Accepted => reply::bytes(StatusCode::ACCEPTED, JSON, Vec::new(), Held::default()),
         Posted::Refused(refused) => reply::bytes(status(refused.status), JSON, refused.text, Held::default()),
-        Posted::Answers(answers) => answered(answers, takes).await,
+        // Clients before this revision take an event without data for a broken message.
+        Posted::Answers(answers) => answered(answers, takes, said.version == Once::Is(PRIMED)).await,
     }
 }
 
@@ -80,6 +85,13 @@ pub(crate) fn hear(shared: &Arc<Shared>, endpoint: &Endpoint, headers: &HeaderMa
     }
     if headers.get(&VERSION).is_some_and(|version| version == SESSIONLESS) {
         return reply::wrong_method("POST");
+    }
+    if let Some(id) = headers.get(&LAST_EVENT) {
+        let id = id.to_str().unwrap_or_default();
+        return match endpoint.resume(once(headers, &SESSION), id) {
+            Ok(follower) => follow(follower, false),
+            Err(refused) => reply::bytes(status(refused.status), JSON, refused.text, Held::default()),
+        };
     }
     let mut notices = match endpoint.hear(once(headers, &SESSION)) {
         Ok(notices) => notices,
@@ -126,7 +138,7 @@ pub(crate) async fn end(endpoint: &Endpoint, headers: &HeaderMap) -> Reply {
     }
 }
 
-async fn answered(mut answers: Answers, takes: Takes) -> Reply {
+async fn answered(mut answers: Answers, takes: Takes, primes: bool) -> Reply {
     let opened = answers.opened.take();
     let begun = if takes.json && takes.events {
         tokio::time::timeout(AT_ONCE, answers.next()).await.ok()
@@ -140,7 +152,10 @@ async fn answered(mut answers: Answers, takes: Takes) -> Reply {
             reply::bytes(status(saying.status), JSON, saying.text, saying.held)
         }
         Some(None) => reply::failure(&ToolError::new(Code::Unavailable, "the session has ended")),
-        begun => stream(answers, begun.flatten()),
+        begun => match answers.follow(begun.flatten()) {
+            Ok(follower) => follow(follower, primes),
+            Err(alone) => stream(alone.0, alone.1),
+        },
     };
     if let Some(session) = opened.and_then(|session| HeaderValue::try_from(session).ok()) {
         reply.headers_mut().insert(SESSION, session);
@@ -156,6 +171,36 @@ async fn alone(answers: &mut Answers) -> Option<Saying> {
             return Some(saying);
         }
     }
+}
+
+/// What is said in a session, as events that the client can come back to.
+fn follow(mut follower: Follower, primes: bool) -> Reply {
+    // What an answer occupies is given back with the stream.
+    let held = Arc::new(Mutex::new(Held::default()));
+    let (events, reply) = reply::events(held.clone());
+    tokio::spawn(async move {
+        if primes && events.send(body::event_of(&follower.begin(), b"")).await.is_err() {
+            return;
+        }
+        let mut heartbeat = tokio::time::interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
+        loop {
+            tokio::select! {
+                event = follower.next() => {
+                    let Some(event) = event else { return };
+                    *held.lock().unwrap_or_else(PoisonError::into_inner) = event.held;
+                    let sent = events.send(body::event_of(&event.id, &event.text)).await;
+                    if event.is_answer || sent.is_err() {
+                        return;
+                    }
+                }
+                // A client that has not taken the last ones needs no further.
+                _ = heartbeat.tick() => drop(events.try_send(body::HEARTBEAT)),
+                // The call goes on for a while without it.
+                () = events.closed() => return,
+            }
+        }
+    });
+    reply
 }
 
 /// What is said as events, up to the answer.

@@ -20,6 +20,7 @@ use tool::{Held, SessionId};
 use crate::calls::Calls;
 use crate::decode::{Incoming, decode};
 use crate::desk::{self, Desk};
+use crate::follow::Follower;
 use crate::headers::{Headers, Once, agree, speaks_modern};
 use crate::live::Live;
 use crate::origin::Carried;
@@ -120,6 +121,14 @@ impl Endpoint {
     /// Where there is no such session.
     pub fn hear(&self, session: Once<'_>) -> Result<Notices, Refused> {
         self.0.hear(session)
+    }
+
+    /// Goes on behind the message of this id, on a stream that was broken off.
+    ///
+    /// # Errors
+    /// Where there is no such session, or nothing to go on with.
+    pub fn resume(&self, session: Once<'_>, id: &str) -> Result<Follower, Refused> {
+        self.0.resume(session, id)
     }
 
     /// Ends a session: its calls, and what it left running. Says whether it was there.
@@ -277,13 +286,23 @@ impl<C: Calls> Sessions<C> {
         ended
     }
 
-    pub(crate) fn hear(&self, session: Once<'_>) -> Result<Notices, Refused> {
+    fn live(&self, session: Once<'_>) -> Result<Arc<Live>, Refused> {
         let live = match session {
             Once::Is(session) => self.lock().open.get(session).cloned(),
             Once::Absent => return Err(refusal(400, &Value::Null, &missing_session())),
             Once::Several => return Err(refusal(400, &Value::Null, &several_sessions())),
         };
-        let live = live.ok_or_else(|| refusal(404, &Value::Null, &no_session()))?;
+        live.ok_or_else(|| refusal(404, &Value::Null, &no_session()))
+    }
+
+    pub(crate) fn resume(&self, session: Once<'_>, id: &str) -> Result<Follower, Refused> {
+        let live = self.live(session)?;
+        live.touch();
+        live.streams.resume(id).ok_or_else(|| refusal(400, &Value::Null, &no_stream()))
+    }
+
+    pub(crate) fn hear(&self, session: Once<'_>) -> Result<Notices, Refused> {
+        let live = self.live(session)?;
         live.touch();
         let (outbox, mail) = outbox();
         live.connection.stand_by(outbox);
@@ -328,6 +347,20 @@ impl Answers {
     }
 }
 
+impl Answers {
+    /// The same as a stream that the client can come back to, of which this was said already; none of a message without a session.
+    ///
+    /// # Errors
+    /// These, where there is none.
+    pub fn follow(self, said: Option<Saying>) -> Result<Follower, Box<(Self, Option<Saying>)>> {
+        if self.modern {
+            return Err(Box::new((self, said)));
+        }
+        let live = self.live.clone();
+        Ok(live.streams.open(self, said))
+    }
+}
+
 impl Notices {
     /// The next notice; none where the session has ended, or somebody else hears it now.
     pub async fn next(&mut self) -> Option<Saying> {
@@ -364,6 +397,10 @@ fn refusal(status: u16, id: &Value, error: &ErrorData) -> Refused {
 
 fn no_session() -> ErrorData {
     ErrorData::invalid_request("there is no such session; begin with `initialize`", None)
+}
+
+fn no_stream() -> ErrorData {
+    ErrorData::invalid_request("there is nothing to go on with behind this `Last-Event-ID`", None)
 }
 
 fn missing_session() -> ErrorData {

@@ -17,6 +17,7 @@ mod connection;
 mod decode;
 mod desk;
 mod endpoint;
+mod follow;
 mod handler;
 mod headers;
 mod lines;
@@ -57,6 +58,7 @@ use tool::SessionId;
 use crate::calls::Calls;
 pub use crate::desk::holds_too_many_values;
 pub use crate::endpoint::{Answers, Endpoint, Notices, Posted, Refused, Saying};
+pub use crate::follow::{Event, Follower};
 pub use crate::headers::{Headers, Once};
 pub use crate::question::Elicitation;
 

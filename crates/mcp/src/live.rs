@@ -13,6 +13,7 @@ use tool::SessionId;
 
 use crate::calls::Calls;
 use crate::connection::Connection;
+use crate::follow::Streams;
 use crate::outbox::outbox;
 use crate::transport::Gone;
 use crate::{McpError, Options, desk, handler, notices};
@@ -23,6 +24,8 @@ pub(crate) struct Live {
     handler: handler::Handler,
     service: Mutex<Service>,
     pub(crate) session: SessionId,
+    /// What a client can come back to.
+    pub(crate) streams: Streams,
     used: Mutex<Instant>,
 }
 
@@ -65,7 +68,8 @@ impl Live {
         let options = Options { session: session.clone(), ..options.clone() };
         let handler = handler::Handler::new(calls, options, connection.clone(), notices)?;
         let service = Mutex::new(Service::Rests(None));
-        Ok(Self { connection, handler, service, session, used: Mutex::new(Instant::now()) })
+        let (streams, used) = (Streams::default(), Mutex::new(Instant::now()));
+        Ok(Self { connection, handler, service, session, streams, used })
     }
 
     fn service(&self) -> MutexGuard<'_, Service> {

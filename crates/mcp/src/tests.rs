@@ -2,6 +2,7 @@
 
 mod apart;
 mod approval;
+mod coming_back;
 mod eras;
 mod hostile;
 mod lifetime;

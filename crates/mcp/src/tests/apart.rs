@@ -14,7 +14,7 @@ use crate::endpoint::{Answers, Posted, Saying, Sessions};
 use crate::fake::{Fake, modern_meta, settle};
 use crate::headers::{Headers, Once};
 
-const NONE: Headers<'static> = Headers {
+pub(super) const NONE: Headers<'static> = Headers {
     session: Once::Absent,
     version: Once::Absent,
     method: Once::Absent,
@@ -22,13 +22,13 @@ const NONE: Headers<'static> = Headers {
     carrier: None,
 };
 
-fn endpoint(fake: &Arc<Fake>) -> Sessions<Fake> {
+pub(super) fn endpoint(fake: &Arc<Fake>) -> Sessions<Fake> {
     let mut options = Options::new("handfast", "1.2.3", SessionId("s".to_owned()));
     options.catalogue = dialects::CatalogueKind::Full;
     Sessions::new(fake.clone(), options).unwrap()
 }
 
-fn request(id: u32, method: &str, params: Value) -> String {
+pub(super) fn request(id: u32, method: &str, params: Value) -> String {
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
 }
 
@@ -36,7 +36,7 @@ fn call(tool: &str, arguments: Value) -> String {
     request(7, "tools/call", json!({"name": tool, "arguments": arguments}))
 }
 
-async fn answers(endpoint: &Sessions<Fake>, headers: &Headers<'_>, body: &str) -> Answers {
+pub(super) async fn answers(endpoint: &Sessions<Fake>, headers: &Headers<'_>, body: &str) -> Answers {
     match endpoint.post(headers, body.as_bytes()).await {
         Posted::Answers(answers) => answers,
         Posted::Accepted => panic!("{body} was only accepted"),
@@ -71,7 +71,7 @@ async fn only(mut answers: Answers) -> Value {
 }
 
 /// Opens a session of this revision; its name.
-async fn open(endpoint: &Sessions<Fake>, capabilities: Value) -> String {
+pub(super) async fn open(endpoint: &Sessions<Fake>, capabilities: Value) -> String {
     let hello = request(
         1,
         "initialize",
@@ -84,7 +84,7 @@ async fn open(endpoint: &Sessions<Fake>, capabilities: Value) -> String {
     name
 }
 
-fn within(session: &str) -> Headers<'_> {
+pub(super) fn within(session: &str) -> Headers<'_> {
     Headers { session: Once::Is(session), ..NONE }
 }
 

@@ -1,0 +1,244 @@
+//! Streams that a client can come back to: what is said to one request of a session over HTTP, each message under an id
+//! (revisions up to 2025-11-25; the one after that has neither sessions nor ids).
+//!
+//! A connection that breaks ends nothing for a while, as these revisions ask for: the call goes on, and who comes back with the last
+//! id that arrived hears on from there. Who does not come back has given the call up.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use tool::Held;
+
+use crate::endpoint::{Answers, Saying};
+
+/// How long a client may stay away. Clients come back within seconds, after a failing network within a minute.
+const AWAY: Duration = Duration::from_mins(1);
+
+/// Messages of one stream that are kept; of more the oldest go. Four reports a second come in one minute.
+const KEPT: usize = 240;
+
+/// A larger message is kept for nobody who is away, and not once it was handed out, so that it occupies its room for no longer than
+/// it takes to be sent. What is smaller gives its room back at once.
+const LARGEST_KEPT: usize = 256 * 1024;
+
+/// Streams of one session that somebody may come back to; of more the oldest go.
+const MOST: usize = 256;
+
+/// The streams of one session.
+#[derive(Default)]
+pub(crate) struct Streams(Mutex<Opened>);
+
+#[derive(Default)]
+struct Opened {
+    last: u64,
+    streams: VecDeque<Arc<Stream>>,
+}
+
+/// What is said to one request.
+struct Stream {
+    number: u64,
+    log: Mutex<Log>,
+    news: Notify,
+}
+
+#[derive(Default)]
+struct Log {
+    /// The number of the first message that is kept. The stream itself is number 0.
+    first: u64,
+    kept: VecDeque<Kept>,
+    has_ended: bool,
+    /// Counts those who have followed. The newest one does.
+    followers: u64,
+    /// Since when nobody does.
+    left: Option<Instant>,
+}
+
+struct Kept {
+    text: Option<Arc<Vec<u8>>>,
+    is_answer: bool,
+    held: Held,
+}
+
+/// Hears a stream, from some message on. While there is one its call goes on.
+pub struct Follower {
+    stream: Arc<Stream>,
+    which: u64,
+    next: u64,
+}
+
+/// One message to the client.
+pub struct Event {
+    /// What the client comes back with.
+    pub id: String,
+    /// The message as JSON, on one line.
+    pub text: Arc<Vec<u8>>,
+    /// Whether it is the answer, after which nothing comes.
+    pub is_answer: bool,
+    /// What it occupies until it was sent.
+    pub held: Held,
+}
+
+impl Streams {
+    /// A stream of what is said to a request, of which this was said already.
+    pub(crate) fn open(&self, answers: Answers, said: Option<Saying>) -> Follower {
+        let mut opened = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        opened.last += 1;
+        opened.streams.retain(|stream| !stream.is_forgotten());
+        if opened.streams.len() >= MOST {
+            opened.streams.pop_front();
+        }
+        let log = Log { first: 1, ..Log::default() };
+        let stream = Arc::new(Stream { number: opened.last, log: Mutex::new(log), news: Notify::new() });
+        opened.streams.push_back(stream.clone());
+        if let Some(said) = said {
+            stream.say(said);
+        }
+        let follower = Follower::of(stream.clone(), 0);
+        tokio::spawn(stream.hear(answers));
+        follower
+    }
+
+    /// Goes on behind the message of this id; none where there is no such stream, or not all that follows is still there.
+    pub(crate) fn resume(&self, id: &str) -> Option<Follower> {
+        let (stream, last) = id.split_once('-')?;
+        let (number, last): (u64, u64) = (stream.parse().ok()?, last.parse().ok()?);
+        let opened = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let stream =
+            opened.streams.iter().find(|stream| stream.number == number && !stream.is_forgotten())?;
+        let log = stream.log();
+        let (first, next) = (log.first, log.first + log.kept.len() as u64);
+        drop(log);
+        (last >= first - 1 && last < next).then(|| Follower::of(stream.clone(), last))
+    }
+}
+
+impl Stream {
+    fn log(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn say(&self, saying: Saying) {
+        let mut log = self.log();
+        let Saying { text, is_answer, held, .. } = saying;
+        log.has_ended |= is_answer;
+        let is_large = text.len() > LARGEST_KEPT;
+        if is_large && log.left.is_some() {
+            // Nobody takes it now, and its room is for answers that somebody takes.
+            return;
+        }
+        let held = if is_large { held } else { Held::default() };
+        log.kept.push_back(Kept { text: Some(Arc::new(text)), is_answer, held });
+        if log.kept.len() > KEPT {
+            log.kept.pop_front();
+            log.first += 1;
+        }
+        drop(log);
+        self.news.notify_waiters();
+    }
+
+    /// Whether nobody has followed for so long that nobody will.
+    fn is_forgotten(&self) -> bool {
+        self.log().left.is_some_and(|left| left.elapsed() >= AWAY)
+    }
+
+    /// Keeps what is said until all was said and nobody comes back. With the answers the call ends.
+    async fn hear(self: Arc<Self>, answers: Answers) {
+        tokio::select! {
+            () = self.forgotten() => {}
+            () = self.take(answers) => self.forgotten().await,
+        }
+        self.log().kept.clear();
+    }
+
+    async fn take(&self, mut answers: Answers) {
+        while let Some(said) = answers.next().await {
+            let is_answer = said.is_answer;
+            self.say(said);
+            if is_answer {
+                return;
+            }
+        }
+        self.log().has_ended = true;
+        self.news.notify_waiters();
+    }
+
+    async fn forgotten(&self) {
+        loop {
+            let news = self.news.notified();
+            tokio::pin!(news);
+            news.as_mut().enable();
+            let left = self.log().left;
+            match left {
+                Some(left) if left.elapsed() >= AWAY => return,
+                Some(left) => tokio::select! {
+                    () = tokio::time::sleep_until(left + AWAY) => {}
+                    () = news => {}
+                },
+                None => news.await,
+            }
+        }
+    }
+}
+
+impl Follower {
+    fn of(stream: Arc<Stream>, last: u64) -> Self {
+        let mut log = stream.log();
+        log.followers += 1;
+        log.left = None;
+        let which = log.followers;
+        drop(log);
+        // Who followed before follows no more.
+        stream.news.notify_waiters();
+        Self { stream, which, next: last + 1 }
+    }
+
+    /// What the client comes back with that has heard nothing yet.
+    pub fn begin(&self) -> String {
+        format!("{}-0", self.stream.number)
+    }
+
+    /// The next message; none behind the answer, where the session has ended, and where the client has come back elsewhere.
+    pub async fn next(&mut self) -> Option<Event> {
+        loop {
+            let news = self.stream.news.notified();
+            tokio::pin!(news);
+            news.as_mut().enable();
+            {
+                let mut log = self.stream.log();
+                if log.followers != self.which {
+                    return None;
+                }
+                let index = usize::try_from(self.next.saturating_sub(log.first)).unwrap_or(usize::MAX);
+                let has_ended = log.has_ended;
+                if let Some(kept) = log.kept.get_mut(index) {
+                    let text = kept.text.clone()?;
+                    if text.len() > LARGEST_KEPT {
+                        kept.text = None;
+                    }
+                    let held = std::mem::take(&mut kept.held);
+                    let id = format!("{}-{}", self.stream.number, self.next);
+                    self.next += 1;
+                    return Some(Event { id, text, is_answer: kept.is_answer, held });
+                }
+                if has_ended {
+                    return None;
+                }
+            }
+            news.await;
+        }
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        let mut log = self.stream.log();
+        if log.followers == self.which {
+            log.left = Some(Instant::now());
+        }
+        drop(log);
+        self.stream.news.notify_waiters();
+    }
+}

@@ -1,0 +1,147 @@
+//! Streams that a client comes back to.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::apart::{NONE, answers, endpoint, open, request, within};
+use crate::endpoint::Sessions;
+use crate::fake::{Fake, modern_meta, settle};
+use crate::follow::{Event, Follower};
+use crate::headers::Once;
+
+/// A call whose answer is a stream.
+async fn begin(endpoint: &Sessions<Fake>, session: &str, tool: &str) -> Follower {
+    let params = json!({"name": tool, "arguments": {}, "_meta": {"progressToken": "p"}});
+    let body = request(7, "tools/call", params);
+    answers(endpoint, &within(session), &body).await.follow(None).unwrap_or_else(|_| panic!("no stream"))
+}
+
+fn said(event: &Event) -> Value {
+    serde_json::from_slice(&event.text).unwrap()
+}
+
+fn stopped(fake: &Arc<Fake>) -> usize {
+    fake.stopped.load(Ordering::SeqCst)
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_comes_back_hears_on_from_there_and_the_call_has_gone_on() {
+    let fake = Fake::new();
+    let endpoint = endpoint(&fake);
+    let session = open(&endpoint, json!({})).await;
+    let mut follower = begin(&endpoint, &session, "gate").await;
+    // Something is said while the call runs.
+    let first = follower.next().await.unwrap();
+    assert_eq!(said(&first)["method"], "notifications/progress");
+    let second = follower.next().await.unwrap();
+    drop(follower);
+    tokio::time::sleep(Duration::from_secs(50)).await;
+    fake.gate.notify_one();
+    settle().await;
+    let mut again = endpoint.resume(Once::Is(&session), &first.id).unwrap();
+    let next = again.next().await.unwrap();
+    assert_eq!((&next.id, said(&next)), (&second.id, said(&second)), "what may have been lost comes again");
+    let mut last = next;
+    while !last.is_answer {
+        last = again.next().await.unwrap();
+    }
+    assert_eq!(said(&last)["result"]["structuredContent"], json!({"passed": true}));
+    assert!(again.next().await.is_none());
+    drop(again);
+    // The answer may have been lost as well.
+    let before: u64 = last.id.split_once('-').unwrap().1.parse().unwrap();
+    let id = format!("{}-{}", last.id.split_once('-').unwrap().0, before - 1);
+    let mut once_more = endpoint.resume(Once::Is(&session), &id).unwrap();
+    assert_eq!(said(&once_more.next().await.unwrap()), said(&last));
+    drop(once_more);
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    assert!(endpoint.resume(Once::Is(&session), &id).is_err(), "nobody came back");
+    assert_eq!(stopped(&fake), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_stays_away_for_a_minute_has_given_the_call_up() {
+    let fake = Fake::new();
+    let endpoint = endpoint(&fake);
+    let session = open(&endpoint, json!({})).await;
+    let follower = begin(&endpoint, &session, "wait").await;
+    let id = follower.begin();
+    settle().await;
+    drop(follower);
+    tokio::time::sleep(Duration::from_secs(59)).await;
+    let follower = endpoint.resume(Once::Is(&session), &id).unwrap();
+    // While somebody listens it runs.
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    assert_eq!(stopped(&fake), 0);
+    drop(follower);
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    assert_eq!(stopped(&fake), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_is_that_of_its_session_and_of_who_came_last() {
+    let fake = Fake::new();
+    let endpoint = endpoint(&fake);
+    let (session, other) = (open(&endpoint, json!({})).await, open(&endpoint, json!({})).await);
+    let mut follower = begin(&endpoint, &session, "gate").await;
+    let id = follower.begin();
+    let refused = |session: Once<'_>, id: &str| {
+        endpoint.resume(session, id).map(drop).map_err(|refused| refused.status)
+    };
+    assert_eq!(refused(Once::Is(&other), &id), Err(400));
+    assert_eq!(refused(Once::Is("nobody"), &id), Err(404));
+    assert_eq!(refused(Once::Absent, &id), Err(400));
+    for bad in [
+        "",
+        "-",
+        "1",
+        "1-",
+        "-0",
+        "a-0",
+        "1-99",
+        "2-0",
+        "1-0-0",
+        "18446744073709551616-0",
+        "1-18446744073709551615",
+    ] {
+        assert_eq!(refused(Once::Is(&session), bad), Err(400), "{bad:?}");
+    }
+    let mut later = endpoint.resume(Once::Is(&session), &id).unwrap();
+    while follower.next().await.is_some() {}
+    drop(follower);
+    fake.gate.notify_one();
+    loop {
+        let event = later.next().await.unwrap();
+        if event.is_answer {
+            break;
+        }
+    }
+    // A message of the revision without sessions cannot be come back to.
+    let meta = modern_meta(&json!({}));
+    let body = request(1, "server/discover", json!({"_meta": meta}));
+    let headers =
+        crate::Headers { version: Once::Is("2026-07-28"), method: Once::Is("server/discover"), ..NONE };
+    assert!(answers(&endpoint, &headers, &body).await.follow(None).is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_kept_of_a_stream_is_bounded() {
+    let fake = Fake::new();
+    let endpoint = endpoint(&fake);
+    let session = open(&endpoint, json!({})).await;
+    let mut follower = begin(&endpoint, &session, "wait").await;
+    let id = follower.begin();
+    let mut last = follower.next().await.unwrap().id;
+    for _ in 0..300 {
+        last = follower.next().await.unwrap().id;
+    }
+    drop(follower);
+    assert!(endpoint.resume(Once::Is(&session), &id).is_err(), "the beginning is gone");
+    assert!(endpoint.resume(Once::Is(&session), &last).is_ok());
+    endpoint.end(&session).await;
+    settle().await;
+    assert_eq!((stopped(&fake), fake.outstanding()), (1, 0));
+}
