@@ -3,22 +3,23 @@
 //! A session whose commands wait for a place of the machine has its turn when every other one that waits has had its own, so no number of
 //! commands of one session keeps those of another waiting for longer than one of each.
 
+mod bytes;
+
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use policy::Policy;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::oneshot;
 use tool::{Code, Held, Lane, Retry, SessionId, Stop, ToolError};
 
 use crate::stopping::requested;
+use bytes::{Bytes, Room};
 
 /// When a refused command may be tried again: a typical command is done by then.
 const COMMAND_RETRY_MS: u64 = 1_000;
 /// Bytes of answers that may exist at once, from the start of a call until its door has delivered the answer. Two of the
 /// largest reads (32 MiB each) fit.
 const BYTES_IN_FLIGHT: u64 = 64 * 1024 * 1024;
-/// Semaphore permits count in this unit, so that their number fits.
-const UNIT: u64 = 1024;
 
 /// How many commands may run and wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,13 +61,13 @@ impl LaneLimits {
 
 pub(crate) struct Lanes {
     commands: Arc<Commands>,
-    bytes: Arc<Semaphore>,
+    bytes: Arc<Bytes>,
 }
 
 /// A call's place. The part for its bytes outlives the run: it goes along with the answer.
 pub(crate) struct Admitted {
     _command: Option<Place>,
-    bytes: OwnedSemaphorePermit,
+    bytes: Room,
 }
 
 impl Admitted {
@@ -80,7 +81,7 @@ impl Lanes {
     pub(crate) fn new(limits: LaneLimits) -> Self {
         Self {
             commands: Arc::new(Commands { limits, state: Mutex::default() }),
-            bytes: Arc::new(Semaphore::new(permits(BYTES_IN_FLIGHT) as usize)),
+            bytes: Arc::new(Bytes::new(BYTES_IN_FLIGHT)),
         }
     }
 
@@ -100,11 +101,7 @@ impl Lanes {
             Lane::Command => Some(Commands::place(&self.commands, session, stop).await?),
             Lane::Read | Lane::Write => None,
         };
-        let wanted = permits(answer_bytes.min(BYTES_IN_FLIGHT));
-        let bytes = tokio::select! {
-            permit = self.bytes.clone().acquire_many_owned(wanted) => permit.map_err(|_| closed())?,
-            reason = requested(stop) => return Err(reason.into()),
-        };
+        let bytes = Bytes::room(&self.bytes, session, answer_bytes, stop).await?;
         Ok(Admitted { _command: command, bytes })
     }
 }
@@ -256,10 +253,6 @@ fn full(running: usize, waiting: usize) -> ToolError {
     ToolError::new(Code::Quota, message)
         .hint("wait for a running command to end, then try again")
         .retry(Retry::AfterMs(COMMAND_RETRY_MS))
-}
-
-fn permits(bytes: u64) -> u32 {
-    u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX).max(1)
 }
 
 fn closed() -> ToolError {

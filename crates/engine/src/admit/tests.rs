@@ -206,3 +206,62 @@ impl Drop for Counted<'_> {
         self.1.fetch_sub(1, Ordering::SeqCst);
     }
 }
+
+#[test]
+fn where_all_bytes_are_taken_sessions_take_turns_and_a_large_answer_is_not_kept_out_by_small_ones() {
+    runtime().block_on(async {
+        let lanes = Arc::new(Lanes::new(LIMITS));
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let all =
+            lanes.admit(&session("first"), Lane::Read, BYTES_IN_FLIGHT, &Stop::default()).await.unwrap();
+        let mut waiters = Vec::new();
+        // Ten of one session come before the only one of another, which wants nearly all.
+        let greedy = (0..10).map(|number| ("greedy", number, BYTES_IN_FLIGHT / 4));
+        for (name, number, wanted) in greedy.chain([("modest", 0, BYTES_IN_FLIGHT - 1)]) {
+            let (lanes, order) = (lanes.clone(), order.clone());
+            waiters.push(tokio::spawn(async move {
+                let stop = Stop::default();
+                let room = lanes.admit(&session(name), Lane::Read, wanted, &stop).await.unwrap();
+                order.lock().unwrap().push((name, number));
+                drop(room);
+            }));
+            tokio::task::yield_now().await;
+        }
+        assert!(order.lock().unwrap().is_empty(), "nothing is left to give");
+        drop(all);
+        for waiter in waiters {
+            waiter.await.unwrap();
+        }
+        let order = order.lock().unwrap();
+        assert_eq!(order[..2], [("greedy", 0), ("modest", 0)]);
+        assert_eq!(
+            order[2..].iter().map(|(_, number)| *number).collect::<Vec<i32>>(),
+            (1..10).collect::<Vec<i32>>()
+        );
+        assert!(lanes.bytes.is_empty());
+    });
+}
+
+#[test]
+fn who_waits_for_bytes_and_is_cancelled_leaves_them_to_the_next() {
+    runtime().block_on(async {
+        let lanes = Arc::new(Lanes::new(LIMITS));
+        let half =
+            lanes.admit(&session("a"), Lane::Read, BYTES_IN_FLIGHT / 2, &Stop::default()).await.unwrap();
+        let stop = Stop::default();
+        let wait = |name: &'static str, wanted: u64, stop: Stop| {
+            let lanes = lanes.clone();
+            tokio::spawn(async move { lanes.admit(&session(name), Lane::Read, wanted, &stop).await })
+        };
+        let large = wait("b", BYTES_IN_FLIGHT, stop.clone());
+        tokio::task::yield_now().await;
+        let small = wait("c", 1, Stop::default());
+        tokio::task::yield_now().await;
+        assert!(!small.is_finished(), "it has its turn behind the large one");
+        stop.request(StopReason::Cancelled);
+        assert_eq!(large.await.unwrap().err().unwrap().code, Code::Cancelled);
+        let small = small.await.unwrap().unwrap();
+        drop((half, small));
+        assert!(lanes.bytes.is_empty());
+    });
+}
