@@ -85,13 +85,14 @@ impl Toolset {
     }
 }
 
-/// The same tools for those among them that list tools.
+/// The same tools for those among them that list tools, in their words of the moment.
 ///
 /// # Errors
 /// Where the time of their release is none.
 pub(crate) fn catalogue(tools: &[Arc<dyn AnyTool>]) -> Result<Catalogue, jiff::Error> {
     let created_at: Timestamp = RELEASED.parse()?;
-    let entry = |tool: &Arc<dyn AnyTool>| CatalogueEntry {
+    let tools = tools.to_vec();
+    let entry = move |tool: &Arc<dyn AnyTool>| CatalogueEntry {
         name: tool.name().to_owned(),
         kind: "built_in",
         description: tool.description().into_owned(),
@@ -101,5 +102,5 @@ pub(crate) fn catalogue(tools: &[Arc<dyn AnyTool>]) -> Result<Catalogue, jiff::E
         input_schema: tool.input_schema().clone(),
         example: tool.spec().example.arguments.to_owned(),
     };
-    Ok(Catalogue(tools.iter().map(entry).collect()))
+    Ok(Catalogue::new(move || tools.iter().map(&entry).collect()))
 }

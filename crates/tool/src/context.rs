@@ -215,8 +215,26 @@ impl Progress for Unreported {
 }
 
 /// Everything this runtime can do, for the tools that list it.
-#[derive(Debug, Clone, Default)]
-pub struct Catalogue(pub Vec<CatalogueEntry>);
+#[derive(Clone)]
+pub struct Catalogue(Arc<dyn Fn() -> Vec<CatalogueEntry> + Send + Sync>);
+
+impl Catalogue {
+    /// The one that this lists whenever it is asked: what a tool says of itself may change with the machine.
+    pub fn new(list: impl Fn() -> Vec<CatalogueEntry> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(list))
+    }
+
+    /// Everything as it is now.
+    pub fn entries(&self) -> Vec<CatalogueEntry> {
+        (self.0)()
+    }
+}
+
+impl Default for Catalogue {
+    fn default() -> Self {
+        Self::new(Vec::new)
+    }
+}
 
 /// One tool of the [`Catalogue`].
 #[derive(Debug, Clone)]

@@ -92,7 +92,7 @@ mod tests {
 
     /// The one tool that the examples find.
     fn one_tool() -> Catalogue {
-        Catalogue(vec![CatalogueEntry {
+        let entry = CatalogueEntry {
             name: "file_move".to_owned(),
             kind: "built_in",
             description: "Move or rename a file or folder. Overwrites nothing.".to_owned(),
@@ -101,7 +101,8 @@ mod tests {
             created_at: jiff::Timestamp::UNIX_EPOCH,
             input_schema: serde_json::json!({"type": "object"}),
             example: r#"{"source": "a", "destination": "b"}"#.to_owned(),
-        }])
+        };
+        Catalogue::new(move || vec![entry.clone()])
     }
 
     #[test]

@@ -84,9 +84,8 @@ impl Tool for SelfListCapabilities {
     }
 
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
-        let catalogue = context.service::<Catalogue>()?;
-        let capabilities =
-            catalogue.0.iter().filter(|entry| shown(entry, args.filter)).map(capability).collect();
+        let entries = context.service::<Catalogue>()?.entries();
+        let capabilities = entries.iter().filter(|entry| shown(entry, args.filter)).map(capability).collect();
         Ok(Output { capabilities })
     }
 }

@@ -74,9 +74,9 @@ impl Tool for ToolDescribe {
     }
 
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
-        let catalogue = context.service::<Catalogue>()?;
+        let entries = context.service::<Catalogue>()?.entries();
         let described = |name: &String| {
-            let entry = catalogue.0.iter().find(|entry| entry.name == *name);
+            let entry = entries.iter().find(|entry| entry.name == *name);
             entry.map(described).ok_or_else(|| {
                 let shown: String = name.chars().take(100).collect();
                 ToolError::new(Code::NotFound, format!("there is no tool named `{shown}`"))

@@ -86,15 +86,15 @@ impl Tool for ToolSearch {
     }
 
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
-        let catalogue = context.service::<Catalogue>()?;
-        let found = search(&catalogue.0, &args.query);
+        let entries = context.service::<Catalogue>()?.entries();
+        let found = search(&entries, &args.query);
         let names = if found.is_empty() {
-            catalogue.0.iter().map(|entry| entry.name.clone()).collect()
+            entries.iter().map(|entry| entry.name.clone()).collect()
         } else {
             Vec::new()
         };
         let tools = found.into_iter().take(args.limit).map(shown).collect();
-        Ok(Output { tools, total: catalogue.0.len(), names })
+        Ok(Output { tools, total: entries.len(), names })
     }
 }
 
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn where_nothing_fits_all_names_are_given_and_a_limit_out_of_range_is_refused() {
-        let workspace = Workspace::new().with_service(Arc::new(Catalogue(entries())));
+        let workspace = Workspace::new().with_service(Arc::new(Catalogue::new(entries)));
         let search = |arguments: Value| run_tool(Erased::tool(ToolSearch).as_ref(), &workspace, arguments);
         let nothing = search(json!({"query": "photosynthesis"})).unwrap();
         assert_eq!(

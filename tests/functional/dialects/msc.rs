@@ -93,6 +93,10 @@ fn a_program_that_comes_or_goes_while_the_server_runs_is_in_the_next_list() {
     let runs = |server: &mut Server| {
         server.call("execute", json!({"command": "ast-grep"}))["structuredContent"]["stdout"].clone()
     };
+    let described = |server: &mut Server| {
+        let described = server.data("tool_describe", json!({"names": ["execute"]}));
+        described["tools"][0]["description"].as_str().unwrap().to_owned()
+    };
     let there = |programs: &[String]| programs.iter().any(|program| program == "ast-grep");
     let before = programs(&mut server);
     assert!(!there(&before) && before.iter().any(|program| program == "grep"), "{before:?}");
@@ -101,9 +105,11 @@ fn a_program_that_comes_or_goes_while_the_server_runs_is_in_the_next_list() {
     assert!(!there(&programs(&mut server)), "it cannot be run");
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
     assert!(there(&programs(&mut server)));
+    assert!(described(&mut server).contains("ast-grep"), "whatever describes it");
     assert_eq!(runs(&mut server), "found\n");
     std::fs::remove_file(&program).unwrap();
     assert_eq!(programs(&mut server), before);
+    assert!(!described(&mut server).contains("ast-grep"));
     assert_eq!(runs(&mut server), "");
     server.end();
 }
