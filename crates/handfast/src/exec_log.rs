@@ -8,10 +8,12 @@ use std::io::{self, BufWriter, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use csp::{ExecLog, Record, Stream, StreamKind};
-use rustix::fs::{AtFlags, CWD, Dir, Gid, Mode, OFlags, Uid, fchown, fstat, mkdirat, openat, unlinkat};
+use rustix::fs::{
+    AtFlags, CWD, Dir, Gid, Mode, OFlags, Uid, fchown, fstat, mkdirat, openat, statat, unlinkat,
+};
 use rustix::io::Errno;
 use store::Store;
 
@@ -19,8 +21,11 @@ use store::Store;
 const FOLDERS: [&str; 2] = ["memory", "exec-logs"];
 /// Commands that are kept; of more the oldest go.
 const MOST: usize = 1_000;
-/// How often it is looked for older ones: behind each so many commands.
+/// Bytes that are kept of all of them; of more the oldest go, but never the newest, whose answer names it.
+const MOST_BYTES: u64 = 1024 * 1024 * 1024;
+/// How often it is looked for older ones: behind each so many commands, or so many bytes.
 const LOOK_EACH: usize = 100;
+const LOOK_EACH_BYTES: u64 = MOST_BYTES / 16;
 
 /// The log of one workspace.
 pub(crate) struct WorkspaceLog {
@@ -28,6 +33,8 @@ pub(crate) struct WorkspaceLog {
     owner: (Uid, Gid),
     store: Arc<Store>,
     written: AtomicUsize,
+    /// Bytes since it was last looked.
+    bytes: AtomicU64,
 }
 
 impl WorkspaceLog {
@@ -51,12 +58,12 @@ impl WorkspaceLog {
                 give(&folder, owner)?;
             }
         }
-        let log = Self { folder, owner, store, written: AtomicUsize::new(0) };
+        let log = Self { folder, owner, store, written: AtomicUsize::new(0), bytes: AtomicU64::new(0) };
         log.remove_old()?;
         Ok(log)
     }
 
-    /// Removes the oldest where there are too many. Their names sort by time.
+    /// Removes the oldest where there are too many, or they are too large together. Their names sort by time.
     fn remove_old(&self) -> io::Result<()> {
         let mut names = Vec::new();
         for entry in Dir::read_from(&self.folder)? {
@@ -66,7 +73,14 @@ impl WorkspaceLog {
             }
         }
         names.sort_unstable();
-        for name in names.iter().take(names.len().saturating_sub(MOST)) {
+        let mut bytes = 0_u64;
+        for (newer, name) in names.iter().rev().enumerate() {
+            // One that is gone has been removed by another process.
+            let size = statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW).map_or(0, |stat| stat.st_size);
+            bytes = bytes.saturating_add(u64::try_from(size).unwrap_or_default());
+            if newer == 0 || newer < MOST && bytes <= MOST_BYTES {
+                continue;
+            }
             match unlinkat(&self.folder, name, AtFlags::empty()) {
                 Ok(()) | Err(Errno::NOENT) => {}
                 Err(errno) => return Err(errno.into()),
@@ -118,14 +132,21 @@ impl ExecLog for WorkspaceLog {
             writeln!(to, "outcome {}", record.outcome)?;
             writeln!(to, "command {}", serde_json::to_string(record.command)?)?;
             record.streams.iter().try_for_each(|stream| self.copy(stream, &mut to, seen))?;
-            to.flush()
+            to.flush()?;
+            Ok(to.get_ref().metadata()?.len())
         });
-        if let Err(error) = written {
-            // Half of it would be taken for the whole. That it cannot be removed either says nothing new.
-            let _ = unlinkat(&self.folder, name.as_str(), AtFlags::empty());
-            return Err(error);
-        }
-        if self.written.fetch_add(1, Ordering::Relaxed) % LOOK_EACH == LOOK_EACH - 1 {
+        let size = match written {
+            Ok(size) => size,
+            Err(error) => {
+                // Half of it would be taken for the whole. That it cannot be removed either says nothing new.
+                let _ = unlinkat(&self.folder, name.as_str(), AtFlags::empty());
+                return Err(error);
+            }
+        };
+        let commands = self.written.fetch_add(1, Ordering::Relaxed) + 1;
+        let bytes = self.bytes.fetch_add(size, Ordering::Relaxed) + size;
+        if commands % LOOK_EACH == 0 || bytes >= LOOK_EACH_BYTES {
+            self.bytes.store(0, Ordering::Relaxed);
             self.remove_old()?;
         }
         Ok(format!("{}/{name}", FOLDERS.join("/")))
@@ -179,6 +200,28 @@ mod tests {
         assert_eq!(std::fs::read_dir(&logs).unwrap().count(), MOST + 1);
         assert!(!logs.join("00004.log").exists() && logs.join("00005.log").exists());
         assert!(logs.join("00000.txt").exists());
+        store.close().unwrap();
+    }
+
+    #[test]
+    fn the_oldest_go_where_they_are_too_large_together_and_the_newest_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let logs = folder.path().join("memory/exec-logs");
+        std::fs::create_dir_all(&logs).unwrap();
+        // Files of holes: they have their size and take no room.
+        let write = |name: &str, size: u64| File::create(logs.join(name)).unwrap().set_len(size).unwrap();
+        let there = |name: &str| logs.join(name).exists();
+        for (name, size) in
+            [("1.log", 1), ("2.log", MOST_BYTES / 2), ("3.log", 10), ("4.log", MOST_BYTES / 2 - 10)]
+        {
+            write(name, size);
+        }
+        let store = Arc::new(Store::open(&folder.path().join("state")).unwrap());
+        WorkspaceLog::open(folder.path(), store.clone()).unwrap();
+        assert_eq!(["1.log", "2.log", "3.log", "4.log"].map(there), [false, true, true, true]);
+        write("5.log", MOST_BYTES + 1);
+        WorkspaceLog::open(folder.path(), store.clone()).unwrap();
+        assert_eq!(["2.log", "3.log", "4.log", "5.log"].map(there), [false, false, false, true]);
         store.close().unwrap();
     }
 }
