@@ -145,7 +145,7 @@ impl ExecLog for WorkspaceLog {
         };
         let commands = self.written.fetch_add(1, Ordering::Relaxed) + 1;
         let bytes = self.bytes.fetch_add(size, Ordering::Relaxed) + size;
-        if commands % LOOK_EACH == 0 || bytes >= LOOK_EACH_BYTES {
+        if commands.is_multiple_of(LOOK_EACH) || bytes >= LOOK_EACH_BYTES {
             self.bytes.store(0, Ordering::Relaxed);
             self.remove_old()?;
         }
