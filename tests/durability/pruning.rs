@@ -50,7 +50,7 @@ fn prepared() -> Fixture {
     let fixture = Fixture::with_files(&[("a", "old\n")]);
     fixture.data("file_list", json!({"path": "."}));
     let store = Store::open(&fixture.state()).unwrap();
-    let mut saver = store.blobs().saver().unwrap();
+    let saver = store.blobs().saver().unwrap();
     let hashes: Vec<_> = (0..OLD).map(|number| saver.save(&mut &content(number)[..]).unwrap()).collect();
     saver.finish().unwrap();
     drop(saver);

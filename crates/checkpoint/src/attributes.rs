@@ -102,6 +102,12 @@ pub(crate) fn kept_of(opened: BorrowedFd<'_>) -> rustix::io::Result<Attributes> 
     kept_among(named, |attribute| value_by(|buffer| fgetxattr(opened, attribute, buffer)))
 }
 
+/// Whether a folder that is open gives what is made in it an access control list.
+pub(crate) fn passes_on(folder: BorrowedFd<'_>) -> rustix::io::Result<bool> {
+    let named = list_by(|buffer| flistxattr(folder, buffer))?;
+    Ok(named.iter().any(|attribute| attribute.to_bytes() == b"system.posix_acl_default"))
+}
+
 /// Gives an entry exactly these attributes, of those that [`kept`] is about.
 pub(crate) fn set(folder: BorrowedFd<'_>, name: &OsStr, wanted: &Attributes) -> rustix::io::Result<()> {
     let path = path_in(folder, name);

@@ -2,24 +2,24 @@
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use rustix::fs::{
-    AtFlags, FileType, Gid, Mode, OFlags, Uid, chownat, fchmod, fchown, fstat, futimens, linkat, mkdirat,
-    mknodat, openat, symlinkat, utimensat,
+    AtFlags, FileType, Gid, Mode, OFlags, Uid, chownat, fstat, linkat, mkdirat, mknodat, symlinkat, utimensat,
 };
 use rustix::io::Errno;
 
 use crate::beneath::{LIST, PLACE, look, names, open, set_mode, times};
 use crate::restore::{Act, Acts, find};
+use crate::several;
 use crate::sides::name_of;
+use crate::writer::Writer;
 use crate::{
-    Conflict, ContentHash, Draft, Entry, Error, Kind, Meanwhile, Restoration, Restored, Result, State, Time,
-    attributes, is_regenerable_folder,
+    Conflict, Draft, Entry, Error, Kind, Meanwhile, Restoration, Restored, Result, State, Time, attributes,
+    is_regenerable_folder,
 };
 
 pub(crate) struct Layout<'a> {
@@ -32,7 +32,8 @@ pub(crate) struct Layout<'a> {
     last: Option<(PathBuf, Rc<OwnedFd>)>,
     /// Where the first name of a file with several was laid.
     linked: HashMap<(u64, u64), PathBuf>,
-    buffer: Vec<u8>,
+    /// Files with one name, whose folders are there.
+    files: Vec<(&'a Path, &'a State)>,
     restored: Restored,
 }
 
@@ -43,8 +44,8 @@ impl<'a> Layout<'a> {
         wanted: &'a Restoration<'a>,
         restored: Restored,
     ) -> Self {
-        let (folders, linked, buffer) = (Vec::new(), HashMap::new(), vec![0; 1 << 16]);
-        Self { draft, acts, wanted, folders, last: None, linked, buffer, restored }
+        let (folders, linked, files) = (Vec::new(), HashMap::new(), Vec::new());
+        Self { draft, acts, wanted, folders, last: None, linked, files, restored }
     }
 
     /// Lays out everything.
@@ -89,6 +90,9 @@ impl<'a> Layout<'a> {
                 }
             }
         }
+        let (draft, contents) = (self.draft, self.wanted.contents);
+        let begin = || Writer::new(draft, contents);
+        several::each(&self.files, begin, |writer, (path, state)| writer.write(path, state))?;
         self.finish()?;
         Ok(self.restored)
     }
@@ -194,8 +198,17 @@ impl<'a> Layout<'a> {
     }
 
     /// Anything but a folder.
-    fn put(&mut self, path: &Path, state: &State) -> Result<()> {
+    fn put(&mut self, path: &'a Path, state: &'a State) -> Result<()> {
         let (parent, name) = (self.parent(path)?, name_of(path));
+        if state.entry.kind == Kind::File && state.content.is_some() {
+            if state.entry.mode & 0o6000 != 0 {
+                self.restored.without_set_id.push(path.to_owned());
+            }
+            if !state.entry.has_other_names {
+                self.files.push((path, state));
+                return Ok(());
+            }
+        }
         let failed = Error::while_doing("lay out", path);
         let inode = (state.entry.device, state.entry.inode);
         if state.entry.has_other_names {
@@ -207,7 +220,9 @@ impl<'a> Layout<'a> {
             self.linked.insert(inode, path.to_owned());
         }
         match (state.entry.kind, &state.content, &state.target) {
-            (Kind::File, Some(content), _) => return self.write(&parent, path, state, content),
+            (Kind::File, Some(_), _) => {
+                return Writer::new(self.draft, self.wanted.contents).write(path, state);
+            }
             (Kind::Link, _, Some(target)) => symlinkat(target, &*parent, name).map_err(&failed)?,
             (Kind::Fifo, ..) => {
                 mknodat(&*parent, name, FileType::Fifo, Mode::from_raw_mode(0o600), 0).map_err(&failed)?;
@@ -223,49 +238,6 @@ impl<'a> Layout<'a> {
             set_mode(place.as_fd(), state.entry.mode & 0o1777).map_err(&failed)?;
         }
         utimensat(&*parent, name, &times(state.entry.modified), AtFlags::SYMLINK_NOFOLLOW).map_err(failed)
-    }
-
-    /// A file, by its descriptor. What it is in the end is known to the commit.
-    fn write(&mut self, parent: &OwnedFd, path: &Path, state: &State, content: &ContentHash) -> Result<()> {
-        let failed = Error::while_doing("lay out", path);
-        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let made = openat(parent, name_of(path), flags, Mode::from_raw_mode(0o600));
-        let mut file = File::from(made.map_err(&failed)?);
-        self.fill(&mut file, path, content)?;
-        let made = Entry::of(&fstat(&file).map_err(&failed)?);
-        if (made.owner, made.group) != (state.entry.owner, state.entry.group) {
-            let (owner, group) = (Uid::from_raw(state.entry.owner), Gid::from_raw(state.entry.group));
-            fchown(&file, Some(owner), Some(group)).map_err(&failed)?;
-        }
-        attributes::set_of(file.as_fd(), &state.attributes).map_err(&failed)?;
-        if state.entry.mode & 0o6000 != 0 {
-            self.restored.without_set_id.push(path.to_owned());
-        }
-        fchmod(&file, Mode::from_raw_mode(state.entry.mode & 0o1777)).map_err(&failed)?;
-        futimens(&file, &times(state.entry.modified)).map_err(&failed)?;
-        let entry = Entry::of(&fstat(&file).map_err(failed)?);
-        self.draft.known.note_written(State { entry, ..state.clone() }, false);
-        Ok(())
-    }
-
-    fn fill(&mut self, to: &mut File, path: &Path, content: &ContentHash) -> Result<()> {
-        let failed = |source: io::Error| Error::system("restore", path, source);
-        let mut from = self.wanted.contents.open(content).map_err(failed)?;
-        let mut hasher = blake3::Hasher::new();
-        loop {
-            let length = match from.read(&mut self.buffer) {
-                Ok(0) => break,
-                Ok(length) => length,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(failed(error)),
-            };
-            hasher.update(&self.buffer[..length]);
-            to.write_all(&self.buffer[..length]).map_err(failed)?;
-        }
-        if hasher.finalize().as_bytes() != content {
-            return Err(Error::Damaged { path: path.to_owned() });
-        }
-        Ok(())
     }
 
     /// Folders get their rights and times when all is in them, inner ones first.

@@ -1,17 +1,14 @@
 //! What lies at a path of the workspace now, read no further and no more often than is asked.
 
-use std::fs::File;
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{OFlags, fstat};
-use rustix::io::Errno;
-
-use crate::beneath::open_known;
 use crate::known::Known;
+use crate::read_once::{ReadOnce, read_once};
 use crate::sides::name_of;
 use crate::state::hash;
-use crate::{Contents, Entry, Error, Kind, Result, State};
+use crate::{Contents, Entry, Kind, Result, State};
 
 /// Where the bytes go that are read, and where that is noted.
 #[derive(Clone, Copy)]
@@ -95,25 +92,20 @@ impl<'a> Now<'a> {
     }
 
     fn read_once(&self) -> Result<Option<State>> {
-        let path = self.path;
-        let mut file = match open_known(self.folder, name_of(path), &self.entry, OFlags::RDONLY) {
-            Ok(file) => File::from(file),
-            Err(Errno::ACCESS | Errno::STALE) => return Ok(None),
-            Err(errno) => return Err(Error::while_doing("open", path)(errno)),
+        let keep = |content: &mut dyn io::Read| match self.keeping {
+            Some(keeping) => keeping.contents.keep(content),
+            None => hash(content),
         };
-        let content = match self.keeping {
-            Some(keeping) => keeping.contents.keep(&mut file),
-            None => hash(&mut file),
-        };
-        let content = content.map_err(|source| Error::system("read", path, source))?;
-        let state = State::of_open(file.as_fd(), path, self.entry, Some(content))?;
-        let now = Entry::of(&fstat(&file).map_err(Error::while_doing("look at", path))?);
-        if now != self.entry {
-            return Ok(None);
+        let mut buffer = Vec::new();
+        let named = (name_of(self.path), self.path);
+        match read_once(self.folder.as_fd(), named, &self.entry, &mut buffer, ("read", &keep))? {
+            ReadOnce::As(state) => {
+                if let Some(keeping) = self.keeping {
+                    keeping.known.note_kept(state.clone());
+                }
+                Ok(Some(state))
+            }
+            ReadOnce::Changed | ReadOnce::Closed => Ok(None),
         }
-        if let Some(keeping) = self.keeping {
-            keeping.known.note_kept(state.clone());
-        }
-        Ok(Some(state))
     }
 }

@@ -17,6 +17,7 @@ use rustix::io::Errno;
 use crate::beneath::{Holders, PLACE, look};
 use crate::layout::Layout;
 use crate::now::{Keeping, Now};
+use crate::several;
 use crate::sides::name_of;
 use crate::{Conflict, Contents, Draft, Entry, Error, Kind, Meanwhile, Result, SavedEntry, State, Time};
 
@@ -27,7 +28,7 @@ pub struct Restoration<'a> {
     /// Restores these paths and what lies below them; everything where it is empty.
     pub only: &'a [PathBuf],
     /// Whether a path is restored although somebody changed it since.
-    pub force: &'a dyn Fn(&Path) -> bool,
+    pub force: &'a (dyn Fn(&Path) -> bool + Sync),
     /// Where the bytes are, and where those that are replaced are kept as they are read: the same as those of the commit,
     /// before which they must have become lasting.
     pub contents: &'a dyn Contents,
@@ -80,6 +81,15 @@ pub(crate) enum Act<'a> {
     Remove,
 }
 
+/// What comes of one path.
+enum Decided<'a> {
+    /// This, and what is there now.
+    Act(Act<'a>, Option<Entry>),
+    /// It is as it is to be.
+    Nothing,
+    Conflict(Meanwhile),
+}
+
 /// What happens, and what is there now.
 pub(crate) type Acts<'a> = BTreeMap<&'a Path, (Act<'a>, Option<Entry>)>;
 
@@ -91,10 +101,17 @@ impl Draft {
     pub fn restore(&self, wanted: &Restoration<'_>) -> Result<Restored> {
         let mut restored = Restored::default();
         let mut acts = Acts::new();
-        let mut holders = Holders::new(self.workspace.as_fd(), PLACE);
-        for entry in wanted.entries.iter().filter(|entry| is_wanted(entry, wanted.only, &self.workspace)) {
-            if let Some((act, now)) = self.decide(&mut holders, entry, wanted, &mut restored)? {
-                acts.insert(&entry.path, (act, now));
+        let chosen = wanted.entries.iter().filter(|entry| is_wanted(entry, wanted.only, &self.workspace));
+        let chosen: Vec<&SavedEntry> = chosen.collect();
+        let begin = || Holders::new(self.workspace.as_fd(), PLACE);
+        let decided = several::each(&chosen, begin, |holders, entry| self.decide(holders, entry, wanted))?;
+        for (entry, decided) in chosen.into_iter().zip(decided) {
+            match decided {
+                Decided::Act(act, now) => drop(acts.insert(&entry.path, (act, now))),
+                Decided::Nothing => {}
+                Decided::Conflict(meanwhile) => {
+                    restored.conflicts.push(Conflict { path: entry.path.clone(), meanwhile });
+                }
             }
         }
         // Neighbours lie in the same folders.
@@ -122,8 +139,7 @@ impl Draft {
         holders: &mut Holders<'_>,
         entry: &'a SavedEntry,
         wanted: &Restoration<'_>,
-        restored: &mut Restored,
-    ) -> Result<Option<(Act<'a>, Option<Entry>)>> {
+    ) -> Result<Decided<'a>> {
         let path = &entry.path;
         let found = find_in(holders, path)?;
         let now = found.as_ref().map(|(_, now)| *now);
@@ -165,12 +181,12 @@ impl Draft {
         } else {
             None
         };
-        let Some(act) = act else {
-            let meanwhile = if now.is_some() { Meanwhile::Changed } else { Meanwhile::Removed };
-            restored.conflicts.push(Conflict { path: path.clone(), meanwhile });
-            return Ok(None);
-        };
-        Ok(act.map(|act| (act, now)))
+        Ok(match act {
+            Some(Some(act)) => Decided::Act(act, now),
+            Some(None) => Decided::Nothing,
+            None if now.is_some() => Decided::Conflict(Meanwhile::Changed),
+            None => Decided::Conflict(Meanwhile::Removed),
+        })
     }
 }
 

@@ -5,17 +5,18 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs::File;
-use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{OFlags, fstat};
+use rustix::fs::fstat;
 use rustix::io::Errno;
 
 use crate::beneath::{Holders, LIST, PLACE, look, names, open, open_known};
 use crate::known::Known;
 use crate::loosened::Loosened;
+use crate::read_once::{ReadOnce, Take, read_once};
+use crate::several;
 use crate::sides::name_of;
 use crate::state::{hash, is_hashed};
 use crate::swap::Stopped;
@@ -74,6 +75,10 @@ struct Walk<'a> {
     loosened: Option<&'a Loosened>,
     /// What the drafts of the call read and wrote.
     known: Option<&'a Known>,
+    /// What the paths on each side are relative to.
+    roots: (BorrowedFd<'a>, BorrowedFd<'a>),
+    /// Files whose bytes are still to be read.
+    unread: Vec<(PathBuf, Entry, Side)>,
     found: Sides,
     saved: Saved,
 }
@@ -106,8 +111,8 @@ pub(crate) fn save_changes(
     changes: &Changes,
     (loosened, known): (&Loosened, &Known),
 ) -> Result<Saved, Stopped> {
-    let (loosened, known) = (Some(loosened), Some(known));
-    let mut walk = Walk { contents, loosened, known, found: Sides::new(), saved: Saved::default() };
+    let mut walk = Walk::new(contents, (workspace.as_fd(), upper.as_fd()));
+    (walk.loosened, walk.known) = (Some(loosened), Some(known));
     let mut old_holders = Holders::new(workspace.as_fd(), PLACE);
     let mut new_holders = Holders::new(upper.as_fd(), LIST);
     for change in &changes.list {
@@ -150,7 +155,7 @@ pub(crate) fn save_changes(
             walk.tree(parent, name, path, new, Side::After)?;
         }
     }
-    Ok(walk.ended())
+    walk.ended()
 }
 
 impl Workspace {
@@ -201,27 +206,27 @@ impl Workspace {
     }
 
     fn look_at(&self, roots: &[PathBuf], contents: &dyn Contents, side: Side) -> crate::Result<Saved> {
-        let (loosened, known) = (None, None);
-        let mut walk = Walk { contents, loosened, known, found: Sides::new(), saved: Saved::default() };
+        let failed = |stopped| match stopped {
+            Stopped::Failed(error) => error,
+            Stopped::Conflict(path) => Error::system("read", path, Errno::STALE),
+        };
+        let mut walk = Walk::new(contents, (self.folder.as_fd(), self.folder.as_fd()));
         for path in roots {
             let parent = path.parent().unwrap_or(Path::new(""));
-            let failed = Error::while_doing("look at", path);
+            let unseen = Error::while_doing("look at", path);
             let folder = match open(self.folder.as_fd(), parent, PLACE) {
                 Ok(folder) => folder,
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => continue,
-                Err(errno) => return Err(failed(errno)),
+                Err(errno) => return Err(unseen(errno)),
             };
-            let around = Entry::of(&fstat(&folder).map_err(&failed)?);
+            let around = Entry::of(&fstat(&folder).map_err(&unseen)?);
             let state = State::of(folder.as_fd(), OsStr::new("."), parent, around, None)?;
             walk.note(parent, side, state);
-            if let Some(entry) = look(&folder, name_of(path)).map_err(&failed)? {
-                walk.tree(&folder, name_of(path), path, entry, side).map_err(|stopped| match stopped {
-                    Stopped::Failed(error) => error,
-                    Stopped::Conflict(path) => Error::system("read", path, Errno::STALE),
-                })?;
+            if let Some(entry) = look(&folder, name_of(path)).map_err(&unseen)? {
+                walk.tree(&folder, name_of(path), path, entry, side).map_err(failed)?;
             }
         }
-        Ok(walk.ended())
+        walk.ended().map_err(failed)
     }
 
     /// The path, or the first folder above it that is not there.
@@ -245,7 +250,12 @@ fn regenerable_above(path: &Path) -> Option<PathBuf> {
     Some(names[..=first].iter().collect())
 }
 
-impl Walk<'_> {
+impl<'a> Walk<'a> {
+    fn new(contents: &'a dyn Contents, roots: (BorrowedFd<'a>, BorrowedFd<'a>)) -> Self {
+        let (unread, found, saved) = (Vec::new(), Sides::new(), Saved::default());
+        Self { contents, loosened: None, known: None, roots, unread, found, saved }
+    }
+
     fn note(&mut self, path: &Path, side: Side, state: State) {
         let sides = self.found.entry(path.to_owned()).or_default();
         *(if side == Side::Before { &mut sides.0 } else { &mut sides.1 }) = Some(state);
@@ -271,11 +281,11 @@ impl Walk<'_> {
             self.leave_out(path.to_owned());
             return Ok(());
         }
+        if entry.kind == Kind::File {
+            return self.file(parent, name, path, entry, side);
+        }
         if entry.kind != Kind::Folder {
-            let state = match entry.kind {
-                Kind::File => self.file(parent, name, path, entry, side)?,
-                _ => State::of(parent.as_fd(), name, path, entry, None)?,
-            };
+            let state = State::of(parent.as_fd(), name, path, entry, None)?;
             self.note(path, side, state);
             return Ok(());
         }
@@ -295,7 +305,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Looks at a file, and keeps its bytes if it goes.
+    /// Notes a file, or that its bytes are to be read.
     fn file(
         &mut self,
         parent: &OwnedFd,
@@ -303,54 +313,84 @@ impl Walk<'_> {
         path: &Path,
         entry: Entry,
         side: Side,
-    ) -> Result<State, Stopped> {
-        let unread = || State::of(parent.as_fd(), name, path, entry, None).map_err(Stopped::Failed);
+    ) -> Result<(), Stopped> {
         if side == Side::After && !is_hashed(&entry) {
-            return unread();
+            let state = State::of(parent.as_fd(), name, path, entry, None)?;
+            self.note(path, side, state);
+            return Ok(());
         }
         let known = self.known.and_then(|known| match side {
             Side::Before => known.kept(&entry),
             Side::After => known.written(&entry),
         });
-        if let Some(state) = known {
-            self.saved.bytes += if side == Side::Before { entry.size_bytes } else { 0 };
-            return Ok(state);
+        match known {
+            Some(state) => self.note_file(path, side, state),
+            None => self.unread.push((path.to_owned(), entry, side)),
         }
-        let mut file = match (open_known(parent, name, &entry, OFlags::RDONLY), side) {
-            (Ok(file), _) => File::from(file),
-            (Err(Errno::ACCESS | Errno::PERM), Side::Before) => {
-                self.saved.unreadable.push(path.to_owned());
-                return unread();
+        Ok(())
+    }
+
+    fn note_file(&mut self, path: &Path, side: Side, state: State) {
+        self.saved.bytes += if side == Side::Before { state.entry.size_bytes } else { 0 };
+        self.note(path, side, state);
+    }
+
+    /// Reads the files whose bytes are not known, and keeps those that go.
+    fn read_all(&mut self) -> Result<(), Stopped> {
+        let unread = std::mem::take(&mut self.unread);
+        let (contents, (before, after)) = (self.contents, self.roots);
+        let begin = || (Holders::new(before, PLACE), Holders::new(after, PLACE), Vec::new());
+        let states = several::each(&unread, begin, |(before, after, buffer), (path, entry, side)| {
+            let holders = if *side == Side::Before { before } else { after };
+            let parent = holders.of(path).map_err(|errno| stopped("reach", path, errno))?;
+            read(contents, parent, path, entry, (*side, buffer))
+        })?;
+        for ((path, entry, side), state) in unread.into_iter().zip(states) {
+            if let Some(state) = state {
+                self.note_file(&path, side, state);
+                continue;
             }
-            (Err(errno), Side::Before) => return Err(stopped("open", path, errno)),
-            // What is new and cannot be read is known by its inode and times.
-            (Err(_), Side::After) => return unread(),
-        };
-        let content = match side {
-            Side::Before => Some(self.keep(&mut file, path, &entry)?),
-            Side::After => hash(&mut file).ok(),
-        };
-        Ok(State::of_open(file.as_fd(), path, entry, content)?)
-    }
-
-    /// Keeps the bytes of a file.
-    fn keep(&mut self, file: &mut File, path: &Path, entry: &Entry) -> Result<crate::ContentHash, Stopped> {
-        let content = self.contents.keep(file).map_err(|source| Error::system("save", path, source))?;
-        let now = Entry::of(&fstat(&*file).map_err(Error::while_doing("look at", path))?);
-        if !now.is_unchanged(entry) || now.changed != entry.changed {
-            return Err(Stopped::Conflict(path.to_owned()));
+            let (before, after) = self.roots;
+            let root = if side == Side::Before { before } else { after };
+            let parent = open(root, path.parent().unwrap_or(Path::new("")), PLACE)
+                .map_err(|errno| stopped("reach", &path, errno))?;
+            let state = State::of(parent.as_fd(), name_of(&path), &path, entry, None)?;
+            self.note(&path, side, state);
+            if side == Side::Before {
+                self.saved.unreadable.push(path);
+            }
         }
-        self.saved.bytes += entry.size_bytes;
-        Ok(content)
+        Ok(())
     }
 
-    fn ended(mut self) -> Saved {
+    fn ended(mut self) -> Result<Saved, Stopped> {
+        self.read_all()?;
         self.saved.unsaved.sort();
         self.saved.unsaved.dedup();
         let entries = self.found.into_iter();
         self.saved.entries =
             entries.map(|(path, (before, after))| SavedEntry { path, before, after }).collect();
-        self.saved
+        Ok(self.saved)
+    }
+}
+
+/// A file with its bytes, which are kept if it goes; none where they cannot be had, and it is known by its inode and times.
+fn read(
+    contents: &dyn Contents,
+    parent: &OwnedFd,
+    path: &Path,
+    entry: &Entry,
+    (side, buffer): (Side, &mut Vec<u8>),
+) -> Result<Option<State>, Stopped> {
+    let keep = |content: &mut dyn Read| contents.keep(content);
+    let only_hash = |content: &mut dyn Read| hash(content);
+    let take: Take<'_> = if side == Side::Before { &keep } else { &only_hash };
+    let read = read_once(parent.as_fd(), (name_of(path), path), entry, buffer, ("save", take));
+    match (read, side) {
+        (Ok(ReadOnce::As(state)), _) => Ok(Some(state)),
+        (Ok(ReadOnce::Closed), Side::Before) | (_, Side::After) => Ok(None),
+        (Ok(ReadOnce::Changed), Side::Before) => Err(Stopped::Conflict(path.to_owned())),
+        (Err(error), Side::Before) => Err(error.into()),
     }
 }
 

@@ -34,8 +34,8 @@ pub struct State {
     pub content: Option<ContentHash>,
 }
 
-/// Where the bytes of files are kept, by their hashes.
-pub trait Contents {
+/// Where the bytes of files are kept, by their hashes. Several threads use it at once.
+pub trait Contents: Sync {
     /// Keeps everything that `content` gives, and gives its hash.
     ///
     /// # Errors

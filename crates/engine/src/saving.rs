@@ -4,10 +4,10 @@
 //! before the tool runs; the guard of its roots holds it to these paths. Either way the row is there first, and a change
 //! without it is impossible. The next start settles the rows of killed processes: what has not happened has no checkpoint.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::OnceCell;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use checkpoint::{ContentHash, Contents, Saved, SavedEntry, State, Workspace};
@@ -40,19 +40,35 @@ const OUTPUTS: Retention =
 /// The bytes of saved files in the store.
 pub(crate) struct SavedContents<'a> {
     blobs: &'a Blobs,
-    saver: RefCell<Option<store::Saver<'a>>>,
-    reader: RefCell<Option<store::Reader<'a>>>,
+    saver: Begun<store::Saver<'a>>,
+    reader: Begun<store::Reader<'a>>,
     stop: Option<&'a Stop>,
+}
+
+/// What is begun where it is needed, by the first of several threads.
+struct Begun<T>(Mutex<Option<Arc<T>>>);
+
+impl<T> Begun<T> {
+    fn get(&self, begin: impl FnOnce() -> Result<T, store::StoreError>) -> io::Result<Arc<T>> {
+        let mut begun = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let begun = match &mut *begun {
+            Some(begun) => begun,
+            none => none.insert(Arc::new(begin().map_err(io::Error::other)?)),
+        };
+        Ok(begun.clone())
+    }
 }
 
 impl<'a> SavedContents<'a> {
     pub(crate) fn new(store: &'a Store, stop: Option<&'a Stop>) -> Self {
-        Self { blobs: store.blobs(), saver: RefCell::default(), reader: RefCell::default(), stop }
+        let (saver, reader) = (Begun(Mutex::default()), Begun(Mutex::default()));
+        Self { blobs: store.blobs(), saver, reader, stop }
     }
 
     /// Makes sure that everything is kept, before anything refers to it.
     pub(crate) fn finish(&self) -> Result<(), store::StoreError> {
-        self.saver.borrow_mut().as_mut().map_or(Ok(()), store::Saver::finish)
+        let saver = self.saver.0.lock().unwrap_or_else(PoisonError::into_inner);
+        saver.as_ref().map_or(Ok(()), |saver| saver.finish())
     }
 }
 
@@ -61,20 +77,12 @@ impl Contents for SavedContents<'_> {
         if self.stop.is_some_and(|stop| stop.requested().is_some()) {
             return Err(io::Error::new(io::ErrorKind::Interrupted, "the call was stopped"));
         }
-        let mut saver = self.saver.borrow_mut();
-        let saver = match &mut *saver {
-            Some(saver) => saver,
-            none => none.insert(self.blobs.saver().map_err(io::Error::other)?),
-        };
+        let saver = self.saver.get(|| self.blobs.saver())?;
         Ok(*saver.save(content).map_err(io::Error::other)?.as_bytes())
     }
 
     fn open(&self, content: &ContentHash) -> io::Result<Box<dyn Read>> {
-        let mut reader = self.reader.borrow_mut();
-        let reader = match &mut *reader {
-            Some(reader) => reader,
-            none => none.insert(self.blobs.reader().map_err(io::Error::other)?),
-        };
+        let reader = self.reader.get(|| self.blobs.reader())?;
         reader.open(&(*content).into()).map_err(|error| match error {
             store::StoreError::BlobUnknown { .. } => io::Error::new(io::ErrorKind::NotFound, error),
             error => io::Error::other(error),

@@ -431,7 +431,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path()).unwrap();
         let content = "saved ".repeat(10_000);
-        let mut saver = store.blobs().saver().unwrap();
+        let saver = store.blobs().saver().unwrap();
         let hash = saver.save(&mut content.as_bytes()).unwrap();
         saver.save(&mut &b"another in the same pack"[..]).unwrap();
         saver.finish().unwrap();

@@ -9,6 +9,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 
 use rusqlite::{OptionalExtension, params};
 use zstd::bulk::Decompressor;
@@ -16,6 +17,7 @@ use zstd::bulk::Decompressor;
 use crate::blobs::{Blobs, PACK, create_folder, touch};
 use crate::error::StoreError;
 use crate::hash::Hash;
+use crate::saver::lock;
 
 /// The largest content that is packed; what a larger one costs is its bytes.
 pub(crate) const LARGEST_PACKED: usize = 64 * 1024;
@@ -50,7 +52,12 @@ impl Filling {
     }
 
     /// Adds a content of at most [`LARGEST_PACKED`], compressed.
+    ///
+    /// Another thread may have added the same just before.
     pub(crate) fn add(&mut self, hash: Hash, content: &[u8], compressed: &[u8]) {
+        if self.holds(&hash) {
+            return;
+        }
         // A pack is written long before it has so many bytes.
         let number = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
         let (start, length) = (number(self.bytes.len()), number(compressed.len()));
@@ -178,35 +185,51 @@ impl Blobs {
 }
 
 /// A pack that is open, and what lies in it.
-type Opened = (File, HashMap<Hash, Place>);
+struct Opened {
+    file: File,
+    places: HashMap<Hash, Place>,
+}
 
-/// Reads packed contents; those of one pack one after the other, without looking each up.
+/// How many packs are open at a time: more than there are threads, each of which may read another one.
+const MOST_OPEN: usize = 8;
+
+/// Reads packed contents; those of one pack without looking each up.
+#[derive(Default)]
 pub(crate) struct Unpacking {
-    last: Option<Opened>,
-    decompressor: Decompressor<'static>,
+    /// The one that was opened last comes last.
+    open: Mutex<Vec<Arc<Opened>>>,
+    idle: Mutex<Vec<Decompressor<'static>>>,
 }
 
 impl Unpacking {
-    pub(crate) fn new(blobs: &Blobs) -> Result<Self, StoreError> {
-        let decompressor = Decompressor::new().map_err(|error| blobs.failed(error))?;
-        Ok(Self { last: None, decompressor })
-    }
-
     /// A packed content; nothing where it is not packed, or its pack is gone.
-    pub(crate) fn read(&mut self, blobs: &Blobs, content: &Hash) -> Result<Option<Vec<u8>>, StoreError> {
-        if self.last.as_ref().is_none_or(|(_, places)| !places.contains_key(content)) {
-            self.last = open_pack_of(blobs, content)?;
-        }
-        let Some((file, place)) =
-            self.last.as_ref().and_then(|(file, places)| Some((file, places.get(content)?)))
-        else {
-            return Ok(None);
+    pub(crate) fn read(&self, blobs: &Blobs, content: &Hash) -> Result<Option<Vec<u8>>, StoreError> {
+        let Some(pack) = self.pack_of(blobs, content)? else { return Ok(None) };
+        let Some(place) = pack.places.get(content) else { return Ok(None) };
+        let idle = lock(&self.idle).pop();
+        let mut decompressor = match idle {
+            Some(decompressor) => decompressor,
+            None => Decompressor::new().map_err(|error| blobs.failed(error))?,
         };
         let mut compressed = vec![0; place.length as usize];
-        file.read_exact_at(&mut compressed, place.start.into())
-            .and_then(|()| self.decompressor.decompress(&compressed, place.size as usize))
-            .map(Some)
-            .map_err(|error| blobs.failed(error))
+        let read = pack.file.read_exact_at(&mut compressed, place.start.into());
+        let bytes = read.and_then(|()| decompressor.decompress(&compressed, place.size as usize));
+        lock(&self.idle).push(decompressor);
+        bytes.map(Some).map_err(|error| blobs.failed(error))
+    }
+
+    fn pack_of(&self, blobs: &Blobs, content: &Hash) -> Result<Option<Arc<Opened>>, StoreError> {
+        // Whoever needs one that is being opened waits, so that it is not opened twice.
+        let mut open = lock(&self.open);
+        if let Some(pack) = open.iter().rev().find(|pack| pack.places.contains_key(content)) {
+            return Ok(Some(pack.clone()));
+        }
+        let Some(pack) = open_pack_of(blobs, content)?.map(Arc::new) else { return Ok(None) };
+        if open.len() == MOST_OPEN {
+            open.remove(0);
+        }
+        open.push(pack.clone());
+        Ok(Some(pack))
     }
 }
 
@@ -228,7 +251,7 @@ fn open_pack_of(blobs: &Blobs, content: &Hash) -> Result<Option<Opened>, StoreEr
     let Some((pack, places)) = found else { return Ok(None) };
     let path = blobs.pack_path(&pack);
     match File::open(&path) {
-        Ok(file) => Ok(Some((file, places))),
+        Ok(file) => Ok(Some(Opened { file, places })),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(StoreError::from_io(&path, error)),
     }

@@ -1,10 +1,9 @@
 //! Bytes of files that were saved so that a change can be undone: compressed, and kept once.
 
-use std::cell::RefCell;
 use std::fs::{self, File};
 use std::io::{self, Cursor, Read, Write};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::FlockOperation;
 use tempfile::NamedTempFile;
@@ -21,36 +20,41 @@ const IN_ONE_PIECE: usize = 1024 * 1024;
 /// The level of zstd that costs about as much as copying.
 const LEVEL: i32 = 1;
 
-/// Saves one file after the other. While it lives nothing is pruned.
+/// Saves files, for several threads at once. While it lives nothing is pruned.
 ///
 /// INVARIANT: what it has saved is kept only when [`Saver::finish`] has worked; nothing may refer to it before.
 pub struct Saver<'a> {
     blobs: &'a Blobs,
-    compressor: Compressor<'static>,
-    buffer: Vec<u8>,
-    filling: Filling,
+    /// What a thread takes for one file, and puts back.
+    idle: Mutex<Vec<Press>>,
+    filling: Mutex<Filling>,
     _lock: File,
 }
 
-/// Reads what was saved, one file after the other.
+/// What one file takes to be compressed.
+struct Press {
+    compressor: Compressor<'static>,
+    content: Vec<u8>,
+    compressed: Vec<u8>,
+}
+
+/// Reads what was saved, for several threads at once.
 pub struct Reader<'a> {
     blobs: &'a Blobs,
-    unpacking: RefCell<Unpacking>,
+    unpacking: Unpacking,
 }
 
 impl Blobs {
     /// Begins to save files.
     pub fn saver(&self) -> Result<Saver<'_>, StoreError> {
         create_folder(&self.folder)?;
-        let compressor = Compressor::new(LEVEL).map_err(|error| self.failed(error))?;
         let lock = self.lock(FlockOperation::LockShared)?;
-        let filling = Filling::default();
-        Ok(Saver { blobs: self, compressor, buffer: Vec::new(), filling, _lock: lock })
+        Ok(Saver { blobs: self, idle: Mutex::default(), filling: Mutex::default(), _lock: lock })
     }
 
     /// Begins to read what was saved.
     pub fn reader(&self) -> Result<Reader<'_>, StoreError> {
-        Ok(Reader { blobs: self, unpacking: RefCell::new(Unpacking::new(self)?) })
+        Ok(Reader { blobs: self, unpacking: Unpacking::default() })
     }
 
     pub(crate) fn incoming(&self) -> Result<NamedTempFile, StoreError> {
@@ -70,7 +74,7 @@ impl Blobs {
 impl Reader<'_> {
     /// Opens what was saved, from its start.
     pub fn open(&self, hash: &Hash) -> Result<Box<dyn Read>, StoreError> {
-        if let Some(content) = self.unpacking.borrow_mut().read(self.blobs, hash)? {
+        if let Some(content) = self.unpacking.read(self.blobs, hash)? {
             return Ok(Box::new(Cursor::new(content)));
         }
         let path = self.blobs.saved_path(hash);
@@ -87,21 +91,36 @@ impl Saver<'_> {
     /// Saves everything that `content` gives, and gives its hash. The same content is saved once.
     ///
     /// From an hour later on, pruning may remove what no checkpoint names.
-    pub fn save(&mut self, content: &mut dyn Read) -> Result<Hash, StoreError> {
-        self.buffer.clear();
+    pub fn save(&self, content: &mut dyn Read) -> Result<Hash, StoreError> {
+        let idle = lock(&self.idle).pop();
+        let mut press = match idle {
+            Some(press) => press,
+            None => {
+                let compressor = Compressor::new(LEVEL).map_err(|error| self.blobs.failed(error))?;
+                Press { compressor, content: Vec::new(), compressed: Vec::new() }
+            }
+        };
+        let saved = self.save_with(&mut press, content);
+        lock(&self.idle).push(press);
+        saved
+    }
+
+    fn save_with(&self, press: &mut Press, content: &mut dyn Read) -> Result<Hash, StoreError> {
+        press.content.clear();
         let unread = |error| StoreError::Content { source: Arc::new(error) };
-        content.take(IN_ONE_PIECE as u64).read_to_end(&mut self.buffer).map_err(unread)?;
-        if self.buffer.len() < IN_ONE_PIECE {
-            return self.save_in_one_piece();
+        content.take(IN_ONE_PIECE as u64).read_to_end(&mut press.content).map_err(unread)?;
+        if press.content.len() < IN_ONE_PIECE {
+            return self.save_in_one_piece(press);
         }
+        let buffer = &mut press.content;
         let mut hasher = blake3::Hasher::new();
         let failed = |error| self.blobs.failed(error);
         let mut encoder = zstd::Encoder::new(self.blobs.incoming()?, LEVEL).map_err(failed)?;
-        while !self.buffer.is_empty() {
-            hasher.update(&self.buffer);
-            encoder.write_all(&self.buffer).map_err(failed)?;
-            self.buffer.clear();
-            content.take(IN_ONE_PIECE as u64).read_to_end(&mut self.buffer).map_err(unread)?;
+        while !buffer.is_empty() {
+            hasher.update(buffer);
+            encoder.write_all(buffer).map_err(failed)?;
+            buffer.clear();
+            content.take(IN_ONE_PIECE as u64).read_to_end(buffer).map_err(unread)?;
         }
         let incoming = encoder.finish().map_err(failed)?;
         let hash = hasher.finalize().into();
@@ -110,28 +129,34 @@ impl Saver<'_> {
     }
 
     /// Makes sure that all that was saved is kept. More can be saved afterwards.
-    pub fn finish(&mut self) -> Result<(), StoreError> {
-        let filled = std::mem::take(&mut self.filling);
+    pub fn finish(&self) -> Result<(), StoreError> {
+        let filled = std::mem::take(&mut *lock(&self.filling));
         match filled.only() {
             Some((hash, compressed)) => self.persist_compressed(&hash, compressed),
             None => self.blobs.put_pack(filled),
         }
     }
 
-    fn save_in_one_piece(&mut self) -> Result<Hash, StoreError> {
-        let hash = Hash::of(&self.buffer);
-        let is_large = self.buffer.len() > LARGEST_PACKED;
-        if self.filling.holds(&hash) || is_large && self.is_saved(&hash)? {
+    fn save_in_one_piece(&self, press: &mut Press) -> Result<Hash, StoreError> {
+        let Press { compressor, content, compressed } = press;
+        let hash = Hash::of(content);
+        let is_large = content.len() > LARGEST_PACKED;
+        if lock(&self.filling).holds(&hash) || is_large && self.is_saved(&hash)? {
             return Ok(hash);
         }
-        let compressed = self.compressor.compress(&self.buffer).map_err(|error| self.blobs.failed(error))?;
+        compressed.clear();
+        compressed.reserve(zstd::zstd_safe::compress_bound(content.len()));
+        compressor.compress_to_buffer(content, compressed).map_err(|error| self.blobs.failed(error))?;
         if is_large {
-            self.persist_compressed(&hash, &compressed)?;
+            self.persist_compressed(&hash, compressed)?;
             return Ok(hash);
         }
-        self.filling.add(hash, &self.buffer, &compressed);
-        if self.filling.is_full() {
-            self.finish()?;
+        let mut filling = lock(&self.filling);
+        filling.add(hash, content, compressed);
+        if filling.is_full() {
+            let full = std::mem::take(&mut *filling);
+            drop(filling);
+            self.blobs.put_pack(full)?;
         }
         Ok(hash)
     }
@@ -166,13 +191,17 @@ impl Saver<'_> {
     }
 }
 
+pub(crate) fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Store;
 
     fn save(store: &Store, contents: &[&[u8]]) -> Vec<Hash> {
-        let mut saver = store.blobs().saver().unwrap();
+        let saver = store.blobs().saver().unwrap();
         let hashes = contents.iter().map(|content| saver.save(&mut &**content).unwrap()).collect();
         saver.finish().unwrap();
         hashes

@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use std::io::{self, Read};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use checkpoint::{
     Call, Contents, Outcome, Restoration, Restored, Save, Saved, SavedEntry, Terms, Time, compose,
@@ -14,20 +16,20 @@ use crate::fixture::{Place, direct, tree, when_free};
 
 /// Bytes in memory, and how often something was kept.
 #[derive(Default)]
-pub(crate) struct InMemory(RefCell<HashMap<[u8; 32], Vec<u8>>>, Cell<usize>);
+pub(crate) struct InMemory(Mutex<HashMap<[u8; 32], Vec<u8>>>, AtomicUsize);
 
 impl Contents for InMemory {
     fn keep(&self, content: &mut dyn Read) -> io::Result<[u8; 32]> {
         let mut bytes = Vec::new();
         content.read_to_end(&mut bytes)?;
-        self.1.set(self.1.get() + 1);
+        self.1.fetch_add(1, Ordering::Relaxed);
         let hash = *blake3::hash(&bytes).as_bytes();
-        self.0.borrow_mut().insert(hash, bytes);
+        self.0.lock().unwrap().insert(hash, bytes);
         Ok(hash)
     }
 
     fn open(&self, content: &[u8; 32]) -> io::Result<Box<dyn Read>> {
-        let kept = self.0.borrow().get(content).cloned();
+        let kept = self.0.lock().unwrap().get(content).cloned();
         Ok(Box::new(io::Cursor::new(kept.ok_or(io::ErrorKind::NotFound)?)))
     }
 }
@@ -63,7 +65,7 @@ fn lay_out(
     contents: &InMemory,
     entries: &[SavedEntry],
     only: &[PathBuf],
-    force: &dyn Fn(&Path) -> bool,
+    force: &(dyn Fn(&Path) -> bool + Sync),
 ) -> (Call, Time, Restored) {
     let call = place.area.begin().unwrap();
     let baseline = call.baseline().unwrap();
@@ -132,12 +134,12 @@ fn what_is_undone_is_read_once_and_what_comes_in_between_is_in_neither_side() {
     let (place, contents) = (Place::new(), InMemory::default());
     place.prepare("for name in a b c; do echo old $name >$name; done");
     let saved = change(&place, &contents, "for name in a b c; do echo new $name >$name; done");
-    let kept = contents.1.get();
+    let kept = contents.1.load(Ordering::Relaxed);
     let (call, baseline, restored) = lay_out(&place, &contents, &saved.entries, &[], &|_| false);
     assert!(restored.conflicts.is_empty());
     let undone = commit(&place, &contents, &call, baseline);
     call.discard().unwrap();
-    assert_eq!(contents.1.get() - kept, 3);
+    assert_eq!(contents.1.load(Ordering::Relaxed) - kept, 3);
     let states = |entry: &SavedEntry| {
         [&entry.before, &entry.after].map(|state| state.as_ref().and_then(|state| state.content))
     };

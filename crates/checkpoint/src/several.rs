@@ -1,0 +1,114 @@
+//! Work on many files that do not depend on each other, shared by several threads.
+//!
+//! Nearly all the time of a small file is the system's, which serves several threads at once.
+
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+/// How many items a thread takes at a time: neighbours lie in the same folder, which is opened once. Below two such shares,
+/// the caller does it alone.
+const SHARE: usize = 64;
+
+/// How many threads work at most, the caller among them. Beyond, they wait for the locks of the file system.
+const MOST_THREADS: usize = 4;
+
+/// Does `work` to each item, and gives the results in the order of the items. What `begin` gives is kept by a thread from one
+/// item to the next.
+///
+/// The first item in their order that fails ends it; others may have been worked on by then, behind it, too.
+pub(crate) fn each<T: Sync, S, R: Send, E: Send>(
+    items: &[T],
+    begin: impl Fn() -> S + Sync,
+    work: impl Fn(&mut S, &T) -> Result<R, E> + Sync,
+) -> Result<Vec<R>, E> {
+    let shares: Vec<&[T]> = items.chunks(SHARE).collect();
+    let next = AtomicUsize::new(0);
+    let take_shares = || {
+        let (mut state, mut done) = (begin(), Vec::new());
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(share) = shares.get(number) else { return done };
+            let results: Result<Vec<R>, E> = share.iter().map(|item| work(&mut state, item)).collect();
+            if results.is_err() {
+                // Nobody begins what comes behind it; what lies before it is under way, and may fail as well.
+                next.fetch_max(shares.len(), Ordering::Relaxed);
+            }
+            done.push((number, results));
+        }
+    };
+    let mut done = thread::scope(|scope| {
+        let others: Vec<_> = (1..threads(shares.len()))
+            // Where the system gives no more threads, fewer do it.
+            .map_while(|_| {
+                thread::Builder::new().name("files".to_owned()).spawn_scoped(scope, take_shares).ok()
+            })
+            .collect();
+        let own = take_shares();
+        let joined = others
+            .into_iter()
+            .map(|other| other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        joined.fold(own, |mut all, more| {
+            all.extend(more);
+            all
+        })
+    });
+    done.sort_unstable_by_key(|(number, _)| *number);
+    let mut all = Vec::with_capacity(items.len());
+    for (_, results) in done {
+        all.extend(results?);
+    }
+    Ok(all)
+}
+
+/// How many processors there are takes some system calls to find out, so it is asked only where it matters.
+fn threads(shares: usize) -> usize {
+    if shares < 2 {
+        return 1;
+    }
+    thread::available_parallelism().map_or(1, NonZeroUsize::get).min(MOST_THREADS).min(shares)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_come_in_the_order_of_the_items_whoever_worked_on_them() {
+        for count in [0, 1, SHARE, SHARE + 1, 20 * SHARE + 3] {
+            let items: Vec<usize> = (0..count).collect();
+            let done = each(&items, || (), |(), item| Ok::<_, ()>(item * 2)).unwrap();
+            assert_eq!(done, items.iter().map(|item| item * 2).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn of_several_that_fail_the_first_is_told_and_all_before_it_was_worked_on() {
+        let items: Vec<usize> = (0..30 * SHARE).collect();
+        let first = 7 * SHARE + 5;
+        let worked = AtomicUsize::new(0);
+        let failed = each(
+            &items,
+            || (),
+            |(), item| {
+                if *item < first {
+                    worked.fetch_add(1, Ordering::Relaxed);
+                }
+                if *item >= first { Err(*item) } else { Ok(()) }
+            },
+        );
+        assert_eq!((failed, worked.into_inner()), (Err(first), first));
+    }
+
+    #[test]
+    fn a_thread_keeps_its_state_from_one_item_to_the_next() {
+        let items = vec![(); 10 * SHARE];
+        let begun = AtomicUsize::new(0);
+        let count = |state: &mut usize, (): &()| {
+            *state += 1;
+            Ok::<_, ()>(*state)
+        };
+        let counted = each(&items, || begun.fetch_add(0, Ordering::Relaxed), count).unwrap();
+        assert!(counted.iter().any(|count| *count > 1), "{counted:?}");
+    }
+}
