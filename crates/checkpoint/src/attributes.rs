@@ -17,6 +17,10 @@ use crate::{Error, Kind, Result};
 const OVERLAY: &[u8] = b"user.overlay.";
 /// In that namespace, a mark of this crate's own. No command can set it: the overlay stores such names escaped.
 const DRAFTED: &[u8] = b"handfast-drafted";
+/// The mark of what was copied up.
+const ORIGIN: &CStr = c"user.overlay.origin";
+/// The mark of a folder that hides what the lower one has.
+const OPAQUE: &CStr = c"user.overlay.opaque";
 /// What gives a program privileges.
 const CAPABILITY: &[u8] = b"security.capability";
 /// Of a list of names and of one value (`XATTR_LIST_MAX`, `XATTR_SIZE_MAX`, limits.h).
@@ -35,6 +39,8 @@ pub(crate) struct Marks {
     pub(crate) drafted: bool,
     /// There is something to [`strip`].
     pub(crate) any: bool,
+    /// There is nothing to [`strip`] but what is said here. No journal tells this.
+    pub(crate) all_told: bool,
 }
 
 /// Names and values, sorted by name.
@@ -48,6 +54,7 @@ pub(crate) fn marks(folder: BorrowedFd<'_>, name: &OsStr, kind: Kind, shown: &Pa
     }
     let path = path_in(folder, name);
     let failed = Error::while_doing("read the attributes of", shown);
+    marks.all_told = true;
     for attribute in list(&path).map_err(&failed)? {
         let bytes = attribute.to_bytes();
         marks.any |= bytes.starts_with(OVERLAY) || bytes == CAPABILITY;
@@ -56,7 +63,10 @@ pub(crate) fn marks(folder: BorrowedFd<'_>, name: &OsStr, kind: Kind, shown: &Pa
             Some(b"opaque") => {
                 marks.opaque = value(&path, &attribute).map_err(&failed)?.is_some_and(|value| value == b"y");
             }
-            Some(b"whiteout") => marks.whiteout = true,
+            Some(b"whiteout") => {
+                marks.whiteout = true;
+                marks.all_told = false;
+            }
             Some(DRAFTED) => marks.drafted = true,
             Some(b"redirect") => {
                 return Err(Error::Form { path: shown.to_owned(), attribute: "redirect" });
@@ -64,7 +74,8 @@ pub(crate) fn marks(folder: BorrowedFd<'_>, name: &OsStr, kind: Kind, shown: &Pa
             Some(b"metacopy") => {
                 return Err(Error::Form { path: shown.to_owned(), attribute: "metacopy" });
             }
-            _ => {}
+            Some(_) => marks.all_told = false,
+            None => marks.all_told &= bytes != CAPABILITY,
         }
     }
     Ok(marks)
@@ -142,11 +153,24 @@ pub(crate) fn set_of(opened: BorrowedFd<'_>, wanted: &Attributes) -> rustix::io:
 ///
 /// Attributes that a program itself set in the overlay's namespace go, too (the kernel stores them there under an escaped
 /// name): in a workspace they could make a later overlay believe things.
-pub(crate) fn strip(folder: BorrowedFd<'_>, name: &OsStr, kind: Kind) -> rustix::io::Result<()> {
+pub(crate) fn strip(
+    folder: BorrowedFd<'_>,
+    name: &OsStr,
+    kind: Kind,
+    marks: Marks,
+) -> rustix::io::Result<()> {
     if !matches!(kind, Kind::File | Kind::Folder) {
         return Ok(());
     }
     let path = path_in(folder, name);
+    if marks.all_told {
+        let drafted = text([OVERLAY, DRAFTED].concat())?;
+        let told = [(marks.copied_up, ORIGIN), (marks.opaque, OPAQUE), (marks.drafted, &*drafted)];
+        return told
+            .into_iter()
+            .filter(|(is_there, _)| *is_there)
+            .try_for_each(|(_, attribute)| remove(&path, attribute));
+    }
     for attribute in list(&path)? {
         let bytes = attribute.to_bytes();
         if bytes.starts_with(OVERLAY) || bytes == CAPABILITY {
@@ -170,9 +194,7 @@ pub(crate) fn mark_drafted_of(opened: BorrowedFd<'_>) -> rustix::io::Result<()> 
 /// Marks a folder of an upper folder again as it was before [`strip`].
 pub(crate) fn mark_again(folder: BorrowedFd<'_>, name: &OsStr, marks: Marks) -> rustix::io::Result<()> {
     let path = path_in(folder, name);
-    for (set, attribute, value) in
-        [(marks.opaque, c"user.overlay.opaque", &b"y"[..]), (marks.copied_up, c"user.overlay.origin", b"")]
-    {
+    for (set, attribute, value) in [(marks.opaque, OPAQUE, &b"y"[..]), (marks.copied_up, ORIGIN, b"")] {
         if set {
             lsetxattr(&path, attribute, value, XattrFlags::empty())?;
         }

@@ -17,7 +17,7 @@ pub struct Changes {
     /// Folders that tools make again, and what else a commit took away without saving it, where it saved anything.
     pub unsaved: Vec<PathBuf>,
     /// What carries marks of the overlay, in the folders that come as a whole: they are taken off after the swap.
-    pub(crate) marked: Vec<(PathBuf, Kind)>,
+    pub(crate) marked: Vec<(PathBuf, Kind, Marks)>,
 }
 
 impl Changes {

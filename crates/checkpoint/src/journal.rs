@@ -190,7 +190,7 @@ fn encode_change(change: &Change, to: &mut Encoder) {
     });
     to.entry(change.old.as_ref());
     to.entry(change.new.as_ref());
-    let Marks { copied_up, opaque, drafted, any, whiteout: _ } = change.marks;
+    let Marks { copied_up, opaque, drafted, any, whiteout: _, all_told: _ } = change.marks;
     for flag in [change.regenerable, change.sets_time, copied_up, opaque, drafted, any] {
         to.byte(u8::from(flag));
     }
@@ -223,7 +223,7 @@ fn decode_change(from: &mut Decoder<'_>, is_first: bool) -> Option<Change> {
     let any = from.flag()?;
     // A mark that is no overlay's is that of a draft.
     let drafted = told.unwrap_or(any && !copied_up && !opaque && old.is_some());
-    let marks = Marks { copied_up, opaque, drafted, any, whiteout: false };
+    let marks = Marks { copied_up, opaque, drafted, any, ..Marks::default() };
     let attributes =
         if from.flag()? { Some((decode_attributes(from)?, decode_attributes(from)?)) } else { None };
     Some(Change { path, what, old, new, regenerable, marks, attributes, sets_time })

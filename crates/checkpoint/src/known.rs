@@ -47,7 +47,7 @@ impl Known {
     pub(crate) fn marks(&self, entry: &Entry) -> Option<Marks> {
         let written = lock(&self.written);
         let (_, drafted) = written.get(&place(entry)).filter(|(state, _)| state.entry == *entry)?;
-        Some(Marks { drafted: *drafted, any: *drafted, ..Marks::default() })
+        Some(Marks { drafted: *drafted, any: *drafted, all_told: true, ..Marks::default() })
     }
 }
 

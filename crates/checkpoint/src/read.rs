@@ -357,7 +357,7 @@ impl<'a> Reading<'a> {
                 new = self.without_set_id(folder, &name, &path, new)?;
             }
             if marks.any {
-                self.changes.marked.push((path.clone(), new.kind));
+                self.changes.marked.push((path.clone(), new.kind, marks));
             }
             let found = Found { entry: new, folder: folder.as_fd(), name: &name };
             self.ask(&Touch { path: &path, action: Action::Create, old: None, new: Some(found) });

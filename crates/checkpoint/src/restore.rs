@@ -50,9 +50,13 @@ pub struct Restored {
 /// What several changes came to, from the first to the last. The second value names the paths that were changed by others
 /// between two of them.
 pub fn compose<'a>(changes: impl IntoIterator<Item = &'a [SavedEntry]>) -> (Vec<SavedEntry>, Vec<PathBuf>) {
-    let mut all: BTreeMap<PathBuf, SavedEntry> = BTreeMap::new();
+    let mut changes = changes.into_iter();
+    // The first, which often is the only one, is in order: a map is made of that at once.
+    let first = changes.next().unwrap_or_default().iter();
+    let mut all: BTreeMap<PathBuf, SavedEntry> =
+        first.map(|entry| (entry.path.clone(), entry.clone())).collect();
     let mut disturbed = Vec::new();
-    for entry in changes.into_iter().flatten() {
+    for entry in changes.flatten() {
         let Some(earlier) = all.get_mut(&entry.path) else {
             all.insert(entry.path.clone(), entry.clone());
             continue;
@@ -100,20 +104,22 @@ impl Draft {
     /// Where something cannot be read or kept, or its saved bytes are gone.
     pub fn restore(&self, wanted: &Restoration<'_>) -> Result<Restored> {
         let mut restored = Restored::default();
-        let mut acts = Acts::new();
+        let mut acts = Vec::with_capacity(wanted.entries.len());
         let chosen = wanted.entries.iter().filter(|entry| is_wanted(entry, wanted.only, &self.workspace));
         let chosen: Vec<&SavedEntry> = chosen.collect();
         let begin = || Holders::new(self.workspace.as_fd(), PLACE);
         let decided = several::each(&chosen, begin, |holders, entry| self.decide(holders, entry, wanted))?;
         for (entry, decided) in chosen.into_iter().zip(decided) {
             match decided {
-                Decided::Act(act, now) => drop(acts.insert(&entry.path, (act, now))),
+                Decided::Act(act, now) => acts.push((entry.path.as_path(), (act, now))),
                 Decided::Nothing => {}
                 Decided::Conflict(meanwhile) => {
                     restored.conflicts.push(Conflict { path: entry.path.clone(), meanwhile });
                 }
             }
         }
+        // They are in order, so that a map is made of them at once.
+        let acts: Acts<'_> = acts.into_iter().collect();
         // Neighbours lie in the same folders.
         let mut free: Option<&Path> = None;
         for (path, (act, _)) in &acts {

@@ -66,7 +66,8 @@ impl SavedEntry {
     }
 }
 
-type Sides = BTreeMap<PathBuf, (Option<State>, Option<State>)>;
+/// What was there, and what is there afterwards.
+type Sides = (Option<State>, Option<State>);
 
 /// A walk through what changes.
 struct Walk<'a> {
@@ -79,7 +80,7 @@ struct Walk<'a> {
     roots: (BorrowedFd<'a>, BorrowedFd<'a>),
     /// Files whose bytes are still to be read.
     unread: Vec<(PathBuf, Entry, Side)>,
-    found: Sides,
+    found: Vec<(PathBuf, Side, State)>,
     saved: Saved,
 }
 
@@ -124,6 +125,7 @@ pub(crate) fn save_changes(
         let failed = Error::while_doing("reach", path);
         let name = name_of(path);
         let stays = matches!(change.what, What::Attributes | What::Times);
+        let mut had = None;
         if let Some(old) = change.old {
             let parent = old_holders.of(path).map_err(|errno| stopped("reach", path, errno))?;
             if stays {
@@ -131,6 +133,7 @@ pub(crate) fn save_changes(
                 if let (Some((old, _)), true) = (&change.attributes, change.what == What::Attributes) {
                     state.attributes.clone_from(old);
                 }
+                had = Some(state.clone());
                 walk.note(path, Side::Before, state);
             } else {
                 walk.tree(parent, name, path, old, Side::Before)?;
@@ -138,9 +141,7 @@ pub(crate) fn save_changes(
         }
         let Some(new) = change.new else { continue };
         if stays {
-            let Some(mut state) = walk.found.get(path).and_then(|(before, _)| before.clone()) else {
-                continue;
-            };
+            let Some(mut state) = had else { continue };
             let modified = if change.sets_time { new.modified } else { state.entry.modified };
             if change.what == What::Attributes {
                 state.entry = Entry { device: state.entry.device, inode: state.entry.inode, ..new };
@@ -185,7 +186,7 @@ impl Workspace {
         contents: &dyn Contents,
     ) -> crate::Result<Saved> {
         let after = self.look_at(roots, contents, Side::After)?;
-        let mut both: Sides =
+        let mut both: BTreeMap<PathBuf, Sides> =
             before.entries.into_iter().map(|entry| (entry.path, (entry.before, None))).collect();
         for entry in after.entries {
             both.entry(entry.path).or_default().1 = entry.after;
@@ -252,13 +253,12 @@ fn regenerable_above(path: &Path) -> Option<PathBuf> {
 
 impl<'a> Walk<'a> {
     fn new(contents: &'a dyn Contents, roots: (BorrowedFd<'a>, BorrowedFd<'a>)) -> Self {
-        let (unread, found, saved) = (Vec::new(), Sides::new(), Saved::default());
+        let (unread, found, saved) = (Vec::new(), Vec::new(), Saved::default());
         Self { contents, loosened: None, known: None, roots, unread, found, saved }
     }
 
     fn note(&mut self, path: &Path, side: Side, state: State) {
-        let sides = self.found.entry(path.to_owned()).or_default();
-        *(if side == Side::Before { &mut sides.0 } else { &mut sides.1 }) = Some(state);
+        self.found.push((path.to_owned(), side, state));
     }
 
     fn leave_out(&mut self, path: PathBuf) {
@@ -367,9 +367,14 @@ impl<'a> Walk<'a> {
         self.read_all()?;
         self.saved.unsaved.sort();
         self.saved.unsaved.dedup();
-        let entries = self.found.into_iter();
-        self.saved.entries =
-            entries.map(|(path, (before, after))| SavedEntry { path, before, after }).collect();
+        // Nearly everything was found in this order.
+        self.found.sort_by(|(one, ..), (other, ..)| one.cmp(other));
+        for (path, side, state) in self.found {
+            let known = self.saved.entries.pop_if(|last| last.path == path);
+            let mut entry = known.unwrap_or(SavedEntry { path, before: None, after: None });
+            *(if side == Side::Before { &mut entry.before } else { &mut entry.after }) = Some(state);
+            self.saved.entries.push(entry);
+        }
         Ok(self.saved)
     }
 }

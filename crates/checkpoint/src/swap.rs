@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, Gid, OFlags, RenameFlags, Uid, fstat, renameat_with};
 use rustix::io::Errno;
 
+use crate::attributes::Marks;
 use crate::beneath::{
     Holders, LIST, PLACE, descriptor_path, look, names, open, open_known, set_mode, set_modified,
 };
@@ -165,12 +166,13 @@ fn finish(
     let workspace = walker.sides.workspace.as_fd();
     let placed = |change: &&Change| matches!(change.what, What::Create | What::Replace);
     let own = changes.list.iter().filter(placed).filter(|change| change.marks.any);
-    let own = own.filter_map(|change| Some((&change.path, change.new?.kind)));
+    let own = own.filter_map(|change| Some((&change.path, change.new?.kind, change.marks)));
     let mut holders = Holders::new(workspace, PLACE);
-    for (path, kind) in own.chain(changes.marked.iter().map(|(path, kind)| (path, *kind))) {
+    let below = changes.marked.iter().map(|(path, kind, marks)| (path, *kind, *marks));
+    for (path, kind, marks) in own.chain(below) {
         step(on_step)?;
         let failed = Error::while_doing("take the marks off", path);
-        let stripped = holders.of(path).and_then(|parent| strip_read_only_too(parent, path, kind));
+        let stripped = holders.of(path).and_then(|parent| strip_read_only_too(parent, path, kind, marks));
         unless_gone(stripped).map_err(failed)?;
     }
     for change in changes.list.iter().filter(placed) {
@@ -263,16 +265,21 @@ pub(crate) fn restore_old_mode(walker: &mut Walker<'_>, number: usize, change: &
 }
 
 /// An ordinary user may take attributes off no file that is read-only, even an own one.
-fn strip_read_only_too(parent: &std::os::fd::OwnedFd, path: &Path, kind: Kind) -> rustix::io::Result<()> {
+fn strip_read_only_too(
+    parent: &std::os::fd::OwnedFd,
+    path: &Path,
+    kind: Kind,
+    marks: Marks,
+) -> rustix::io::Result<()> {
     let name = name_of(path);
-    match attributes::strip(parent.as_fd(), name, kind) {
+    match attributes::strip(parent.as_fd(), name, kind, marks) {
         Err(Errno::ACCESS | Errno::PERM) => {}
         done => return done,
     }
     let entry = look(parent, name)?.ok_or(Errno::STALE)?;
     let place = open_known(parent, name, &entry, OFlags::PATH)?;
     set_mode(place.as_fd(), entry.mode | 0o600)?;
-    let stripped = attributes::strip(parent.as_fd(), name, kind);
+    let stripped = attributes::strip(parent.as_fd(), name, kind, marks);
     set_mode(place.as_fd(), entry.mode)?;
     stripped
 }

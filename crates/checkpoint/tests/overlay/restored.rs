@@ -157,6 +157,39 @@ fn what_is_undone_is_read_once_and_what_comes_in_between_is_in_neither_side() {
     assert_eq!(std::fs::read_to_string(place.path().join("b")).unwrap(), "odd b\n");
 }
 
+/// Enough files that several threads share them, of some of which the mode, the attributes or the folder is not like that of others.
+#[test]
+fn many_files_are_saved_and_put_back_by_several_threads_each_as_it_was() {
+    const MANY: &str = "
+        for d in 1 2 3 4 5 6 7; do mkdir d$d; for f in $(seq 40); do echo $d $f >d$d/f$f; done; done
+        chmod 444 d1/f1; chmod 777 d2/*; python3 -c 'import os, struct
+for name in (\"d4/f1\", \"d1/f2\"): os.setxattr(name, \"user.x\", b\"y\")
+entries = [(1, 7, -1), (2, 5, 1234), (4, 5, -1), (16, 7, -1), (32, 5, -1)]
+inherited = struct.pack(\"<I\", 2) + b\"\".join(struct.pack(\"<HHi\", *entry) for entry in entries)
+os.setxattr(\"d3\", \"system.posix_acl_default\", inherited)'; chmod 444 d4/f1; touch -d 2020-01-02 d*/*";
+    let (place, contents) = (Place::new(), InMemory::default());
+    place.prepare(MANY);
+    let before = tree(&place.path());
+    // The control: a file that is made in that folder gets its list.
+    assert!(!before[Path::new("d3")].attributes.is_empty());
+    let saved = change(
+        &place,
+        &contents,
+        "rm -r d3 d4; for f in d[1267]/*; do echo new >$f.new; mv -f $f.new $f; done",
+    );
+    let after = tree(&place.path());
+    assert_ne!(after, before);
+    let undone = undo(&place, &contents, &saved.entries);
+    assert_eq!(tree(&place.path()), before);
+    undo(&place, &contents, &undone.entries);
+    assert_eq!(tree(&place.path()), after);
+    // What stands against it is told of all of them, in their order.
+    direct(&place.path(), "for f in d7/f9 d1/f3 d6/f8; do echo mine >$f; done");
+    let (call, _, restored) = lay_out(&place, &contents, &saved.entries, &[], &|_| false);
+    assert_eq!(conflicts(&restored), ["d1/f3", "d6/f8", "d7/f9"]);
+    call.discard().unwrap();
+}
+
 #[test]
 fn one_file_comes_back_with_the_folders_that_it_needs() {
     let (place, contents) = (Place::new(), InMemory::default());
