@@ -96,6 +96,12 @@ impl Entry {
         self.is_same_object(other) && (self.kind == Kind::Folder || content(self) == content(other))
     }
 
+    /// Whether both are files that are taken for the same where the bytes of one were not read: not the same inode, because what
+    /// was undone and done again has another.
+    pub(crate) fn has_same_size_and_time(&self, other: &Self) -> bool {
+        (self.size_bytes, self.modified) == (other.size_bytes, other.modified)
+    }
+
     /// Whether both have the same owner, group and mode.
     pub(crate) fn has_same_rights(&self, other: &Self) -> bool {
         (self.mode, self.owner, self.group) == (other.mode, other.owner, other.group)

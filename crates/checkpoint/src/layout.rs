@@ -13,6 +13,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use crate::beneath::{LIST, PLACE, look, names, open, set_mode, times};
+use crate::renamed::There;
 use crate::restore::{Act, Acts, find};
 use crate::several;
 use crate::sides::name_of;
@@ -25,6 +26,8 @@ use crate::{
 pub(crate) struct Layout<'a> {
     draft: &'a Draft,
     acts: &'a Acts<'a>,
+    /// Where bytes lie that were not saved.
+    there: &'a HashMap<&'a Path, There<'a>>,
     wanted: &'a Restoration<'a>,
     /// The folders of the layout, outer ones first, with the rights and the time that they get at last.
     folders: Vec<(PathBuf, u32, Time)>,
@@ -33,19 +36,19 @@ pub(crate) struct Layout<'a> {
     /// Where the first name of a file with several was laid.
     linked: HashMap<(u64, u64), PathBuf>,
     /// Files with one name, whose folders are there.
-    files: Vec<(&'a Path, &'a State)>,
+    files: Vec<(&'a Path, &'a State, Option<There<'a>>)>,
     restored: Restored,
 }
 
 impl<'a> Layout<'a> {
     pub(crate) fn of(
         draft: &'a Draft,
-        acts: &'a Acts<'a>,
+        (acts, there): (&'a Acts<'a>, &'a HashMap<&'a Path, There<'a>>),
         wanted: &'a Restoration<'a>,
         restored: Restored,
     ) -> Self {
         let (folders, linked, files) = (Vec::new(), HashMap::new(), Vec::new());
-        Self { draft, acts, wanted, folders, last: None, linked, files, restored }
+        Self { draft, acts, there, wanted, folders, last: None, linked, files, restored }
     }
 
     /// Lays out everything.
@@ -92,7 +95,7 @@ impl<'a> Layout<'a> {
         }
         let (draft, contents) = (self.draft, self.wanted.contents);
         let begin = || Writer::new(draft, contents);
-        several::each(&self.files, begin, |writer, (path, state)| writer.write(path, state))?;
+        several::each(&self.files, begin, |writer, (path, state, there)| writer.write(path, state, *there))?;
         self.finish()?;
         Ok(self.restored)
     }
@@ -200,12 +203,14 @@ impl<'a> Layout<'a> {
     /// Anything but a folder.
     fn put(&mut self, path: &'a Path, state: &'a State) -> Result<()> {
         let (parent, name) = (self.parent(path)?, name_of(path));
-        if state.entry.kind == Kind::File && state.content.is_some() {
+        let there = self.there.get(path).copied();
+        let is_file = state.entry.kind == Kind::File && (state.content.is_some() || there.is_some());
+        if is_file {
             if state.entry.mode & 0o6000 != 0 {
                 self.restored.without_set_id.push(path.to_owned());
             }
             if !state.entry.has_other_names {
-                self.files.push((path, state));
+                self.files.push((path, state, there));
                 return Ok(());
             }
         }
@@ -219,12 +224,12 @@ impl<'a> Layout<'a> {
             }
             self.linked.insert(inode, path.to_owned());
         }
-        match (state.entry.kind, &state.content, &state.target) {
-            (Kind::File, Some(_), _) => {
-                return Writer::new(self.draft, self.wanted.contents).write(path, state);
+        match (state.entry.kind, &state.target) {
+            (Kind::File, _) if is_file => {
+                return Writer::new(self.draft, self.wanted.contents).write(path, state, there);
             }
-            (Kind::Link, _, Some(target)) => symlinkat(target, &*parent, name).map_err(&failed)?,
-            (Kind::Fifo, ..) => {
+            (Kind::Link, Some(target)) => symlinkat(target, &*parent, name).map_err(&failed)?,
+            (Kind::Fifo, _) => {
                 mknodat(&*parent, name, FileType::Fifo, Mode::from_raw_mode(0o600), 0).map_err(&failed)?;
             }
             _ => {

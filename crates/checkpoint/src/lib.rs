@@ -69,6 +69,7 @@ mod read_once;
 mod recover;
 mod regenerable;
 mod remove;
+mod renamed;
 mod restore;
 mod save;
 mod several;

@@ -68,7 +68,7 @@ impl<'a> Now<'a> {
         }
         Ok(match now.kind {
             Kind::File if by_bytes => found.content == state.content,
-            Kind::File => state.entry.is_unchanged_content(&now),
+            Kind::File => state.entry.has_same_size_and_time(&now),
             _ => true,
         })
     }

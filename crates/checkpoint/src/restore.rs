@@ -17,6 +17,7 @@ use rustix::io::Errno;
 use crate::beneath::{Holders, PLACE, look};
 use crate::layout::Layout;
 use crate::now::{Keeping, Now};
+use crate::renamed::{SavedLater, find_bytes};
 use crate::several;
 use crate::sides::name_of;
 use crate::{Conflict, Contents, Draft, Entry, Error, Kind, Meanwhile, Result, SavedEntry, State, Time};
@@ -55,8 +56,9 @@ pub fn compose<'a>(changes: impl IntoIterator<Item = &'a [SavedEntry]>) -> (Vec<
     let first = changes.next().unwrap_or_default().iter();
     let mut all: BTreeMap<PathBuf, SavedEntry> =
         first.map(|entry| (entry.path.clone(), entry.clone())).collect();
-    let mut disturbed = Vec::new();
+    let (mut disturbed, mut saved_later) = (Vec::new(), SavedLater::default());
     for entry in changes.flatten() {
+        saved_later.note(entry.before.as_ref());
         let Some(earlier) = all.get_mut(&entry.path) else {
             all.insert(entry.path.clone(), entry.clone());
             continue;
@@ -70,6 +72,9 @@ pub fn compose<'a>(changes: impl IntoIterator<Item = &'a [SavedEntry]>) -> (Vec<
             disturbed.push(entry.path.clone());
         }
         earlier.after.clone_from(&entry.after);
+    }
+    for entry in all.values_mut() {
+        saved_later.add_to(entry.before.as_mut());
     }
     let entries = all.into_values().filter(|entry| entry.before.is_some() || entry.after.is_some());
     (entries.collect(), disturbed)
@@ -134,10 +139,11 @@ impl Draft {
                 Some(_) => {}
             }
         }
+        let there = find_bytes(self, &acts, wanted, &mut restored.conflicts)?;
         if !restored.conflicts.is_empty() {
             return Ok(restored);
         }
-        Layout::of(self, &acts, wanted, restored).all()
+        Layout::of(self, (&acts, &there), wanted, restored).all()
     }
 
     fn decide<'a>(
@@ -229,7 +235,7 @@ pub(crate) fn find(workspace: &OwnedFd, path: &Path) -> Result<Option<(OwnedFd, 
 }
 
 /// The same where neighbours share their folders.
-fn find_in<'a>(holders: &'a mut Holders<'_>, path: &Path) -> Result<Option<(&'a OwnedFd, Entry)>> {
+pub(crate) fn find_in<'a>(holders: &'a mut Holders<'_>, path: &Path) -> Result<Option<(&'a OwnedFd, Entry)>> {
     let failed = Error::while_doing("look at", path);
     let folder = match holders.of(path) {
         Ok(folder) => folder,

@@ -78,6 +78,8 @@ struct Walk<'a> {
     known: Option<&'a Known>,
     /// What the paths on each side are relative to.
     roots: (BorrowedFd<'a>, BorrowedFd<'a>),
+    /// What only gets another name: in a folder of it, files are known by their inodes and times, and not read.
+    renamed: &'a [PathBuf],
     /// Files whose bytes are still to be read.
     unread: Vec<(PathBuf, Entry, Side)>,
     found: Vec<(PathBuf, Side, State)>,
@@ -165,27 +167,38 @@ impl Workspace {
     ///
     /// The folder around each path is noted, for its time.
     ///
+    /// `renamed` names what will only get another name, by the old and the new one. Its bytes stay, so that [`Draft::restore`]
+    /// finds them there, and those of a folder or of a large file are not read.
+    ///
     /// # Errors
     /// Where something cannot be read or kept, or changes while it is read.
-    pub fn save(&self, paths: &[PathBuf], contents: &dyn Contents) -> crate::Result<(Saved, Vec<PathBuf>)> {
+    ///
+    /// [`Draft::restore`]: crate::Draft::restore
+    pub fn save(
+        &self,
+        paths: &[PathBuf],
+        renamed: &[PathBuf],
+        contents: &dyn Contents,
+    ) -> crate::Result<(Saved, Vec<PathBuf>)> {
         let mut roots: Vec<PathBuf> = paths.iter().map(|path| self.first_missing(path)).collect();
         roots.sort();
         roots.dedup_by(|later, earlier| later.starts_with(earlier));
-        let saved = self.look_at(&roots, contents, Side::Before)?;
+        let saved = self.look_at((&roots, renamed), contents, Side::Before)?;
         Ok((saved, roots))
     }
 
-    /// Notes what lies at the same paths after a direct change, and leaves out what is as it was.
+    /// Notes what lies at the same paths after a direct change, and leaves out what is as it was. `renamed` as in
+    /// [`Workspace::save`].
     ///
     /// # Errors
     /// Where something cannot be looked at.
     pub fn note_after(
         &self,
         before: Saved,
-        roots: &[PathBuf],
+        (roots, renamed): (&[PathBuf], &[PathBuf]),
         contents: &dyn Contents,
     ) -> crate::Result<Saved> {
-        let after = self.look_at(roots, contents, Side::After)?;
+        let after = self.look_at((roots, renamed), contents, Side::After)?;
         let mut both: BTreeMap<PathBuf, Sides> =
             before.entries.into_iter().map(|entry| (entry.path, (entry.before, None))).collect();
         for entry in after.entries {
@@ -206,12 +219,18 @@ impl Workspace {
         Ok(Saved { entries: entries.collect(), unsaved, unreadable, bytes })
     }
 
-    fn look_at(&self, roots: &[PathBuf], contents: &dyn Contents, side: Side) -> crate::Result<Saved> {
+    fn look_at(
+        &self,
+        (roots, renamed): (&[PathBuf], &[PathBuf]),
+        contents: &dyn Contents,
+        side: Side,
+    ) -> crate::Result<Saved> {
         let failed = |stopped| match stopped {
             Stopped::Failed(error) => error,
             Stopped::Conflict(path) => Error::system("read", path, Errno::STALE),
         };
         let mut walk = Walk::new(contents, (self.folder.as_fd(), self.folder.as_fd()));
+        walk.renamed = renamed;
         for path in roots {
             let parent = path.parent().unwrap_or(Path::new(""));
             let unseen = Error::while_doing("look at", path);
@@ -254,7 +273,7 @@ fn regenerable_above(path: &Path) -> Option<PathBuf> {
 impl<'a> Walk<'a> {
     fn new(contents: &'a dyn Contents, roots: (BorrowedFd<'a>, BorrowedFd<'a>)) -> Self {
         let (unread, found, saved) = (Vec::new(), Vec::new(), Saved::default());
-        Self { contents, loosened: None, known: None, roots, unread, found, saved }
+        Self { contents, loosened: None, known: None, roots, renamed: &[], unread, found, saved }
     }
 
     fn note(&mut self, path: &Path, side: Side, state: State) {
@@ -314,7 +333,8 @@ impl<'a> Walk<'a> {
         entry: Entry,
         side: Side,
     ) -> Result<(), Stopped> {
-        if side == Side::After && !is_hashed(&entry) {
+        let is_renamed = |root: &PathBuf| path.starts_with(root) && (path != root || !is_hashed(&entry));
+        if side == Side::After && !is_hashed(&entry) || self.renamed.iter().any(is_renamed) {
             let state = State::of(parent.as_fd(), name, path, entry, None)?;
             self.note(path, side, state);
             return Ok(());

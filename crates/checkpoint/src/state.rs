@@ -90,7 +90,7 @@ impl State {
         let content = match (self.content, other.content) {
             (Some(one), Some(two)) => one == two,
             _ if one.kind != Kind::File => true,
-            _ => one.is_unchanged_content(two),
+            _ => one.has_same_size_and_time(two),
         };
         one.kind == two.kind
             && (one.kind == Kind::Link || one.has_same_rights(two))

@@ -2,14 +2,16 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Gid, Mode, OFlags, Uid, fchmod, fchown, fstat, futimens, openat};
+use rustix::io::Errno;
 
-use crate::beneath::{Holders, LIST, times};
+use crate::beneath::{Holders, LIST, PLACE, open, open_known, times};
+use crate::renamed::There;
 use crate::sides::name_of;
-use crate::{Contents, Draft, Entry, Error, Result, State, attributes};
+use crate::{ContentHash, Contents, Draft, Entry, Error, Result, State, attributes};
 
 /// How much of a file is in memory at a time, in bytes.
 const PIECE: u64 = 1 << 16;
@@ -30,8 +32,9 @@ impl<'a> Writer<'a> {
         Self { draft, contents, holders, last: None, buffer: Vec::new() }
     }
 
-    /// Makes a file in a folder that is there. What it is in the end is known to the commit.
-    pub(crate) fn write(&mut self, path: &Path, state: &State) -> Result<()> {
+    /// Makes a file in a folder that is there. What it is in the end is known to the commit. Where its bytes were not saved, they
+    /// are those of what lies `there`.
+    pub(crate) fn write(&mut self, path: &Path, state: &State, there: Option<There<'_>>) -> Result<()> {
         let failed = Error::while_doing("lay out", path);
         let parent = self.holders.of(path).map_err(&failed)?;
         let around = path.parent().unwrap_or(Path::new(""));
@@ -50,7 +53,25 @@ impl<'a> Writer<'a> {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let made = openat(parent, name_of(path), flags, Mode::from_raw_mode(mode));
         let mut file = File::from(made.map_err(&failed)?);
-        fill(self.contents, &mut file, path, state, &mut self.buffer)?;
+        let content = match (state.content, there) {
+            (None, Some((there, found))) => {
+                let from = open_file(self.draft.workspace.as_fd(), there, &found)?;
+                let content = fill(&mut file, path, &mut &from, &mut self.buffer)?;
+                let is_still = Entry::of(&fstat(&from).map_err(&failed)?).changed == found.changed;
+                if is_still { content } else { return Err(failed(Errno::STALE)) }
+            }
+            (wanted, _) => {
+                let unread = |source: io::Error| Error::system("restore", path, source);
+                let lost = || unread(io::Error::new(io::ErrorKind::NotFound, "it was not saved"));
+                let mut from = self.contents.open(&wanted.ok_or_else(lost)?).map_err(unread)?;
+                let content = fill(&mut file, path, &mut from, &mut self.buffer)?;
+                if Some(content) == wanted {
+                    content
+                } else {
+                    return Err(Error::Damaged { path: path.to_owned() });
+                }
+            }
+        };
         if passes_on || !state.attributes.is_empty() {
             attributes::set_of(file.as_fd(), &state.attributes).map_err(&failed)?;
         }
@@ -67,34 +88,28 @@ impl<'a> Writer<'a> {
             fchmod(&file, Mode::from_raw_mode(wanted)).map_err(&failed)?;
             entry = look()?;
         }
-        self.draft.known.note_written(State { entry, ..state.clone() }, false);
+        self.draft.known.note_written(State { entry, content: Some(content), ..state.clone() }, false);
         Ok(())
     }
 }
 
-fn fill(
-    contents: &dyn Contents,
-    to: &mut File,
-    path: &Path,
-    state: &State,
-    buffer: &mut Vec<u8>,
-) -> Result<()> {
+fn open_file(root: BorrowedFd<'_>, path: &Path, found: &Entry) -> Result<File> {
+    let failed = Error::while_doing("read", path);
+    let folder = open(root, path.parent().unwrap_or(Path::new("")), PLACE).map_err(&failed)?;
+    open_known(&folder, name_of(path), found, OFlags::RDONLY).map(File::from).map_err(failed)
+}
+
+/// Copies everything, and gives its hash.
+fn fill(to: &mut File, path: &Path, from: &mut dyn Read, buffer: &mut Vec<u8>) -> Result<ContentHash> {
     let failed = |source: io::Error| Error::system("restore", path, source);
-    let lost = || failed(io::Error::new(io::ErrorKind::NotFound, "it was not saved"));
-    let content = state.content.as_ref().ok_or_else(lost)?;
-    let mut from = contents.open(content).map_err(failed)?;
     let mut hasher = blake3::Hasher::new();
     loop {
         buffer.clear();
-        let length = from.by_ref().take(PIECE).read_to_end(buffer).map_err(failed)?;
+        let length = from.take(PIECE).read_to_end(buffer).map_err(failed)?;
         hasher.update(buffer);
         to.write_all(buffer).map_err(failed)?;
         if length as u64 != PIECE {
-            break;
+            return Ok(*hasher.finalize().as_bytes());
         }
     }
-    if hasher.finalize().as_bytes() != content {
-        return Err(Error::Damaged { path: path.to_owned() });
-    }
-    Ok(())
 }

@@ -180,6 +180,8 @@ pub(crate) struct Direct {
     id: String,
     saved: Saved,
     roots: Vec<PathBuf>,
+    /// Where what only gets another name lies before and afterwards.
+    renamed: Vec<PathBuf>,
 }
 
 impl Direct {
@@ -197,11 +199,12 @@ impl Engine {
         prepared: &Prepared,
     ) -> Result<Option<Direct>, ToolError> {
         let paths = self.direct_paths(&call.effects, &prepared.plan);
+        let renamed = self.renamed_paths(&call.effects, &prepared.plan);
         let Some(snapshots) = self.snapshots.clone().filter(|_| !paths.is_empty()) else { return Ok(None) };
         let (engine, author, stop) = (self.clone(), call.author(self.clock.now()), call.stop.clone());
         let saved = tokio::task::spawn_blocking(move || {
             let contents = SavedContents::new(&engine.store, Some(&stop));
-            save_directly(&engine.store, &snapshots, &author, &paths, &contents)
+            save_directly(&engine.store, &snapshots, &author, (&paths, renamed), &contents)
         });
         let saved = saved.await.map_err(|panic| ToolError::internal("saving broke off").because(panic))?;
         saved.map(Some).map_err(|error| call.stop.check().err().unwrap_or(error))
@@ -218,6 +221,19 @@ impl Engine {
         });
         let inside = changed.filter_map(|path| path.strip_prefix(&self.place.workspace).ok());
         inside.filter(|path| !path.as_os_str().is_empty()).map(Path::to_owned).collect()
+    }
+
+    /// Where what a call only gives another name lies before and afterwards, relative to the workspace. None where one of the
+    /// two lies outside of it: that cannot be undone without its bytes.
+    fn renamed_paths(&self, effects: &[Part], plan: &Plan) -> Vec<PathBuf> {
+        let Some((from, to)) = &plan.renames else { return Vec::new() };
+        let inside = |named: &Path| {
+            let part =
+                effects.iter().find(|part| part.effect.path().is_some_and(|(_, path)| path == named))?;
+            let real = part.real.as_deref().unwrap_or(named);
+            real.strip_prefix(&self.place.workspace).ok().map(Path::to_owned)
+        };
+        inside(from).zip(inside(to)).map(|(from, to)| vec![from, to]).unwrap_or_default()
     }
 
     /// Whether everything that a call changes is saved, so that it can be undone: line 8 of the decision.
@@ -245,8 +261,8 @@ impl Engine {
         }
         let engine = self.clone();
         let settled = tokio::task::spawn_blocking(move || {
-            let Direct { folder, workspace, id, saved, roots } = direct;
-            let settled = settle(&engine.store, &workspace, &id, saved, &roots);
+            let Direct { folder, workspace, id, saved, roots, renamed } = direct;
+            let settled = settle(&engine.store, &workspace, &id, saved, (&roots, &renamed));
             (settled, folder)
         });
         match settled.await {
@@ -315,7 +331,7 @@ fn save_directly(
     store: &Store,
     snapshots: &Snapshots,
     author: &Author,
-    paths: &[PathBuf],
+    (paths, renamed): (&[PathBuf], Vec<PathBuf>),
     contents: &SavedContents<'_>,
 ) -> Result<Direct, ToolError> {
     let failed = |error: checkpoint::Error| {
@@ -327,7 +343,7 @@ fn save_directly(
         ToolError::new(Code::Runtime, message).because(error)
     };
     let (folder, workspace) = snapshots.begin().map_err(failed)?;
-    let (saved, roots) = workspace.save(paths, contents).map_err(failed)?;
+    let (saved, roots) = workspace.save(paths, &renamed, contents).map_err(failed)?;
     if let Some(path) = saved.unreadable.first() {
         let message = format!(
             "{} cannot be read, so it could not be brought back, and nothing was done",
@@ -345,7 +361,7 @@ fn save_directly(
                 format!("what the call would change could not be saved, so nothing was done: {error}");
             ToolError::new(Code::Runtime, message).because(error).effect(EffectState::None)
         })?;
-    Ok(Direct { folder, workspace, id: author.id.clone(), saved, roots })
+    Ok(Direct { folder, workspace, id: author.id.clone(), saved, roots, renamed })
 }
 
 struct Settled {
@@ -359,9 +375,9 @@ fn settle(
     workspace: &Workspace,
     id: &str,
     saved: Saved,
-    roots: &[PathBuf],
+    (roots, renamed): (&[PathBuf], &[PathBuf]),
 ) -> Result<Settled, Box<dyn std::error::Error + Send + Sync>> {
-    let saved = workspace.note_after(saved, roots, &SavedContents::new(store, None))?;
+    let saved = workspace.note_after(saved, (roots, renamed), &SavedContents::new(store, None))?;
     let made = saved.entries.iter().any(SavedEntry::is_telling);
     if made {
         store.checkpoints().complete_as(id, &rows(&saved), telling(&saved), &saved.unsaved)?;
@@ -393,7 +409,7 @@ pub(crate) fn settle_all(
             roots::remove_abandoned_in(&checkpoint.workspace, root.parent().unwrap_or(Path::new("")))?;
         }
         let saved = Saved { entries, bytes: checkpoint.bytes, ..Saved::default() };
-        settle(store, &workspace, &checkpoint.id, saved, &checkpoint.roots)?;
+        settle(store, &workspace, &checkpoint.id, saved, (&checkpoint.roots, &[]))?;
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 use std::borrow::Cow;
 use std::future::Future;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,6 +70,9 @@ pub struct Plan {
     pub background: bool,
     /// Whether what it starts outlives the caller's session as well, and belongs to whom the session belongs to.
     pub outlives_session: bool,
+    /// What the call gives another name and leaves as it is: where it lies before and where afterwards. So that this can be
+    /// undone, none of its bytes have to be saved.
+    pub renames: Option<(PathBuf, PathBuf)>,
     /// The changes that an earlier call has kept aside and this one puts into the workspace, by their id.
     pub applies: Option<String>,
     /// Of a dry run: the plan of the call that is tried. The plan itself is then what trying reads.
@@ -84,6 +88,7 @@ impl Plan {
             on_snapshot: false,
             background: false,
             outlives_session: false,
+            renames: None,
             applies: None,
             dry_run: None,
         }

@@ -66,12 +66,13 @@ impl Tool for FileMove {
         if destination == source {
             return Err(ToolError::validation("destination", "is the same as `source`"));
         }
-        Ok(Plan::of(vec![
+        let effects = vec![
             Effect::Read { path: source.clone() },
-            Effect::Delete { path: source },
-            Effect::Write { path: destination },
-        ])
-        .only_tried(args.dry_run))
+            Effect::Delete { path: source.clone() },
+            Effect::Write { path: destination.clone() },
+        ];
+        let plan = Plan { renames: Some((source, destination)), ..Plan::of(effects) };
+        Ok(plan.only_tried(args.dry_run))
     }
 
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {

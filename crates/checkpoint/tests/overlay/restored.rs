@@ -310,13 +310,77 @@ fn a_direct_change_is_saved_before_and_undone() {
     let before = tree(&place.path());
     let workspace = place.workspace();
     let paths = ["a", "n/m/f", "d", "nothing"].map(PathBuf::from);
-    let (saved, roots) = workspace.save(&paths, &contents).unwrap();
+    let (saved, roots) = workspace.save(&paths, &[], &contents).unwrap();
     assert_eq!(roots, ["a", "d", "n", "nothing"].map(PathBuf::from));
     direct(&place.path(), "echo b >a; rm -r d; mkdir -p n/m; echo f >n/m/f");
-    let saved = workspace.note_after(saved, &roots, &contents).unwrap();
+    let saved = workspace.note_after(saved, (&roots, &[]), &contents).unwrap();
     let paths: Vec<&str> = saved.entries.iter().map(|entry| entry.path.to_str().unwrap()).collect();
     assert_eq!(paths, ["", "a", "d", "d/x", "n", "n/m", "n/m/f"]);
     undo(&place, &contents, &saved.entries);
+    assert_eq!(tree(&place.path()), before);
+}
+
+/// Moves a folder as a tool does that says beforehand that it only gives it another name.
+fn rename(place: &Place, contents: &InMemory, from: &str, to: &str) -> Saved {
+    let (workspace, renamed) = (place.workspace(), [from, to].map(PathBuf::from));
+    let (saved, roots) = workspace.save(&renamed, &renamed, contents).unwrap();
+    direct(&place.path(), &format!("mv {from} {to}"));
+    workspace.note_after(saved, (&roots, &renamed), contents).unwrap()
+}
+
+#[test]
+fn a_folder_that_only_got_another_name_is_undone_without_its_bytes_having_been_saved() {
+    let (place, contents) = (Place::new(), InMemory::default());
+    place.prepare(BEFORE);
+    let before = tree(&place.path());
+    let saved = rename(&place, &contents, "p", "moved");
+    assert_eq!((contents.1.load(Ordering::Relaxed), saved.bytes), (0, 0));
+    let after = tree(&place.path());
+    assert!(after.contains_key(Path::new("moved/q")) && !after.contains_key(Path::new("p")));
+    let undone = undo(&place, &contents, &saved.entries);
+    assert_eq!(tree(&place.path()), before);
+    let redone = undo(&place, &contents, &undone.entries);
+    assert_eq!(tree(&place.path()), after);
+    // What others changed in it is a conflict; forced, it comes back as they made it.
+    undo(&place, &contents, &redone.entries);
+    let saved = rename(&place, &contents, "d", "moved");
+    direct(&place.path(), "echo mine >moved/x");
+    let (call, _, restored) = lay_out(&place, &contents, &saved.entries, &[], &|_| false);
+    assert_eq!(conflicts(&restored), ["moved/x"]);
+    call.discard().unwrap();
+    let (call, baseline, restored) =
+        lay_out(&place, &contents, &saved.entries, &[], &|path| path == Path::new("moved/x"));
+    assert!(restored.conflicts.is_empty(), "{:?}", restored.conflicts);
+    commit(&place, &contents, &call, baseline);
+    assert_eq!(std::fs::read_to_string(place.path().join("d/x")).unwrap(), "mine\n");
+    assert!(!place.path().join("moved").exists());
+}
+
+#[test]
+fn changes_around_a_folder_that_got_another_name_are_undone_at_once_and_one_after_the_other() {
+    let (place, contents) = (Place::new(), InMemory::default());
+    place.prepare(
+        "mkdir -p d/e; for f in 1 2 3; do echo $f >d/$f; done; echo deep >d/e/f; touch -d 2020-01-02 d/*",
+    );
+    let before = tree(&place.path());
+    let changes = [
+        change(&place, &contents, "echo one >d/1"),
+        rename(&place, &contents, "d", "moved"),
+        change(&place, &contents, "echo two >moved/2; rm moved/3; echo new >moved/new"),
+        rename(&place, &contents, "moved", "again"),
+        change(&place, &contents, "echo more >again/1"),
+    ];
+    let after = tree(&place.path());
+    let all = changes.iter().map(|saved| saved.entries.as_slice());
+    let (entries, disturbed) = compose(all);
+    assert_eq!(disturbed, Vec::<PathBuf>::new());
+    let undone = undo(&place, &contents, &entries);
+    assert_eq!(tree(&place.path()), before);
+    undo(&place, &contents, &undone.entries);
+    assert_eq!(tree(&place.path()), after);
+    for saved in changes.iter().rev() {
+        undo(&place, &contents, &saved.entries);
+    }
     assert_eq!(tree(&place.path()), before);
 }
 
