@@ -140,6 +140,11 @@ fn an_edit_killed_at_any_point_leaves_the_old_file_or_the_new_one_and_nothing_el
 }
 
 #[test]
+fn a_move_of_a_folder_killed_at_any_point_leaves_it_whole_under_one_name() {
+    at_every_point(&of(call("file_move", &json!({"source": "d", "destination": "moved"}))));
+}
+
+#[test]
 fn a_patch_killed_at_any_point_is_finished_or_taken_back() {
     let patch = "--- a/a\n+++ b/a\n@@ -1 +1 @@\n-a\n+b\n--- a/gone\n+++ /dev/null\n@@ -1 +0,0 @@\n-g\n\
                  --- /dev/null\n+++ b/n/new\n@@ -0,0 +1 @@\n+n\n\

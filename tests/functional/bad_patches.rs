@@ -2,9 +2,11 @@
 
 use std::os::unix::fs::symlink;
 
+use handfast::Runtime;
 use serde_json::{Value, json};
 
 use crate::harness::Fixture;
+use crate::http::Up;
 use crate::undo::tree;
 
 fn update(path: &str, hunks: &str) -> String {
@@ -94,23 +96,86 @@ fn a_patch_that_does_not_fit_names_its_line_and_changes_nothing() {
     assert_eq!((fixture.read("open"), fixture.read("fits")), ("still none".to_owned(), "new\n".to_owned()));
 }
 
+/// A patch that makes a file of so many megabytes, beside a part that fits.
+fn large(megabytes: usize) -> String {
+    let lines = format!("+{}\n", "x".repeat(999)).repeat(megabytes * 1_000);
+    format!("{FITS}--- /dev/null\n+++ b/new\n@@ -0,0 +1,{} @@\n{lines}", megabytes * 1_000)
+}
+
 #[test]
-fn a_patch_of_50_mb_is_refused_whole_and_one_of_20_goes_in() {
+fn a_patch_of_50_mb_is_refused_whole_by_what_takes_messages_and_one_of_20_goes_in() {
     let fixture = Fixture::with_files(&[("fits", "old\n")]);
     let call = |megabytes: usize| {
-        let line = format!("+{}\n", "x".repeat(999));
-        let lines = line.repeat(megabytes * 1_000);
-        let patch = format!("{FITS}--- /dev/null\n+++ b/new\n@@ -0,0 +1,{} @@\n{lines}", megabytes * 1_000);
-        fixture.run_with_input(
-            &["call", "--yes", "file_patch", "-"],
-            json!({ "patch": patch }).to_string().as_bytes(),
-        )
+        let arguments = json!({ "patch": large(megabytes) }).to_string();
+        fixture.run_with_input(&["call", "--yes", "file_patch", "-"], arguments.as_bytes())
     };
-    let refused = call(50);
-    assert_eq!((refused.code, &refused.json()["error"]["code"]), (2, &json!("EVALIDATION")));
+    let line = call(50);
+    assert_eq!(line.code, 2);
+    let up = Up::start(&fixture, &[]);
+    let body = json!({"tool": "file_patch", "arguments": {"patch": large(50)}});
+    let http = up.post(&up.agent, "/v1/call", &body);
+    assert_eq!(http.status, 413);
+    for refused in [&line.json(), &http.json()] {
+        let error = &refused["error"];
+        assert_eq!((&error["code"], &error["effect"]), (&json!("EVALIDATION"), &json!("none")), "{error:#}");
+        assert!(error["hint"].as_str().unwrap().contains("in parts"), "{error:#}");
+    }
     assert!(fixture.read("fits") == "old\n" && !fixture.workspace().join("new").exists());
     assert_eq!(call(20).code, 0);
     assert_eq!(std::fs::metadata(fixture.workspace().join("new")).unwrap().len(), 20_000_000);
+}
+
+#[test]
+fn a_patch_of_50_mb_goes_in_through_the_library_which_takes_no_messages() {
+    let fixture = Fixture::with_files(&[("fits", "old\n")]);
+    let library = Runtime::builder()
+        .workspace(fixture.workspace())
+        .state(fixture.state())
+        .configuration(fixture.home().join(".config/handfast"))
+        .build()
+        .unwrap();
+    let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let called = tokio.block_on(async { library.call("file_patch", json!({ "patch": large(50) })).await });
+    let called = serde_json::to_value(&called).unwrap();
+    assert_eq!(called["ok"], true, "{called:#}");
+    assert_eq!(fixture.read("fits"), "new\n");
+    assert_eq!(std::fs::metadata(fixture.workspace().join("new")).unwrap().len(), 50_000_000);
+}
+
+#[test]
+fn of_ten_thousand_hunks_all_go_in_or_none_and_the_one_that_does_not_fit_is_named() {
+    let lines =
+        |new: usize, word: &str| -> String {
+            (0..50_000)
+                .map(|line| {
+                    if line % 5 == 2 && line < new { format!("{word} {line}\n") } else { format!("{line}\n") }
+                })
+                .collect()
+        };
+    let fixture = Fixture::with_files(&[("f", &lines(0, ""))]);
+    let hunk = |line: usize, old: &str| {
+        format!("@@ -{0},3 +{0},3 @@\n {1}\n-{old}\n+new {2}\n {3}\n", line, line - 1, line, line + 1)
+    };
+    let hunks = |wrong: usize| -> String {
+        let old = |line: usize| if line == wrong { "wrong".to_owned() } else { line.to_string() };
+        (2..50_000).step_by(5).map(|line| hunk(line, &old(line))).collect()
+    };
+    let call = |hunks: &str| {
+        let arguments = json!({ "patch": update("f", hunks) }).to_string();
+        fixture.run_with_input(&["call", "--yes", "file_patch", "-"], arguments.as_bytes()).json()
+    };
+    // The hunk of number 9,001 begins behind two lines of header and 9,000 hunks of five lines.
+    let refused = call(&hunks(2 + 9_000 * 5));
+    assert_eq!(
+        (&refused["error"]["code"], &refused["error"]["effect"]),
+        (&json!("ECONFLICT"), &json!("none"))
+    );
+    let message = refused["error"]["message"].as_str().unwrap();
+    assert!(message.contains(&format!("line {} of the patch", 2 + 9_000 * 5 + 1)), "{message}");
+    assert_eq!(fixture.read("f"), lines(0, ""));
+    let applied = call(&hunks(0));
+    assert_eq!(applied["ok"], true, "{applied:#}");
+    assert!(fixture.read("f") == lines(50_000, "new"));
 }
 
 #[test]

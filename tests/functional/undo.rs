@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
@@ -85,6 +86,37 @@ fn every_tool_that_changes_something_can_be_undone_and_done_again() {
         undo(&fixture, &["--since", &id]);
         assert_eq!(tree(&fixture), before, "{tool} {arguments}");
     }
+}
+
+#[test]
+fn moving_a_folder_saves_nothing_of_what_is_in_it_and_is_undone() {
+    let saved = |fixture: &Fixture| -> u64 {
+        let blobs = std::fs::read_dir(fixture.state().join("blobs")).into_iter().flatten().flatten();
+        let files = blobs.filter_map(|folder| std::fs::read_dir(folder.path()).ok()).flatten().flatten();
+        files.map(|file| file.metadata().unwrap().len()).sum()
+    };
+    let fixture = filled();
+    let mut bytes = vec![0_u8; 3_000_000];
+    std::fs::File::open("/dev/urandom").unwrap().read_exact(&mut bytes).unwrap();
+    std::fs::write(fixture.workspace().join("d/large"), &bytes).unwrap();
+    let before = tree(&fixture);
+    let moved = checkpoint(&fixture.call("file_move", json!({"source": "d", "destination": "moved"})));
+    assert_eq!(saved(&fixture), 0);
+    // What is changed there later is undone with it, as one and one after the other.
+    fixture.data("file_write", json!({"path": "moved/one", "content": "2", "backup": false}));
+    let after = tree(&fixture);
+    let undone = undo(&fixture, &["--since", &moved]);
+    assert_eq!(tree(&fixture), before);
+    undo(&fixture, &[undone["checkpoint"].as_str().unwrap()]);
+    assert_eq!(tree(&fixture), after);
+    // What others change there is not lost.
+    fixture.write("moved/e/two", "mine");
+    let refused = fixture.run(&["undo", &moved]);
+    assert!(refused.code != 0 && refused.stderr.contains("moved/e/two"), "{}", refused.stderr);
+    assert_eq!(fixture.read("moved/e/two"), "mine");
+    // The control: what is removed is saved.
+    fixture.data("file_delete", json!({"path": "moved/large"}));
+    assert!(saved(&fixture) >= 3_000_000);
 }
 
 #[test]

@@ -196,7 +196,7 @@ pub(crate) fn unread(why: &Unread) -> Reply {
         Unread::TooLong(limit) => (
             StatusCode::PAYLOAD_TOO_LARGE,
             ToolError::validation("body", format!("larger than the limit of {limit} bytes for one message"))
-                .hint("send less in one call, for example a large file in parts"),
+                .hint("send less in one call, for example a large file or patch in parts"),
         ),
         Unread::NoRoom => (
             StatusCode::SERVICE_UNAVAILABLE,

@@ -140,6 +140,7 @@ pub(super) fn utf8(bytes: Vec<u8>) -> Result<String, ToolError> {
 
 fn too_large() -> ToolError {
     ToolError::validation("arguments", "larger than the limit of 32 MiB for one message")
+        .hint("send less in one call, for example a large file or patch in parts")
 }
 
 pub(super) fn parse(text: &str) -> Result<Value, ToolError> {
