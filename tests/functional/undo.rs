@@ -120,6 +120,18 @@ fn moving_a_folder_saves_nothing_of_what_is_in_it_and_is_undone() {
 }
 
 #[test]
+fn a_moved_folder_that_is_forced_back_has_what_a_later_call_changed_in_it_as_it_was() {
+    let fixture = filled();
+    let before = tree(&fixture);
+    let moved = checkpoint(&fixture.call("file_move", json!({"source": "d", "destination": "moved"})));
+    fixture.data("file_write", json!({"path": "moved/one", "content": "2", "backup": false}));
+    let refused = fixture.run(&["undo", &moved]);
+    assert!(refused.code != 0 && refused.stderr.contains("moved/one"), "{}", refused.stderr);
+    undo(&fixture, &[&moved, "--force"]);
+    assert_eq!(tree(&fixture), before);
+}
+
+#[test]
 fn everything_of_the_last_hour_is_undone_by_saying_so() {
     let fixture = filled();
     let before = tree(&fixture);

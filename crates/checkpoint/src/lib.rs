@@ -94,6 +94,7 @@ pub use kind::Kind;
 pub use read::DEEPEST;
 pub use recover::{OnCommitted, Recovered, Recovery};
 pub use regenerable::{REGENERABLE_FOLDERS, is_regenerable_folder};
+pub use renamed::add_saved_later;
 pub use restore::{Restoration, Restored, compose};
 pub use save::{Save, Saved, SavedEntry};
 pub use sides::OnStep;

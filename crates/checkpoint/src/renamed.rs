@@ -69,6 +69,25 @@ pub(crate) fn find_bytes<'a>(
     Ok(there)
 }
 
+impl SavedEntry {
+    /// Whether the bytes of the file that was there were not saved: they lie where the change put the file, or were saved by a
+    /// later change of that.
+    pub fn lacks_bytes(&self) -> bool {
+        self.before.as_ref().is_some_and(is_without_bytes)
+    }
+}
+
+/// Adds the bytes that later changes saved to entries that lack theirs.
+pub fn add_saved_later<'a>(entries: &mut [SavedEntry], later: impl IntoIterator<Item = &'a [SavedEntry]>) {
+    let mut saved_later = SavedLater::default();
+    for entry in later.into_iter().flatten() {
+        saved_later.note(entry.before.as_ref());
+    }
+    for entry in entries {
+        saved_later.add_to(entry.before.as_mut());
+    }
+}
+
 /// The bytes that later changes saved of files that earlier ones only gave another name.
 #[derive(Default)]
 pub(crate) struct SavedLater(HashMap<Identity, crate::ContentHash>);

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use checkpoint::{Conflict, Draft, Meanwhile, Restoration, SavedEntry, Workspace, compose};
+use checkpoint::{Conflict, Draft, Meanwhile, Restoration, SavedEntry, Workspace, add_saved_later, compose};
 use jiff::Timestamp;
 use policy::Policy;
 use serde::Serialize;
@@ -201,7 +201,15 @@ impl Undo {
         let (only, force) = (self.relative(&request.paths)?, self.relative(&request.force)?);
         let all: Vec<Vec<SavedEntry>> =
             checkpoints.iter().map(|checkpoint| self.entries(checkpoint)).collect::<Result<_, _>>()?;
-        let (entries, disturbed) = compose(all.iter().map(Vec::as_slice));
+        let (mut entries, disturbed) = compose(all.iter().map(Vec::as_slice));
+        if let Some(last) = checkpoints.last()
+            && entries.iter().any(SavedEntry::lacks_bytes)
+        {
+            let later = self.since(last)?;
+            let later: Vec<Vec<SavedEntry>> =
+                later.iter().map(|checkpoint| self.entries(checkpoint)).collect::<Result<_, _>>()?;
+            add_saved_later(&mut entries, later.iter().map(Vec::as_slice));
+        }
         let is_forced = |path: &Path| force.iter().any(|forced| path.starts_with(forced));
         let contents = SavedContents::new(&self.store, None);
         let wanted = Restoration { entries: &entries, only: &only, force: &is_forced, contents: &contents };
