@@ -27,8 +27,19 @@ impl Policy {
                 match operand.kind {
                     Kind::Written => self.judge_write(&operand.text, directory, stages, judgement),
                     Kind::Changed => self.judge_change(&operand.text, directory, stages, judgement),
+                    Kind::Removed => {
+                        self.judge_removal(&operand.text, directory, judgement);
+                        self.judge_change(&operand.text, directory, stages, judgement);
+                    }
                     Kind::Program => self.judge_script(&operand.text, directory, stages, judgement),
                     _ => {
+                        if operand.kind == Kind::Revised {
+                            // It may be no path; what denies or protects such a path counts all the same.
+                            let path = resolve(directory, &operand.text).path;
+                            let change = self.judge_path("write", Access::Write, &path, None, false);
+                            judgement.denied = judgement.denied.take().or(change.denied);
+                            judgement.unlisted = judgement.unlisted.take().or(change.unlisted);
+                        }
                         let led_back = directories.through_a_name && operand.text.starts_with("..");
                         let judged = self.judge_operand(operand, directory, judgement);
                         let doubt = match judged {
@@ -49,10 +60,13 @@ impl Policy {
 
     /// What an unlisted command would change, where that is denied.
     pub(crate) fn judge_denials(&self, form: &Use, directories: &Directories, judgement: &mut Judgement) {
-        for operand in
-            form.operands.iter().filter(|operand| matches!(operand.kind, Kind::Written | Kind::Changed))
-        {
+        for operand in &form.operands {
             for directory in &directories.paths {
+                match operand.kind {
+                    Kind::Removed => self.judge_removal(&operand.text, directory, judgement),
+                    Kind::Written | Kind::Changed | Kind::Revised => {}
+                    _ => continue,
+                }
                 let path = resolve(directory, &operand.text).path;
                 let denied = self.judge_path("write", Access::Write, &path, None, false).denied;
                 judgement.denied = judgement.denied.take().or(denied);
@@ -130,6 +144,17 @@ impl Policy {
         merge(change, judgement);
     }
 
+    /// A file or folder that a command takes away, with what lies below it.
+    fn judge_removal(&self, text: &str, directory: &Path, judgement: &mut Judgement) {
+        let path = resolve(directory, text).path;
+        // A root as a whole, and what lies in none, is asked about or dangerous.
+        if !self.in_a_root(&path) || self.roots.iter().any(|root| root.path == path) {
+            return;
+        }
+        let denied = self.judge_path("remove", Access::Write, &path, None, true).denied;
+        judgement.denied = judgement.denied.take().or(denied);
+    }
+
     /// A script or a program that a listed interpreter runs: one of a root, so that nobody else can have put it there.
     fn judge_script(&self, text: &str, directory: &Path, stages: &mut Stages, judgement: &mut Judgement) {
         let path = resolve(directory, text).path;
@@ -167,6 +192,13 @@ impl Policy {
         let path = resolved.path.as_path();
         let verdict = self.judge_named(path, judgement);
         let certainly_a_path = !operand.uncertain || text.starts_with('/') || text.starts_with("..");
+        let of_git = matches!(operand.kind, Kind::Revision | Kind::Revised);
+        if operand.glob
+            && (operand.kind == Kind::Content || of_git)
+            && let Some(rule) = self.reads.could_deny(&Spot::of(path, &self.workspace))
+        {
+            return Err(format!("`{text}` could stand for a file denied by {rule}"));
+        }
         if matches!(verdict, PathVerdict::Denied(_)) || !certainly_a_path {
             return Ok(());
         }
@@ -185,12 +217,6 @@ impl Policy {
             return Err(format!(
                 "`{text}` goes through a folder and back, which a link could lead elsewhere"
             ));
-        }
-        if operand.glob
-            && operand.kind == Kind::Content
-            && let Some(rule) = self.reads.could_deny(&Spot::of(path, &self.workspace))
-        {
-            return Err(format!("`{text}` could stand for a file denied by {rule}"));
         }
         Ok(())
     }

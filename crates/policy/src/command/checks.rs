@@ -11,26 +11,35 @@ use super::values;
 type OfWord = fn(&str) -> bool;
 
 /// Functions of one word.
-const OF_WORDS: [(&str, OfWord); 35] = [
+const OF_WORDS: [(&str, OfWord); 42] = [
     ("sed", super::scripts::sed_only_prints),
     ("awk", super::scripts::awk_only_prints),
     ("jq", super::scripts::jq_only_filters),
     ("yq", |word| {
         super::scripts::jq_only_filters(word)
-            && !["load", "env", "eval", "import", "include", "input"].iter().any(|name| word.contains(name))
+            && !["load", "env", "eval", "import", "include", "input", "system"]
+                .iter()
+                .any(|name| word.contains(name))
     }),
     ("assign", is_awk_assignment),
     ("setopt", is_harmless_shell_option),
     ("plus", |word| word.starts_with('+')),
     ("gitkey", is_harmless_git_setting),
     ("gomod", |word| ["mod", "readonly", "vendor"].contains(&word)),
-    ("ldflags", |word| !word.contains("ext") && !word.contains("plugin") && !word.contains('@')),
+    ("ldflags", values::is_linker_flag),
     ("nofile", |word| !word.starts_with('@')),
     ("url", is_plain_url),
     ("get", |word| word.eq_ignore_ascii_case("get") || word.eq_ignore_ascii_case("head")),
     ("target", |word| !word.contains('=') && !word.starts_with('-')),
     ("kubeout", |word| ["json", "yaml", "wide", "name"].contains(&word) || word.starts_with("jsonpath=")),
-    ("remote", is_plain_remote),
+    ("remote", values::is_plain_remote),
+    ("ref", values::is_plain_ref),
+    ("any", |_| true),
+    ("bunscript", values::is_only_a_script),
+    ("classes", values::is_class_path),
+    ("noaddress", |word| !word.contains("://")),
+    ("here", |word| word.starts_with("--") && !word.contains(['=', '/'])),
+    ("accept", |word| word.to_ascii_lowercase().starts_with("accept")),
     ("own", is_own_variable),
     ("exported", is_harmless_export),
     ("name", values::is_name),
@@ -58,11 +67,12 @@ const OF_WORDS: [(&str, OfWord); 35] = [
 type OfAll = fn(&[Word], &mut Use) -> Result<(), &'static str>;
 
 /// Functions of all the words behind the program.
-const OF_ALL: [(&str, OfAll); 6] = [
+const OF_ALL: [(&str, OfAll); 7] = [
     ("find", super::find::only_finds),
     ("test", only_tests),
     ("extended", only_compares),
     ("over", copies_over_no_program),
+    ("moved", moves_over_no_program),
     ("mode", changes_a_harmless_mode),
     ("format", prints_formatted),
 ];
@@ -161,15 +171,6 @@ fn has_port(authority: &str) -> bool {
     authority.split_once(':').is_some_and(|(_, port)| port.starts_with(|first: char| first.is_ascii_digit()))
 }
 
-/// A remote's name, a branch or an address of the plain kinds: nothing that names a program to be run (`ext::`, `-o`).
-fn is_plain_remote(word: &str) -> bool {
-    !word.contains("::")
-        && !word.contains("//-")
-        && !word.starts_with('-')
-        && !word.contains(":-")
-        && !word.contains("@-")
-}
-
 /// `test` and `[` with files, texts and numbers.
 fn only_tests(words: &[Word], found: &mut Use) -> Result<(), &'static str> {
     let unknown = words.iter().any(|word| word.varies);
@@ -252,7 +253,17 @@ fn only_compares(words: &[Word], found: &mut Use) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// `cp` and `mv`: everything but the last word is read, and no program's name is taken.
+/// `mv`, which takes away what it moves.
+fn moves_over_no_program(words: &[Word], found: &mut Use) -> Result<(), &'static str> {
+    copies_over_no_program(words, found)?;
+    for operand in found.operands.iter_mut().filter(|operand| operand.kind == Kind::Content) {
+        operand.kind = Kind::Removed;
+    }
+    Ok(())
+}
+
+/// `cp`: everything but the last word is read, and no program's name is taken. The last may be a folder, in which each gets its
+/// own name.
 fn copies_over_no_program(words: &[Word], found: &mut Use) -> Result<(), &'static str> {
     let names: Vec<&Word> = words.iter().filter(|word| !word.text.starts_with('-')).collect();
     let Some((target, sources)) = names.split_last() else { return Err("it names no target") };
@@ -263,6 +274,11 @@ fn copies_over_no_program(words: &[Word], found: &mut Use) -> Result<(), &'stati
         return Err("it takes the name of a known program");
     }
     found.operands.extend(sources.iter().map(|word| Operand::of(word, Kind::Content)));
+    for source in sources {
+        let name = super::programs::base_name(source.text.trim_end_matches('/'));
+        let inside = format!("{}/{name}", target.text.trim_end_matches('/'));
+        found.operands.push(Operand::of(&Word::literal(&inside), Kind::Changed));
+    }
     found.operands.push(Operand::of(target, Kind::Changed));
     Ok(())
 }
@@ -285,17 +301,29 @@ fn changes_a_harmless_mode(words: &[Word], found: &mut Use) -> Result<(), &'stat
 
 /// `printf`: `-v` would evaluate a subscript.
 fn prints_formatted(words: &[Word], _: &mut Use) -> Result<(), &'static str> {
-    match words.first() {
-        Some(format) if format.text == "--" => {
-            if words.get(1).is_some() {
-                Ok(())
-            } else {
-                Err("`printf` names no format")
-            }
-        }
-        Some(format) if !format.is_literal() || format.text.starts_with('-') => {
-            Err("`printf` with an option could set a variable")
-        }
-        _ => Ok(()),
+    let format = match words {
+        [dashes, format, ..] if dashes.text == "--" => format,
+        [format, ..] if !format.text.starts_with('-') => format,
+        [] => return Ok(()),
+        _ => return Err("`printf` with an option could set a variable"),
+    };
+    if format.is_literal() && !stores_a_count(&format.text) {
+        Ok(())
+    } else {
+        Err("a format of `printf` could set a variable")
     }
+}
+
+/// Whether a format holds `%n`, with which `printf` of bash sets the variable that an argument names.
+fn stores_a_count(format: &str) -> bool {
+    let mut rest = format;
+    while let Some((_, conversion)) = rest.split_once('%') {
+        let letter =
+            conversion.trim_start_matches(|c: char| c.is_ascii_digit() || "-+ 0#'*.hlLjztq".contains(c));
+        if letter.starts_with('n') {
+            return true;
+        }
+        rest = conversion.strip_prefix('%').unwrap_or(conversion);
+    }
+    false
 }

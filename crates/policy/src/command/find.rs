@@ -170,17 +170,22 @@ pub(super) fn found(words: &[Word]) -> Vec<Word> {
         };
         for name in &names {
             add(name);
-            // Where the shell's wildcard leaves out names with a dot, that of `find` does not.
-            match (name.strip_prefix('*'), name.strip_prefix('?')) {
-                (Some(rest), _) if rest.contains('.') => add(rest),
-                (Some(_), _) => add(&format!(".{name}")),
-                (None, Some(rest)) => add(&format!(".{rest}")),
-                (None, None) if name.starts_with('[') => add(".*"),
-                (None, None) => {}
+            if let Some(hidden) = hidden(name) {
+                add(&hidden);
             }
         }
     }
     paths
+}
+
+/// What a pattern also stands for where its wildcard does not leave out names with a dot, as the shell's does.
+pub(super) fn hidden(name: &str) -> Option<String> {
+    match (name.strip_prefix('*'), name.strip_prefix('?')) {
+        (Some(rest), _) if rest.contains('.') => Some(rest.to_owned()),
+        (Some(_), _) => Some(format!(".{name}")),
+        (None, Some(rest)) => Some(format!(".{rest}")),
+        (None, None) => name.starts_with('[').then(|| ".*".to_owned()),
+    }
 }
 
 /// What the last part of each path matches; none where nothing says so.

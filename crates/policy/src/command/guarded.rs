@@ -61,6 +61,8 @@ const PROGRAMS: &str = "
     nx nyc opam pdftotext pdm pee pipenv playwright postcss qml rar renice rmmod rollup run-p run-s npm-run-all runc sass scala
     scons setarch skill skopeo sphinx-build sponge ssh-add stylelint svgo swc systemd-nspawn tap terser traceroute ping turbo
     uname26 unrar vboxmanage VBoxManage vidir vipe vite webpack wireit wkhtmltopdf xcodebuild zrun rspec rubocop phpunit phpstan
+    bunzip2 bzcat lz4 unlz4 lzop lzip pigz unpigz pbzip2 jar unace arc zoo lha cabextract unar lsar 7zr 7zz dar bsdcpio dpkg-deb
+    dpkg-source debuild rpm2cpio rpmbuild alien ranlib jarsigner keytool
     ctags cscope doxygen gcov gprof pyenv rbenv nodenv jenv volta fnm rtx corepack bazel bazelisk identify open
 ";
 
@@ -75,5 +77,5 @@ pub(crate) fn is_guarded(program: &str) -> bool {
 
 /// Whether the name is that of a program that is known here or in the tables.
 pub(super) fn is_known(name: &str) -> bool {
-    NAMES.contains(name) || has_table(name) || name.starts_with("mkfs.")
+    NAMES.contains(name) || has_table(name) || name.starts_with("mkfs.") || name.starts_with("git-")
 }

@@ -36,7 +36,8 @@ impl Operand {
     }
 
     fn new(text: &str, glob: bool, kind: Kind) -> Self {
-        Self { text: text.to_owned(), glob, kind, uncertain: kind == Kind::Revision }
+        let uncertain = matches!(kind, Kind::Revision | Kind::Revised);
+        Self { text: text.to_owned(), glob, kind, uncertain }
     }
 
     pub(super) fn directory(kind: Kind) -> Self {
@@ -162,7 +163,10 @@ fn match_row(row: &Row, words: &[Word], found: &mut Use) -> Result<(), &'static 
         return Err("it runs what it reads");
     }
     if row.operands.default_directory
-        && !found.operands.iter().any(|operand| !operand.uncertain || operand.kind == Kind::Revision)
+        && !found
+            .operands
+            .iter()
+            .any(|operand| !operand.uncertain || matches!(operand.kind, Kind::Revision | Kind::Revised))
     {
         found.operands.push(Operand::directory(Kind::Names));
     }
@@ -198,7 +202,11 @@ fn operand(row: &Row, state: &State, word: &Word, found: &mut Use) -> Result<(),
     let kind = kind.ok_or("it has more words than are known")?;
     // A lone dash is standard input or output.
     if word.text == "-" {
-        return if kind == Kind::Program { Err("it runs what it reads") } else { Ok(()) };
+        return if matches!(kind, Kind::Program | Kind::ProgramFile) {
+            Err("it runs what it reads")
+        } else {
+            Ok(())
+        };
     }
     value(kind, word, &word.text, found)
 }
@@ -329,28 +337,62 @@ fn value(kind: Kind, word: &Word, text: &str, found: &mut Use) -> Result<(), &'s
                 Err("a script or a value in it is not known to be harmless")
             };
         }
-        Kind::Content | Kind::Names | Kind::Revision | Kind::Written | Kind::Changed | Kind::Program => {}
+        Kind::ProgramFile if !text.contains(['.', '/']) => {
+            return Err("what it runs is not certainly a file");
+        }
+        Kind::Content
+        | Kind::Names
+        | Kind::Revision
+        | Kind::Revised
+        | Kind::Written
+        | Kind::Changed
+        | Kind::Removed
+        | Kind::Program
+        | Kind::ProgramFile => {}
     }
+    // What the rules say to both is the same.
+    let kind = if kind == Kind::ProgramFile { Kind::Program } else { kind };
+    let of_git = matches!(kind, Kind::Revision | Kind::Revised);
     if word.varies {
         return Err("a path in it is not known before it runs");
     }
-    if kind != Kind::Revision && text.contains("://") {
+    if !of_git && text.contains("://") {
         return Err("a word of it is an address where a path is expected");
     }
-    if matches!(kind, Kind::Written | Kind::Changed | Kind::Program) && word.glob {
+    if matches!(kind, Kind::Written | Kind::Changed | Kind::Removed | Kind::Program) && word.glob {
         return Err("a path that it writes or runs is a pattern of file names");
     }
-    if text.starts_with('@') && kind != Kind::Revision {
+    if text.starts_with('@') && !of_git {
         return Err("a word of it names a file of options");
     }
-    if kind == Kind::Revision {
-        // `HEAD:.env` shows a file, as `.env` does.
-        if let Some((_, path)) = text.split_once(':') {
-            found.operands.push(Operand { uncertain: true, ..Operand::new(path, word.glob, kind) });
-        }
+    if of_git {
+        add_of_git(kind, word, text, found);
+        return Ok(());
     }
     found.operands.push(Operand::new(text, word.glob, kind));
     Ok(())
+}
+
+/// What a word of git may name: `HEAD:.env`, `:0:.env`, `:(top).env` and `1,5:.env` show a file, as `.env` does.
+fn add_of_git(kind: Kind, word: &Word, text: &str, found: &mut Use) {
+    let magic = text.strip_prefix(':').map(|rest| rest.split(')').next().unwrap_or_default());
+    if magic.is_some_and(|magic| magic.starts_with(['!', '^']) || magic.contains("exclude")) {
+        return;
+    }
+    let parts = text.match_indices([':', ')']).filter_map(|(at, _)| text.get(at + 1..));
+    let parts = parts.map(|part| part.trim_start_matches('/')).filter(|part| !part.is_empty());
+    for part in parts.chain(std::iter::once(text)) {
+        // Git has patterns of its own, whose wildcards leave nothing out.
+        let glob = word.glob || part.contains(['*', '?', '[']);
+        found.operands.push(Operand::new(part, glob, kind));
+        let (folder, name) = part.rsplit_once('/').map_or(("", part), |(folder, name)| (folder, name));
+        if let Some(hidden) = super::find::hidden(name).filter(|_| glob) {
+            found.operands.push(Operand::new(&format!("./{folder}/{hidden}"), true, kind));
+        }
+        if magic.is_some_and(|magic| magic.contains("icase")) {
+            found.operands.push(Operand::new(&part.to_lowercase(), glob, kind));
+        }
+    }
 }
 
 /// Every word that could be the path of a file, for a command of no known form: the words themselves, and every end of an option

@@ -6,13 +6,13 @@ pub(super) fn sed_only_prints(script: &str) -> bool {
     while let Some(first) = rest.chars().next() {
         let next = match first {
             ' ' | '\t' | '\n' | ';' | '{' | '}' | '!' | ',' | '0'..='9' | '$' | '~' | '+' => rest.get(1..),
-            '/' => delimited(&rest[1..], '/').map(|(_, rest)| rest.trim_start_matches(['I', 'M'])),
+            '/' => expression(&rest[1..], '/').map(|rest| rest.trim_start_matches(['I', 'M'])),
             'p' | 'd' | '=' | 'n' | 'N' | 'l' | 'h' | 'H' | 'g' | 'G' | 'x' | 'D' | 'P' => {
                 command_end(&rest[1..])
             }
             'q' | 'Q' => command_end(rest[1..].trim_start_matches(|digit: char| digit.is_ascii_digit())),
             's' => substitution(&rest[1..]),
-            'y' => two_parts(&rest[1..]).and_then(command_end),
+            'y' => two_parts(&rest[1..], delimited).and_then(command_end),
             _ => None,
         };
         match next {
@@ -30,29 +30,24 @@ fn command_end(rest: &str) -> Option<&str> {
 }
 
 fn substitution(rest: &str) -> Option<&str> {
-    let rest = two_parts(rest)?;
+    let rest = two_parts(rest, expression)?;
     // `e` runs, `w` writes, `m` changes what a line is.
     let flags =
         rest.trim_start_matches(|flag: char| matches!(flag, 'g' | 'p' | 'I' | 'i') || flag.is_ascii_digit());
     command_end(flags)
 }
 
-fn two_parts(rest: &str) -> Option<&str> {
+fn two_parts(rest: &str, first: fn(&str, char) -> Option<&str>) -> Option<&str> {
     let delimiter = rest.chars().next()?;
     if delimiter.is_alphanumeric() || delimiter.is_whitespace() || matches!(delimiter, '\\' | ';' | '}') {
         return None;
     }
-    let (first, rest) = delimited(rest.get(delimiter.len_utf8()..)?, delimiter)?;
-    // Some versions of `sed` look for the end of a bracket first, and would divide such a text in another way.
-    if first.matches('[').count() != first.matches(']').count() {
-        return None;
-    }
-    let (_, rest) = delimited(rest, delimiter)?;
-    Some(rest)
+    let rest = first(rest.get(delimiter.len_utf8()..)?, delimiter)?;
+    delimited(rest, delimiter)
 }
 
-/// The text before the delimiter, and what follows.
-fn delimited(text: &str, delimiter: char) -> Option<(&str, &str)> {
+/// What follows the delimiter.
+fn delimited(text: &str, delimiter: char) -> Option<&str> {
     let mut escaped = false;
     for (at, character) in text.char_indices() {
         if escaped {
@@ -60,14 +55,53 @@ fn delimited(text: &str, delimiter: char) -> Option<(&str, &str)> {
         } else if character == '\\' {
             escaped = true;
         } else if character == delimiter {
-            let before = text.get(..at)?;
-            let balanced = before.matches('[').count() == before.matches(']').count();
-            return if balanced { Some((before, text.get(at + delimiter.len_utf8()..)?)) } else { None };
+            return text.get(at + delimiter.len_utf8()..);
         } else if character == '\n' {
             return None;
         }
     }
     None
+}
+
+/// What follows the delimiter behind a regular expression.
+///
+/// Some versions of `sed` look for the end of a bracket first, and to others a delimiter in a bracket is one too. Where they would
+/// part, nothing is known.
+fn expression(text: &str, delimiter: char) -> Option<&str> {
+    let mut escaped = false;
+    // How many characters there were in the bracket that is open.
+    let mut bracket: Option<usize> = None;
+    let mut before = '\0';
+    for (at, character) in text.char_indices() {
+        if character == '\n' {
+            return None;
+        }
+        if character == delimiter && !escaped {
+            return if bracket.is_none() { text.get(at + delimiter.len_utf8()..) } else { None };
+        }
+        bracket = match bracket {
+            None if character == '[' && !escaped => Some(0),
+            None => None,
+            // A bracket that begins with its end, and classes with a delimiter, are read in too many ways.
+            Some(0) if character == ']' => return None,
+            Some(0) if character == '^' => Some(0),
+            Some(_) if character == ']' && before == ':' => Some(1),
+            Some(_) if character == ']' => None,
+            Some(_) if before == '[' && matches!(character, '.' | '=') => return None,
+            Some(_) if before == '[' && character == ':' && !names_a_class(text.get(at + 1..)?) => {
+                return None;
+            }
+            Some(length) => Some(length + 1),
+        };
+        escaped = character == '\\' && !escaped;
+        before = character;
+    }
+    None
+}
+
+/// Whether the text goes on as `alpha:]` does.
+fn names_a_class(rest: &str) -> bool {
+    rest.trim_start_matches(|letter: char| letter.is_ascii_lowercase()).starts_with(":]")
 }
 
 /// An `awk` program that prints to standard output alone.
@@ -137,6 +171,11 @@ mod tests {
             "1d; $d",
             "s/\\//x/g",
             "s/[^a-z]//g",
+            "s/^[[:space:]]*x/y/",
+            "s/a/[/",
+            "s/\\[a/b]/",
+            "s/[\\/]x/y/",
+            "/[[:alpha:]_]/p",
         ] {
             assert!(sed_only_prints(script), "{script}");
         }
@@ -167,6 +206,12 @@ mod tests {
             "1,2{w x\n}",
             "s/[/]/e",
             "s/[/]/x/g",
+            "s/[]/[]/;s/e;/x/p",
+            "s/[^]/[]/;s/e;/x/p",
+            "s/]x[/][]/;s/e;/x/p",
+            "/[]/,/[]/p",
+            "s/[[:a]/x/;s/:]]/y/",
+            "s/[[:alpha:]/]/x/e",
             "v",
             "i\\\nx",
             "a x",

@@ -18,8 +18,9 @@
 //! |---|---|
 //! | `n`, `t` | a number; any text |
 //! | `r`, `d`, `g` | a file whose content is read; a path that is looked at; a revision or a path of git |
-//! | `w`, `x` | a path that is written, judged as a redirection is; one that is made, changed or removed in the workspace |
-//! | `p` | a program of the workspace |
+//! | `v` | a revision, or a path that git changes |
+//! | `w`, `x`, `k` | a path that is written, judged as a redirection is; one that is made or changed in the workspace; one that is removed with all below it |
+//! | `p`, `f` | a program of the workspace; one whose name has a dot or a slash, so that it is no word of the program's own |
 //! | `{name}` | what a function of `checks.rs` finds harmless |
 //! | `k*`, `k?`, `k*=.` | any number; none or one; the workspace's part below the directory where none is given |
 //! | `text`, `rest` | everything from here on is text, options too; the same behind `--` |
@@ -44,9 +45,14 @@ pub(crate) enum Kind {
     Content,
     Names,
     Revision,
+    /// A revision, or a path that git changes.
+    Revised,
     Written,
     Changed,
+    Removed,
     Program,
+    /// A program that no word of another one's language can be taken for.
+    ProgramFile,
     /// A function of `checks.rs`, by its name.
     Checked(&'static str),
 }
@@ -205,9 +211,12 @@ fn kind(text: &'static str) -> Result<Kind, String> {
         "r" => Kind::Content,
         "d" => Kind::Names,
         "g" => Kind::Revision,
+        "v" => Kind::Revised,
         "w" => Kind::Written,
         "x" => Kind::Changed,
+        "k" => Kind::Removed,
         "p" => Kind::Program,
+        "f" => Kind::ProgramFile,
         _ => match text.strip_prefix('{').and_then(|name| name.strip_suffix('}')) {
             Some(name) if super::checks::exists(name) => Kind::Checked(name),
             _ => return Err(format!("{text:?} is no kind")),

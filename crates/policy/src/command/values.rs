@@ -39,7 +39,13 @@ pub(super) fn is_lint(word: &str) -> bool {
 /// A package of a registry, with its version, or a folder or file below the current one. What names another place (an address,
 /// a repository, a folder elsewhere) brings code that nobody published under that name.
 pub(super) fn is_package(word: &str) -> bool {
-    if word.is_empty() || word.starts_with(['-', '/', '~', '#']) || word.contains([':', '#', '\\']) {
+    // `x@..` and `x@~` lead to folders.
+    let elsewhere = word.contains("@.") || word.contains("@~");
+    if word.is_empty()
+        || elsewhere
+        || word.starts_with(['-', '/', '~', '#'])
+        || word.contains([':', '#', '\\'])
+    {
         return false;
     }
     if word == "." || word.starts_with("./") {
@@ -76,6 +82,94 @@ pub(super) fn is_script_name(word: &str) -> bool {
         && !is_interpreter(word)
         && !WRAPPERS.contains(&word)
         && !["exec", "dlx", "node"].contains(&word)
+}
+
+/// The name of a script in `package.json` for `bun run`, which looks for a program of the system where there is no script.
+pub(super) fn is_only_a_script(word: &str) -> bool {
+    const USUAL: [&str; 22] = [
+        "build",
+        "bundle",
+        "check",
+        "ci",
+        "codegen",
+        "coverage",
+        "dev",
+        "e2e",
+        "fmt",
+        "format",
+        "generate",
+        "lint",
+        "migrate",
+        "prepare",
+        "preview",
+        "release",
+        "seed",
+        "serve",
+        "start",
+        "test",
+        "type-check",
+        "typecheck",
+    ];
+    let part = |part: &str| is_name(part);
+    USUAL.contains(&word) || (word.contains(':') && word.split(':').all(part))
+}
+
+/// What Go's linker is told of names and texts in the program; its other options name files and programs.
+pub(super) fn is_linker_flag(word: &str) -> bool {
+    let mut words = word.split_whitespace();
+    while let Some(flag) = words.next() {
+        let known = match flag.trim_start_matches('-') {
+            "s" | "w" | "buildid=" => true,
+            "X" => words.next().is_some_and(is_assignment),
+            other => other.strip_prefix("X=").is_some_and(is_assignment),
+        };
+        if !known || !flag.starts_with('-') {
+            return false;
+        }
+    }
+    true
+}
+
+fn is_assignment(word: &str) -> bool {
+    let plain = |character: char| character.is_ascii_alphanumeric() || "./_-+:=@".contains(character);
+    word.contains('=') && word.chars().all(plain)
+}
+
+/// A list of folders and archives below the current folder.
+pub(super) fn is_class_path(word: &str) -> bool {
+    word.split(':')
+        .all(|path| !path.starts_with(['/', '~', '-']) && !path.split('/').any(|part| part == ".."))
+}
+
+/// A remote by a name that remotes have, or an address that names no program: a path, or a name that may be one, leads to a repository
+/// whose hooks and settings run.
+pub(super) fn is_plain_remote(word: &str) -> bool {
+    const USUAL: [&str; 10] = [
+        "origin",
+        "upstream",
+        "fork",
+        "mirror",
+        "backup",
+        "github",
+        "gitlab",
+        "bitbucket",
+        "gitea",
+        "codeberg",
+    ];
+    let harmless =
+        is_plain_ref(word) && !word.contains("//-") && !word.contains(":-") && !word.contains("@-");
+    let network = ["https://", "http://", "ssh://", "git://", "git+ssh://"]
+        .iter()
+        .any(|scheme| word.starts_with(scheme));
+    let host = word.split_once(':').is_some_and(|(host, path)| {
+        host.contains(['.', '@']) && !host.contains('/') && !path.starts_with("//")
+    });
+    harmless && (USUAL.contains(&word) || network || host)
+}
+
+/// A branch or a pair of them: nothing that is an option, or names a program to be run (`ext::`).
+pub(super) fn is_plain_ref(word: &str) -> bool {
+    !word.contains("::") && !word.starts_with('-')
 }
 
 /// What Maven does without the plugins of others.
@@ -133,6 +227,9 @@ mod tests {
             "x@file:../y",
             "github:a/b",
             ".hidden/x",
+            "x@..",
+            "@a/b@..",
+            "x@~",
         ] {
             assert!(!is_package(word), "{word}");
         }
