@@ -319,7 +319,7 @@ fn stores_a_count(format: &str) -> bool {
     let mut rest = format;
     while let Some((_, conversion)) = rest.split_once('%') {
         let letter =
-            conversion.trim_start_matches(|c: char| c.is_ascii_digit() || "-+ 0#'*.hlLjztq".contains(c));
+            conversion.trim_start_matches(|c: char| c.is_ascii_digit() || "-+ 0#'*.$hlLjztq".contains(c));
         if letter.starts_with('n') {
             return true;
         }

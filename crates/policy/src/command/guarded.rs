@@ -63,6 +63,16 @@ const PROGRAMS: &str = "
     uname26 unrar vboxmanage VBoxManage vidir vipe vite webpack wireit wkhtmltopdf xcodebuild zrun rspec rubocop phpunit phpstan
     bunzip2 bzcat lz4 unlz4 lzop lzip pigz unpigz pbzip2 jar unace arc zoo lha cabextract unar lsar 7zr 7zz dar bsdcpio dpkg-deb
     dpkg-source debuild rpm2cpio rpmbuild alien ranlib jarsigner keytool
+    sdiff diff3 domainname dnsdomainname nisdomainname ypdomainname wipefs fsck e2fsck tune2fs resize2fs blkid hwclock rtcwake
+    ipcrm ipcmk fallocate hardlink pivot_root switch_root nologin sulogin nameif rdma devlink conntrack ebtables arptables udevadm
+    coredumpctl bootctl resolvectl networkctl homectl portablectl systemd-tmpfiles systemd-ask-password systemd-analyze sshd
+    rdiff-backup rsnapshot unison syncthing ffprobe sox gm inkscape exiv2 jpegtran optipng bmake remake tup samu redo mcedit mc
+    ranger nnn lf vifm zellij byobu gvim evim rgvim mg jed initdb pg_ctl vacuumdb mysqlsh mongod nala xbps-install caddy nginx
+    httpd haproxy ngrok cloudflared chisel frpc dumpcap tcpflow gdbserver rr bpftool trace-cmd sysdig kexec dkms grub-install
+    efibootmgr dracut chage adduser addgroup deluser delgroup usermod groupmod sfdisk cfdisk gdisk partprobe kpartx fstrim mkisofs
+    xorriso fusermount fusermount3 rfkill xclip xsel wl-copy notify-send ydotool service rc-service chkconfig telinit update-rc.d
+    lockfile setterm swaks msmtp neomutt dvtm ttyd gotty zgrep zegrep zfgrep zdiff zcmp bzgrep xzgrep zipgrep zipsplit zipnote
+    zipcloak funzip tarcat shar unshar sharutils lastlog faillog
     ctags cscope doxygen gcov gprof pyenv rbenv nodenv jenv volta fnm rtx corepack bazel bazelisk identify open
 ";
 
@@ -72,7 +82,7 @@ static NAMES: LazyLock<HashSet<&'static str>> =
 /// Whether a listed beginning is not enough for the program.
 pub(crate) fn is_guarded(program: &str) -> bool {
     let name = base_name(program);
-    is_known(name) || is_interpreter(name)
+    is_known(name) || is_interpreter(name) || super::runs::is_never_leased(name).is_some()
 }
 
 /// Whether the name is that of a program that is known here or in the tables.

@@ -202,11 +202,11 @@ fn operand(row: &Row, state: &State, word: &Word, found: &mut Use) -> Result<(),
     let kind = kind.ok_or("it has more words than are known")?;
     // A lone dash is standard input or output.
     if word.text == "-" {
-        return if matches!(kind, Kind::Program | Kind::ProgramFile) {
-            Err("it runs what it reads")
-        } else {
-            Ok(())
-        };
+        match kind {
+            Kind::Program | Kind::ProgramFile => return Err("it runs what it reads"),
+            Kind::Content | Kind::Names | Kind::Revision | Kind::Text | Kind::Written => return Ok(()),
+            _ => {}
+        }
     }
     value(kind, word, &word.text, found)
 }
