@@ -162,7 +162,7 @@ impl Policy {
     }
 
     /// Why writing the path is asked about by itself: a later program would run code through it.
-    fn runs_later(&self, path: &Path) -> Option<Cause> {
+    pub(crate) fn runs_later(&self, path: &Path) -> Option<Cause> {
         let root = self.roots.iter().map(|root| &root.path).filter(|root| path.starts_with(root));
         let relative = path.strip_prefix(root.max_by_key(|root| root.components().count())?).ok()?;
         let nowhere = |_: &Path| false;

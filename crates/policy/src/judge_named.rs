@@ -11,7 +11,7 @@ use crate::judge_command::{Directories, Stages};
 use crate::path::Spot;
 use crate::spell::resolve;
 use crate::suggest::Missing;
-use crate::{PathVerdict, Policy};
+use crate::{PathVerdict, Policy, Rule};
 
 impl Policy {
     /// The paths of a known form. A doubt about what it reads counts also where the command is listed.
@@ -36,9 +36,10 @@ impl Policy {
                         if operand.kind == Kind::Revised {
                             // It may be no path; what denies or protects such a path counts all the same.
                             let path = resolve(directory, &operand.text).path;
-                            let change = self.judge_path("write", Access::Write, &path, None, false);
-                            judgement.denied = judgement.denied.take().or(change.denied);
-                            judgement.unlisted = judgement.unlisted.take().or(change.unlisted);
+                            if let PathVerdict::Denied(rule) = self.path_verdict(Access::Write, &path) {
+                                judgement.denied.get_or_insert_with(|| denied(&path, rule));
+                            }
+                            judgement.unlisted = judgement.unlisted.take().or(self.runs_later(&path));
                         }
                         let led_back = directories.through_a_name && operand.text.starts_with("..");
                         let judged = self.judge_operand(operand, directory, judgement);
@@ -168,11 +169,7 @@ impl Policy {
     pub(crate) fn judge_named(&self, path: &Path, judgement: &mut Judgement) -> PathVerdict<'_> {
         let verdict = self.path_verdict(Access::Read, path);
         if let PathVerdict::Denied(rule) = verdict {
-            judgement.denied.get_or_insert_with(|| Cause {
-                reason: format!("{} is denied by {rule}", path.display()),
-                hint: Some(change_rule(rule)),
-                rule: rule.clone(),
-            });
+            judgement.denied.get_or_insert_with(|| denied(path, rule));
         }
         verdict
     }
@@ -219,6 +216,14 @@ impl Policy {
             ));
         }
         Ok(())
+    }
+}
+
+fn denied(path: &Path, rule: &Rule) -> Cause {
+    Cause {
+        reason: format!("{} is denied by {rule}", path.display()),
+        hint: Some(change_rule(rule)),
+        rule: rule.clone(),
     }
 }
 
