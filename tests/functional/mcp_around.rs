@@ -211,6 +211,27 @@ fn paths_checkpoints_and_calls_are_completed_and_denied_files_are_not() {
 }
 
 #[test]
+fn what_is_typed_leaves_no_question_behind_where_everything_is_asked_about() {
+    let fixture = fixture();
+    let mut server = Server::start(&fixture, &["--mode", "ask_always"]);
+    let waiting = || fixture.run(&["approvals", "list", "--json"]).json().as_array().map(Vec::len);
+    let file = json!({"type": "ref/resource", "uri": "handfast://file/{+path}{?offset,max_bytes}"});
+    let checkpoint = json!({"type": "ref/prompt", "name": "review_changes"});
+    for (of, name, value) in [(&file, "path", "s"), (&file, "path", "src/"), (&checkpoint, "checkpoint", "")]
+    {
+        let completed =
+            server.ask("completion/complete", json!({"ref": of, "argument": {"name": name, "value": value}}));
+        assert_eq!(completed["completion"]["values"], json!([]), "{name} {value}");
+    }
+    assert_eq!(waiting(), Some(0));
+    // The positive control: what is asked for in earnest is a question.
+    let listed = server.call("file_list", json!({"path": "src"}));
+    assert_eq!(listed["isError"], true, "{listed:#}");
+    assert_eq!(waiting(), Some(1));
+    server.end();
+}
+
+#[test]
 fn who_watches_the_checkpoints_is_told_of_a_new_one_and_who_wants_messages_gets_them() {
     let fixture = fixture();
     let mut server = Server::start(&fixture, &FREE);

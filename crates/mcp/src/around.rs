@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tool::{CallResult, Code, Outcome, ToolError};
 
 use crate::address::{self, Address};
-use crate::asker::ByRetry;
+use crate::asker::{ByRetry, Unasked};
 use crate::calls::Calls;
 use crate::offered::{Made, Offered, Wanted};
 use crate::turn::Turn;
@@ -135,6 +135,11 @@ impl<C: Calls> Offered<C> {
         given(self.accompanied(tool.to_owned(), arguments, nobody, turn).await)
     }
 
+    /// Makes a call for what is typed at this moment. None where it cannot be made without asking, or is wrong as yet.
+    async fn at_once(&self, tool: &str, arguments: Value, turn: &Turn) -> Option<Value> {
+        given(self.accompanied(tool.to_owned(), arguments, Arc::new(Unasked), turn).await).ok()
+    }
+
     /// # Errors
     /// `-32602` where there is no such prompt, or what it is about is not there.
     pub(crate) async fn filled_in(
@@ -213,8 +218,11 @@ impl<C: Calls> Offered<C> {
             _ => "",
         };
         let known = match (of, name) {
-            (address::FILE, "path") => self.paths(begin, turn).await?,
-            (address::CHECKPOINT, "id") | (REVIEW, "checkpoint") => self.checkpoints(turn).await?,
+            (address::FILE, "path") => self.paths(begin, turn).await,
+            (address::CHECKPOINT, "id") | (REVIEW, "checkpoint") => {
+                let listed = self.at_once("checkpoint_list", json!({"limit": 100}), turn).await;
+                listed.map(|listed| ids(&listed)).unwrap_or_default()
+            }
             (address::CALL, "id") | (EXPLAIN, "call") => {
                 let rows = self.calls.recorded(&self.options.session, None).await;
                 let rows = rows.map_err(|error| refused(&error))?;
@@ -235,13 +243,11 @@ impl<C: Calls> Offered<C> {
 
     /// The ids of the checkpoints, the newest first.
     async fn checkpoints(&self, turn: &Turn) -> Result<Vec<String>, ErrorData> {
-        let listed = self.quietly("checkpoint_list", json!({"limit": 100}), turn).await?;
-        let ids = listed["checkpoints"].as_array().into_iter().flatten();
-        Ok(ids.filter_map(|checkpoint| checkpoint["id"].as_str()).map(str::to_owned).collect())
+        Ok(ids(&self.quietly("checkpoint_list", json!({"limit": 100}), turn).await?))
     }
 
     /// What lies in the folder that the beginning of a path names. None where that cannot be listed: who types has not finished.
-    async fn paths(&self, begin: &str, turn: &Turn) -> Result<Vec<String>, ErrorData> {
+    async fn paths(&self, begin: &str, turn: &Turn) -> Vec<String> {
         let (folder, name) = begin.rsplit_once('/').map_or(("", begin), |(folder, name)| (folder, name));
         let within = match (folder, begin.starts_with('/')) {
             ("", false) => ".",
@@ -249,9 +255,15 @@ impl<C: Calls> Offered<C> {
             (folder, _) => folder,
         };
         let arguments = json!({"path": within, "details": false, "include_hidden": name.starts_with('.')});
-        let Ok(listed) = self.quietly("file_list", arguments, turn).await else { return Ok(Vec::new()) };
+        let Some(listed) = self.at_once("file_list", arguments, turn).await else { return Vec::new() };
         let names = listed["names"].as_array().into_iter().flatten().filter_map(Value::as_str);
         let separator = if folder.is_empty() && !begin.starts_with('/') { "" } else { "/" };
-        Ok(names.map(|name| format!("{folder}{separator}{}", name.trim_end_matches('@'))).collect())
+        names.map(|name| format!("{folder}{separator}{}", name.trim_end_matches('@'))).collect()
     }
+}
+
+/// The ids in what `checkpoint_list` gave.
+fn ids(listed: &Value) -> Vec<String> {
+    let checkpoints = listed["checkpoints"].as_array().into_iter().flatten();
+    checkpoints.filter_map(|checkpoint| checkpoint["id"].as_str()).map(str::to_owned).collect()
 }

@@ -112,3 +112,16 @@ impl Asker for ByRetry {
         Box::pin(async { self.decide(approval) })
     }
 }
+
+/// Nobody is asked, and no question is kept for others: what a client wants while its user types is not worth one.
+pub(crate) struct Unasked;
+
+impl Asker for Unasked {
+    fn ask<'a>(&'a self, _approval: &'a Approval) -> BoxFuture<'a, Answer> {
+        Box::pin(async { Answer::Nobody { hint: String::new() } })
+    }
+
+    fn knows_the_answer(&self) -> bool {
+        true
+    }
+}

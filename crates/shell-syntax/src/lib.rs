@@ -10,6 +10,7 @@
 mod cook;
 mod first;
 mod here;
+mod quiet;
 mod raw;
 mod script;
 mod second;
@@ -18,6 +19,8 @@ mod variables;
 
 pub use script::{Assignment, Block, Command, Joint, Node, Redirect, Script, Step, Word};
 pub use variables::is_of_the_script;
+
+use quiet::caught;
 
 /// Longer lines are not read, in bytes: no parser's time is bounded by less.
 pub const LONGEST_LINE: usize = 32 * 1024;
@@ -78,12 +81,6 @@ pub fn read(line: &str) -> Result<Script, Opaque> {
         return Err(Opaque::new("it holds no command"));
     }
     settle::settle(&first)
-}
-
-/// A parser that gives up by a panic has not read the line. Its sources have places that could, on numbers out of range.
-fn caught<T>(read: impl FnOnce() -> Result<T, Opaque>) -> Result<T, Opaque> {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(read))
-        .unwrap_or_else(|_| Err(Opaque::new("a parser gave up on it")))
 }
 
 /// Control characters but the tab and the new line, and characters that hide, reorder or look like space.

@@ -350,3 +350,27 @@ fn what_would_make_a_call_pass_is_tried_and_never_a_program_that_runs_others() {
         assert_eq!(suggested(effect.clone()), expected, "{effect:?}");
     }
 }
+
+#[test]
+fn a_command_takes_nothing_away_that_holds_what_is_denied() {
+    let policy = normal(
+        r#"{"allowed_exec_command": ["rm", "mv", "cp"], "deny_write_paths": ["config/prod.toml"], "undoable": "table"}"#,
+        Mode::SmartAuto,
+    );
+    for line in [
+        "rm -rf config",
+        "mv config x",
+        "cd sub && rm -r ../config",
+        "rm config/prod.toml",
+        "mv handfast.yaml x",
+    ] {
+        assert!(answer(&policy, line).starts_with("deny 1"), "{line}: {}", answer(&policy, line));
+    }
+    for line in ["rm -rf other", "mv other x", "cp -r config x", "rm config/other.toml"] {
+        assert_eq!(answer(&policy, line), "pass 7", "{line}");
+    }
+    // What would run later is asked about where it would come to lie.
+    for line in ["cp evil/.envrc sub", "mv evil/.vscode sub", "cp -r x/.git sub"] {
+        assert_eq!(answer(&policy, line), "check 6", "{line}");
+    }
+}
