@@ -227,6 +227,14 @@ impl Policy {
         stages.at = command.words.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ");
         self.judge_redirects(&command.redirects, directories, stages, judgement);
         let bare = unwrap(&command.words);
+        // The shell has `time` itself, at the beginning alone.
+        for (at, wrapper) in bare.wrappers.iter().enumerate() {
+            if (at > 0 || *wrapper != "time")
+                && let Err(why) = self.resolve_program(wrapper)
+            {
+                stages.refuse(format!("{why}, so that no list applies to `{wrapper}`"));
+            }
+        }
         for Assignment { name, value } in command.assignments.iter().chain(&bare.assignments) {
             // Without a program a variable of a script is set, which programs do not see.
             let of_the_script = command.words.is_empty() && is_of_the_script(name);

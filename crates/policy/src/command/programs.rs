@@ -42,6 +42,7 @@ pub(super) const WRAPPERS: &[&str] = &[
     "poetry",
     "prlimit",
     "proot",
+    "rtk",
     "runuser",
     "script",
     "setarch",

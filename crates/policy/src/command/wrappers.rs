@@ -13,6 +13,10 @@ pub(crate) struct Bare<'a> {
     pub(crate) words: &'a [Word],
 }
 
+/// Programs that `rtk` runs with their own arguments.
+const SHORTENED: [&str; 10] =
+    ["cargo", "docker", "gh", "git", "go", "kubectl", "npm", "pnpm", "pytest", "ruff"];
+
 /// More wrappers around each other are not taken off.
 const MOST_WRAPPERS: usize = 6;
 
@@ -39,6 +43,10 @@ fn inside<'a>(program: &str, arguments: &'a [Word], assignments: &mut Vec<Assign
     let inner = match program {
         "env" => return env(arguments, assignments),
         "nohup" | "command" => arguments,
+        // It runs the program that it names, and shortens what that prints.
+        "rtk" => {
+            arguments.first().filter(|inner| SHORTENED.contains(&inner.text.as_str())).map(|_| arguments)?
+        }
         "time" => skip(arguments, &["-p"], &[])?,
         "nice" => skip_numbers(skip(arguments, &[], &["-n"])?),
         "ionice" => skip(arguments, &["-t"], &["-c", "-n"])?,
@@ -157,6 +165,7 @@ mod tests {
             ("env -i A=1 B=2 ls", "ls"),
             ("nohup nice -5 stdbuf -oL ls", "ls"),
             ("time -p ls", "ls"),
+            ("rtk git status", "git status"),
             ("ls", "ls"),
         ] {
             let words = words(line);
@@ -181,6 +190,8 @@ mod tests {
             "exec ls",
             "nohup -x",
             "time -o f ls",
+            "rtk proxy ls",
+            "rtk test x",
         ] {
             let words = words(line);
             assert!(unwrap(&words).wrappers.is_empty(), "{line}");

@@ -14,6 +14,7 @@ mod leases;
 mod lines;
 mod msc_example;
 mod paths;
+mod programs;
 mod properties;
 mod random_lines;
 mod rules;

@@ -1,0 +1,105 @@
+//! Where the programs of a line lie: a rule for a name covers the program that the search path leads to, and no other.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use policy::{Dialect, Mode, Origin, Policy, ProgramFile, Programs, Setup};
+
+use crate::setting::*;
+
+/// A search path in which `/opt/tools` is a folder that commands write, and `bin` of the workspace stands first.
+fn policy(json: &str) -> Policy {
+    let find = |name: &str| {
+        let (folder, in_writable_place) = match name {
+            "ls" | "cat" | "env" | "timeout" | "xargs" | "find" | "git" | "bash" | "head" => {
+                ("/usr/bin", false)
+            }
+            "nice" | "grep" => ("/w/project/bin", false),
+            "sort" | "stdbuf" | "protoc" => ("/opt/tools", true),
+            _ => return None,
+        };
+        Some(ProgramFile { path: Path::new(folder).join(name), in_writable_place })
+    };
+    let source = user(&format!(r#"{{"normal": {json}}}"#));
+    Policy::compile(&Setup {
+        sources: &[source],
+        profile: "normal",
+        mode: Some((Mode::SmartAuto, Origin::CommandLine)),
+        dialect: Dialect::default(),
+        workspace: Path::new(WORKSPACE),
+        home: Some(Path::new(HOME)),
+        protected: &[PathBuf::from(STATE)],
+        programs: Programs::Found(Arc::new(find)),
+        tools: &[],
+    })
+    .unwrap()
+}
+
+#[test]
+fn a_rule_for_a_name_covers_the_program_of_the_search_path_alone() {
+    let policy =
+        policy(r#"{"allowed_exec_command": ["protoc", "ls", "grep", "absent"], "undoable": "table"}"#);
+    for line in [
+        "ls -l",
+        "/usr/bin/ls -l",
+        "timeout 5 cat x",
+        "env LANG=C ls",
+        "find . -name '*.rs' | xargs cat",
+        "git status",
+    ] {
+        assert_eq!(answer(&policy, line), "pass 7", "{line}");
+    }
+    for line in [
+        "./ls",
+        "bin/ls",
+        "/bin/ls",
+        "/usr/bin/../bin/ls",
+        "/w/project/ls",
+        // The workspace stands on the path before the system.
+        "grep x y",
+        "nice ls",
+        "cat x | grep y",
+        "find . -name '*.rs' -exec grep x {} +",
+        "find . -name '*.rs' | xargs grep x",
+        // A folder that commands write stands on the path.
+        "sort x",
+        "protoc lint",
+        "stdbuf -oL ls",
+        "timeout 5 stdbuf -oL ls",
+        "bash -c 'sort x'",
+        // Nothing of this name is there.
+        "absent",
+        "nohup ls",
+        "timeout 5 time ls",
+        "tail x",
+    ] {
+        assert_eq!(answer(&policy, line), "check 9", "{line}");
+    }
+    assert_eq!(answer(&policy, "time ls"), "pass 7");
+}
+
+#[test]
+fn a_denial_of_a_name_covers_that_program_wherever_it_lies() {
+    let policy = policy(r#"{"deny_exec_command": ["protoc wipe"], "undoable": "table"}"#);
+    for line in [
+        "protoc wipe",
+        "./protoc wipe x",
+        "/opt/tools/protoc wipe",
+        "/anywhere/else/protoc wipe",
+        "nice stdbuf -oL ./protoc wipe",
+        "rtk protoc wipe",
+    ] {
+        assert_eq!(answer(&policy, line), "deny 1", "{line}");
+    }
+    assert_eq!(answer(&policy, "protoc lint"), "check 9");
+}
+
+#[test]
+fn no_beginning_of_a_program_in_a_writable_place_is_leased() {
+    let policy = policy("{}");
+    let refused = |words: &str| policy.may_lease(&policy::LeasePattern::Command(words.to_owned())).is_err();
+    for words in ["protoc lint", "sort", "grep x", "./ls", "absent x"] {
+        assert!(refused(words), "{words}");
+    }
+    assert!(!refused("head -n"));
+}
