@@ -160,6 +160,27 @@ fn a_leased_folder_outside_is_read_by_file_tools_and_commands_and_by_nothing_els
 }
 
 #[test]
+fn a_script_that_nobody_understands_is_allowed_as_a_whole_and_in_no_other_way() {
+    let fixture = Fixture::new().asking();
+    // A loop of this kind is not read.
+    let script = "for ((i = 0; i < 2; i++)); do echo $i; done";
+    let run = json!({"command": script});
+    let output = || call(&fixture, "shell_execute", &run)["data"]["stdout"].clone();
+    let id = asked(&fixture, "shell_execute", &run);
+    works(&fixture.run(&["approvals", "approve", &id, "--scope", "always", "--pattern", "echo"]));
+    assert_eq!(output(), "0\n1\n", "the answer was for this call too");
+    // No beginning covers it.
+    let id = asked(&fixture, "shell_execute", &run);
+    works(&fixture.run(&["approvals", "approve", &id, "--scope", "project"]));
+    for _ in 0..2 {
+        assert_eq!(output(), "0\n1\n");
+    }
+    for other in [format!("{script}; echo 2"), format!(" {script}"), script.replace("i < 2", "i < 3")] {
+        asked(&fixture, "shell_execute", &json!({ "command": other }));
+    }
+}
+
+#[test]
 fn what_may_only_be_allowed_once_is_and_no_pattern_is_for_an_interpreter() {
     let fixture = Fixture::new().asking();
     let hook = asked(&fixture, "file_write", &json!({"path": ".envrc", "content": "x"}));

@@ -65,6 +65,10 @@ impl Sealer {
 
     /// The state for a question about this plan, with the reach that a yes may have.
     pub(crate) fn seal(&self, approval: &Approval, offered: Vec<Scope>) -> String {
+        self.sealed_for(GOOD_FOR, approval, offered)
+    }
+
+    fn sealed_for(&self, good_for: Duration, approval: &Approval, offered: Vec<Scope>) -> String {
         let number = {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             state.asked += 1;
@@ -79,7 +83,7 @@ impl Sealer {
             Question { number, tool: approval.tool.clone(), digest: approval.digest.clone(), offered };
         // A number, two strings and some names: there is nothing that could fail.
         let payload = serde_json::to_vec(&question).unwrap_or_default();
-        let options = SealOptions::new().associated_data(self.session.0.as_bytes()).ttl(GOOD_FOR);
+        let options = SealOptions::new().associated_data(self.session.0.as_bytes()).ttl(good_for);
         self.codec.seal_with(&payload, &options)
     }
 
@@ -136,6 +140,19 @@ mod tests {
         let question = sealer.open(&state, "file_write").unwrap();
         assert_eq!((question.digest.as_str(), question.offered), ("the digest", vec![Scope::Once]));
         assert_eq!(sealer.open(&state, "file_write"), Err(NotOurs));
+    }
+
+    #[test]
+    fn a_state_that_is_too_old_does_not_open() {
+        let ours = sealer("s");
+        let short = ours.sealed_for(Duration::ZERO, &approval(), vec![Scope::Once]);
+        let long = ours.seal(&approval(), vec![Scope::Once]);
+        // Its time is over with this millisecond, which the attempts outlast.
+        for _ in 0..20_000 {
+            assert_eq!(ours.open(&format!("{long}x"), "file_write"), Err(NotOurs));
+        }
+        assert_eq!(ours.open(&short, "file_write"), Err(NotOurs));
+        assert!(ours.open(&long, "file_write").is_ok());
     }
 
     #[test]

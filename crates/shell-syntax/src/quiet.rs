@@ -46,8 +46,11 @@ mod tests {
     fn a_panic_that_is_caught_here_is_told_to_nobody_and_every_other_one_is() {
         let told = Arc::new(AtomicUsize::new(0));
         let counter = told.clone();
+        let hook: Hook = Box::new(move |_| {
+            counter.fetch_add(1, Ordering::SeqCst);
+        });
         let before = take_hook();
-        set_hook(without_caught(Box::new(move |_| drop(counter.fetch_add(1, Ordering::SeqCst)))));
+        set_hook(without_caught(hook));
         let broken = || -> Result<(), Opaque> { std::panic::panic_any("out of range") };
         assert_eq!(caught(broken), Err(Opaque::new("a parser gave up on it")));
         assert_eq!(told.load(Ordering::SeqCst), 0);
