@@ -72,3 +72,47 @@ fn a_yes_for_more_than_once_says_what_it_covers_and_asks_again() {
     assert_eq!(terminal.ends(), 0);
     assert_eq!(state(&fixture, &id), "approved");
 }
+
+#[test]
+fn the_question_of_a_call_shows_what_it_would_do_and_how_far_each_answer_reaches() {
+    let fixture = Fixture::with_files(&[("docs/a.txt", "one\ntwo\n")]).asking();
+    let arguments =
+        serde_json::json!({"path": "docs/a.txt", "edits": [{"old_text": "two", "new_text": "2"}]})
+            .to_string();
+    let mut terminal = Terminal::start(&fixture, (40, 200), &["call", "file_edit", &arguments]);
+    let shown = terminal.shows("Allow it?");
+    insta::assert_snapshot!(words(&fixture, shown.trim()), @r"
+    file_edit asks for approval (moderate)
+      read docs/a.txt
+      write docs/a.txt
+        --- a/docs/a.txt
+        +++ b/docs/a.txt
+        @@ -1,2 +1,2 @@
+         one
+        -two
+        +2
+    because in mode smart_auto, calls of level moderate are asked about
+      [p] for 30 days: `file_edit` again with exactly these effects, as long as the programs and scripts stay as they are, in this workspace: read docs/a.txt; write docs/a.txt
+    Allow it? [y] yes, once  [p] project  [n] no  (or type a reason for no)
+    ");
+    terminal.press("n\r");
+    assert_eq!(terminal.ends(), 3);
+
+    let run = serde_json::json!({"command": "cd docs && r''m a.txt | head -n 1"}).to_string();
+    let mut terminal = Terminal::start(&fixture, (40, 200), &["call", "shell_execute", &run]);
+    let shown = terminal.shows("Allow it?");
+    insta::assert_snapshot!(words(&fixture, shown.trim()), @r"
+    shell_execute asks for approval (destructive)
+      run in .: cd docs && r''m a.txt | head -n 1
+        as read, it runs:
+          cd docs
+          rm a.txt
+          head -n 1
+    because in mode smart_auto, calls of level destructive are asked about
+      [p] for 30 days: `shell_execute` again with exactly these effects, as long as the programs and scripts stay as they are, in this workspace: run in .: cd docs && r''m a.txt | head -n 1
+    Allow it? [y] yes, once  [p] project  [n] no  (or type a reason for no)
+    ");
+    terminal.press("y\r");
+    assert_eq!(terminal.ends(), 0);
+    assert!(!fixture.workspace().join("docs/a.txt").exists());
+}
