@@ -44,7 +44,7 @@ fn every_line_of_the_table_is_decided_as_it_says() {
         }
     }
     assert!(wrong.is_empty(), "{} of {count} are wrong:\n{}", wrong.len(), wrong.join("\n"));
-    assert!(count >= 200, "the table holds only {count} lines");
+    assert!(count >= 400, "the table holds only {count} lines");
 }
 
 #[test]
