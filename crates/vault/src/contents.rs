@@ -1,0 +1,130 @@
+//! What a vault holds, in memory.
+
+use std::ops::Range;
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+use zeroize::Zeroizing;
+
+use crate::{Entry, Locked, Result, VaultError};
+
+/// The version of [`Written`].
+const VERSION: u32 = 1;
+/// Bytes that an entry comes to beside its value and its hosts, at most.
+const BESIDE: usize = 1024;
+/// Bytes that a host comes to, at most.
+const HOST: usize = 300;
+
+/// The entries, and their values in one piece of memory.
+#[derive(Debug)]
+pub struct Contents {
+    pub(crate) generation: u64,
+    entries: Vec<(Entry, Range<usize>)>,
+    values: Locked,
+}
+
+/// As it is written, before it is encrypted.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written<'a> {
+    version: u32,
+    /// One more with each change.
+    generation: u64,
+    #[serde(borrow)]
+    entries: Vec<WrittenEntry<'a>>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenEntry<'a> {
+    entry: Entry,
+    /// Base64, in which JSON escapes nothing, so that it is read where it lies and no copy is made.
+    value: &'a str,
+}
+
+/// Of whatever version.
+#[derive(Deserialize)]
+struct OfVersion {
+    version: u32,
+}
+
+impl Contents {
+    pub(crate) fn empty() -> Self {
+        Self { generation: 0, entries: Vec::new(), values: Locked::zeroed(0) }
+    }
+
+    /// What was decrypted.
+    pub(crate) fn read(plain: &[u8], path: &Path) -> Result<Self> {
+        let damaged = || VaultError::Damaged { path: path.to_owned() };
+        let of: OfVersion = serde_json::from_slice(plain).map_err(|_| damaged())?;
+        if of.version > VERSION {
+            return Err(VaultError::Later { path: path.to_owned() });
+        }
+        let written: Written<'_> = serde_json::from_slice(plain).map_err(|_| damaged())?;
+        let mut values = Locked::zeroed(plain.len());
+        let (mut entries, mut filled) = (Vec::with_capacity(written.entries.len()), 0);
+        for WrittenEntry { entry, value } in written.entries {
+            let into = values.get_mut(filled..).unwrap_or_default();
+            let length = STANDARD.decode_slice(value, into).map_err(|_| damaged())?;
+            entries.push((entry, filled..filled + length));
+            filled += length;
+        }
+        values.truncate(filled);
+        Ok(Self { generation: written.generation, entries, values })
+    }
+
+    /// As it is encrypted.
+    pub(crate) fn write(&self) -> serde_json::Result<Zeroizing<Vec<u8>>> {
+        let encoded: Vec<Zeroizing<String>> =
+            self.entries.iter().map(|(_, at)| Zeroizing::new(STANDARD.encode(self.bytes(at)))).collect();
+        let beside = |(entry, _): &(Entry, Range<usize>)| BESIDE + HOST * entry.hosts.len();
+        let room = encoded.iter().map(|value| value.len()).sum::<usize>()
+            + self.entries.iter().map(beside).sum::<usize>();
+        let entries = self.entries.iter().zip(&encoded);
+        let entries = entries.map(|((entry, _), value)| WrittenEntry { entry: entry.clone(), value });
+        let written = Written { version: VERSION, generation: self.generation, entries: entries.collect() };
+        // As much room as it can need, because growing would leave a copy behind.
+        let mut plain = Zeroizing::new(Vec::with_capacity(BESIDE + room));
+        serde_json::to_writer(&mut *plain, &written)?;
+        Ok(plain)
+    }
+
+    fn bytes(&self, at: &Range<usize>) -> &[u8] {
+        self.values.get(at.clone()).unwrap_or_default()
+    }
+
+    /// Every entry with its value, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&Entry, &[u8])> {
+        self.entries.iter().map(|(entry, at)| (entry, self.bytes(at)))
+    }
+
+    /// The entry of this name with its value.
+    pub fn get(&self, name: &str) -> Option<(&Entry, &[u8])> {
+        let found = self.entries.binary_search_by(|(entry, _)| entry.name.as_str().cmp(name)).ok()?;
+        self.entries.get(found).map(|(entry, at)| (entry, self.bytes(at)))
+    }
+
+    /// Whether the system keeps the values out of swap.
+    pub fn is_locked_in_memory(&self) -> bool {
+        self.values.is_locked()
+    }
+
+    /// The next generation: these entries without the one of this name, and with this one where there is one.
+    pub(crate) fn changed(&self, name: &str, to: Option<(Entry, &[u8])>) -> Self {
+        let others = self.iter().filter(|(entry, _)| entry.name.as_str() != name);
+        let mut all: Vec<(Entry, &[u8])> = others.map(|(entry, value)| (entry.clone(), value)).collect();
+        all.extend(to);
+        all.sort_by(|(one, _), (other, _)| one.name.cmp(&other.name));
+        let mut values = Locked::zeroed(all.iter().map(|(_, value)| value.len()).sum());
+        let (mut entries, mut filled) = (Vec::with_capacity(all.len()), 0);
+        for (entry, value) in all {
+            let at = filled..filled + value.len();
+            values[at.clone()].copy_from_slice(value);
+            filled = at.end;
+            entries.push((entry, at));
+        }
+        Self { generation: self.generation + 1, entries, values }
+    }
+}

@@ -1,0 +1,279 @@
+//! What is known of a secret beside its value: its name, where it may go, until when.
+
+use std::net::IpAddr;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{Result, VaultError};
+
+/// Characters of a value at least: a shorter one would be found in texts that have nothing to do with it, and covering it there
+/// would tell what it is.
+pub const LEAST_CHARACTERS: usize = 12;
+/// Bytes of a value at most: longer than any key, certificate or token.
+pub const MOST_BYTES: usize = 64 * 1024;
+/// Characters of a name at most.
+const LONGEST_NAME: usize = 100;
+/// The longest host name that DNS takes (RFC 1035, section 2.3.4), without its final dot.
+const LONGEST_HOST: usize = 253;
+
+/// The name of a secret: letters, digits and `_.-`, at most 100, the first no `-` and no `.`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Name(String);
+
+/// Whether a secret can have this name.
+pub fn is_name(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+    name.len() <= LONGEST_NAME && name.bytes().all(plain) && !name.starts_with(['-', '.']) && !name.is_empty()
+}
+
+impl Name {
+    /// Reads a name.
+    ///
+    /// # Errors
+    /// [`VaultError::Name`].
+    pub fn parse(name: &str) -> Result<Self> {
+        if is_name(name) { Ok(Self(name.to_owned())) } else { Err(VaultError::Name) }
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for Name {
+    type Error = VaultError;
+
+    fn try_from(name: String) -> Result<Self> {
+        Self::parse(&name)
+    }
+}
+
+/// A host that a secret belongs to: `api.example.com`, or `*.example.com` for every host below that one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct HostRule {
+    below: bool,
+    host: String,
+}
+
+impl HostRule {
+    /// Reads one. Case does not count, and neither does a final dot.
+    ///
+    /// # Errors
+    /// [`VaultError::Host`] for what is no host name and no address, and for a wildcard over a whole top-level domain.
+    pub fn parse(text: &str) -> Result<Self> {
+        let wrong = || VaultError::Host { host: text.chars().take(LONGEST_HOST).collect() };
+        let (below, host) = text.strip_prefix("*.").map_or((false, text), |rest| (true, rest));
+        let host = normal_host(host).ok_or_else(wrong)?;
+        if below && (!host.contains('.') || host.parse::<IpAddr>().is_ok()) {
+            return Err(wrong());
+        }
+        Ok(Self { below, host })
+    }
+
+    /// Reads several.
+    ///
+    /// # Errors
+    /// As [`HostRule::parse`].
+    pub fn parse_all<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<Vec<Self>> {
+        texts.into_iter().map(Self::parse).collect()
+    }
+
+    /// Whether the secret belongs to this host. What is no host belongs to none.
+    pub fn matches(&self, host: &str) -> bool {
+        let Some(host) = normal_host(host) else { return false };
+        if !self.below {
+            return host == self.host;
+        }
+        host.strip_suffix(self.host.as_str())
+            .is_some_and(|rest| rest.ends_with('.') && host.parse::<IpAddr>().is_err())
+    }
+}
+
+impl TryFrom<String> for HostRule {
+    type Error = VaultError;
+
+    fn try_from(text: String) -> Result<Self> {
+        Self::parse(&text)
+    }
+}
+
+impl From<HostRule> for String {
+    fn from(rule: HostRule) -> Self {
+        format!("{}{}", if rule.below { "*." } else { "" }, rule.host)
+    }
+}
+
+/// A host in the one spelling that is compared. Names that are not ASCII must be given as they are sent, in the form `xn--`:
+/// what looks like a host that is known may be another.
+fn normal_host(host: &str) -> Option<String> {
+    if let Ok(address) = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
+        return Some(address.to_canonical().to_string());
+    }
+    let host = host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
+    let label = |label: &str| {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+        (1..=63).contains(&label.len()) && label.bytes().all(plain) && !label.starts_with('-')
+    };
+    // What ends in a number is read as an address by some, in ways that differ (the URL standard, section 3.5).
+    let last_is_number = host.rsplit('.').next().is_some_and(|last| {
+        last.bytes().all(|byte| byte.is_ascii_digit()) || last.starts_with("0x")
+    });
+    (host.len() <= LONGEST_HOST && !last_is_number && host.split('.').all(label)).then_some(host)
+}
+
+/// A place of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Position {
+    /// The value of a header.
+    Header,
+    /// The query of the URL, which servers write into their logs.
+    Query,
+    /// The body.
+    Body,
+}
+
+impl Position {
+    /// The name in options and messages.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Header => "header",
+            Self::Query => "query",
+            Self::Body => "body",
+        }
+    }
+}
+
+/// The places of a request that a secret may stand in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Places {
+    /// The values of headers.
+    pub header: bool,
+    /// The query of the URL.
+    pub query: bool,
+    /// The body.
+    pub body: bool,
+}
+
+impl Default for Places {
+    /// Headers alone.
+    fn default() -> Self {
+        Self { header: true, query: false, body: false }
+    }
+}
+
+impl Places {
+    /// Exactly these.
+    pub fn of(positions: &[Position]) -> Self {
+        let has = |position| positions.contains(&position);
+        Self { header: has(Position::Header), query: has(Position::Query), body: has(Position::Body) }
+    }
+
+    /// Whether this is one of them.
+    pub fn has(self, position: Position) -> bool {
+        match position {
+            Position::Header => self.header,
+            Position::Query => self.query,
+            Position::Body => self.body,
+        }
+    }
+
+    /// Their names.
+    pub fn names(self) -> Vec<&'static str> {
+        let all = [Position::Header, Position::Query, Position::Body];
+        all.into_iter().filter(|position| self.has(*position)).map(Position::as_str).collect()
+    }
+}
+
+/// A secret without its value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Entry {
+    /// What it is called.
+    pub name: Name,
+    /// The hosts that it may be sent to; none where there are none.
+    pub hosts: Vec<HostRule>,
+    /// Where in a request.
+    pub places: Places,
+    /// From when on it is used no more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Timestamp>,
+    /// When the value was stored.
+    pub set_at: Timestamp,
+    /// When it was last handed out, to the minute.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_used_at: Option<Timestamp>,
+}
+
+/// What is to be stored with a value. What is left out stays as it was, or is the default where there was nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// What it is called.
+    pub name: Name,
+    /// The hosts that it may be sent to; default none.
+    pub hosts: Option<Vec<HostRule>>,
+    /// Where in a request; default headers.
+    pub places: Option<Places>,
+    /// From when on it is used no more; default never. A new value without one has none, whatever the old value had.
+    pub expires_at: Option<Timestamp>,
+}
+
+impl Change {
+    /// Of the value alone.
+    ///
+    /// # Errors
+    /// [`VaultError::Name`].
+    pub fn named(name: &str) -> Result<Self> {
+        Ok(Self { name: Name::parse(name)?, hosts: None, places: None, expires_at: None })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_belongs_to_a_rule_whatever_its_spelling_and_no_other_does() {
+        let rule = |text: &str| HostRule::parse(text).unwrap();
+        for (text, host, expected) in [
+            ("api.example.com", "api.example.com", true),
+            ("API.example.com.", "api.EXAMPLE.com", true),
+            ("api.example.com", "api.example.com.", true),
+            ("api.example.com", "x.api.example.com", false),
+            ("api.example.com", "api.example.com.evil.example", false),
+            ("api.example.com", "user@api.example.com", false),
+            ("api.example.com", "api.example.com:443", false),
+            ("api.example.com", "api.ex\u{430}mple.com", false),
+            ("api.example.com", "api.example.com\0", false),
+            ("api.example.com", "api.example.com..", false),
+            ("*.example.com", "a.b.example.com", true),
+            ("*.example.com", "example.com", false),
+            ("*.example.com", "badexample.com", false),
+            ("*.example.com", ".example.com", false),
+            ("127.0.0.1", "127.0.0.1", true),
+            ("127.0.0.1", "::ffff:127.0.0.1", true),
+            ("127.0.0.1", "0x7f.1", false),
+            ("::1", "[0:0::1]", true),
+            ("localhost", "localhost", true),
+        ] {
+            assert_eq!(rule(text).matches(host), expected, "{text} {host}");
+        }
+        for wrong in ["", "*", "*.com", "*.1.2.3.4", "a b", "http://a.example", "a/b", "1.2.3", "a..b", "\u{430}.example"] {
+            assert!(matches!(HostRule::parse(wrong), Err(VaultError::Host { .. })), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn names_are_plain() {
+        for name in ["telegram_bot_token", "github.com", "A-1", "_x"] {
+            assert!(is_name(name), "{name}");
+        }
+        for name in ["", "-x", ".x", "a b", "a]", "ä", "a\n", &"x".repeat(101)] {
+            assert!(!is_name(name), "{name}");
+        }
+    }
+}

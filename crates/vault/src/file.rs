@@ -1,0 +1,132 @@
+//! The files of a vault: read, decrypted, and replaced as a whole.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use age::{DecryptError, Decryptor, Encryptor};
+
+use crate::{Locked, Result, VaultError};
+
+/// The secrets.
+pub(crate) const CONTENT: &str = "vault.age";
+/// The secrets as they were before the last change.
+pub(crate) const PREVIOUS: &str = "vault.previous.age";
+/// The key, which a passphrase opens.
+pub(crate) const IDENTITY: &str = "identity.age";
+/// Who holds this changes the vault.
+const LOCK: &str = "lock";
+/// Bytes of a file at most: more than any vault comes to.
+const MOST_BYTES: u64 = 256 * 1024 * 1024;
+
+/// Which version of a file was read. Every replacement of it gives another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    inode: u64,
+    changed: (i64, i64),
+    size: u64,
+}
+
+impl Stamp {
+    /// That of the file which is there now; none where there is none.
+    pub(crate) fn of(path: &Path) -> Option<Self> {
+        fs::symlink_metadata(path).ok().map(|data| Self::from(&data))
+    }
+}
+
+impl From<&fs::Metadata> for Stamp {
+    fn from(data: &fs::Metadata) -> Self {
+        Self { inode: data.ino(), changed: (data.ctime(), data.ctime_nsec()), size: data.size() }
+    }
+}
+
+/// The bytes of a file; none where there is none.
+pub(crate) fn read(path: &Path) -> Result<Option<(Vec<u8>, Stamp)>> {
+    let file = match File::open(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        other => other.map_err(VaultError::system("open", path))?,
+    };
+    let data = file.metadata().map_err(VaultError::system("look at", path))?;
+    let mut bytes = Vec::new();
+    file.take(MOST_BYTES).read_to_end(&mut bytes).map_err(VaultError::system("read", path))?;
+    Ok(Some((bytes, Stamp::from(&data))))
+}
+
+/// What a file in the format of age holds.
+pub(crate) fn decrypt(cipher: &[u8], identity: &dyn age::Identity) -> Result<Locked, DecryptError> {
+    let mut reader = Decryptor::new_buffered(cipher)?.decrypt(std::iter::once(identity))?;
+    // What is encrypted is never longer, so that nothing has to grow and leaves a copy behind.
+    let mut plain = Locked::zeroed(cipher.len());
+    let mut filled = 0;
+    loop {
+        match reader.read(&mut plain[filled..]) {
+            Ok(0) => break,
+            Ok(read) => filled += read,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    plain.truncate(filled);
+    Ok(plain)
+}
+
+/// The same in the format of age, for all of these.
+pub(crate) fn encrypt(plain: &[u8], recipients: &[&dyn age::Recipient]) -> io::Result<Vec<u8>> {
+    let encryptor = Encryptor::with_recipients(recipients.iter().copied()).map_err(io::Error::other)?;
+    let mut cipher = Vec::new();
+    let mut writer = encryptor.wrap_output(&mut cipher)?;
+    writer.write_all(plain)?;
+    writer.finish()?;
+    Ok(cipher)
+}
+
+/// Puts a file in the place of another, as a whole or not at all, also when the power fails.
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
+    let (folder, new) = (path.parent().unwrap_or(path), path.with_extension("new"));
+    // What a killed program has left is nobody's: whoever writes holds the lock.
+    remove(&new)?;
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&new)
+        .map_err(VaultError::system("make", &new))?;
+    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(VaultError::system("write", &new))?;
+    fs::rename(&new, path).map_err(VaultError::system("replace", path))?;
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(VaultError::system("write", folder))
+}
+
+/// Gives a file a second name, in place of what had it. Nothing where there is no file.
+pub(crate) fn keep_as(path: &Path, second: &Path) -> Result<()> {
+    let new = second.with_extension("new");
+    remove(&new)?;
+    match fs::hard_link(path, &new) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        other => other.map_err(VaultError::system("keep", path))?,
+    }
+    fs::rename(&new, second).map_err(VaultError::system("replace", second))
+}
+
+/// Removes a file that may be there.
+pub(crate) fn remove(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(VaultError::system("remove", path)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// The folder, made where it is not there, and the right to change what is in it, until the file is dropped.
+pub(crate) fn lock(folder: &Path) -> Result<File> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(VaultError::system("make", folder))?;
+    let path: PathBuf = folder.join(LOCK);
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(&path)
+        .map_err(VaultError::system("open", &path))?;
+    file.lock().map_err(VaultError::system("lock", &path))?;
+    Ok(file)
+}

@@ -1,0 +1,119 @@
+//! The key of a vault, and where it comes from.
+
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use age::secrecy::{ExposeSecret, SecretString};
+use age::{DecryptError, scrypt, x25519};
+
+use crate::{Locked, Result, VaultError, file};
+
+/// 2 to the power of this is what scrypt costs: about a second and 256 MiB for who knows the passphrase, and for each guess of who
+/// does not (the same as `age` chooses on a desktop computer).
+const WORK: u8 = 18;
+/// What is still opened, where another program has written the file.
+const MOST_WORK: u8 = 22;
+/// Bytes of a key file at most.
+const LONGEST_KEY_FILE: usize = 64 * 1024;
+
+/// What a vault may be opened with. Tried in this order: the kernel's key ring, the key file, the passphrase.
+#[derive(Debug, Default)]
+pub struct Keys {
+    /// A passphrase.
+    pub passphrase: Option<Locked>,
+    /// A file with an age identity, as `age-keygen` writes it.
+    pub key_file: Option<PathBuf>,
+    /// Whether the kernel's key ring of this user is looked into.
+    pub key_ring: bool,
+}
+
+/// An age identity as text, `AGE-SECRET-KEY-1...`.
+#[derive(Debug)]
+pub(crate) struct Identity(Locked);
+
+impl Identity {
+    pub(crate) fn generate() -> Self {
+        Self(Locked::copy_of(x25519::Identity::generate().to_string().expose_secret().as_bytes()))
+    }
+
+    /// The first identity of a text, one a line; other lines are comments.
+    pub(crate) fn of(text: &[u8]) -> Option<Self> {
+        let found = text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).find(|line| parsed(line).is_some())?;
+        Some(Self(Locked::copy_of(found)))
+    }
+
+    /// For the one operation that needs it; it wipes itself.
+    pub(crate) fn key(&self) -> Result<x25519::Identity> {
+        parsed(&self.0).ok_or(VaultError::Locked)
+    }
+
+    pub(crate) fn text(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+fn parsed(line: &[u8]) -> Option<x25519::Identity> {
+    std::str::from_utf8(line).ok()?.parse().ok()
+}
+
+fn secret(passphrase: &[u8]) -> Result<SecretString> {
+    let text = std::str::from_utf8(passphrase).map_err(|_| VaultError::Passphrase)?;
+    Ok(SecretString::from(text.to_owned()))
+}
+
+/// The identity that a passphrase opens.
+pub(crate) fn open(path: &Path, passphrase: &[u8]) -> Result<Identity> {
+    let Some((cipher, _)) = file::read(path)? else { return Err(VaultError::Locked) };
+    let mut key = scrypt::Identity::new(secret(passphrase)?);
+    key.set_max_work_factor(MOST_WORK);
+    let damaged = || VaultError::Damaged { path: path.to_owned() };
+    let text = file::decrypt(&cipher, &key).map_err(|error| match error {
+        DecryptError::DecryptionFailed | DecryptError::KeyDecryptionFailed => VaultError::Passphrase,
+        _ => damaged(),
+    })?;
+    Identity::of(&text).ok_or_else(damaged)
+}
+
+/// The identity as a passphrase opens it.
+pub(crate) fn seal(identity: &Identity, passphrase: &[u8], path: &Path) -> Result<Vec<u8>> {
+    let mut recipient = scrypt::Recipient::new(secret(passphrase)?);
+    recipient.set_work_factor(WORK);
+    file::encrypt(identity.text(), &[&recipient]).map_err(VaultError::system("encrypt", path))
+}
+
+/// The identity of a key file.
+pub(crate) fn read_key_file(path: &Path) -> Result<Identity> {
+    let wrong = |problem| VaultError::KeyFile { path: path.to_owned(), problem };
+    let data = std::fs::metadata(path).map_err(VaultError::system("look at", path))?;
+    if !data.is_file() {
+        return Err(wrong("it is no file"));
+    }
+    if data.mode() & 0o077 != 0 {
+        return Err(wrong("others can read it; chmod 600 it"));
+    }
+    let Some((bytes, _)) = file::read(path)? else { return Err(wrong("it is not there")) };
+    if bytes.len() > LONGEST_KEY_FILE {
+        return Err(wrong("it is too long for a key"));
+    }
+    let bytes = zeroize::Zeroizing::new(bytes);
+    Identity::of(&bytes).ok_or_else(|| wrong("it holds no age identity (AGE-SECRET-KEY-1...)"))
+}
+
+/// Makes a key file that nobody else can read.
+///
+/// # Errors
+/// [`VaultError::KeyFile`] where there is something of that name; [`VaultError::System`] where it cannot be written.
+pub fn make_key_file(path: &Path) -> Result<()> {
+    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    let mut file = made.map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => {
+            VaultError::KeyFile { path: path.to_owned(), problem: "something of that name is there already" }
+        }
+        _ => VaultError::system("make", path)(error),
+    })?;
+    let identity = Identity::generate();
+    let written = file.write_all(identity.text()).and_then(|()| file.write_all(b"\n"));
+    written.and_then(|()| file.sync_all()).map_err(VaultError::system("write", path))
+}

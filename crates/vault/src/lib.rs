@@ -1,0 +1,39 @@
+//! The vault: secrets that the agent uses and never sees.
+//!
+//! The secrets lie in one file in the format of [age](https://age-encryption.org/v1), which any tool that reads that format opens
+//! with the key. The key is an age identity: in a file of its own that a passphrase opens, or in a key file of the user's.
+//! In memory the values lie in pages that are kept out of swap and are wiped when they are let go ([`Locked`]).
+//!
+//! This crate decides nothing: whether a call may use a secret is the policy's to say, and it is asked first.
+//! What it holds to is what was said when the secret was stored: to which hosts, in which places of a request, and until when.
+//!
+//! ```
+//! # let folder = tempfile::tempdir()?;
+//! # let key = folder.path().join("key");
+//! vault::make_key_file(&key)?;
+//! let vault = vault::Vault::new(folder.path().join("vault"), vault::Keys { key_file: Some(key), ..Default::default() });
+//! let now = jiff::Timestamp::UNIX_EPOCH;
+//! let hosts = vault::HostRule::parse_all(["api.example.com"])?;
+//! vault.set(&vault::Change { hosts: Some(hosts), ..vault::Change::named("api_key")? }, b"sk-0123456789", now)?;
+//!
+//! let used = vault.value_for("api_key", "api.example.com", vault::Position::Header, now)?;
+//! assert_eq!(&used[..], b"sk-0123456789");
+//! assert!(vault.value_for("api_key", "elsewhere.example", vault::Position::Header, now).is_err());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod contents;
+mod entry;
+mod error;
+mod file;
+mod key;
+mod keyring;
+mod memory;
+mod store;
+
+pub use contents::Contents;
+pub use entry::{Change, Entry, HostRule, LEAST_CHARACTERS, MOST_BYTES, Name, Places, Position, is_name};
+pub use error::{Result, VaultError};
+pub use key::{Keys, make_key_file};
+pub use memory::Locked;
+pub use store::Vault;
