@@ -96,7 +96,30 @@ impl Fixture {
             .env("HOME", self.home())
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .current_dir(self.workspace());
+        if self.key_file().exists() {
+            command.env("HANDFAST_VAULT_KEY_FILE", self.key_file());
+        }
         command
+    }
+
+    /// What opens the vault, where there is one.
+    pub(crate) fn key_file(&self) -> PathBuf {
+        self.outside().join("key")
+    }
+
+    /// The same with a vault, which every run of the program can open.
+    pub(crate) fn with_vault(self) -> Self {
+        let made = self.run(&["vault", "make-key", self.key_file().to_str().unwrap()]);
+        assert_eq!(made.code, 0, "{}", made.stderr);
+        self
+    }
+
+    /// Stores a secret.
+    #[track_caller]
+    pub(crate) fn store(&self, name: &str, value: &str) {
+        let stored =
+            self.run_with_input(&["vault", "set", name, "--host", "api.example.com"], value.as_bytes());
+        assert_eq!(stored.code, 0, "{}", stored.stderr);
     }
 
     pub(crate) fn run(&self, arguments: &[&str]) -> Run {

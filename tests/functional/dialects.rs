@@ -85,7 +85,7 @@ fn hold_to_the_contract(dialect: &str, text: &'static str) {
         let all = found.len() == contract.rows.len();
         assert!(all && found.iter().zip(&contract.rows).all(|(row, of)| fits(row, of)), "{name}: {found:#?}");
 
-        let fixture = Fixture::new();
+        let fixture = Fixture::new().with_vault();
         for (path, content) in tool["example"]["files"].as_object().unwrap() {
             fixture.write(path, content.as_str().unwrap());
         }

@@ -53,3 +53,4 @@ mod setup;
 mod traces;
 mod undo;
 mod up;
+mod vault;

@@ -14,6 +14,8 @@ mod client;
 mod harness;
 #[path = "../http.rs"]
 mod http;
+#[path = "../specialist.rs"]
+mod specialist;
 
 mod approvals;
 mod bubblewrap;
@@ -30,4 +32,5 @@ mod ordinary_user;
 mod own_files;
 mod protected_files;
 mod reach;
+mod secrets;
 mod sessions;

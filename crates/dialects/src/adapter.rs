@@ -84,6 +84,16 @@ impl AnyTool for Adapter {
         &self.output_schema
     }
 
+    fn takes_secrets(&self) -> bool {
+        self.inner.takes_secrets()
+    }
+
+    fn is_secret(&self, argument: &str) -> bool {
+        let row = self.outside.takes.iter().find(|row| row.name == argument);
+        // What no row brings into the canonical form may become any part of it.
+        row.is_none_or(|row| row.becomes.is_none_or(|canonical| self.inner.is_secret(canonical)))
+    }
+
     fn translate(&self, arguments: &Value) -> Result<Option<Value>, ToolError> {
         let empty = Map::new();
         let given = arguments.as_object().unwrap_or(&empty);

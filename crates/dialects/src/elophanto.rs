@@ -220,6 +220,30 @@ pub(crate) const TOOLS: &[Outside] = &[
         },
     },
     Outside {
+        name: "vault_set",
+        canonical: "vault_set",
+        title: "Store a credential",
+        description: "Stores a credential in the encrypted vault.",
+        takes: &[
+            text("key", Need::Required, "Such as telegram_bot_token, github.com"),
+            text("value", Need::Required, "The credential"),
+        ],
+        settled: nothing,
+        adapt: None,
+        gives: &[
+            Given { name: "key", from: From::Text("key"), says: "Its name." },
+            Given { name: "stored", from: From::Switch("stored"), says: "Whether it was stored." },
+        ],
+        timeout: None,
+        one_file: false,
+        within: None,
+        example: Example {
+            files: &[],
+            arguments: r#"{"key": "github.com", "value": "ghp_0123456789"}"#,
+            result: r#"{"key": "github.com", "stored": true}"#,
+        },
+    },
+    Outside {
         name: "self_list_capabilities",
         canonical: "self_list_capabilities",
         title: "List capabilities",

@@ -63,6 +63,15 @@ impl AnyTool for ToolCall {
         &self.output_schema
     }
 
+    /// Where it cannot be told which tool was meant, it may have been one that takes secrets.
+    fn takes_secrets(&self) -> bool {
+        true
+    }
+
+    fn is_secret(&self, argument: &str) -> bool {
+        argument != "name"
+    }
+
     fn names_another(&self, arguments: &Value) -> Option<(String, Value)> {
         let name = arguments.get("name")?.as_str()?.to_owned();
         let its_own = arguments.get("arguments").cloned();

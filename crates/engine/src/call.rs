@@ -12,7 +12,6 @@ use tool::{
 use crate::approvals::Leased;
 use crate::dry_run::Tried;
 use crate::reach::Reach;
-use crate::redact::Redactor;
 use crate::saving::Author;
 use crate::trace::Noted;
 use crate::{Asker, CallRequest, Door, Engine, record};
@@ -155,12 +154,6 @@ impl Call {
             undoable_in_force: self.undoable,
             background: self.background,
         }
-    }
-
-    /// Notes the arguments for the audit and for binding an approval to them, before the tool takes them.
-    pub(crate) fn note_arguments(&mut self, redactor: &Redactor) {
-        self.arguments_digest = record::digest(&self.arguments);
-        self.noted_arguments = record::abbreviated(&self.arguments, redactor);
     }
 
     /// Whose change it is.

@@ -39,8 +39,8 @@ pub struct Checked {
     /// How many lines were left out at its end, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preview_more_lines: Option<u64>,
-    /// Everything the call would do.
-    pub effects: Vec<policy::Part>,
+    /// Everything the call would do: an array of effects. As everything here, with secrets covered.
+    pub effects: Value,
 }
 
 impl Engine {
@@ -49,7 +49,8 @@ impl Engine {
     /// # Errors
     /// `ENOTFOUND` for an unknown tool, `EVALIDATION` for wrong arguments.
     pub fn check(&self, tool: &str, arguments: Value) -> Result<Checked, ToolError> {
-        Ok(self.checked(tool, arguments)?.0)
+        let checked = self.checked(tool, arguments).map_err(|error| self.cover_error(error))?;
+        Ok(checked.0)
     }
 
     /// The same with what a human would be shown. Whoever calls this is the user.
@@ -57,10 +58,11 @@ impl Engine {
     /// # Errors
     /// As [`Engine::check`]; `ENOTFOUND` where changes would be applied that do not lie aside.
     pub fn check_for_user(&self, tool: &str, arguments: Value) -> Result<Checked, ToolError> {
-        let (mut checked, prepared) = self.checked(tool, arguments)?;
+        let checked = self.checked(tool, arguments).map_err(|error| self.cover_error(error))?;
+        let (mut checked, prepared, parts) = checked;
         if checked.decision == policy::Verdict::Check {
             let (rules, stop) = (self.policy.clone(), Stop::default());
-            let asking = Asking { parts: &checked.effects, reach: &self.reach, rules, stop };
+            let asking = Asking { parts: &parts, reach: &self.reach, rules, stop };
             if let Some(preview) = self.preview(self.preview_source(&asking, &prepared.plan)?, &prepared)? {
                 checked.preview_more_lines = Some(preview.more_lines).filter(|more| *more > 0);
                 checked.preview = Some(preview.text);
@@ -69,7 +71,11 @@ impl Engine {
         Ok(checked)
     }
 
-    fn checked(&self, tool: &str, mut arguments: Value) -> Result<(Checked, Prepared), ToolError> {
+    fn checked(
+        &self,
+        tool: &str,
+        mut arguments: Value,
+    ) -> Result<(Checked, Prepared, Vec<policy::Part>), ToolError> {
         let tool = self.registry.find(&mut tool.to_owned(), &mut arguments)?;
         let prepared = tool.prepare(arguments, &self.place)?;
         let plan = &prepared.plan;
@@ -106,21 +112,29 @@ impl Engine {
             }
             None => decision.hint,
         };
+        let mut shown = serde_json::to_value(&effects)
+            .map_err(|error| ToolError::internal("the effects are no JSON").because(error))?;
+        self.redactor.refresh();
+        self.redactor.value(&mut shown);
+        let covered = |suggestion: policy::Suggestion| policy::Suggestion {
+            entry: self.covered(suggestion.entry),
+            ..suggestion
+        };
         let checked = Checked {
             decision: decision.verdict,
             level: decision.level,
             mode: self.policy.mode(),
             profile: self.policy.profile().to_owned(),
-            rule: decision.rule.to_string(),
+            rule: self.covered(decision.rule.to_string()),
             line: decision.line.number(),
-            reason: decision.reason,
-            hint,
-            part: decision.part,
-            passes_with,
+            reason: self.covered(decision.reason),
+            hint: hint.map(|hint| self.covered(hint)),
+            part: decision.part.map(|part| self.covered(part)),
+            passes_with: passes_with.map(|entries| entries.into_iter().map(covered).collect()),
             preview: None,
             preview_more_lines: None,
-            effects,
+            effects: shown,
         };
-        Ok((checked, prepared))
+        Ok((checked, prepared, effects))
     }
 }

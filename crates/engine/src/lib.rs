@@ -45,6 +45,7 @@ use tool::{
     AnyTool, CallId, CallResult, Catalogue, Clock, Code, Context, Outputs, Place, Services, SessionId, Stop,
     StopReason, ToolError,
 };
+use vault::Vault;
 
 pub use approvals::{
     Answer, Approval, ApprovalError, Approvals, Approved, Asked, Asker, Bound, Grant, NoAsker, Offer,
@@ -83,8 +84,10 @@ pub struct Parts {
     pub clock: Arc<dyn Clock>,
     /// What the cells have in common.
     pub cell: CellSetup,
-    /// The secrets to cover.
+    /// The secrets to cover, beside those of the vault.
     pub redactor: Redactor,
+    /// The secrets that calls may use and nobody sees, where there are any.
+    pub vault: Option<Arc<Vault>>,
     /// How many commands may run on after their calls; none where this runtime ends with a call.
     pub sessions: Option<SessionLimits>,
     /// Who follows the lives of calls.
@@ -139,11 +142,29 @@ impl Engine {
     /// # Errors
     /// Where the workspace or the folder for the changes of commands cannot be opened.
     pub fn new(parts: Parts) -> Result<Self, EngineError> {
-        let Parts { place, policy, store, registry, catalogue, clock, cell, redactor, sessions, tracer } =
-            parts;
+        let Parts {
+            place,
+            policy,
+            store,
+            registry,
+            catalogue,
+            clock,
+            cell,
+            redactor,
+            vault,
+            sessions,
+            tracer,
+        } = parts;
         let mut services = Services::default();
         services.insert(Arc::new(catalogue));
         services.insert::<Arc<dyn Outputs>>(Arc::new(Arc::new(keep::StoredOutputs(store.clone()))));
+        let redactor = match vault {
+            Some(vault) => {
+                services.insert(vault.clone());
+                redactor.with_vault(vault)
+            }
+            None => redactor,
+        };
         let keep = if cell.watches { watch::Keep::Fresh } else { watch::Keep::Once };
         let (snapshots, mut notices) =
             snapshot::open(cell.changes.as_deref(), &place.workspace, &store, clock.now())

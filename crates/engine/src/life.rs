@@ -144,7 +144,8 @@ impl Engine {
             // A caller may leave the arguments of a tool without required fields away.
             call.arguments = Value::Object(serde_json::Map::new());
         }
-        call.note_arguments(&self.redactor);
+        self.redactor.refresh();
+        self.note_arguments(call);
         let named = call.tool.clone();
         let found = self.registry.find(&mut call.tool, &mut call.arguments);
         if let Some(canonical) = self.registry.canonical(&call.tool) {
@@ -152,12 +153,20 @@ impl Engine {
         }
         if call.tool != named {
             // It is the call of another tool from here on, for the audit too.
-            call.note_arguments(&self.redactor);
+            self.note_arguments(call);
         }
         let tool = found?;
         call.presentation = tool.spec().presentation;
         call.note_tool(tool.name(), tool.spec().name);
         Ok(tool)
+    }
+
+    /// Notes the arguments for the audit and for binding an approval to them, before the tool takes them. Those that are secret are
+    /// in neither: a digest of one would be something to try guesses on.
+    fn note_arguments(&self, call: &mut Call) {
+        let shown = self.registry.without_secrets(&call.tool, &call.arguments);
+        call.arguments_digest = record::digest(&shown);
+        call.noted_arguments = record::abbreviated(&shown, &self.redactor);
     }
 
     fn plan(&self, call: &mut Call, tool: &Arc<dyn AnyTool>) -> Result<Prepared, ToolError> {
@@ -395,6 +404,7 @@ impl Engine {
         admitted: Admitted,
     ) -> Result<Data, ToolError> {
         call.held = admitted.into_held();
+        self.redactor.refresh();
         let cap = tool.spec().text;
         let reader = self.registry.name_of(cover::READER);
         let (result, shortened) = match produced {
@@ -435,7 +445,8 @@ impl Engine {
     }
 
     /// Secrets do not leave in messages either, and neither does all of a long argument.
-    fn cover_error(&self, mut error: ToolError) -> ToolError {
+    pub(crate) fn cover_error(&self, mut error: ToolError) -> ToolError {
+        self.redactor.refresh();
         if let Some(covered) = self.redactor.text(&error.message) {
             error.message = covered;
         }

@@ -1,7 +1,9 @@
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use serde_json::Value;
+use jsonschema::error::ValidationErrorKind;
+use serde_json::{Value, json};
 use tool::{AnyTool, Code, ToolError};
 
 /// The tools of this runtime, by the name that callers know, each with the validator of its arguments.
@@ -75,6 +77,40 @@ impl Registry {
         Ok(tool)
     }
 
+    /// The arguments as they may be written down. Of a tool that takes secrets only the arguments that are known to be none are left;
+    /// where a call is too malformed to tell what it was to be, and it could have been one of such a tool, nothing is.
+    pub(crate) fn without_secrets<'a>(&self, name: &str, arguments: &'a Value) -> Cow<'a, Value> {
+        let Some(registered) = self.by_name.get(name) else {
+            let may_be =
+                |tool: &Arc<dyn AnyTool>| tool.takes_secrets() && distance(tool.name(), name) <= MISSPELT;
+            return if self.ordered.iter().any(may_be) { hidden() } else { Cow::Borrowed(arguments) };
+        };
+        let tool = &registered.tool;
+        if let Some((name, its_own)) = tool.names_another(arguments) {
+            return match self.without_secrets(&name, &its_own) {
+                Cow::Owned(shown) if shown != its_own => {
+                    Cow::Owned(json!({"name": name, "arguments": shown}))
+                }
+                _ => Cow::Borrowed(arguments),
+            };
+        }
+        if !tool.takes_secrets() {
+            return Cow::Borrowed(arguments);
+        }
+        let Value::Object(fields) = arguments else { return hidden() };
+        let known = &tool.input_schema()["properties"];
+        let shown = fields.iter().map(|(field, value)| {
+            let is_shown = known.get(field).is_some() && !tool.is_secret(field);
+            // The name of a field that is not known may be anything too.
+            match (known.get(field), is_shown) {
+                (_, true) => (field.clone(), value.clone()),
+                (Some(_), false) => (field.clone(), Value::from(NOT_WRITTEN_DOWN)),
+                (None, false) => ("[unknown]".to_owned(), Value::from(NOT_WRITTEN_DOWN)),
+            }
+        });
+        Cow::Owned(Value::Object(shown.collect()))
+    }
+
     /// The canonical name of the tool that is called by this one.
     pub(crate) fn canonical(&self, name: &str) -> Option<&'static str> {
         Some(self.by_name.get(name)?.tool.spec().name)
@@ -98,7 +134,7 @@ impl Registry {
         if validator.is_valid(arguments) {
             return Ok(registered.tool.clone());
         }
-        Err(faults(name, validator, arguments))
+        Err(faults(name, validator, arguments, registered.tool.takes_secrets()))
     }
 
     /// Takes fields out that are null and may be left out: models in strict modes send every field, and null is how they leave one
@@ -120,23 +156,43 @@ impl Registry {
         let shown: String = name.chars().take(100).collect();
         let error = ToolError::new(Code::NotFound, format!("there is no tool named `{shown}`"));
         let nearest = self.ordered.iter().map(|tool| tool.name()).min_by_key(|known| distance(known, &shown));
-        match nearest.filter(|known| distance(known, &shown) <= 4) {
+        match nearest.filter(|known| distance(known, &shown) <= MISSPELT) {
             Some(known) => error.hint(format!("did you mean `{known}`?")),
             None => error.hint("`handfast tools` lists the tools"),
         }
     }
 }
 
+/// What stands where a secret was.
+const NOT_WRITTEN_DOWN: &str = "[not written down]";
+/// So many letters may be wrong, missing or too many in the name of a tool that is taken for a misspelt one.
+const MISSPELT: usize = 4;
+
+fn hidden() -> Cow<'static, Value> {
+    Cow::Owned(Value::from(NOT_WRITTEN_DOWN))
+}
+
 /// At most this many faults are named in one message.
 const FAULTS_NAMED: usize = 5;
 
-fn faults(name: &str, validator: &jsonschema::Validator, arguments: &Value) -> ToolError {
+fn faults(
+    name: &str,
+    validator: &jsonschema::Validator,
+    arguments: &Value,
+    takes_secrets: bool,
+) -> ToolError {
     let mut named = Vec::new();
     for error in validator.iter_errors(arguments).take(FAULTS_NAMED) {
         let path = error.instance_path().to_string();
         let field = path.trim_start_matches('/').replace('/', ".");
         // The value at fault is not repeated: it may be large, or a secret.
-        let problem = error.masked_with("the value").to_string();
+        let problem = match error.kind() {
+            // Neither is the name of a field that might be one.
+            ValidationErrorKind::AdditionalProperties { .. } if takes_secrets => {
+                "it has a field that is not known".to_owned()
+            }
+            _ => error.masked_with("the value").to_string(),
+        };
         named.push(if field.is_empty() { problem } else { format!("`{field}`: {problem}") });
     }
     ToolError::new(Code::Validation, format!("the arguments of {name} are wrong: {}", named.join("; ")))

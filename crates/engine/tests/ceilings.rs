@@ -166,6 +166,7 @@ impl Bench {
             clock: Arc::new(FixedClock::default()),
             cell: CellSetup { spool_directory: spool, ..CellSetup::default() },
             redactor: Redactor::new([]),
+            vault: None,
             sessions: None,
             tracer: None,
         })

@@ -199,6 +199,7 @@ impl Bench {
             clock: Arc::new(FixedClock::default()),
             cell: CellSetup::default(),
             redactor: Redactor::new([("TOKEN".to_owned(), "sk-1234567890abcdef".to_owned())]),
+            vault: None,
             sessions: None,
             tracer: None,
         })

@@ -95,6 +95,7 @@ fn engine(folder: &Path, workspace: &Path, clock: Arc<Advancing>, store: Arc<Sto
         clock,
         cell: CellSetup { changes, ..CellSetup::default() },
         redactor: Redactor::new([]),
+        vault: None,
         sessions: None,
         tracer: None,
     };

@@ -10,6 +10,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use dialects::{CatalogueKind, Dialect};
 use policy::Mode;
 
+use crate::cli_vault::VaultCommand;
+
 /// The hands of an AI agent, held fast.
 ///
 /// Tools that an agent can call, each typed, decided by one policy, run in a sandbox and audited.
@@ -144,6 +146,11 @@ pub(crate) enum Command {
     Trust {
         /// The file [default: handfast.yaml of the workspace].
         file: Option<PathBuf>,
+    },
+    /// The secrets that calls may use and nobody sees: stores, lists and removes them, and opens the vault that they lie in.
+    Vault {
+        #[command(subcommand)]
+        command: Option<VaultCommand>,
     },
     /// Tries out what this machine can enforce: attempts to break out of a cell, each with a control.
     ///

@@ -11,15 +11,16 @@ use policy::Policy;
 use sandbox::{Entrance, SessionLimits, Spawner};
 use store::Store;
 use tool::{AnyTool, Clock, SessionId};
+use vault::{Vault, VaultError};
 
 use crate::cli::Global;
 use crate::commands::Failure;
 use crate::config::Elicitation;
 use crate::configuration::{Configuration, compile};
 use crate::identity::OAuth;
-use crate::places::{create_as_its_parent, create_private, place, real, state_folder};
+use crate::places::{VAULT_FOLDER, create_as_its_parent, create_private, place, real, state_folder};
 use crate::report::{Warn, warn};
-use crate::surroundings::Surroundings;
+use crate::surroundings::{Surroundings, vault_keys};
 use crate::toolchains;
 use crate::toolset::{Toolset, catalogue};
 use crate::traces::{FAREWELL, exporter};
@@ -106,6 +107,7 @@ pub(crate) fn compose(wanted: Wanted) -> Result<Composed, Failure> {
     let configuration = Configuration::read(global, &surroundings, &place, &state, &store, tools, warn)?;
     let policy = Arc::new(compile(&configuration, warn)?);
     keep_closed(surroundings.configuration.as_deref(), &policy)?;
+    let vault = vault(&state, &policy, warn)?;
     let registry = Registry::new(configuration.tools())
         .map_err(|DuplicateTool(name)| format!("two tools are named {name}"))?;
     let clock = Arc::new(SystemClock);
@@ -121,6 +123,7 @@ pub(crate) fn compose(wanted: Wanted) -> Result<Composed, Failure> {
         clock,
         cell,
         redactor: Redactor::new(surroundings.credentials),
+        vault: Some(vault),
         sessions,
         tracer: traces.clone().map(|exporter| exporter as Arc<dyn Tracer>),
     })?;
@@ -148,6 +151,32 @@ impl Composed {
             traces.close(FAREWELL);
         }
     }
+}
+
+/// The vault, opened where it can be, so that its secrets are covered from the first call on.
+fn vault(state: &Path, policy: &Policy, warn: Warn) -> Result<Arc<Vault>, Failure> {
+    let keys = vault_keys();
+    let reached = |path: &Path| policy.roots().iter().any(|root| path.starts_with(&root.path));
+    if let Some(path) = keys.key_file.as_deref().map(real).filter(|path| reached(path)) {
+        return Err(Failure::usage(format!(
+            "the key file of the vault, {}, lies within reach of the tools; keep it elsewhere",
+            path.display()
+        )));
+    }
+    let vault = Vault::new(state.join(VAULT_FOLDER), keys);
+    match vault.contents() {
+        Ok(contents) if !contents.is_locked_in_memory() => {
+            warn(
+                "the system lets this program keep no more memory out of swap (ulimit -l), so the vault's secrets may be swapped out",
+            );
+        }
+        // Who uses no secret need not unlock them.
+        Ok(_) | Err(VaultError::Locked) => {}
+        Err(error) => {
+            warn(&format!("{error}; until that is mended its secrets are neither used nor covered"));
+        }
+    }
+    Ok(Arc::new(vault))
 }
 
 /// Makes the folder of the user's configuration where a command could: a cell freezes what is there, and what is not there a command

@@ -4,11 +4,13 @@
 //! names the tool families and the doors side by side.
 
 mod cli;
+mod cli_vault;
 mod commands;
 mod compose;
 mod config;
 mod configuration;
 mod exec_log;
+mod hidden_line;
 mod identity;
 mod labels;
 mod places;

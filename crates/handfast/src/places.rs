@@ -12,6 +12,9 @@ use crate::config::USER_FILE;
 use crate::report::Warn;
 use crate::surroundings::Surroundings;
 
+/// The folder of the vault in the state folder.
+pub(crate) const VAULT_FOLDER: &str = "vault";
+
 /// Creates a folder and those above it that are missing, each for the owner of the one above: root makes none in a user's home that
 /// the user cannot use.
 pub(crate) fn create_as_its_parent(folder: &Path) -> std::io::Result<()> {

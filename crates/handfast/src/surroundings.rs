@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use vault::{Keys, Locked};
+
 use crate::traces::{VARIABLES, Variables};
 
 /// What was found.
@@ -40,8 +42,18 @@ const PASSED_ON: [&str; 8] =
     ["LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_MESSAGES", "TERM", "TZ", "NO_COLOR"];
 
 /// Parts of a variable's name that make its value a credential.
-const CREDENTIAL_WORDS: [&str; 9] =
-    ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "API_KEY", "APIKEY", "ACCESS_KEY", "PRIVATE_KEY", "CREDENTIAL"];
+const CREDENTIAL_WORDS: [&str; 10] = [
+    "TOKEN",
+    "SECRET",
+    "PASSWORD",
+    "PASSWD",
+    "PASSPHRASE",
+    "API_KEY",
+    "APIKEY",
+    "ACCESS_KEY",
+    "PRIVATE_KEY",
+    "CREDENTIAL",
+];
 
 impl Surroundings {
     /// Looks around.
@@ -78,6 +90,16 @@ impl Surroundings {
             traces,
             home,
         }
+    }
+}
+
+/// What the surroundings give to open the vault with: a key file, a passphrase, the kernel's key ring.
+pub(crate) fn vault_keys() -> Keys {
+    let given = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    Keys {
+        passphrase: given("HANDFAST_VAULT_PASSPHRASE").map(|text| Locked::copy_of(text.as_encoded_bytes())),
+        key_file: given("HANDFAST_VAULT_KEY_FILE").map(PathBuf::from),
+        key_ring: true,
     }
 }
 

@@ -146,6 +146,7 @@ impl World {
             clock: Arc::new(Noon),
             cell: CellSetup { spool_directory: spool, ..CellSetup::default() },
             redactor: Redactor::new([]),
+            vault: None,
             sessions: None,
             tracer: None,
         });

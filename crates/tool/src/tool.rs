@@ -25,6 +25,9 @@ pub trait Tool: Send + Sync + 'static {
     type Output: Serialize + JsonSchema;
     /// All that is fixed about the tool.
     const SPEC: Spec;
+    /// The arguments that are secrets: they are written down nowhere, and an approval of a call is one whatever they are. The tool
+    /// says nothing of them in its plan, its preview, its output and its errors.
+    const SECRETS: &'static [&'static str] = &[];
 
     /// What a call with these arguments would do. Looks nothing up and changes nothing.
     ///
@@ -191,6 +194,14 @@ pub trait AnyTool: Send + Sync {
     fn input_schema(&self) -> &Value;
     /// The JSON Schema of its output.
     fn output_schema(&self) -> &Value;
+    /// Whether some of its arguments are secrets.
+    fn takes_secrets(&self) -> bool {
+        false
+    }
+    /// Whether the argument of this name is one.
+    fn is_secret(&self, _argument: &str) -> bool {
+        false
+    }
     /// The call that these arguments only name, for a tool that does nothing but hand calls on: the tool and its arguments.
     fn names_another(&self, _arguments: &Value) -> Option<(String, Value)> {
         None
@@ -257,6 +268,14 @@ impl<T: Tool> AnyTool for Erased<T> {
 
     fn output_schema(&self) -> &Value {
         &self.output_schema
+    }
+
+    fn takes_secrets(&self) -> bool {
+        !T::SECRETS.is_empty()
+    }
+
+    fn is_secret(&self, argument: &str) -> bool {
+        T::SECRETS.contains(&argument)
     }
 
     fn prepare(&self, mut arguments: Value, place: &Place) -> Result<Prepared, ToolError> {

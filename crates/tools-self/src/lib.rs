@@ -7,6 +7,10 @@ mod output_read;
 mod self_list_capabilities;
 mod tool_describe;
 mod tool_search;
+mod vault_delete;
+mod vault_failure;
+mod vault_list;
+mod vault_set;
 
 use std::sync::Arc;
 
@@ -19,6 +23,9 @@ pub use output_read::OutputRead;
 pub use self_list_capabilities::SelfListCapabilities;
 pub use tool_describe::ToolDescribe;
 pub use tool_search::ToolSearch;
+pub use vault_delete::VaultDelete;
+pub use vault_list::VaultList;
+pub use vault_set::VaultSet;
 
 /// The family, in the order in which it is listed.
 pub fn tools() -> Vec<Arc<dyn AnyTool>> {
@@ -28,6 +35,9 @@ pub fn tools() -> Vec<Arc<dyn AnyTool>> {
         Erased::tool(CheckpointRestore),
         Erased::tool(OutputRead),
         Erased::tool(SelfListCapabilities),
+        Erased::tool(VaultSet),
+        Erased::tool(VaultList),
+        Erased::tool(VaultDelete),
         Erased::tool(ToolSearch),
         Erased::tool(ToolDescribe),
     ]
@@ -105,15 +115,32 @@ mod tests {
         Catalogue::new(move || vec![entry.clone()])
     }
 
+    /// A vault with the one secret of the examples.
+    pub(crate) fn vault(folder: &std::path::Path) -> Arc<vault::Vault> {
+        let key_file = folder.join("key");
+        vault::make_key_file(&key_file).unwrap();
+        let keys = vault::Keys { key_file: Some(key_file), ..vault::Keys::default() };
+        let made = vault::Vault::new(folder.join("vault"), keys);
+        let hosts = vault::HostRule::parse_all(["api.github.com"]).unwrap();
+        let change = vault::Change { hosts: Some(hosts), ..vault::Change::named("github.com").unwrap() };
+        made.set(&change, b"ghp_0123456789", jiff::Timestamp::UNIX_EPOCH).unwrap();
+        Arc::new(made)
+    }
+
     #[test]
     fn every_tool_of_the_family_fulfils_what_all_must() {
+        let folders: std::cell::RefCell<Vec<tempfile::TempDir>> = std::cell::RefCell::default();
         let workspace = || {
+            let folder = tempfile::tempdir().unwrap();
+            let vault = vault(folder.path());
+            folders.borrow_mut().push(folder);
             let outputs: Arc<dyn Outputs> = Arc::new(Example);
             let checkpoints: Arc<dyn Checkpoints> = Arc::new(OneCheckpoint);
             Workspace::new()
                 .with_service(Arc::new(outputs))
                 .with_service(Arc::new(checkpoints))
                 .with_service(Arc::new(one_tool()))
+                .with_service(vault)
         };
         testkit::check_family(&super::tools(), workspace);
     }

@@ -119,9 +119,10 @@ fn normal_host(host: &str) -> Option<String> {
         (1..=63).contains(&label.len()) && label.bytes().all(plain) && !label.starts_with('-')
     };
     // What ends in a number is read as an address by some, in ways that differ (the URL standard, section 3.5).
-    let last_is_number = host.rsplit('.').next().is_some_and(|last| {
-        last.bytes().all(|byte| byte.is_ascii_digit()) || last.starts_with("0x")
-    });
+    let last_is_number = host
+        .rsplit('.')
+        .next()
+        .is_some_and(|last| last.bytes().all(|byte| byte.is_ascii_digit()) || last.starts_with("0x"));
     (host.len() <= LONGEST_HOST && !last_is_number && host.split('.').all(label)).then_some(host)
 }
 
@@ -262,7 +263,18 @@ mod tests {
         ] {
             assert_eq!(rule(text).matches(host), expected, "{text} {host}");
         }
-        for wrong in ["", "*", "*.com", "*.1.2.3.4", "a b", "http://a.example", "a/b", "1.2.3", "a..b", "\u{430}.example"] {
+        for wrong in [
+            "",
+            "*",
+            "*.com",
+            "*.1.2.3.4",
+            "a b",
+            "http://a.example",
+            "a/b",
+            "1.2.3",
+            "a..b",
+            "\u{430}.example",
+        ] {
             assert!(matches!(HostRule::parse(wrong), Err(VaultError::Host { .. })), "{wrong}");
         }
     }

@@ -45,20 +45,29 @@ pub enum VaultError {
         path: PathBuf,
     },
     /// No name.
-    #[error("a secret's name has letters, digits and `_.-`, at most 100, and begins with a letter, a digit or `_`")]
+    #[error(
+        "a secret's name has letters, digits and `_.-`, at most 100, and begins with a letter, a digit or `_`"
+    )]
     Name,
     /// No host.
-    #[error("`{host}` is no host: give a name such as api.example.com, *.example.com for all below it, or an address")]
+    #[error(
+        "`{host}` is no host: give a name such as api.example.com, *.example.com for all below it, or an address"
+    )]
     Host {
         /// What was given.
         host: String,
     },
     /// The value is too short to be covered wherever it appears.
-    #[error("a value has at least {LEAST_CHARACTERS} characters, because a shorter one could not be covered in texts without telling it")]
+    #[error(
+        "a value has at least {LEAST_CHARACTERS} characters, because a shorter one could not be covered in texts without telling it"
+    )]
     Short,
     /// The value is too long.
     #[error("a value has at most {MOST_BYTES} bytes")]
     Long,
+    /// The value is not UTF-8.
+    #[error("a value is text (UTF-8); store what is not as base64")]
+    NoText,
     /// There is no such secret.
     #[error("the vault has no secret of that name")]
     Unknown,

@@ -118,7 +118,11 @@ pub(crate) fn remove(path: &Path) -> Result<()> {
 
 /// The folder, made where it is not there, and the right to change what is in it, until the file is dropped.
 pub(crate) fn lock(folder: &Path) -> Result<File> {
-    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(VaultError::system("make", folder))?;
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)
+        .map_err(VaultError::system("make", folder))?;
     let path: PathBuf = folder.join(LOCK);
     let file = OpenOptions::new()
         .write(true)

@@ -40,7 +40,8 @@ impl Identity {
 
     /// The first identity of a text, one a line; other lines are comments.
     pub(crate) fn of(text: &[u8]) -> Option<Self> {
-        let found = text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).find(|line| parsed(line).is_some())?;
+        let found =
+            text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).find(|line| parsed(line).is_some())?;
         Some(Self(Locked::copy_of(found)))
     }
 

@@ -68,6 +68,8 @@ impl DerefMut for Locked {
 impl Drop for Locked {
     fn drop(&mut self) {
         self.bytes.as_mut_slice().zeroize();
+        // Before the memory is given back: it may be somebody else's at once.
+        drop(self.guard.take());
     }
 }
 
@@ -101,6 +103,11 @@ mod tests {
         assert!(second.is_locked() && second.iter().all(|byte| *byte == 7));
         assert_eq!(locked_kilobytes(), both - page);
         drop(second);
+        assert_eq!(locked_kilobytes(), before);
+        // So much that it goes back to the system at once, and not before it is unlocked.
+        let large = Locked::zeroed(4 << 20);
+        assert!(large.is_locked());
+        drop(large);
         assert_eq!(locked_kilobytes(), before);
     }
 

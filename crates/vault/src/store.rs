@@ -9,7 +9,9 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::file::{CONTENT, IDENTITY, PREVIOUS, Stamp};
 use crate::key::Identity;
-use crate::{Change, Contents, Entry, Keys, LEAST_CHARACTERS, Locked, MOST_BYTES, Position, Result, VaultError};
+use crate::{
+    Change, Contents, Entry, Keys, LEAST_CHARACTERS, Locked, MOST_BYTES, Position, Result, VaultError,
+};
 use crate::{file, key, keyring};
 
 /// How exactly the last use of a secret is known: not every use is worth a write.
@@ -27,6 +29,8 @@ pub struct Vault {
 #[derive(Debug, Default)]
 struct Open {
     identity: Option<(Source, Arc<Identity>)>,
+    /// The key that the passphrase did not open: trying again would take as long.
+    refused: Option<Stamp>,
     contents: Option<(Stamp, Arc<Contents>)>,
 }
 
@@ -52,6 +56,11 @@ impl Vault {
     /// Whether a passphrase opens it, and not a key file.
     pub fn has_passphrase(&self) -> bool {
         self.path(IDENTITY).exists()
+    }
+
+    /// Whether something was given that a new vault can be made with.
+    pub fn can_be_made(&self) -> bool {
+        self.keys.key_file.is_some() || self.keys.passphrase.is_some()
     }
 
     /// Where the generation before the last change lies.
@@ -93,7 +102,9 @@ impl Vault {
 
     fn note_use(&self, name: &str, now: Timestamp) -> Result<()> {
         self.change(|contents| {
-            let Some((entry, value)) = contents.get(name) else { return Ok((contents.changed(name, None), ())) };
+            let Some((entry, value)) = contents.get(name) else {
+                return Ok((contents.changed(name, None), ()));
+            };
             let used = Entry { last_used_at: Some(now), ..entry.clone() };
             Ok((contents.changed(name, Some((used, value))), ()))
         })
@@ -104,11 +115,11 @@ impl Vault {
     /// Where there is no vault yet it is made, with the key file, or with the passphrase.
     ///
     /// # Errors
-    /// [`VaultError::Short`], [`VaultError::Long`]; [`VaultError::NoVault`] where there is none and nothing to make one with; those
+    /// [`VaultError::Short`], [`VaultError::Long`], [`VaultError::NoText`]; [`VaultError::NoVault`] where there is none and nothing to make one with; those
     /// of [`Vault::contents`].
     pub fn set(&self, change: &Change, value: &[u8], now: Timestamp) -> Result<bool> {
-        let characters = String::from_utf8_lossy(value).chars().count();
-        if characters < LEAST_CHARACTERS {
+        let text = std::str::from_utf8(value).map_err(|_| VaultError::NoText)?;
+        if text.chars().count() < LEAST_CHARACTERS {
             return Err(VaultError::Short);
         }
         if value.len() > MOST_BYTES {
@@ -167,7 +178,7 @@ impl Vault {
         self.write(&contents, &[&new])?;
         file::keep_as(&self.path(CONTENT), &self.path(PREVIOUS))?;
         keyring::forget(&self.ring_name())?;
-        *open = Open { identity: Some((Source::Given, Arc::new(new))), contents: None };
+        *open = Open { identity: Some((Source::Given, Arc::new(new))), ..Open::default() };
         Ok(())
     }
 
@@ -249,10 +260,14 @@ impl Vault {
             Err(VaultError::Key { .. }) => {
                 // The key may be another since it was taken.
                 open.identity = None;
-                decrypted(&cipher, &*self.identity(open)?, &path).map_err(|error| match (error, &self.keys.key_file) {
-                    (VaultError::Key { .. }, Some(key_file)) => VaultError::Key { path: key_file.clone() },
-                    (VaultError::Key { .. }, None) => VaultError::Locked,
-                    (error, _) => error,
+                decrypted(&cipher, &*self.identity(open)?, &path).map_err(|error| {
+                    match (error, &self.keys.key_file) {
+                        (VaultError::Key { .. }, Some(key_file)) => {
+                            VaultError::Key { path: key_file.clone() }
+                        }
+                        (VaultError::Key { .. }, None) => VaultError::Locked,
+                        (error, _) => error,
+                    }
                 })?
             }
             other => other?,
@@ -273,7 +288,15 @@ impl Vault {
         } else if let Some(path) = &self.keys.key_file {
             (Source::Given, key::read_key_file(path)?)
         } else if let Some(passphrase) = &self.keys.passphrase {
-            (Source::Given, key::open(&self.path(IDENTITY), passphrase)?)
+            let path = self.path(IDENTITY);
+            let stamp = Stamp::of(&path);
+            if stamp.is_some() && open.refused == stamp {
+                return Err(VaultError::Passphrase);
+            }
+            open.refused = stamp;
+            let opened = key::open(&path, passphrase)?;
+            open.refused = None;
+            (Source::Given, opened)
         } else {
             return Err(VaultError::Locked);
         };
@@ -285,7 +308,7 @@ impl Vault {
     /// Replaces the contents by what `change` makes of them, unless that fails. One program at a time.
     fn change<T>(&self, change: impl FnOnce(&Contents) -> Result<(Contents, T)>) -> Result<T> {
         let is_new = !self.exists();
-        if is_new && self.keys.key_file.is_none() && self.keys.passphrase.is_none() {
+        if is_new && !self.can_be_made() {
             return Err(VaultError::NoVault);
         }
         let _lock = file::lock(&self.folder)?;

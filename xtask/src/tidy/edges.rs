@@ -46,7 +46,7 @@ use Layer::{
 };
 
 /// The layer of every crate by name; `tools-*` go by their prefix.
-const LAYERS: [(&str, Layer); 19] = [
+const LAYERS: [(&str, Layer); 20] = [
     ("tool", Vocabulary),
     ("shell-syntax", Syntax),
     ("policy", Policy),
@@ -56,6 +56,7 @@ const LAYERS: [(&str, Layer); 19] = [
     ("watch", Mechanism),
     ("checkpoint", Mechanism),
     ("edit", Mechanism),
+    ("vault", Mechanism),
     ("engine", Engine),
     ("dialects", Dialects),
     ("mcp", Door),
@@ -69,13 +70,14 @@ const LAYERS: [(&str, Layer); 19] = [
 ];
 
 /// Outside crates that only some crates may name, and why.
-const OWNERS: [(&str, &[&str], &str); 11] = [
+const OWNERS: [(&str, &[&str], &str); 12] = [
     ("brush-parser", &["shell-syntax"], "one crate says what a line for the shell runs"),
     ("tree-sitter-bash", &["shell-syntax"], "one crate says what a line for the shell runs"),
     ("rusqlite", &["store"], "a second storage engine is split off behind the store"),
     ("rmcp", &["mcp"], "the door owns every wire type"),
     ("hyper", &["http", "fetch"], "the door owns every wire type, and one crate asks other servers"),
     ("opentelemetry-proto", &["traces"], "one crate knows how traces are sent"),
+    ("age", &["vault"], "one crate holds what opens the secrets"),
     ("landlock", &["sandbox"], "one crate sets up what confines a command"),
     ("seccompiler", &["sandbox"], "one crate sets up what confines a command"),
     (

@@ -6,8 +6,9 @@ use crate::tidy::source::Source;
 use crate::tidy::{Finding, Tree};
 
 /// Files of the families that hold no tool, each with what it holds.
-const SHARED: [(&str, &str); 16] = [
+const SHARED: [(&str, &str); 17] = [
     ("crates/tools-files/src/failure.rs", "what the errors of the roots become for a caller"),
+    ("crates/tools-self/src/vault_failure.rs", "what the errors of the vault become for a caller"),
     ("crates/tools-files/src/hits.rs", "what a search finds in one file"),
     ("crates/tools-files/src/parts.rs", "reading parts of a file, and looking through all of it"),
     ("crates/tools-files/src/patching.rs", "what a patch makes of the files of the workspace"),

@@ -59,6 +59,7 @@ impl Engine {
 
     /// The text with every secret covered that this runtime knows, as in an answer.
     pub fn covered(&self, text: String) -> String {
+        self.redactor.refresh();
         self.redactor.text(&text).unwrap_or(text)
     }
 

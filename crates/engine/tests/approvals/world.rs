@@ -170,6 +170,7 @@ impl World {
             clock: Arc::new(self.clock.clone()),
             cell: CellSetup { environment, ..CellSetup::default() },
             redactor: Redactor::default(),
+            vault: None,
             sessions: None,
             tracer: None,
         });

@@ -17,6 +17,7 @@ mod tools;
 mod trust;
 mod undo;
 mod up;
+mod vault;
 
 pub(crate) use approvals::{engine_of, said as approval_said, text as approval_text};
 pub(crate) use serving::mcp_options;
@@ -71,6 +72,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Checkpoints { command } => checkpoints::run(global, command),
         Command::Trust { file } => trust::run(global, file),
         Command::Doctor { json } => doctor::run(global, json),
+        Command::Vault { command } => vault::run(global, command),
         Command::Setup { command } => setup::run(&command),
         Command::OpenApi => {
             print(&format!("{}\n", serde_json::to_string_pretty(&http::document())?))?;

@@ -1,0 +1,188 @@
+//! The forms in which a value may appear that is not written as it is.
+
+use std::fmt::Write as _;
+
+use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+use serde_json::Value;
+use zeroize::Zeroizing;
+
+/// A value in one of its forms.
+pub(super) struct Form {
+    pub(super) text: Zeroizing<Vec<u8>>,
+    /// Whether line breaks may lie within it, as programs put them into base64 and hexadecimal.
+    pub(super) wraps: bool,
+}
+
+/// Lines of a value of several lines that are looked for by themselves, from this many bytes on: a key that is indented or quoted
+/// line by line is still one.
+const LEAST_LINE: usize = 20;
+
+/// Every form of a value that is covered, itself first. None is shorter than `least`.
+pub(super) fn forms(value: &[u8], least: usize) -> Vec<Form> {
+    let mut forms = Forms { found: Vec::new(), least };
+    forms.add(value.to_vec(), false);
+    if let Ok(text) = std::str::from_utf8(value) {
+        written(text, &mut forms);
+        for line in text.lines().map(str::trim) {
+            // `-----BEGIN ...-----` stands in every key.
+            if line.len() >= LEAST_LINE && line.len() < value.len() && !line.starts_with("-----") {
+                forms.add(line.as_bytes().to_vec(), false);
+                forms.add(json(line), false);
+            }
+        }
+    }
+    percent(value, &mut forms);
+    for upper in [false, true] {
+        forms.add(hex(value, upper), true);
+    }
+    for offset in 0..3 {
+        forms.add(base64(value, offset, &STANDARD_NO_PAD), true);
+        forms.add(base64(value, offset, &URL_SAFE_NO_PAD), true);
+    }
+    forms.found
+}
+
+struct Forms {
+    found: Vec<Form>,
+    least: usize,
+}
+
+impl Forms {
+    fn add(&mut self, text: Vec<u8>, wraps: bool) {
+        let text = Zeroizing::new(text);
+        if text.len() >= self.least && self.found.iter().all(|form| form.text != text) {
+            self.found.push(Form { text, wraps });
+        }
+    }
+}
+
+/// As a text stands in JSON, as a shell reads it, and the second within the first.
+fn written(text: &str, forms: &mut Forms) {
+    let mut spellings: Vec<Zeroizing<String>> = [text.replace('\'', "'\\''"), text.replace('\'', "'\"'\"'")]
+        .into_iter()
+        .chain([before_each(text, |character| "\\\"$`!".contains(character))])
+        .chain([before_each(text, |character| {
+            !character.is_alphanumeric() && !"_-./:=@%+,".contains(character)
+        })])
+        .chain([c_quoted(text)])
+        .map(Zeroizing::new)
+        .collect();
+    spellings.insert(0, Zeroizing::new(text.to_owned()));
+    for spelling in &spellings {
+        forms.add(spelling.as_bytes().to_vec(), false);
+        let in_json = json(spelling);
+        if let Ok(again) = std::str::from_utf8(&in_json) {
+            // JSON within JSON, such as a body in a log.
+            forms.add(json(again), false);
+        }
+        forms.add(in_json, false);
+        forms.add(json_in_ascii(spelling), false);
+    }
+}
+
+/// As `serde_json` writes it, without the quotes around it.
+fn json(text: &str) -> Vec<u8> {
+    let quoted = Zeroizing::new(Value::from(text).to_string());
+    quoted.as_bytes()[1..quoted.len() - 1].to_vec()
+}
+
+/// As writers do that leave nothing but ASCII, and escape the slash.
+fn json_in_ascii(text: &str) -> Vec<u8> {
+    let plain = Zeroizing::new(String::from_utf8(json(text)).unwrap_or_default());
+    let mut escaped = String::with_capacity(plain.len() * 6);
+    for character in plain.chars() {
+        if character.is_ascii() {
+            if character == '/' {
+                escaped.push('\\');
+            }
+            escaped.push(character);
+        } else {
+            for unit in character.encode_utf16(&mut [0; 2]) {
+                // Writing into a string cannot fail.
+                let _ = write!(escaped, "\\u{unit:04x}");
+            }
+        }
+    }
+    escaped.into_bytes()
+}
+
+/// With a backslash before each of these characters.
+fn before_each(text: &str, is_special: impl Fn(char) -> bool) -> String {
+    let mut quoted = String::with_capacity(text.len() * 2);
+    for character in text.chars() {
+        if is_special(character) {
+            quoted.push('\\');
+        }
+        quoted.push(character);
+    }
+    quoted
+}
+
+/// As it stands in `$'...'`.
+fn c_quoted(text: &str) -> String {
+    text.replace('\\', "\\\\")
+        .replace('\'', "\\'")
+        .replace('\n', "\\n")
+        .replace('\t', "\\t")
+        .replace('\r', "\\r")
+}
+
+/// As URLs and forms have it. Which characters are left as they are differs, and so does the case of the digits.
+fn percent(value: &[u8], forms: &mut Forms) {
+    let kept: [&[u8]; 6] = [
+        b"",
+        // The unreserved characters (RFC 3986, section 2.3), with the slash, what `encodeURIComponent` and `encodeURI` leave, none.
+        b"-._~",
+        b"-._~/",
+        b"-._~!'()*",
+        b"-._~!'()*;/?:@&=+$,#",
+        b"*-._",
+    ];
+    for kept in kept {
+        for upper in [true, false] {
+            for plus in [false, true] {
+                forms.add(
+                    escaped(value, upper, |byte| byte.is_ascii_alphanumeric() || kept.contains(&byte), plus),
+                    false,
+                );
+            }
+        }
+    }
+    forms.add(escaped(value, true, |_| false, false), false);
+    forms.add(escaped(value, false, |_| false, false), false);
+}
+
+fn escaped(value: &[u8], upper: bool, stays: impl Fn(u8) -> bool, plus: bool) -> Vec<u8> {
+    let mut text = Vec::with_capacity(value.len() * 3);
+    for byte in value {
+        match byte {
+            b' ' if plus => text.push(b'+'),
+            byte if stays(*byte) => text.push(*byte),
+            byte => {
+                text.push(b'%');
+                text.extend(digits(*byte, upper));
+            }
+        }
+    }
+    text
+}
+
+fn hex(value: &[u8], upper: bool) -> Vec<u8> {
+    value.iter().flat_map(|byte| digits(*byte, upper)).collect()
+}
+
+fn digits(byte: u8, upper: bool) -> [u8; 2] {
+    let digits: &[u8; 16] = if upper { b"0123456789ABCDEF" } else { b"0123456789abcdef" };
+    [digits[usize::from(byte >> 4)], digits[usize::from(byte & 15)]]
+}
+
+/// The characters of base64 that the value alone decides where it begins `offset` bytes behind the beginning of a group of three.
+fn base64(value: &[u8], offset: usize, engine: &impl base64::Engine) -> Vec<u8> {
+    let mut shifted = Zeroizing::new(Vec::with_capacity(offset + value.len()));
+    shifted.resize(offset, 0);
+    shifted.extend_from_slice(value);
+    let encoded = Zeroizing::new(engine.encode(&*shifted));
+    let first = (offset * 8).div_ceil(6);
+    let last = shifted.len() * 8 / 6;
+    encoded.as_bytes().get(first..last).unwrap_or_default().to_vec()
+}

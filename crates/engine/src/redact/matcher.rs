@@ -1,0 +1,268 @@
+//! Finds many texts at once, as fast as memory is read.
+//!
+//! A text of at least [`LEAST`] bytes holds, wherever it lies, one of its first [`STRIDE`] pieces of [`PIECE`] bytes at a place that
+//! is a multiple of [`STRIDE`]. So only each such place is looked at: whether a bit is set for the six bytes there. Where it is, the
+//! few texts that have these bytes there are compared.
+//! An automaton for ten thousand texts does not fit into the processor's caches; these bits do.
+
+use std::ops::Range;
+
+use vault::Locked;
+
+use super::forms::Form;
+
+/// The shortest text that is found, in bytes.
+pub(super) const LEAST: usize = 12;
+const PIECE: usize = 6;
+const STRIDE: usize = LEAST - PIECE + 1;
+/// Bits for each piece: one in so many places is looked at more closely in vain.
+const BITS_EACH: usize = 32;
+/// Fewest and most bits, as powers of two: 8 KiB, and 1 MiB, which is the second cache of most processors.
+const BITS: Range<u32> = 16..23;
+/// Bits that one bucket of entries is for.
+const BUCKET: usize = 8;
+/// Line breaks within a text that may have some lie this far apart at least (base64 and hexadecimal have lines of 60 to 76).
+const LEAST_LINE: usize = 16;
+/// Bytes of a line break at most: `\r\n` as JSON escapes it.
+const BREAK: usize = 4;
+
+/// The texts, and what finds them.
+pub(super) struct Matcher {
+    bytes: Locked,
+    texts: Vec<Text>,
+    /// A bit for each piece, by its hash.
+    bits: Vec<u64>,
+    /// By hash as well: where the entries of a bucket begin in `entries`.
+    buckets: Vec<u32>,
+    entries: Vec<Entry>,
+    multiplier: u64,
+    /// How far a text may reach, line breaks within it included.
+    reach: usize,
+}
+
+struct Text {
+    at: Range<usize>,
+    /// To whom it belongs.
+    owner: usize,
+    wraps: bool,
+}
+
+/// A piece: in which text, and where in it.
+#[derive(Clone, Copy)]
+struct Entry {
+    text: u32,
+    offset: u8,
+}
+
+/// Where a text was found, and whose it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) at: Range<usize>,
+    pub(super) owner: usize,
+}
+
+impl Matcher {
+    /// Of forms, each with its owner. Those under [`LEAST`] bytes are never found.
+    pub(super) fn new(forms: &[(usize, Form)]) -> Self {
+        let forms = || forms.iter().filter(|(_, form)| form.text.len() >= LEAST);
+        let mut bytes = Locked::zeroed(forms().map(|(_, form)| form.text.len()).sum());
+        let mut texts = Vec::new();
+        let mut filled = 0;
+        for (owner, form) in forms() {
+            let at = filled..filled + form.text.len();
+            bytes[at.clone()].copy_from_slice(&form.text);
+            filled = at.end;
+            texts.push(Text { at, owner: *owner, wraps: form.wraps });
+        }
+        let pieces = texts.len() * 2 * STRIDE;
+        let log = (pieces * BITS_EACH).next_power_of_two().ilog2().clamp(BITS.start, BITS.end);
+        let mut seed = [0_u8; 8];
+        // Without chance it finds the same; only which texts fall together can then be foreseen.
+        let _ = getrandom::fill(&mut seed);
+        let multiplier = u64::from_le_bytes(seed) | 1 << 63 | 1;
+        let reach = texts.iter().map(Self::reach_of).max().unwrap_or(0);
+        let mut matcher = Self {
+            bytes,
+            texts,
+            bits: vec![0; 1 << (log - 6)],
+            buckets: Vec::new(),
+            entries: Vec::new(),
+            multiplier,
+            reach,
+        };
+        matcher.fill();
+        matcher
+    }
+
+    fn reach_of(text: &Text) -> usize {
+        let breaks = if text.wraps { (text.at.len() / LEAST_LINE + 2) * BREAK } else { 0 };
+        text.at.len() + breaks
+    }
+
+    fn fill(&mut self) {
+        let mut placed = Vec::with_capacity(self.texts.len() * STRIDE);
+        for (number, text) in (0_u32..).zip(&self.texts) {
+            let bytes = &self.bytes[text.at.clone()];
+            // Where a line break falls into the first pieces, those behind the first twelve bytes lie on one line.
+            let behind = if text.wraps { LEAST..LEAST + STRIDE } else { 0..0 };
+            for offset in (0..STRIDE).chain(behind) {
+                let Some(piece) = bytes.get(offset..offset + PIECE) else { continue };
+                let mut word = [0_u8; 8];
+                word[..PIECE].copy_from_slice(piece);
+                let hash = self.hash(u64::from_le_bytes(word));
+                placed.push((hash, Entry { text: number, offset: u8::try_from(offset).unwrap_or(0) }));
+            }
+        }
+        placed.sort_unstable_by_key(|(hash, _)| *hash);
+        self.buckets = vec![0; self.bits.len() * 64 / BUCKET + 1];
+        for (hash, entry) in placed {
+            self.bits[hash / 64] |= 1 << (hash % 64);
+            self.buckets[hash / BUCKET + 1] += 1;
+            self.entries.push(entry);
+        }
+        let mut before = 0;
+        for bucket in &mut self.buckets {
+            before += *bucket;
+            *bucket = before;
+        }
+    }
+
+    /// Of six bytes; the two above them are left out.
+    #[expect(clippy::cast_possible_truncation, reason = "fewer bits are left than an address has")]
+    fn hash(&self, word: u64) -> usize {
+        let log = self.bits.len().ilog2() + 6;
+        ((word << 16).wrapping_mul(self.multiplier) >> (u64::BITS - log)) as usize
+    }
+
+    /// Bytes at the end of what has come so far that what comes next may still belong to.
+    pub(super) fn reach(&self) -> usize {
+        self.reach
+    }
+
+    /// Whether nothing is ever found.
+    pub(super) fn is_empty(&self) -> bool {
+        self.texts.is_empty()
+    }
+
+    /// Whether anything is there to be found.
+    pub(super) fn finds_any(&self, within: &[u8]) -> bool {
+        let mut any = false;
+        self.look(within, |_| {
+            any = true;
+            false
+        });
+        any
+    }
+
+    /// Everything that is found, in order; what overlaps is one, of the one that begins first and of those the longest.
+    pub(super) fn find(&self, within: &[u8]) -> Vec<Found> {
+        let mut all = Vec::new();
+        self.look(within, |found| {
+            all.push(found);
+            true
+        });
+        all.sort_by(|one, other| (one.at.start, other.at.end).cmp(&(other.at.start, one.at.end)));
+        let mut merged: Vec<Found> = Vec::new();
+        for found in all {
+            match merged.last_mut() {
+                Some(last) if found.at.start < last.at.end => last.at.end = last.at.end.max(found.at.end),
+                _ => merged.push(found),
+            }
+        }
+        merged
+    }
+
+    /// Tells of each place where a text lies, until that is enough.
+    fn look(&self, within: &[u8], mut tell: impl FnMut(Found) -> bool) {
+        if self.is_empty() || within.len() < LEAST {
+            return;
+        }
+        let mut place = 0;
+        // Eight bytes are read at once, of which six count.
+        while let Some(word) = within.get(place..).and_then(|rest| rest.first_chunk::<8>()) {
+            let hash = self.hash(u64::from_le_bytes(*word));
+            if self.bits[hash / 64] >> (hash % 64) & 1 == 1 && !self.compare(within, place, hash, &mut tell) {
+                return;
+            }
+            place += STRIDE;
+        }
+        let mut last = [0_u8; 8];
+        let rest = within.get(place..).unwrap_or_default();
+        if rest.len() >= PIECE {
+            last[..rest.len()].copy_from_slice(rest);
+            let hash = self.hash(u64::from_le_bytes(last));
+            self.compare(within, place, hash, &mut tell);
+        }
+    }
+
+    #[cold]
+    fn compare(
+        &self,
+        within: &[u8],
+        place: usize,
+        hash: usize,
+        tell: &mut impl FnMut(Found) -> bool,
+    ) -> bool {
+        let (first, last) = (self.buckets[hash / BUCKET] as usize, self.buckets[hash / BUCKET + 1] as usize);
+        for entry in &self.entries[first..last] {
+            let text = &self.texts[entry.text as usize];
+            let bytes = &self.bytes[text.at.clone()];
+            let offset = usize::from(entry.offset);
+            let found = if text.wraps {
+                wrapped(within, place, bytes, offset)
+            } else {
+                place
+                    .checked_sub(offset)
+                    .filter(|start| within[*start..].starts_with(bytes))
+                    .map(|start| start..start + bytes.len())
+            };
+            if let Some(at) = found
+                && !tell(Found { at, owner: text.owner })
+            {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// Where `text` lies around `place`, which is its byte `offset`, with line breaks in it or without.
+fn wrapped(within: &[u8], place: usize, text: &[u8], offset: usize) -> Option<Range<usize>> {
+    let (mut end, mut since) = (place, 0);
+    for byte in &text[offset..] {
+        if within.get(end) != Some(byte) {
+            let length = line_break(within.get(end..)?)?;
+            if since < LEAST_LINE && end - place > since {
+                return None;
+            }
+            (end, since) = (end + length, 0);
+            if within.get(end) != Some(byte) {
+                return None;
+            }
+        }
+        (end, since) = (end + 1, since + 1);
+    }
+    let (mut start, mut broken) = (place, false);
+    for byte in text[..offset].iter().rev() {
+        if !within[..start].ends_with(&[*byte]) {
+            start -= line_break_before(&within[..start]).filter(|_| !broken)?;
+            broken = true;
+            if !within[..start].ends_with(&[*byte]) {
+                return None;
+            }
+        }
+        start -= 1;
+    }
+    Some(start..end)
+}
+
+/// Line breaks, as they are and as JSON escapes them.
+const BREAKS: [&[u8]; 4] = [b"\r\n", b"\n", b"\\r\\n", b"\\n"];
+
+fn line_break(rest: &[u8]) -> Option<usize> {
+    BREAKS.iter().find(|line_break| rest.starts_with(line_break)).map(|line_break| line_break.len())
+}
+
+fn line_break_before(before: &[u8]) -> Option<usize> {
+    BREAKS.iter().find(|line_break| before.ends_with(line_break)).map(|line_break| line_break.len())
+}

@@ -1,0 +1,278 @@
+//! Secrets never leave: known values are replaced by their names in everything that is shown or stored, in whatever form they come.
+//!
+//! | form | where it comes from |
+//! |---|---|
+//! | as it is, and of several lines each long one | a file, a message |
+//! | in JSON, also within JSON, also in ASCII alone | a log, a body |
+//! | quoted for a shell, in four ways | a trace, a script |
+//! | percent-encoded, in either case, however much of it | a URL, a form |
+//! | hexadecimal, base64 in all three alignments, both alphabets, also broken into lines | a header, `base64 FILE`, `xxd -p` |
+//!
+//! What somebody transforms in any other way is not found: this keeps secrets from slipping out, and holds nobody who means to
+//! get them out and has them. Such a one never gets them: they are put in on the way out.
+
+mod forms;
+mod matcher;
+
+use std::io::{self, Read};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use serde_json::Value;
+use tool::{Data, Progress};
+use vault::{Contents, Locked, Vault};
+
+use matcher::{LEAST, Matcher};
+
+/// The secrets of this runtime and what stands in their place. Copies know the same.
+#[derive(Clone)]
+pub struct Redactor(Arc<Shared>);
+
+struct Shared {
+    vault: Option<Arc<Vault>>,
+    /// What was last read of the vault.
+    seen: Mutex<Option<Arc<Contents>>>,
+    known: RwLock<Arc<Known>>,
+}
+
+/// All secrets so far, and what finds them. One that was replaced or removed is still covered as long as this runtime lives.
+struct Known {
+    names: Vec<(String, Range<usize>)>,
+    values: Locked,
+    matcher: Matcher,
+}
+
+/// Progress with every secret covered.
+pub(crate) struct CoveredProgress {
+    /// Where it goes.
+    pub(crate) to: Arc<dyn Progress>,
+    /// What covers it.
+    pub(crate) redactor: Redactor,
+}
+
+impl Progress for CoveredProgress {
+    fn report(&self, done: u64, total: Option<u64>, message: &str) {
+        let covered = self.redactor.text(message);
+        self.to.report(done, total, covered.as_deref().unwrap_or(message));
+    }
+}
+
+impl Default for Redactor {
+    fn default() -> Self {
+        Self::new([])
+    }
+}
+
+impl Redactor {
+    /// A redactor for named values. Values under 12 bytes are left out: replacing a common short text would tell what it is.
+    pub fn new(secrets: impl IntoIterator<Item = (String, String)>) -> Self {
+        let secrets: Vec<_> = secrets.into_iter().collect();
+        Self::of(None, Known::new(secrets.iter().map(|(name, value)| (name.as_str(), value.as_bytes()))))
+    }
+
+    /// The same, and every value of the vault, as it is each time that [`Redactor::refresh`] looks.
+    #[must_use]
+    pub fn with_vault(self, vault: Arc<Vault>) -> Self {
+        let redactor = Self::of(Some(vault), Known::new(self.known().iter()));
+        redactor.refresh();
+        redactor
+    }
+
+    fn of(vault: Option<Arc<Vault>>, known: Known) -> Self {
+        Self(Arc::new(Shared { vault, seen: Mutex::default(), known: RwLock::new(Arc::new(known)) }))
+    }
+
+    fn known(&self) -> Arc<Known> {
+        self.0.known.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Gets to know what others have put into the vault. What cannot be read because it is locked is not known to this process at
+    /// all, so that nothing of it can leave here.
+    pub fn refresh(&self) {
+        let Some(Ok(contents)) = self.0.vault.as_ref().map(|vault| vault.contents()) else { return };
+        let mut seen = self.0.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.as_ref().is_some_and(|seen| Arc::ptr_eq(seen, &contents)) {
+            return;
+        }
+        let known = self.known();
+        let is_new = |value: &[u8]| !known.iter().any(|(_, known)| known == value);
+        let new: Vec<_> = contents.iter().filter(|(_, value)| is_new(value)).collect();
+        if !new.is_empty() {
+            let new = new.into_iter().map(|(entry, value)| (entry.name.as_str(), value));
+            let all = Arc::new(Known::new(known.iter().chain(new)));
+            *self.0.known.write().unwrap_or_else(PoisonError::into_inner) = all;
+        }
+        *seen = Some(contents);
+    }
+
+    /// The text with every secret covered.
+    pub fn text(&self, text: &str) -> Option<String> {
+        self.known().text(text)
+    }
+
+    /// [`Redactor::value`] for data of either form. What its tool has written stays so where no secret is in it.
+    ///
+    /// # Errors
+    /// Where what was written cannot be read.
+    pub fn data(&self, data: Data) -> serde_json::Result<Data> {
+        let known = self.known();
+        if let Data::Written(written) = &data
+            && !known.matcher.finds_any(written.as_str().as_bytes())
+        {
+            return Ok(data);
+        }
+        let mut value = data.into_value()?;
+        known.value(&mut value);
+        Ok(value.into())
+    }
+
+    /// Covers every secret in every string of a value, keys included.
+    pub fn value(&self, value: &mut Value) {
+        self.known().value(value);
+    }
+
+    /// Whether there is nothing to cover.
+    pub fn is_empty(&self) -> bool {
+        self.known().matcher.is_empty()
+    }
+
+    /// A stream with every secret covered, also where one lies across two reads.
+    pub fn reader<R: Read>(&self, from: R) -> Covered<R> {
+        self.refresh();
+        let known = self.known();
+        Covered { known, from, pending: Vec::new(), ready: Vec::new(), given: 0, ended: false }
+    }
+}
+
+impl Known {
+    fn new<'a>(secrets: impl Iterator<Item = (&'a str, &'a [u8])>) -> Self {
+        let secrets: Vec<_> = secrets.filter(|(_, value)| value.len() >= LEAST).collect();
+        let mut values = Locked::zeroed(secrets.iter().map(|(_, value)| value.len()).sum());
+        let (mut names, mut forms, mut filled) = (Vec::new(), Vec::new(), 0);
+        for (owner, (name, value)) in secrets.into_iter().enumerate() {
+            let at = filled..filled + value.len();
+            values[at.clone()].copy_from_slice(value);
+            filled = at.end;
+            names.push((name.to_owned(), at));
+            forms.extend(forms::forms(value, LEAST).into_iter().map(|form| (owner, form)));
+        }
+        Self { matcher: Matcher::new(&forms), names, values }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.names.iter().map(|(name, at)| (name.as_str(), &self.values[at.clone()]))
+    }
+
+    fn cover(&self, owner: usize) -> String {
+        let name = self.names.get(owner).map_or("", |(name, _)| name.as_str());
+        format!("[SECRET:{name}]")
+    }
+
+    fn text(&self, text: &str) -> Option<String> {
+        let all = self.matcher.find(text.as_bytes());
+        if all.is_empty() {
+            return None;
+        }
+        let mut covered = String::with_capacity(text.len());
+        let mut at = 0;
+        for found in all {
+            // A value begins and ends between characters; a part of base64 or of hexadecimal does too, being ASCII.
+            covered.push_str(text.get(at..found.at.start).unwrap_or_default());
+            covered.push_str(&self.cover(found.owner));
+            at = found.at.end;
+        }
+        covered.push_str(text.get(at..).unwrap_or_default());
+        Some(covered)
+    }
+
+    fn value(&self, value: &mut Value) {
+        if self.matcher.is_empty() {
+            return;
+        }
+        match value {
+            Value::String(text) => {
+                if let Some(covered) = self.text(text) {
+                    *text = covered;
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(|item| self.value(item)),
+            Value::Object(map) => {
+                let keys: Vec<String> = map.keys().filter(|key| self.text(key).is_some()).cloned().collect();
+                for key in keys {
+                    if let (Some(covered), Some(item)) = (self.text(&key), map.shift_remove(&key)) {
+                        map.insert(covered, item);
+                    }
+                }
+                map.values_mut().for_each(|item| self.value(item));
+            }
+            // A value of digits alone may come as a number.
+            Value::Number(number) if number.as_u64().is_some_and(|number| number >= TWELVE_DIGITS) => {
+                if let Some(covered) = self.text(&number.to_string()) {
+                    *value = covered.into();
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    /// Moves what is settled from `pending` to `covered`: everything, or all but what could still be a part of a secret.
+    fn settle(&self, pending: &mut Vec<u8>, covered: &mut Vec<u8>, ended: bool) {
+        // Twice, so that what overlaps with a secret that begins before is there as a whole too.
+        let settled =
+            if ended { pending.len() } else { pending.len().saturating_sub(2 * self.matcher.reach()) };
+        let mut at = 0;
+        for found in self.matcher.find(pending).into_iter().take_while(|found| found.at.start < settled) {
+            covered.extend_from_slice(&pending[at..found.at.start]);
+            covered.extend_from_slice(self.cover(found.owner).as_bytes());
+            at = found.at.end;
+        }
+        if at < settled {
+            covered.extend_from_slice(&pending[at..settled]);
+            at = settled;
+        }
+        pending.drain(..at);
+    }
+}
+
+/// The least number that has as many digits as the shortest secret.
+const TWELVE_DIGITS: u64 = 100_000_000_000;
+
+/// See [`Redactor::reader`].
+pub struct Covered<R> {
+    known: Arc<Known>,
+    from: R,
+    pending: Vec<u8>,
+    ready: Vec<u8>,
+    given: usize,
+    ended: bool,
+}
+
+/// Bytes that are read at a time, at least.
+const READ_AT_ONCE: usize = 64 * 1024;
+
+impl<R: Read> Read for Covered<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.given == self.ready.len() && !self.ended {
+            self.ready.clear();
+            self.given = 0;
+            // So much that what is held back is not looked at again for little.
+            let more = READ_AT_ONCE.max(4 * self.known.matcher.reach());
+            let read = (&mut self.from).take(more as u64).read_to_end(&mut self.pending)?;
+            self.ended = read == 0;
+            self.known.settle(&mut self.pending, &mut self.ready, self.ended);
+        }
+        let count = buffer.len().min(self.ready.len() - self.given);
+        buffer[..count].copy_from_slice(&self.ready[self.given..self.given + count]);
+        self.given += count;
+        Ok(count)
+    }
+}
+
+impl std::fmt::Debug for Redactor {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_tuple("Redactor").field(&self.known().names.len()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests;

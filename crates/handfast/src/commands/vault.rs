@@ -1,0 +1,235 @@
+//! `handfast vault`: the user's own way to the secrets. None of its commands prints a value.
+
+use std::io::{IsTerminal, Read};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+use tool::{Clock, visible};
+use vault::{Change, Contents, Keys, Locked, Places, Position, Vault, VaultError};
+use zeroize::Zeroizing;
+
+use super::{Failure, print, print_json};
+use crate::cli::Global;
+use crate::cli_vault::{Bound, End, VaultCommand};
+use crate::compose::SystemClock;
+use crate::hidden_line::{ask, ask_twice, is_possible};
+use crate::places::{VAULT_FOLDER, state_folder};
+use crate::report::{note, warn};
+use crate::surroundings::{Surroundings, vault_keys};
+
+/// Bytes that are read of an import, at most.
+const LARGEST_IMPORT: u64 = 16 * 1024 * 1024;
+
+pub(super) fn run(global: &Global, command: Option<VaultCommand>) -> Result<ExitCode, Failure> {
+    let folder = state_folder(global, &Surroundings::of_this_process())?.join(VAULT_FOLDER);
+    let now = SystemClock.now();
+    match command.unwrap_or(VaultCommand::List { json: false }) {
+        VaultCommand::Set { name, bound } => {
+            let change = change(&name, &bound, now)?;
+            let value = value_of(&name)?;
+            let replaced = opened(global, folder, true)?.set(
+                &change,
+                value.trim_end_matches(['\r', '\n']).as_bytes(),
+                now,
+            );
+            let verb = if replaced.map_err(said)? { "replaced" } else { "stored" };
+            note(&format!("{name} is {verb}{}", if bound.hosts.is_empty() { goes_nowhere() } else { "" }));
+        }
+        VaultCommand::Import { file, bound } => {
+            return import(&opened(global, folder, true)?, &file, &bound, now);
+        }
+        VaultCommand::List { json } => {
+            list(&*opened(global, folder, false)?.contents().map_err(said)?, json, now)?;
+        }
+        VaultCommand::Remove { name } => {
+            if !opened(global, folder, false)?.remove(&name).map_err(said)? {
+                return Err(Failure::from(VaultError::Unknown));
+            }
+            note(&format!("{name} is removed"));
+        }
+        VaultCommand::Rotate => {
+            let vault = opened(global, folder, false)?;
+            // Before anything is typed in vain.
+            vault.contents().map_err(said)?;
+            let new = vault.has_passphrase().then(new_passphrase).transpose()?;
+            vault.rotate(new.as_deref().map(String::as_bytes)).map_err(said)?;
+            note("the vault has another key; unlock it again where it was unlocked");
+        }
+        VaultCommand::Unlock { lasts } => {
+            opened(global, folder, false)?.unlock(lasts).map_err(said)?;
+            note("the vault is unlocked; `handfast vault lock` ends that");
+        }
+        VaultCommand::Lock => {
+            let was = Vault::new(folder, Keys::default()).lock().map_err(said)?;
+            note(if was { "the vault is locked" } else { "the vault was not unlocked" });
+        }
+        VaultCommand::Restore => {
+            opened(global, folder, false)?.restore().map_err(said)?;
+            note("the secrets are as they were before the last change");
+        }
+        VaultCommand::MakeKey { file } => {
+            vault::make_key_file(&file).map_err(said)?;
+            note(&format!(
+                "{} is a key: keep a copy, since nothing opens the vault without it",
+                file.display()
+            ));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn goes_nowhere() -> &'static str {
+    "; it is sent nowhere unless a host was or is named with --host"
+}
+
+fn hosts(bound: &Bound) -> Option<Vec<vault::HostRule>> {
+    (!bound.hosts.is_empty()).then(|| bound.hosts.clone())
+}
+
+fn change(name: &str, bound: &Bound, now: Timestamp) -> Result<Change, Failure> {
+    let positions: Vec<Position> = bound.places.iter().copied().map(Position::from).collect();
+    let expires_at = match bound.expires {
+        None => None,
+        Some(End::At(at)) => Some(at),
+        Some(End::In(time)) => Some(
+            now.checked_add(SignedDuration::try_from(time)?)
+                .map_err(|_| Failure::usage("that is too long"))?,
+        ),
+    };
+    let named = Change::named(name).map_err(Failure::usage)?;
+    let places = (!positions.is_empty()).then(|| Places::of(&positions));
+    Ok(Change { hosts: hosts(bound), places, expires_at, ..named })
+}
+
+/// The value, typed where somebody is there to type it.
+fn value_of(name: &str) -> Result<Zeroizing<String>, Failure> {
+    if std::io::stdin().is_terminal() {
+        return Ok(ask(&format!("Value of {}: ", visible(name)))?);
+    }
+    let mut value = Zeroizing::new(String::with_capacity(vault::MOST_BYTES + 3));
+    std::io::stdin().lock().take(vault::MOST_BYTES as u64 + 3).read_to_string(&mut value)?;
+    Ok(value)
+}
+
+fn new_passphrase() -> Result<Zeroizing<String>, Failure> {
+    if !is_possible() {
+        return Err(Failure::usage("the new passphrase is typed, and there is no terminal"));
+    }
+    Ok(ask_twice("New passphrase: ")?)
+}
+
+/// The vault, with what opens it: what the surroundings give, and else a passphrase that is typed.
+fn opened(global: &Global, folder: PathBuf, may_make: bool) -> Result<Vault, Failure> {
+    let keys = vault_keys();
+    let vault = Vault::new(folder.clone(), keys);
+    let asks = match vault.contents() {
+        Err(VaultError::Locked) => vault.has_passphrase(),
+        Ok(_) | Err(_) => may_make && !vault.exists() && !vault.can_be_made(),
+    };
+    if !asks || global.no_input || !is_possible() {
+        return Ok(vault);
+    }
+    let typed = if vault.exists() {
+        ask("Passphrase of the vault: ")?
+    } else {
+        ask_twice("Passphrase for a new vault: ")?
+    };
+    Ok(Vault::new(folder, Keys { passphrase: Some(Locked::copy_of(typed.as_bytes())), ..vault_keys() }))
+}
+
+/// The error with what to do.
+fn said(error: VaultError) -> Failure {
+    let what = match &error {
+        VaultError::Locked | VaultError::NoVault => {
+            "; name a key file with HANDFAST_VAULT_KEY_FILE (`handfast vault make-key FILE` makes one), set \
+             HANDFAST_VAULT_PASSPHRASE, or run this on a terminal"
+        }
+        VaultError::Damaged { .. } => {
+            "; `handfast vault restore` goes back to the secrets before the last change"
+        }
+        _ => return Failure::from(error),
+    };
+    Failure::from(format!("{error}{what}"))
+}
+
+fn list(contents: &Contents, as_json: bool, now: Timestamp) -> Result<(), Failure> {
+    if as_json {
+        let rows = contents.iter().map(|(entry, _)| {
+            json!({
+                "name": entry.name, "hosts": entry.hosts, "places": entry.places.names(), "set_at": entry.set_at,
+                "last_used_at": entry.last_used_at, "expires_at": entry.expires_at,
+            })
+        });
+        return print_json(&rows.collect::<Vec<_>>());
+    }
+    let mut text = String::new();
+    for (entry, _) in contents.iter() {
+        let hosts: Vec<String> = entry.hosts.iter().cloned().map(String::from).collect();
+        let hosts = if hosts.is_empty() { "no host".to_owned() } else { hosts.join(", ") };
+        let ends = match entry.expires_at {
+            Some(end) if end <= now => ", expired".to_owned(),
+            Some(end) => format!(", until {end:.0}"),
+            None => String::new(),
+        };
+        let used = entry.last_used_at.map_or("never used".to_owned(), |time| format!("used {time:.0}"));
+        text.push_str(&format!(
+            "{}  {hosts}  ({}; set {:.0}, {used}{ends})\n",
+            entry.name.as_str(),
+            entry.places.names().join(", "),
+            entry.set_at
+        ));
+    }
+    print(&text)
+}
+
+fn import(vault: &Vault, file: &Path, bound: &Bound, now: Timestamp) -> Result<ExitCode, Failure> {
+    let mut text = Zeroizing::new(String::new());
+    if file == Path::new("-") {
+        std::io::stdin().lock().take(LARGEST_IMPORT).read_to_string(&mut text)?;
+    } else {
+        let unread = |error| Failure::usage(format!("{} cannot be read: {error}", file.display()));
+        std::fs::File::open(file)
+            .map_err(unread)?
+            .take(LARGEST_IMPORT)
+            .read_to_string(&mut text)
+            .map_err(unread)?;
+    }
+    let (mut stored, mut refused) = (0, 0);
+    for (number, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let Some((name, value)) = line.strip_prefix("export ").unwrap_or(line).split_once('=') else {
+            warn(&format!("line {} is no NAME=VALUE", number + 1));
+            refused += 1;
+            continue;
+        };
+        let (name, value) = (name.trim(), unquoted(value.trim()));
+        let done = match change(name, bound, now) {
+            Ok(change) => vault.set(&change, value.as_bytes(), now),
+            Err(_) => Err(VaultError::Name),
+        };
+        match done {
+            Ok(_) => stored += 1,
+            Err(error @ (VaultError::Name | VaultError::Short | VaultError::Long)) => {
+                warn(&format!("line {}: {error}", number + 1));
+                refused += 1;
+            }
+            Err(error) => return Err(said(error)),
+        }
+    }
+    note(&format!(
+        "{stored} stored, {refused} left out{}",
+        if bound.hosts.is_empty() { goes_nowhere() } else { "" }
+    ));
+    Ok(if refused == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Without the quotes around it.
+fn unquoted(value: &str) -> &str {
+    let within = |quote| value.strip_prefix(quote).and_then(|rest: &str| rest.strip_suffix(quote));
+    within('"').or_else(|| within('\'')).unwrap_or(value)
+}
