@@ -161,14 +161,6 @@ impl Engine {
         Ok(tool)
     }
 
-    /// Notes the arguments for the audit and for binding an approval to them, before the tool takes them. Those that are secret are
-    /// in neither: a digest of one would be something to try guesses on.
-    fn note_arguments(&self, call: &mut Call) {
-        let shown = self.registry.without_secrets(&call.tool, &call.arguments);
-        call.arguments_digest = record::digest(&shown);
-        call.noted_arguments = record::abbreviated(&shown, &self.redactor);
-    }
-
     fn plan(&self, call: &mut Call, tool: &Arc<dyn AnyTool>) -> Result<Prepared, ToolError> {
         if tool.spec().lane == Lane::Command {
             call.again.clone_from(&call.arguments);

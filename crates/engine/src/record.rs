@@ -7,6 +7,7 @@ use tool::{EffectState, Outcome};
 
 use jiff::Timestamp;
 
+use crate::Engine;
 use crate::call::Call;
 use crate::redact::Redactor;
 
@@ -16,6 +17,16 @@ const ARGUMENT_CHARACTERS: usize = 1_000;
 const NAME_CHARACTERS: usize = 100;
 /// Bytes of the plan in the audit, below what one row may hold.
 const PLAN_BYTES: usize = 256 * 1024;
+
+impl Engine {
+    /// Notes the arguments for the audit and for binding an approval to them, before the tool takes them. Those that are secret are
+    /// in neither: a digest of one would be something to try guesses on.
+    pub(crate) fn note_arguments(&self, call: &mut Call) {
+        let shown = self.registry.without_secrets(&call.tool, &call.arguments);
+        call.arguments_digest = digest(&shown);
+        call.noted_arguments = abbreviated(&shown, &self.redactor);
+    }
+}
 
 /// The row of a call as far as it has come.
 pub(crate) fn row(kind: Kind, call: &Call, redactor: &Redactor, now: Timestamp) -> AuditRow {
