@@ -211,7 +211,9 @@ impl Follower {
                 if log.followers != self.which {
                     return None;
                 }
-                let index = usize::try_from(self.next.saturating_sub(log.first)).unwrap_or(usize::MAX);
+                // What was dropped before it was heard is skipped, and what is there keeps its own number.
+                self.next = self.next.max(log.first);
+                let index = usize::try_from(self.next - log.first).unwrap_or(usize::MAX);
                 let has_ended = log.has_ended;
                 if let Some(kept) = log.kept.get_mut(index) {
                     let text = kept.text.clone()?;

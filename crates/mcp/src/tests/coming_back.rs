@@ -145,3 +145,31 @@ async fn what_is_kept_of_a_stream_is_bounded() {
     settle().await;
     assert_eq!((stopped(&fake), fake.outstanding()), (1, 0));
 }
+
+#[tokio::test(start_paused = true)]
+async fn who_takes_messages_too_slowly_gets_those_that_are_there_under_their_own_ids() {
+    let fake = Fake::new();
+    let endpoint = endpoint(&fake);
+    let session = open(&endpoint, json!({})).await;
+    let mut follower = begin(&endpoint, &session, "gate").await;
+    // Something is said every five seconds, and of it 240 messages are kept.
+    tokio::time::sleep(Duration::from_mins(25)).await;
+    let (first, second) = (follower.next().await.unwrap(), follower.next().await.unwrap());
+    assert!(
+        said(&first)["params"]["progress"].as_f64().unwrap() > 5.0,
+        "nothing was dropped: {}",
+        said(&first)
+    );
+    drop(follower);
+    let mut again = endpoint.resume(Once::Is(&session), &first.id).unwrap();
+    let next = again.next().await.unwrap();
+    assert_eq!((&next.id, said(&next)), (&second.id, said(&second)), "the id of one message names another");
+    fake.gate.notify_one();
+    let (mut taken, mut last) = (2, next);
+    while !last.is_answer {
+        last = again.next().await.unwrap();
+        taken += 1;
+    }
+    assert_eq!(taken, 240 + 1, "what was kept, each once, and the answer");
+    assert!(again.next().await.is_none());
+}
