@@ -12,6 +12,11 @@ const HASH_BYTES: usize = blake3::OUT_LEN;
 
 /// A workspace in which a patch has changed one of two files when it was killed, and its journal.
 fn half_done() -> (Fixture, PathBuf) {
+    cut_off("journal", 1)
+}
+
+/// A workspace in which a patch was killed when so many of two files were changed and its journal had this name, and that journal.
+fn cut_off(name: &str, files: usize) -> (Fixture, PathBuf) {
     // In this order they are put in their places.
     let patch = "--- a/a\n+++ b/a\n@@ -1 +1 @@\n-a\n+A\n--- a/b\n+++ b/b\n@@ -1 +1 @@\n-b\n+B\n";
     let patch = json!({ "patch": patch }).to_string();
@@ -22,13 +27,14 @@ fn half_done() -> (Fixture, PathBuf) {
         command.args(["call", "--yes", "file_patch", &patch]);
         let Ended::Killed(_) = kill_at(&command, point) else { break };
         let changed = [fixture.read("a") == "A\n", fixture.read("b") == "B\n"];
-        if changed.iter().filter(|changed| **changed).count() == 1 {
+        if changed.iter().filter(|changed| **changed).count() == files {
             let calls = std::fs::read_dir(fixture.state().join("changes")).unwrap().flatten();
-            let journal = calls.map(|call| call.path().join("journal")).find(|path| path.exists()).unwrap();
-            return (fixture, journal);
+            if let Some(journal) = calls.map(|call| call.path().join(name)).find(|path| path.exists()) {
+                return (fixture, journal);
+            }
         }
     }
-    panic!("it was never half done");
+    panic!("it was never killed with {files} files changed and a {name}");
 }
 
 fn with_hash(mut body: Vec<u8>) -> Vec<u8> {
@@ -79,4 +85,32 @@ fn a_half_made_change_of_a_later_version_is_left_to_that_version() {
     std::fs::write(&journal, ours).unwrap();
     assert_eq!(fixture.run(&["call", "file_list", r#"{"path": "."}"#]).code, 0);
     assert_eq!((fixture.read("a"), fixture.read("b")), ("a\n".to_owned(), "b\n".to_owned()));
+}
+
+#[test]
+fn a_damaged_journal_of_a_change_that_was_done_is_named_and_the_change_stays_and_can_be_undone() {
+    let (fixture, journal) = cut_off("journal.committed", 2);
+    let mut bytes = std::fs::read(&journal).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&journal, bytes).unwrap();
+    let folder = journal.parent().unwrap();
+    let list = || fixture.run(&["call", "file_list", r#"{"path": "."}"#]);
+    let next = list();
+    assert_eq!(next.code, 0, "{}", next.stderr);
+    let made = fixture.run(&["checkpoints", "list", "--json"]).json();
+    let id = made[0]["id"].as_str().unwrap();
+    let (file, remove) = (format!("damaged: {}", journal.display()), format!("Remove {}", folder.display()));
+    for told in [&file, &remove, &format!("handfast undo {id}")] {
+        assert!(next.stderr.contains(told.as_str()), "{told} in {}", next.stderr);
+    }
+    assert_eq!((fixture.read("a"), fixture.read("b")), ("A\n".to_owned(), "B\n".to_owned()));
+    // It is said until the folder is gone; the checkpoint needs nothing of it.
+    assert!(list().stderr.contains(&file));
+    std::fs::remove_dir_all(folder).unwrap();
+    assert_eq!(list().stderr, "");
+    let undone = fixture.run(&["undo", id]);
+    assert_eq!(undone.code, 0, "{}", undone.stderr);
+    assert_eq!((fixture.read("a"), fixture.read("b")), ("a\n".to_owned(), "b\n".to_owned()));
+    assert_eq!(fixture.run(&["audit", "verify"]).code, 0);
 }

@@ -73,10 +73,15 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
-    /// The journal of a commit that was cut off cannot be read, so that it can be neither finished nor taken back: the
-    /// workspace may hold a part of it, and the folder of the call what was in the workspace before.
+    /// The journal of a commit that was cut off cannot be read. Unless it has happened, it can be neither finished nor taken
+    /// back: the workspace may hold a part of it, and the folder of the call what was in the workspace before. If it has, the
+    /// workspace holds all of it, and only the folder of the call is left.
     #[error("the journal of the commit is {}", if *.is_of_other_version { "of another version" } else { "damaged" })]
     Unreadable {
+        /// The file, in the folder of the call.
+        name: &'static str,
+        /// What the name says: the commit was done.
+        has_happened: bool,
         /// Another version of this program wrote it, and could read it.
         is_of_other_version: bool,
     },

@@ -84,9 +84,10 @@ impl Journal {
             };
             let mut bytes = Vec::new();
             file.read_to_end(&mut bytes).map_err(|source| Error::system("read", name, source))?;
-            let journal = Self::decode(&bytes).ok_or_else(|| match stage {
-                Stage::UnderWay => Error::Unreadable { is_of_other_version: is_whole(&bytes) },
-                Stage::Committed => Error::Damaged { path: name.into() },
+            let journal = Self::decode(&bytes).ok_or_else(|| Error::Unreadable {
+                name,
+                has_happened: stage == Stage::Committed,
+                is_of_other_version: is_whole(&bytes),
             })?;
             return Ok(Some((stage, journal)));
         }

@@ -257,6 +257,31 @@ fn half_made(area: &Area, store: &Store, id: &str) -> String {
     )
 }
 
+/// Of a commit that has happened, and whose folder cannot be cleaned up, what is wrong with which file and what a user can do. Its
+/// checkpoint counts from now on.
+fn done_and_unreadable(
+    area: &Area,
+    store: &Store,
+    id: &str,
+    name: &str,
+    problem: &checkpoint::Error,
+) -> String {
+    let folder = area.folder_of(id);
+    let checkpoints = store.checkpoints();
+    let found = checkpoints.complete_folder(id).and_then(|()| checkpoints.of_folder(id));
+    let way_back = match found {
+        Ok(Some(checkpoint)) => format!("`handfast undo {}` takes it back", checkpoint.id),
+        Ok(None) => "it has no checkpoint".to_owned(),
+        Err(error) => format!("its checkpoint cannot be read: {error}"),
+    };
+    format!(
+        "what a commit has left cannot be removed, because {problem}: {}. The commit was done, the workspace has all of it, and \
+         {way_back}. Remove {}, and `.handfast-commit-{id}` of the workspace where that is there, and this is not said again",
+        folder.join(name).display(),
+        folder.display(),
+    )
+}
+
 /// Ends what killed processes left, and removes what is old. Gives what a user should be told of.
 pub(super) fn tidy(area: &Area, store: &Store, now: Timestamp) -> Result<Vec<String>, checkpoint::Error> {
     let mut told = Vec::new();
@@ -277,7 +302,10 @@ pub(super) fn tidy(area: &Area, store: &Store, now: Timestamp) -> Result<Vec<Str
                      what would have changed"
                 ));
             }
-            Recovery::Failed(checkpoint::Error::Unreadable { is_of_other_version: false }) => {
+            Recovery::Failed(error @ checkpoint::Error::Unreadable { has_happened: true, name, .. }) => {
+                told.push(done_and_unreadable(area, store, &id, name, &error));
+            }
+            Recovery::Failed(checkpoint::Error::Unreadable { is_of_other_version: false, .. }) => {
                 told.push(half_made(area, store, &id));
                 failed.push(id);
             }
