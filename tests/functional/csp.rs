@@ -349,3 +349,35 @@ fn the_lanes_are_those_of_the_configuration_and_timeouts_give_their_places_back(
     assert_eq!(fixture.run(&["trust"]).code, 0);
     assert_eq!(refused_of(17), 0);
 }
+
+#[test]
+fn answers_that_may_exist_at_once_are_those_of_the_configuration() {
+    let fixture = Fixture::new();
+    // When each of four commands began and ended. They begin at once, and answers of one byte are the least there is.
+    let ran = || {
+        let mut specialist = Specialist::start(&fixture, &FREE);
+        specialist.send(request("date +%s%N; sleep 0.7; date +%s%N", "").repeat(4).as_bytes());
+        let mut ran: Vec<(u64, u64)> = (0..4)
+            .map(|_| {
+                let said = text(&specialist.answer().unwrap()["STDOUT_SUMMARY"]);
+                let (began, ended) = said.split_once('\n').unwrap();
+                (began.parse().unwrap(), ended.parse().unwrap())
+            })
+            .collect();
+        assert_eq!(specialist.end(), Some(0));
+        ran.sort_unstable();
+        ran
+    };
+    let overlap = |ran: Vec<(u64, u64)>| ran.windows(2).filter(|pair| pair[1].0 < pair[0].1).count();
+    let limits =
+        |bytes: u64| format!("sandbox_config:\n  normal:\n    limits: {{answer_bytes_in_all: {bytes}}}\n");
+    assert_ne!(overlap(ran()), 0, "the control: they run beside each other");
+    // Nobody trusts the workspace's file, so it lowers what the user's has, and does not raise it.
+    fixture.write("handfast.yaml", &limits(1));
+    assert_eq!(overlap(ran()), 0);
+    let folder = fixture.home().join(".config/handfast");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("config.yaml"), limits(1)).unwrap();
+    fixture.write("handfast.yaml", &limits(1_000_000));
+    assert_eq!(overlap(ran()), 0);
+}

@@ -17,11 +17,8 @@ use bytes::{Bytes, Room};
 
 /// When a refused command may be tried again: a typical command is done by then.
 const COMMAND_RETRY_MS: u64 = 1_000;
-/// Bytes of answers that may exist at once, from the start of a call until its door has delivered the answer. Two of the
-/// largest reads (32 MiB each) fit.
-const BYTES_IN_FLIGHT: u64 = 64 * 1024 * 1024;
 
-/// How many commands may run and wait.
+/// How many commands may run and wait, and how large the answers of all calls may be together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LaneLimits {
     /// Of one session at once (CSP/1 source: max concurrent 5).
@@ -30,6 +27,8 @@ pub(crate) struct LaneLimits {
     pub(crate) waiting: usize,
     /// Of all sessions at once.
     pub(crate) in_all: usize,
+    /// Bytes of answers that may exist at once, from the start of a call until its door has delivered the answer.
+    pub(crate) answer_bytes: u64,
 }
 
 impl LaneLimits {
@@ -43,6 +42,7 @@ impl LaneLimits {
             running: number(limits.commands).max(1),
             waiting: number(limits.commands_waiting),
             in_all: number(limits.commands_in_all).max(1),
+            answer_bytes: limits.answer_bytes_in_all.unwrap_or(u64::MAX).max(1),
         }
     }
 
@@ -54,6 +54,8 @@ impl LaneLimits {
             commands_waiting: Some(10),
             // Most commands wait for disks and for each other.
             commands_in_all: Some((4 * processors).max(16)),
+            // Two of the largest reads (32 MiB each) fit.
+            answer_bytes_in_all: Some(64 * 1024 * 1024),
             ..policy::Limits::default()
         }
     }
@@ -80,8 +82,8 @@ impl Admitted {
 impl Lanes {
     pub(crate) fn new(limits: LaneLimits) -> Self {
         Self {
+            bytes: Arc::new(Bytes::new(limits.answer_bytes)),
             commands: Arc::new(Commands { limits, state: Mutex::default() }),
-            bytes: Arc::new(Bytes::new(BYTES_IN_FLIGHT)),
         }
     }
 

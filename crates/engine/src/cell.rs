@@ -162,6 +162,7 @@ fn limits(of_profile: policy::Limits) -> sandbox::Limits {
         commands: _,
         commands_waiting: _,
         commands_in_all: _,
+        answer_bytes_in_all: _,
         sessions: _,
         session_idle_seconds: _,
         session_seconds: _,

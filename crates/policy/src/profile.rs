@@ -186,6 +186,9 @@ pub struct Limits {
     pub commands_waiting: Option<u64>,
     /// Commands of all sessions that run at once; one at the least.
     pub commands_in_all: Option<u64>,
+    /// Bytes of answers of all sessions that exist at once, from the start of a call until its answer is delivered. An answer that
+    /// may need more has all of them.
+    pub answer_bytes_in_all: Option<u64>,
     /// Background commands of one caller that run at once.
     pub sessions: Option<u64>,
     /// Seconds that a background command lives since it was last asked about.
@@ -225,6 +228,7 @@ impl Limits {
             commands: choose(self.commands, other.commands),
             commands_waiting: choose(self.commands_waiting, other.commands_waiting),
             commands_in_all: choose(self.commands_in_all, other.commands_in_all),
+            answer_bytes_in_all: choose(self.answer_bytes_in_all, other.answer_bytes_in_all),
             sessions: choose(self.sessions, other.sessions),
             session_idle_seconds: choose(self.session_idle_seconds, other.session_idle_seconds),
             session_seconds: choose(self.session_seconds, other.session_seconds),

@@ -5,7 +5,8 @@ use tool::StopReason;
 
 use super::*;
 
-const LIMITS: LaneLimits = LaneLimits { running: 5, waiting: 10, in_all: 16 };
+const BYTES_IN_FLIGHT: u64 = 1024;
+const LIMITS: LaneLimits = LaneLimits { running: 5, waiting: 10, in_all: 16, answer_bytes: BYTES_IN_FLIGHT };
 
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().build().unwrap()
@@ -78,7 +79,7 @@ fn a_cancelled_waiter_leaves_its_place() {
 #[test]
 fn sessions_have_their_turns_where_the_machine_is_the_bound() {
     runtime().block_on(async {
-        let lanes = Arc::new(Lanes::new(LaneLimits { running: 5, waiting: 10, in_all: 1 }));
+        let lanes = Arc::new(Lanes::new(LaneLimits { in_all: 1, ..LIMITS }));
         let first = fill(&lanes, &session("busy"), 1).await;
         let order = Arc::new(Mutex::new(Vec::new()));
         let names = ["busy"; 8].into_iter().chain(["quiet", "other", "quiet"]);
@@ -155,7 +156,7 @@ proptest! {
     /// or a refusal, and no place is lost.
     #[test]
     fn no_place_is_lost_and_nobody_starves(callers in proptest::collection::vec(caller(), 1..400), in_all in 1_usize..9) {
-        let limits = LaneLimits { running: 3, waiting: 6, in_all };
+        let limits = LaneLimits { running: 3, waiting: 6, in_all, answer_bytes: BYTES_IN_FLIGHT };
         let lanes = Arc::new(Lanes::new(limits));
         runtime().block_on(async {
             let all = Arc::new(AtomicUsize::new(0));
