@@ -70,8 +70,8 @@ pub(crate) async fn accept<T>(listener: Listener, shared: Arc<Shared>, stop: imp
             biased;
             stopped = &mut stop => break stopped,
             Some(_) = open.join_next(), if !open.is_empty() => {}
-            accepted = listener.socket.accept() => match accepted {
-                Ok((stream, _)) => match shared.places.clone().try_acquire_owned() {
+            accepted = next(&listener) => match accepted {
+                Ok(stream) => match shared.places.clone().try_acquire_owned() {
                     Ok(place) => {
                         open.spawn(serve(stream, shared.clone(), draining.clone(), place));
                     }
@@ -101,14 +101,20 @@ pub(crate) async fn accept<T>(listener: Listener, shared: Arc<Shared>, stop: imp
     stopped
 }
 
+/// The next connection. Nothing is lost where this future is dropped.
+async fn next(listener: &Listener) -> io::Result<TcpStream> {
+    let (stream, _) = listener.socket.accept().await?;
+    // Without it a small answer waits for the client's delayed acknowledgement, up to 40 ms. Where it cannot be set, answers come late.
+    let _ = stream.set_nodelay(true);
+    Ok(stream)
+}
+
 async fn serve(
     stream: TcpStream,
     shared: Arc<Shared>,
     mut draining: watch::Receiver<()>,
     _place: OwnedSemaphorePermit,
 ) {
-    // Without it a small answer waits for the client's delayed acknowledgement, up to 40 ms. Where it cannot be set, answers come late.
-    let _ = stream.set_nodelay(true);
     let patience = shared.options.patience;
     let service = service_fn(move |request| service::answer(shared.clone(), request));
     let connection = http1::Builder::new()
@@ -143,4 +149,19 @@ fn refuse(stream: &TcpStream) {
 fn is_of_the_client(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn connections_that_are_taken_in_send_small_answers_at_once() {
+        let listener = Listener::bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let client = TcpStream::connect(listener.address()).await.unwrap();
+        let taken_in = next(&listener).await.unwrap();
+        assert_eq!(taken_in.peer_addr().unwrap(), client.local_addr().unwrap());
+        assert!(taken_in.nodelay().unwrap());
+        assert!(!client.nodelay().unwrap(), "the control: the system does not set it");
+    }
 }
