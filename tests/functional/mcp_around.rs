@@ -55,7 +55,19 @@ fn resources_are_read_by_calls_of_the_tools_and_recorded_like_them() {
     assert!(diff["text"].as_str().unwrap().contains("+new"), "{diff:#}");
     let call = read(&mut server, &format!("handfast://call/{checkpoint}"));
     assert!(call["text"].as_str().unwrap().contains("file_write"), "{call:#}");
+    let calls = read(&mut server, "handfast://calls");
+    assert!(calls["text"].as_str().unwrap().contains("file_write"), "{calls:#}");
+    // The audit is read by no tool, and recorded as if it were.
+    let looked = audited(&fixture, "audit_read");
+    let of = |row: &Value| row["plan"]["arguments"]["call"].clone();
+    assert_eq!(looked.iter().map(of).collect::<Vec<_>>(), [Value::Null, json!(checkpoint)], "{looked:#?}");
+    for row in &looked {
+        let as_a_read = [&row["door"], &row["dialect"], &row["outcome"], &row["effect"]];
+        assert_eq!(as_a_read, ["mcp", "handfast", "ok", "none"], "{row:#}");
+        assert_eq!(row["session"], audited(&fixture, "file_write")[0]["session"]);
+    }
     server.end();
+    assert_eq!(fixture.run(&["audit", "verify"]).code, 0);
 }
 
 #[test]

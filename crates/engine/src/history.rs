@@ -1,12 +1,18 @@
 //! What was done, call by call: the rows of the audit as people read them.
 
-use serde_json::Value;
-use store::{Filter, Kind, Recorded, Store, StoreError};
+use std::sync::Arc;
 
-use crate::Engine;
+use serde_json::{Value, json};
+use store::{AuditRow, Durability, Filter, Kind, Recorded, Store, StoreError};
+use tool::{Code, SessionId, ToolError};
+
+use crate::{Door, Engine};
 
 /// What the names of rows begin with that are about calls and no calls themselves.
 const ABOUT_CALLS: [&str; 2] = ["approval_", "lease_"];
+
+/// What rows name as their tool that say that the audit was read.
+const READ_AUDIT: &str = "audit_read";
 
 /// Rows that are read at a time.
 const PAGE: u32 = 500;
@@ -119,5 +125,49 @@ impl Engine {
     /// Where the audit cannot be read.
     pub fn recorded_rows(&self, call: &str) -> Result<Vec<Value>, HistoryError> {
         Ok(self.store.audit().show(call)?.iter().map(recorded_row).collect::<Result<_, _>>()?)
+    }
+
+    /// What the audit has of a session, the newest call first; of one call of it every row, and none where it has no such call. Of
+    /// what another session does not even the names are said. That it was read is recorded, as every read through a door.
+    ///
+    /// # Errors
+    /// `ERUNTIME` where the audit cannot be read, or not be written: nothing is read unrecorded.
+    pub async fn read_audit(
+        self: &Arc<Self>,
+        session: &SessionId,
+        door: Door,
+        dialect: &str,
+        call: Option<String>,
+    ) -> Result<Vec<Value>, ToolError> {
+        let time = self.clock.now();
+        let id = crate::new_call_id(self.clock.as_ref());
+        let mut row = AuditRow::new(Kind::Call, time, &id.0, door.as_str(), dialect, READ_AUDIT);
+        row.session = Some(session.0.clone());
+        let mut plan = json!({"arguments": {"call": call}, "effects": []});
+        self.redactor.value(&mut plan);
+        row.plan = Some(plan.to_string());
+        row.effect = Some("none".to_owned());
+        let (engine, of) = (self.clone(), session.0.clone());
+        let looked = tokio::task::spawn_blocking(move || engine.of_session(of, call)).await;
+        let looked = match looked {
+            Ok(Ok(rows)) => Ok(rows),
+            Ok(Err(error)) => Err(ToolError::new(Code::Runtime, "the audit cannot be read").because(error)),
+            Err(panic) => Err(ToolError::internal("the audit could not be read").because(panic)),
+        };
+        row.outcome = Some(looked.as_ref().map_or_else(|error| error.code.as_str(), |_| "ok").to_owned());
+        self.store.audit().append(row, Durability::Committed).await.map_err(|error| {
+            ToolError::new(Code::Runtime, "that the audit was read cannot be recorded").because(error)
+        })?;
+        looked
+    }
+
+    fn of_session(&self, session: String, call: Option<String>) -> Result<Vec<Value>, HistoryError> {
+        let Some(call) = call else {
+            let calls = self.recorded_calls(&Filter { session: Some(session), ..Filter::default() })?;
+            return Ok(calls.iter().map(RecordedCall::as_json).collect::<Result<_, _>>()?);
+        };
+        let rows = self.recorded_rows(&call)?;
+        let ours = rows.iter().all(|row| row["session"] == session.as_str());
+        Ok(if ours { rows } else { Vec::new() })
     }
 }

@@ -125,8 +125,13 @@ impl<C: Calls> Offered<C> {
     /// What the audit has of this session.
     async fn recorded(&self, call: Option<String>, uri: &str) -> Result<Value, ErrorData> {
         let whole = call.is_none();
-        let rows = self.calls.recorded(&self.options.session, call).await.map_err(|error| refused(&error))?;
+        let rows = self.rows(call).await?;
         if rows.is_empty() && !whole { Err(no_resource(uri)) } else { Ok(Value::Array(rows)) }
+    }
+
+    async fn rows(&self, call: Option<String>) -> Result<Vec<Value>, ErrorData> {
+        let (session, dialect) = (&self.options.session, self.options.dialect.as_str());
+        self.calls.recorded(session, dialect, call).await.map_err(|error| refused(&error))
     }
 
     /// Makes a call that nobody is asked about.
@@ -170,8 +175,7 @@ impl<C: Calls> Offered<C> {
             }
             EXPLAIN => {
                 let named = argument("call")?;
-                let rows = self.calls.recorded(&self.options.session, named.clone()).await;
-                let rows = rows.map_err(|error| refused(&error))?;
+                let rows = self.rows(named.clone()).await?;
                 let is_wanted = |row: &&Value| named.is_some() || row["decision"] == "deny";
                 let row = rows
                     .iter()
@@ -224,8 +228,7 @@ impl<C: Calls> Offered<C> {
                 listed.map(|listed| ids(&listed)).unwrap_or_default()
             }
             (address::CALL, "id") | (EXPLAIN, "call") => {
-                let rows = self.calls.recorded(&self.options.session, None).await;
-                let rows = rows.map_err(|error| refused(&error))?;
+                let rows = self.rows(None).await?;
                 rows.iter().filter_map(|row| row["call"].as_str()).map(str::to_owned).collect()
             }
             (address::OUTPUT | address::FILE, _) => Vec::new(),

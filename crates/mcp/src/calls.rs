@@ -3,9 +3,9 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use engine::{CallRequest, Engine, Filter};
+use engine::{CallRequest, Door, Engine};
 use serde_json::Value;
-use tool::{AnyTool, CallResult, Code, SessionId, ToolError};
+use tool::{AnyTool, CallResult, SessionId, ToolError};
 
 /// The engine, or what stands in for it in the tests of this crate.
 pub(crate) trait Calls: Send + Sync + 'static {
@@ -22,9 +22,11 @@ pub(crate) trait Calls: Send + Sync + 'static {
         error: ToolError,
     ) -> impl Future<Output = CallResult> + Send;
     /// What the audit has of a session, the newest call first; of one call of it every row, and none where it has no such call.
+    /// Reading it is recorded, too.
     fn recorded(
         self: &Arc<Self>,
         session: &SessionId,
+        dialect: &'static str,
         call: Option<String>,
     ) -> impl Future<Output = Result<Vec<Value>, ToolError>> + Send;
     /// Ends what a session has left running.
@@ -54,31 +56,13 @@ impl Calls for Engine {
         Engine::refuse(self, request, error)
     }
 
-    async fn recorded(
+    fn recorded(
         self: &Arc<Self>,
         session: &SessionId,
+        dialect: &'static str,
         call: Option<String>,
-    ) -> Result<Vec<Value>, ToolError> {
-        let (engine, session) = (self.clone(), session.0.clone());
-        let looked = tokio::task::spawn_blocking(move || match call {
-            None => {
-                let filter = Filter { session: Some(session), ..Filter::default() };
-                let calls = engine.recorded_calls(&filter)?;
-                let rows: Result<_, serde_json::Error> =
-                    calls.iter().map(engine::RecordedCall::as_json).collect();
-                rows.map_err(engine::HistoryError::from)
-            }
-            // Of what another session does not even the names are said.
-            Some(call) => engine.recorded_rows(&call).map(|rows| {
-                let ours = rows.iter().all(|row| row["session"] == session.as_str());
-                if ours { rows } else { Vec::new() }
-            }),
-        });
-        match looked.await {
-            Ok(Ok(rows)) => Ok(rows),
-            Ok(Err(error)) => Err(ToolError::new(Code::Runtime, "the audit cannot be read").because(error)),
-            Err(panic) => Err(ToolError::internal("the audit could not be read").because(panic)),
-        }
+    ) -> impl Future<Output = Result<Vec<Value>, ToolError>> + Send {
+        self.read_audit(session, Door::Mcp, dialect, call)
     }
 
     fn end_session(self: &Arc<Self>, session: &SessionId) -> impl Future<Output = ()> + Send {

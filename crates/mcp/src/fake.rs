@@ -214,6 +214,7 @@ impl Calls for Fake {
     async fn recorded(
         self: &Arc<Self>,
         _session: &SessionId,
+        _dialect: &'static str,
         call: Option<String>,
     ) -> Result<Vec<Value>, ToolError> {
         let row = |call: &str| json!({"call": call, "decision": "deny"});
