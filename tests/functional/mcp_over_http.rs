@@ -366,3 +366,32 @@ fn a_client_whose_connection_breaks_comes_back_for_its_answer() {
         (&json!(7), &json!("arrived\n"))
     );
 }
+
+#[test]
+fn the_list_of_tools_is_the_same_for_one_credential_whatever_happens_and_whichever_session_asks() {
+    let fixture = Fixture::with_files(&[("a.txt", "a")]);
+    let up = Up::start(&fixture, &FREE);
+    let list = |session: &str| {
+        let within = [session, "mcp-protocol-version: 2025-11-25"];
+        let listed = post(&up, &within, &request(2, "tools/list", json!({}))).json();
+        listed["result"]["tools"].to_string()
+    };
+    let (one, other) = (open(&up, "2025-11-25"), open(&up, "2025-11-25"));
+    let first = list(&one);
+    assert!(first.contains("file_read"), "{first}");
+    assert_eq!(list(&other), first, "of another session");
+    let within = [one.as_str(), "mcp-protocol-version: 2025-11-25"];
+    for message in [
+        call(3, "file_write", json!({"path": "a.txt", "content": "b"})),
+        call(4, "shell_execute", json!({"command": "touch b"})),
+        call(5, "file_reed", json!({})),
+        call(6, "file_read", json!({"path": "/etc/shadow"})),
+    ] {
+        assert_eq!(post(&up, &within, &message).status, 200);
+    }
+    assert_eq!(fixture.read("a.txt"), "b");
+    fixture.write("handfast.yaml", "sandbox_config:\n  normal:\n    deny_tools: [file_write]\n");
+    for session in [&one, &other, &open(&up, "2025-11-25")] {
+        assert_eq!(list(session), first, "as long as the server runs");
+    }
+}

@@ -104,7 +104,8 @@ impl AnyTool for Adapter {
         if let Some(adapt) = self.outside.adapt {
             adapt(given, &mut canonical)?;
         }
-        Ok(Some(Value::Object(canonical)))
+        let canonical = Value::Object(canonical);
+        Ok(Some(self.inner.translate(&canonical)?.unwrap_or(canonical)))
     }
 
     fn prepare(&self, arguments: Value, place: &Place) -> Result<Prepared, ToolError> {

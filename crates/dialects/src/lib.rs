@@ -16,7 +16,9 @@ mod sage;
 mod sluagh;
 mod table;
 mod tool_call;
+mod tried;
 
 pub use catalogue::CatalogueKind;
 pub use dialect::{Dialect, Programs, Settings, SettledLimits};
 pub use tool_call::ToolCall;
+pub use tried::OnlyTried;

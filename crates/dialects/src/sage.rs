@@ -3,9 +3,9 @@
 //! `Edit` and `Bash` stand in the source by name alone; their fields are those of the package's own contract.
 //! `GraphQuery` comes with the code graph.
 //!
-//! Of the source's `ToolContext`, `cwd` is the workspace and `logger` the audit; what `permissions` would leave out, a profile or
-//! `--read-only` does. `dryRun` is there for `Edit` alone, as its `strategy: check`, because the schemas of the others have no place for
-//! it. `secretProvider` waits for the vault.
+//! Of the source's `ToolContext`, `cwd` is the workspace and `logger` the audit. The schemas have no place for `dryRun` and
+//! `permissions`, and the source gives them to a run and not to a call: they are `--dry-run` and `--permission` of every command. A single
+//! `Edit` is only tried with its `strategy: check`. `secretProvider` waits for the vault.
 
 use serde_json::{Map, Value, json};
 use tool::{CallResult, Code, Example, Outcome, Timeout, ToolError};

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use dialects::Dialect;
-use policy::{FilePlace, Mode, Origin, Policy, Programs, Source, Trust};
+use policy::{Ceiling, EffectKind, EffectKinds, FilePlace, Mode, Origin, Policy, Programs, Source, Trust};
 use store::Store;
 use tool::{AnyTool, Place};
 
@@ -162,6 +162,8 @@ pub(crate) struct Configuration {
     sources: Vec<Source>,
     profile: Option<(String, Origin)>,
     mode: Option<(Mode, Origin)>,
+    /// What all callers may at most do.
+    ceiling: Ceiling,
     protected: Vec<PathBuf>,
     programs: Programs,
     workspace: PathBuf,
@@ -176,7 +178,7 @@ impl Configuration {
     /// Every tool, in the order in which they are listed.
     pub(crate) fn tools(&self) -> Vec<Arc<dyn AnyTool>> {
         let mut tools = self.toolset.tools(&self.programs);
-        tools.extend(self.own.iter().cloned());
+        tools.extend(self.toolset.tried(self.own.clone()));
         tools
     }
 
@@ -223,6 +225,7 @@ impl Configuration {
         Ok(Self {
             toolset: Toolset {
                 read_only: global.read_only,
+                dry_run: global.dry_run,
                 dialect: files
                     .first(global.dialect, "dialect", |settings| settings.dialect)
                     .map_or(Dialect::default(), |(dialect, _)| dialect),
@@ -238,6 +241,7 @@ impl Configuration {
             profile,
             mode: files.mode(global.mode),
             sources: files.0.into_iter().map(Layered::into_source).collect(),
+            ceiling: ceiling(&global.permission),
             protected: protected.collect(),
             programs,
             workspace: place.workspace.clone(),
@@ -273,5 +277,13 @@ pub(crate) fn compile(configuration: &Configuration, warn: Warn) -> Result<Polic
     for finding in policy.findings(&setup) {
         warn(&finding.to_string());
     }
-    Ok(policy)
+    Ok(policy.under(&configuration.ceiling))
+}
+
+/// The ceiling of those who may do these things alone; of none, who may do all.
+fn ceiling(permissions: &[EffectKind]) -> Ceiling {
+    match permissions {
+        [] => Ceiling::default(),
+        kinds => Ceiling { effects: EffectKinds::of(kinds), ..Ceiling::default() },
+    }
 }

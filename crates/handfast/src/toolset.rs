@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dialects::{CatalogueKind, Dialect, SettledLimits, ToolCall};
+use dialects::{CatalogueKind, Dialect, OnlyTried, SettledLimits, ToolCall};
 use jiff::Timestamp;
 use policy::Programs;
 use tool::{AnyTool, Catalogue, CatalogueEntry};
@@ -26,6 +26,8 @@ pub(crate) struct Toolset {
     pub(crate) catalogue: Option<CatalogueKind>,
     /// Whether those that do more than read are left out.
     pub(crate) read_only: bool,
+    /// Whether calls change nothing.
+    pub(crate) dry_run: bool,
 }
 
 impl Toolset {
@@ -36,6 +38,7 @@ impl Toolset {
             canonical
                 .retain(|tool| tool.spec().class.reads_only || CatalogueKind::Compact.lists(tool.as_ref()));
         }
+        let canonical = self.tried(canonical);
         if self.dialect == Dialect::Handfast {
             return canonical;
         }
@@ -43,6 +46,18 @@ impl Toolset {
         let mut tools = self.dialect.tools(&canonical, &(Arc::new(move || toolchains::told(&programs)) as _));
         tools.extend(canonical.into_iter().filter(|tool| CatalogueKind::Compact.lists(tool.as_ref())));
         tools
+    }
+
+    /// These tools, only tried where calls change nothing.
+    pub(crate) fn tried(self, tools: Vec<Arc<dyn AnyTool>>) -> Vec<Arc<dyn AnyTool>> {
+        if !self.dry_run {
+            return tools;
+        }
+        let hands_on = |tool: &Arc<dyn AnyTool>| CatalogueKind::Compact.lists(tool.as_ref());
+        tools
+            .into_iter()
+            .filter_map(|tool| if hands_on(&tool) { Some(tool) } else { OnlyTried::tool(tool) })
+            .collect()
     }
 
     /// Which tools a client is shown. An agent of another source looks for that source's tools, so it is shown all of them.

@@ -185,3 +185,78 @@ fn a_read_only_registry_has_no_tool_that_changes_anything() {
     }
     assert_eq!(fixture.read("a.txt"), "one\n");
 }
+
+/// One call under these options of the run.
+fn under(fixture: &Fixture, options: &[&str], tool: &str, arguments: &Value) -> Value {
+    let call = ["--dialect", "sage", "--mode", "full_auto", "call", tool, &arguments.to_string()];
+    fixture.run(&[options, &call].concat()).json()
+}
+
+#[test]
+fn a_dry_run_of_the_context_changes_nothing_by_any_tool_and_through_any_door() {
+    let fixture = Fixture::with_files(&[("a.txt", "one\n")]);
+    let patch = "@@ -1 +1 @@\n-one\n+two\n";
+    let calls = [
+        ("Write", json!({"file": "a.txt", "content": "written\n"}), json!({"bytes": 8})),
+        ("Edit", json!({"file": "a.txt", "patch": patch}), json!({"applied": false})),
+        ("Bash", json!({"command": "echo x > a.txt; cat a.txt"}), json!({"stdout": "x\n", "exitCode": 0})),
+        ("tool_call", json!({"name": "Write", "arguments": {"file": "a.txt", "content": ""}}), json!({})),
+    ];
+    for (tool, arguments, has) in &calls {
+        let tried = under(&fixture, &["--dry-run"], tool, arguments);
+        assert_eq!(tried["ok"], true, "{tool}: {tried:#}");
+        for (field, value) in has.as_object().unwrap() {
+            assert_eq!(&tried["data"][field], value, "{tool}: {tried:#}");
+        }
+        assert_eq!(fixture.read("a.txt"), "one\n", "{tool}");
+    }
+    let mut server = Server::start(&fixture, &["--dialect", "sage", "--mode", "full_auto", "--dry-run"]);
+    for (tool, arguments, _) in &calls {
+        let tried = server.call(tool, arguments.clone());
+        assert_eq!(tried["isError"], false, "{tool}: {tried:#}");
+        assert_eq!(fixture.read("a.txt"), "one\n", "{tool}");
+    }
+    server.end();
+    let rows = fixture.run(&["audit", "list", "--tool", "file_write", "--json"]).stdout;
+    let row: Value = serde_json::from_str(rows.lines().next().unwrap()).unwrap();
+    assert_eq!(row["plan"]["arguments"]["dry_run"], true, "the audit says so: {row:#}");
+    // The control: the same calls change it.
+    for (tool, arguments, _) in &calls {
+        fixture.write("a.txt", "one\n");
+        assert_eq!(under(&fixture, &[], tool, arguments)["ok"], true, "{tool}");
+        assert_ne!(fixture.read("a.txt"), "one\n", "{tool}");
+    }
+}
+
+#[test]
+fn permissions_of_the_context_are_all_that_calls_may_do() {
+    let fixture = Fixture::with_files(&[("a.txt", "one\n")]);
+    let read = json!({"file": "a.txt"});
+    let write = json!({"file": "b.txt", "content": "x"});
+    let bash = json!({"command": "echo x > c.txt"});
+    let code = |permissions: &[&str], tool: &str, arguments: &Value| {
+        let options: Vec<&str> = permissions.iter().flat_map(|kind| ["--permission", kind]).collect();
+        under(&fixture, &options, tool, arguments)["error"]["code"].clone()
+    };
+    for (permissions, codes) in [
+        (&["read"][..], [Value::Null, json!("EPERMISSION"), json!("EPERMISSION")]),
+        (&["write"], [json!("EPERMISSION"), Value::Null, json!("EPERMISSION")]),
+        (&["read", "write", "delete", "run"], [Value::Null, Value::Null, Value::Null]),
+        (&[], [Value::Null, Value::Null, Value::Null]),
+    ] {
+        let said = [
+            code(permissions, "Read", &read),
+            code(permissions, "Write", &write),
+            code(permissions, "Bash", &bash),
+        ];
+        assert_eq!(said, codes, "{permissions:?}");
+    }
+    let quiet = json!({"command": "cat a.txt; echo y > a.txt"});
+    let ran = under(&fixture, &["--permission", "read", "--permission", "run"], "Bash", &quiet);
+    assert_eq!(fixture.read("a.txt"), "one\n", "a command writes no more than a tool: {ran:#}");
+    // They let nothing pass that the policy denies.
+    let denied = code(&["read"], "Read", &json!({"file": ".sage/key"}));
+    assert_eq!(denied, "EPERMISSION");
+    let wrong = fixture.run(&["--permission", "everything", "tools"]);
+    assert!(wrong.code == 2 && wrong.stderr.contains("change_handfast"), "{}", wrong.stderr);
+}

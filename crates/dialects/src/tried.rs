@@ -1,0 +1,77 @@
+//! Tools that only try: those of a runtime that changes nothing.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use serde_json::Value;
+use tool::{AnyTool, Data, Place, Prepared, Spec, Told, ToolError};
+
+/// The field by which a canonical tool is told to change nothing.
+const DRY_RUN: &str = "dry_run";
+
+/// A canonical tool whose every call is a dry run, whatever its arguments say.
+pub struct OnlyTried(Arc<dyn AnyTool>);
+
+impl OnlyTried {
+    /// The tool as it may be called where nothing is changed: one that reads as it is, one that knows dry runs with nothing else, and
+    /// no other.
+    pub fn tool(inner: Arc<dyn AnyTool>) -> Option<Arc<dyn AnyTool>> {
+        if inner.spec().class.reads_only {
+            return Some(inner);
+        }
+        inner.input_schema()["properties"].get(DRY_RUN)?;
+        Some(Arc::new(Self(inner)))
+    }
+}
+
+fn tried(mut arguments: Value) -> Value {
+    if let Some(fields) = arguments.as_object_mut() {
+        fields.insert(DRY_RUN.to_owned(), Value::Bool(true));
+    }
+    arguments
+}
+
+impl AnyTool for OnlyTried {
+    fn spec(&self) -> &Spec {
+        self.0.spec()
+    }
+
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn description(&self) -> Cow<'_, str> {
+        self.0.description()
+    }
+
+    fn input_schema(&self) -> &Value {
+        self.0.input_schema()
+    }
+
+    fn output_schema(&self) -> &Value {
+        self.0.output_schema()
+    }
+
+    fn names_another(&self, arguments: &Value) -> Option<(String, Value)> {
+        self.0.names_another(arguments)
+    }
+
+    /// So that the audit has the arguments of what was done.
+    fn translate(&self, arguments: &Value) -> Result<Option<Value>, ToolError> {
+        let canonical = self.0.translate(arguments)?.unwrap_or_else(|| arguments.clone());
+        Ok(Some(tried(canonical)))
+    }
+
+    /// INVARIANT: nothing is prepared that changes anything, also where nobody has translated the arguments.
+    fn prepare(&self, arguments: Value, place: &Place) -> Result<Prepared, ToolError> {
+        self.0.prepare(tried(arguments), place)
+    }
+
+    fn shows_difference(&self) -> bool {
+        self.0.shows_difference()
+    }
+
+    fn shape(&self, answer: Result<Data, ToolError>, told: &mut Told) -> Result<Data, ToolError> {
+        self.0.shape(answer, told)
+    }
+}
