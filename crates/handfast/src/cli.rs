@@ -64,7 +64,7 @@ pub(crate) struct Global {
     pub(crate) dry_run: bool,
     /// All that calls may do, whatever else the policy lets pass: read, write, delete, run, connect, use_secret, database_write or
     /// change_handfast; may be given several times [default: all of them].
-    #[arg(long, global = true, value_name = "KIND", value_parser = permission)]
+    #[arg(long, global = true, value_name = "KIND", value_parser = crate::configuration::permission)]
     pub(crate) permission: Vec<EffectKind>,
     /// Where the audit and everything else durable lies [default: $XDG_STATE_HOME/handfast].
     #[arg(long, global = true, value_name = "DIR")]
@@ -479,11 +479,6 @@ pub(crate) fn time(text: &str) -> Result<std::time::Duration, String> {
 fn dialect(text: &str) -> Result<Dialect, String> {
     Dialect::named(text)
         .ok_or_else(|| format!("`{text}` is none of {}", Dialect::ALL.map(Dialect::as_str).join(", ")))
-}
-
-fn permission(text: &str) -> Result<EffectKind, String> {
-    let named = EffectKind::ALL.into_iter().find(|kind| kind.as_str() == text);
-    named.ok_or_else(|| format!("`{text}` is none of {}", EffectKind::ALL.map(EffectKind::as_str).join(", ")))
 }
 
 fn catalogue(text: &str) -> Result<CatalogueKind, String> {

@@ -287,3 +287,9 @@ fn ceiling(permissions: &[EffectKind]) -> Ceiling {
         kinds => Ceiling { effects: EffectKinds::of(kinds), ..Ceiling::default() },
     }
 }
+
+/// The kind of effects of this name.
+pub(crate) fn permission(text: &str) -> Result<EffectKind, String> {
+    let named = EffectKind::ALL.into_iter().find(|kind| kind.as_str() == text);
+    named.ok_or_else(|| format!("`{text}` is none of {}", EffectKind::ALL.map(EffectKind::as_str).join(", ")))
+}
