@@ -6,10 +6,11 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use dialects::{CatalogueKind, Dialect};
 use policy::{EffectKind, Mode};
 
+use crate::cli_audit::AuditCommand;
 use crate::cli_vault::VaultCommand;
 
 /// The hands of an AI agent, held fast.
@@ -392,54 +393,6 @@ pub(crate) enum ChangesCommand {
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum AuditCommand {
-    /// Lists calls, the newest first. Questions about them stand under `--tool approval_ask`, `approval_answer`, `approval_use` and
-    /// `lease_revoke`.
-    List {
-        /// Only calls of this tool.
-        #[arg(long)]
-        tool: Option<String>,
-        /// Only calls of this session.
-        #[arg(long)]
-        session: Option<String>,
-        /// Only calls since this time (RFC 3339).
-        #[arg(long, value_name = "TIME")]
-        since: Option<jiff::Timestamp>,
-        /// At most this many.
-        #[arg(long, default_value_t = 50)]
-        limit: u32,
-        /// As JSON, one object a line.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Shows everything that is recorded about one call.
-    Show {
-        /// The call's id, or the start of it.
-        call: String,
-        /// As JSON.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Proves that no row was changed, removed or added.
-    ///
-    /// Exits with 1 when something is wrong.
-    Verify {
-        /// The head hash that was noted elsewhere: also proves that nothing was cut off.
-        #[arg(long, value_name = "HASH")]
-        expect: Option<String>,
-        /// As JSON.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Writes all rows as JSON Lines.
-    Export {
-        /// The only format there is.
-        #[arg(long, value_enum, default_value_t = ExportFormat::Jsonl)]
-        format: ExportFormat,
-    },
-}
-
-#[derive(Debug, Subcommand)]
 pub(crate) enum SetupCommand {
     /// Gives commands their namespaces where the machine refuses them, or says what to do.
     ///
@@ -456,12 +409,6 @@ pub(crate) enum SetupCommand {
         #[arg(long)]
         remove: bool,
     },
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum ExportFormat {
-    /// One JSON object a line.
-    Jsonl,
 }
 
 pub(crate) fn time(text: &str) -> Result<std::time::Duration, String> {

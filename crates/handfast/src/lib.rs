@@ -4,6 +4,7 @@
 //! names the tool families and the doors side by side.
 
 mod cli;
+mod cli_audit;
 mod cli_vault;
 mod commands;
 mod compose;

@@ -9,7 +9,8 @@ use serde_json::Value;
 use store::{Filter, Hash, HeadFileState, Store};
 
 use super::{Failure, print, print_json};
-use crate::cli::{AuditCommand, ExportFormat, Global};
+use crate::cli::Global;
+use crate::cli_audit::{AuditCommand, ExportFormat};
 use crate::places::open_store;
 use crate::report::table;
 use crate::surroundings::Surroundings;

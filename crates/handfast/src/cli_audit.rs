@@ -1,0 +1,59 @@
+//! The shape of `handfast audit` on the command line.
+
+#![allow(clippy::doc_markdown, reason = "the comments here are what `--help` prints, as plain text")]
+
+use clap::{Subcommand, ValueEnum};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AuditCommand {
+    /// Lists calls, the newest first. Questions about them stand under `--tool approval_ask`, `approval_answer`, `approval_use` and
+    /// `lease_revoke`.
+    List {
+        /// Only calls of this tool.
+        #[arg(long)]
+        tool: Option<String>,
+        /// Only calls of this session.
+        #[arg(long)]
+        session: Option<String>,
+        /// Only calls since this time (RFC 3339).
+        #[arg(long, value_name = "TIME")]
+        since: Option<jiff::Timestamp>,
+        /// At most this many.
+        #[arg(long, default_value_t = 50)]
+        limit: u32,
+        /// As JSON, one object a line.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Shows everything that is recorded about one call.
+    Show {
+        /// The call's id, or the start of it.
+        call: String,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Proves that no row was changed, removed or added.
+    ///
+    /// Exits with 1 when something is wrong.
+    Verify {
+        /// The head hash that was noted elsewhere: also proves that nothing was cut off.
+        #[arg(long, value_name = "HASH")]
+        expect: Option<String>,
+        /// As JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Writes all rows as JSON Lines.
+    Export {
+        /// The only format there is.
+        #[arg(long, value_enum, default_value_t = ExportFormat::Jsonl)]
+        format: ExportFormat,
+    },
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum ExportFormat {
+    /// One JSON object a line.
+    Jsonl,
+}
