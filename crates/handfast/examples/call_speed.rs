@@ -88,9 +88,9 @@ fn waiting_cell() -> Result<i32, Box<dyn Error>> {
 
 /// The memory that could be had, in KiB, as the kernel says when it has counted together what its processors count apart.
 fn available() -> Result<i64, Box<dyn Error>> {
-    /// Twice the time after which it does (`vm.stat_interval`).
+    /// Twice the time after which it does (`vm.stat_interval`), of which it gives no sign.
     const COUNTED: Duration = Duration::from_secs(2);
-    std::thread::sleep(COUNTED);
+    std::thread::park_timeout(COUNTED);
     let text = std::fs::read_to_string("/proc/meminfo")?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     let number = line.and_then(|line| line.trim().strip_suffix(" kB")).ok_or("the kernel does not say")?;
