@@ -73,6 +73,17 @@ const PROGRAMS: &str = "
     xorriso fusermount fusermount3 rfkill xclip xsel wl-copy notify-send ydotool service rc-service chkconfig telinit update-rc.d
     lockfile setterm swaks msmtp neomutt dvtm ttyd gotty zgrep zegrep zfgrep zdiff zcmp bzgrep xzgrep zipgrep zipsplit zipnote
     zipcloak funzip tarcat shar unshar sharutils lastlog faillog
+    xmllint xmlstarlet xmlsec1 html2text pdfunite pdfseparate pdftoppm pdfimages pdftohtml pdftocairo pdfattach pdfdetach
+    ps2pdf pdf2ps tesseract dot neato fdp sfdp circo twopi mmdc plantuml cwebp dwebp gif2webp pngcrush pngquant oxipng
+    jpegoptim cjpeg djpeg rsvg-convert lame flac opusenc oggenc mkvmerge mkvextract mp4box HandBrakeCLI mplayer mpv vlc cvlc
+    sqldiff protoc protoc-gen flatc thrift buf swagger-codegen openapi-generator bindgen cbindgen wasm-pack wasm-bindgen
+    wasm2wat wat2wasm wasm-opt wasmtime wasmer emcc em++ clang-format clang-tidy cppcheck astyle indent uncrustify shfmt
+    gofmt goimports ormolu fourmolu ktlint scalafmt dartfmt dwz patchelf chrpath elfedit objconv xdelta3 bsdiff bspatch
+    vcdiff pahole addr2line c++filt dlltool windres gprofng msgfmt msginit msgcmp xgettext intltool-merge gresource
+    glib-compile-schemas glib-compile-resources gtk-update-icon-cache update-desktop-database update-mime-database fc-cache
+    mkfontscale texindex makeinfo texi2any texi2dvi dvipdfm dvipdfmx bibtex biber makeindex kpsewhich mktexlsr tlmgr
+    latexindent chktex pdfcrop lilypond groff grops grodvi gropdf man2html help2man faketime fakeroot fakechroot proot bindfs
+    cpuset cgexec numactl prlimit eatmydata unbuffer ptyget reptyr nq tsp
     ctags cscope doxygen gcov gprof pyenv rbenv nodenv jenv volta fnm rtx corepack bazel bazelisk identify open
 ";
 

@@ -43,22 +43,17 @@ fn command(words: &str) -> LeasePattern {
 fn a_leased_beginning_passes_in_every_mode_and_nothing_else_does() {
     for mode in [Mode::AskAlways, Mode::SmartAuto] {
         let bare = policy("{}", mode);
-        let leased = leased(&bare, &[command("protoc lint")]);
-        for line in
-            ["protoc lint a.proto", "cd sub && protoc lint a.proto | head -n 5", "timeout 5 protoc lint x"]
+        let leased = leased(&bare, &[command("acme lint")]);
+        for line in ["acme lint a.proto", "cd sub && acme lint a.proto | head -n 5", "timeout 5 acme lint x"]
         {
             assert_eq!(decide(&bare, run(line)).verdict, Verdict::Check, "{line}");
             let decision = decide(&leased, run(line));
             assert_eq!(decision.verdict, Verdict::Pass, "{mode} {line}: {decision:?}");
         }
-        assert!(decide(&leased, run("protoc lint a.proto")).rule.to_string().contains("lease l0"));
-        for line in [
-            "protoc write x",
-            "protoc lint x && rm y",
-            "protoc lint $(rm x)",
-            "./protoc lint x",
-            "protoc lint x > y",
-        ] {
+        assert!(decide(&leased, run("acme lint a.proto")).rule.to_string().contains("lease l0"));
+        for line in
+            ["acme write x", "acme lint x && rm y", "acme lint $(rm x)", "./acme lint x", "acme lint x > y"]
+        {
             assert_eq!(decide(&leased, run(line)).verdict, Verdict::Check, "{mode} {line}");
         }
     }
@@ -66,15 +61,15 @@ fn a_leased_beginning_passes_in_every_mode_and_nothing_else_does() {
 
 #[test]
 fn a_lease_takes_nothing_away_from_what_denies_or_asks_every_time() {
-    let json = r#"{"normal": {"deny_exec_command": ["protoc wipe"], "deny_write_paths": ["locked/"], "dangerous": "ask"}}"#;
+    let json = r#"{"normal": {"deny_exec_command": ["acme wipe"], "deny_write_paths": ["locked/"], "dangerous": "ask"}}"#;
     let leased = leased(
         &policy(json, Mode::SmartAuto),
-        &[command("protoc"), LeasePattern::Write("*".to_owned()), LeasePattern::Read("/data".into())],
+        &[command("acme"), LeasePattern::Write("*".to_owned()), LeasePattern::Read("/data".into())],
     );
-    assert_eq!(decide(&leased, run("protoc lint x")).verdict, Verdict::Pass);
-    assert_eq!(decide(&leased, run("protoc wipe x")).verdict, Verdict::Deny);
-    assert_eq!(decide(&leased, run("protoc lint x; rm -rf /")).verdict, Verdict::Check);
-    assert_eq!(decide_at(&leased, run("protoc lint x"), Level::Critical).verdict, Verdict::Check);
+    assert_eq!(decide(&leased, run("acme lint x")).verdict, Verdict::Pass);
+    assert_eq!(decide(&leased, run("acme wipe x")).verdict, Verdict::Deny);
+    assert_eq!(decide(&leased, run("acme lint x; rm -rf /")).verdict, Verdict::Check);
+    assert_eq!(decide_at(&leased, run("acme lint x"), Level::Critical).verdict, Verdict::Check);
     let write = |path: &str| Part::from(Effect::Write { path: Path::new(WORKSPACE).join(path) });
     assert_eq!(decide(&leased, write("a.txt")).verdict, Verdict::Pass);
     assert_eq!(decide(&leased, write("locked/a")).verdict, Verdict::Deny);
@@ -133,8 +128,8 @@ fn what_a_beginning_says_too_little_about_is_never_leased() {
         "a; b",
         "$X",
         "a*",
-        "protoc *",
-        "./protoc",
+        "acme *",
+        "./acme",
         "one two three four five six seven eight nine",
         "docker",
         "kubectl",
@@ -145,7 +140,7 @@ fn what_a_beginning_says_too_little_about_is_never_leased() {
         let known_forms = ["find", "tar", "sed"];
         assert!(policy.may_lease(&command(words)).is_err() || known_forms.contains(&words), "{words}");
     }
-    for words in ["protoc", "hugo build", "terraform-docs markdown"] {
+    for words in ["acme", "hugo build", "terraform-docs markdown"] {
         assert_eq!(policy.may_lease(&command(words)), Ok(()), "{words}");
     }
     for folder in [
@@ -188,21 +183,21 @@ fn a_wider_lease_is_suggested_only_where_it_would_let_the_call_pass() {
     let policy = policy("{}", Mode::SmartAuto);
     let suggested = |part: Part| policy.lease_for(&request(&[part], Level::Destructive));
     for (line, words) in [
-        ("protoc lint a.proto", "protoc lint"),
-        ("cd sub && protoc lint a.proto 2>&1 | tail -n 3", "protoc lint"),
-        ("protoc --version-check x", "protoc"),
-        ("protoc lint a && protoc lint b", "protoc lint"),
-        ("echo $(protoc lint)", "protoc lint"),
+        ("acme lint a.proto", "acme lint"),
+        ("cd sub && acme lint a.proto 2>&1 | tail -n 3", "acme lint"),
+        ("acme --version-check x", "acme"),
+        ("acme lint a && acme lint b", "acme lint"),
+        ("echo $(acme lint)", "acme lint"),
     ] {
         assert_eq!(suggested(run(line)), Some(command(words)), "{line}");
     }
     for line in [
         "git push",
         "python3 x.py",
-        "protoc lint a && hugo build",
-        "protoc lint > x",
+        "acme lint a && hugo build",
+        "acme lint > x",
         "./tool x",
-        "protoc lint $(cat x)",
+        "acme lint $(cat x)",
         "rm x",
     ] {
         assert_eq!(suggested(run(line)), None, "{line}");
