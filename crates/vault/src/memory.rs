@@ -81,7 +81,15 @@ impl fmt::Debug for Locked {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Mutex, MutexGuard, PoisonError};
+
     use super::*;
+
+    /// The kernel counts what the whole process has locked, so that these tests take turns.
+    fn turn() -> MutexGuard<'static, ()> {
+        static TURN: Mutex<()> = Mutex::new(());
+        TURN.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 
     /// What the kernel says of the memory of this process that is locked, in KiB.
     fn locked_kilobytes() -> u64 {
@@ -92,6 +100,7 @@ mod tests {
 
     #[test]
     fn pages_are_locked_one_by_one_and_let_go_again() {
+        let _turn = turn();
         let before = locked_kilobytes();
         let first = Locked::copy_of(b"one");
         let second = Locked::copy_of(&[7; 5_000]);
@@ -113,6 +122,7 @@ mod tests {
 
     #[test]
     fn what_is_cut_off_is_wiped_and_nothing_is_shown() {
+        let _turn = turn();
         let mut bytes = Locked::copy_of(b"0123456789");
         bytes.truncate(4);
         assert_eq!(&bytes[..], b"0123");
