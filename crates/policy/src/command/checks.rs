@@ -11,7 +11,7 @@ use super::values;
 type OfWord = fn(&str) -> bool;
 
 /// Functions of one word.
-const OF_WORDS: [(&str, OfWord); 42] = [
+const OF_WORDS: [(&str, OfWord); 43] = [
     ("sed", super::scripts::sed_only_prints),
     ("awk", super::scripts::awk_only_prints),
     ("jq", super::scripts::jq_only_filters),
@@ -47,6 +47,8 @@ const OF_WORDS: [(&str, OfWord); 42] = [
     ("report", |word| word.split(':').all(values::is_name)),
     ("gitname", |word| word.contains('.')),
     ("strategy", values::is_merge_strategy),
+    // `interactive` runs an editor, and every beginning of it does.
+    ("rebased", |word| ["true", "false", "merges"].contains(&word)),
     ("rights", values::is_harmless_right),
     ("jobs", |word| word == "-k" || values::is_numbered(word, "-j")),
     ("lint", values::is_lint),

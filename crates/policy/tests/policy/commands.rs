@@ -133,7 +133,7 @@ fn no_hostile_line_passes_even_where_its_words_are_listed() {
         count += 1;
     }
     assert!(passed.is_empty(), "{} of {count} pass:\n{}", passed.len(), passed.join("\n"));
-    assert!(count > 6_300, "only {count} lines");
+    assert!(count > 7_600, "only {count} lines");
 }
 
 const EVERYDAY: &str = include_str!("everyday.txt");
