@@ -155,6 +155,7 @@ fn collect(folder: &Path, into: &mut Entries, times: bool, counts: &dyn Fn(&Path
         }
         let content = match &kind {
             kind if kind.is_symlink() => format!("to {}", fs::read_link(&path).unwrap().display()),
+            kind if kind.is_file() && path.ends_with(".git/config") => git_settings(&path),
             kind if kind.is_file() => format!("{:?}", fs::read(&path).unwrap()),
             _ => String::new(),
         };
@@ -162,6 +163,53 @@ fn collect(folder: &Path, into: &mut Entries, times: bool, counts: &dyn Fn(&Path
         // Who may read a configuration is no matter of what it runs.
         let mode = if path.ends_with(".git/config") { 0 } else { found.mode() };
         into.insert(path, format!("{mode:o} {times} {content}"));
+    }
+}
+
+/// What a configuration of git says, but for settings through which it runs nothing: who commits, which plain repositories it
+/// speaks to, and how this one is made.
+fn git_settings(path: &Path) -> String {
+    let mut command = Command::new("git");
+    command.args(["config", "--list", "--null", "--no-includes", "--file"]).arg(path).env_clear();
+    let read = command.env("PATH", "/usr/bin:/bin").stdin(Stdio::null()).output().unwrap();
+    if !read.status.success() {
+        return format!("{:?}", fs::read(path).unwrap());
+    }
+    let text = String::from_utf8_lossy(&read.stdout).into_owned();
+    let runs_nothing = |setting: &&str| {
+        let (name, value) = setting.split_once('\n').unwrap_or((setting, ""));
+        let last = name.rsplit('.').next().unwrap_or_default();
+        let is_made_so = ["repositoryformatversion", "filemode", "bare", "logallrefupdates"].contains(&last);
+        name.starts_with("core.") && is_made_so
+            || name.starts_with("user.") && ["name", "email"].contains(&last)
+            || name.starts_with("remote.")
+                && ["url", "fetch", "mirror"].contains(&last)
+                && !value.contains("::")
+    };
+    let kept: Vec<&str> = text.split('\0').filter(|setting| !runs_nothing(setting)).collect();
+    kept.join("\n")
+}
+
+#[test]
+fn of_a_configuration_of_git_what_runs_a_program_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("config");
+    let of = |text: &str| {
+        fs::write(&path, text).unwrap();
+        git_settings(&path)
+    };
+    let plain = of("[core]\n\tbare = false\n");
+    assert_eq!(of(""), plain);
+    assert_eq!(of("[user]\n\tname = x\n[remote \"o\"]\n\turl = ../evil\n"), plain);
+    for text in [
+        "[core]\n\tfsmonitor = ./x\n",
+        "[remote \"o\"]\n\turl = ext::./x\n",
+        "[remote \"o\"]\n\tuploadpack = ./x\n",
+        "[user]\n\tsigningKey = x\n",
+        "[include]\n\tpath = x\n",
+        "[core\n",
+    ] {
+        assert_ne!(of(text), plain, "{text}");
     }
 }
 
