@@ -120,8 +120,10 @@ impl Blobs {
     /// Which of these are packed. Their packs are marked as used just now.
     fn find_packed<'a>(&self, contents: impl Iterator<Item = &'a Hash>) -> Result<Vec<Hash>, StoreError> {
         let found: Vec<(Hash, Hash, u64)> = self.database.read(|connection| {
+            // Ends as it is dropped. Outside one, every query would take and give back a lock of its own.
+            let reading = connection.unchecked_transaction()?;
             let mut statement =
-                connection.prepare("SELECT pack, start + length FROM packed WHERE content = ?")?;
+                reading.prepare("SELECT pack, start + length FROM packed WHERE content = ?")?;
             let mut found = Vec::new();
             for content in contents {
                 let row = statement.query_row([content.as_bytes()], |row| {
