@@ -137,3 +137,40 @@ fn another_key_opens_it_after_rotation_and_a_damaged_one_can_be_put_back() {
     assert_eq!(fixture.run(&["vault", "restore"]).code, 0);
     assert_eq!(names(&fixture), ["first"]);
 }
+
+#[test]
+fn what_the_user_does_to_the_vault_and_trusts_is_in_the_audit_and_no_value_is() {
+    let fixture = Fixture::new().with_vault();
+    let set = fixture.run_with_input(&["vault", "set", "key", "--host", "api.example.com"], VALUE.as_bytes());
+    assert_eq!(set.code, 0, "{}", set.stderr);
+    let lines = format!("A_KEY={VALUE}2\nSHORT=abc\n");
+    fixture.run_with_input(&["vault", "import", "-"], lines.as_bytes());
+    assert_eq!(fixture.run(&["vault", "remove", "key"]).code, 0);
+    assert_eq!(fixture.run(&["vault", "remove", "key"]).code, 1);
+    fixture.write("handfast.yaml", "mode: smart_auto\n");
+    assert_eq!(fixture.run(&["trust"]).code, 0);
+    let listed = fixture.run(&["audit", "list", "--json"]);
+    let mut told: Vec<String> = listed
+        .stdout
+        .lines()
+        .map(|row| serde_json::from_str::<Value>(row).unwrap())
+        .filter(|row| row["approved_by"] == "the user, on the command line")
+        .map(|row| {
+            format!("{} {} {}", row["tool"], row["plan"]["arguments"]["name"], row["outcome"])
+                .replace('"', "")
+        })
+        .collect();
+    told.reverse();
+    assert_eq!(
+        told,
+        [
+            "vault_set key ok",
+            "vault_set A_KEY ok",
+            "vault_set SHORT EVALIDATION",
+            "vault_delete key ok",
+            "vault_delete key ENOTFOUND",
+            "trust null ok"
+        ]
+    );
+    assert!(!listed.stdout.contains(VALUE) && listed.stdout.contains("api.example.com"));
+}

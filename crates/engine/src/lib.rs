@@ -5,6 +5,7 @@
 
 mod admit;
 mod approvals;
+mod by_hand;
 mod cache;
 mod call;
 mod ceiling;
@@ -51,6 +52,7 @@ pub use approvals::{
     Answer, Approval, ApprovalError, Approvals, Approved, Asked, Asker, Bound, Grant, NoAsker, Offer,
     PatternKind, Scope,
 };
+pub use by_hand::by_hand;
 pub use cell::{CellSetup, built_in_limits};
 pub use checked::Checked;
 pub use figures::{Figures, RANGES_MS};

@@ -24,6 +24,7 @@ pub use self_list_capabilities::SelfListCapabilities;
 pub use tool_describe::ToolDescribe;
 pub use tool_search::ToolSearch;
 pub use vault_delete::VaultDelete;
+pub use vault_failure::code_of_vault;
 pub use vault_list::VaultList;
 pub use vault_set::VaultSet;
 

@@ -6,7 +6,19 @@ use vault::VaultError;
 /// The error as callers see it, with what to do.
 pub(crate) fn failed(error: VaultError) -> ToolError {
     let message = error.to_string();
-    let (code, hint) = match &error {
+    match kind(&error) {
+        (code, Some(hint)) => ToolError::new(code, message).hint(hint),
+        (code, None) => ToolError::new(code, message).because(error),
+    }
+}
+
+/// What callers and the audit call an error of the vault.
+pub fn code_of_vault(error: &VaultError) -> Code {
+    kind(error).0
+}
+
+fn kind(error: &VaultError) -> (Code, Option<&'static str>) {
+    let (code, hint) = match error {
         VaultError::Locked | VaultError::Passphrase | VaultError::Key { .. } | VaultError::KeyFile { .. } => {
             (
                 Code::Unavailable,
@@ -32,8 +44,8 @@ pub(crate) fn failed(error: VaultError) -> ToolError {
             (Code::Permission, "the user says where a secret may go: `handfast vault set NAME --host HOST`")
         }
         VaultError::KeyRing { .. } | VaultError::System { .. } => {
-            return ToolError::new(Code::Runtime, message).because(error);
+            return (Code::Runtime, None);
         }
     };
-    ToolError::new(code, message).hint(hint)
+    (code, Some(hint))
 }

@@ -7,9 +7,10 @@ use jiff::{SignedDuration, Timestamp};
 use policy::Policy;
 use serde::Serialize;
 use serde_json::json;
-use store::{AuditRow, Durability, Store};
+use store::{Durability, Store};
 use tool::Code;
 
+use crate::by_hand::Deed;
 use crate::saving::Author;
 
 use super::commit::{commit_saved, done};
@@ -132,28 +133,18 @@ impl Engine {
         arguments: serde_json::Value,
         work: impl FnOnce(&Author) -> Result<T, KeptError>,
     ) -> Result<T, KeptError> {
-        let call = crate::new_call_id(self.clock.as_ref());
-        let row = |kind| {
-            let door = crate::Door::CommandLine.as_str();
-            let mut row = AuditRow::new(kind, self.clock.now(), &call.0, door, "handfast", what);
-            row.plan = Some(json!({"arguments": arguments, "effects": []}).to_string());
-            row.approved_by = Some("the user, on the command line".to_owned());
-            row
-        };
-        self.store.audit().append(row(store::Kind::Intent), Durability::Committed).await?;
+        let deed = Deed::new(self.clock.as_ref(), what, &arguments);
+        self.store.audit().append(deed.intent(), Durability::Committed).await?;
         let author = Author {
-            id: call.0.clone(),
+            id: deed.id.0.clone(),
             session: None,
             tool: what.to_owned(),
             now: self.clock.now(),
             undoes: None,
         };
         let done = work(&author);
-        let mut after = row(store::Kind::Outcome);
-        let (outcome, effect) = if done.is_ok() { ("ok", "done") } else { (Code::Conflict.as_str(), "none") };
-        after.outcome = Some(outcome.to_owned());
-        after.effect = Some(effect.to_owned());
-        self.store.audit().append(after, Durability::Committed).await?;
+        let failed = done.is_err().then_some(Code::Conflict);
+        self.store.audit().append(deed.outcome(failed), Durability::Committed).await?;
         done
     }
 }

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use tool::Clock;
+use serde_json::json;
+use store::StoreError;
+use tool::{Clock, Code};
 
 use super::Failure;
 use crate::cli::Global;
@@ -28,7 +30,12 @@ pub(super) fn run(global: &Global, file: Option<PathBuf>) -> Result<ExitCode, Fa
         )));
     };
     let real = path.canonicalize()?;
-    open_store(global, &surroundings)?.trust().trust(&real, &file.hash, SystemClock.now())?;
+    let store = open_store(global, &surroundings)?;
+    let arguments = json!({"path": real.to_string_lossy(), "hash": file.hash.to_string()});
+    let runtime = |_: &StoreError| Code::Runtime;
+    engine::by_hand((&store, &SystemClock), "trust", &arguments, runtime, || {
+        store.trust().trust(&real, &file.hash, SystemClock.now())
+    })?;
     note(&format!(
         "{} is trusted as it is now (BLAKE3 {}); a change of it ends that",
         real.display(),

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use jiff::{SignedDuration, Timestamp};
-use serde_json::json;
-use tool::{Clock, visible};
+use serde_json::{Value, json};
+use store::StoreError;
+use tool::{Clock, Code, visible};
 use vault::{Change, Contents, Keys, Locked, Places, Position, Vault, VaultError};
 use zeroize::Zeroizing;
 
@@ -15,7 +16,7 @@ use crate::cli::Global;
 use crate::cli_vault::{Bound, End, VaultCommand};
 use crate::compose::SystemClock;
 use crate::hidden_line::{ask, ask_twice, is_possible};
-use crate::places::{VAULT_FOLDER, state_folder};
+use crate::places::{VAULT_FOLDER, open_store, state_folder};
 use crate::report::{note, warn};
 use crate::surroundings::{Surroundings, vault_keys};
 
@@ -23,30 +24,32 @@ use crate::surroundings::{Surroundings, vault_keys};
 const LARGEST_IMPORT: u64 = 16 * 1024 * 1024;
 
 pub(super) fn run(global: &Global, command: Option<VaultCommand>) -> Result<ExitCode, Failure> {
-    let folder = state_folder(global, &Surroundings::of_this_process())?.join(VAULT_FOLDER);
+    let surroundings = Surroundings::of_this_process();
+    let folder = state_folder(global, &surroundings)?.join(VAULT_FOLDER);
     let now = SystemClock.now();
+    let recorded = Recorded { global, surroundings: &surroundings };
     match command.unwrap_or(VaultCommand::List { json: false }) {
         VaultCommand::Set { name, bound } => {
             let change = change(&name, &bound, now)?;
             let value = value_of(&name)?;
-            let replaced = opened(global, folder, true)?.set(
-                &change,
-                value.trim_end_matches(['\r', '\n']).as_bytes(),
-                now,
-            );
-            let verb = if replaced.map_err(said)? { "replaced" } else { "stored" };
+            let vault = opened(global, folder, true)?;
+            let value = value.trim_end_matches(['\r', '\n']).as_bytes();
+            let replaced =
+                recorded.change("vault_set", &asked(&name, &bound), || vault.set(&change, value, now))?;
+            let verb = if replaced { "replaced" } else { "stored" };
             note(&format!("{name} is {verb}{}", if bound.hosts.is_empty() { goes_nowhere() } else { "" }));
         }
         VaultCommand::Import { file, bound } => {
-            return import(&opened(global, folder, true)?, &file, &bound, now);
+            return import(&opened(global, folder, true)?, &recorded, &file, &bound, now);
         }
         VaultCommand::List { json } => {
             list(&*opened(global, folder, false)?.contents().map_err(said)?, json, now)?;
         }
         VaultCommand::Remove { name } => {
-            if !opened(global, folder, false)?.remove(&name).map_err(said)? {
-                return Err(Failure::from(VaultError::Unknown));
-            }
+            let vault = opened(global, folder, false)?;
+            let remove =
+                || vault.remove(&name).and_then(|was| if was { Ok(()) } else { Err(VaultError::Unknown) });
+            recorded.change("vault_delete", &json!({ "name": name }), remove)?;
             note(&format!("{name} is removed"));
         }
         VaultCommand::Rotate => {
@@ -54,19 +57,23 @@ pub(super) fn run(global: &Global, command: Option<VaultCommand>) -> Result<Exit
             // Before anything is typed in vain.
             vault.contents().map_err(said)?;
             let new = vault.has_passphrase().then(new_passphrase).transpose()?;
-            vault.rotate(new.as_deref().map(String::as_bytes)).map_err(said)?;
+            recorded
+                .change("vault_rotate", &json!({}), || vault.rotate(new.as_deref().map(String::as_bytes)))?;
             note("the vault has another key; unlock it again where it was unlocked");
         }
         VaultCommand::Unlock { lasts } => {
-            opened(global, folder, false)?.unlock(lasts).map_err(said)?;
+            let vault = opened(global, folder, false)?;
+            recorded.change("vault_unlock", &json!({"seconds": lasts.as_secs()}), || vault.unlock(lasts))?;
             note("the vault is unlocked; `handfast vault lock` ends that");
         }
         VaultCommand::Lock => {
-            let was = Vault::new(folder, Keys::default()).lock().map_err(said)?;
+            let vault = Vault::new(folder, Keys::default());
+            let was = recorded.change("vault_lock", &json!({}), || vault.lock())?;
             note(if was { "the vault is locked" } else { "the vault was not unlocked" });
         }
         VaultCommand::Restore => {
-            opened(global, folder, false)?.restore().map_err(said)?;
+            let vault = opened(global, folder, false)?;
+            recorded.change("vault_restore", &json!({}), || vault.restore())?;
             note("the secrets are as they were before the last change");
         }
         VaultCommand::MakeKey { file } => {
@@ -78,6 +85,65 @@ pub(super) fn run(global: &Global, command: Option<VaultCommand>) -> Result<Exit
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Changes of the vault, which are in the audit as those by its tools are.
+struct Recorded<'a> {
+    global: &'a Global,
+    surroundings: &'a Surroundings,
+}
+
+impl Recorded<'_> {
+    fn change<T>(
+        &self,
+        what: &str,
+        arguments: &Value,
+        work: impl FnOnce() -> Result<T, VaultError>,
+    ) -> Result<T, Failure> {
+        self.tried(what, arguments, work)?.map_err(said)
+    }
+
+    /// The same where the caller goes on after what the vault refuses.
+    fn tried<T>(
+        &self,
+        what: &str,
+        arguments: &Value,
+        work: impl FnOnce() -> Result<T, VaultError>,
+    ) -> Result<Result<T, VaultError>, Failure> {
+        let store = open_store(self.global, self.surroundings)?;
+        let code = |error: &Refused| match error {
+            Refused::Vault(error) => tools_self::code_of_vault(error),
+            Refused::Store(_) => Code::Runtime,
+        };
+        match engine::by_hand((&store, &SystemClock), what, arguments, code, || Ok(work()?)) {
+            Ok(done) => Ok(Ok(done)),
+            Err(Refused::Vault(error)) => Ok(Err(error)),
+            Err(Refused::Store(error)) => Err(error.into()),
+        }
+    }
+}
+
+/// What stands against a change.
+enum Refused {
+    Vault(VaultError),
+    Store(StoreError),
+}
+
+impl From<VaultError> for Refused {
+    fn from(error: VaultError) -> Self {
+        Self::Vault(error)
+    }
+}
+
+impl From<StoreError> for Refused {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// What the audit is told of a secret that is set.
+fn asked(name: &str, bound: &Bound) -> Value {
+    json!({"name": name, "hosts": bound.hosts})
 }
 
 fn goes_nowhere() -> &'static str {
@@ -184,7 +250,13 @@ fn list(contents: &Contents, as_json: bool, now: Timestamp) -> Result<(), Failur
     print(&text)
 }
 
-fn import(vault: &Vault, file: &Path, bound: &Bound, now: Timestamp) -> Result<ExitCode, Failure> {
+fn import(
+    vault: &Vault,
+    recorded: &Recorded<'_>,
+    file: &Path,
+    bound: &Bound,
+    now: Timestamp,
+) -> Result<ExitCode, Failure> {
     let mut text = Zeroizing::new(String::new());
     if file == Path::new("-") {
         std::io::stdin().lock().take(LARGEST_IMPORT).read_to_string(&mut text)?;
@@ -209,7 +281,8 @@ fn import(vault: &Vault, file: &Path, bound: &Bound, now: Timestamp) -> Result<E
         };
         let (name, value) = (name.trim(), unquoted(value.trim()));
         let done = match change(name, bound, now) {
-            Ok(change) => vault.set(&change, value.as_bytes(), now),
+            Ok(change) => recorded
+                .tried("vault_set", &asked(name, bound), || vault.set(&change, value.as_bytes(), now))?,
             Err(_) => Err(VaultError::Name),
         };
         match done {

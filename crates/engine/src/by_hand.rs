@@ -1,0 +1,62 @@
+//! What the user does on the command line beside all calls, between two rows of the audit.
+
+use serde_json::{Value, json};
+use store::{AuditRow, Durability, Kind, Store, StoreError};
+use tool::{CallId, Clock, Code};
+
+use crate::Door;
+
+/// The rows of one such deed.
+pub(crate) struct Deed<'a> {
+    pub(crate) id: CallId,
+    what: &'a str,
+    plan: String,
+    clock: &'a dyn Clock,
+}
+
+impl<'a> Deed<'a> {
+    pub(crate) fn new(clock: &'a dyn Clock, what: &'a str, arguments: &Value) -> Self {
+        let plan = json!({"arguments": arguments, "effects": []}).to_string();
+        Self { id: crate::new_call_id(clock), what, plan, clock }
+    }
+
+    /// The row that is there before anything is done.
+    pub(crate) fn intent(&self) -> AuditRow {
+        self.row(Kind::Intent)
+    }
+
+    /// The row that says how it ended.
+    pub(crate) fn outcome(&self, failed: Option<Code>) -> AuditRow {
+        let mut row = self.row(Kind::Outcome);
+        row.outcome = Some(failed.map_or("ok", |code| code.as_str()).to_owned());
+        row.effect = Some(if failed.is_none() { "done" } else { "none" }.to_owned());
+        row
+    }
+
+    fn row(&self, kind: Kind) -> AuditRow {
+        let door = Door::CommandLine.as_str();
+        let mut row = AuditRow::new(kind, self.clock.now(), &self.id.0, door, "handfast", self.what);
+        row.plan = Some(self.plan.clone());
+        row.approved_by = Some("the user, on the command line".to_owned());
+        row
+    }
+}
+
+/// Does `work` for the user who is at the command line, between two rows of the audit. Blocks. `code` says what an error is called
+/// there. Nothing of `arguments` may be secret.
+///
+/// # Errors
+/// Those of `work`; and where a row cannot be written, in which case it was not done, or is not known to be.
+pub fn by_hand<T, E: From<StoreError>>(
+    (store, clock): (&Store, &dyn Clock),
+    what: &str,
+    arguments: &Value,
+    code: impl FnOnce(&E) -> Code,
+    work: impl FnOnce() -> Result<T, E>,
+) -> Result<T, E> {
+    let deed = Deed::new(clock, what, arguments);
+    store.audit().append(deed.intent(), Durability::Committed).wait()?;
+    let done = work();
+    store.audit().append(deed.outcome(done.as_ref().err().map(code)), Durability::Committed).wait()?;
+    done
+}
