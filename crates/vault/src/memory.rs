@@ -1,9 +1,11 @@
-//! Memory for what must not be written anywhere: kept out of swap, and wiped when it is let go.
+//! Memory for what must not be written anywhere: kept out of swap and of core dumps, and wiped when it is let go.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
+use std::sync::Once;
 
 use region::LockGuard;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use zeroize::Zeroize;
 
 /// Bytes in pages of their own. Where the system lets this process lock no more memory (`ulimit -l`), they are wiped all the same,
@@ -19,6 +21,7 @@ pub struct Locked {
 impl Locked {
     /// So many bytes, each 0.
     pub fn zeroed(length: usize) -> Self {
+        dump_no_core();
         let page = region::page::size();
         // INVARIANT: never grown, because growing would move the bytes and leave a copy behind.
         let bytes = vec![0_u8; length.next_multiple_of(page) + page];
@@ -49,6 +52,16 @@ impl Locked {
             self.length = length;
         }
     }
+}
+
+/// A process that holds secrets leaves no core dump, neither in a file nor with a service of the system, which keep to this limit.
+fn dump_no_core() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let maximum = getrlimit(Resource::Core).maximum;
+        // Making a limit smaller is refused to nobody.
+        let _set = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum });
+    });
 }
 
 impl Deref for Locked {
@@ -128,6 +141,7 @@ mod tests {
         assert_eq!(&bytes[..], b"0123");
         assert!(bytes.bytes[bytes.start + 4..].iter().all(|byte| *byte == 0));
         assert_eq!(format!("{bytes:?}"), "Locked(4)");
+        assert_eq!(getrlimit(Resource::Core).current, Some(0));
         assert!(Locked::zeroed(0).is_empty());
     }
 }
