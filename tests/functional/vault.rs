@@ -59,6 +59,17 @@ fn a_value_is_no_argument_and_a_short_one_is_none() {
 }
 
 #[test]
+fn who_gives_a_tool_a_value_as_an_argument_is_told_who_sees_it() {
+    let fixture = Fixture::new().with_vault();
+    let arguments = json!({"key": "name", "value": VALUE}).to_string();
+    let given = fixture.run(&["call", "--yes", "vault_set", &arguments]);
+    assert!(given.stderr.contains("on standard input") && !given.stderr.contains(VALUE), "{}", given.stderr);
+    let read = fixture.run_with_input(&["call", "--yes", "vault_set", "-"], arguments.as_bytes());
+    assert_eq!((read.code, read.stderr.as_str()), (0, ""));
+    assert_eq!(fixture.run(&["call", "file_list"]).stderr, "");
+}
+
+#[test]
 fn a_file_of_variables_is_imported_and_what_is_left_out_is_said() {
     let fixture = Fixture::new().with_vault();
     let text = format!("# keys\nexport A_KEY=\"{VALUE}\"\nB_KEY='{VALUE}2'\n\nSHORT=abc\nno line\n");

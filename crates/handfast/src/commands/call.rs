@@ -20,6 +20,15 @@ use crate::terminal::{ProgressLine, TerminalAsker, YesAsker};
 pub(super) const LARGEST_MESSAGE: u64 = 32 * 1024 * 1024;
 pub(super) fn run(global: &Global, call: &CallArgs, yes: bool) -> Result<ExitCode, Failure> {
     let composed = compose(Wanted::once(global))?;
+    if call.arguments.as_deref().is_some_and(|given| given != "-")
+        && composed.engine.tools().iter().any(|tool| tool.name() == call.tool && tool.takes_secrets())
+    {
+        warn(&format!(
+            "other programs can read the words of a command, and shells keep them: give the arguments of {} on standard input, \
+             with `-` in their place",
+            call.tool
+        ));
+    }
     let arguments = read(call.arguments.as_deref()).and_then(|text| parse(&text));
     let line = ProgressLine::new();
     let stop = Stop::default();
