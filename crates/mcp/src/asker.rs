@@ -1,13 +1,16 @@
 //! Who answers the `check` of a call: the client of this connection, in the way of its era.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use engine::{Answer, Approval, Asker};
-use rmcp::model::{ElicitRequest, ServerRequest};
+use rmcp::model::{ElicitRequest, ElicitRequestParams, ServerRequest};
+use serde_json::Value;
 use tool::BoxFuture;
 
+use crate::past_tasks::Task;
 use crate::question::{self, Choice, Elicitation};
-use crate::turn::Line;
+use crate::turn::{Line, Unsaid};
 
 /// Why a client that shows no forms cannot be asked.
 const NO_FORMS: &str =
@@ -15,10 +18,27 @@ const NO_FORMS: &str =
 
 /// Asks by `elicitation/create`, up to the revision of 2025-11-25.
 pub(crate) struct ByRequest {
-    pub(crate) line: Line,
+    pub(crate) way: Way,
     pub(crate) shows_forms: bool,
     pub(crate) allowed: Elicitation,
     pub(crate) by: String,
+}
+
+/// Where a question goes.
+pub(crate) enum Way {
+    /// To the client, on the way to the answer of its request.
+    Line(Line),
+    /// To whoever waits for the result of this task, for at most as long.
+    Task(Arc<Task>, Duration),
+}
+
+impl Way {
+    async fn ask(&self, form: ElicitRequestParams) -> Result<Value, Unsaid> {
+        match self {
+            Self::Line(line) => line.ask(ServerRequest::ElicitRequest(ElicitRequest::new(form))).await,
+            Self::Task(task, patience) => task.ask(form, *patience).await,
+        }
+    }
 }
 
 impl Asker for ByRequest {
@@ -38,7 +58,7 @@ impl ByRequest {
             return Err(NO_FORMS.to_owned());
         }
         let form = question::form(approval, self.allowed)?;
-        let said = self.line.ask(ServerRequest::ElicitRequest(ElicitRequest::new(form))).await?;
+        let said = self.way.ask(form).await.map_err(|unsaid| unsaid.to_string())?;
         match serde_json::from_value(said) {
             Ok(result) => {
                 let choice = question::choice(&result, &question::offered(approval, self.allowed));

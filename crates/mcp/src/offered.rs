@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tool::{CallResult, Code, KeptOutput, Meta, Outcome, Progress, ToolError};
 
 use crate::address::{self, CHECKPOINTS};
-use crate::asker::{ByRequest, ByRetry, Said};
+use crate::asker::{ByRequest, ByRetry, Said, Way};
 use crate::calls::Calls;
 use crate::decode::Unusable;
 use crate::log::Severity;
@@ -214,8 +214,12 @@ impl<C: Calls> Offered<C> {
     pub(crate) async fn make(&self, wanted: Wanted, turn: &Turn) -> Result<Made, ErrorData> {
         let allowed = self.options.elicitation;
         if !turn.peer.modern {
+            let way = match &turn.task {
+                Some(task) => Way::Task(task.clone(), turn.line.patience),
+                None => Way::Line(turn.line.clone()),
+            };
             let asker = ByRequest {
-                line: turn.line.clone(),
+                way,
                 shows_forms: turn.peer.shows_forms(),
                 allowed,
                 by: turn.peer.by.clone(),

@@ -1,8 +1,9 @@
 //! Long calls as tasks, as the revision of 2025-11-25 has them: the client says of a call that it shall be one, and gets its name at
 //! once. The revision after that has them as an extension (`task.rs`).
 //!
-//! A call in a task asks its client nothing, because nobody knows on which of its streams it listens: whoever has the user's token,
-//! or sits at the machine, is asked as ever, and the call ends as `EAPPROVAL` where nobody answers.
+//! What its client is to be asked waits until the client waits for the result (`asked.rs`).
+
+mod asked;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -17,6 +18,7 @@ use tool::{AnyTool, Code, Lane, Stop, StopReason};
 use crate::calls::Calls;
 use crate::offered::{Made, Offered, Wanted};
 use crate::page::Pages;
+use crate::past_tasks::asked::Question;
 use crate::turn::Turn;
 
 /// The key under which a result names the task that it came of.
@@ -37,6 +39,9 @@ const ASK_EVERY_MS: u64 = 1_000;
 /// How long a call that was stopped has for its end. The engine gives a tool five seconds.
 const GRACE: Duration = Duration::from_secs(10);
 
+/// The status of a task whose call goes on.
+const WORKING: &str = "working";
+
 /// Marks a call that its client wants as a task.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AsTask;
@@ -55,12 +60,15 @@ pub(crate) fn may_be_task(tool: &dyn AnyTool) -> bool {
 #[derive(Clone, Default)]
 pub(crate) struct PastTasks(Arc<Mutex<Vec<Arc<Task>>>>);
 
-struct Task {
+/// One of them.
+pub(crate) struct Task {
     name: String,
     created: String,
     began: Instant,
     stop: Stop,
     state: watch::Sender<State>,
+    /// Held by the one request whose client is asked what there is to ask.
+    listener: tokio::sync::Mutex<()>,
 }
 
 #[derive(Clone)]
@@ -69,24 +77,31 @@ struct State {
     changed: String,
     /// What the call came to.
     outcome: Option<Result<Value, ErrorData>>,
+    /// What it waits for.
+    question: Option<Arc<Question>>,
 }
 
 impl Task {
     /// The task as every answer shows it.
     fn shown(&self) -> Value {
         let state = self.state.borrow();
-        json!({
+        let mut shown = json!({
             "taskId": self.name,
             "status": state.status,
             "createdAt": self.created,
             "lastUpdatedAt": state.changed,
             "ttl": u64::try_from(KEPT.as_millis()).unwrap_or(u64::MAX),
             "pollInterval": ASK_EVERY_MS,
-        })
+        });
+        if state.question.is_some() {
+            shown["statusMessage"] = json!(asked::WAIT_TO_BE_ASKED);
+        }
+        shown
     }
 
     fn end(&self, status: &'static str, outcome: Result<Value, ErrorData>) {
-        self.state.send_replace(State { status, changed: current_timestamp(), outcome: Some(outcome) });
+        let outcome = Some(outcome);
+        self.state.send_replace(State { status, changed: current_timestamp(), outcome, question: None });
     }
 
     /// What the call came to, once it has ended.
@@ -108,9 +123,9 @@ impl PastTasks {
         getrandom::fill(&mut name).map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
         let name = name.iter().map(|byte| format!("{byte:02x}")).collect();
         let created = current_timestamp();
-        let state = State { status: "working", changed: created.clone(), outcome: None };
-        let state = watch::Sender::new(state);
-        let task = Arc::new(Task { name, created, began: Instant::now(), stop: stop.clone(), state });
+        let state = State { status: WORKING, changed: created.clone(), outcome: None, question: None };
+        let (began, state, listener) = (Instant::now(), watch::Sender::new(state), Default::default());
+        let task = Arc::new(Task { name, created, began, stop: stop.clone(), state, listener });
         let mut tasks = self.lock();
         if tasks.len() >= MOST {
             return Ok(None);
@@ -178,6 +193,7 @@ impl PastTasks {
             outcome = task.outcome() => outcome?,
             // Who waited waits no more; the task goes on.
             _ = gone => return Err(ErrorData::internal_error("the request was given up", None)),
+            never = task.show(&turn.line) => match never {},
         };
         result["_meta"][RELATED] = json!({ "taskId": task.name });
         Ok(result)
@@ -209,7 +225,7 @@ impl<C: Calls> Offered<C> {
         };
         turn.line.connection.outlive(&turn.stop);
         let mut silent = turn.silent();
-        silent.peer.capabilities.elicitation = None;
+        silent.task = Some(task.clone());
         let (offered, shown) = (self.again(), task.shown());
         let wanted = Wanted {
             tool: request.name.into_owned(),

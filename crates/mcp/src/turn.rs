@@ -15,6 +15,7 @@ use crate::connection::Connection;
 use crate::decode::cancelled_notification;
 use crate::log::Severity;
 use crate::outbox::{Message, Outbox};
+use crate::past_tasks::Task;
 use crate::peer::Peer;
 
 /// One request on the way to its answer.
@@ -31,6 +32,8 @@ pub(crate) struct Turn {
     /// Ends with the request: the client gave it up, or is gone.
     pub(crate) stop: Stop,
     pub(crate) line: Line,
+    /// The task that its call is, as the revision of 2025-11-25 has them.
+    pub(crate) task: Option<Arc<Task>>,
 }
 
 /// The way to the client of one request.
@@ -65,7 +68,7 @@ impl Turn {
         let RequestContext { meta, extensions, .. } = context;
         let named = |name: &&str| meta.0.0.get(*name).map(|value| ((*name).to_owned(), value.clone()));
         let traced = ["traceparent", "tracestate"].iter().filter_map(named).collect();
-        Ok(Self { number, method, peer, meta, traced, extensions, stop, line })
+        Ok(Self { number, method, peer, meta, traced, extensions, stop, line, task: None })
     }
 
     /// The same request without a word on the way to its answer, for a call that outlives it.
@@ -79,6 +82,7 @@ impl Turn {
             extensions: self.extensions.clone(),
             stop: self.stop.clone(),
             line: self.line.clone(),
+            task: self.task.clone(),
         }
     }
 
@@ -95,26 +99,37 @@ impl Turn {
     }
 }
 
+/// Why there is no answer to a request of ours, in words for whoever asked.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unsaid {
+    /// the client is gone
+    #[error("the client is gone")]
+    Gone,
+    /// nobody answered in time
+    #[error("nobody answered within {} seconds", .0.as_secs())]
+    Late(Duration),
+    /// the client did not answer the question
+    #[error("the client did not answer the question: {0}")]
+    Refused(String),
+}
+
 impl Line {
     /// Sends the client a request of ours, as the revisions up to 2025-11-25 have them, and waits for its answer.
     ///
     /// # Errors
-    /// Why there is none, in words for whoever asked.
-    pub(crate) async fn ask(&self, request: ServerRequest) -> Result<Value, String> {
+    /// Why there is none.
+    pub(crate) async fn ask(&self, request: ServerRequest) -> Result<Value, Unsaid> {
         let (number, said) = self.connection.ask();
         let message = ServerJsonRpcMessage::request(request, RequestId::Number(number));
         self.outbox.post(Message::Ours(Box::new(message)));
         let mut open = OpenQuestion { of: self, number: Some(number) };
         let said = tokio::select! {
             said = said => said,
-            () = self.outbox.failed() => return Err("the client is gone".to_owned()),
-            () = tokio::time::sleep(self.patience) => {
-                return Err(format!("nobody answered within {} seconds", self.patience.as_secs()));
-            }
+            () = self.outbox.failed() => return Err(Unsaid::Gone),
+            () = tokio::time::sleep(self.patience) => return Err(Unsaid::Late(self.patience)),
         };
         open.number = None;
-        let said = said.map_err(|_| "the client is gone".to_owned())?;
-        said.map_err(|error| format!("the client did not answer the question: {}", error.message))
+        said.map_err(|_| Unsaid::Gone)?.map_err(|error| Unsaid::Refused(error.message.into_owned()))
     }
 }
 

@@ -59,12 +59,12 @@ async fn refusal(endpoint: &Sessions<Fake>, headers: &Headers<'_>, body: &str) -
     }
 }
 
-fn said(saying: &Saying) -> Value {
+pub(super) fn said(saying: &Saying) -> Value {
     serde_json::from_slice(&saying.text).unwrap()
 }
 
 /// The answer, which must be the first thing that is said.
-async fn only(mut answers: Answers) -> Value {
+pub(super) async fn only(mut answers: Answers) -> Value {
     let saying = answers.next().await.unwrap();
     assert!(saying.is_answer, "{}", said(&saying));
     said(&saying)

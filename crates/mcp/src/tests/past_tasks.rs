@@ -5,13 +5,20 @@ use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
 
+use super::apart;
+use crate::endpoint::Posted;
 use crate::fake::{Client, Fake, settle};
 
 const RELATED: &str = "io.modelcontextprotocol/related-task";
 
 async fn client(fake: &Arc<Fake>) -> Client {
+    able(fake, json!({})).await
+}
+
+/// A client that can do this.
+async fn able(fake: &Arc<Fake>, capabilities: Value) -> Client {
     let mut client = Client::of(fake);
-    client.shake_hands("2025-11-25", json!({})).await;
+    client.shake_hands("2025-11-25", capabilities).await;
     client
 }
 
@@ -201,4 +208,140 @@ async fn a_call_that_cannot_be_a_task_is_refused_as_one() {
         assert_eq!(answer["error"]["code"], code, "{call}: {answer}");
     }
     assert_eq!(fake.waiting.load(Ordering::SeqCst), 0);
+}
+
+/// Waits for the result of a task, as request 7, and is asked meanwhile: the question.
+async fn asked(client: &mut Client, task: &str) -> Value {
+    client
+        .send(json!({"jsonrpc": "2.0", "id": 7, "method": "tasks/result", "params": {"taskId": task}}))
+        .await;
+    let question = client.next().await;
+    assert_eq!(
+        (&question["method"], &question["params"]["_meta"][RELATED]),
+        (&json!("elicitation/create"), &json!({"taskId": task})),
+        "{question}"
+    );
+    question
+}
+
+fn allow(question: &Value) -> Value {
+    let result = json!({"action": "accept", "content": {"decision": "allow once"}});
+    json!({"jsonrpc": "2.0", "id": question["id"], "result": result})
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_is_put_to_who_waits_for_the_result() {
+    let fake = Fake::new();
+    let mut client = able(&fake, json!({"elicitation": {}})).await;
+    let task = begin(&mut client, "ask").await;
+    settle().await;
+    // Nothing is asked where nobody would know what of.
+    let shown = ask(&mut client, "tasks/get", json!({"taskId": task})).await;
+    assert_eq!(shown["result"]["status"], "input_required", "{shown}");
+    assert!(shown["result"]["statusMessage"].as_str().unwrap().contains("tasks/result"), "{shown}");
+    let question = asked(&mut client, &task).await;
+    assert!(question["params"]["message"].as_str().unwrap().contains("May the agent call ask"), "{question}");
+    assert_eq!(status(&mut client, &task).await, "input_required");
+    client.send(allow(&question)).await;
+    let answer = client.next().await;
+    assert_eq!(
+        (&answer["id"], &answer["result"]["structuredContent"]["allowed"]),
+        (&json!(7), &json!("once")),
+        "{answer}"
+    );
+    assert_eq!(answer["result"]["structuredContent"]["by"], "the user of tester 9", "{answer}");
+    let ended = ask(&mut client, "tasks/get", json!({"taskId": task})).await;
+    assert_eq!(ended["result"]["status"], "completed", "{ended}");
+    assert_eq!(ended["result"]["statusMessage"], Value::Null, "{ended}");
+    assert_eq!(client.close().await.0, Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_that_nobody_hears_any_more_is_put_to_the_next_and_only_once_at_a_time() {
+    let fake = Fake::new();
+    let mut client = able(&fake, json!({"elicitation": {}})).await;
+    let task = begin(&mut client, "ask").await;
+    let first = asked(&mut client, &task).await;
+    // Another one waits as well, and is asked nothing while the first is.
+    client
+        .send(json!({"jsonrpc": "2.0", "id": 8, "method": "tasks/result", "params": {"taskId": task}}))
+        .await;
+    assert_eq!(status(&mut client, &task).await, "input_required");
+    client
+        .send(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}))
+        .await;
+    let (one, other) = (client.next().await, client.next().await);
+    let (taken_back, second) = if one["params"]["requestId"].is_null() { (other, one) } else { (one, other) };
+    assert_eq!(taken_back["params"]["requestId"], first["id"], "{taken_back}");
+    assert_eq!(second["params"]["_meta"][RELATED], json!({"taskId": task}), "{second}");
+    // An answer to what was taken back is none.
+    client.send(allow(&first)).await;
+    assert_eq!(status(&mut client, &task).await, "input_required");
+    client.send(allow(&second)).await;
+    let answer = client.next().await;
+    assert_eq!(
+        (&answer["id"], &answer["result"]["structuredContent"]["allowed"]),
+        (&json!(8), &json!("once")),
+        "{answer}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_ends_where_nobody_answers_or_can_be_asked_and_where_it_is_given_up() {
+    let fake = Fake::new();
+    for (capabilities, hint) in
+        [(json!({"elicitation": {}}), "nobody answered within"), (json!({}), "shows no forms")]
+    {
+        let mut client = able(&fake, capabilities).await;
+        let task = begin(&mut client, "ask").await;
+        let result = ask(&mut client, "tasks/result", json!({"taskId": task})).await;
+        let (result, taken_back) = if result["method"].is_null() {
+            (result, Value::Null)
+        } else {
+            let taken_back = client.next().await;
+            (client.next().await, taken_back)
+        };
+        let error = &result["result"]["_meta"]["handfast/error"];
+        assert_eq!(error["code"], "EAPPROVAL", "{result}");
+        assert!(error["hint"].as_str().unwrap().contains(hint), "{result}");
+        assert_eq!(taken_back.is_null(), hint.contains("forms"), "{taken_back}");
+        assert_eq!(status(&mut client, &task).await, "failed");
+    }
+    let mut client = able(&fake, json!({"elicitation": {}})).await;
+    let task = begin(&mut client, "ask").await;
+    let question = asked(&mut client, &task).await;
+    client
+        .send(json!({"jsonrpc": "2.0", "id": 9, "method": "tasks/cancel", "params": {"taskId": task}}))
+        .await;
+    let mut said = Vec::new();
+    for _ in 0..3 {
+        said.push(client.next().await);
+    }
+    let of = |id: Value| said.iter().find(|message| message["id"] == id).unwrap();
+    assert_eq!(of(json!(9))["result"]["status"], "cancelled", "{said:?}");
+    assert_eq!(of(json!(7))["result"]["isError"], true, "{said:?}");
+    assert!(said.iter().any(|message| message["params"]["requestId"] == question["id"]), "{said:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn over_http_a_question_comes_on_the_stream_of_who_waits() {
+    let fake = Fake::new();
+    let endpoint = apart::endpoint(&fake);
+    let session = apart::open(&endpoint, json!({"elicitation": {}})).await;
+    let here = apart::within(&session);
+    let call = apart::request(2, "tools/call", json!({"name": "ask", "arguments": {}, "task": {}}));
+    let begun = apart::only(apart::answers(&endpoint, &here, &call).await).await;
+    let task = begun["result"]["task"]["taskId"].as_str().unwrap().to_owned();
+    let wait = apart::request(3, "tasks/result", json!({"taskId": task}));
+    // Who goes away for good is asked no more.
+    let mut gone = apart::answers(&endpoint, &here, &wait).await;
+    assert_eq!(apart::said(&gone.next().await.unwrap())["method"], "elicitation/create");
+    drop(gone);
+    let mut waits = apart::answers(&endpoint, &here, &wait).await;
+    let question = apart::said(&waits.next().await.unwrap());
+    assert_eq!(question["params"]["_meta"][RELATED], json!({"taskId": task}), "{question}");
+    let answered = endpoint.post(&here, allow(&question).to_string().as_bytes()).await;
+    assert!(matches!(answered, Posted::Accepted));
+    let answer = apart::only(waits).await;
+    assert_eq!(answer["result"]["structuredContent"]["allowed"], "once", "{answer}");
 }
