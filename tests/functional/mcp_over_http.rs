@@ -80,25 +80,35 @@ fn every_revision_with_sessions_lists_and_calls() {
     assert_eq!(post(&up, &[], &call(1, "file_read", json!({"path": "a.txt"}))).status, 400);
 }
 
+/// Hears what belongs to no request, line by line, until the server ends it.
+fn hear(up: &Up, headers: &[&str]) -> impl Iterator<Item = String> + use<> {
+    let mut stream = up.connect();
+    let (address, headers) = (up.address, headers.join("\r\n"));
+    let head =
+        format!("GET /mcp HTTP/1.1\r\nhost: {address}\r\naccept: text/event-stream\r\n{headers}\r\n\r\n");
+    stream.write_all(head.as_bytes()).unwrap();
+    let mut lines = BufReader::new(stream).lines().map(Result::unwrap);
+    assert!(lines.next().unwrap().contains(" 200 "));
+    assert!(
+        lines.by_ref().take_while(|line| !line.is_empty()).any(|line| line.contains("text/event-stream"))
+    );
+    // The last chunk of the body is an empty one.
+    lines.take_while(|line| line != "0")
+}
+
+/// The next message that is heard, and its id.
+fn heard(lines: &mut impl Iterator<Item = String>) -> (String, Value) {
+    let id = lines.find_map(|line| line.strip_prefix("id: ").map(str::to_owned)).unwrap();
+    let data = lines.find_map(|line| line.strip_prefix("data: ").map(str::to_owned)).unwrap();
+    (id, serde_json::from_str(&data).unwrap())
+}
+
 #[test]
 fn what_belongs_to_no_request_comes_on_the_stream_of_its_session() {
     let fixture = Fixture::new();
     let up = Up::with(&fixture, &[], &["--conformance"]);
     let (session, other) = (open(&up, "2025-11-25"), open(&up, "2025-11-25"));
-    let mut streams = [&session, &session, &other].map(|session| {
-        let mut stream = up.connect();
-        let head = format!(
-            "GET /mcp HTTP/1.1\r\nhost: {}\r\naccept: text/event-stream\r\n{session}\r\n\r\n",
-            up.address
-        );
-        stream.write_all(head.as_bytes()).unwrap();
-        let mut lines = BufReader::new(stream).lines().map(Result::unwrap);
-        assert!(lines.next().unwrap().contains(" 200 "));
-        assert!(
-            lines.by_ref().take_while(|line| !line.is_empty()).any(|line| line.contains("text/event-stream"))
-        );
-        lines
-    });
+    let mut streams = [&session, &session, &other].map(|session| hear(&up, &[session]));
     // Of two streams of a session the later one hears, and the first is over.
     assert!(streams[0].by_ref().all(|line| !line.contains("data:")));
     let watched = json!({"uri": "test://watched-resource"});
@@ -106,19 +116,31 @@ fn what_belongs_to_no_request_comes_on_the_stream_of_its_session() {
     for (id, tool) in [(3, "test_trigger_resource_change"), (4, "test_trigger_tool_change")] {
         assert_eq!(post(&up, &[&session], &call(id, tool, json!({}))).status, 200);
     }
-    let mut heard = |stream: usize| {
-        let line = streams[stream].find(|line| line.starts_with("data: ")).unwrap();
-        serde_json::from_str::<Value>(&line["data: ".len()..]).unwrap()
-    };
-    let told = heard(1);
+    let (first, told) = heard(&mut streams[1]);
     assert_eq!(told["method"], "notifications/resources/updated");
     assert_eq!(told["params"], json!({"uri": "test://watched-resource"}));
-    assert_eq!(heard(1)["method"], "notifications/tools/list_changed");
+    let second = heard(&mut streams[1]);
+    assert_eq!(second.1["method"], "notifications/tools/list_changed");
+    let (_, to_other) = heard(&mut streams[2]);
     assert_eq!(
-        heard(2)["method"],
-        "notifications/tools/list_changed",
+        to_other["method"], "notifications/tools/list_changed",
         "who watches nothing hears of no resource"
     );
+    // Who comes back with an id hears what came behind it, and what comes from now on.
+    let mut again = hear(&up, &[&session, &format!("last-event-id: {first}")]);
+    assert!(streams[1].by_ref().all(|line| !line.contains("data:")), "one hears");
+    assert_eq!(heard(&mut again), second);
+    assert_eq!(post(&up, &[&session], &call(5, "test_trigger_resource_change", json!({}))).status, 200);
+    let (third, told_again) = heard(&mut again);
+    assert_eq!(told_again, told);
+    assert!(third != first && third != second.0, "{third}");
+    let refused = up.request(
+        "GET",
+        "/mcp",
+        &[&other, "accept: text/event-stream", &format!("last-event-id: {third}")],
+        b"",
+    );
+    assert_eq!(refused.status, 400, "of another session: {refused:?}");
     // A server that is told to end waits for no stream.
     assert_eq!(up.end(), Some(143));
 }

@@ -1,4 +1,4 @@
-// The official TypeScript client over stdio or HTTP: lists, reads, is asked about a write, hears of a checkpoint.
+// The official TypeScript client over stdio or HTTP: lists, reads, is asked about a write and about a task, hears of a checkpoint.
 //
 // Arguments: `http URL TOKEN`, or `stdio PROGRAM ARGUMENT...`. Prints one JSON object.
 
@@ -37,14 +37,14 @@ async function main([carrier, first, ...rest]) {
   const written = await client.callTool({ name: "file_write", arguments: { path: "b.txt", content: "written" } });
   seen.written = written.isError === false;
   seen.updated = await updated;
-  const command = { name: "shell_execute", arguments: { command: "echo in a task" } };
+  const shown = await client.getPrompt({ name: "review_changes", arguments: {} });
+  seen.reviewed = shown.messages[1].content.resource.text.includes("+written");
+  const command = { name: "shell_execute", arguments: { command: "touch c.txt; echo in a task" } };
   seen.task = [];
   for await (const said of client.experimental.tasks.callToolStream(command, CallToolResultSchema, { task: { ttl: 60000 } })) {
     if (said.type === "result") seen.printed = said.result.structuredContent.stdout;
     if (said.type !== "taskStatus") seen.task.push(said.type);
   }
-  const shown = await client.getPrompt({ name: "review_changes", arguments: {} });
-  seen.reviewed = shown.messages[1].content.resource.text.includes("+written");
   await client.close();
   console.log(JSON.stringify(seen));
 }

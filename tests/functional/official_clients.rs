@@ -46,7 +46,13 @@ fn check(fixture: &Fixture, said: &str) {
     assert_eq!(seen["prompts"], json!(["review_changes", "explain_denial", "what_can_be_done"]));
     assert_eq!((&seen["read"], &seen["resource"]), (&json!("the content"), &json!("the content")));
     assert_eq!(seen["completed"], json!(["a.txt"]));
-    assert_eq!(seen["asked"], json!(["May the agent call file_write (moderate)?"]));
+    assert_eq!(
+        seen["asked"],
+        json!([
+            "May the agent call file_write (moderate)?",
+            "May the agent call shell_execute (destructive)?",
+        ])
+    );
     assert_eq!((&seen["written"], fixture.read("b.txt").as_str()), (&json!(true), "written"));
     assert_eq!((&seen["task"], &seen["printed"]), (&json!(["taskCreated", "result"]), &json!("in a task\n")));
     assert_eq!((&seen["updated"], &seen["reviewed"]), (&json!("handfast://checkpoints"), &json!(true)));

@@ -71,14 +71,14 @@ pub(crate) async fn post(shared: &Shared, endpoint: &Endpoint, headers: &HeaderM
         Posted::Accepted => reply::bytes(StatusCode::ACCEPTED, JSON, Vec::new(), Held::default()),
         Posted::Refused(refused) => reply::bytes(status(refused.status), JSON, refused.text, Held::default()),
         // Clients before this revision take an event without data for a broken message.
-        Posted::Answers(answers) => answered(answers, takes, said.version == Once::Is(PRIMED)).await,
+        Posted::Answers(answers) => answered(shared, answers, takes, said.version == Once::Is(PRIMED)).await,
     }
 }
 
 /// `GET /mcp`: what a session is told that belongs to no request, as it comes.
 ///
 /// The revision of 2026-07-28 has no sessions: there it comes as the answer to a `subscriptions/listen`.
-pub(crate) fn hear(shared: &Arc<Shared>, endpoint: &Endpoint, headers: &HeaderMap) -> Reply {
+pub(crate) fn hear(shared: &Shared, endpoint: &Endpoint, headers: &HeaderMap) -> Reply {
     if !takes(headers).events {
         let wrong = ToolError::validation("Accept", "it must be text/event-stream");
         return reply::error(StatusCode::NOT_ACCEPTABLE, &wrong);
@@ -86,40 +86,19 @@ pub(crate) fn hear(shared: &Arc<Shared>, endpoint: &Endpoint, headers: &HeaderMa
     if headers.get(&VERSION).is_some_and(|version| version == SESSIONLESS) {
         return reply::wrong_method("POST");
     }
-    if let Some(id) = headers.get(&LAST_EVENT) {
-        let id = id.to_str().unwrap_or_default();
-        return match endpoint.resume(once(headers, &SESSION), id) {
-            Ok(follower) => follow(follower, false),
-            Err(refused) => reply::bytes(status(refused.status), JSON, refused.text, Held::default()),
-        };
-    }
-    let mut notices = match endpoint.hear(once(headers, &SESSION)) {
-        Ok(notices) => notices,
-        Err(refused) => {
-            return reply::bytes(status(refused.status), JSON, refused.text, Held::default());
+    let session = once(headers, &SESSION);
+    let begun = match headers.get(&LAST_EVENT) {
+        Some(id) => {
+            endpoint.resume(session, id.to_str().unwrap_or_default()).map(|follower| (follower, false))
+        }
+        None => {
+            endpoint.hear(session).map(|follower| (follower, once(headers, &VERSION) == Once::Is(PRIMED)))
         }
     };
-    let shared = shared.clone();
-    let (events, reply) = reply::events(());
-    tokio::spawn(async move {
-        let mut stopping = shared.stopping.subscribe();
-        let mut heartbeat = tokio::time::interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
-        loop {
-            tokio::select! {
-                notice = notices.next() => {
-                    let Some(notice) = notice else { return };
-                    if events.send(body::event("message", &notice.text)).await.is_err() {
-                        return;
-                    }
-                }
-                // A client that has not taken the last ones needs no further.
-                _ = heartbeat.tick() => drop(events.try_send(body::HEARTBEAT)),
-                () = told(&mut stopping) => return,
-                () = events.closed() => return,
-            }
-        }
-    });
-    reply
+    match begun {
+        Ok((follower, primes)) => follow(shared, follower, primes),
+        Err(refused) => reply::bytes(status(refused.status), JSON, refused.text, Held::default()),
+    }
 }
 
 /// Waits until the server is told to stop.
@@ -138,7 +117,7 @@ pub(crate) async fn end(endpoint: &Endpoint, headers: &HeaderMap) -> Reply {
     }
 }
 
-async fn answered(mut answers: Answers, takes: Takes, primes: bool) -> Reply {
+async fn answered(shared: &Shared, mut answers: Answers, takes: Takes, primes: bool) -> Reply {
     let opened = answers.opened.take();
     let begun = if takes.json && takes.events {
         tokio::time::timeout(AT_ONCE, answers.next()).await.ok()
@@ -153,7 +132,7 @@ async fn answered(mut answers: Answers, takes: Takes, primes: bool) -> Reply {
         }
         Some(None) => reply::failure(&ToolError::new(Code::Unavailable, "the session has ended")),
         begun => match answers.follow(begun.flatten()) {
-            Ok(follower) => follow(follower, primes),
+            Ok(follower) => follow(shared, follower, primes),
             Err(alone) => stream(alone.0, alone.1),
         },
     };
@@ -174,10 +153,11 @@ async fn alone(answers: &mut Answers) -> Option<Saying> {
 }
 
 /// What is said in a session, as events that the client can come back to.
-fn follow(mut follower: Follower, primes: bool) -> Reply {
+fn follow(shared: &Shared, mut follower: Follower, primes: bool) -> Reply {
     // What an answer occupies is given back with the stream.
     let held = Arc::new(Mutex::new(Held::default()));
     let (events, reply) = reply::events(held.clone());
+    let mut stopping = shared.stopping.subscribe();
     tokio::spawn(async move {
         if primes && events.send(body::event_of(&follower.begin(), b"")).await.is_err() {
             return;
@@ -197,6 +177,8 @@ fn follow(mut follower: Follower, primes: bool) -> Reply {
                 _ = heartbeat.tick() => drop(events.try_send(body::HEARTBEAT)),
                 // The call goes on for a while without it.
                 () = events.closed() => return,
+                // Calls are waited for; what no answer ends would keep the server for ever.
+                () = told(&mut stopping), if follower.stands() => return,
             }
         }
     });

@@ -24,7 +24,7 @@ use crate::follow::Follower;
 use crate::headers::{Headers, Once, agree, speaks_modern};
 use crate::live::Live;
 use crate::origin::Carried;
-use crate::outbox::{Mail, outbox};
+use crate::outbox::{Letter, Mail, outbox};
 use crate::{McpError, Options, notices};
 
 /// Sessions that may be open at a time. For one more, the one that was idle longest is ended.
@@ -74,12 +74,6 @@ pub struct Answers {
     rests: bool,
 }
 
-/// What a session is told that belongs to no request, as it comes. The session lasts while it is heard.
-pub struct Notices {
-    mail: Mail,
-    live: Arc<Live>,
-}
-
 /// One message to the client.
 pub struct Saying {
     /// The message as JSON, on one line.
@@ -115,11 +109,11 @@ impl Endpoint {
         self.0.post(headers, body).await
     }
 
-    /// Hears what belongs to no request. Who heard it before in this session hears it no more.
+    /// Hears what belongs to no request. Who heard it before in this session hears it no more, and the session lasts while it is heard.
     ///
     /// # Errors
     /// Where there is no such session.
-    pub fn hear(&self, session: Once<'_>) -> Result<Notices, Refused> {
+    pub fn hear(&self, session: Once<'_>) -> Result<Follower, Refused> {
         self.0.hear(session)
     }
 
@@ -275,7 +269,8 @@ impl<C: Calls> Sessions<C> {
         }
         if state.swept.elapsed() >= SWEEP {
             state.swept = Instant::now();
-            let old = |live: &Live| live.connection.is_idle() && live.used().elapsed() >= IDLE;
+            let idle = |live: &Live| live.connection.is_idle() && !live.streams.is_heard();
+            let old = |live: &Live| idle(live) && live.used().elapsed() >= IDLE;
             ended.extend(state.open.extract_if(|_, live| old(live)).map(|(_, live)| live));
         }
         if state.open.len() >= MOST_SESSIONS {
@@ -301,12 +296,12 @@ impl<C: Calls> Sessions<C> {
         live.streams.resume(id).ok_or_else(|| refusal(400, &Value::Null, &no_stream()))
     }
 
-    pub(crate) fn hear(&self, session: Once<'_>) -> Result<Notices, Refused> {
+    pub(crate) fn hear(&self, session: Once<'_>) -> Result<Follower, Refused> {
         let live = self.live(session)?;
         live.touch();
         let (outbox, mail) = outbox();
         live.connection.stand_by(outbox);
-        Ok(Notices { mail, live })
+        Ok(live.streams.stand(mail))
     }
 
     pub(crate) async fn end(&self, session: &str) -> bool {
@@ -343,7 +338,7 @@ impl Answers {
             Some(ErrorCode::METHOD_NOT_FOUND) if self.modern => 404,
             _ => 200,
         };
-        Some(Saying { text: letter.text, is_answer: letter.is_answer, status, held: letter.held })
+        Some(Saying { status, ..letter.into() })
     }
 }
 
@@ -361,12 +356,10 @@ impl Answers {
     }
 }
 
-impl Notices {
-    /// The next notice; none where the session has ended, or somebody else hears it now.
-    pub async fn next(&mut self) -> Option<Saying> {
-        let letter = self.mail.next().await?;
-        self.live.touch();
-        Some(Saying { text: letter.text, is_answer: false, status: 200, held: letter.held })
+impl From<Letter> for Saying {
+    /// As what HTTP has no error for.
+    fn from(letter: Letter) -> Self {
+        Self { text: letter.text, is_answer: letter.is_answer, status: 200, held: letter.held }
     }
 }
 

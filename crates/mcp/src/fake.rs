@@ -84,7 +84,9 @@ impl Fake {
     pub(crate) fn new() -> Arc<Self> {
         let record = Presentation::Record;
         let mut tools = vec![fake_tool("text", Presentation::Text { field: "content" })];
-        tools.extend(["record", "fail", "ask", "wait", "gate", "steps"].map(|name| fake_tool(name, record)));
+        tools.extend(
+            ["record", "fail", "ask", "wait", "gate", "steps", "change"].map(|name| fake_tool(name, record)),
+        );
         Arc::new(Self { tools, ..Self::default() })
     }
 
@@ -95,7 +97,7 @@ impl Fake {
 
     async fn outcome(&self, request: &CallRequest, call: &CallId) -> Result<Value, ToolError> {
         match request.tool.as_str() {
-            "record" => Ok(json!({"echo": request.arguments})),
+            "record" | "change" => Ok(json!({"echo": request.arguments})),
             "text" => {
                 let size = request.arguments["size"].as_u64().unwrap_or(5);
                 let content = "x".repeat(usize::try_from(size).unwrap());
@@ -174,7 +176,9 @@ impl Fake {
         let presentation = known.map_or(Presentation::Record, |tool| tool.spec().presentation);
         let outcome = outcome.map_or_else(Outcome::Err, |data| Outcome::Ok(data.into()));
         let held = Held(Some(Box::new(self.held.clone())));
-        CallResult { outcome, presentation, meta: Meta::arrived(call, Timestamp::UNIX_EPOCH), held }
+        let mut meta = Meta::arrived(call, Timestamp::UNIX_EPOCH);
+        meta.checkpoint = (tool == "change").then(|| "k1".to_owned());
+        CallResult { outcome, presentation, meta, held }
     }
 
     fn next_call(&self) -> CallId {

@@ -1,8 +1,9 @@
-//! Streams that a client can come back to: what is said to one request of a session over HTTP, each message under an id
-//! (revisions up to 2025-11-25; the one after that has neither sessions nor ids).
+//! Streams that a client can come back to: what is said to one request of a session over HTTP, and what belongs to none, each message
+//! under an id (revisions up to 2025-11-25; the one after that has neither sessions nor ids).
 //!
 //! A connection that breaks ends nothing for a while, as these revisions ask for: the call goes on, and who comes back with the last
 //! id that arrived hears on from there. Who does not come back has given the call up.
+//! What belongs to no request is kept for as long as the session lasts, the newest of it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,6 +14,7 @@ use tokio::time::Instant;
 use tool::Held;
 
 use crate::endpoint::{Answers, Saying};
+use crate::outbox::Mail;
 
 /// How long a client may stay away. Clients come back within seconds, after a failing network within a minute.
 const AWAY: Duration = Duration::from_mins(1);
@@ -35,11 +37,15 @@ pub(crate) struct Streams(Mutex<Opened>);
 struct Opened {
     last: u64,
     streams: VecDeque<Arc<Stream>>,
+    /// The one of what belongs to no request.
+    standing: Option<Arc<Stream>>,
 }
 
-/// What is said to one request.
+/// What is said to one request, or to none.
 struct Stream {
     number: u64,
+    /// Whether it belongs to no request.
+    stands: bool,
     log: Mutex<Log>,
     news: Notify,
 }
@@ -84,15 +90,14 @@ pub struct Event {
 impl Streams {
     /// A stream of what is said to a request, of which this was said already.
     pub(crate) fn open(&self, answers: Answers, said: Option<Saying>) -> Follower {
-        let mut opened = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        opened.last += 1;
+        let mut opened = self.lock();
         opened.streams.retain(|stream| !stream.is_forgotten());
         if opened.streams.len() >= MOST {
             opened.streams.pop_front();
         }
-        let log = Log { first: 1, ..Log::default() };
-        let stream = Arc::new(Stream { number: opened.last, log: Mutex::new(log), news: Notify::new() });
+        let stream = opened.next(false);
         opened.streams.push_back(stream.clone());
+        drop(opened);
         if let Some(said) = said {
             stream.say(said);
         }
@@ -101,17 +106,47 @@ impl Streams {
         follower
     }
 
-    /// Goes on behind the message of this id; none where there is no such stream, or not all that follows is still there.
+    /// A stream of what belongs to no request. There is no other one in this session any more.
+    pub(crate) fn stand(&self, mail: Mail) -> Follower {
+        let mut opened = self.lock();
+        let stream = opened.next(true);
+        opened.standing = Some(stream.clone());
+        drop(opened);
+        let follower = Follower::of(stream.clone(), 0);
+        tokio::spawn(async move { stream.hear_notices(mail).await });
+        follower
+    }
+
+    /// Whether somebody hears what belongs to no request.
+    pub(crate) fn is_heard(&self) -> bool {
+        self.lock().standing.as_ref().is_some_and(|stream| stream.log().left.is_none())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Opened> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Goes on behind the message of this id; none where there is no such stream, or not all that follows is still there. Of what
+    /// belongs to no request comes what is still there: it says what changed, and does not build on what it said before.
     pub(crate) fn resume(&self, id: &str) -> Option<Follower> {
         let (stream, last) = id.split_once('-')?;
         let (number, last): (u64, u64) = (stream.parse().ok()?, last.parse().ok()?);
-        let opened = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let stream =
-            opened.streams.iter().find(|stream| stream.number == number && !stream.is_forgotten())?;
+        let opened = self.lock();
+        let mut streams = opened.streams.iter().chain(&opened.standing);
+        let stream = streams.find(|stream| stream.number == number && !stream.is_forgotten())?;
         let log = stream.log();
         let (first, next) = (log.first, log.first + log.kept.len() as u64);
         drop(log);
-        (last >= first - 1 && last < next).then(|| Follower::of(stream.clone(), last))
+        let is_there = (last >= first - 1 || stream.stands) && last < next;
+        is_there.then(|| Follower::of(stream.clone(), last))
+    }
+}
+
+impl Opened {
+    fn next(&mut self, stands: bool) -> Arc<Stream> {
+        self.last += 1;
+        let log = Mutex::new(Log { first: 1, ..Log::default() });
+        Arc::new(Stream { number: self.last, stands, log, news: Notify::new() })
     }
 }
 
@@ -141,7 +176,7 @@ impl Stream {
 
     /// Whether nobody has followed for so long that nobody will.
     fn is_forgotten(&self) -> bool {
-        self.log().left.is_some_and(|left| left.elapsed() >= AWAY)
+        !self.stands && self.log().left.is_some_and(|left| left.elapsed() >= AWAY)
     }
 
     /// Keeps what is said until all was said and nobody comes back. With the answers the call ends.
@@ -161,6 +196,18 @@ impl Stream {
                 return;
             }
         }
+        self.end();
+    }
+
+    /// Keeps what belongs to no request, until it goes elsewhere or the session has ended.
+    async fn hear_notices(&self, mut mail: Mail) {
+        while let Some(letter) = mail.next().await {
+            self.say(letter.into());
+        }
+        self.end();
+    }
+
+    fn end(&self) {
         self.log().has_ended = true;
         self.news.notify_waiters();
     }
@@ -198,6 +245,11 @@ impl Follower {
     /// What the client comes back with that has heard nothing yet.
     pub fn begin(&self) -> String {
         format!("{}-0", self.stream.number)
+    }
+
+    /// Whether no answer ends it, since it is of no request.
+    pub fn stands(&self) -> bool {
+        self.stream.stands
     }
 
     /// The next message; none behind the answer, where the session has ended, and where the client has come back elsewhere.

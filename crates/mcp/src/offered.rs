@@ -218,12 +218,8 @@ impl<C: Calls> Offered<C> {
                 Some(task) => Way::Task(task.clone(), turn.line.patience),
                 None => Way::Line(turn.line.clone()),
             };
-            let asker = ByRequest {
-                way,
-                shows_forms: turn.peer.shows_forms(),
-                allowed,
-                by: turn.peer.by.clone(),
-            };
+            let asker =
+                ByRequest { way, shows_forms: turn.peer.shows_forms(), allowed, by: turn.peer.by.clone() };
             let result = self.accompanied(wanted.tool, wanted.arguments, Arc::new(asker), turn).await;
             return Ok(Made::Done(Box::new(result)));
         }

@@ -17,7 +17,8 @@ use super::{RELATED, State, Task, WORKING};
 use crate::turn::{Line, Unsaid};
 
 /// What a client is told that does not wait for the result yet.
-pub(super) const WAIT_TO_BE_ASKED: &str = "the user is to be asked: send tasks/result, on which the question comes";
+pub(super) const WAIT_TO_BE_ASKED: &str =
+    "the user is to be asked: send tasks/result, on which the question comes";
 
 type Said = Result<Value, Unsaid>;
 
@@ -88,9 +89,8 @@ impl Task {
                 // The sender is in the task.
                 return std::future::pending().await;
             };
-            let is_over = |state: &State| {
-                state.question.as_ref().is_none_or(|other| !Arc::ptr_eq(other, &question))
-            };
+            let is_over =
+                |state: &State| state.question.as_ref().is_none_or(|other| !Arc::ptr_eq(other, &question));
             let request = ServerRequest::ElicitRequest(ElicitRequest::new(question.form.clone()));
             let said = tokio::select! {
                 said = line.ask(request) => Some(said),

@@ -173,3 +173,59 @@ async fn who_takes_messages_too_slowly_gets_those_that_are_there_under_their_own
     assert_eq!(taken, 240 + 1, "what was kept, each once, and the answer");
     assert!(again.next().await.is_none());
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_belongs_to_no_request_is_kept_for_who_comes_back() {
+    let fake = Fake::new();
+    let endpoint = endpoint(&fake);
+    let session = open(&endpoint, json!({})).await;
+    let here = within(&session);
+    let watch = request(2, "resources/subscribe", json!({"uri": "handfast://checkpoints"}));
+    assert!(answers(&endpoint, &here, &watch).await.next().await.unwrap().is_answer);
+    // Each change is told under an id of its own.
+    let change = async || {
+        let body = request(3, "tools/call", json!({"name": "change", "arguments": {}}));
+        assert!(answers(&endpoint, &here, &body).await.next().await.unwrap().is_answer);
+        settle().await;
+    };
+    let mut heard = endpoint.hear(Once::Is(&session)).unwrap();
+    assert!(heard.stands());
+    let begin = heard.begin();
+    change().await;
+    let first = heard.next().await.unwrap();
+    assert_eq!(said(&first)["method"], "notifications/resources/updated", "{}", said(&first));
+    drop(heard);
+    // What is told while nobody hears it is there for who comes back, however late.
+    change().await;
+    change().await;
+    tokio::time::sleep(Duration::from_mins(90)).await;
+    let mut again = endpoint.resume(Once::Is(&session), &first.id).unwrap();
+    let (second, third) = (again.next().await.unwrap(), again.next().await.unwrap());
+    let mut ids = vec![begin.clone(), first.id.clone(), second.id, third.id];
+    ids.dedup();
+    assert_eq!(ids.len(), 4, "{ids:?}");
+    // Who hears it lasts: a session is ended by who opens another one, after a day.
+    tokio::time::sleep(Duration::from_hours(30)).await;
+    open(&endpoint, json!({})).await;
+    change().await;
+    let fourth = again.next().await.unwrap();
+    // Of more than is kept the newest are there.
+    drop(again);
+    for _ in 0..300 {
+        change().await;
+    }
+    let mut late = endpoint.resume(Once::Is(&session), &fourth.id).unwrap();
+    let mut kept = 0;
+    while tokio::time::timeout(Duration::from_secs(1), late.next()).await.is_ok_and(|event| event.is_some()) {
+        kept += 1;
+    }
+    assert_eq!(kept, 240);
+    // The one that begins anew takes the place of the other, which can be come back to no more.
+    let anew = endpoint.hear(Once::Is(&session)).unwrap();
+    assert!(late.next().await.is_none());
+    assert_eq!(endpoint.resume(Once::Is(&session), &fourth.id).map(drop).unwrap_err().status, 400);
+    drop(anew);
+    tokio::time::sleep(Duration::from_hours(30)).await;
+    open(&endpoint, json!({})).await;
+    assert_eq!(endpoint.hear(Once::Is(&session)).map(drop).unwrap_err().status, 404, "nobody heard it");
+}
