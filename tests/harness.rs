@@ -49,6 +49,13 @@ impl Fixture {
         fixture
     }
 
+    /// Every row of the audit but those of who reads it, the oldest first.
+    pub(crate) fn recorded(&self) -> Vec<Value> {
+        let exported = self.run(&["audit", "export"]).stdout;
+        let rows = exported.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        rows.filter(|row| row["tool"] != "audit_read").collect()
+    }
+
     /// The same with a user who wants to be asked also about what can be undone.
     pub(crate) fn asking(self) -> Self {
         let folder = self.home().join(".config/handfast");

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::harness::Fixture;
+use crate::http::Up;
 
 fn listed(fixture: &Fixture) -> Vec<Value> {
     let run = fixture.run(&["audit", "list", "--json"]);
@@ -78,8 +79,9 @@ fn export_gives_every_row_as_json_lines() {
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    assert_eq!(rows.len(), 3);
+    assert_eq!(rows.len(), 4);
     assert_eq!(rows[1]["previous"], rows[0]["hash"]);
+    assert_eq!((&rows[3]["tool"], &rows[3]["door"]), (&json!("audit_read"), &json!("cli")));
 }
 
 #[test]
@@ -91,4 +93,47 @@ fn a_reader_of_an_export_may_leave_early() {
     let output = fixture.command().args(["audit", "export"]).stdout(writer).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!((output.status.code(), &*said), (Some(0), ""));
+}
+
+#[test]
+fn who_reads_the_audit_is_in_it_once_a_minute_and_who_verifies_it_is_not() {
+    let fixture = Fixture::with_files(&[("a.txt", "a")]);
+    let call = fixture.call("file_read", json!({"path": "a.txt"}));
+    let id = call["meta"]["call_id"].as_str().unwrap();
+    let readings = || {
+        let run = fixture.run(&["audit", "list", "--tool", "audit_read", "--json"]);
+        let mut rows: Vec<Value> =
+            run.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()).collect();
+        rows.reverse();
+        rows
+    };
+    assert_eq!(fixture.run(&["audit", "verify"]).code, 0);
+    assert_eq!(readings().len(), 0, "verifying tells nothing, and a reading is recorded when it has read");
+    for _ in 0..3 {
+        fixture.run(&["audit"]);
+        fixture.run(&["audit", "list", "--limit", "1"]);
+        fixture.run(&["audit", "show", &id[..20]]);
+        fixture.run(&["audit", "list", "--session", "s", "--since", "2020-01-01T00:00:00Z", "--json"]);
+    }
+    let read: Vec<Value> = readings().iter().map(|row| row["plan"]["arguments"].clone()).collect();
+    let since = json!({"session": "s", "since": "2020-01-01T00:00:00Z"});
+    assert_eq!(read, [json!({"tool": "audit_read"}), json!({}), json!({ "call": id }), since]);
+    assert_eq!(listed(&fixture).len(), 1, "a reading is no call");
+
+    let up = Up::start(&fixture, &[]);
+    for path in ["/v1/audit?limit=1", "/v1/audit?limit=1&before=99", "/v1/audit/none", "/v1/audit?tool=t"] {
+        for _ in 0..3 {
+            up.get(&up.user, path);
+        }
+    }
+    assert_eq!(up.get(&up.user, "/v1/audit").json()["calls"].as_array().unwrap().len(), 1);
+    let over_http: Vec<Value> = readings().into_iter().filter(|row| row["door"] == "http").collect();
+    let read: Vec<Value> =
+        over_http.iter().map(|row| json!([row["plan"]["arguments"], row["outcome"]])).collect();
+    assert_eq!(
+        read,
+        [json!([{}, "ok"]), json!([{"call": "none"}, "ENOTFOUND"]), json!([{"tool": "t"}, "ok"])]
+    );
+    assert!(over_http.iter().all(|row| row["plan"]["by"] == "the user, over HTTP"), "{over_http:#?}");
+    assert_eq!(fixture.run(&["audit", "verify"]).code, 0);
 }

@@ -215,8 +215,7 @@ fn rules_for_canonical_tools_hold_in_every_dialect_and_the_audit_names_both() {
     // The call whose arguments its schema refuses is one of the canonical tool too.
     assert_eq!(fixture.run(&["--dialect", "sage", "call", "Bash", "{}"]).code, 2);
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
-    for line in fixture.run(&["audit", "export"]).stdout.lines() {
-        let row: Value = serde_json::from_str(line).unwrap();
+    for row in fixture.recorded() {
         if row["kind"] != "intent" {
             *seen
                 .entry(format!("{} {}", row["dialect"].as_str().unwrap(), row["tool"].as_str().unwrap()))

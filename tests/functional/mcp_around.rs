@@ -58,7 +58,8 @@ fn resources_are_read_by_calls_of_the_tools_and_recorded_like_them() {
     let calls = read(&mut server, "handfast://calls");
     assert!(calls["text"].as_str().unwrap().contains("file_write"), "{calls:#}");
     // The audit is read by no tool, and recorded as if it were.
-    let looked = audited(&fixture, "audit_read");
+    let mut looked = audited(&fixture, "audit_read");
+    looked.retain(|row| row["door"] != "cli");
     let of = |row: &Value| row["plan"]["arguments"]["call"].clone();
     assert_eq!(looked.iter().map(of).collect::<Vec<_>>(), [Value::Null, json!(checkpoint)], "{looked:#?}");
     for row in &looked {

@@ -3,16 +3,14 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use store::{AuditRow, Durability, Filter, Kind, Recorded, Store, StoreError};
-use tool::{Code, SessionId, ToolError};
+use store::{Filter, Kind, Recorded, Store, StoreError};
+use tool::{SessionId, ToolError};
 
+use crate::readings::{READ_AUDIT, Reading, unreadable};
 use crate::{Door, Engine};
 
-/// What the names of rows begin with that are about calls and no calls themselves.
-const ABOUT_CALLS: [&str; 2] = ["approval_", "lease_"];
-
-/// What rows name as their tool that say that the audit was read.
-const READ_AUDIT: &str = "audit_read";
+/// What the names of rows begin with that are about calls, or about looking at them, and no calls themselves.
+const ABOUT_CALLS: [&str; 3] = ["approval_", "lease_", READ_AUDIT];
 
 /// Rows that are read at a time.
 const PAGE: u32 = 500;
@@ -37,7 +35,7 @@ pub fn recorded_calls(store: &Store, filter: &Filter) -> Result<Vec<RecordedCall
         let Some(last) = page.last() else { return Ok(calls) };
         filter.before = Some(last.sequence);
         for recorded in page {
-            // Questions, answers and leases are no calls; who asks for them by name gets them.
+            // Questions, answers, leases and readings are no calls; who asks for them by name gets them.
             if filter.tool.is_none() && ABOUT_CALLS.iter().any(|about| recorded.row.tool.starts_with(about)) {
                 continue;
             }
@@ -128,37 +126,21 @@ impl Engine {
     }
 
     /// What the audit has of a session, the newest call first; of one call of it every row, and none where it has no such call. Of
-    /// what another session does not even the names are said. That it was read is recorded, as every read through a door.
+    /// what another session does not even the names are said.
     ///
     /// # Errors
-    /// `ERUNTIME` where the audit cannot be read, or not be written: nothing is read unrecorded.
-    pub async fn read_audit(
+    /// As [`Engine::read_audit`].
+    pub async fn read_audit_of(
         self: &Arc<Self>,
         session: &SessionId,
         door: Door,
-        dialect: &str,
+        dialect: &'static str,
         call: Option<String>,
     ) -> Result<Vec<Value>, ToolError> {
-        let time = self.clock.now();
-        let id = crate::new_call_id(self.clock.as_ref());
-        let mut row = AuditRow::new(Kind::Call, time, &id.0, door.as_str(), dialect, READ_AUDIT);
-        row.session = Some(session.0.clone());
-        let mut plan = json!({"arguments": {"call": call}, "effects": []});
-        self.redactor.value(&mut plan);
-        row.plan = Some(plan.to_string());
-        row.effect = Some("none".to_owned());
-        let (engine, of) = (self.clone(), session.0.clone());
-        let looked = tokio::task::spawn_blocking(move || engine.of_session(of, call)).await;
-        let looked = match looked {
-            Ok(Ok(rows)) => Ok(rows),
-            Ok(Err(error)) => Err(ToolError::new(Code::Runtime, "the audit cannot be read").because(error)),
-            Err(panic) => Err(ToolError::internal("the audit could not be read").because(panic)),
-        };
-        row.outcome = Some(looked.as_ref().map_or_else(|error| error.code.as_str(), |_| "ok").to_owned());
-        self.store.audit().append(row, Durability::Committed).await.map_err(|error| {
-            ToolError::new(Code::Runtime, "that the audit was read cannot be recorded").because(error)
-        })?;
-        looked
+        let of = session.0.clone();
+        let reading =
+            Reading { door, dialect, session: Some(of.clone()), by: None, asked: json!({ "call": call }) };
+        self.read_audit(reading, |engine| engine.of_session(of, call).map_err(unreadable)).await
     }
 
     fn of_session(&self, session: String, call: Option<String>) -> Result<Vec<Value>, HistoryError> {

@@ -7,7 +7,7 @@ use clap::{Subcommand, ValueEnum};
 #[derive(Debug, Subcommand)]
 pub(crate) enum AuditCommand {
     /// Lists calls, the newest first. Questions about them stand under `--tool approval_ask`, `approval_answer`, `approval_use` and
-    /// `lease_revoke`.
+    /// `lease_revoke`, and who looked at the audit under `audit_read`.
     List {
         /// Only calls of this tool.
         #[arg(long)]

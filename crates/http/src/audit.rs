@@ -1,59 +1,64 @@
 //! What was done: `/v1/audit`.
 
-use std::sync::Arc;
-
-use engine::{Engine, Filter};
+use engine::{Door, Engine, Filter, Reading, RecordedCall, unreadable};
 use hyper::StatusCode;
 use serde_json::{Value, json};
 use tool::{Code, ToolError};
 
 use crate::query::Query;
 use crate::reply::{self, Reply};
+use crate::sender::Sender;
 use crate::service::Shared;
 
 /// Calls on one page, at most.
 const MOST_LISTED: u32 = 1_000;
 
 /// `GET /v1/audit`: the newest calls first, and where the next page begins.
-pub(crate) async fn list(shared: &Shared, query: Option<&str>) -> Reply {
+pub(crate) async fn list(shared: &Shared, sender: &Sender, query: Option<&str>) -> Reply {
     let (filter, limit) = match filter(query) {
         Ok(filter) => filter,
         Err(error) => return reply::failure(&error),
     };
-    read(shared, move |engine| {
-        let calls = engine.recorded_calls(&filter)?;
+    let asked = Reading::of(&filter);
+    read(shared, sender, asked, move |engine| {
+        let calls = engine.recorded_calls(&filter).map_err(unreadable)?;
         let full = calls.len() >= limit as usize;
         let last = calls.last().and_then(|call| call.last()).map(|recorded| recorded.sequence);
-        let calls: Vec<Value> = calls.iter().map(engine::RecordedCall::as_json).collect::<Result<_, _>>()?;
-        Ok::<_, engine::HistoryError>(Some(json!({ "calls": calls, "before": last.filter(|_| full) })))
+        let calls = calls.iter().map(RecordedCall::as_json).collect::<Result<Vec<Value>, _>>();
+        Ok(json!({ "calls": calls.map_err(unreadable)?, "before": last.filter(|_| full) }))
     })
     .await
 }
 
 /// `GET /v1/audit/CALL`: every row of a call.
-pub(crate) async fn show(shared: &Shared, call: String) -> Reply {
-    read(shared, move |engine| {
-        engine.recorded_rows(&call).map(|rows| (!rows.is_empty()).then(|| Value::from(rows)))
+pub(crate) async fn show(shared: &Shared, sender: &Sender, call: String) -> Reply {
+    read(shared, sender, json!({ "call": call }), move |engine| {
+        let rows = engine.recorded_rows(&call).map_err(unreadable)?;
+        if rows.is_empty() {
+            return Err(ToolError::new(Code::NotFound, "no such call is recorded"));
+        }
+        Ok(Value::from(rows))
     })
     .await
 }
 
-async fn read<F, E>(shared: &Shared, look: F) -> Reply
-where
-    F: FnOnce(&Engine) -> Result<Option<Value>, E> + Send + 'static,
-    E: std::error::Error + Send + Sync + 'static,
-{
-    let engine: Arc<Engine> = shared.engine.clone();
-    let looked = tokio::task::spawn_blocking(move || look(&engine)).await;
-    let failed = match looked {
-        Ok(Ok(Some(found))) => return reply::json(StatusCode::OK, &found),
-        Ok(Ok(None)) => ToolError::new(Code::NotFound, "no such call is recorded"),
-        Ok(Err(error)) => {
-            ToolError::new(Code::Runtime, format!("the audit cannot be read: {error}")).because(error)
-        }
-        Err(panic) => ToolError::internal("the audit could not be read").because(panic),
+async fn read(
+    shared: &Shared,
+    sender: &Sender,
+    asked: Value,
+    look: impl FnOnce(&Engine) -> Result<Value, ToolError> + Send + 'static,
+) -> Reply {
+    let reading = Reading {
+        door: Door::Http,
+        dialect: shared.options.dialect.as_str(),
+        session: Some(sender.session.0.clone()),
+        by: Some(sender.named()),
+        asked,
     };
-    reply::failure(&failed)
+    match shared.engine.read_audit(reading, look).await {
+        Ok(found) => reply::json(StatusCode::OK, &found),
+        Err(error) => reply::failure(&error),
+    }
 }
 
 fn filter(query: Option<&str>) -> Result<(Filter, u32), ToolError> {

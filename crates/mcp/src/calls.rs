@@ -62,7 +62,7 @@ impl Calls for Engine {
         dialect: &'static str,
         call: Option<String>,
     ) -> impl Future<Output = Result<Vec<Value>, ToolError>> + Send {
-        self.read_audit(session, Door::Mcp, dialect, call)
+        self.read_audit_of(session, Door::Mcp, dialect, call)
     }
 
     fn end_session(self: &Arc<Self>, session: &SessionId) -> impl Future<Output = ()> + Send {

@@ -124,7 +124,8 @@ impl PastTasks {
         let name = name.iter().map(|byte| format!("{byte:02x}")).collect();
         let created = current_timestamp();
         let state = State { status: WORKING, changed: created.clone(), outcome: None, question: None };
-        let (began, state, listener) = (Instant::now(), watch::Sender::new(state), Default::default());
+        let (began, state, listener) =
+            (Instant::now(), watch::Sender::new(state), tokio::sync::Mutex::default());
         let task = Arc::new(Task { name, created, began, stop: stop.clone(), state, listener });
         let mut tasks = self.lock();
         if tasks.len() >= MOST {

@@ -97,12 +97,8 @@ fn every_command_is_logged_before_it_runs() {
         let _running = server.begin("shell_execute", json!({"command": command, "timeout": 120}));
     }
     // Neither can end, and both stand in the log.
-    let rows = || -> Vec<Value> {
-        let exported = fixture.run(&["audit", "export"]).stdout;
-        exported.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-    };
-    while rows().len() < 2 {}
-    for row in rows() {
+    while fixture.recorded().len() < 2 {}
+    for row in fixture.recorded() {
         assert_eq!((&row["kind"], &row["dialect"]), (&json!("intent"), &json!("elophanto")), "{row:#}");
         assert!(row["plan"]["arguments"]["command"].as_str().unwrap().contains("until [ -e go ]"), "{row:#}");
     }

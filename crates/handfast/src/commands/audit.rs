@@ -4,32 +4,55 @@ use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use engine::{RecordedCall, recorded_calls, recorded_row};
-use serde_json::Value;
+use engine::{Door, Reading, RecordedCall, Redactor, recorded_calls, recorded_row};
+use serde_json::{Value, json};
 use store::{Filter, Hash, HeadFileState, Store};
+use vault::Vault;
 
 use super::{Failure, print, print_json};
 use crate::cli::Global;
 use crate::cli_audit::{AuditCommand, ExportFormat};
-use crate::places::open_store;
+use crate::compose::SystemClock;
+use crate::places::{VAULT_FOLDER, state_folder};
 use crate::report::table;
-use crate::surroundings::Surroundings;
+use crate::surroundings::{Surroundings, vault_keys};
 
 pub(super) fn run(global: &Global, command: Option<AuditCommand>) -> Result<ExitCode, Failure> {
-    let store = open_store(global, &Surroundings::of_this_process())?;
-    match command {
-        None => list(&store, &Filter::default(), false),
+    let surroundings = Surroundings::of_this_process();
+    let state = state_folder(global, &surroundings)?;
+    let store = Store::open(&state)?;
+    let record = |asked: Value| -> Result<(), Failure> {
+        let vault = Arc::new(Vault::new(state.join(VAULT_FOLDER), vault_keys()));
+        let redactor = Redactor::new(surroundings.credentials.clone()).with_vault(vault);
+        let reading =
+            Reading { door: Door::CommandLine, dialect: "handfast", session: None, by: None, asked };
+        Ok(reading.record(&store, &SystemClock, &redactor, "ok")?)
+    };
+    let done = match command {
+        None => list(&store, &Filter::default(), false, record),
         Some(AuditCommand::List { tool, session, since, limit, json }) => {
-            list(&store, &Filter { tool, session, since, limit, ..Filter::default() }, json)
+            list(&store, &Filter { tool, session, since, limit, ..Filter::default() }, json, record)
         }
-        Some(AuditCommand::Show { call, json }) => show(&store, &call, json),
+        Some(AuditCommand::Show { call, json }) => show(&store, &call, json, record),
+        // It tells nothing of what was done, so it writes nothing either.
         Some(AuditCommand::Verify { expect, json }) => verify(&store, expect.as_deref(), json),
-        Some(AuditCommand::Export { format: ExportFormat::Jsonl }) => export(&store),
-    }
+        Some(AuditCommand::Export { format: ExportFormat::Jsonl }) => {
+            // Before the first row is out; so its own row is the last one that it gives.
+            record(json!({ "all": true })).and_then(|()| export(&store))
+        }
+    }?;
+    store.close()?;
+    Ok(done)
 }
 
-fn list(store: &Store, filter: &Filter, as_json: bool) -> Result<ExitCode, Failure> {
+fn list(
+    store: &Store,
+    filter: &Filter,
+    as_json: bool,
+    record: impl FnOnce(Value) -> Result<(), Failure>,
+) -> Result<ExitCode, Failure> {
     let calls = recorded_calls(store, filter)?;
+    record(Reading::of(filter))?;
     if as_json {
         let lines: Result<String, serde_json::Error> =
             calls.iter().map(|call| Ok(format!("{}\n", call.as_json()?))).collect();
@@ -82,9 +105,15 @@ fn effect(effect: &Value) -> String {
     format!("{} {object}", text("effect"))
 }
 
-fn show(store: &Store, call: &str, as_json_only: bool) -> Result<ExitCode, Failure> {
+fn show(
+    store: &Store,
+    call: &str,
+    as_json_only: bool,
+    record: impl FnOnce(Value) -> Result<(), Failure>,
+) -> Result<ExitCode, Failure> {
     let id = full_id(store, call)?;
     let rows = store.audit().show(&id)?;
+    record(json!({ "call": id }))?;
     let values: Vec<Value> = rows.iter().map(recorded_row).collect::<Result<_, _>>()?;
     if as_json_only {
         print_json(&values)?;
@@ -187,8 +216,6 @@ fn went_away(error: &(dyn std::error::Error + 'static)) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
