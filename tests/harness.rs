@@ -6,11 +6,26 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use handfast::Runtime;
 use serde_json::Value;
 
 /// A workspace, a state folder and a home of their own. Gone with the value.
 pub(crate) struct Fixture {
     folder: tempfile::TempDir,
+}
+
+/// The runtime of a fixture within this process.
+pub(crate) struct Library {
+    runtime: Runtime,
+    tokio: tokio::runtime::Runtime,
+}
+
+impl Library {
+    /// The result of a call.
+    pub(crate) fn call(&self, tool: &str, arguments: Value) -> Value {
+        let result = self.tokio.block_on(async { self.runtime.call(tool, arguments).await });
+        serde_json::to_value(&result).unwrap()
+    }
 }
 
 /// What one run of the program came to.
@@ -54,6 +69,14 @@ impl Fixture {
         let exported = self.run(&["audit", "export"]).stdout;
         let rows = exported.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         rows.filter(|row| row["tool"] != "audit_read").collect()
+    }
+
+    /// The same runtime without the program.
+    pub(crate) fn library(&self) -> Library {
+        let builder = Runtime::builder().workspace(self.workspace()).state(self.state());
+        let runtime = builder.configuration(self.home().join(".config/handfast")).build().unwrap();
+        let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        Library { runtime, tokio }
     }
 
     /// The same with a user who wants to be asked also about what can be undone.

@@ -2,7 +2,6 @@
 
 use std::os::unix::fs::symlink;
 
-use handfast::Runtime;
 use serde_json::{Value, json};
 
 use crate::harness::Fixture;
@@ -128,15 +127,7 @@ fn a_patch_of_50_mb_is_refused_whole_by_what_takes_messages_and_one_of_20_goes_i
 #[test]
 fn a_patch_of_50_mb_goes_in_through_the_library_which_takes_no_messages() {
     let fixture = Fixture::with_files(&[("fits", "old\n")]);
-    let library = Runtime::builder()
-        .workspace(fixture.workspace())
-        .state(fixture.state())
-        .configuration(fixture.home().join(".config/handfast"))
-        .build()
-        .unwrap();
-    let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let called = tokio.block_on(async { library.call("file_patch", json!({ "patch": large(50) })).await });
-    let called = serde_json::to_value(&called).unwrap();
+    let called = fixture.library().call("file_patch", json!({ "patch": large(50) }));
     assert_eq!(called["ok"], true, "{called:#}");
     assert_eq!(fixture.read("fits"), "new\n");
     assert_eq!(std::fs::metadata(fixture.workspace().join("new")).unwrap().len(), 50_000_000);

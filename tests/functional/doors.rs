@@ -1,6 +1,5 @@
 //! The same calls through every door: results and codes are the same.
 
-use handfast::Runtime;
 use serde_json::{Value, json};
 
 use crate::harness::Fixture;
@@ -75,13 +74,7 @@ fn every_door_gives_the_same_results_and_codes() {
         Fixture::with_files(&[("a.txt", "one\ntwo\n"), ("src/b.rs", "fn two() {}\n"), (".env", "KEY=1\n")]);
     let up = Up::start(&fixture, &[]);
     let mut stdio = Server::start(&fixture, &[]);
-    let library = Runtime::builder()
-        .workspace(fixture.workspace())
-        .state(fixture.state())
-        .configuration(fixture.home().join(".config/handfast"))
-        .build()
-        .unwrap();
-    let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let library = fixture.library();
     let session = format!("mcp-session-id: {}", post(&up, &[], &hello()).0.unwrap());
     for (tool, arguments, outcome) in [
         ("file_read", json!({"path": "a.txt"}), "ok"),
@@ -102,8 +95,7 @@ fn every_door_gives_the_same_results_and_codes() {
         let line = Plain::of_result(fixture.run(&["call", tool, &arguments.to_string()]).json());
         let code = line.error[0].as_str().unwrap_or("ok");
         assert_eq!(code, outcome, "{tool} {arguments}: {line:#?}");
-        let called = tokio.block_on(async { library.call(tool, arguments.clone()).await });
-        let called = Plain::of_result(serde_json::to_value(&called).unwrap());
+        let called = Plain::of_result(library.call(tool, arguments.clone()));
         assert_eq!(called, line, "the library: {tool} {arguments}");
         let http = Plain::of_result(up.call(tool, arguments.clone()));
         assert_eq!(http, line, "HTTP: {tool} {arguments}");

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use dialects::Dialect;
 use engine::{Approvals, Asker, CallRequest, Caller, Ceiling, Checked, Door, NoAsker, Undone};
-use policy::Mode;
+use policy::{EffectKind, Mode};
 use sandbox::{Pool, SessionLimits, Spawner};
 use serde_json::Value;
 use store::StoreError;
@@ -102,6 +102,53 @@ impl Builder {
     #[must_use]
     pub fn read_only(mut self) -> Self {
         self.global.read_only = true;
+        self
+    }
+
+    /// Calls change nothing: each is only tried, and says what it would do. Tools that cannot be tried are not there.
+    ///
+    /// ```
+    /// # use handfast::Runtime;
+    /// # use serde_json::json;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let (project, state) = (tempfile::tempdir()?, tempfile::tempdir()?);
+    /// # let (project, state) = (project.path(), state.path());
+    /// let runtime = Runtime::builder().workspace(project).state(state).dry_run().build()?;
+    /// let tried = runtime.call("file_write", json!({"path": "notes.txt", "content": "one"})).await;
+    /// assert!(tried.ok());
+    /// assert!(!project.join("notes.txt").exists());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn dry_run(mut self) -> Self {
+        self.global.dry_run = true;
+        self
+    }
+
+    /// What calls may do, whatever else the policy lets pass: this, and what was named before it. Where none is named, all that the
+    /// policy lets pass. It lets nothing pass that the policy denies.
+    ///
+    /// ```
+    /// # use handfast::{EffectKind, Runtime};
+    /// # use serde_json::json;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let (project, state) = (tempfile::tempdir()?, tempfile::tempdir()?);
+    /// # let (project, state) = (project.path(), state.path());
+    /// # std::fs::write(project.join("notes.txt"), "one")?;
+    /// let builder = Runtime::builder().workspace(project).state(state);
+    /// let runtime = builder.permission(EffectKind::Read).permission(EffectKind::Run).build()?;
+    /// assert!(runtime.call("file_read", json!({"path": "notes.txt"})).await.ok());
+    /// let denied = runtime.call("file_write", json!({"path": "notes.txt", "content": "two"})).await;
+    /// assert_eq!(denied.error().map(|error| error.code.as_str()), Some("EPERMISSION"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn permission(mut self, kind: EffectKind) -> Self {
+        self.global.permission.push(kind);
         self
     }
 

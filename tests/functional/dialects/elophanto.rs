@@ -1,4 +1,4 @@
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{call, decision, hold_to_the_contract, refuses};
 use crate::harness::Fixture;
