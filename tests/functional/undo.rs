@@ -132,6 +132,33 @@ fn a_moved_folder_that_is_forced_back_has_what_a_later_call_changed_in_it_as_it_
 }
 
 #[test]
+fn a_folder_that_has_another_name_is_told_in_one_line() {
+    let fixture = Fixture::new();
+    for number in 0..300 {
+        fixture.write(&format!("d/sub/{number}"), &format!("{number}\n"));
+    }
+    fixture.write("d/last", "last\n");
+    let diff = |id: &str| fixture.run(&["checkpoints", "diff", id]).stdout;
+    let by_tool = checkpoint(&fixture.call("file_move", json!({"source": "d", "destination": "e"})));
+    assert_eq!(diff(&by_tool), "renamed from d to e, and what it holds: 302 unchanged\n");
+    let by_command = execute(&fixture, "mkdir n; mv e n/f; echo more >>n/f/last; echo new >n/f/new");
+    let told = diff(&by_command);
+    assert!(told.starts_with("renamed from e to n/f, and what it holds: 301 unchanged\n"), "{told}");
+    assert!(told.contains("--- a/n/f/last\n+++ b/n/f/last\n@@ -1 +1,2 @@\n last\n+more\n"), "{told}");
+    assert!(told.contains("+++ b/n/f/new\n@@ -0,0 +1 @@\n+new\n") && told.lines().count() < 16, "{told}");
+    // What others change there since is told, and one that is no longer there is told file by file.
+    fixture.write("n/f/sub/7", "seven is another\n");
+    let told = diff(&by_command);
+    assert!(told.contains("300 unchanged\n") && told.contains("-7\n+seven is another\n"), "{told}");
+    assert!(diff(&by_tool).contains("d/sub/299: "), "{}", diff(&by_tool));
+    // So it is in what undoing would do, and in a dry run.
+    let preview = fixture.data("shell_execute", json!({"command": "mv n/f back", "dry_run": true}));
+    let told = preview["diff"].as_str().unwrap();
+    assert!(told.starts_with("renamed from n/f to back, and what it holds: 303 unchanged\n"), "{told}");
+    assert!(fixture.workspace().join("n/f/last").exists());
+}
+
+#[test]
 fn everything_of_the_last_hour_is_undone_by_saying_so() {
     let fixture = filled();
     let before = tree(&fixture);

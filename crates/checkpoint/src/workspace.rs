@@ -7,7 +7,7 @@ use rustix::fs::{CWD, Mode, OFlags, StatxFlags, fstat, openat, statx};
 use rustix::io::Errno;
 
 use crate::beneath::{PLACE, descriptor_path, look, open};
-use crate::{Error, Kind, Result};
+use crate::{Error, Kind, Result, State};
 
 /// The folder into which changes are committed.
 #[derive(Debug)]
@@ -51,6 +51,18 @@ impl Workspace {
     pub fn kind_of(&self, path: &Path) -> Option<Kind> {
         let place = open(self.folder.as_fd(), path.parent().unwrap_or(Path::new("")), PLACE).ok()?;
         look(&place, path.file_name()?).ok().flatten().map(|entry| entry.kind)
+    }
+
+    /// Whether what is at a path in it is what `state` was, as far as its kind, and the size and time of a file, show.
+    pub fn looks_like(&self, path: &Path, state: &State) -> bool {
+        let look = || {
+            let place = open(self.folder.as_fd(), path.parent().unwrap_or(Path::new("")), PLACE).ok()?;
+            look(&place, path.file_name()?).ok().flatten()
+        };
+        look().is_some_and(|now| {
+            let is_alike = now.kind != Kind::File || now.has_same_size_and_time(&state.entry);
+            now.kind == state.entry.kind && is_alike
+        })
     }
 
     /// Where it was opened.

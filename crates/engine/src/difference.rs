@@ -1,7 +1,7 @@
 //! What changed, as text: between what was saved and what is there now.
 
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use checkpoint::{ContentHash, Contents, Kind, SavedEntry, State, Workspace};
@@ -9,6 +9,7 @@ use policy::{PathVerdict, Policy};
 use similar::TextDiff;
 use tool::Access;
 
+use crate::moved::{Moved, moved};
 use crate::saving::SavedContents;
 
 /// The largest file whose lines are compared, in bytes.
@@ -50,14 +51,23 @@ enum Side {
 }
 
 impl Differences<'_> {
-    /// The differences of these paths, one after the other.
+    /// The differences of these paths, one after the other, behind the folders that only have another name.
     pub(crate) fn of<'a>(
         &self,
         entries: impl Iterator<Item = &'a SavedEntry>,
         direction: Direction,
     ) -> String {
+        let entries: Vec<&SavedEntry> = entries.collect();
+        let mut folders = moved(&entries);
+        folders.retain(|folder| self.is_still_moved(folder, direction));
         let mut all = String::new();
-        for entry in entries {
+        let mut changed = Vec::new();
+        for folder in &folders {
+            all.push_str(&self.folder(folder, direction, &mut changed));
+        }
+        let others =
+            entries.into_iter().filter(|entry| !folders.iter().any(|folder| folder.has(&entry.path)));
+        for entry in changed.iter().chain(others) {
             if all.len() > MOST {
                 all.push_str("and more\n");
                 break;
@@ -65,6 +75,41 @@ impl Differences<'_> {
             all.push_str(&self.one(entry, direction));
         }
         all
+    }
+
+    /// Whether a folder that was given another name has it now, or will have it, and everything in it may be told.
+    fn is_still_moved(&self, folder: &Moved<'_>, direction: Direction) -> bool {
+        let has_moved = || {
+            self.workspace.kind_of(folder.from).is_none()
+                && self.workspace.kind_of(&folder.to) == Some(Kind::Folder)
+        };
+        let may_be_told = |path: PathBuf| {
+            let verdict = self.policy.path_verdict(Access::Read, &self.workspace.path().join(path));
+            !matches!(verdict, PathVerdict::Denied(_))
+        };
+        (direction == Direction::Planned || has_moved())
+            && folder
+                .within
+                .keys()
+                .all(|name| may_be_told(folder.from.join(name)) && may_be_told(folder.to.join(name)))
+    }
+
+    /// The line about a folder that has another name. What in it is not as it was is added to `changed`.
+    fn folder(&self, folder: &Moved<'_>, direction: Direction, changed: &mut Vec<SavedEntry>) -> String {
+        let told = changed.len();
+        for (name, inside) in &folder.within {
+            let is_as_left = || {
+                direction == Direction::Planned
+                    || self.workspace.looks_like(&folder.to.join(name), inside.after())
+            };
+            if !inside.is_same || !is_as_left() {
+                changed.push(folder.entry(name, inside));
+            }
+        }
+        let (from, to) = (tool::path_text(folder.from), tool::path_text(&folder.to));
+        let (from, to) = if direction == Direction::Undoing { (to, from) } else { (from, to) };
+        let same = folder.within.len() - (changed.len() - told);
+        format!("renamed from {from} to {to}, and what it holds: {same} unchanged\n")
     }
 
     fn one(&self, entry: &SavedEntry, direction: Direction) -> String {

@@ -20,6 +20,7 @@ mod history;
 mod home;
 mod keep;
 mod life;
+mod moved;
 mod networks;
 mod reach;
 mod readings;

@@ -295,7 +295,9 @@ impl Snapshot {
         Ok(Preview {
             refused,
             paths: count(&changes),
-            diff: differences.of(first.into_iter().chain(others), Direction::Planned),
+            // Each by itself: none of it is told by the line about a folder.
+            diff: differences.of(first.into_iter(), Direction::Planned)
+                + &differences.of(others.into_iter(), Direction::Planned),
             held: shortened(lines),
             conflicts: shortened(changes.conflicts.iter().map(ToString::to_string)),
         })
