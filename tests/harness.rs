@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use handfast::Runtime;
+use handfast::{Builder, Runtime};
 use serde_json::Value;
 
 /// A workspace, a state folder and a home of their own. Gone with the value.
@@ -21,6 +21,12 @@ pub(crate) struct Library {
 }
 
 impl Library {
+    pub(crate) fn of(builder: Builder) -> Self {
+        let runtime = builder.build().unwrap();
+        let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        Self { runtime, tokio }
+    }
+
     /// The result of a call.
     pub(crate) fn call(&self, tool: &str, arguments: Value) -> Value {
         let result = self.tokio.block_on(async { self.runtime.call(tool, arguments).await });
@@ -73,10 +79,14 @@ impl Fixture {
 
     /// The same runtime without the program.
     pub(crate) fn library(&self) -> Library {
+        Library::of(self.builder())
+    }
+
+    /// What it is made of.
+    pub(crate) fn builder(&self) -> Builder {
         let builder = Runtime::builder().workspace(self.workspace()).state(self.state());
-        let runtime = builder.configuration(self.home().join(".config/handfast")).build().unwrap();
-        let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        Library { runtime, tokio }
+        let builder = builder.configuration(self.home().join(".config/handfast"));
+        if self.key_file().exists() { builder.vault_key_file(self.key_file()) } else { builder }
     }
 
     /// The same with a user who wants to be asked also about what can be undone.

@@ -4,6 +4,7 @@ mod csp1;
 mod elophanto;
 mod msc;
 mod sage;
+mod secret_provider;
 mod sluagh;
 
 use std::collections::BTreeMap;

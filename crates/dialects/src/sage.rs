@@ -5,7 +5,8 @@
 //!
 //! Of the source's `ToolContext`, `cwd` is the workspace and `logger` the audit. The schemas have no place for `dryRun` and
 //! `permissions`, and the source gives them to a run and not to a call: they are `--dry-run` and `--permission` of every command. A single
-//! `Edit` is only tried with its `strategy: check`. `secretProvider` waits for the vault.
+//! `Edit` is only tried with its `strategy: check`. None of the source's tools asks the `secretProvider` for anything; a tool of one's own
+//! has it as the service `Secrets` of its context, which gives the secrets that its plan names.
 
 use serde_json::{Map, Value, json};
 use tool::{CallResult, Code, Example, Outcome, Timeout, ToolError};

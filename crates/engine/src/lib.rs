@@ -30,6 +30,7 @@ mod redact;
 mod registry;
 mod request;
 mod saving;
+mod secrets;
 mod snapshot;
 mod stopping;
 mod swap;
@@ -64,6 +65,7 @@ pub use readings::{Reading, unreadable};
 pub use redact::{Covered, Redactor};
 pub use registry::{DuplicateTool, Registry};
 pub use request::{CallRequest, Caller, Door};
+pub use secrets::Secrets;
 pub use snapshot::{KeptChanges, KeptError};
 pub use store::{Filter, Watch};
 pub use trace::{CallTrace, Origin, Parent, StageTrace, TraceFigures, Tracer};
@@ -411,6 +413,8 @@ impl Engine {
             Some(tried) => self.roots_to_try(call, tried)?,
             None => call.reach(self).roots(&call.effects, call.approved_by.is_some(), before.covered())?,
         }));
+        let vault = services.get::<Vault>().ok();
+        services.insert(Arc::new(Secrets::of(vault, self.clock.clone(), &call.effects)));
         let mut warning = None;
         if let Some(specified) = cell {
             let specified = specified

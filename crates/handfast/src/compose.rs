@@ -11,7 +11,7 @@ use policy::Policy;
 use sandbox::{Entrance, SessionLimits, Spawner};
 use store::Store;
 use tool::{AnyTool, Clock, SessionId};
-use vault::{Vault, VaultError};
+use vault::{Keys, Vault, VaultError};
 
 use crate::cli::Global;
 use crate::commands::Failure;
@@ -54,6 +54,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) sessions: Option<SessionLimits>,
     /// How this program begins a cell of bwrap's.
     pub(crate) entrance: Option<Entrance>,
+    /// What opens the vault, where it is not what the surroundings give.
+    pub(crate) keys: Option<Keys>,
     /// Tools beside the built-in ones.
     pub(crate) tools: Vec<Arc<dyn AnyTool>>,
     /// Who hears what is not as it should be.
@@ -69,6 +71,7 @@ impl<'a> Wanted<'a> {
             spawner: None,
             sessions: None,
             entrance: entrance(),
+            keys: None,
             tools: Vec::new(),
             warn: &warn,
         }
@@ -82,7 +85,7 @@ impl<'a> Wanted<'a> {
 
 /// Composes the runtime.
 pub(crate) fn compose(wanted: Wanted) -> Result<Composed, Failure> {
-    let Wanted { global, configuration, spawner, sessions, entrance, tools, warn } = wanted;
+    let Wanted { global, configuration, spawner, sessions, entrance, keys, tools, warn } = wanted;
     let mut surroundings = Surroundings::of_this_process();
     surroundings.configuration = configuration.or(surroundings.configuration);
     let place = place(global, &surroundings, warn)?;
@@ -107,7 +110,7 @@ pub(crate) fn compose(wanted: Wanted) -> Result<Composed, Failure> {
     let configuration = Configuration::read(global, &surroundings, &place, &state, &store, tools, warn)?;
     let policy = Arc::new(compile(&configuration, warn)?);
     keep_closed(surroundings.configuration.as_deref(), &policy)?;
-    let vault = vault(&state, &policy, warn)?;
+    let vault = vault(&state, keys.unwrap_or_else(vault_keys), &policy, warn)?;
     let registry = Registry::new(configuration.tools())
         .map_err(|DuplicateTool(name)| format!("two tools are named {name}"))?;
     let clock = Arc::new(SystemClock);
@@ -154,8 +157,7 @@ impl Composed {
 }
 
 /// The vault, opened where it can be, so that its secrets are covered from the first call on.
-fn vault(state: &Path, policy: &Policy, warn: Warn) -> Result<Arc<Vault>, Failure> {
-    let keys = vault_keys();
+fn vault(state: &Path, keys: Keys, policy: &Policy, warn: Warn) -> Result<Arc<Vault>, Failure> {
     let reached = |path: &Path| policy.roots().iter().any(|root| path.starts_with(&root.path));
     if let Some(path) = keys.key_file.as_deref().map(real).filter(|path| reached(path)) {
         return Err(Failure::usage(format!(

@@ -35,7 +35,7 @@ pub use config::{ConfigError, ConfigFile, Elicitation, Settings};
 pub use dialects::{CatalogueKind, Dialect};
 pub use engine::{
     Answer, Approval, ApprovalError, Approvals, Approved, Asked, Asker, Ceiling, Checked, EffectKind,
-    EffectKinds, Grant, NoAsker, Offer, Scope, Undone,
+    EffectKinds, Grant, NoAsker, Offer, Scope, Secrets, Undone,
 };
 pub use identity::{OAuth, Scopes};
 pub use policy::Mode;
@@ -45,6 +45,8 @@ pub use store::StoreError;
 /// The vocabulary of tools.
 pub use tool;
 pub use traces::Collector;
+/// Secrets, and what they are bound to.
+pub use vault;
 
 /// The whole program: reads the command line, composes the runtime, runs one command.
 pub fn main() -> ExitCode {

@@ -16,6 +16,7 @@ use tool::{
     AnyTool, BoxFuture, CallResult, Erased, Progress, Stop, Tool, ToolError, UndoRequest, Unreported,
     subset_violations,
 };
+use vault::Keys;
 
 use crate::cli::Global;
 use crate::commands::{Failure, mcp_options};
@@ -51,6 +52,7 @@ pub struct Builder {
     tools: Vec<Arc<dyn AnyTool>>,
     asker: Arc<dyn Asker>,
     waiting: Option<u8>,
+    key_file: Option<PathBuf>,
     warn: Box<dyn Fn(&str) + Send + Sync>,
 }
 
@@ -152,8 +154,17 @@ impl Builder {
         self
     }
 
+    /// What opens the vault of the state, and nothing else does; `HANDFAST_VAULT_KEY_FILE`, `HANDFAST_VAULT_PASSPHRASE` and the kernel's
+    /// key ring, unless named. [`vault::make_key_file`](crate::vault::make_key_file) makes one.
+    #[must_use]
+    pub fn vault_key_file(mut self, file: impl Into<PathBuf>) -> Self {
+        self.key_file = Some(file.into());
+        self
+    }
+
     /// A tool beside the built-in ones. It is called by its own name in every dialect, and decided, audited, bounded and
-    /// undone as they are.
+    /// undone as they are. One whose plan names secrets ([`Effect::UseSecret`](tool::Effect::UseSecret)) is given them by
+    /// `context.service::<Secrets>()`, see [`Secrets`](crate::Secrets).
     #[must_use]
     pub fn tool(mut self, tool: impl Tool) -> Self {
         self.tools.push(Erased::tool(tool));
@@ -204,6 +215,7 @@ impl Builder {
             sessions: Some(SessionLimits::default()),
             // Only the program itself knows how to begin such a cell.
             entrance: None,
+            keys: self.key_file.map(|file| Keys { key_file: Some(file), ..Keys::default() }),
             tools: self.tools,
             warn: &self.warn,
         })?;
@@ -312,6 +324,7 @@ impl Runtime {
             tools: Vec::new(),
             asker: Arc::new(NoAsker { hint: hint.to_owned() }),
             waiting: None,
+            key_file: None,
             warn: Box::new(report::warn),
         }
     }
