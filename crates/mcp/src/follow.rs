@@ -60,6 +60,8 @@ struct Log {
     followers: u64,
     /// Since when nobody does.
     left: Option<Instant>,
+    /// Whether that was for so long that nobody may any more.
+    is_forgotten: bool,
 }
 
 struct Kept {
@@ -101,7 +103,7 @@ impl Streams {
         if let Some(said) = said {
             stream.say(said);
         }
-        let follower = Follower::of(stream.clone(), 0);
+        let follower = Follower::begins(stream.clone());
         tokio::spawn(stream.hear(answers));
         follower
     }
@@ -112,7 +114,7 @@ impl Streams {
         let stream = opened.next(true);
         opened.standing = Some(stream.clone());
         drop(opened);
-        let follower = Follower::of(stream.clone(), 0);
+        let follower = Follower::begins(stream.clone());
         tokio::spawn(async move { stream.hear_notices(mail).await });
         follower
     }
@@ -134,11 +136,7 @@ impl Streams {
         let opened = self.lock();
         let mut streams = opened.streams.iter().chain(&opened.standing);
         let stream = streams.find(|stream| stream.number == number && !stream.is_forgotten())?;
-        let log = stream.log();
-        let (first, next) = (log.first, log.first + log.kept.len() as u64);
-        drop(log);
-        let is_there = (last >= first - 1 || stream.stands) && last < next;
-        is_there.then(|| Follower::of(stream.clone(), last))
+        Follower::comes_back(stream.clone(), last)
     }
 }
 
@@ -147,6 +145,15 @@ impl Opened {
         self.last += 1;
         let log = Mutex::new(Log { first: 1, ..Log::default() });
         Arc::new(Stream { number: self.last, stands, log, news: Notify::new() })
+    }
+}
+
+impl Log {
+    /// Somebody follows from now on, and nobody else.
+    fn follow(&mut self) -> u64 {
+        self.followers += 1;
+        self.left = None;
+        self.followers
     }
 }
 
@@ -176,7 +183,10 @@ impl Stream {
 
     /// Whether nobody has followed for so long that nobody will.
     fn is_forgotten(&self) -> bool {
-        !self.stands && self.log().left.is_some_and(|left| left.elapsed() >= AWAY)
+        let mut log = self.log();
+        // Said once and for all: who comes back in this moment must not wait for what is being let go of.
+        log.is_forgotten |= !self.stands && log.left.is_some_and(|left| left.elapsed() >= AWAY);
+        log.is_forgotten
     }
 
     /// Keeps what is said until all was said and nobody comes back. With the answers the call ends.
@@ -217,9 +227,11 @@ impl Stream {
             let news = self.news.notified();
             tokio::pin!(news);
             news.as_mut().enable();
+            if self.is_forgotten() {
+                return;
+            }
             let left = self.log().left;
             match left {
-                Some(left) if left.elapsed() >= AWAY => return,
                 Some(left) => tokio::select! {
                     () = tokio::time::sleep_until(left + AWAY) => {}
                     () = news => {}
@@ -231,15 +243,24 @@ impl Stream {
 }
 
 impl Follower {
-    fn of(stream: Arc<Stream>, last: u64) -> Self {
+    fn begins(stream: Arc<Stream>) -> Self {
+        let which = stream.log().follow();
+        Self { stream, which, next: 1 }
+    }
+
+    /// Follows behind the message of this number; none where the stream is forgotten, or what followed is not all there.
+    fn comes_back(stream: Arc<Stream>, last: u64) -> Option<Self> {
         let mut log = stream.log();
-        log.followers += 1;
-        log.left = None;
-        let which = log.followers;
+        let next = log.first + log.kept.len() as u64;
+        let is_there = (last >= log.first - 1 || stream.stands) && last < next;
+        if log.is_forgotten || !is_there {
+            return None;
+        }
+        let which = log.follow();
         drop(log);
         // Who followed before follows no more.
         stream.news.notify_waiters();
-        Self { stream, which, next: last + 1 }
+        Some(Self { stream, which, next: last + 1 })
     }
 
     /// What the client comes back with that has heard nothing yet.
@@ -294,5 +315,28 @@ impl Drop for Follower {
         }
         drop(log);
         self.stream.news.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn who_comes_back_as_the_stream_is_let_go_of_is_told_so_and_waits_for_nothing() {
+        let stream = Opened::default().next(false);
+        drop(Follower::begins(stream.clone()));
+        tokio::time::advance(AWAY).await;
+        // The call is being ended.
+        assert!(stream.is_forgotten());
+        assert!(Follower::comes_back(stream, 0).is_none());
+        // The control: a moment earlier it goes on.
+        let stream = Opened::default().next(false);
+        drop(Follower::begins(stream.clone()));
+        tokio::time::advance(AWAY - Duration::from_nanos(1)).await;
+        assert!(!stream.is_forgotten());
+        let _follower = Follower::comes_back(stream.clone(), 0).unwrap();
+        tokio::time::advance(AWAY).await;
+        assert!(!stream.is_forgotten());
     }
 }
