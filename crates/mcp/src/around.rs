@@ -136,7 +136,7 @@ impl<C: Calls> Offered<C> {
 
     /// Makes a call that nobody is asked about.
     async fn quietly(&self, tool: &str, arguments: Value, turn: &Turn) -> Result<Value, ErrorData> {
-        let nobody = Arc::new(ByRetry::new(false, self.options.elicitation, None));
+        let nobody = Arc::new(ByRetry::new(turn, self.options.elicitation, None).without_forms());
         given(self.accompanied(tool.to_owned(), arguments, nobody, turn).await)
     }
 

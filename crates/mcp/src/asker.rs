@@ -4,13 +4,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use engine::{Answer, Approval, Asker};
-use rmcp::model::{ElicitRequest, ElicitRequestParams, ServerRequest};
+use rmcp::model::{ElicitRequest, ElicitRequestParams, InputRequest, ServerRequest};
+use rmcp::task_manager::TaskContext;
 use serde_json::Value;
 use tool::BoxFuture;
 
 use crate::past_tasks::Task;
 use crate::question::{self, Choice, Elicitation};
-use crate::turn::{Line, Unsaid};
+use crate::turn::{Later, Line, Turn, Unsaid};
 
 /// Why a client that shows no forms cannot be asked.
 const NO_FORMS: &str =
@@ -59,22 +60,32 @@ impl ByRequest {
         }
         let form = question::form(approval, self.allowed)?;
         let said = self.way.ask(form).await.map_err(|unsaid| unsaid.to_string())?;
-        match serde_json::from_value(said) {
-            Ok(result) => {
-                let choice = question::choice(&result, &question::offered(approval, self.allowed));
-                Ok(question::answer(choice, approval, &self.by))
-            }
-            Err(_) => Err("the client's answer was no answer to a form".to_owned()),
-        }
+        heard(said, approval, self.allowed, &self.by)
     }
+}
+
+/// What the client's answer to a form means.
+///
+/// # Errors
+/// Where it is no answer to a form.
+fn heard(said: Value, approval: &Approval, allowed: Elicitation, by: &str) -> Result<Answer, String> {
+    let result =
+        serde_json::from_value(said).map_err(|_| "the client's answer was no answer to a form".to_owned())?;
+    let choice = question::choice(&result, &question::offered(approval, allowed));
+    Ok(question::answer(choice, approval, by))
 }
 
 /// Asks by ending the call with the question, from the revision of 2026-07-28 on.
 ///
-/// The client repeats the call with the user's answer.
+/// The client repeats the call with the user's answer. Where the call has become a task meanwhile, it goes on once that is answered.
 pub(crate) struct ByRetry {
     shows_forms: bool,
     allowed: Elicitation,
+    /// Who answers.
+    by: String,
+    task: Later,
+    /// How long the question of a task waits for its answer.
+    patience: Duration,
     /// What the user said to which plan, where this is the repeated call.
     said: Mutex<Option<Said>>,
     /// What is to be asked.
@@ -92,8 +103,21 @@ pub(crate) struct Said {
 }
 
 impl ByRetry {
-    pub(crate) fn new(shows_forms: bool, allowed: Elicitation, said: Option<Said>) -> Self {
-        Self { shows_forms, allowed, said: Mutex::new(said), open: Mutex::default() }
+    pub(crate) fn new(turn: &Turn, allowed: Elicitation, said: Option<Said>) -> Self {
+        Self {
+            shows_forms: turn.peer.shows_forms(),
+            allowed,
+            by: turn.peer.by.clone(),
+            task: turn.later.clone(),
+            patience: turn.line.patience,
+            said: Mutex::new(said),
+            open: Mutex::default(),
+        }
+    }
+
+    /// The same for a call that nobody is to be asked about.
+    pub(crate) fn without_forms(self) -> Self {
+        Self { shows_forms: false, ..self }
     }
 
     /// The approval that the client is to be asked about, where the call could not be made without.
@@ -101,10 +125,46 @@ impl ByRetry {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    fn decide(&self, approval: &Approval) -> Answer {
+    async fn decide(&self, approval: &Approval) -> Answer {
+        if let Some(answer) = self.said_before(approval) {
+            return answer;
+        }
+        if !self.shows_forms {
+            return Answer::Nobody { hint: NO_FORMS.to_owned() };
+        }
+        let asked = match (question::form(approval, self.allowed), self.task.get()) {
+            (Err(hint), _) => Err(hint),
+            (Ok(form), Some(task)) => self.ask_in(task, form, approval).await,
+            (Ok(_), None) => {
+                *self.open.lock().unwrap_or_else(PoisonError::into_inner) = Some(approval.clone());
+                return Answer::Later;
+            }
+        };
+        asked.unwrap_or_else(|hint| Answer::Nobody { hint })
+    }
+
+    async fn ask_in(
+        &self,
+        task: &TaskContext,
+        form: ElicitRequestParams,
+        approval: &Approval,
+    ) -> Result<Answer, String> {
+        let request = InputRequest::Elicitation(ElicitRequest::new(form));
+        tokio::select! {
+            // No key may come twice in a task, and no approval does.
+            said = task.request_input(approval.id.clone(), request) => {
+                let said = said.map_err(|_| "the task was given up".to_owned())?;
+                heard(said, approval, self.allowed, &self.by)
+            }
+            () = tokio::time::sleep(self.patience) => Err(Unsaid::Late(self.patience).to_string()),
+        }
+    }
+
+    /// What the user said to this question, where this is the repeated call.
+    fn said_before(&self, approval: &Approval) -> Option<Answer> {
         // One answer is for one question: a call that asks twice is asked about twice.
         if let Some(said) = self.said.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            return if said.digest == approval.digest {
+            return Some(if said.digest == approval.digest {
                 question::answer(said.choice, approval, &said.by)
             } else {
                 Answer::Denied {
@@ -114,22 +174,15 @@ impl ByRetry {
                             .to_owned(),
                     ),
                 }
-            };
+            });
         }
-        if !self.shows_forms {
-            return Answer::Nobody { hint: NO_FORMS.to_owned() };
-        }
-        if let Err(hint) = question::form(approval, self.allowed) {
-            return Answer::Nobody { hint };
-        }
-        *self.open.lock().unwrap_or_else(PoisonError::into_inner) = Some(approval.clone());
-        Answer::Later
+        None
     }
 }
 
 impl Asker for ByRetry {
     fn ask<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer> {
-        Box::pin(async { self.decide(approval) })
+        Box::pin(self.decide(approval))
     }
 }
 

@@ -132,6 +132,7 @@ impl Fake {
     }
 
     async fn ask(&self, request: &CallRequest, call: &CallId) -> Result<Value, ToolError> {
+        tokio::time::sleep(Duration::from_secs(request.arguments["after"].as_u64().unwrap_or(0))).await;
         let critical = request.arguments["critical"] == true;
         let approval = Approval {
             id: "a1".to_owned(),

@@ -224,7 +224,7 @@ impl<C: Calls> Offered<C> {
             return Ok(Made::Done(Box::new(result)));
         }
         let said = self.said(&wanted, &turn.peer)?;
-        let asker = Arc::new(ByRetry::new(turn.peer.shows_forms(), allowed, said));
+        let asker = Arc::new(ByRetry::new(turn, allowed, said));
         let result = self.accompanied(wanted.tool, wanted.arguments, asker.clone(), turn).await;
         if let Some(question) = asker.open_question()
             && result.error().is_some_and(|error| error.code == Code::Approval)

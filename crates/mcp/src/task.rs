@@ -1,7 +1,7 @@
 //! Long calls as tasks (the extension `io.modelcontextprotocol/tasks` of the revision of 2026-07-28).
 //!
 //! A client that can do without an answer gets one all the same where the call ends soon. Otherwise it gets the name of a task, by
-//! which it asks what became of the call, or gives it up.
+//! which it asks what became of the call, answers what it is asked, or gives it up.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -87,8 +87,10 @@ impl<C: Calls> Offered<C> {
         }
         turn.line.connection.outlive(&turn.stop);
         let options = TaskOptions::new().with_ttl_ms(u64::try_from(KEPT.as_millis()).ok());
-        let (stop, offered) = (turn.stop.clone(), self.again());
+        let (stop, offered, later) = (turn.stop.clone(), self.again(), turn.later.clone());
         let task = self.tasks.inside.spawn(options, move |context| {
+            // There is one task of a call, so nothing else was there.
+            let _ = later.set(context.clone());
             Box::pin(async move {
                 let made = tokio::select! {
                     made = &mut running => made,

@@ -1,6 +1,6 @@
 //! One request that is being answered: who sent it, and what may be said on the way to its answer.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rmcp::RoleServer;
@@ -8,6 +8,7 @@ use rmcp::model::{
     ErrorData, Extensions, JsonObject, RequestId, RequestMetaObject, ServerJsonRpcMessage, ServerRequest,
 };
 use rmcp::service::RequestContext;
+use rmcp::task_manager::TaskContext;
 use serde_json::{Value, json};
 use tool::Stop;
 
@@ -34,7 +35,12 @@ pub(crate) struct Turn {
     pub(crate) line: Line,
     /// The task that its call is, as the revision of 2025-11-25 has them.
     pub(crate) task: Option<Arc<Task>>,
+    /// The task that its call becomes where it takes long, as the revision of 2026-07-28 has them.
+    pub(crate) later: Later,
 }
+
+/// A task of that revision, once the call is one.
+pub(crate) type Later = Arc<OnceLock<TaskContext>>;
 
 /// The way to the client of one request.
 #[derive(Clone)]
@@ -68,7 +74,18 @@ impl Turn {
         let RequestContext { meta, extensions, .. } = context;
         let named = |name: &&str| meta.0.0.get(*name).map(|value| ((*name).to_owned(), value.clone()));
         let traced = ["traceparent", "tracestate"].iter().filter_map(named).collect();
-        Ok(Self { number, method, peer, meta, traced, extensions, stop, line, task: None })
+        Ok(Self {
+            number,
+            method,
+            peer,
+            meta,
+            traced,
+            extensions,
+            stop,
+            line,
+            task: None,
+            later: Later::default(),
+        })
     }
 
     /// The same request without a word on the way to its answer, for a call that outlives it.
@@ -83,6 +100,7 @@ impl Turn {
             stop: self.stop.clone(),
             line: self.line.clone(),
             task: self.task.clone(),
+            later: self.later.clone(),
         }
     }
 

@@ -84,3 +84,31 @@ async fn nobody_else_knows_a_task_and_who_takes_none_gets_none() {
     fake.gate.notify_waiters();
     assert_eq!(client.next().await["result"]["structuredContent"], json!({"passed": true}));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_asks_when_it_is_a_task_goes_on_with_the_answer() {
+    let meta = modern_meta(&json!({"elicitation": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}}));
+    let fake = Fake::new();
+    for (answer, allowed) in [
+        (json!({"action": "accept", "content": {"decision": "allow once"}}), json!("once")),
+        (json!({"action": "decline"}), Value::Null),
+    ] {
+        let mut client = Client::of(&fake);
+        let call = json!({"name": "ask", "arguments": {"after": 10}, "_meta": meta});
+        let begun = client.ask(json!(1), "tools/call", call).await;
+        let task = begun["result"]["taskId"].as_str().unwrap_or_else(|| panic!("{begun}")).to_owned();
+        tokio::time::sleep(std::time::Duration::from_secs(10)).await;
+        let named = json!({"taskId": task, "_meta": meta});
+        let state = client.ask(json!(2), "tasks/get", named.clone()).await;
+        assert_eq!(state["result"]["status"], "input_required", "{state}");
+        let (key, asked) = state["result"]["inputRequests"].as_object().unwrap().iter().next().unwrap();
+        assert!(asked["params"]["message"].as_str().unwrap().contains("May the agent call ask"), "{state}");
+        let update = json!({"taskId": task, "inputResponses": {key: answer}, "_meta": meta});
+        assert!(client.ask(json!(3), "tasks/update", update).await["error"].is_null());
+        settle().await;
+        let state = client.ask(json!(4), "tasks/get", named).await;
+        assert_eq!(state["result"]["status"], "completed", "{state}");
+        assert_eq!(state["result"]["result"]["structuredContent"]["allowed"], allowed, "{state}");
+        assert_eq!(state["result"]["result"]["isError"], allowed.is_null(), "{state}");
+    }
+}
