@@ -208,6 +208,10 @@ mod tests {
         assert_eq!(found(&[("x", 1)], &[("c/", 0), ("c/x", 1)]), []);
     }
 
+    fn alike(names: &[String]) -> Vec<(&str, u8)> {
+        names.iter().map(|name| (name.as_str(), 1)).collect()
+    }
+
     #[test]
     fn ten_thousand_files_are_one_folder_and_those_that_are_all_alike_are_compared_a_few_times() {
         let tree = |folder: &str| -> Vec<String> {
@@ -216,9 +220,6 @@ mod tests {
             folders.chain(files).chain([format!("{folder}/")]).collect()
         };
         let (gone, made) = (tree("a"), tree("b"));
-        fn alike(names: &[String]) -> Vec<(&str, u8)> {
-            names.iter().map(|name| (name.as_str(), 1)).collect()
-        }
         assert_eq!(found(&alike(&gone), &alike(&made)), [("a".to_owned(), "b".to_owned(), 10_100, 10_100)]);
         let names: Vec<String> = (0..3_000).map(|number| format!("d/{number}")).collect();
         let gone: Vec<(&str, u8)> =
