@@ -137,3 +137,34 @@ fn who_reads_the_audit_is_in_it_once_a_minute_and_who_verifies_it_is_not() {
     assert!(over_http.iter().all(|row| row["plan"]["by"] == "the user, over HTTP"), "{over_http:#?}");
     assert_eq!(fixture.run(&["audit", "verify"]).code, 0);
 }
+
+#[test]
+fn a_log_on_a_read_only_file_system_is_verified_and_read_and_says_that_this_is_not_recorded() {
+    let fixture = Fixture::with_files(&[("a.txt", "a")]);
+    fixture.data("file_read", json!({"path": "a.txt"}));
+    let verified = fixture.run(&["audit", "verify"]).stdout;
+    let read_only = |arguments: &[&str]| {
+        let script = "mount --bind \"$1\" \"$1\" && mount -o remount,ro,bind \"$1\" && shift && exec \"$@\"";
+        let command = fixture.command();
+        let output = std::process::Command::new("unshare")
+            .args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"])
+            .arg(fixture.state())
+            .arg(command.get_program())
+            .args(command.get_args())
+            .args(["audit"])
+            .args(arguments)
+            .env("HOME", fixture.home())
+            .current_dir(fixture.workspace())
+            .output()
+            .unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    };
+    assert_eq!(read_only(&["verify"]), (Some(0), verified.clone(), String::new()));
+    for arguments in [&["list", "--json"][..], &["export"]] {
+        let (code, read, said) = read_only(arguments);
+        assert!(code == Some(0) && read.contains("file_read"), "{arguments:?}: {said}");
+        assert!(said.contains("this reading is not recorded"), "{arguments:?}: {said}");
+    }
+    assert_eq!(fixture.run(&["audit", "verify"]).stdout, verified);
+}

@@ -253,7 +253,7 @@ mod tests {
 
     fn blobs() -> (tempfile::TempDir, Blobs) {
         let folder = tempfile::tempdir().unwrap();
-        let database = Database::open(folder.path(), || Ok(())).unwrap();
+        let database = Database::open(folder.path(), crate::database::Access::Write, || Ok(())).unwrap();
         let blobs = Blobs::new(folder.path().join("blobs"), Arc::new(database));
         (folder, blobs)
     }

@@ -38,6 +38,16 @@ const PAGES_UNTIL_SPILLED: u32 = 8_192;
 pub(crate) struct Database {
     path: PathBuf,
     idle: Mutex<Vec<Connection>>,
+    access: Access,
+}
+
+/// What a database is opened for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// For all; where it cannot be written, that is said at once.
+    Write,
+    /// For reading, also where it cannot be written.
+    Read,
 }
 
 impl Database {
@@ -45,11 +55,12 @@ impl Database {
     /// processes locked out, before a file without any format becomes one of format 1.
     pub(crate) fn open(
         folder: &Path,
+        access: Access,
         prepare: impl FnOnce() -> Result<(), StoreError>,
     ) -> Result<Self, StoreError> {
         let path = folder.join("handfast.db");
         create_private(&path)?;
-        let database = Self { path, idle: Mutex::default() };
+        let database = Self { path, idle: Mutex::default(), access };
         let mut connection = database.connect()?;
         let known = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
         if database.format(&connection)? < known {
@@ -111,13 +122,36 @@ impl Database {
 
     /// A new connection, set up like every other.
     pub(crate) fn connect(&self) -> Result<Connection, StoreError> {
-        let mut connection = Connection::open_with_flags(
-            &self.path,
-            OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
-        )
-        .map_err(|error| self.error(error))?;
+        let opened = match self.as_unchanging() {
+            Some(uri) => Connection::open_with_flags(
+                uri,
+                OpenFlags::SQLITE_OPEN_READ_ONLY
+                    | OpenFlags::SQLITE_OPEN_URI
+                    | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+            ),
+            None => Connection::open_with_flags(
+                &self.path,
+                OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+            ),
+        };
+        let mut connection = opened.map_err(|error| self.error(error))?;
         set_up(&mut connection).map_err(|error| self.error(error))?;
         Ok(connection)
+    }
+
+    /// The file as one that nobody changes, where it lies on a read-only file system and nothing is left in its WAL: the engine makes
+    /// a file beside it otherwise, to read it at all. None where it can change, and where it must be written to be read.
+    fn as_unchanging(&self) -> Option<String> {
+        if self.access == Access::Write {
+            return None;
+        }
+        let there = rustix::fs::statvfs(&self.path).ok()?;
+        let wal = std::fs::metadata(self.path.with_extension("db-wal")).map_or(0, |wal| wal.len());
+        if !there.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY) || wal > 0 {
+            return None;
+        }
+        let path = self.path.to_str()?.replace('%', "%25").replace('?', "%3f").replace('#', "%23");
+        Some(format!("file:{path}?immutable=1"))
     }
 
     /// Sorts an error of the engine, naming this file.

@@ -33,7 +33,7 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
-use database::Database;
+use database::{Access, Database};
 
 pub use approvals::{Answered, ApprovalAnswer, ApprovalRow, ApprovalState, Approvals, Earlier};
 pub use attention::{Attention, Watch};
@@ -70,11 +70,21 @@ impl Store {
     /// A database written by a newer Handfast, one that is damaged, a folder that cannot be written and a
     /// full disk each have an error of their own that says what to do.
     pub fn open(folder: &Path) -> Result<Self, StoreError> {
+        Self::open_for(folder, Access::Write)
+    }
+
+    /// The same for who only reads, or can do without writing: a folder on a read-only file system is opened, too, where whoever wrote
+    /// to it last has ended.
+    pub fn open_to_read(folder: &Path) -> Result<Self, StoreError> {
+        Self::open_for(folder, Access::Read)
+    }
+
+    fn open_for(folder: &Path, access: Access) -> Result<Self, StoreError> {
         if !folder.is_dir() {
             create_durably(folder)?;
         }
         let head = folder.join("audit.head");
-        let database = Arc::new(Database::open(folder, || Audit::create_head(&head))?);
+        let database = Arc::new(Database::open(folder, access, || Audit::create_head(&head))?);
         let blobs = Arc::new(Blobs::new(folder.join("blobs"), Arc::clone(&database)));
         Ok(Self {
             audit: Audit::new(Arc::clone(&database), head),

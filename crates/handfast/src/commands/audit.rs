@@ -1,12 +1,13 @@
 //! `handfast audit`: what was done, and the proof that nobody changed the record.
 
+use std::cell::Cell;
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use engine::{Door, Reading, RecordedCall, Redactor, recorded_calls, recorded_row};
 use serde_json::{Value, json};
-use store::{Filter, Hash, HeadFileState, Store};
+use store::{Filter, Hash, HeadFileState, Store, StoreError};
 use vault::Vault;
 
 use super::{Failure, print, print_json};
@@ -14,19 +15,28 @@ use crate::cli::Global;
 use crate::cli_audit::{AuditCommand, ExportFormat};
 use crate::compose::SystemClock;
 use crate::places::{VAULT_FOLDER, state_folder};
-use crate::report::table;
+use crate::report::{note, table};
 use crate::surroundings::{Surroundings, vault_keys};
 
 pub(super) fn run(global: &Global, command: Option<AuditCommand>) -> Result<ExitCode, Failure> {
     let surroundings = Surroundings::of_this_process();
     let state = state_folder(global, &surroundings)?;
-    let store = Store::open(&state)?;
+    let store = Store::open_to_read(&state)?;
+    let can_be_written = Cell::new(true);
     let record = |asked: Value| -> Result<(), Failure> {
         let vault = Arc::new(Vault::new(state.join(VAULT_FOLDER), vault_keys()));
         let redactor = Redactor::new(surroundings.credentials.clone()).with_vault(vault);
         let reading =
             Reading { door: Door::CommandLine, dialect: "handfast", session: None, by: None, asked };
-        Ok(reading.record(&store, &SystemClock, &redactor, "ok")?)
+        match reading.record(&store, &SystemClock, &redactor, "ok") {
+            // A copy that is kept as evidence, or a snapshot: nothing can be recorded there, whoever does what.
+            Err(StoreError::NotWritable { path, .. }) => {
+                can_be_written.set(false);
+                note(&format!("{} cannot be written, so this reading is not recorded", path.display()));
+                Ok(())
+            }
+            recorded => Ok(recorded?),
+        }
     };
     let done = match command {
         None => list(&store, &Filter::default(), false, record),
@@ -41,7 +51,9 @@ pub(super) fn run(global: &Global, command: Option<AuditCommand>) -> Result<Exit
             record(json!({ "all": true })).and_then(|()| export(&store))
         }
     }?;
-    store.close()?;
+    if can_be_written.get() {
+        store.close()?;
+    }
     Ok(done)
 }
 
@@ -61,7 +73,7 @@ fn list(
         return Ok(ExitCode::SUCCESS);
     }
     if calls.is_empty() {
-        crate::report::note("no call is recorded that fits");
+        note("no call is recorded that fits");
         return Ok(ExitCode::SUCCESS);
     }
     let rows = calls.iter().map(as_cells);

@@ -142,7 +142,8 @@ mod tests {
     #[test]
     fn a_flushed_commit_is_made_under_full_synchronisation_and_others_are_not() {
         let folder = tempfile::tempdir().unwrap();
-        let database = Arc::new(Database::open(folder.path(), || Ok(())).unwrap());
+        let database =
+            Arc::new(Database::open(folder.path(), crate::database::Access::Write, || Ok(())).unwrap());
         let mut chain = Chain::open(&database).unwrap();
         let row = AuditRow::new(Kind::Call, Timestamp::UNIX_EPOCH, "1", "cli", "handfast", "file_read");
         let asked = |chain: &Chain, what: &str| -> i64 {
