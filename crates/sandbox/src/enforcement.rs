@@ -56,7 +56,7 @@ pub enum Home {
     CachesKept,
 }
 
-/// What a command can reach over the network. Never the host, and no other machine.
+/// What a command can reach over the network: never the host, and no other machine but through who holds the doors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NetworkReach {
@@ -64,6 +64,8 @@ pub enum NetworkReach {
     Own,
     /// A loopback device, and with it the servers, of the cells that came from the same spawner.
     Session,
+    /// That, and what the holder of its [`Doors`](crate::Doors) lets through.
+    Doors,
 }
 
 /// Where changes go that a command makes in the workspace.
@@ -132,6 +134,7 @@ impl Enforcement {
         words.push(match self.network {
             NetworkReach::Own => "network:none".to_owned(),
             NetworkReach::Session => "network:session".to_owned(),
+            NetworkReach::Doors => "network:allowed_hosts".to_owned(),
         });
         words.push("capabilities:none".to_owned());
         if self.seccomp {

@@ -301,7 +301,11 @@ impl Call {
         let enforcement = Enforcement {
             degraded: None,
             namespaces: if shares_network { NAMESPACE_NAMES_WITHOUT_NETWORK } else { NAMESPACE_NAMES },
-            network: if shares_network { NetworkReach::Session } else { NetworkReach::Own },
+            network: match (shares_network, spec.has_doors) {
+                (false, _) => NetworkReach::Own,
+                (true, false) => NetworkReach::Session,
+                (true, true) => NetworkReach::Doors,
+            },
             landlock_abi: self.landlock,
             seccomp: true,
             user: self.identity.mapping,

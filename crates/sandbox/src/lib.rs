@@ -43,6 +43,7 @@ mod cgroup;
 mod child;
 mod degraded;
 mod direct;
+mod doors;
 mod enforcement;
 mod error;
 mod hint;
@@ -74,6 +75,7 @@ mod system;
 mod view;
 
 pub use child::entrance::enter;
+pub use doors::{Doors, PROXY_PORT};
 pub use degraded::{has_namespaces, try_namespaces};
 pub use enforcement::{
     Degraded, DeniedFiles, Enforcement, Home, NetworkReach, UserMapping, WorkspaceChanges,

@@ -72,6 +72,8 @@ pub struct CellSpec {
     pub spawner: Option<Arc<Spawner>>,
     /// The network of the cell, in place of the spawner's. The cells that wait are in that one, so none of them is used.
     pub network: Option<SessionNetwork>,
+    /// Whether somebody takes connections at the [`Doors`](crate::Doors) of the network that it shares.
+    pub has_doors: bool,
 }
 
 impl CellSpec {
