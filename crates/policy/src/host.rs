@@ -2,7 +2,7 @@
 //!
 //! No name is looked up; the address that a name leads to is for the egress proxy to judge.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
 
 use crate::Rule;
@@ -39,12 +39,7 @@ impl HostRules {
 
     /// The rule that names the host, which is in normal form.
     pub(crate) fn find(&self, host: &str, port: Option<u16>) -> Option<&Rule> {
-        let parents = host.match_indices('.').filter_map(|(dot, _)| host.get(dot + 1..));
-        let is_name = host.parse::<IpAddr>().is_err();
-        let names = std::iter::once(host.to_owned())
-            .chain(parents.filter(|_| is_name).map(|parent| format!("*.{parent}")))
-            .chain(std::iter::once("*".to_owned()));
-        names.into_iter().find_map(|name| {
+        spellings(host).find_map(|name| {
             let with_port = port.and_then(|port| self.rules.get(&format!("{name} {port}")));
             with_port.or_else(|| self.rules.get(&name))
         })
@@ -75,10 +70,35 @@ impl HostRules {
         }
     }
 
+    /// Every rule that names the host, which is in normal form, at some port or at all.
+    pub(crate) fn rules_for(&self, host: &str) -> impl Iterator<Item = &Rule> {
+        let spelled: Vec<String> = spellings(host).collect();
+        let about = move |key: &str| {
+            let name = key.split(' ').next().unwrap_or_default();
+            spelled.iter().any(|spelling| spelling == name)
+        };
+        self.rules.iter().filter(move |(key, _)| about(key)).map(|(_, rule)| rule)
+    }
+
+    /// The ports that rules name, in order, each once.
+    pub(crate) fn ports(&self) -> Vec<u16> {
+        let named = self.rules.keys().filter_map(|key| key.split_once(' ')?.1.parse().ok());
+        named.collect::<BTreeSet<u16>>().into_iter().collect()
+    }
+
     /// Whether no host is named.
     pub(crate) fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }
+}
+
+/// What an entry without a port may say to name the host, the closest first.
+fn spellings(host: &str) -> impl Iterator<Item = String> {
+    let parents = host.match_indices('.').filter_map(|(dot, _)| host.get(dot + 1..));
+    let is_name = host.parse::<IpAddr>().is_err();
+    std::iter::once(host.to_owned())
+        .chain(parents.filter(move |_| is_name).map(|parent| format!("*.{parent}")))
+        .chain(std::iter::once("*".to_owned()))
 }
 
 /// The host in the one form in which it is compared: lower case, no final dot, addresses as `std` prints them, and an IPv4

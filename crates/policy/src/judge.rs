@@ -197,7 +197,7 @@ impl Policy {
             .or_else(|| self.writes.denied_below(path))
     }
 
-    fn judge_host(&self, shown: String, host: &str, port: Option<u16>) -> Judgement {
+    pub(crate) fn judge_host(&self, shown: String, host: &str, port: Option<u16>) -> Judgement {
         let mut judgement = Judgement { part: shown, ..Judgement::default() };
         let Some(host) = normal_host(host) else {
             judgement.denied = Some(Cause {

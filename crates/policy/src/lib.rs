@@ -23,6 +23,7 @@ mod list;
 mod merge;
 mod moderate;
 mod names;
+mod outgoing;
 mod path;
 mod policy;
 mod profile;

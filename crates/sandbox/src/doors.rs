@@ -15,8 +15,8 @@ use rustix::io::Errno;
 use rustix::net::sockopt::{set_ipv6_v6only, set_socket_reuseaddr};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, bind, listen, recv,
-    recvmsg, send, sendmsg, socket_with, socketpair,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, bind, listen, recv, recvmsg, send, sendmsg,
+    socket_with, socketpair,
 };
 
 use crate::child;
@@ -202,6 +202,8 @@ fn lead_everywhere_here(family: AddressFamily) -> Result<(), Errno> {
     match answer.get(16..20).and_then(|bytes| bytes.first_chunk::<4>()) {
         Some(bytes) if received >= 20 => match i32::from_ne_bytes(*bytes) {
             0 => Ok(()),
+            // Doors were opened here before, and are closed.
+            error if error == -Errno::EXIST.raw_os_error() => Ok(()),
             error => Err(Errno::from_raw_os_error(-error)),
         },
         _ => Err(Errno::PROTO),

@@ -75,8 +75,8 @@ mod system;
 mod view;
 
 pub use child::entrance::enter;
-pub use doors::{Doors, PROXY_PORT};
 pub use degraded::{has_namespaces, try_namespaces};
+pub use doors::{Doors, PROXY_PORT};
 pub use enforcement::{
     Degraded, DeniedFiles, Enforcement, Home, NetworkReach, UserMapping, WorkspaceChanges,
 };

@@ -30,6 +30,8 @@ enum Layer {
     Carrier,
     /// What asks other servers, for Handfast itself.
     Outward,
+    /// What carries the connections of cells.
+    Egress,
     /// What tells others of the calls.
     Telling,
     /// What composes it all.
@@ -41,12 +43,12 @@ enum Layer {
 }
 
 use Layer::{
-    Carrier, Dialects, Door, Engine, Mechanism, Outward, Policy, Product, Store, Syntax, Telling, TestKit,
-    Tools, Vocabulary, Xtask,
+    Carrier, Dialects, Door, Egress, Engine, Mechanism, Outward, Policy, Product, Store, Syntax, Telling,
+    TestKit, Tools, Vocabulary, Xtask,
 };
 
 /// The layer of every crate by name; `tools-*` go by their prefix.
-const LAYERS: [(&str, Layer); 20] = [
+const LAYERS: [(&str, Layer); 21] = [
     ("tool", Vocabulary),
     ("shell-syntax", Syntax),
     ("policy", Policy),
@@ -63,6 +65,7 @@ const LAYERS: [(&str, Layer); 20] = [
     ("http", Carrier),
     ("csp", Door),
     ("fetch", Outward),
+    ("egress", Egress),
     ("traces", Telling),
     ("handfast", Product),
     ("testkit", TestKit),
@@ -75,14 +78,18 @@ const OWNERS: [(&str, &[&str], &str); 12] = [
     ("tree-sitter-bash", &["shell-syntax"], "one crate says what a line for the shell runs"),
     ("rusqlite", &["store"], "a second storage engine is split off behind the store"),
     ("rmcp", &["mcp"], "the door owns every wire type"),
-    ("hyper", &["http", "fetch"], "the door owns every wire type, and one crate asks other servers"),
+    (
+        "hyper",
+        &["http", "fetch", "egress"],
+        "the door owns every wire type, one crate asks other servers, and one carries what cells ask them",
+    ),
     ("opentelemetry-proto", &["traces"], "one crate knows how traces are sent"),
     ("age", &["vault"], "one crate holds what opens the secrets"),
     ("landlock", &["sandbox"], "one crate sets up what confines a command"),
     ("seccompiler", &["sandbox"], "one crate sets up what confines a command"),
     (
         "tokio",
-        &["engine", "mcp", "http", "csp", "traces", "fetch", "handfast"],
+        &["egress", "engine", "mcp", "http", "csp", "traces", "fetch", "handfast"],
         "tools, policy and mechanisms know no async runtime",
     ),
     ("clap", &["handfast", "xtask"], "a library reads no command line"),
@@ -95,7 +102,8 @@ fn allowed(layer: Layer) -> &'static [Layer] {
         Vocabulary | Store | Mechanism | Outward | Xtask => &[],
         Syntax | Dialects => &[Vocabulary],
         Policy => &[Vocabulary, Syntax],
-        Engine => &[Vocabulary, Policy, Store, Mechanism],
+        Egress => &[Outward],
+        Engine => &[Vocabulary, Policy, Store, Mechanism, Outward, Egress],
         Tools | TestKit => &[Vocabulary, Mechanism],
         Door => &[Vocabulary, Engine, Dialects],
         Carrier => &[Vocabulary, Engine, Dialects, Door, Outward],
@@ -110,6 +118,8 @@ fn allowed_in_tests(layer: Layer) -> &'static [Layer] {
         Xtask => &[],
         // A door is tested in front of a real engine, and that needs what the engine is made of.
         Door | Carrier => &[TestKit, Policy, Store, Mechanism],
+        // What comes out of a cell is tested with cells.
+        Egress => &[Mechanism],
         _ => &[TestKit],
     }
 }

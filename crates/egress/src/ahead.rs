@@ -1,0 +1,66 @@
+//! A stream of which the first bytes were read ahead.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::{Buf, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
+
+/// Bytes that are read at once while something is looked for in them.
+const AT_ONCE: usize = 16 * 1024;
+
+/// The stream, and what was read of it and not used yet. Reading gives that first.
+#[derive(Debug)]
+pub(crate) struct Ahead<S> {
+    pub(crate) bytes: BytesMut,
+    pub(crate) stream: S,
+}
+
+impl<S> Ahead<S> {
+    pub(crate) fn of(stream: S) -> Self {
+        Self { bytes: BytesMut::new(), stream }
+    }
+}
+
+impl<S: AsyncRead + Unpin> Ahead<S> {
+    /// Reads more ahead. Gives how much; nothing at the end.
+    pub(crate) async fn fill(&mut self) -> io::Result<usize> {
+        self.bytes.reserve(AT_ONCE);
+        self.stream.read_buf(&mut self.bytes).await
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Ahead<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.bytes.is_empty() {
+            return Pin::new(&mut self.stream).poll_read(context, buffer);
+        }
+        let count = self.bytes.len().min(buffer.remaining());
+        buffer.put_slice(&self.bytes[..count]);
+        self.bytes.advance(count);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Ahead<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

@@ -1,0 +1,57 @@
+//! What the proxy itself answers: why it does not go on.
+
+use std::io;
+
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+
+/// A request that is not carried, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    /// The status of HTTP.
+    pub(crate) status: u16,
+    /// A sentence for who asked.
+    pub(crate) reason: String,
+}
+
+impl Refusal {
+    pub(crate) fn malformed(reason: impl Into<String>) -> Self {
+        Self { status: 400, reason: reason.into() }
+    }
+
+    pub(crate) fn denied(reason: impl Into<String>) -> Self {
+        Self { status: 403, reason: reason.into() }
+    }
+
+    pub(crate) fn late(reason: impl Into<String>) -> Self {
+        Self { status: 408, reason: reason.into() }
+    }
+
+    pub(crate) fn unreachable(reason: impl Into<String>) -> Self {
+        Self { status: 502, reason: reason.into() }
+    }
+
+    fn words(&self) -> &'static str {
+        match self.status {
+            400 => "Bad Request",
+            403 => "Forbidden",
+            408 => "Request Timeout",
+            _ => "Bad Gateway",
+        }
+    }
+
+    /// Answers, as the last thing on the connection.
+    pub(crate) async fn send(&self, to: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
+        // One line, whatever was in the name of the host.
+        let reason: String =
+            self.reason.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
+        let body = format!("handfast: {reason}\n");
+        let head = format!(
+            "HTTP/1.1 {} {}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+            self.status,
+            self.words(),
+            body.len()
+        );
+        to.write_all(format!("{head}{body}").as_bytes()).await?;
+        to.shutdown().await
+    }
+}

@@ -1,0 +1,127 @@
+//! The body of a request as it comes, taken out of its frame.
+
+use std::time::Duration;
+
+use bytes::{Buf, Bytes};
+use tokio::io::AsyncRead;
+use tokio::time::timeout;
+
+use crate::ahead::Ahead;
+use crate::answer::Refusal;
+use crate::head::Framing;
+
+/// How long the next part of a body may take to come.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The most that the line before a chunk may have, and all trailers together, in bytes.
+const LONGEST_LINE: usize = 1024;
+const LONGEST_TRAILERS: usize = 16 * 1024;
+
+/// How far a body was read.
+#[derive(Debug)]
+pub(crate) enum Reading {
+    /// So many bytes are left, of the body or of a chunk; behind a chunk there are others.
+    Left { bytes: u64, in_chunk: bool },
+    /// The line before a chunk comes next.
+    Size,
+    /// The end of a chunk's last line comes next.
+    ChunkEnd,
+    /// Trailers come next, of which so many bytes were read. They are not passed on.
+    Trailers(usize),
+    /// It has ended.
+    Ended,
+}
+
+impl Reading {
+    pub(crate) fn of(framing: Framing) -> Self {
+        match framing {
+            Framing::Length(0) => Self::Ended,
+            Framing::Length(bytes) => Self::Left { bytes, in_chunk: false },
+            Framing::Chunked => Self::Size,
+        }
+    }
+
+    /// The next part; none at the end.
+    ///
+    /// # Errors
+    /// Where the body is not framed as it said.
+    pub(crate) async fn next(
+        &mut self,
+        client: &mut Ahead<impl AsyncRead + Unpin>,
+    ) -> Result<Option<Bytes>, Refusal> {
+        loop {
+            match self {
+                Self::Ended => return Ok(None),
+                Self::Left { bytes, in_chunk } => {
+                    if client.bytes.is_empty() {
+                        fill(client).await?;
+                    }
+                    let most = usize::try_from(*bytes).unwrap_or(usize::MAX).min(client.bytes.len());
+                    let part = client.bytes.split_to(most).freeze();
+                    *bytes = bytes.saturating_sub(part.len() as u64);
+                    if *bytes == 0 {
+                        *self = if *in_chunk { Self::ChunkEnd } else { Self::Ended };
+                    }
+                    return Ok(Some(part));
+                }
+                Self::ChunkEnd => {
+                    if line(client, LONGEST_LINE).await?.as_ref() != b"" {
+                        return Err(Refusal::malformed("a chunk is longer than it says"));
+                    }
+                    *self = Self::Size;
+                }
+                Self::Size => {
+                    let line = line(client, LONGEST_LINE).await?;
+                    let size = line.split(|byte| *byte == b';').next().unwrap_or_default();
+                    let plain = (1..=15).contains(&size.len()) && size.iter().all(u8::is_ascii_hexdigit);
+                    let size = std::str::from_utf8(size)
+                        .ok()
+                        .filter(|_| plain)
+                        .and_then(|hexadecimal| u64::from_str_radix(hexadecimal, 16).ok());
+                    *self = match size {
+                        Some(0) => Self::Trailers(0),
+                        Some(bytes) => Self::Left { bytes, in_chunk: true },
+                        None => return Err(Refusal::malformed("the size of a chunk is no number")),
+                    };
+                }
+                Self::Trailers(read) => {
+                    let line = line(client, LONGEST_LINE).await?;
+                    *read += line.len();
+                    if *read > LONGEST_TRAILERS {
+                        return Err(Refusal::malformed("the trailers are too long"));
+                    }
+                    if line.is_empty() {
+                        *self = Self::Ended;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The next line, without its end, which is a carriage return and a line feed and nothing else.
+async fn line(client: &mut Ahead<impl AsyncRead + Unpin>, longest: usize) -> Result<Bytes, Refusal> {
+    loop {
+        if let Some(at) = memchr::memchr(b'\n', &client.bytes) {
+            let mut line = client.bytes.split_to(at + 1).freeze();
+            if !line.ends_with(b"\r\n") || memchr::memchr(b'\r', &line) != Some(at - 1) {
+                return Err(Refusal::malformed("a line within the body does not end as lines of HTTP do"));
+            }
+            line.truncate(at - 1);
+            return Ok(line);
+        }
+        if client.bytes.remaining() > longest {
+            return Err(Refusal::malformed("a line within the body is too long"));
+        }
+        fill(client).await?;
+    }
+}
+
+async fn fill(client: &mut Ahead<impl AsyncRead + Unpin>) -> Result<(), Refusal> {
+    match timeout(PATIENCE, client.fill()).await {
+        Err(_) => Err(Refusal::late("the body of the request did not come in time")),
+        Ok(Ok(0)) => Err(Refusal::malformed("the request ends within its body")),
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(error)) => Err(Refusal::malformed(format!("the body of the request cannot be read: {error}"))),
+    }
+}

@@ -1,0 +1,203 @@
+//! The head of a request, read so that nobody can read another request out of the same bytes: whatever parsers are known to
+//! disagree about is refused.
+
+use std::fmt::Write as _;
+
+use fetch::address::Host;
+use hyper::header::{CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING};
+use hyper::{Method, Version};
+use tokio::io::AsyncRead;
+
+use crate::ahead::Ahead;
+use crate::answer::Refusal;
+
+/// The most that a head may have, in bytes and in headers: what the largest servers take, several times.
+const LARGEST: usize = 64 * 1024;
+const MOST_HEADERS: usize = 128;
+
+/// A request without its body.
+#[derive(Debug)]
+pub(crate) struct Head {
+    pub(crate) method: Method,
+    pub(crate) version: Version,
+    pub(crate) target: Target,
+    pub(crate) headers: HeaderMap,
+    pub(crate) framing: Framing,
+}
+
+/// What a request is for.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// `CONNECT host:port`.
+    Connect(Host, u16),
+    /// A whole URL of HTTP: the path with its query.
+    Absolute(Host, u16, String),
+    /// A path with its query, or `*`.
+    Path(String),
+}
+
+/// Where a body ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Framing {
+    /// After so many bytes.
+    Length(u64),
+    /// After a chunk of no bytes.
+    Chunked,
+}
+
+impl Head {
+    /// The host that the header names, and the port if it does.
+    pub(crate) fn host(&self) -> Result<Option<(Host, Option<u16>)>, Refusal> {
+        let Some(value) = self.headers.get(HOST) else { return Ok(None) };
+        let text = value.to_str().map_err(|_| Refusal::malformed("the header Host is no text"))?;
+        authority(text).map(Some)
+    }
+}
+
+/// Reads a head. None where the connection ends before one begins.
+///
+/// # Errors
+/// Why it is refused.
+pub(crate) async fn read(client: &mut Ahead<impl AsyncRead + Unpin>) -> Result<Option<Head>, Refusal> {
+    let mut looked_at = 0_usize;
+    loop {
+        // The end may lie across two reads.
+        let from = looked_at.saturating_sub(3);
+        let rest = client.bytes.get(from..).unwrap_or_default();
+        if let Some(end) = memchr::memmem::find(rest, b"\r\n\r\n") {
+            let head = client.bytes.split_to(from + end + 4);
+            plain_lines(&head, true)?;
+            return parse(&head).map(Some);
+        }
+        plain_lines(&client.bytes, false)?;
+        looked_at = client.bytes.len();
+        if looked_at >= LARGEST {
+            return Err(Refusal::malformed(format!("the head of the request has more than {LARGEST} bytes")));
+        }
+        match client.fill().await {
+            Ok(0) if looked_at == 0 => return Ok(None),
+            Ok(0) => return Err(Refusal::malformed("the request ends within its head")),
+            Ok(_) => {}
+            Err(error) => return Err(Refusal::malformed(format!("the request cannot be read: {error}"))),
+        }
+    }
+}
+
+/// Refuses what only some take for the end of a line, or for a line that goes on.
+fn plain_lines(head: &[u8], whole: bool) -> Result<(), Refusal> {
+    for at in memchr::memchr3_iter(b'\n', b'\r', 0, head) {
+        let (before, after) = (at.checked_sub(1).and_then(|before| head.get(before)), head.get(at + 1));
+        match head.get(at) {
+            Some(b'\n') if before != Some(&b'\r') => {
+                return Err(Refusal::malformed("a line of the request ends in a line feed alone"));
+            }
+            Some(b'\n') if after.is_some_and(|after| b" \t".contains(after)) => {
+                return Err(Refusal::malformed("a header of the request goes on in a second line"));
+            }
+            Some(b'\r') if after.map_or(whole, |after| *after != b'\n') => {
+                return Err(Refusal::malformed("the request has a carriage return within a line"));
+            }
+            Some(0) => return Err(Refusal::malformed("the request has a NUL byte in its head")),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn parse(bytes: &[u8]) -> Result<Head, Refusal> {
+    let mut space = [httparse::EMPTY_HEADER; MOST_HEADERS];
+    let mut request = httparse::Request::new(&mut space);
+    let parsed = request.parse(bytes).map_err(|error| Refusal::malformed(format!("no request: {error}")))?;
+    let (Some(method), Some(target), Some(version)) = (request.method, request.path, request.version) else {
+        return Err(Refusal::malformed("no request"));
+    };
+    if parsed.is_partial() {
+        return Err(Refusal::malformed("no request"));
+    }
+    let method =
+        Method::from_bytes(method.as_bytes()).map_err(|_| Refusal::malformed("no method of HTTP"))?;
+    let version = if version == 1 { Version::HTTP_11 } else { Version::HTTP_10 };
+    let mut headers = HeaderMap::new();
+    for header in request.headers.iter() {
+        let name = HeaderName::from_bytes(header.name.as_bytes())
+            .map_err(|_| Refusal::malformed("a header has no name"))?;
+        let value = HeaderValue::from_bytes(header.value).map_err(|_| {
+            Refusal::malformed(format!("the header {name} has a value that no header may have"))
+        })?;
+        headers.append(name, value);
+    }
+    let framing = framing(&headers, version)?;
+    let hosts = headers.get_all(HOST).iter().count();
+    if hosts > 1 || hosts == 0 && version == Version::HTTP_11 {
+        return Err(Refusal::malformed(format!("the request has {hosts} headers Host in place of one")));
+    }
+    Ok(Head { target: read_target(&method, target)?, method, version, headers, framing })
+}
+
+fn read_target(method: &Method, target: &str) -> Result<Target, Refusal> {
+    if *method == Method::CONNECT {
+        return match authority(target)? {
+            (host, Some(port)) => Ok(Target::Connect(host, port)),
+            (_, None) => Err(Refusal::malformed("CONNECT names no port")),
+        };
+    }
+    if target.starts_with('/') || target == "*" && *method == Method::OPTIONS {
+        return Ok(Target::Path(target.to_owned()));
+    }
+    let url = fetch::address::Target::parse(target)
+        .map_err(|error| Refusal::malformed(format!("the URL of the request cannot be read: {error}")))?;
+    if url.is_tls() {
+        return Err(Refusal::malformed("a URL of https needs CONNECT, so that it is encrypted all the way"));
+    }
+    Ok(Target::Absolute(url.host().clone(), url.port(), url.path_and_query().to_owned()))
+}
+
+/// `host` or `host:port`.
+fn authority(text: &str) -> Result<(Host, Option<u16>), Refusal> {
+    let wrong = |why: String| Refusal::malformed(format!("{text:?} names no host: {why}"));
+    let after_brackets = text.rfind(']').map_or(0, |end| end + 1);
+    let colon = text.get(after_brackets..).and_then(|rest| rest.find(':')).map(|at| at + after_brackets);
+    let (host, port) = match colon {
+        None => (text, None),
+        Some(at) => {
+            let digits = text.get(at + 1..).unwrap_or_default();
+            let plain = digits.bytes().all(|byte| byte.is_ascii_digit());
+            let port = digits.parse::<u16>().ok().filter(|port| plain && *port != 0);
+            let port = port.ok_or_else(|| wrong("its port is none".to_owned()))?;
+            (text.get(..at).unwrap_or_default(), Some(port))
+        }
+    };
+    Ok((Host::parse(host).map_err(|error| wrong(error.to_string()))?, port))
+}
+
+fn framing(headers: &HeaderMap, version: Version) -> Result<Framing, Refusal> {
+    let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
+    let mut encodings = headers.get_all(TRANSFER_ENCODING).iter();
+    match ((lengths.next(), lengths.next()), (encodings.next(), encodings.next())) {
+        ((None, _), (None, _)) => Ok(Framing::Length(0)),
+        ((Some(length), None), (None, _)) => {
+            let digits = length.as_bytes();
+            let number = std::str::from_utf8(digits).ok().and_then(|text| text.parse().ok());
+            let plain = digits.iter().all(u8::is_ascii_digit);
+            let number = number.filter(|_| plain);
+            number.map(Framing::Length).ok_or_else(|| Refusal::malformed("Content-Length is no number"))
+        }
+        ((None, _), (Some(encoding), None)) if version == Version::HTTP_11 => {
+            if encoding.as_bytes().eq_ignore_ascii_case(b"chunked") {
+                return Ok(Framing::Chunked);
+            }
+            Err(Refusal::malformed("Transfer-Encoding is another one than chunked"))
+        }
+        (lengths, encodings) => {
+            let mut said = String::from("where the body of the request ends is said twice or in an old way");
+            if lengths.0.is_some() && encodings.0.is_some() {
+                // Writing into a string cannot fail.
+                let _ = write!(said, " (Content-Length and Transfer-Encoding)");
+            }
+            Err(Refusal::malformed(said))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,222 @@
+//! Takes connections and finds out what each wants.
+
+use std::io;
+use std::sync::Arc;
+
+use fetch::address::Host;
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::ahead::Ahead;
+use crate::answer::Refusal;
+use crate::forward::{self, Scope};
+use crate::head::{self, Target};
+use crate::hello::{self, ACCESS_DENIED, HANDSHAKE, PATIENCE};
+use crate::session::Session;
+use crate::{Gate, Listeners, Way, names, relay};
+
+/// Connections of one network at a time; more wait to be taken.
+const MOST: usize = 512;
+
+/// Listeners that can be waited for.
+pub(crate) struct Open {
+    proxy: TcpListener,
+    everywhere: Vec<TcpListener>,
+    names: UdpSocket,
+}
+
+impl Open {
+    pub(crate) fn of(listeners: Listeners) -> io::Result<Self> {
+        let open = |listener: std::net::TcpListener| {
+            listener.set_nonblocking(true)?;
+            TcpListener::from_std(listener)
+        };
+        listeners.names.set_nonblocking(true)?;
+        Ok(Self {
+            proxy: open(listeners.proxy)?,
+            everywhere: listeners.everywhere.into_iter().map(open).collect::<io::Result<_>>()?,
+            names: UdpSocket::from_std(listeners.names)?,
+        })
+    }
+
+    /// Takes connections for as long as this is polled. They end with it.
+    pub(crate) async fn run<G: Gate>(self, gate: Arc<G>) {
+        let session = Arc::new(Session::of(gate));
+        let places = Arc::new(Semaphore::new(MOST));
+        let mut listening = JoinSet::new();
+        for (listener, door) in std::iter::once((self.proxy, Door::Proxy))
+            .chain(self.everywhere.into_iter().map(|listener| (listener, Door::Everywhere)))
+        {
+            listening.spawn(take(session.clone(), places.clone(), listener, door));
+        }
+        let names = self.names;
+        listening.spawn(async move { names::answer(&session, &names).await });
+        // None of them ends, unless its socket fails, and then the others go on.
+        while listening.join_next().await.is_some() {}
+    }
+}
+
+/// Which way a connection came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Door {
+    Proxy,
+    Everywhere,
+}
+
+async fn take<G: Gate>(
+    session: Arc<Session<G>>,
+    places: Arc<Semaphore>,
+    listener: TcpListener,
+    door: Door,
+) -> io::Result<()> {
+    let mut carried = JoinSet::new();
+    loop {
+        let place = places.clone().acquire_owned().await.map_err(io::Error::other)?;
+        let stream = tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => stream,
+                // Who connected is gone again, or the program has no descriptor left for it, which passes.
+                Err(_) => {
+                    tokio::task::yield_now().await;
+                    continue;
+                }
+            },
+            Some(_) = carried.join_next(), if !carried.is_empty() => continue,
+        };
+        let session = session.clone();
+        carried.spawn(async move {
+            // What breaks off was told to who connected, as far as they were still there.
+            let _broken = carry(&session, stream, door).await;
+            drop(place);
+        });
+    }
+}
+
+async fn carry<G: Gate>(session: &Session<G>, stream: TcpStream, door: Door) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let meant = stream.local_addr()?;
+    let mut client = Ahead::of(stream);
+    match timeout(PATIENCE, client.fill()).await {
+        Ok(Ok(count)) if count > 0 => {}
+        _ => return Ok(()),
+    }
+    if door == Door::Proxy {
+        return proxy(session, client).await;
+    }
+    let host = session.addresses.meant(meant.ip());
+    let port = meant.port();
+    if client.bytes.first() == Some(&HANDSHAKE) {
+        return tls(session, client, host, port).await;
+    }
+    let scope = Scope { door, meant: Some((host, port)) };
+    forward::serve(session, client, None, None, scope).await
+}
+
+/// A program that knows of the proxy.
+async fn proxy<G: Gate>(session: &Session<G>, mut client: Ahead<TcpStream>) -> io::Result<()> {
+    let head = match timeout(PATIENCE, head::read(&mut client)).await {
+        Ok(Ok(Some(head))) => head,
+        Ok(Ok(None)) => return Ok(()),
+        Ok(Err(refusal)) => return refusal.send(&mut client).await,
+        Err(_) => return Refusal::late("the request did not come in time").send(&mut client).await,
+    };
+    let Target::Connect(host, port) = &head.target else {
+        let scope = Scope { door: Door::Proxy, meant: None };
+        return forward::serve(session, client, Some(head), None, scope).await;
+    };
+    let (host, port) = (host.clone(), *port);
+    if let Some((named, _)) = head.host().ok().flatten().filter(|(named, _)| *named != host) {
+        let reason = format!("the request asks for {host} and its header Host names {named}");
+        return session.refuse(host.to_string(), port, Way::Connect, reason).await.send(&mut client).await;
+    }
+    if head.framing != head::Framing::Length(0) {
+        return Refusal::malformed("CONNECT has a body").send(&mut client).await;
+    }
+    let opened = match session.judge(&host, port, Way::Connect).await {
+        Ok(()) => session.open(&host, port, Way::Connect).await,
+        Err(refusal) => Err(refusal),
+    };
+    let server = match opened {
+        Ok(server) => server,
+        Err(refusal) => return refusal.send(&mut client).await,
+    };
+    client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await?;
+    if client.bytes.is_empty() {
+        match timeout(PATIENCE, client.fill()).await {
+            Ok(Ok(count)) if count > 0 => {}
+            Ok(_) => return Ok(()),
+            Err(_) => {
+                let reason = "nothing was said within ten seconds: only TLS and HTTP can go this way, where the client begins";
+                session.refuse(host.to_string(), port, Way::Other, reason.to_owned()).await;
+                return Ok(());
+            }
+        }
+    }
+    if client.bytes.first() != Some(&HANDSHAKE) {
+        let scope = Scope { door: Door::Proxy, meant: Some((host, port)) };
+        return forward::serve(session, client, None, Some(server), scope).await;
+    }
+    match same_name(&mut client, &host).await {
+        Ok(()) => relay::join(client, server).await,
+        Err(reason) => refuse_tls(session, client, &host, port, reason).await,
+    }
+}
+
+/// A program that has connected to an address and speaks TLS.
+async fn tls<G: Gate>(
+    session: &Session<G>,
+    mut client: Ahead<TcpStream>,
+    meant: Host,
+    port: u16,
+) -> io::Result<()> {
+    let named = match hello::read(&mut client).await {
+        Ok(named) => named,
+        Err(reason) => return refuse_tls(session, client, &meant, port, reason).await,
+    };
+    let host = match (named.as_deref().map(Host::parse), &meant) {
+        (None, _) => meant,
+        (Some(Ok(named)), Host::Name(name)) if named != meant => {
+            let reason = format!("the connection is to {name} and its TLS hello names {named}");
+            return refuse_tls(session, client, &meant, port, reason).await;
+        }
+        (Some(Ok(named)), _) => named,
+        (Some(Err(error)), _) => return refuse_tls(session, client, &meant, port, error.to_string()).await,
+    };
+    let opened = match session.judge(&host, port, Way::Tls).await {
+        Ok(()) => session.open(&host, port, Way::Tls).await,
+        Err(refusal) => Err(refusal),
+    };
+    match opened {
+        Ok(server) => relay::join(client, server).await,
+        Err(_) => alert(client).await,
+    }
+}
+
+/// Whether the hello names what the connection was asked for. Who asks for an address need not name one.
+async fn same_name(client: &mut Ahead<TcpStream>, host: &Host) -> Result<(), String> {
+    match (hello::read(client).await?, host) {
+        (None, Host::Address(_)) => Ok(()),
+        (None, Host::Name(_)) => Err(format!("the connection is to {host} and its TLS hello names no host")),
+        (Some(named), _) if Host::parse(&named).is_ok_and(|named| named == *host) => Ok(()),
+        (Some(named), _) => Err(format!("the connection is to {host} and its TLS hello names {named}")),
+    }
+}
+
+async fn refuse_tls<G: Gate>(
+    session: &Session<G>,
+    client: Ahead<TcpStream>,
+    host: &Host,
+    port: u16,
+    reason: String,
+) -> io::Result<()> {
+    session.refuse(host.to_string(), port, Way::Tls, reason).await;
+    alert(client).await
+}
+
+async fn alert(mut client: Ahead<TcpStream>) -> io::Result<()> {
+    client.write_all(&ACCESS_DENIED).await?;
+    client.shutdown().await
+}
