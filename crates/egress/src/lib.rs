@@ -35,6 +35,17 @@ use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
+/// The environment by which programs know of the proxy, which listens on `127.0.0.1`. What they serve each other there does not
+/// go through it.
+pub fn variables(proxy_port: u16) -> impl Iterator<Item = (&'static str, String)> {
+    let proxy = format!("http://127.0.0.1:{proxy_port}");
+    // Programs agree neither on the case nor on all of the names.
+    let proxies =
+        ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy"].map(|name| (name, proxy.clone()));
+    let without = ["NO_PROXY", "no_proxy"].map(|name| (name, "localhost,127.0.0.1,::1".to_owned()));
+    proxies.into_iter().chain(without)
+}
+
 /// What decides for one network of cells.
 pub trait Gate: Send + Sync + 'static {
     /// What finds the addresses of names.

@@ -10,7 +10,10 @@ use crate::readings::{READ_AUDIT, Reading, unreadable};
 use crate::{Door, Engine};
 
 /// What the names of rows begin with that are about calls, or about looking at them, and no calls themselves.
-const ABOUT_CALLS: [&str; 3] = ["approval_", "lease_", READ_AUDIT];
+const ABOUT_CALLS: [&str; 4] = ["approval_", "lease_", CONNECTIONS, READ_AUDIT];
+
+/// What the row of a connection that a command made, or was refused, names as its tool.
+pub(crate) const CONNECTIONS: &str = "cell_connect";
 
 /// Rows that are read at a time.
 const PAGE: u32 = 500;

@@ -37,6 +37,7 @@ mod swap;
 mod trace;
 mod unchanged;
 mod undo;
+mod way_out;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -360,15 +361,36 @@ impl Engine {
         Ok((spec, warning))
     }
 
-    /// Puts the cell into the network of its session. Where that cannot be had it has one of its own, and its result says so.
-    fn settle_network(&self, owner: &str, cell: &mut sandbox::CellSpec) {
-        if cell.spawner.is_none() {
-            return;
+    /// Puts the cell into the network of its session. Where that cannot be had it has one of its own, and its result says so; what
+    /// else its user should know is given back.
+    fn settle_network(&self, owner: &str, cell: &mut sandbox::CellSpec, goes_out: bool) -> Option<String> {
+        if goes_out {
+            if !sandbox::has_namespaces() {
+                return Some(
+                    "no host can be reached from this command: this machine refuses namespaces".to_owned(),
+                );
+            }
+            let around = way_out::Around {
+                policy: self.policy.clone(),
+                store: self.store.clone(),
+                redactor: self.redactor.clone(),
+                clock: self.clock.clone(),
+            };
+            return self.networks.settle_with_way_out(owner, cell, &around).err();
         }
-        match self.networks.of(owner) {
-            Ok(network) => cell.network = network,
-            Err(_) => cell.spawner = None,
+        if cell.spawner.is_some() {
+            match self.networks.of(owner) {
+                Ok(network) => cell.network = network,
+                Err(_) => cell.spawner = None,
+            }
         }
+        None
+    }
+
+    /// Whether a command of this call may reach the hosts that the policy lists. Who acts under a ceiling reaches none: the network
+    /// of a session has one way out, which knows the policy and no ceilings.
+    fn goes_out(&self, call: &Call) -> bool {
+        self.policy.allows_hosts() && call.ceiling.is_unbounded()
     }
 
     /// Sees behind the answer to what commands keep in their home, where it is time for that.
@@ -387,10 +409,13 @@ impl Engine {
         }
         let engine = self.clone();
         let (background, rules, owner) = (call.background, call.rules(self), call.owner());
+        let goes_out = self.goes_out(call);
         let denied = call.reach(self).denied();
         Some(tokio::task::spawn_blocking(move || {
             let mut specified = engine.specification(&rules, &denied)?;
-            engine.settle_network(&owner, &mut specified.0);
+            if let Some(told) = engine.settle_network(&owner, &mut specified.0, goes_out) {
+                specified.1 = Some(specified.1.map_or(told.clone(), |warning| format!("{warning}; {told}")));
+            }
             if background {
                 // A cell without namespaces has these read-only too, although nothing can be added beside them there.
                 let guarded = std::mem::take(&mut specified.0.frozen_where_direct);

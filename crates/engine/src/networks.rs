@@ -1,9 +1,17 @@
-//! Which network the commands of a session are in: those of one session reach each other's servers, and nobody else's.
+//! Which network the commands of a session are in: those of one session reach each other's servers, and nobody else's. Where the
+//! policy lists hosts, a session's network has a way out to these.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::ffi::OsString;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use sandbox::{SandboxError, SessionNetwork};
+use egress::{Carrier, Listeners, Serving};
+use sandbox::{CellSpec, Doors, SandboxError, SessionNetwork};
+
+use crate::way_out::{Around, WayOut};
+
+/// Ports at which a program that knows of no proxy is met, beside those that the policy names.
+const USUAL_PORTS: [u16; 2] = [80, 443];
 
 /// The networks of the sessions of one runtime.
 #[derive(Default)]
@@ -15,6 +23,24 @@ struct State {
     /// command that is being stopped may be in it still.
     of_spawner: Option<String>,
     others: HashMap<String, SessionNetwork>,
+    ways_out: HashMap<String, (Arc<WayOut>, Serving)>,
+    /// What carries the connections, from the first way out on.
+    carrier: Option<Carrier>,
+}
+
+impl State {
+    /// The network of a session of its own; none for the one that has the spawner's.
+    fn of(&mut self, owner: &str, spawner: bool) -> Result<Option<SessionNetwork>, SandboxError> {
+        if spawner && self.of_spawner.get_or_insert_with(|| owner.to_owned()) == owner {
+            return Ok(None);
+        }
+        if let Some(network) = self.others.get(owner) {
+            return Ok(Some(network.clone()));
+        }
+        let made = SessionNetwork::make()?;
+        self.others.insert(owner.to_owned(), made.clone());
+        Ok(Some(made))
+    }
 }
 
 impl Networks {
@@ -23,16 +49,43 @@ impl Networks {
     /// # Errors
     /// Where this machine refuses one.
     pub(crate) fn of(&self, owner: &str) -> Result<Option<SessionNetwork>, SandboxError> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).of(owner, true)
+    }
+
+    /// Puts the cell into the network of its session, and opens a way out of that where there is none yet.
+    ///
+    /// # Errors
+    /// Why there is none, in words for the agent. The cell has what could be had.
+    pub(crate) fn settle_with_way_out(
+        &self,
+        owner: &str,
+        cell: &mut CellSpec,
+        around: &Around,
+    ) -> Result<(), String> {
+        let because = |why: String| format!("no host can be reached from this command: {why}");
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if state.of_spawner.get_or_insert_with(|| owner.to_owned()) == owner {
-            return Ok(None);
+        match state.of(owner, cell.spawner.is_some()) {
+            Ok(network) => cell.network = network,
+            Err(error) => {
+                cell.spawner = None;
+                return Err(because(error.to_string()));
+            }
         }
-        if let Some(network) = state.others.get(owner) {
-            return Ok(Some(network.clone()));
+        if !state.ways_out.contains_key(owner) {
+            let way_out = state.open(owner, cell, around).map_err(because)?;
+            state.ways_out.insert(owner.to_owned(), way_out);
         }
-        let made = SessionNetwork::make()?;
-        state.others.insert(owner.to_owned(), made.clone());
-        Ok(Some(made))
+        cell.has_doors = true;
+        for (name, value) in egress::variables(sandbox::PROXY_PORT) {
+            cell.environment.insert(OsString::from(name), OsString::from(value));
+        }
+        Ok(())
+    }
+
+    /// What was refused to the commands of a session since this was asked last.
+    pub(crate) fn take_notes(&self, owner: &str) -> Vec<String> {
+        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.ways_out.get(owner).map(|(way_out, _)| way_out.take_notes()).unwrap_or_default()
     }
 
     /// Whether the session has the spawner's network, and with it the cells that wait. The first session that asks has.
@@ -43,6 +96,40 @@ impl Networks {
 
     /// The session has ended.
     pub(crate) fn forget(&self, owner: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).others.remove(owner);
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.ways_out.remove(owner);
+        state.others.remove(owner);
+    }
+}
+
+impl State {
+    fn open(
+        &mut self,
+        owner: &str,
+        cell: &CellSpec,
+        around: &Around,
+    ) -> Result<(Arc<WayOut>, Serving), String> {
+        let mut ports = around.policy.named_ports();
+        // The proxy has a door of its own, and questions for names another.
+        ports.retain(|port| *port != sandbox::PROXY_PORT);
+        ports.extend(USUAL_PORTS);
+        ports.sort_unstable();
+        ports.dedup();
+        let opened = match (&cell.network, &cell.spawner) {
+            (Some(network), _) => network.open_doors(&ports).map(Some),
+            (None, Some(spawner)) => spawner.open_doors(&ports),
+            (None, None) => Ok(None),
+        };
+        let opened = opened.map_err(|error| error.to_string())?;
+        let Doors { proxy, everywhere, names } =
+            opened.ok_or_else(|| "the commands of this session share no network".to_owned())?;
+        let carrier = match self.carrier.take() {
+            Some(carrier) => carrier,
+            None => Carrier::start().map_err(|error| error.to_string())?,
+        };
+        let way_out = Arc::new(WayOut::of(around.clone(), owner));
+        let serving = carrier.serve(Listeners { proxy, everywhere, names }, way_out.clone());
+        self.carrier = Some(carrier);
+        Ok((way_out, serving.map_err(|error| error.to_string())?))
     }
 }

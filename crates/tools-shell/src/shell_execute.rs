@@ -13,7 +13,7 @@ use tool::{
 };
 
 use crate::wording::{
-    CROSS_DEVICE_LINK, NO_NETWORK, ended_early, exit_code, failed, how_to_raise, killed,
+    CROSS_DEVICE_LINK, HOST_NOT_LISTED, NO_NETWORK, ended_early, exit_code, failed, how_to_raise, killed,
     names_cross_device_link, names_missing_network, no_dry_run, text,
 };
 use crate::{background, plain};
@@ -266,7 +266,7 @@ impl Tool for ShellExecute {
             }
         }
         if outcome.exit != Exit::Code(0) && names_missing_network(&outcome.stderr) {
-            context.warn(NO_NETWORK.to_owned());
+            context.warn(if cell.has_doors { HOST_NOT_LISTED } else { NO_NETWORK }.to_owned());
         }
         if args.dry_run {
             context.only_show_changes();

@@ -38,6 +38,10 @@ pub(crate) fn names_cross_device_link(stderr: &Captured) -> bool {
 pub(crate) const NO_NETWORK: &str = "commands have no network here, and this one seems to have failed for want of it: only what \
     this session itself serves on `localhost` can be reached";
 
+/// The same where hosts are listed that it may reach.
+pub(crate) const HOST_NOT_LISTED: &str = "commands reach only the hosts in `allowed_hosts` of the profile, and what this session \
+    itself serves on `localhost`; this one seems to have failed for want of another";
+
 /// Whether a program has told that it finds no other machine: in the words of the C library, of libcurl, of Node, Go, Rust and
 /// Python. A refused connection to `localhost` is none of these.
 pub(crate) fn names_missing_network(stderr: &Captured) -> bool {

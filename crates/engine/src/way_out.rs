@@ -1,0 +1,178 @@
+//! The way out of a session's network: what the policy lets the commands of the session reach, and what is told of it.
+//!
+//! A command is decided on before it runs, and where it will connect to is known when it does. So each connection is put to the
+//! same lists then, written into the audit, and where it was refused the agent is told with the next answer of a command.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use egress::{Gate, Met, Verdict, Way};
+use fetch::address::Host;
+use fetch::dial::{Permission, Resolve, System};
+use policy::Policy;
+use serde_json::json;
+use store::{AuditRow, Durability, Kind, Store};
+use tool::{Clock, Code, Effect, EffectState};
+
+use crate::Redactor;
+use crate::history::CONNECTIONS;
+
+/// Refusals that are told with one answer; of more their number is.
+const MOST_TOLD: usize = 10;
+/// How soon the same refusal is written into the audit again. Until then it is counted: a loop must not fill it.
+const SAME_AGAIN: Duration = Duration::from_secs(60);
+/// Refusals that are remembered for that.
+const MOST_REMEMBERED: usize = 1024;
+
+/// What every way out is made with.
+#[derive(Clone)]
+pub(crate) struct Around {
+    pub(crate) policy: Arc<Policy>,
+    pub(crate) store: Arc<Store>,
+    pub(crate) redactor: Redactor,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+/// The gate of one session's network.
+pub(crate) struct WayOut {
+    around: Around,
+    session: String,
+    resolver: Names,
+    refused: Mutex<Refused>,
+}
+
+#[derive(Default)]
+struct Refused {
+    /// What the agent was not told yet, and how many more there were.
+    told: Vec<String>,
+    more: usize,
+    /// When each was last written down, and how often it came since.
+    written: HashMap<(String, u16), (Instant, u64)>,
+}
+
+impl WayOut {
+    pub(crate) fn of(around: Around, session: &str) -> Self {
+        let resolver = Names(around.policy.clone());
+        Self { around, session: session.to_owned(), resolver, refused: Mutex::default() }
+    }
+
+    /// What was refused since this was asked last, for the agent.
+    pub(crate) fn take_notes(&self) -> Vec<String> {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut notes = std::mem::take(&mut refused.told);
+        let more = std::mem::take(&mut refused.more);
+        if more > 0 {
+            notes.push(format!("{more} more connections were refused"));
+        }
+        notes
+    }
+
+    /// Keeps what was refused for the agent. Gives how often it came since it was last written down, where it is to be again.
+    fn refuse(&self, met: &Met, reason: &str) -> Option<u64> {
+        let place = if met.port == 0 { met.host.clone() } else { format!("{}:{}", met.host, met.port) };
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let note = format!("a connection to {place} was refused: {reason}");
+        if !refused.told.contains(&note) {
+            if refused.told.len() < MOST_TOLD { refused.told.push(note) } else { refused.more += 1 }
+        }
+        if refused.written.len() >= MOST_REMEMBERED {
+            refused.written.clear();
+        }
+        let now = Instant::now();
+        let (last, since) = refused.written.entry((met.host.clone(), met.port)).or_insert((now, u64::MAX));
+        if *since != u64::MAX && now.duration_since(*last) < SAME_AGAIN {
+            *since += 1;
+            return None;
+        }
+        let repeated = if *since == u64::MAX { 0 } else { *since };
+        (*last, *since) = (now, 0);
+        Some(repeated)
+    }
+
+    fn row(&self, met: &Met, repeated: u64) -> AuditRow {
+        let Around { redactor, clock, .. } = &self.around;
+        let covered = |text: &str| redactor.text(text).unwrap_or_else(|| text.to_owned());
+        let id = crate::new_call_id(clock.as_ref());
+        let mut row = AuditRow::new(Kind::Call, clock.now(), &id.0, "cell", "handfast", CONNECTIONS);
+        row.session = Some(self.session.clone());
+        let effect = Effect::Connect { host: covered(&met.host), port: met.port, method: None };
+        let mut plan = json!({ "arguments": { "way": met.way.as_str() }, "effects": [effect] });
+        if repeated > 0 {
+            plan["arguments"]["repeated"] = repeated.into();
+        }
+        row.plan = Some(plan.to_string());
+        let (decision, outcome, effect) = match &met.refused {
+            None => ("pass", "ok", EffectState::Done),
+            Some(reason) => {
+                row.rule = Some(covered(reason));
+                ("deny", Code::Permission.as_str(), EffectState::None)
+            }
+        };
+        row.decision = Some(decision.to_owned());
+        row.outcome = Some(outcome.to_owned());
+        row.effect = Some(effect.as_str().to_owned());
+        row
+    }
+}
+
+impl Gate for WayOut {
+    type Resolver = Names;
+
+    fn judge(&self, host: &Host, port: u16) -> Verdict {
+        match self.around.policy.host_verdict(&host.to_string(), port) {
+            Ok(()) => Verdict::Through,
+            Err(reason) => Verdict::Refused(reason),
+        }
+    }
+
+    fn knows(&self, host: &Host) -> bool {
+        self.around.policy.names_host(&host.to_string())
+    }
+
+    fn permission(&self, host: &Host, port: u16) -> Permission {
+        let (policy, host) = (self.around.policy.clone(), host.to_string());
+        Permission::to(move |address| policy.lists_address(&host, port, address))
+    }
+
+    fn resolver(&self) -> &Names {
+        &self.resolver
+    }
+
+    async fn note(&self, met: Met) -> io::Result<()> {
+        let repeated = match &met.refused {
+            // A list of servers for names has many that lead nowhere; what asks for services has no use for the agent.
+            Some(_) if met.way == Way::Name && met.host.ends_with(".arpa") => return Ok(()),
+            Some(reason) => match self.refuse(&met, reason) {
+                Some(repeated) => repeated,
+                None => return Ok(()),
+            },
+            None => 0,
+        };
+        // What was refused has no effect that its row must come before.
+        let durability = if met.refused.is_some() { Durability::Behind } else { Durability::Committed };
+        let row = self.row(&met, repeated);
+        self.around.store.audit().append(row, durability).await.map(drop).map_err(io::Error::other)
+    }
+}
+
+/// Finds the addresses of names as the system does, but for those that mean this machine (RFC 6761, section 6.3), and gives none
+/// that are denied.
+pub(crate) struct Names(Arc<Policy>);
+
+impl Resolve for Names {
+    async fn addresses(&self, name: &str) -> io::Result<Vec<IpAddr>> {
+        if Host::Name(name.to_owned()).is_localhost() {
+            return Ok(vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]);
+        }
+        let found = System.addresses(name).await?;
+        match found.iter().find(|address| self.0.denies_address(**address)) {
+            Some(denied) => {
+                Err(io::Error::new(io::ErrorKind::PermissionDenied, format!("{denied} is denied")))
+            }
+            None => Ok(found),
+        }
+    }
+}
