@@ -14,6 +14,8 @@ mod collector;
 mod harness;
 #[path = "../http.rs"]
 mod http;
+#[path = "../https.rs"]
+mod https;
 #[path = "../server.rs"]
 mod server;
 #[path = "../specialist.rs"]
@@ -36,6 +38,7 @@ mod dialects;
 mod doctor;
 mod doors;
 mod dry_runs;
+mod egress;
 mod homes;
 mod hostile_commands;
 mod mcp;

@@ -23,6 +23,8 @@ pub struct CellSetup {
     pub search_path: Vec<PathBuf>,
     /// What is added to the environment that is built from nothing.
     pub environment: BTreeMap<OsString, OsString>,
+    /// What is added to it where no other machine can be reached, so that programs do not wait for one.
+    pub without_hosts: BTreeMap<OsString, OsString>,
     /// Small files for the private home folder.
     pub home_files: Vec<(PathBuf, Vec<u8>)>,
     /// Where output that outgrows memory goes.

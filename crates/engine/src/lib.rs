@@ -416,6 +416,9 @@ impl Engine {
             if let Some(told) = engine.settle_network(&owner, &mut specified.0, goes_out) {
                 specified.1 = Some(specified.1.map_or(told.clone(), |warning| format!("{warning}; {told}")));
             }
+            if !specified.0.has_doors {
+                specified.0.environment.extend(engine.cell.without_hosts.clone());
+            }
             if background {
                 // A cell without namespaces has these read-only too, although nothing can be added beside them there.
                 let guarded = std::mem::take(&mut specified.0.frozen_where_direct);

@@ -73,9 +73,8 @@ pub(crate) fn cell_setup(
 ) -> CellSetup {
     let home = surroundings.home.as_deref();
     let mut environment: BTreeMap<OsString, OsString> = surroundings.passed_on.clone();
-    // There is no network in the cell: these would wait for it, npm longer than a command may take, before they fail.
-    environment.insert("CARGO_NET_OFFLINE".into(), "true".into());
-    environment.insert("npm_config_fetch_retries".into(), "0".into());
+    // These would wait for it, npm longer than a command may take, before they fail.
+    let without_hosts = [("CARGO_NET_OFFLINE", "true"), ("npm_config_fetch_retries", "0")];
     // Its cache and the workspace are never on one file system, which it would say each time.
     environment.insert("UV_LINK_MODE".into(), "copy".into());
     let (mut read_only, mut masked, mut home_files) = (Vec::new(), Vec::new(), Vec::new());
@@ -105,6 +104,7 @@ pub(crate) fn cell_setup(
         masked,
         search_path,
         environment,
+        without_hosts: without_hosts.map(|(name, value)| (name.into(), value.into())).into(),
         home_files,
         spool_directory,
         changes: None,

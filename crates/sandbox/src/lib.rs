@@ -74,6 +74,7 @@ mod sys;
 mod system;
 mod view;
 
+pub use child::HOST_NAME;
 pub use child::entrance::enter;
 pub use degraded::{has_namespaces, try_namespaces};
 pub use doors::{Doors, PROXY_PORT};

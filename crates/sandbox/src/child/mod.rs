@@ -34,6 +34,7 @@ use seccompiler::sock_filter;
 
 use crate::sys;
 use blueprint::{Blueprint, Landlock};
+pub use privileges::HOST_NAME;
 use report::{Fault, Report, Stage};
 
 /// The message with which the caller says that the user mapping is written.

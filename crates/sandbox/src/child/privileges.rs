@@ -21,6 +21,9 @@ use super::blueprint::{INNER_ID, Landlock, OwnMap};
 use super::report::{Fault, Stage};
 use crate::sys;
 
+/// What the machine is called in a cell.
+pub const HOST_NAME: &str = "cell";
+
 /// Becomes the inner user, with the capabilities over the cell that a new user namespace gives still in hand.
 ///
 /// The file systems in memory then belong to that user, and no process of the cell ever has another identity.
@@ -62,7 +65,7 @@ pub(super) fn map_own_user(map: &OwnMap) -> Result<(), Errno> {
 pub(super) fn isolate(shares_network: bool) -> Result<(), Fault> {
     // The own session keeps the terminal's signals to the caller's process group away.
     setsid().and_then(|_| set_name(c"handfast-cell")).map_err(|errno| Stage::Names.fault(errno))?;
-    sethostname(b"cell").map_err(|errno| Stage::Names.fault(errno))?;
+    sethostname(HOST_NAME.as_bytes()).map_err(|errno| Stage::Names.fault(errno))?;
     if !shares_network {
         loopback().map_err(|errno| Stage::Network.fault(errno))?;
     }

@@ -1,0 +1,162 @@
+//! An HTTPS server of files under an authority of its own, with git's own program behind `/git/`.
+
+#![allow(dead_code, reason = "each test program uses its own part of this")]
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+/// The server. Its threads end with the test.
+pub(crate) struct Https {
+    pub(crate) port: u16,
+    /// The authority's certificate.
+    pub(crate) authority: String,
+    /// The first line of each request.
+    pub(crate) asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Https {
+    /// Serves the folder at `127.0.0.1`, with a certificate for these names and addresses.
+    pub(crate) fn serving(folder: &Path, names: &[&str]) -> Self {
+        let mut parameters = CertificateParams::new(Vec::<String>::new()).unwrap();
+        parameters.distinguished_name.push(DnType::CommonName, "the authority of a test");
+        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let issuer = CertifiedIssuer::self_signed(parameters, KeyPair::generate().unwrap()).unwrap();
+        let key = KeyPair::generate().unwrap();
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let certificate = CertificateParams::new(names).unwrap().signed_by(&key, &issuer).unwrap();
+        let chain = vec![CertificateDer::from(certificate.der().to_vec())];
+        let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(chain, key)
+            .unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let asked = Arc::<Mutex<Vec<String>>>::default();
+        let (config, folder, asking) = (Arc::new(config), folder.to_owned(), asked.clone());
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let (config, folder, asked) = (config.clone(), folder.clone(), asking.clone());
+                std::thread::spawn(move || {
+                    let connection = ServerConnection::new(config).unwrap();
+                    // A client that does not trust it, or has gone, is no fault of the server's.
+                    let _broken = serve(&mut StreamOwned::new(connection, stream), &folder, &asked);
+                });
+            }
+        });
+        Self { port, authority: issuer.pem(), asked }
+    }
+}
+
+type Stream = StreamOwned<ServerConnection, TcpStream>;
+
+/// Answers one request, and closes.
+fn serve(stream: &mut Stream, folder: &Path, asked: &Mutex<Vec<String>>) -> std::io::Result<()> {
+    let mut all = Vec::new();
+    let end = loop {
+        if let Some(end) = all.windows(4).position(|window| window == b"\r\n\r\n") {
+            break end + 4;
+        }
+        read_more(stream, &mut all)?;
+    };
+    let head = String::from_utf8_lossy(&all[..end]).into_owned();
+    let mut body = all.split_off(end);
+    let header = |name: &str| {
+        let lines = head.lines().filter_map(|line| line.split_once(": "));
+        lines.filter(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.to_owned()).next()
+    };
+    let first = head.lines().next().unwrap_or_default().to_owned();
+    asked.lock().unwrap().push(first.clone());
+    if header("expect").is_some() {
+        stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
+    }
+    if let Some(length) = header("content-length") {
+        while body.len() < length.parse::<usize>().unwrap() {
+            read_more(stream, &mut body)?;
+        }
+    }
+    let mut words = first.split(' ');
+    let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let answer = if path.starts_with("/git/") {
+        git(folder, method, path, query, &header, &body)
+    } else {
+        file(&folder.join(path.trim_start_matches('/')))
+    };
+    stream.write_all(&answer)?;
+    stream.conn.send_close_notify();
+    stream.flush()
+}
+
+fn read_more(stream: &mut Stream, into: &mut Vec<u8>) -> std::io::Result<()> {
+    let mut bytes = [0; 16 * 1024];
+    match stream.read(&mut bytes)? {
+        0 => Err(std::io::ErrorKind::UnexpectedEof.into()),
+        count => {
+            into.extend_from_slice(&bytes[..count]);
+            Ok(())
+        }
+    }
+}
+
+fn file(path: &Path) -> Vec<u8> {
+    let path = if path.is_dir() { path.join("index.html") } else { PathBuf::from(path) };
+    let (status, content) = match std::fs::read(&path) {
+        Ok(content) => ("200 OK", content),
+        Err(_) => ("404 Not Found", Vec::new()),
+    };
+    let kind = if path.extension().is_some_and(|extension| extension == "html") {
+        "text/html"
+    } else {
+        "application/octet-stream"
+    };
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        content.len()
+    );
+    [head.into_bytes(), content].concat()
+}
+
+fn git(
+    folder: &Path,
+    method: &str,
+    path: &str,
+    query: &str,
+    header: &dyn Fn(&str) -> Option<String>,
+    body: &[u8],
+) -> Vec<u8> {
+    let mut backend = Command::new("git")
+        .arg("http-backend")
+        .env("GIT_PROJECT_ROOT", folder)
+        .env("GIT_HTTP_EXPORT_ALL", "1")
+        .env("PATH_INFO", path)
+        .env("QUERY_STRING", query)
+        .env("REQUEST_METHOD", method)
+        .env("CONTENT_TYPE", header("content-type").unwrap_or_default())
+        .env("HTTP_CONTENT_ENCODING", header("content-encoding").unwrap_or_default())
+        .env("HTTP_GIT_PROTOCOL", header("git-protocol").unwrap_or_default())
+        .env("GIT_CONFIG_COUNT", "2")
+        .env("GIT_CONFIG_KEY_0", "safe.directory")
+        .env("GIT_CONFIG_VALUE_0", "*")
+        .env("GIT_CONFIG_KEY_1", "http.receivepack")
+        .env("GIT_CONFIG_VALUE_1", "true")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    backend.stdin.take().unwrap().write_all(body).unwrap();
+    let answer = backend.wait_with_output().unwrap().stdout;
+    let text = String::from_utf8_lossy(&answer);
+    let status = text.lines().find_map(|line| line.strip_prefix("Status: ")).unwrap_or("200 OK").to_owned();
+    [format!("HTTP/1.1 {status}\r\nConnection: close\r\n").into_bytes(), answer].concat()
+}
