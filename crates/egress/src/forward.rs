@@ -4,19 +4,13 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use fetch::address::Host;
-use http_body_util::BodyExt;
-use hyper::body::{Body as _, Incoming};
-use hyper::client::conn::http1::{SendRequest, handshake};
-use hyper::header::{
-    CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, TE, TRAILER,
-    TRANSFER_ENCODING, UPGRADE,
-};
-use hyper::{Method, Request, Response, StatusCode, Uri, Version};
-use hyper_util::rt::TokioIo;
+use hyper::header::{ACCEPT_ENCODING, CONTENT_LENGTH, EXPECT, HOST, HeaderValue, IF_RANGE, RANGE};
+use hyper::{Request, Uri, Version};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, split};
 use tokio::net::TcpStream;
+use tokio::sync::mpsc::Sender;
 use tokio::time::timeout;
 
 use crate::ahead::Ahead;
@@ -24,15 +18,20 @@ use crate::answer::Refusal;
 use crate::body::Reading;
 use crate::head::{self, Framing, Head, Target};
 use crate::hello::PATIENCE;
+use crate::respond::{self, ANSWERED, Broken, Next};
 use crate::serve::Door;
 use crate::session::Session;
+use crate::swap::{self, Swapping};
 use crate::upload::Upload;
+use crate::upstream::Upstream;
 use crate::{Gate, Way};
 
 /// How long a connection waits for its next request.
 const KEPT: Duration = Duration::from_secs(60);
-/// How long a server may take for its answer, or the next part of it.
-const ANSWERED: Duration = Duration::from_secs(600);
+
+/// Bodies up to this many bytes are put together before they are sent, where a secret may stand in them, so that they can be sent
+/// with their length: some servers take no others.
+const WHOLE: u64 = 1024 * 1024;
 
 /// Where the requests of a connection may go.
 #[derive(Debug)]
@@ -40,20 +39,15 @@ pub(crate) struct Scope {
     pub(crate) door: Door,
     /// What the connection itself was asked for: a host, or for one that came to an address perhaps that address.
     pub(crate) meant: Option<(Host, u16)>,
+    /// Whether it is one by TLS that was opened.
+    pub(crate) opened: bool,
 }
 
-/// A connection to a server.
-struct Upstream {
-    host: Host,
-    port: u16,
-    sender: SendRequest<Upload>,
-}
-
-/// Whether the connection can have another request.
-#[derive(Debug, PartialEq, Eq)]
-enum Next {
-    Another,
-    None,
+impl Scope {
+    /// The port that is not named in the header `Host`.
+    fn own_port(&self) -> u16 {
+        if self.opened { 443 } else { 80 }
+    }
 }
 
 /// Carries requests until the connection ends. The first may have been read already, and the connection to where they go be there.
@@ -68,7 +62,7 @@ pub(crate) async fn serve<G: Gate, S: AsyncRead + AsyncWrite + Unpin>(
     let (reader, mut writer) = split(stream);
     let mut reader = Ahead { bytes, stream: reader };
     let mut upstream = match (server, &scope.meant) {
-        (Some(server), Some((host, port))) => Some(Upstream::of(server, host.clone(), *port).await?),
+        (Some(server), Some((host, port))) => Some(Upstream::plain(server, host.clone(), *port).await?),
         _ => None,
     };
     let mut patience = PATIENCE;
@@ -95,21 +89,6 @@ pub(crate) async fn serve<G: Gate, S: AsyncRead + AsyncWrite + Unpin>(
     }
 }
 
-/// Why an exchange did not come to its end.
-#[derive(Debug)]
-enum Broken {
-    /// Nothing was answered yet.
-    Refused(Refusal),
-    /// The answer has begun, so all that is left is to break off.
-    Off(io::Error),
-}
-
-impl From<Refusal> for Broken {
-    fn from(refusal: Refusal) -> Self {
-        Self::Refused(refusal)
-    }
-}
-
 async fn exchange<G: Gate>(
     session: &Session<G>,
     scope: &Scope,
@@ -128,38 +107,54 @@ async fn exchange<G: Gate>(
         }
     };
     session.judge(&host, port, Way::Http).await?;
+    let mut head = head;
+    let mut path = path;
+    let swapping = Swapping { session, host: &host, port, opened: scope.opened };
+    swapping.head(&mut head.headers, &mut path).await?;
     let is_there = |there: &Upstream| there.host == host && there.port == port && !there.sender.is_closed();
     let server = match upstream.take().filter(is_there) {
         Some(there) => upstream.insert(there),
-        None => {
-            let stream = session.open(&host, port, Way::Http).await?;
-            let made = Upstream::of(stream, host.clone(), port).await;
-            upstream.insert(made.map_err(|error| Refusal::unreachable(error.to_string()))?)
-        }
+        None => upstream.insert(open(session, scope, &host, port).await?),
     };
-    let expects = head.headers.get(EXPECT).is_some();
-    let closes = head.version == Version::HTTP_10 || says_close(&head.headers);
-    let length = match head.framing {
-        Framing::Length(length) => Some(length),
-        Framing::Chunked => None,
-    };
-    let (sender, upload) = Upload::of(length);
-    let (method, version, framing) = (head.method.clone(), head.version, head.framing);
-    let request = request(head, &host, port, &path, upload)?;
-    if expects && framing != Framing::Length(0) {
+    if head.headers.contains_key(EXPECT) && head.framing != Framing::Length(0) {
         writer.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await.map_err(Broken::Off)?;
     }
+    let closes = head.version == Version::HTTP_10 || respond::says_close(&head.headers);
+    let mut reading = Reading::of(head.framing);
+    let mut body = swapping.body(&head.headers);
+    let swaps = scope.opened && session.gate.swaps_bodies(&host);
+    let (length, whole) = match head.framing {
+        Framing::Length(length) if swaps && (1..=WHOLE).contains(&length) => {
+            let mut whole = BytesMut::new();
+            while let Some(part) = reading.next(reader).await? {
+                whole.extend_from_slice(&body.next(part, &swapping).await?);
+            }
+            whole.extend_from_slice(&std::mem::replace(&mut body, swapping.body(&head.headers)).rest());
+            (Some(whole.len() as u64), Some(whole.freeze()))
+        }
+        Framing::Length(length) if !swaps || length == 0 => (Some(length), None),
+        Framing::Length(_) | Framing::Chunked => (None, None),
+    };
+    let (sender, upload) = Upload::of(length);
+    let (method, version) = (head.method.clone(), head.version);
+    let request = request(head, scope, &host, port, &path, length, upload)?;
     let begun = AtomicBool::new(false);
     let uploading = async {
-        let mut reading = Reading::of(framing);
-        while let Some(part) = reading.next(reader).await? {
-            // A server that wants no more of it has said why, or is gone.
-            if sender.send(Ok(part)).await.is_err() {
-                return Ok(false);
+        if let Some(whole) = whole {
+            // That nobody takes it shows in the answer.
+            let _gone = sender.send(Ok(whole)).await;
+        }
+        match send_on(&mut reading, reader, body, &swapping, &sender).await {
+            Ok(whole) => {
+                drop(sender);
+                Ok(whole)
+            }
+            Err(refusal) => {
+                // So that the server does not take what it has for all of it.
+                let _gone = sender.send(Err(io::ErrorKind::ConnectionAborted.into())).await;
+                Err(refusal)
             }
         }
-        drop(sender);
-        Ok::<_, Refusal>(true)
     };
     let answering = async {
         let unreachable =
@@ -168,8 +163,9 @@ async fn exchange<G: Gate>(
             .await
             .map_err(|_| Refusal::unreachable(format!("{host} gave no answer in time")))?
             .map_err(unreachable)?;
-        begun.store(true, Ordering::Relaxed);
-        respond(response, &method, version, closes, writer).await.map_err(Broken::Off)
+        let cover = scope.opened.then(|| session.gate.cover());
+        let to = respond::To { method: &method, version, closes, begun: &begun };
+        respond::respond(response, to, cover, writer).await
     };
     tokio::pin!(uploading, answering);
     let mut uploaded = None;
@@ -185,6 +181,41 @@ async fn exchange<G: Gate>(
     };
     // Of a body that nobody wanted to its end, the rest would be taken for a request.
     Ok(if uploaded == Some(true) { next } else { Next::None })
+}
+
+/// Sends a body on as it comes. Says whether all of it was taken.
+async fn send_on<G: Gate>(
+    reading: &mut Reading,
+    reader: &mut Ahead<impl AsyncRead + Unpin>,
+    mut body: swap::Body,
+    swapping: &Swapping<'_, G>,
+    to: &Sender<io::Result<Bytes>>,
+) -> Result<bool, Refusal> {
+    while let Some(part) = reading.next(reader).await? {
+        let part = body.next(part, swapping).await?;
+        // A server that wants no more of it has said why, or is gone.
+        if !part.is_empty() && to.send(Ok(part)).await.is_err() {
+            return Ok(false);
+        }
+    }
+    let rest = body.rest();
+    Ok(rest.is_empty() || to.send(Ok(rest)).await.is_ok())
+}
+
+/// A connection to where requests go.
+async fn open<G: Gate>(
+    session: &Session<G>,
+    scope: &Scope,
+    host: &Host,
+    port: u16,
+) -> Result<Upstream, Refusal> {
+    let stream = session.open(host, port, Way::Http).await?;
+    let made = match session.gate.authority().filter(|_| scope.opened) {
+        Some(authority) => Upstream::by_tls(stream, host.clone(), port, authority).await,
+        None if scope.opened => Err(io::ErrorKind::Unsupported.into()),
+        None => Upstream::plain(stream, host.clone(), port).await,
+    };
+    made.map_err(|error| Refusal::unreachable(format!("{host} cannot be spoken to: {error}")))
 }
 
 /// Where a request goes, and the path that is asked for there; or what it was for, and why it goes nowhere.
@@ -207,7 +238,7 @@ fn place(scope: &Scope, head: &Head) -> Result<(Host, u16, String), (Option<(Hos
     };
     let refuse = |reason| Err((Some((host.clone(), port)), Refusal::denied(reason)));
     if let Some((named, its_port)) = &named
-        && (*named != host || its_port.unwrap_or(80) != port && its_port.is_some())
+        && (*named != host || its_port.is_some_and(|its_port| its_port != port))
     {
         return refuse(format!("the request is for {host}:{port} and its header Host names another"));
     }
@@ -223,46 +254,36 @@ fn place(scope: &Scope, head: &Head) -> Result<(Host, u16, String), (Option<(Hos
     Ok((host, port, path))
 }
 
-/// What counts between two neighbours alone (RFC 9110, section 7.6.1), beside what the header `Connection` names.
-const OF_ONE_CONNECTION: [HeaderName; 6] = [CONNECTION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, EXPECT];
-
-fn without_those_of_the_connection(headers: &mut HeaderMap) {
-    let named: Vec<HeaderName> = headers
-        .get_all(CONNECTION)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .filter_map(|name| name.trim().parse().ok())
-        .collect();
-    let others = ["keep-alive", "proxy-connection", "proxy-authorization"].map(HeaderName::from_static);
-    // Who names these would have the next one read another request.
-    let kept = |name: &HeaderName| *name == HOST || *name == CONTENT_LENGTH;
-    for name in named.into_iter().filter(|name| !kept(name)).chain(others).chain(OF_ONE_CONNECTION) {
-        headers.remove(name);
-    }
-}
-
-fn says_close(headers: &HeaderMap) -> bool {
-    let values = headers.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok());
-    values.flat_map(|value| value.split(',')).any(|word| word.trim().eq_ignore_ascii_case("close"))
-}
-
 fn request(
     mut head: Head,
+    scope: &Scope,
     host: &Host,
     port: u16,
     path: &str,
+    length: Option<u64>,
     body: Upload,
 ) -> Result<Request<Upload>, Refusal> {
-    without_those_of_the_connection(&mut head.headers);
+    respond::without_those_of_the_connection(&mut head.headers);
     let bracketed = match host {
         Host::Address(std::net::IpAddr::V6(address)) => format!("[{address}]"),
         host => host.to_string(),
     };
-    let authority = if port == 80 { bracketed } else { format!("{bracketed}:{port}") };
+    let authority = if port == scope.own_port() { bracketed } else { format!("{bracketed}:{port}") };
     let authority =
         HeaderValue::from_str(&authority).map_err(|_| Refusal::malformed("the host cannot be named"))?;
     head.headers.insert(HOST, authority);
+    match length {
+        Some(length) if head.headers.contains_key(CONTENT_LENGTH) => {
+            head.headers.insert(CONTENT_LENGTH, length.into());
+        }
+        _ => drop(head.headers.remove(CONTENT_LENGTH)),
+    }
+    if scope.opened {
+        // What comes back is looked through for secrets, so it must be readable, and whole: parts of a value are not known.
+        head.headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        head.headers.remove(RANGE);
+        head.headers.remove(IF_RANGE);
+    }
     let mut request = Request::new(body);
     *request.method_mut() = head.method;
     *request.uri_mut() = path
@@ -270,79 +291,4 @@ fn request(
         .map_err(|error| Refusal::malformed(format!("the path of the request cannot be read: {error}")))?;
     *request.headers_mut() = head.headers;
     Ok(request)
-}
-
-async fn respond(
-    response: Response<Incoming>,
-    method: &Method,
-    version: Version,
-    closes: bool,
-    writer: &mut (impl AsyncWrite + Unpin),
-) -> io::Result<Next> {
-    let (parts, mut body) = response.into_parts();
-    let status = parts.status;
-    if status == StatusCode::SWITCHING_PROTOCOLS {
-        return Err(io::Error::other("the server speaks another protocol than it was asked for"));
-    }
-    let mut headers = parts.headers;
-    without_those_of_the_connection(&mut headers);
-    let has_body =
-        *method != Method::HEAD && !matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
-    let length = body.size_hint().exact();
-    let chunked = has_body && length.is_none() && version == Version::HTTP_11;
-    if has_body {
-        headers.remove(CONTENT_LENGTH);
-        match length {
-            Some(length) => drop(headers.insert(CONTENT_LENGTH, length.into())),
-            None if chunked => {
-                headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
-            }
-            None => {}
-        }
-    }
-    let closes = closes || has_body && length.is_none() && !chunked;
-    if closes {
-        headers.insert(CONNECTION, HeaderValue::from_static("close"));
-    }
-    let mut head =
-        format!("HTTP/1.1 {} {}\r\n", status.as_str(), status.canonical_reason().unwrap_or("-")).into_bytes();
-    for (name, value) in &headers {
-        for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
-            head.extend_from_slice(part);
-        }
-    }
-    head.extend_from_slice(b"\r\n");
-    writer.write_all(&head).await?;
-    while let Some(frame) = timeout(ANSWERED, body.frame()).await.map_err(|_| io::ErrorKind::TimedOut)? {
-        let Ok(data) = frame.map_err(io::Error::other)?.into_data() else { continue };
-        write_part(&data, chunked, writer).await?;
-    }
-    if chunked {
-        writer.write_all(b"0\r\n\r\n").await?;
-    }
-    writer.flush().await?;
-    Ok(if closes { Next::None } else { Next::Another })
-}
-
-async fn write_part(data: &Bytes, chunked: bool, writer: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
-    if data.is_empty() {
-        return Ok(());
-    }
-    if chunked {
-        writer.write_all(format!("{:x}\r\n", data.len()).as_bytes()).await?;
-    }
-    writer.write_all(data).await?;
-    if chunked {
-        writer.write_all(b"\r\n").await?;
-    }
-    Ok(())
-}
-
-impl Upstream {
-    async fn of(stream: TcpStream, host: Host, port: u16) -> io::Result<Self> {
-        let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
-        // It ends with its sender, and what breaks it is told there.
-        drop(tokio::spawn(connection));
-        Ok(Self { host, port, sender })
-    }
 }

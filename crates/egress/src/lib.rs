@@ -7,22 +7,28 @@
 //! each request must be the same, it is looked up once, and what was looked up and checked is dialled.
 //! What is neither TLS nor HTTP goes nowhere.
 //!
-//! TLS goes through untouched. HTTP is read request by request, and written anew, so that nobody behind this proxy reads another
+//! TLS goes through untouched, but for hosts that a secret belongs to: there the connection is opened, with a certificate that only
+//! the cells of the session trust, what stands for the secret in the cell is swapped for its value, and in what comes back the value is
+//! covered. HTTP is read request by request, and written anew, so that nobody behind this proxy reads another
 //! request than it did.
 //!
 //! This crate knows no policy and no tools: a [`Gate`] says what may go where. It runs on a thread of its own.
 
 mod ahead;
 mod answer;
+mod authority;
 mod body;
 mod forward;
 mod head;
 mod hello;
 mod names;
 mod relay;
+mod respond;
 mod serve;
 mod session;
+mod swap;
 mod upload;
+mod upstream;
 
 use std::io;
 use std::net::{TcpListener, UdpSocket};
@@ -34,6 +40,9 @@ use fetch::dial::{Permission, Resolve};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
+
+pub use authority::{Authority, Trust};
+pub use swap::{Place, Secret, placeholder};
 
 /// The environment by which programs know of the proxy, which listens on `127.0.0.1`. What they serve each other there does not
 /// go through it.
@@ -65,6 +74,57 @@ pub trait Gate: Send + Sync + 'static {
 
     /// Writes down what was decided. What was allowed goes on when this has ended well, and not otherwise.
     fn note(&self, met: Met) -> impl Future<Output = io::Result<()>> + Send;
+
+    /// What opened connections have their certificates from. Without one none is opened.
+    fn authority(&self) -> Option<&Authority> {
+        None
+    }
+
+    /// The value that this placeholder stands for, to be sent to this host, in this place, now. It is written down before this ends
+    /// well.
+    ///
+    /// # Errors
+    /// Why it is not swapped: a sentence for who tried.
+    fn swap(
+        &self,
+        _placeholder: &str,
+        _host: &Host,
+        _place: Place,
+    ) -> impl Future<Output = Result<Secret, String>> + Send {
+        async { Err("this session has no secrets".to_owned()) }
+    }
+
+    /// Whether a secret of the host may stand in a body, which changes the length of that.
+    fn swaps_bodies(&self, _host: &Host) -> bool {
+        false
+    }
+
+    /// What covers secrets in one answer of an opened host.
+    fn cover(&self) -> Box<dyn Cover> {
+        Box::new(Nothing)
+    }
+}
+
+/// Covers secrets in what comes back.
+pub trait Cover: Send {
+    /// What of the body can be shown, now that this part of it has come, or it has ended.
+    fn part(&mut self, part: &[u8], ended: bool) -> Vec<u8>;
+
+    /// The value of a header with all secrets covered; none where there is none in it.
+    fn text(&self, text: &str) -> Option<String>;
+}
+
+/// Where there are no secrets.
+struct Nothing;
+
+impl Cover for Nothing {
+    fn part(&mut self, part: &[u8], _ended: bool) -> Vec<u8> {
+        part.to_vec()
+    }
+
+    fn text(&self, _text: &str) -> Option<String> {
+        None
+    }
 }
 
 /// What a gate says.
@@ -72,6 +132,8 @@ pub trait Gate: Send + Sync + 'static {
 pub enum Verdict {
     /// It goes through untouched.
     Through,
+    /// It is opened, because a secret belongs to the host.
+    Opened,
     /// It does not, and why: a sentence for who tried.
     Refused(String),
 }
@@ -100,6 +162,8 @@ pub enum Way {
     Http,
     /// A question for a name.
     Name,
+    /// A placeholder of a secret.
+    Secret,
     /// Something else.
     Other,
 }
@@ -112,6 +176,7 @@ impl Way {
             Self::Tls => "tls",
             Self::Http => "http",
             Self::Name => "name",
+            Self::Secret => "secret",
             Self::Other => "other",
         }
     }

@@ -9,13 +9,14 @@ use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
 
 use crate::ahead::Ahead;
 use crate::answer::Refusal;
 use crate::forward::{self, Scope};
 use crate::head::{self, Target};
 use crate::hello::{self, ACCESS_DENIED, HANDSHAKE, PATIENCE};
-use crate::session::Session;
+use crate::session::{Session, Touch};
 use crate::{Gate, Listeners, Way, names, relay};
 
 /// Connections of one network at a time; more wait to be taken.
@@ -111,7 +112,7 @@ async fn carry<G: Gate>(session: &Session<G>, stream: TcpStream, door: Door) -> 
     if client.bytes.first() == Some(&HANDSHAKE) {
         return tls(session, client, host, port).await;
     }
-    let scope = Scope { door, meant: Some((host, port)) };
+    let scope = Scope { door, meant: Some((host, port)), opened: false };
     forward::serve(session, client, None, None, scope).await
 }
 
@@ -124,7 +125,7 @@ async fn proxy<G: Gate>(session: &Session<G>, mut client: Ahead<TcpStream>) -> i
         Err(_) => return Refusal::late("the request did not come in time").send(&mut client).await,
     };
     let Target::Connect(host, port) = &head.target else {
-        let scope = Scope { door: Door::Proxy, meant: None };
+        let scope = Scope { door: Door::Proxy, meant: None, opened: false };
         return forward::serve(session, client, Some(head), None, scope).await;
     };
     let (host, port) = (host.clone(), *port);
@@ -135,11 +136,13 @@ async fn proxy<G: Gate>(session: &Session<G>, mut client: Ahead<TcpStream>) -> i
     if head.framing != head::Framing::Length(0) {
         return Refusal::malformed("CONNECT has a body").send(&mut client).await;
     }
-    let opened = match session.judge(&host, port, Way::Connect).await {
-        Ok(()) => session.open(&host, port, Way::Connect).await,
+    let server = match session.judge(&host, port, Way::Connect).await {
+        // Its requests are judged one by one, and the first makes the connection.
+        Ok(Touch::Requests) => Ok(None),
+        Ok(Touch::Nothing) => session.open(&host, port, Way::Connect).await.map(Some),
         Err(refusal) => Err(refusal),
     };
-    let server = match opened {
+    let server = match server {
         Ok(server) => server,
         Err(refusal) => return refusal.send(&mut client).await,
     };
@@ -156,12 +159,13 @@ async fn proxy<G: Gate>(session: &Session<G>, mut client: Ahead<TcpStream>) -> i
         }
     }
     if client.bytes.first() != Some(&HANDSHAKE) {
-        let scope = Scope { door: Door::Proxy, meant: Some((host, port)) };
-        return forward::serve(session, client, None, Some(server), scope).await;
+        let scope = Scope { door: Door::Proxy, meant: Some((host, port)), opened: false };
+        return forward::serve(session, client, None, server, scope).await;
     }
-    match same_name(&mut client, &host).await {
-        Ok(()) => relay::join(client, server).await,
-        Err(reason) => refuse_tls(session, client, &host, port, reason).await,
+    match (same_name(&mut client, &host).await, server) {
+        (Ok(()), Some(server)) => relay::join(client, server).await,
+        (Ok(()), None) => opened(session, client, host, port, Door::Proxy).await,
+        (Err(reason), _) => refuse_tls(session, client, &host, port, reason).await,
     }
 }
 
@@ -185,13 +189,41 @@ async fn tls<G: Gate>(
         (Some(Ok(named)), _) => named,
         (Some(Err(error)), _) => return refuse_tls(session, client, &meant, port, error.to_string()).await,
     };
-    let opened = match session.judge(&host, port, Way::Tls).await {
-        Ok(()) => session.open(&host, port, Way::Tls).await,
+    let server = match session.judge(&host, port, Way::Tls).await {
+        Ok(Touch::Requests) => return opened(session, client, host, port, Door::Everywhere).await,
+        Ok(Touch::Nothing) => session.open(&host, port, Way::Tls).await,
         Err(refusal) => Err(refusal),
     };
-    match opened {
+    match server {
         Ok(server) => relay::join(client, server).await,
         Err(_) => alert(client).await,
+    }
+}
+
+/// A connection that is opened: this proxy is the server that was meant, for a program that trusts the authority of its session.
+async fn opened<G: Gate>(
+    session: &Session<G>,
+    client: Ahead<TcpStream>,
+    host: Host,
+    port: u16,
+    door: Door,
+) -> io::Result<()> {
+    let Some(authority) = session.gate.authority() else { return alert(client).await };
+    let acceptor = TlsAcceptor::from(authority.in_place_of(&host)?);
+    let shaken = timeout(PATIENCE, acceptor.accept(client)).await;
+    match shaken.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
+        Ok(client) => {
+            let scope = Scope { door, meant: Some((host, port)), opened: true };
+            forward::serve(session, Ahead::of(client), None, None, scope).await
+        }
+        Err(error) => {
+            let reason = format!(
+                "a secret belongs to {host}, so its connections are opened, and the program did not take that: {error}; the \
+                 certificates to trust are in the file that SSL_CERT_FILE names"
+            );
+            session.refuse(host.to_string(), port, Way::Tls, reason).await;
+            Err(error)
+        }
     }
 }
 

@@ -15,6 +15,13 @@ use crate::{Gate, Met, Verdict, Way};
 /// How long a connection may take to be made.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// What is touched of a connection by TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Touch {
+    Nothing,
+    Requests,
+}
+
 /// The gate of a network, and the addresses that its names have.
 pub(crate) struct Session<G> {
     pub(crate) gate: Arc<G>,
@@ -26,13 +33,14 @@ impl<G: Gate> Session<G> {
         Self { gate, addresses: Addresses::default() }
     }
 
-    /// Asks whether the host may be reached.
+    /// Asks whether the host may be reached, and whether the connection is to be opened.
     ///
     /// # Errors
     /// Why not. It is written down then.
-    pub(crate) async fn judge(&self, host: &Host, port: u16, way: Way) -> Result<(), Refusal> {
+    pub(crate) async fn judge(&self, host: &Host, port: u16, way: Way) -> Result<Touch, Refusal> {
         match self.gate.judge(host, port) {
-            Verdict::Through => Ok(()),
+            Verdict::Through => Ok(Touch::Nothing),
+            Verdict::Opened => Ok(Touch::Requests),
             Verdict::Refused(reason) => Err(self.refuse(host.to_string(), port, way, reason).await),
         }
     }

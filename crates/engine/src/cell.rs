@@ -39,6 +39,9 @@ pub struct CellSetup {
     /// The folder, private to the user, in which each workspace has one for the caches of its commands' home. Without one they
     /// are gone with each command.
     pub homes: Option<PathBuf>,
+    /// The folder, private to the user, in which lies for each session what its programs are to trust, where secrets are handed to
+    /// hosts for them. Without one no secret is.
+    pub certificates: Option<PathBuf>,
     /// Where waiting cells come from; without one each is made when it is needed.
     pub spawner: Option<Arc<Spawner>>,
     /// Many calls are to be expected: the folders for the next call's changes are made behind the answer to the last one, and

@@ -22,6 +22,7 @@ mod keep;
 mod life;
 mod moved;
 mod networks;
+mod placeholders;
 mod reach;
 mod readings;
 mod record;
@@ -123,6 +124,7 @@ pub struct Engine {
     cell: CellSetup,
     denied: Arc<denied::DeniedFiles>,
     redactor: Redactor,
+    vault: Option<Arc<Vault>>,
     sessions: Option<Arc<Sessions>>,
     services: Services,
     reach: reach::Reach,
@@ -166,10 +168,10 @@ impl Engine {
         let mut services = Services::default();
         services.insert(Arc::new(catalogue));
         services.insert::<Arc<dyn Outputs>>(Arc::new(Arc::new(keep::StoredOutputs(store.clone()))));
-        let redactor = match vault {
+        let redactor = match &vault {
             Some(vault) => {
                 services.insert(vault.clone());
-                redactor.with_vault(vault)
+                redactor.with_vault(vault.clone())
             }
             None => redactor,
         };
@@ -210,6 +212,7 @@ impl Engine {
             clock,
             cell,
             redactor,
+            vault,
             services,
             leases: approvals::Leases::default(),
             cache: cache::Cache::default(),
@@ -375,6 +378,8 @@ impl Engine {
                 store: self.store.clone(),
                 redactor: self.redactor.clone(),
                 clock: self.clock.clone(),
+                vault: self.vault.clone(),
+                folder: self.cell.certificates.clone(),
             };
             return self.networks.settle_with_way_out(owner, cell, &around).err();
         }

@@ -79,7 +79,9 @@ impl Networks {
         for (name, value) in egress::variables(sandbox::PROXY_PORT) {
             cell.environment.insert(OsString::from(name), OsString::from(value));
         }
-        Ok(())
+        let way_out = state.ways_out.get(owner).map(|(way_out, _)| way_out.clone());
+        drop(state);
+        way_out.map_or(Ok(()), |way_out| way_out.hand_out(cell))
     }
 
     /// What was refused to the commands of a session since this was asked last.

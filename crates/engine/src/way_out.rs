@@ -6,19 +6,24 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use egress::{Gate, Met, Verdict, Way};
+use egress::{Authority, Cover, Gate, Met, Place, Secret, Verdict, Way};
 use fetch::address::Host;
 use fetch::dial::{Permission, Resolve, System};
 use policy::Policy;
+use sandbox::CellSpec;
 use serde_json::json;
 use store::{AuditRow, Durability, Kind, Store};
 use tool::{Clock, Code, Effect, EffectState};
+use vault::Vault;
 
 use crate::Redactor;
 use crate::history::CONNECTIONS;
+use crate::redact::Pieces;
+use crate::placeholders::Placeholders;
 
 /// Refusals that are told with one answer; of more their number is.
 const MOST_TOLD: usize = 10;
@@ -34,6 +39,9 @@ pub(crate) struct Around {
     pub(crate) store: Arc<Store>,
     pub(crate) redactor: Redactor,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) vault: Option<Arc<Vault>>,
+    /// Where what programs are to trust is written.
+    pub(crate) folder: Option<PathBuf>,
 }
 
 /// The gate of one session's network.
@@ -42,6 +50,8 @@ pub(crate) struct WayOut {
     session: String,
     resolver: Names,
     refused: Mutex<Refused>,
+    /// What secrets its programs may use, from the first command on for which there is one.
+    secrets: OnceLock<Arc<Placeholders>>,
 }
 
 #[derive(Default)]
@@ -56,7 +66,29 @@ struct Refused {
 impl WayOut {
     pub(crate) fn of(around: Around, session: &str) -> Self {
         let resolver = Names(around.policy.clone());
-        Self { around, session: session.to_owned(), resolver, refused: Mutex::default() }
+        let (session, refused) = (session.to_owned(), Mutex::default());
+        Self { around, session, resolver, refused, secrets: OnceLock::new() }
+    }
+
+    /// Gives a cell the placeholders of the secrets that its programs may use. Blocks while files are read.
+    ///
+    /// # Errors
+    /// Why it has none, in words for the agent.
+    pub(crate) fn hand_out(&self, cell: &mut CellSpec) -> Result<(), String> {
+        let Around { policy, vault, folder, clock, .. } = &self.around;
+        let (Some(vault), Some(folder)) = (vault, folder) else { return Ok(()) };
+        let now = clock.now();
+        if self.secrets.get().is_none()
+            && let Some(secrets) = Placeholders::of(vault, policy, folder, now)?
+        {
+            // Another command of the session may have been first, and then its are used.
+            let _second = self.secrets.set(Arc::new(secrets));
+        }
+        let Some(secrets) = self.secrets.get() else { return Ok(()) };
+        let variables = secrets.variables(now, &cell.environment)?;
+        cell.read_only.push(secrets.bundle());
+        cell.environment.extend(variables);
+        Ok(())
     }
 
     /// What was refused since this was asked last, for the agent.
@@ -92,22 +124,33 @@ impl WayOut {
         Some(repeated)
     }
 
-    fn row(&self, met: &Met, repeated: u64) -> AuditRow {
+    /// Writes down that a secret is about to be sent. The row is on the disk when this ends well.
+    async fn note_use(&self, name: &str, host: &str, place: Place) -> io::Result<()> {
+        let way = match place {
+            Place::Header => "header",
+            Place::Query => "query",
+            Place::Body => "body",
+        };
+        let effect = Effect::UseSecret { name: name.to_owned(), host: host.to_owned() };
+        let row = self.row(way, &effect, None, 0);
+        self.around.store.audit().append(row, Durability::Flushed).await.map(drop).map_err(io::Error::other)
+    }
+
+    fn row(&self, way: &str, effect: &Effect, refused: Option<&str>, repeated: u64) -> AuditRow {
         let Around { redactor, clock, .. } = &self.around;
-        let covered = |text: &str| redactor.text(text).unwrap_or_else(|| text.to_owned());
         let id = crate::new_call_id(clock.as_ref());
         let mut row = AuditRow::new(Kind::Call, clock.now(), &id.0, "cell", "handfast", CONNECTIONS);
         row.session = Some(self.session.clone());
-        let effect = Effect::Connect { host: covered(&met.host), port: met.port, method: None };
-        let mut plan = json!({ "arguments": { "way": met.way.as_str() }, "effects": [effect] });
+        let mut plan = json!({ "arguments": { "way": way }, "effects": [effect] });
+        redactor.value(&mut plan["effects"]);
         if repeated > 0 {
             plan["arguments"]["repeated"] = repeated.into();
         }
         row.plan = Some(plan.to_string());
-        let (decision, outcome, effect) = match &met.refused {
+        let (decision, outcome, effect) = match refused {
             None => ("pass", "ok", EffectState::Done),
             Some(reason) => {
-                row.rule = Some(covered(reason));
+                row.rule = Some(redactor.text(reason).unwrap_or_else(|| reason.to_owned()));
                 ("deny", Code::Permission.as_str(), EffectState::None)
             }
         };
@@ -123,6 +166,7 @@ impl Gate for WayOut {
 
     fn judge(&self, host: &Host, port: u16) -> Verdict {
         match self.around.policy.host_verdict(&host.to_string(), port) {
+            Ok(()) if self.secrets.get().is_some_and(|secrets| secrets.belong_to(host)) => Verdict::Opened,
             Ok(()) => Verdict::Through,
             Err(reason) => Verdict::Refused(reason),
         }
@@ -144,7 +188,10 @@ impl Gate for WayOut {
     async fn note(&self, met: Met) -> io::Result<()> {
         let repeated = match &met.refused {
             // Programs look up what an address and what the cell itself is called, and do without.
-            Some(_) if met.way == Way::Name && (met.host.ends_with(".arpa") || met.host == sandbox::HOST_NAME) => {
+            Some(_)
+                if met.way == Way::Name
+                    && (met.host.ends_with(".arpa") || met.host == sandbox::HOST_NAME) =>
+            {
                 return Ok(());
             }
             Some(reason) => match self.refuse(&met, reason) {
@@ -155,8 +202,51 @@ impl Gate for WayOut {
         };
         // What was refused has no effect that its row must come before.
         let durability = if met.refused.is_some() { Durability::Behind } else { Durability::Committed };
-        let row = self.row(&met, repeated);
+        let effect = Effect::Connect { host: met.host, port: met.port, method: None };
+        let row = self.row(met.way.as_str(), &effect, met.refused.as_deref(), repeated);
         self.around.store.audit().append(row, durability).await.map(drop).map_err(io::Error::other)
+    }
+
+    fn authority(&self) -> Option<&Authority> {
+        self.secrets.get().map(|secrets| &secrets.authority)
+    }
+
+    async fn swap(&self, placeholder: &str, host: &Host, place: Place) -> Result<Secret, String> {
+        let known = self.secrets.get().and_then(|secrets| Some((secrets, secrets.name_of(placeholder)?)));
+        let Some((secrets, name)) = known else {
+            return Err("the placeholder of a secret in the request is none of this session".to_owned());
+        };
+        let (secrets, host, now) = (secrets.clone(), host.to_string(), self.around.clock.now());
+        let (of, at) = (name.clone(), host.clone());
+        // The vault may be read or written meanwhile.
+        let value = tokio::task::spawn_blocking(move || secrets.value(&of, &at, place, now)).await;
+        let value = value.map_err(|error| error.to_string())??;
+        // It must be known before it can come back.
+        self.around.redactor.refresh();
+        let noted = self.note_use(&name, &host, place).await;
+        noted.map_err(|error| format!("the use of the secret {name} cannot be written down: {error}"))?;
+        Ok(Secret::of(value))
+    }
+
+    fn swaps_bodies(&self, host: &Host) -> bool {
+        self.secrets.get().is_some_and(|secrets| secrets.stand_in_bodies(host))
+    }
+
+    fn cover(&self) -> Box<dyn Cover> {
+        Box::new(Answer(self.around.redactor.pieces()))
+    }
+}
+
+/// What covers secrets in an answer.
+struct Answer(Pieces);
+
+impl Cover for Answer {
+    fn part(&mut self, part: &[u8], ended: bool) -> Vec<u8> {
+        self.0.next(part, ended)
+    }
+
+    fn text(&self, text: &str) -> Option<String> {
+        self.0.text(text)
     }
 }
 

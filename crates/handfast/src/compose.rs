@@ -213,8 +213,9 @@ fn cell(
     let spool = state.join("spool");
     create_private(&spool)?;
     let setup = toolchains::cell_setup(surroundings, spool, spawner);
-    let [changes, records, homes] = ["changes", "sessions", "homes"].map(|name| Some(state.join(name)));
-    Ok(CellSetup { changes, records, homes, ..setup })
+    let [changes, records, homes, certificates] =
+        ["changes", "sessions", "homes", "certificates"].map(|name| Some(state.join(name)));
+    Ok(CellSetup { changes, records, homes, certificates, ..setup })
 }
 
 /// How this program begins a cell that the system's bwrap makes. One that was removed or replaced since it was started

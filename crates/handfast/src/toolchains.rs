@@ -111,6 +111,7 @@ pub(crate) fn cell_setup(
         records: None,
         entrance: None,
         homes: None,
+        certificates: None,
         spawner,
         watches,
     }

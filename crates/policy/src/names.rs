@@ -101,6 +101,16 @@ impl NameRules {
         self.entries.iter().find(named).map(|entry| &entry.rule)
     }
 
+    /// Whether a rule names this, be it at some hosts alone.
+    pub(crate) fn names(&self, name: &str) -> bool {
+        let words = self.words(name);
+        let fits = |entry: &Entry| {
+            entry.words.len() == words.len()
+                && entry.words.iter().zip(&words).all(|(pattern, word)| word_matches(pattern, word))
+        };
+        self.entries.iter().any(fits)
+    }
+
     /// Whether a rule names an example, written as an entry is.
     pub(crate) fn matches(&self, example: &str) -> bool {
         match example.split_once(" at ").filter(|_| self.shape == Shape::Secret) {

@@ -50,6 +50,18 @@ impl Policy {
         self.denied_hosts.find(&address.to_canonical().to_string(), None).is_some()
     }
 
+    /// Whether a list hands this secret to the host without anybody being asked. Whether the host may be reached is asked beside it.
+    pub fn lists_secret(&self, name: &str, host: &str) -> bool {
+        let Some(host) = normal_host(host) else { return false };
+        self.denied_secrets.find_at(name, Some(&host)).is_none()
+            && self.allowed_secrets.find_at(name, Some(&host)).is_some()
+    }
+
+    /// Whether a list hands this secret to any host.
+    pub fn names_secret(&self, name: &str) -> bool {
+        self.denied_secrets.find_at(name, None).is_none() && self.allowed_secrets.names(name)
+    }
+
     /// The ports that entries of `allowed_hosts` name, in order.
     pub fn named_ports(&self) -> Vec<u16> {
         self.allowed_hosts.ports()
@@ -114,6 +126,21 @@ mod tests {
             assert_eq!(policy.names_host(host), known, "{host}");
         }
         assert_eq!(policy.named_ports(), [80, 8443]);
+    }
+
+    #[test]
+    fn a_secret_goes_where_a_list_hands_it_and_none_denies_it() {
+        let policy = policy(serde_json::json!({
+            "allowed_secrets": ["api_key at api.example.com", "other", "third"],
+            "deny_secrets": ["other at b.example", "third"],
+        }));
+        assert!(policy.lists_secret("api_key", "API.example.com."));
+        assert!(!policy.lists_secret("api_key", "b.example"));
+        assert!(policy.lists_secret("other", "a.example") && !policy.lists_secret("other", "b.example"));
+        assert!(!policy.lists_secret("third", "a.example") && !policy.lists_secret("fourth", "a.example"));
+        for (name, named) in [("api_key", true), ("other", true), ("third", false), ("fourth", false)] {
+            assert_eq!(policy.names_secret(name), named, "{name}");
+        }
     }
 
     #[test]

@@ -136,6 +136,12 @@ impl Redactor {
         self.known().matcher.is_empty()
     }
 
+    /// The same for a stream that is handed in piece by piece.
+    pub fn pieces(&self) -> Pieces {
+        self.refresh();
+        Pieces { known: self.known(), pending: Vec::new() }
+    }
+
     /// A stream with every secret covered, also where one lies across two reads.
     pub fn reader<R: Read>(&self, from: R) -> Covered<R> {
         self.refresh();
@@ -236,6 +242,27 @@ impl Known {
 
 /// The least number that has as many digits as the shortest secret.
 const TWELVE_DIGITS: u64 = 100_000_000_000;
+
+/// See [`Redactor::pieces`].
+pub struct Pieces {
+    known: Arc<Known>,
+    pending: Vec<u8>,
+}
+
+impl Pieces {
+    /// What of the stream is settled, now that this piece has come, or nothing comes any more.
+    pub fn next(&mut self, piece: &[u8], ended: bool) -> Vec<u8> {
+        self.pending.extend_from_slice(piece);
+        let mut covered = Vec::with_capacity(self.pending.len());
+        self.known.settle(&mut self.pending, &mut covered, ended);
+        covered
+    }
+
+    /// A text beside the stream with every secret covered; none where there is none in it.
+    pub fn text(&self, text: &str) -> Option<String> {
+        self.known.text(text)
+    }
+}
 
 /// See [`Redactor::reader`].
 pub struct Covered<R> {

@@ -1,0 +1,145 @@
+//! Certificates for hosts whose connections are opened, from an authority that only the cells of one session trust.
+//!
+//! Its key is in this process alone, and gone with it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use fetch::address::Host;
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    KeyUsagePurpose,
+};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+
+/// The one protocol that is spoken on an opened connection: what is swapped and covered is the text of its messages.
+const SPOKEN: &[u8] = b"http/1.1";
+
+/// Whom servers may have their certificates from.
+#[derive(Debug, Clone)]
+pub struct Trust {
+    roots: Vec<CertificateDer<'static>>,
+}
+
+impl Trust {
+    /// Whom this system trusts. Blocks while files are read.
+    ///
+    /// # Errors
+    /// Where that cannot be read.
+    pub fn of_system() -> io::Result<Self> {
+        let loaded = rustls_native_certs::load_native_certs();
+        match loaded.errors.into_iter().next() {
+            Some(error) if loaded.certs.is_empty() => Err(io::Error::other(error)),
+            _ => Ok(Self { roots: loaded.certs }),
+        }
+    }
+
+    /// One authority alone.
+    pub fn of(authority: CertificateDer<'static>) -> Self {
+        Self { roots: vec![authority] }
+    }
+}
+
+/// The authority of one session, and whom this proxy itself trusts in its name.
+pub struct Authority {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+    /// The key of all certificates that it gives.
+    key: KeyPair,
+    provider: Arc<CryptoProvider>,
+    given: Mutex<HashMap<Host, Arc<ServerConfig>>>,
+    servers: Arc<ClientConfig>,
+    bundle: String,
+}
+
+impl Authority {
+    /// Makes one.
+    ///
+    /// # Errors
+    /// Where there is no chance to make keys of, or a certificate of `trust` cannot be read by any means.
+    pub fn make(trust: &Trust) -> io::Result<Self> {
+        let mut parameters = CertificateParams::new(Vec::<String>::new()).map_err(io::Error::other)?;
+        parameters.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        parameters.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        parameters.distinguished_name.push(DnType::CommonName, "Handfast, for this session alone");
+        let make_key = || KeyPair::generate().map_err(io::Error::other);
+        let issuer = CertifiedIssuer::self_signed(parameters, make_key()?).map_err(io::Error::other)?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut roots = RootCertStore::empty();
+        // A system may have certificates that are too old to be read; the others count.
+        roots.add_parsable_certificates(trust.roots.iter().cloned());
+        let mut servers = ClientConfig::builder_with_provider(provider.clone())
+            .with_safe_default_protocol_versions()
+            .map_err(io::Error::other)?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        servers.alpn_protocols = vec![SPOKEN.to_vec()];
+        let mut bundle = issuer.pem();
+        trust.roots.iter().for_each(|certificate| add(&mut bundle, certificate));
+        Ok(Self {
+            issuer,
+            key: make_key()?,
+            provider,
+            given: Mutex::default(),
+            servers: Arc::new(servers),
+            bundle,
+        })
+    }
+
+    /// What programs in the cells are to trust, in PEM: this authority, and whom the system trusts.
+    pub fn bundle(&self) -> &str {
+        &self.bundle
+    }
+
+    /// With what this proxy speaks to servers.
+    pub(crate) fn servers(&self) -> Arc<ClientConfig> {
+        self.servers.clone()
+    }
+
+    /// With what it speaks to who means this host.
+    pub(crate) fn in_place_of(&self, host: &Host) -> io::Result<Arc<ServerConfig>> {
+        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(config) = given.get(host) {
+            return Ok(config.clone());
+        }
+        let mut parameters = CertificateParams::new(vec![host.to_string()]).map_err(io::Error::other)?;
+        parameters.distinguished_name.push(DnType::CommonName, "Handfast");
+        parameters.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        parameters.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        parameters.use_authority_key_identifier_extension = true;
+        let certificate = parameters.signed_by(&self.key, &self.issuer).map_err(io::Error::other)?;
+        let key = PrivateKeyDer::try_from(self.key.serialize_der()).map_err(io::Error::other)?;
+        let mut config = ServerConfig::builder_with_provider(self.provider.clone())
+            .with_safe_default_protocol_versions()
+            .map_err(io::Error::other)?
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.der().clone()], key)
+            .map_err(io::Error::other)?;
+        config.alpn_protocols = vec![SPOKEN.to_vec()];
+        let config = Arc::new(config);
+        given.insert(host.clone(), config.clone());
+        Ok(config)
+    }
+}
+
+fn add(bundle: &mut String, certificate: &CertificateDer<'_>) {
+    let text = STANDARD.encode(certificate);
+    bundle.push_str("-----BEGIN CERTIFICATE-----\n");
+    // RFC 7468, section 2: lines of 64 characters.
+    for line in text.as_bytes().chunks(64) {
+        bundle.push_str(&String::from_utf8_lossy(line));
+        bundle.push('\n');
+    }
+    bundle.push_str("-----END CERTIFICATE-----\n");
+}
+
+impl fmt::Debug for Authority {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Authority").finish_non_exhaustive()
+    }
+}

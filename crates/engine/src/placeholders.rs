@@ -1,0 +1,198 @@
+//! The secrets that the programs of one session may use and never see: each has a placeholder in their environment, which means
+//! nothing outside of the session.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::{OsStr, OsString};
+use std::fs::{DirBuilder, Permissions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use egress::{Authority, Place, Trust};
+use fetch::address::Host;
+use jiff::Timestamp;
+use policy::Policy;
+use tempfile::NamedTempFile;
+use vault::{Entry, Locked, Position, Vault, VaultError};
+
+/// By which variables programs find what to trust: OpenSSL and what is built on it, curl, requests, Node, git, pip, cargo, npm.
+const TRUSTING: [&str; 8] = [
+    "SSL_CERT_FILE",
+    "CURL_CA_BUNDLE",
+    "REQUESTS_CA_BUNDLE",
+    "NODE_EXTRA_CA_CERTS",
+    "GIT_SSL_CAINFO",
+    "PIP_CERT",
+    "CARGO_HTTP_CAINFO",
+    "npm_config_cafile",
+];
+
+/// The secrets of one session.
+pub(crate) struct Placeholders {
+    vault: Arc<Vault>,
+    policy: Arc<Policy>,
+    pub(crate) authority: Authority,
+    /// What the programs trust, for as long as the session lives.
+    bundle: NamedTempFile,
+    /// By placeholder, and by name.
+    given: Mutex<Given>,
+}
+
+#[derive(Default)]
+struct Given {
+    names: HashMap<String, String>,
+    placeholders: BTreeMap<String, String>,
+}
+
+impl Placeholders {
+    /// Those of a session; none where the policy hands none out, or the vault has none that it could hand out.
+    ///
+    /// # Errors
+    /// Why they cannot be had, in words for the agent.
+    pub(crate) fn of(
+        vault: &Arc<Vault>,
+        policy: &Arc<Policy>,
+        folder: &Path,
+        now: Timestamp,
+    ) -> Result<Option<Self>, String> {
+        let entries = match vault.contents() {
+            Ok(contents) => contents,
+            Err(VaultError::Locked) => return Ok(None),
+            Err(error) => return Err(format!("no secret can be used by this command: {error}")),
+        };
+        if !entries.iter().any(|(entry, _)| is_handed_out(policy, entry, now)) {
+            return Ok(None);
+        }
+        let failed = |error: io::Error| format!("no secret can be used by this command: {error}");
+        let authority = Trust::of_system().and_then(|trust| Authority::make(&trust)).map_err(failed)?;
+        let bundle = write(folder, authority.bundle()).map_err(failed)?;
+        let (vault, policy) = (vault.clone(), policy.clone());
+        Ok(Some(Self { vault, policy, authority, bundle, given: Mutex::default() }))
+    }
+
+    /// The variables with the placeholders, and those by which the bundle is found. A variable that is there already stays as it is.
+    ///
+    /// # Errors
+    /// Where there is no chance to make placeholders of, or the vault cannot be read.
+    pub(crate) fn variables(
+        &self,
+        now: Timestamp,
+        taken: &BTreeMap<OsString, OsString>,
+    ) -> Result<Vec<(OsString, OsString)>, String> {
+        let contents = self.vault.contents().map_err(|error| error.to_string())?;
+        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        let bundle = self.bundle.path().as_os_str();
+        let mut variables: Vec<_> =
+            TRUSTING.iter().map(|name| (OsString::from(name), bundle.to_owned())).collect();
+        for (entry, _) in contents.iter().filter(|(entry, _)| is_handed_out(&self.policy, entry, now)) {
+            let variable = variable(entry.name.as_str());
+            if taken.contains_key(OsStr::new(&variable)) || is_of_the_system(&variable) {
+                continue;
+            }
+            let placeholder = given.placeholder(entry.name.as_str()).map_err(|error| error.to_string())?;
+            variables.push((variable.into(), placeholder.into()));
+        }
+        Ok(variables)
+    }
+
+    /// The file that the programs trust.
+    pub(crate) fn bundle(&self) -> PathBuf {
+        self.bundle.path().to_owned()
+    }
+
+    /// Whether a secret that may go there belongs to the host.
+    pub(crate) fn belong_to(&self, host: &Host) -> bool {
+        self.any(host, |_| true)
+    }
+
+    /// Whether one of them may stand in a body.
+    pub(crate) fn stand_in_bodies(&self, host: &Host) -> bool {
+        self.any(host, |entry| entry.places.has(Position::Body))
+    }
+
+    fn any(&self, host: &Host, suits: impl Fn(&Entry) -> bool) -> bool {
+        let host = host.to_string();
+        // Where the vault cannot be read any more, nothing is swapped; that is said to who tries.
+        let Ok(contents) = self.vault.contents() else { return false };
+        contents.iter().any(|(entry, _)| {
+            entry.hosts.iter().any(|rule| rule.matches(&host))
+                && self.policy.lists_secret(entry.name.as_str(), &host)
+                && suits(entry)
+        })
+    }
+
+    /// The name of the secret that a placeholder of this session stands for.
+    pub(crate) fn name_of(&self, placeholder: &str) -> Option<String> {
+        self.given.lock().unwrap_or_else(PoisonError::into_inner).names.get(placeholder).cloned()
+    }
+
+    /// The value, to be sent there now. Blocks while the use is noted.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(crate) fn value(
+        &self,
+        name: &str,
+        host: &str,
+        place: Place,
+        now: Timestamp,
+    ) -> Result<Locked, String> {
+        if !self.policy.lists_secret(name, host) {
+            return Err(format!(
+                "the secret {name} is not handed to {host}: `allowed_secrets` of profile `{}` does not list it there",
+                self.policy.profile()
+            ));
+        }
+        let position = match place {
+            Place::Header => Position::Header,
+            Place::Query => Position::Query,
+            Place::Body => Position::Body,
+        };
+        let value = self.vault.value_for(name, host, position, now);
+        value.map_err(|error| format!("the secret {name} is not handed to {host}: {error}"))
+    }
+}
+
+impl Given {
+    fn placeholder(&mut self, name: &str) -> io::Result<String> {
+        if let Some(placeholder) = self.placeholders.get(name) {
+            return Ok(placeholder.clone());
+        }
+        let placeholder = egress::placeholder()?;
+        self.placeholders.insert(name.to_owned(), placeholder.clone());
+        self.names.insert(placeholder.clone(), name.to_owned());
+        Ok(placeholder)
+    }
+}
+
+fn is_handed_out(policy: &Policy, entry: &Entry, now: Timestamp) -> bool {
+    let lives = entry.expires_at.is_none_or(|end| end > now);
+    lives && !entry.hosts.is_empty() && policy.names_secret(entry.name.as_str())
+}
+
+/// The name of the variable for a secret: its own, with what no variable may have replaced.
+fn variable(name: &str) -> String {
+    let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '_' };
+    let name: String = name.chars().map(plain).collect();
+    if name.starts_with(|first: char| first.is_ascii_digit()) { format!("_{name}") } else { name }
+}
+
+/// Whether programs take such a variable for something else than a secret.
+fn is_of_the_system(variable: &str) -> bool {
+    const NAMES: [&str; 12] = [
+        "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TERM", "TMPDIR", "PWD", "IFS", "ENV", "BASH_ENV",
+    ];
+    variable.starts_with("LD_") || variable.starts_with("LC_") || NAMES.contains(&variable)
+}
+
+/// Writes what is to be trusted where every user of a cell can read it, and nobody else gets to.
+fn write(folder: &Path, bundle: &str) -> io::Result<NamedTempFile> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let mut file = tempfile::Builder::new()
+        .suffix(".crt")
+        .permissions(Permissions::from_mode(0o644))
+        .tempfile_in(folder)?;
+    file.write_all(bundle.as_bytes())?;
+    Ok(file)
+}
