@@ -19,6 +19,8 @@ pub(crate) struct Https {
     pub(crate) authority: String,
     /// The first line of each request.
     pub(crate) asked: Arc<Mutex<Vec<String>>>,
+    /// All that was received.
+    pub(crate) received: Arc<Mutex<Vec<u8>>>,
 }
 
 impl Https {
@@ -42,26 +44,31 @@ impl Https {
             .unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let asked = Arc::<Mutex<Vec<String>>>::default();
-        let (config, folder, asking) = (Arc::new(config), folder.to_owned(), asked.clone());
+        let (asked, received) = (Arc::<Mutex<Vec<String>>>::default(), Arc::<Mutex<Vec<u8>>>::default());
+        let (config, folder) = (Arc::new(config), folder.to_owned());
+        let (asking, receiving) = (asked.clone(), received.clone());
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let (config, folder, asked) = (config.clone(), folder.clone(), asking.clone());
+                let (config, folder) = (config.clone(), folder.clone());
+                let kept = (asking.clone(), receiving.clone());
                 std::thread::spawn(move || {
                     let connection = ServerConnection::new(config).unwrap();
                     // A client that does not trust it, or has gone, is no fault of the server's.
-                    let _broken = serve(&mut StreamOwned::new(connection, stream), &folder, &asked);
+                    let _broken = serve(&mut StreamOwned::new(connection, stream), &folder, &kept);
                 });
             }
         });
-        Self { port, authority: issuer.pem(), asked }
+        Self { port, authority: issuer.pem(), asked, received }
     }
 }
+
+/// What a server was asked, and all that it received.
+type Kept = (Arc<Mutex<Vec<String>>>, Arc<Mutex<Vec<u8>>>);
 
 type Stream = StreamOwned<ServerConnection, TcpStream>;
 
 /// Answers one request, and closes.
-fn serve(stream: &mut Stream, folder: &Path, asked: &Mutex<Vec<String>>) -> std::io::Result<()> {
+fn serve(stream: &mut Stream, folder: &Path, (asked, received): &Kept) -> std::io::Result<()> {
     let mut all = Vec::new();
     let end = loop {
         if let Some(end) = all.windows(4).position(|window| window == b"\r\n\r\n") {
@@ -85,10 +92,32 @@ fn serve(stream: &mut Stream, folder: &Path, asked: &Mutex<Vec<String>>) -> std:
             read_more(stream, &mut body)?;
         }
     }
+    if header("transfer-encoding").is_some() {
+        while !body.ends_with(b"0\r\n\r\n") {
+            read_more(stream, &mut body)?;
+        }
+    }
+    received.lock().unwrap().extend_from_slice(&[head.as_bytes(), &body].concat());
     let mut words = first.split(' ');
     let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    let answer = if path.starts_with("/git/") {
+    let all = [head.as_bytes(), &body].concat();
+    let answer = if path == "/echo" {
+        let value = header("authorization").unwrap_or_default();
+        let head = format!(
+            "HTTP/1.1 200 OK\r\nX-Echo: {value}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+            all.len()
+        );
+        [head.as_bytes(), &all].concat()
+    } else if path == "/pieces" {
+        let mut answer =
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n".to_vec();
+        all.iter().for_each(|byte| answer.extend_from_slice(&[b'1', b'\r', b'\n', *byte, b'\r', b'\n']));
+        answer.extend_from_slice(b"0\r\n\r\n");
+        answer
+    } else if path == "/compressed" {
+        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\nConnection: close\r\n\r\n\x1f\x8b\x08\x00".to_vec()
+    } else if path.starts_with("/git/") {
         git(folder, method, path, query, &header, &body)
     } else {
         file(&folder.join(path.trim_start_matches('/')))

@@ -14,6 +14,8 @@ mod client;
 mod harness;
 #[path = "../http.rs"]
 mod http;
+#[path = "../https.rs"]
+mod https;
 #[path = "../specialist.rs"]
 mod specialist;
 
@@ -30,6 +32,7 @@ mod identity;
 mod limits;
 mod ordinary_user;
 mod own_files;
+mod placeholders;
 mod protected_files;
 mod reach;
 mod secrets;

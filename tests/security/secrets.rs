@@ -35,7 +35,7 @@ fn needles(secret: &str) -> Vec<Vec<u8>> {
 }
 
 /// The form that is in these bytes.
-fn leaked(bytes: &[u8], secret: &str) -> Option<String> {
+pub(crate) fn leaked(bytes: &[u8], secret: &str) -> Option<String> {
     let needles = needles(secret);
     let found =
         needles.iter().find(|needle| bytes.windows(needle.len()).any(|part| part == needle.as_slice()))?;
@@ -43,7 +43,7 @@ fn leaked(bytes: &[u8], secret: &str) -> Option<String> {
 }
 
 /// Every byte of every file below a folder.
-fn everything_below(folder: &Path) -> Vec<u8> {
+pub(crate) fn everything_below(folder: &Path) -> Vec<u8> {
     let mut bytes = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
