@@ -33,6 +33,7 @@ mod request;
 mod saving;
 mod secrets;
 mod snapshot;
+mod specify;
 mod stopping;
 mod swap;
 mod trace;
@@ -75,6 +76,7 @@ pub use undo::{ChangedPath, CheckpointDetails, UndoSince, Undone};
 
 use call::Call;
 use redact::CoveredProgress;
+use specify::Specifying;
 use stopping::StopOnDrop;
 
 /// What an engine is made of.
@@ -298,6 +300,7 @@ impl Engine {
             // That it broke off leaves sessions that end with the program.
             let _ = tokio::task::spawn_blocking(move || sessions.close_all()).await;
         }
+        self.networks.close();
         self.denied.settle();
     }
 
@@ -351,53 +354,6 @@ impl Engine {
         }
     }
 
-    /// The cell for one call. Blocks while denied files are looked for.
-    fn specification(
-        &self,
-        policy: &Policy,
-        denied: &Arc<denied::DeniedFiles>,
-    ) -> Result<(sandbox::CellSpec, Option<String>), ToolError> {
-        let (mut spec, warning) = cell::specification(&self.cell, policy, &self.place, denied)?;
-        // Who may not write to the workspace has no say in what its builds use either.
-        let homes = self.homes.as_ref().filter(|_| policy.cell_writes());
-        spec.kept_home = homes.map(|homes| homes.home());
-        Ok((spec, warning))
-    }
-
-    /// Puts the cell into the network of its session. Where that cannot be had it has one of its own, and its result says so; what
-    /// else its user should know is given back.
-    fn settle_network(&self, owner: &str, cell: &mut sandbox::CellSpec, goes_out: bool) -> Option<String> {
-        if goes_out {
-            if !sandbox::has_namespaces() {
-                return Some(
-                    "no host can be reached from this command: this machine refuses namespaces".to_owned(),
-                );
-            }
-            let around = way_out::Around {
-                policy: self.policy.clone(),
-                store: self.store.clone(),
-                redactor: self.redactor.clone(),
-                clock: self.clock.clone(),
-                vault: self.vault.clone(),
-                folder: self.cell.certificates.clone(),
-            };
-            return self.networks.settle_with_way_out(owner, cell, &around).err();
-        }
-        if cell.spawner.is_some() {
-            match self.networks.of(owner) {
-                Ok(network) => cell.network = network,
-                Err(_) => cell.spawner = None,
-            }
-        }
-        None
-    }
-
-    /// Whether a command of this call may reach the hosts that the policy lists. Who acts under a ceiling reaches none: the network
-    /// of a session has one way out, which knows the policy and no ceilings.
-    fn goes_out(&self, call: &Call) -> bool {
-        self.policy.allows_hosts() && call.ceiling.is_unbounded()
-    }
-
     /// Sees behind the answer to what commands keep in their home, where it is time for that.
     fn tend_homes(&self) {
         let now = self.clock.now();
@@ -405,32 +361,6 @@ impl Engine {
             // What fails is tried again the next time.
             self.removals.work(move || drop(homes.tend(now)));
         }
-    }
-
-    /// Begins to specify the cell of a command.
-    fn specify(self: &Arc<Self>, call: &Call, lane: tool::Lane) -> Option<Specifying> {
-        if lane != tool::Lane::Command {
-            return None;
-        }
-        let engine = self.clone();
-        let (background, rules, owner) = (call.background, call.rules(self), call.owner());
-        let goes_out = self.goes_out(call);
-        let denied = call.reach(self).denied();
-        Some(tokio::task::spawn_blocking(move || {
-            let mut specified = engine.specification(&rules, &denied)?;
-            if let Some(told) = engine.settle_network(&owner, &mut specified.0, goes_out) {
-                specified.1 = Some(specified.1.map_or(told.clone(), |warning| format!("{warning}; {told}")));
-            }
-            if !specified.0.has_doors {
-                specified.0.environment.extend(engine.cell.without_hosts.clone());
-            }
-            if background {
-                // A cell without namespaces has these read-only too, although nothing can be added beside them there.
-                let guarded = std::mem::take(&mut specified.0.frozen_where_direct);
-                specified.0.frozen.extend(guarded);
-            }
-            Ok(specified)
-        }))
     }
 
     /// What a tool gets for one call.
@@ -502,9 +432,6 @@ fn new_call_id(clock: &dyn Clock) -> CallId {
     let chance = chance.iter().fold(0_u64, |all, byte| all << 8 | u64::from(*byte));
     CallId(format!("{:012x}{chance:010x}", clock.now().as_millisecond().max(0)))
 }
-
-/// The cell of a command while it is specified, and what its user should know about it.
-type Specifying = tokio::task::JoinHandle<Result<(sandbox::CellSpec, Option<String>), ToolError>>;
 
 /// A call that runs, as [`Engine::shutdown`] sees it.
 struct Running {

@@ -265,8 +265,7 @@ impl Engine {
         if tool.spec().class.reads_only || call.dry_run.is_some() {
             return Ok(());
         }
-        let reaches_hosts = tool.spec().lane == Lane::Command && self.goes_out(call);
-        let leaves = reaches_hosts || call.effects.iter().any(|part| part.effect.leaves_the_machine());
+        let leaves = self.leaves_the_machine(call, tool.spec().lane);
         let durability = if leaves { Durability::Flushed } else { Durability::Committed };
         call.enter(Stage::RecordIntent);
         let row = record::row(Kind::Intent, call, &self.redactor, self.clock.now());
@@ -369,9 +368,7 @@ impl Engine {
         }
         call.sandbox = context.enforced();
         call.warnings.extend(context.take_warnings());
-        if tool.spec().lane == Lane::Command {
-            call.warnings.extend(self.networks.take_notes(&call.owner()));
-        }
+        call.warnings.extend(self.told_by_network(call, tool.spec().lane));
         if produced.is_err() {
             call.fail();
         }

@@ -99,8 +99,22 @@ impl Networks {
     /// The session has ended.
     pub(crate) fn forget(&self, owner: &str) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        state.ways_out.remove(owner);
         state.others.remove(owner);
+        if let Some((way_out, _)) = state.ways_out.remove(owner) {
+            way_out.close();
+        }
+    }
+
+    /// Every session has ended.
+    pub(crate) fn close(&self) {
+        let ways_out = std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).ways_out);
+        ways_out.values().for_each(|(way_out, _)| way_out.close());
+    }
+}
+
+impl Drop for Networks {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
-use std::fs::{DirBuilder, Permissions};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use egress::{Authority, Place, Trust};
 use fetch::address::Host;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use policy::Policy;
 use tempfile::NamedTempFile;
 use vault::{Entry, Locked, Position, Vault, VaultError};
@@ -66,6 +66,7 @@ impl Placeholders {
         }
         let failed = |error: io::Error| format!("no secret can be used by this command: {error}");
         let authority = Trust::of_system().and_then(|trust| Authority::make(&trust)).map_err(failed)?;
+        remove_those_left_over(folder, now);
         let bundle = write(folder, authority.bundle()).map_err(failed)?;
         let (vault, policy) = (vault.clone(), policy.clone());
         Ok(Some(Self { vault, policy, authority, bundle, given: Mutex::default() }))
@@ -94,6 +95,12 @@ impl Placeholders {
             variables.push((variable.into(), placeholder.into()));
         }
         Ok(variables)
+    }
+
+    /// The session has ended: what its programs trusted goes.
+    pub(crate) fn close(&self) {
+        // That it cannot be removed leaves a certificate whose key is nowhere, for the next session to remove.
+        let _left = fs::remove_file(self.bundle.path());
     }
 
     /// The file that the programs trust.
@@ -193,6 +200,56 @@ fn write(folder: &Path, bundle: &str) -> io::Result<NamedTempFile> {
         .suffix(".crt")
         .permissions(Permissions::from_mode(0o644))
         .tempfile_in(folder)?;
+    file.as_file().lock()?;
     file.write_all(bundle.as_bytes())?;
     Ok(file)
+}
+
+/// How old a file is at least that its process has had the time to lock.
+const LOCKED_WITHIN: SignedDuration = SignedDuration::from_secs(60);
+
+/// Removes the files of programs that were killed: those that nobody has locked. What cannot be looked at stays.
+fn remove_those_left_over(folder: &Path, now: Timestamp) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let Ok(file) = File::open(entry.path()) else { continue };
+        let modified = file.metadata().and_then(|metadata| metadata.modified()).ok();
+        let modified = modified.and_then(|time| Timestamp::try_from(time).ok());
+        let is_old = modified.is_some_and(|modified| now.duration_since(modified) > LOCKED_WITHIN);
+        if is_old && file.try_lock().is_ok() {
+            let _left = fs::remove_file(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_secrets_become_variables_and_none_that_means_something_else() {
+        for (name, expected) in [("api_key", "api_key"), ("github.com", "github_com"), ("1-a", "_1_a")] {
+            assert_eq!(variable(name), expected);
+        }
+        for (name, system) in [("LD_PRELOAD", true), ("PATH", true), ("api_key", false), ("PATH_KEY", false)]
+        {
+            assert_eq!(is_of_the_system(name), system, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_a_killed_program_left_is_removed_and_what_is_in_use_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let used = write(folder.path(), "used").unwrap();
+        fs::write(folder.path().join("left.crt"), "left").unwrap();
+        let modified = used.as_file().metadata().unwrap().modified().unwrap();
+        let now = Timestamp::try_from(modified).unwrap();
+        let count = || fs::read_dir(folder.path()).unwrap().count();
+        remove_those_left_over(folder.path(), now);
+        assert_eq!(count(), 2, "it may be about to be locked");
+        remove_those_left_over(folder.path(), now + SignedDuration::from_secs(120));
+        assert_eq!(count(), 1);
+        assert!(used.path().exists());
+        drop(used);
+        assert_eq!(count(), 0);
+    }
 }

@@ -91,6 +91,13 @@ impl WayOut {
         Ok(())
     }
 
+    /// The session has ended.
+    pub(crate) fn close(&self) {
+        if let Some(secrets) = self.secrets.get() {
+            secrets.close();
+        }
+    }
+
     /// What was refused since this was asked last, for the agent.
     pub(crate) fn take_notes(&self) -> Vec<String> {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
