@@ -80,6 +80,8 @@ pub(crate) enum Part {
     Http,
     /// What a decision of the policy costs
     Decisions,
+    /// The way out of a cell.
+    Egress,
 }
 
 /// Measures what is asked for, or everything, and prints the tables.
@@ -125,6 +127,9 @@ pub(crate) fn run(
     if wants(Part::Decisions) {
         decisions(repository)?;
     }
+    if wants(Part::Egress) {
+        carried(repository)?;
+    }
     Ok(())
 }
 
@@ -135,6 +140,12 @@ fn peer_script(repository: &Repository) -> PathBuf {
 /// What a decision of the policy costs, in the library.
 fn decisions(repository: &Repository) -> Result<()> {
     let arguments = ["run", "--release", "--quiet", "--package", "policy", "--example", "decide_speed"];
+    run_command(&mut repository.cargo(&arguments))
+}
+
+/// What the way out of a cell costs.
+fn carried(repository: &Repository) -> Result<()> {
+    let arguments = ["run", "--release", "--quiet", "--package", "egress", "--example", "carry_speed"];
     run_command(&mut repository.cargo(&arguments))
 }
 

@@ -5,7 +5,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpStream, ToSocketAddrs};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
@@ -28,6 +28,7 @@ use rustix::thread::{
 };
 
 use crate::degraded::try_namespaces;
+use crate::doors::PROXY_PORT;
 use crate::sys::{self, AtEnd, Side, attempts};
 
 /// What the files of a probe hold.
@@ -106,6 +107,11 @@ fn make(name: &str, arguments: &[OsString]) -> io::Result<io::Result<String>> {
             .map(|()| "the bit was set".to_owned()),
         "set-user-id-program" => gain(arguments)?,
         "connect" => TcpStream::connect(("127.0.0.1", number(arguments, 0)?)).map(connected),
+        "ask-proxy" => ask_proxy(text(arguments)?),
+        "look-up" => (text(arguments)?, 0).to_socket_addrs().and_then(|mut found| {
+            let first = found.next().ok_or_else(|| io::Error::other("it has no address"))?;
+            Ok(format!("it is {}", first.ip()))
+        }),
         "connect-abstract" => {
             let name = arguments.first().ok_or_else(unknown)?;
             let address = SocketAddr::from_abstract_name(name.as_bytes())?;
@@ -151,6 +157,24 @@ fn number<T: std::str::FromStr>(arguments: &[OsString], index: usize) -> io::Res
 
 fn connected<T>(_stream: T) -> String {
     "connected".to_owned()
+}
+
+fn text(arguments: &[OsString]) -> io::Result<&str> {
+    arguments.first().and_then(|text| text.to_str()).ok_or_else(unknown)
+}
+
+/// Asks the proxy of the own network for a page of the host.
+fn ask_proxy(host: &str) -> io::Result<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", PROXY_PORT))?;
+    write!(stream, "GET http://{host}/ HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let first = answer.lines().next().unwrap_or_default();
+    if first.starts_with("HTTP/1.1 2") {
+        return Ok(format!("{host} answered"));
+    }
+    let last = answer.lines().last().unwrap_or_default();
+    Err(io::Error::other(format!("{first}: {last}")))
 }
 
 fn read(path: &Path) -> io::Result<String> {

@@ -1,0 +1,163 @@
+//! The way out of a cell, tried by real calls: in a workspace and a state that are there for that alone, under a profile that lists one
+//! host, which is this process.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::Arc;
+
+use engine::{CallRequest, Caller, Door, NoAsker};
+use policy::Mode;
+use sandbox::{Attempter, Verdict};
+use serde_json::{Value, json};
+use tool::{Outcome, Stop, Unreported};
+
+use super::Finding;
+use crate::cli::Global;
+use crate::commands::{Failure, tokio_runtime};
+use crate::compose::{Wanted, compose};
+use crate::config::USER_FILE;
+
+/// Names that mean this machine (RFC 6761): one is listed, the other is not.
+const LISTED: &str = "listed.localhost";
+const OTHER: &str = "other.localhost";
+
+/// What was tried, and the name of the line in `docs/GUARANTEES.md`.
+const TRIED: [(&str, &str); 3] =
+    [("host-listed", "hosts-listed"), ("host-not-listed", "hosts-listed"), ("name-not-listed", "names-stay")];
+
+pub(super) fn findings(attempter: &Attempter) -> Vec<Finding> {
+    let finding = |index: usize, verdict, detail: String| {
+        let (name, promise) = TRIED.get(index).copied().unwrap_or_default();
+        Finding {
+            name,
+            promise: sandbox::has_namespaces().then_some(promise),
+            verdict,
+            enforced_by: "network namespace, proxy".to_owned(),
+            detail,
+            hint: None,
+        }
+    };
+    if !sandbox::has_namespaces() {
+        let detail = "commands reach no host where this machine refuses namespaces";
+        return vec![finding(0, Verdict::Fails, detail.to_owned())];
+    }
+    let answers = match attempts(attempter) {
+        Ok(answers) => answers,
+        Err(failure) => return vec![finding(0, Verdict::Unknown, failure.error.to_string())],
+    };
+    // The listed host is the control of the others: what nobody can reach is refused to everybody.
+    let works = answers.first().is_some_and(|answer| answer.starts_with("done "));
+    let judged = answers.into_iter().enumerate().map(|(index, answer)| {
+        let done = answer.starts_with("done ");
+        let refused = answer.starts_with("refused ");
+        let verdict = match index {
+            0 if done => Verdict::Holds,
+            0 => Verdict::Fails,
+            _ if done => Verdict::Fails,
+            _ if refused && works => Verdict::Holds,
+            _ => Verdict::Unknown,
+        };
+        finding(index, verdict, answer.trim_end().replace(|letter: char| letter.is_control(), " "))
+    });
+    judged.collect()
+}
+
+/// What the attempts came to, each as its one line.
+fn attempts(attempter: &Attempter) -> Result<Vec<String>, Failure> {
+    let folder = tempfile::tempdir()?;
+    let [workspace, state, configuration] =
+        ["workspace", "state", "configuration"].map(|name| folder.path().join(name));
+    for made in [&workspace, &state, &configuration] {
+        std::fs::create_dir(made)?;
+    }
+    let port = serve()?;
+    let program = attempter.program.display().to_string();
+    // JSON is YAML.
+    let profile = json!({ "sandbox_config": { "normal": {
+        "allowed_hosts": [format!("{LISTED}:{port}")],
+        "allowed_read_paths": [".", program],
+    } } });
+    std::fs::write(configuration.join(USER_FILE), profile.to_string())?;
+    let global = Global {
+        workspace: Some(workspace),
+        state: Some(state),
+        mode: Some(Mode::FullAuto),
+        no_input: true,
+        ..Global::default()
+    };
+    let asked = [
+        vec!["ask-proxy".to_owned(), format!("{LISTED}:{port}")],
+        vec!["ask-proxy".to_owned(), format!("{OTHER}:{port}")],
+        vec!["look-up".to_owned(), OTHER.to_owned()],
+    ];
+    let own = attempter.arguments.iter().map(|word| word.to_string_lossy().into_owned());
+    let own: Vec<String> = own.collect();
+    make_calls(&global, &configuration, asked.map(|words| (program.clone(), [own.clone(), words].concat())))
+}
+
+fn make_calls(
+    global: &Global,
+    configuration: &Path,
+    commands: [(String, Vec<String>); 3],
+) -> Result<Vec<String>, Failure> {
+    let quiet = |_: &str| {};
+    let wanted =
+        Wanted { configuration: Some(configuration.to_owned()), warn: &quiet, ..Wanted::once(global) };
+    let composed = compose(wanted)?;
+    let runtime = tokio_runtime()?;
+    let answers = runtime.block_on(async {
+        let mut answers = Vec::new();
+        for (program, words) in commands {
+            let request = CallRequest {
+                tool: "shell_execute".to_owned(),
+                arguments: json!({ "command": program, "argv": words }),
+                caller: Caller {
+                    session: composed.session.clone(),
+                    holder: None,
+                    door: Door::CommandLine,
+                    dialect: composed.toolset.dialect.as_str(),
+                    asker: Arc::new(NoAsker { hint: String::new() }),
+                    ceiling: engine::Ceiling::default(),
+                },
+                stop: Stop::default(),
+                progress: Arc::new(Unreported),
+                cache: false,
+                origin: engine::Origin::default(),
+            };
+            answers.push(match composed.engine.call(request).await.outcome {
+                Outcome::Ok(data) => said(&data.into_value().unwrap_or_default()),
+                Outcome::Err(error) => error.message,
+            });
+        }
+        composed.engine.shutdown().await;
+        answers
+    });
+    composed.store.close()?;
+    Ok(answers)
+}
+
+fn said(data: &Value) -> String {
+    let text = |field: &str| data.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let output = text("stdout");
+    if output.is_empty() { text("stderr") } else { output }
+}
+
+/// Answers requests for as long as this process lives.
+fn serve() -> std::io::Result<u16> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let port = listener.local_addr()?.port();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let head = stream.try_clone().map(|stream| BufReader::new(stream).lines());
+            for line in head.into_iter().flatten() {
+                if line.is_ok_and(|line| line.is_empty()) {
+                    break;
+                }
+            }
+            // Whoever asked may be gone, and then has no answer.
+            let _gone = stream.write_all(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n");
+        }
+    });
+    Ok(port)
+}
