@@ -112,7 +112,9 @@ fn serve(stream: &mut Stream, folder: &Path, (asked, received): &Kept) -> std::i
     } else if path == "/pieces" {
         let mut answer =
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n".to_vec();
-        all.iter().for_each(|byte| answer.extend_from_slice(&[b'1', b'\r', b'\n', *byte, b'\r', b'\n']));
+        for byte in &all {
+            answer.extend_from_slice(&[b'1', b'\r', b'\n', *byte, b'\r', b'\n']);
+        }
         answer.extend_from_slice(b"0\r\n\r\n");
         answer
     } else if path == "/compressed" {

@@ -27,7 +27,7 @@ use crate::upstream::Upstream;
 use crate::{Gate, Way};
 
 /// How long a connection waits for its next request.
-const KEPT: Duration = Duration::from_secs(60);
+const KEPT: Duration = Duration::from_mins(1);
 
 /// Bodies up to this many bytes are put together before they are sent, where a secret may stand in them, so that they can be sent
 /// with their length: some servers take no others.
@@ -121,7 +121,7 @@ async fn exchange<G: Gate>(
     }
     let closes = head.version == Version::HTTP_10 || respond::says_close(&head.headers);
     let mut reading = Reading::of(head.framing);
-    let mut body = swapping.body(&head.headers);
+    let mut body = swap::Body::of(&head.headers);
     let swaps = scope.opened && session.gate.swaps_bodies(&host);
     let (length, whole) = match head.framing {
         Framing::Length(length) if swaps && (1..=WHOLE).contains(&length) => {
@@ -129,7 +129,7 @@ async fn exchange<G: Gate>(
             while let Some(part) = reading.next(reader).await? {
                 whole.extend_from_slice(&body.next(part, &swapping).await?);
             }
-            whole.extend_from_slice(&std::mem::replace(&mut body, swapping.body(&head.headers)).rest());
+            whole.extend_from_slice(&std::mem::replace(&mut body, swap::Body::of(&head.headers)).rest());
             (Some(whole.len() as u64), Some(whole.freeze()))
         }
         Framing::Length(length) if !swaps || length == 0 => (Some(length), None),

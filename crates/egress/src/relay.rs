@@ -17,7 +17,7 @@ use crate::ahead::Ahead;
 const AT_ONCE: usize = 128 * 1024;
 
 /// How long nothing may move: longer than servers keep a request waiting.
-const IDLE: Duration = Duration::from_secs(600);
+const IDLE: Duration = Duration::from_mins(10);
 
 /// Joins them until both have ended, one breaks, or nothing moves any more.
 pub(crate) async fn join(client: Ahead<TcpStream>, mut server: TcpStream) -> io::Result<()> {

@@ -18,7 +18,7 @@ use crate::Cover;
 use crate::answer::Refusal;
 
 /// How long a server may take for its answer, or the next part of it.
-pub(crate) const ANSWERED: Duration = Duration::from_secs(600);
+pub(crate) const ANSWERED: Duration = Duration::from_mins(10);
 
 /// Whether the connection can have another request.
 #[derive(Debug, PartialEq, Eq)]

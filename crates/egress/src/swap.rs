@@ -194,18 +194,6 @@ impl<G: Gate> Swapping<'_, G> {
         let swapped = self.swap(&plain, Place::Header, Written::AsItIs).await?;
         Ok(swapped.map(|swapped| [b"Basic ", STANDARD.encode(swapped).as_bytes()].concat()))
     }
-
-    /// What swaps in a body of this kind.
-    pub(crate) fn body(&self, headers: &HeaderMap) -> Body {
-        let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-        let written = match kind.as_str() {
-            "application/x-www-form-urlencoded" => Written::Percent,
-            kind if kind.ends_with("json") => Written::Json,
-            _ => Written::AsItIs,
-        };
-        Body { held: BytesMut::new(), written }
-    }
 }
 
 /// A body on its way out, of which what may be the beginning of a placeholder is held back.
@@ -215,6 +203,17 @@ pub(crate) struct Body {
 }
 
 impl Body {
+    /// One of the kind that the headers say.
+    pub(crate) fn of(headers: &HeaderMap) -> Self {
+        let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        let written = match kind.as_str() {
+            "application/x-www-form-urlencoded" => Written::Percent,
+            kind if kind.ends_with("json") => Written::Json,
+            _ => Written::AsItIs,
+        };
+        Self { held: BytesMut::new(), written }
+    }
     /// What can go on, now that this part has come.
     pub(crate) async fn next<G: Gate>(
         &mut self,

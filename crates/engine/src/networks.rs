@@ -108,7 +108,9 @@ impl Networks {
     /// Every session has ended.
     pub(crate) fn close(&self) {
         let ways_out = std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).ways_out);
-        ways_out.values().for_each(|(way_out, _)| way_out.close());
+        for (way_out, _) in ways_out.values() {
+            way_out.close();
+        }
     }
 }
 

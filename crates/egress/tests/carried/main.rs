@@ -1,5 +1,7 @@
 //! What the proxy carries, and what it does not: everything here is said by hand, byte for byte.
 
+#![allow(clippy::unwrap_used, reason = "a test program: what goes wrong in it ends it")]
+
 mod support;
 
 use std::io::{Read, Write};
