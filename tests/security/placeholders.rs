@@ -39,7 +39,9 @@ impl World {
         );
         std::fs::write(folder.join("config.yaml"), profile).unwrap();
         let mut arguments = vec!["vault", "set", "api_key", "--host", OWN];
-        places.iter().for_each(|place| arguments.extend(["--in", place]));
+        for place in places {
+            arguments.extend(["--in", place]);
+        }
         let stored = fixture.run_with_input(&arguments, SECRET.as_bytes());
         assert_eq!(stored.code, 0, "{}", stored.stderr);
         Self { fixture, https }
@@ -88,11 +90,7 @@ fn a_placeholder_in_a_header_is_swapped_and_the_value_that_comes_back_is_covered
     // Backwards, because what covers the output of commands would find it otherwise: here it must not even have come in.
     let said = world.out("curl -sS -i -H \"Authorization: Bearer $api_key\" $OWN/echo | rev");
     assert!(world.was_sent());
-    assert!(
-        said.contains(&backwards("Authorization: Bearer [SECRET:api_key]").to_lowercase())
-            || said.contains(&backwards("[SECRET:api_key]")),
-        "{said}"
-    );
+    assert!(said.contains(&backwards("[SECRET:api_key]")), "{said}");
     assert!(!said.contains(&backwards(SECRET)), "{said}");
     assert!(
         said.contains(&backwards("x-echo: Bearer [SECRET:api_key]")),
@@ -253,10 +251,7 @@ fn nothing_of_a_secret_that_was_used_lies_anywhere() {
     assert!(world.was_sent());
     assert_eq!(leaked(result.to_string().as_bytes(), SECRET), None);
     let audit = world.fixture.run(&["audit", "export"]).stdout;
-    assert!(
-        audit.contains("use_secret") || audit.contains("UseSecret") || audit.contains("api_key"),
-        "{audit}"
-    );
+    assert!(audit.contains("use_secret"), "{audit}");
     let mut everything = everything_below(&world.fixture.state());
     everything.extend(everything_below(&world.fixture.workspace()));
     assert_eq!(leaked(&everything, SECRET), None);

@@ -76,7 +76,7 @@ mod tests {
 
     use super::*;
 
-    fn policy(profile: serde_json::Value) -> Policy {
+    fn policy(profile: &serde_json::Value) -> Policy {
         let profiles: Profiles = serde_json::from_value(serde_json::json!({ "normal": profile })).unwrap();
         let origin = Origin::User(Path::new("/home/ann/config.yaml").into());
         Policy::compile(&Setup {
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_host_is_reached_where_a_list_names_it_and_none_denies_it() {
-        let policy = policy(serde_json::json!({
+        let policy = policy(&serde_json::json!({
             "allowed_hosts": ["api.example.com", "*.example.org:8443", "10.0.0.1:80"],
             "deny_hosts": ["bad.example.org"],
         }));
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_secret_goes_where_a_list_hands_it_and_none_denies_it() {
-        let policy = policy(serde_json::json!({
+        let policy = policy(&serde_json::json!({
             "allowed_secrets": ["api_key at api.example.com", "other", "third"],
             "deny_secrets": ["other at b.example", "third"],
         }));
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn an_address_that_is_not_public_is_named_itself_and_by_no_wildcard() {
         let lists = |entries: &[&str], host: &str, port: u16, to: &str| {
-            policy(serde_json::json!({ "allowed_hosts": entries })).lists_address(host, port, address(to))
+            policy(&serde_json::json!({ "allowed_hosts": entries })).lists_address(host, port, address(to))
         };
         assert!(!lists(&["inner.example"], "inner.example", 443, "10.1.2.3"));
         assert!(lists(&["inner.example", "10.1.2.3"], "inner.example", 443, "::ffff:10.1.2.3"));
@@ -158,7 +158,7 @@ mod tests {
         assert!(!lists(&["*"], "a.localhost", 80, "127.0.0.1"));
         assert!(!lists(&["a.localhost"], "a.localhost", 80, "10.0.0.1"));
         assert!(!lists(&["alocalhost"], "alocalhost", 80, "127.0.0.1"));
-        let denying = policy(serde_json::json!({
+        let denying = policy(&serde_json::json!({
             "allowed_hosts": ["10.1.2.3"], "deny_hosts": ["10.1.2.3", "93.184.216.34"],
         }));
         assert!(!denying.lists_address("10.1.2.3", 1, address("10.1.2.3")));
