@@ -275,6 +275,6 @@ mod tests {
         let found = messages(outside, packages);
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(found[0].starts_with("rusqlite belongs to store alone"), "{found:?}");
-        assert!(found[1].starts_with("tokio belongs to engine, mcp"), "{found:?}");
+        assert!(found[1].starts_with("tokio belongs to egress, engine"), "{found:?}");
     }
 }
