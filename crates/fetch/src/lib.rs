@@ -4,6 +4,9 @@
 //! It follows no redirection, which could lead to where nothing is encrypted, and waits as long as it is let: whoever asks bounds
 //! the time.
 
+pub mod address;
+pub mod dial;
+
 use std::io;
 use std::sync::Arc;
 

@@ -82,7 +82,7 @@ const OWNERS: [(&str, &[&str], &str); 12] = [
     ("seccompiler", &["sandbox"], "one crate sets up what confines a command"),
     (
         "tokio",
-        &["engine", "mcp", "http", "csp", "traces", "handfast"],
+        &["engine", "mcp", "http", "csp", "traces", "fetch", "handfast"],
         "tools, policy and mechanisms know no async runtime",
     ),
     ("clap", &["handfast", "xtask"], "a library reads no command line"),

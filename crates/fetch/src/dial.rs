@@ -1,0 +1,324 @@
+//! From a host to a connection: the name is looked up once, every address that it leads to is checked, and exactly these addresses
+//! are dialled.
+//!
+//! A name that leads to the public internet and to a private network at once is refused as a whole: which of the two is met would
+//! be for whoever owns the name to say. Looking it up again, for the connection, is what DNS rebinding lives from.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio::time::{sleep_until, timeout_at};
+
+use crate::address::{Host, is_public};
+
+/// How long one address has before the next is tried beside it (RFC 8305, section 5).
+const NEXT_AFTER: Duration = Duration::from_millis(250);
+/// Addresses of a name that are dialled at most; more are checked and left alone.
+const MOST_DIALLED: usize = 8;
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub enum DialError {
+    /// The name leads nowhere.
+    #[error("the name {host} cannot be looked up")]
+    Unknown {
+        /// The name.
+        host: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The host is, or leads to, an address that is not of the public internet and was not permitted.
+    #[error("{host} leads to {address}, which is no address of the public internet")]
+    NotPublic {
+        /// The host.
+        host: String,
+        /// The first such address.
+        address: IpAddr,
+    },
+    /// No address takes the connection.
+    #[error("{host} cannot be reached at {address}")]
+    Unreachable {
+        /// The host.
+        host: String,
+        /// The address that failed last.
+        address: SocketAddr,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The deadline passed first.
+    #[error("{host} did not take the connection in time")]
+    Late {
+        /// The host.
+        host: String,
+    },
+}
+
+/// What finds the addresses of a name.
+pub trait Resolve: Send + Sync {
+    /// All addresses of the name, in the order in which they are preferred.
+    fn addresses(&self, name: &str) -> impl Future<Output = io::Result<Vec<IpAddr>>> + Send;
+}
+
+/// The system's resolver.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct System;
+
+impl Resolve for System {
+    async fn addresses(&self, name: &str) -> io::Result<Vec<IpAddr>> {
+        // The final dot keeps the system from trying the name below its search domains, where it would be another one.
+        let whole = if name.contains('.') { format!("{name}.") } else { name.to_owned() };
+        Ok(tokio::net::lookup_host((whole, 0)).await?.map(|found| found.ip()).collect())
+    }
+}
+
+/// Which addresses beside those of the public internet may be dialled. Made by whoever asked the policy, for one host.
+#[derive(Clone)]
+pub struct Permission(Arc<dyn Fn(IpAddr) -> bool + Send + Sync>);
+
+impl Permission {
+    /// None.
+    pub fn public_only() -> Self {
+        Self::to(|_| false)
+    }
+
+    /// Those of which this says so. An address is given in its one form, an IPv4 address in an IPv6 one as IPv4.
+    pub fn to(permitted: impl Fn(IpAddr) -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(permitted))
+    }
+
+    /// Whether the address may be dialled.
+    pub fn covers(&self, address: IpAddr) -> bool {
+        is_public(address) || (self.0)(address.to_canonical())
+    }
+}
+
+/// Every address of the host, each of which may be dialled.
+///
+/// # Errors
+/// [`DialError::Unknown`], [`DialError::NotPublic`], [`DialError::Late`].
+pub async fn addresses(
+    resolver: &impl Resolve,
+    host: &Host,
+    permission: &Permission,
+    deadline: Instant,
+) -> Result<Vec<IpAddr>, DialError> {
+    let found = match host {
+        Host::Address(address) => vec![*address],
+        Host::Name(name) => {
+            let found = timeout_at(deadline.into(), resolver.addresses(name)).await;
+            let unknown = |source| DialError::Unknown { host: name.clone(), source };
+            let found = found.map_err(|_| DialError::Late { host: name.clone() })?.map_err(unknown)?;
+            if found.is_empty() {
+                return Err(unknown(io::Error::from(io::ErrorKind::NotFound)));
+            }
+            found
+        }
+    };
+    match found.iter().find(|address| !permission.covers(**address)) {
+        Some(address) => Err(DialError::NotPublic { host: host.to_string(), address: *address }),
+        None => Ok(found),
+    }
+}
+
+/// A connection to the host, without Nagle's algorithm. Needs a tokio runtime with time and input.
+///
+/// Addresses are tried in the order of the resolver, the two families by turns, a next one whenever the last has failed or has had
+/// a quarter of a second; the first that answers is taken.
+///
+/// # Errors
+/// [`DialError`].
+pub async fn dial(
+    resolver: &impl Resolve,
+    host: &Host,
+    port: u16,
+    permission: &Permission,
+    deadline: Instant,
+) -> Result<TcpStream, DialError> {
+    let found = addresses(resolver, host, permission, deadline).await?;
+    let mut waiting = by_turns(found).into_iter().map(|address| SocketAddr::new(address, port));
+    let late = || DialError::Late { host: host.to_string() };
+    let mut tried = JoinSet::new();
+    let mut failed = None;
+    let mut next_at = Instant::now();
+    loop {
+        if Instant::now() >= next_at || tried.is_empty() {
+            match waiting.next() {
+                Some(address) => {
+                    tried.spawn(async move { (address, TcpStream::connect(address).await) });
+                    next_at = Instant::now() + NEXT_AFTER;
+                }
+                None => next_at = deadline,
+            }
+        }
+        tokio::select! {
+            ended = tried.join_next() => match ended {
+                Some(Ok((_, Ok(stream)))) if stream.set_nodelay(true).is_ok() => return Ok(stream),
+                Some(Ok((address, Ok(_)))) => failed = Some((address, io::Error::from(io::ErrorKind::NotConnected))),
+                Some(Ok((address, Err(error)))) => failed = Some((address, error)),
+                Some(Err(error)) => return Err(unreachable(host, port, None, io::Error::other(error))),
+                None => {
+                    let (address, error) = failed.unzip();
+                    let error = error.unwrap_or_else(|| io::Error::from(io::ErrorKind::AddrNotAvailable));
+                    return Err(unreachable(host, port, address, error));
+                }
+            },
+            () = sleep_until(next_at.min(deadline).into()) => {
+                if Instant::now() >= deadline {
+                    return Err(late());
+                }
+            }
+        }
+    }
+}
+
+fn unreachable(host: &Host, port: u16, address: Option<SocketAddr>, source: io::Error) -> DialError {
+    let nowhere = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), port);
+    DialError::Unreachable { host: host.to_string(), address: address.unwrap_or(nowhere), source }
+}
+
+/// The families by turns, the one of the first address first, so that one that is not connected delays nothing for long.
+fn by_turns(addresses: Vec<IpAddr>) -> Vec<IpAddr> {
+    let first_is_v6 = addresses.first().is_some_and(IpAddr::is_ipv6);
+    let (one, other): (Vec<_>, Vec<_>) =
+        addresses.into_iter().partition(|address| address.is_ipv6() == first_is_v6);
+    let mut others = other.into_iter();
+    let mut ordered = Vec::new();
+    for address in one {
+        ordered.push(address);
+        ordered.extend(others.next());
+    }
+    ordered.extend(others);
+    ordered.truncate(MOST_DIALLED);
+    ordered
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// Answers with these, one after the other, and counts how often it is asked.
+    struct Scripted {
+        answers: Vec<Vec<&'static str>>,
+        asked: AtomicUsize,
+    }
+
+    impl Scripted {
+        fn of(answers: &[&[&'static str]]) -> Self {
+            Self {
+                answers: answers.iter().map(|answer| answer.to_vec()).collect(),
+                asked: AtomicUsize::new(0),
+            }
+        }
+    }
+
+    impl Resolve for Scripted {
+        async fn addresses(&self, _name: &str) -> io::Result<Vec<IpAddr>> {
+            let time = self.asked.fetch_add(1, Ordering::SeqCst).min(self.answers.len() - 1);
+            Ok(self.answers[time].iter().map(|text| text.parse().unwrap()).collect())
+        }
+    }
+
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_secs(10)
+    }
+
+    fn name(text: &str) -> Host {
+        Host::parse(text).unwrap()
+    }
+
+    fn run<T>(work: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
+    }
+
+    #[test]
+    fn a_name_is_looked_up_once_and_the_checked_address_is_dialled() {
+        run(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let port = listener.local_addr().unwrap().port();
+            // What the name leads to when it is asked a second time is where an attacker would have it lead.
+            let resolver = Scripted::of(&[&["127.0.0.1"], &["127.0.0.2"]]);
+            let permission = Permission::to(|address| address.is_loopback());
+            let stream = dial(&resolver, &name("a.example"), port, &permission, soon()).await.unwrap();
+            assert_eq!(stream.peer_addr().unwrap().ip().to_string(), "127.0.0.1");
+            assert_eq!(resolver.asked.load(Ordering::SeqCst), 1);
+        });
+    }
+
+    #[test]
+    fn a_name_that_leads_to_a_private_address_is_refused_also_where_a_public_one_stands_beside_it() {
+        run(async {
+            for answers in [
+                &["127.0.0.1"][..],
+                &["8.8.8.8", "10.0.0.1"],
+                &["2606:4700::1111", "::ffff:169.254.169.254"],
+                &["64:ff9b::7f00:1"],
+                &["fd00::1", "8.8.8.8"],
+            ] {
+                let resolver = Scripted::of(&[answers]);
+                let permission = Permission::public_only();
+                let found = addresses(&resolver, &name("a.example"), &permission, soon()).await;
+                assert!(matches!(found, Err(DialError::NotPublic { .. })), "{answers:?}: {found:?}");
+            }
+            let resolver = Scripted::of(&[&["8.8.8.8", "2606:4700::1111"]]);
+            let found = addresses(&resolver, &name("a.example"), &Permission::public_only(), soon()).await;
+            assert_eq!(found.unwrap().len(), 2);
+        });
+    }
+
+    #[test]
+    fn an_address_that_is_not_public_needs_a_permission_of_its_own() {
+        run(async {
+            let host = name("[::ffff:10.1.2.3]");
+            let only = Permission::to(|address| address == IpAddr::from([10, 1, 2, 3]));
+            assert!(addresses(&System, &host, &only, soon()).await.is_ok());
+            assert!(addresses(&System, &name("10.1.2.4"), &only, soon()).await.is_err());
+        });
+    }
+
+    #[test]
+    fn an_address_that_does_not_answer_gives_way_to_the_next() {
+        run(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let port = listener.local_addr().unwrap().port();
+            let resolver = Scripted::of(&[&["127.0.0.3", "127.0.0.2", "127.0.0.1"]]);
+            let permission = Permission::to(|address| address.is_loopback());
+            let stream = dial(&resolver, &name("a.example"), port, &permission, soon()).await.unwrap();
+            assert_eq!(stream.peer_addr().unwrap().ip().to_string(), "127.0.0.1");
+            drop(listener);
+            let error = dial(&resolver, &name("a.example"), port, &permission, soon()).await.unwrap_err();
+            assert!(matches!(error, DialError::Unreachable { .. }), "{error:?}");
+        });
+    }
+
+    #[test]
+    fn a_resolver_that_does_not_answer_ends_with_the_deadline() {
+        struct Silent;
+        impl Resolve for Silent {
+            async fn addresses(&self, _name: &str) -> io::Result<Vec<IpAddr>> {
+                std::future::pending().await
+            }
+        }
+        let found = run(dial(&Silent, &name("a.example"), 1, &Permission::public_only(), Instant::now()));
+        assert!(matches!(found, Err(DialError::Late { .. })), "{found:?}");
+    }
+
+    #[test]
+    fn families_take_turns() {
+        let parse = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<IpAddr>>();
+        assert_eq!(
+            by_turns(parse(&["::1", "::2", "::3", "1.1.1.1"])),
+            parse(&["::1", "1.1.1.1", "::2", "::3"])
+        );
+        assert_eq!(by_turns(vec![IpAddr::from([1, 1, 1, 1]); 20]).len(), MOST_DIALLED);
+    }
+}
