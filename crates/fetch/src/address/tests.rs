@@ -152,3 +152,14 @@ fn a_redirection_is_read_as_strictly() {
         assert!(!same(other), "{other}");
     }
 }
+
+#[test]
+fn every_target_is_one_that_the_client_can_send() {
+    for given in
+        ["http://a/{}|^`\"<>", "http://a/?q='\\|{}^`\"<>", "http://[::1]:1/\u{e4}?\u{e4}", "http://a_b/%zz"]
+    {
+        let target = Target::parse(given).unwrap();
+        assert!(target.to_string().parse::<hyper::Uri>().is_ok(), "{target}");
+        assert!(target.path_and_query().parse::<hyper::Uri>().is_ok(), "{target}");
+    }
+}
