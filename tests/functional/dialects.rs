@@ -41,7 +41,8 @@ fn rows(sign: &str, schema: &Value, prefix: &str, found: &mut Vec<String>) {
         schema["required"].as_array().into_iter().flatten().map(|name| name.as_str().unwrap()).collect();
     for (name, property) in schema["properties"].as_object().into_iter().flatten() {
         let mark = if required.contains(&name.as_str()) { "" } else { "?" };
-        let kind = property["type"].as_str().unwrap();
+        // What says nothing of its type is any value.
+        let kind = property["type"].as_str().unwrap_or("any");
         let kind = match (
             kind,
             &property["enum"],

@@ -32,8 +32,8 @@ pub enum DialError {
         #[source]
         source: io::Error,
     },
-    /// The host is, or leads to, an address that is not of the public internet and was not permitted.
-    #[error("{host} leads to {address}, which is no address of the public internet")]
+    /// The host is, or leads to, an address that is denied, or is not of the public internet and was not permitted.
+    #[error("{host} leads to {address}, which is not of the public internet, or is denied")]
     NotPublic {
         /// The host.
         host: String,
@@ -77,24 +77,30 @@ impl Resolve for System {
     }
 }
 
-/// Which addresses beside those of the public internet may be dialled. Made by whoever asked the policy, for one host.
+/// Which addresses may be dialled. Made by whoever asked the policy, for one host and port.
 #[derive(Clone)]
-pub struct Permission(Arc<dyn Fn(IpAddr) -> bool + Send + Sync>);
+pub struct Permission(Arc<dyn Fn(IpAddr) -> Option<bool> + Send + Sync>);
 
 impl Permission {
-    /// None.
+    /// Those of the public internet.
     pub fn public_only() -> Self {
-        Self::to(|_| false)
+        Self::judged(|_| None)
     }
 
-    /// Those of which this says so. An address is given in its one form, an IPv4 address in an IPv6 one as IPv4.
+    /// Those of the public internet, and those of which this says so. An address is given in its one form, an IPv4 address in an
+    /// IPv6 one as IPv4.
     pub fn to(permitted: impl Fn(IpAddr) -> bool + Send + Sync + 'static) -> Self {
-        Self(Arc::new(permitted))
+        Self::judged(move |address| permitted(address).then_some(true))
+    }
+
+    /// As this judges them; where it says nothing, those of the public internet.
+    pub fn judged(judge: impl Fn(IpAddr) -> Option<bool> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(judge))
     }
 
     /// Whether the address may be dialled.
     pub fn covers(&self, address: IpAddr) -> bool {
-        is_public(address) || (self.0)(address.to_canonical())
+        (self.0)(address.to_canonical()).unwrap_or_else(|| is_public(address))
     }
 }
 

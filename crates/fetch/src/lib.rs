@@ -23,7 +23,10 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 
 pub use hyper::body::Bytes;
-pub use hyper::header::{HeaderName, HeaderValue};
+pub use hyper::header::{
+    ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderName,
+    HeaderValue, IF_RANGE, LAST_MODIFIED, LOCATION, RANGE, RETRY_AFTER, USER_AGENT,
+};
 pub use hyper::{HeaderMap, Method, Uri};
 pub use rustls::pki_types::CertificateDer;
 

@@ -3,15 +3,17 @@
 //!
 //! It follows no redirection and tries nothing twice: whoever asks decides on both. It knows no policy and no tool.
 
+use std::collections::HashMap;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::{http1, http2};
-use hyper::{HeaderMap, Method, Request, Response, header};
+use hyper::header::HeaderValue;
+use hyper::{HeaderMap, Method, Request, Response, Uri, header};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::pki_types::{CertificateDer, ServerName};
 use tokio::net::TcpStream;
@@ -137,7 +139,9 @@ impl Answer {
                 }
                 Some(Err(error)) => return Err(broken(&self.host, &error, true)),
                 None => {
-                    drop(self.back.take().map(pool::Back::give));
+                    if let Some(back) = self.back.take() {
+                        back.give();
+                    }
                     return Ok(None);
                 }
             }
@@ -150,6 +154,7 @@ impl Answer {
 /// Needs a tokio runtime with time and input around each request, the same for all of them.
 pub struct Web {
     authorities: Vec<CertificateDer<'static>>,
+    routes: HashMap<(Host, u16), SocketAddr>,
     tls: OnceLock<TlsConnector>,
     pool: Arc<Pool>,
 }
@@ -163,7 +168,14 @@ impl Default for Web {
 impl Web {
     /// A client that trusts the authorities of this system, and these.
     pub fn trusting(authorities: Vec<CertificateDer<'static>>) -> Self {
-        Self { authorities, tls: OnceLock::new(), pool: Arc::default() }
+        Self { authorities, routes: HashMap::new(), tls: OnceLock::new(), pool: Arc::default() }
+    }
+
+    /// The same, which reaches this host and port at this address, without looking the name up. The address is checked as any other.
+    #[must_use]
+    pub fn connecting(mut self, host: Host, port: u16, to: SocketAddr) -> Self {
+        self.routes.insert((host, port), to);
+        self
     }
 
     /// The answer to a request.
@@ -177,6 +189,12 @@ impl Web {
         *request.method_mut() = method;
         *request.headers_mut() = headers;
         let late = |sent| WebError::Late { host: host.clone(), sent };
+        let unsendable = |error: &(dyn std::error::Error + 'static)| broken(&host, error, false);
+        let line = Line {
+            uri: target.to_string().parse().map_err(|error| unsendable(&error))?,
+            path: target.path_and_query().parse().map_err(|error| unsendable(&error))?,
+            host: target.authority().parse().map_err(|error| unsendable(&error))?,
+        };
         loop {
             let (mut sender, peer, is_new) = match self.pool.take(&target, &permission).await {
                 Some((sender, peer)) => (sender, peer, false),
@@ -185,7 +203,7 @@ impl Web {
                     (sender, peer, true)
                 }
             };
-            let sending = timeout_at(deadline.into(), send_on(&mut sender, &target, request)).await;
+            let sending = timeout_at(deadline.into(), send_on(&mut sender, &line, request)).await;
             match sending.map_err(|_| late(true))? {
                 Ok(answer) => {
                     let (head, body) = answer.into_parts();
@@ -217,7 +235,10 @@ impl Web {
     ) -> Result<(Sender, IpAddr), WebError> {
         let host = target.host();
         let late = |_| WebError::Late { host: host.to_string(), sent: false };
-        let stream = dial(&System, host, target.port(), permission, deadline).await?;
+        let stream = match self.routes.get(&(host.clone(), target.port())) {
+            Some(to) => dial(&System, &Host::Address(to.ip()), to.port(), permission, deadline).await?,
+            None => dial(&System, host, target.port(), permission, deadline).await?,
+        };
         let peer = stream.peer_addr().map_err(|error| broken(&host.to_string(), &error, false))?.ip();
         let shaking = timeout_at(deadline.into(), self.shake(target, stream));
         Ok((shaking.await.map_err(late)??, peer))
@@ -277,6 +298,11 @@ impl Web {
     }
 }
 
+/// Waits, for tools, which know no async runtime.
+pub async fn pause(time: Duration) {
+    tokio::time::sleep(time).await;
+}
+
 async fn begin_http1<S>(stream: S) -> hyper::Result<Sender>
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
@@ -290,21 +316,22 @@ where
 /// The answer, or the error and, where it has certainly not left, the request.
 type Sent = Result<Response<Incoming>, (hyper::Error, Option<Request<Full<Bytes>>>)>;
 
-async fn send_on(sender: &mut Sender, target: &Target, mut request: Request<Full<Bytes>>) -> Sent {
+/// What a request begins with, in both versions.
+struct Line {
+    uri: Uri,
+    path: Uri,
+    host: HeaderValue,
+}
+
+async fn send_on(sender: &mut Sender, line: &Line, mut request: Request<Full<Bytes>>) -> Sent {
     match sender {
         Sender::Http1(sender) => {
-            if let Ok(path) = target.path_and_query().parse() {
-                *request.uri_mut() = path;
-            }
-            if let Ok(host) = target.authority().parse() {
-                request.headers_mut().insert(header::HOST, host);
-            }
+            request.uri_mut().clone_from(&line.path);
+            request.headers_mut().insert(header::HOST, line.host.clone());
             sender.try_send_request(request).await.map_err(taken_apart)
         }
         Sender::Http2(sender) => {
-            if let Ok(uri) = target.to_string().parse() {
-                *request.uri_mut() = uri;
-            }
+            request.uri_mut().clone_from(&line.uri);
             request.headers_mut().remove(header::HOST);
             sender.try_send_request(request).await.map_err(taken_apart)
         }
