@@ -36,6 +36,7 @@ mod dialects;
 mod doctor;
 mod doors;
 mod dry_runs;
+mod fetching;
 mod homes;
 mod hostile_commands;
 mod mcp;
