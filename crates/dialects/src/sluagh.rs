@@ -176,6 +176,7 @@ pub(crate) const TOOLS: &[Outside] = &[
 ];
 
 /// The source names no longest time, and the canonical tool refuses what is longer than its own.
+#[expect(clippy::unnecessary_wraps, reason = "what adapts may refuse")]
 fn bounded(_: &Map<String, Value>, canonical: &mut Map<String, Value>) -> Result<(), ToolError> {
     if let Some(seconds) = canonical.get("timeout").and_then(Value::as_f64) {
         canonical.insert("timeout".to_owned(), json!(seconds.min(3600.0)));

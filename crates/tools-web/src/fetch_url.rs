@@ -218,7 +218,7 @@ impl Tool for FetchUrl {
         let limit = args.most_bytes();
         let mut exchange = Exchange::begin(context, &args)?;
         let began = exchange.began();
-        let work = async {
+        let work = Box::pin(async {
             let answer = if let Some(path) = &args.save_to {
                 let path = context.place.resolve("save_to", path)?;
                 let roots = context.service::<Roots>()?;
@@ -227,7 +227,7 @@ impl Tool for FetchUrl {
                         let saved_to = Some(context.place.show(&path));
                         return Ok(output(&exchange, head, None, Kind::File, size_bytes, saved_to));
                     }
-                    Saved::Not(answer) => answer,
+                    Saved::Not(answer) => *answer,
                 }
             } else {
                 exchange.answer().await?
@@ -240,7 +240,7 @@ impl Tool for FetchUrl {
                     Value::String(page::converted(context, data.as_str().unwrap_or_default(), args.format)?);
             }
             Ok(output(&exchange, head, Some(data), kind, size_bytes, None))
-        };
+        });
         unless_stopped(&context.stop, &began, work).await
     }
 }

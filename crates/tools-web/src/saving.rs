@@ -23,7 +23,7 @@ pub(crate) enum Saved {
     /// It is in the file, and had this many bytes.
     File(Head, u64),
     /// The server did not give what was asked for; the file is as it was.
-    Not(Answer),
+    Not(Box<Answer>),
 }
 
 /// Puts the body of the answer into the file at `path`, in place of what is there.
@@ -36,7 +36,7 @@ pub(crate) async fn save(
 ) -> Result<Saved, ToolError> {
     let answer = exchange.answer().await?;
     if !(200..300).contains(&answer.status) {
-        return Ok(Saved::Not(answer));
+        return Ok(Saved::Not(Box::new(answer)));
     }
     let head = Head::of(&answer);
     let outward = |error| failure(context, error);

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// What is not public of IPv4: the ranges of IANA's registry of special-purpose addresses (RFC 6890 and its updates) that are not
 /// globally reachable, and multicast. Base and length of the prefix.
 const NOT_PUBLIC_V4: [(Ipv4Addr, u32); 17] = [
-    (Ipv4Addr::new(0, 0, 0, 0), 8),        // this network
+    (Ipv4Addr::UNSPECIFIED, 8),            // this network
     (Ipv4Addr::new(10, 0, 0, 0), 8),       // private
     (Ipv4Addr::new(100, 64, 0, 0), 10),    // shared by the customers of a provider (CGNAT)
     (Ipv4Addr::new(127, 0, 0, 0), 8),      // loopback
@@ -24,7 +24,7 @@ const NOT_PUBLIC_V4: [(Ipv4Addr, u32); 17] = [
     (Ipv4Addr::new(240, 0, 0, 0), 4),      // reserved, broadcast
 ];
 
-/// What is not public within 2000::/3, the only part of IPv6 that is: from the same registry.
+/// What is not public within `2000::/3`, the only part of IPv6 that is: from the same registry.
 const NOT_PUBLIC_V6: [(Ipv6Addr, u32); 5] = [
     (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23), // protocol assignments, Teredo among them
     (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0), 32), // documentation
