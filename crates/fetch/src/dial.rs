@@ -71,9 +71,9 @@ pub struct System;
 
 impl Resolve for System {
     async fn addresses(&self, name: &str) -> io::Result<Vec<IpAddr>> {
-        // The final dot keeps the system from trying the name below its search domains, where it would be another one.
-        let whole = if name.contains('.') { format!("{name}.") } else { name.to_owned() };
-        Ok(tokio::net::lookup_host((whole, 0)).await?.map(|found| found.ip()).collect())
+        // As it stands: a final dot would keep it from being found in the file of hosts. Where the system's search domains make
+        // another name of it, what that leads to is checked as well.
+        Ok(tokio::net::lookup_host((name, 0)).await?.map(|found| found.ip()).collect())
     }
 }
 

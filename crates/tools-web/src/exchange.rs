@@ -177,6 +177,10 @@ impl<'a> Exchange<'a> {
                 headers.entry(name).or_insert(HeaderValue::from_static(value));
             }
         }
+        if self.method.is_safe() {
+            // A redirection has left the body behind.
+            headers.remove(fetch::CONTENT_TYPE);
+        }
         headers.extend(beside.clone());
         let (hosts, port) = (self.hosts.clone(), self.target.port());
         let permission = Permission::judged(move |address| hosts.may_dial(&host, address, port));

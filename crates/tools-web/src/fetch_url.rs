@@ -278,4 +278,62 @@ pub(crate) fn body_and_type(body: Option<&Value>) -> Result<(fetch::Bytes, Optio
 }
 
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests {
+    use serde_json::json;
+    use testkit::Workspace;
+    use tool::{Code, Erased};
+
+    use super::*;
+
+    #[test]
+    fn the_plan_names_host_method_secrets_and_file_in_one_form() {
+        let place = Workspace::new().place();
+        let plan = |arguments: Value| {
+            Erased::tool(FetchUrl).prepare(arguments, &place).map(|prepared| prepared.plan)
+        };
+        let connect = |host: &str, port, method: &str| Effect::Connect {
+            host: host.to_owned(),
+            port,
+            method: Some(method.to_owned()),
+        };
+        let all = json!({
+            "url": "https://API.Example.com./x", "headers": {"Authorization": "Bearer $b$a$a"}, "save_to": "d/f"
+        });
+        let secret =
+            |name: &str| Effect::UseSecret { name: name.to_owned(), host: "api.example.com".to_owned() };
+        let all = plan(all).unwrap();
+        assert_eq!(
+            all.effects,
+            [
+                connect("api.example.com", 443, "GET"),
+                secret("a"),
+                secret("b"),
+                Effect::Write { path: place.workspace.join("d/f") }
+            ]
+        );
+        for (method, level) in [
+            ("GET", Level::Safe),
+            ("HEAD", Level::Safe),
+            ("POST", Level::Moderate),
+            ("PUT", Level::Moderate),
+            ("PATCH", Level::Moderate),
+            ("DELETE", Level::Destructive),
+        ] {
+            let plan = plan(json!({"url": "http://[::FFFF:127.0.0.1]:81", "method": method})).unwrap();
+            assert_eq!((plan.level, plan.effects), (Some(level), vec![connect("127.0.0.1", 81, method)]));
+        }
+    }
+
+    #[test]
+    fn refuses_a_url_that_looks_like_another_and_names_no_password() {
+        let place = Workspace::new().place();
+        for url in
+            ["https://api.example.com@evil.example/", "https://user:passw0rd@a.example/", "http://0x7f.1/"]
+        {
+            let refused = Erased::tool(FetchUrl).prepare(json!({"url": url}), &place);
+            let error = refused.err().unwrap_or_else(|| panic!("{url}"));
+            assert_eq!(error.code, Code::Validation);
+            assert!(!error.message.contains("passw0rd"), "{}", error.message);
+        }
+    }
+}
