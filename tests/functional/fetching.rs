@@ -191,6 +191,15 @@ fn a_server_over_tls_is_believed_where_the_system_trusts_its_authority() {
 }
 
 #[test]
+fn over_mcp_a_client_reads_the_answer_as_a_record() {
+    let server = Server::http(|_| Reply::of(200, &[("content-type", "text/html")], "<h1>One</h1><p>two</p>"));
+    let fixture = with_profile("allowed_hosts: [localhost]");
+    let mut mcp = crate::server::Server::start(&fixture, &["--catalogue", "full"]);
+    let page = mcp.data("fetch_url", json!({"url": server.url("/"), "format": "markdown"}));
+    assert_eq!((&page["data"], &page["data_kind"]), (&json!("# One\n\ntwo"), &json!("text")), "{page:#}");
+}
+
+#[test]
 fn over_http_connections_are_used_again_and_a_call_that_is_given_up_ends() {
     let server = Server::http(|request| match request.path.as_str() {
         "/slow" => Reply::hanging("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n"),

@@ -214,6 +214,20 @@ impl Tool for FetchUrl {
         if args.save_to.is_some() { 256 * 1024 } else { args.most_bytes() / 3 * 4 + 256 * 1024 }
     }
 
+    /// The request as it will be sent, secrets by their names.
+    fn preview(&self, _context: &Context, args: &Args) -> Option<String> {
+        let mut shown = format!("{} {}\n", args.method.as_str(), args.target().ok()?);
+        for (name, value) in &args.headers {
+            shown.push_str(&format!("{name}: {value}\n"));
+        }
+        match &args.body {
+            None => {}
+            Some(Value::String(text)) => shown.push_str(&format!("\n{text}\n")),
+            Some(json) => shown.push_str(&format!("\n{json:#}\n")),
+        }
+        Some(shown)
+    }
+
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
         let limit = args.most_bytes();
         let mut exchange = Exchange::begin(context, &args)?;
@@ -322,6 +336,21 @@ mod tests {
             let plan = plan(json!({"url": "http://[::FFFF:127.0.0.1]:81", "method": method})).unwrap();
             assert_eq!((plan.level, plan.effects), (Some(level), vec![connect("127.0.0.1", 81, method)]));
         }
+    }
+
+    #[test]
+    fn a_human_who_is_asked_is_shown_the_request_and_no_secret() {
+        let context = Workspace::new().context();
+        let shown = |arguments: Value| {
+            let prepared = Erased::tool(FetchUrl).prepare(arguments, &context.place).unwrap();
+            prepared.preview(&context).unwrap()
+        };
+        let post = json!({
+            "url": "https://A.example./x?y", "method": "POST", "headers": {"Authorization": "$KEY"}, "body": {"a": 1}
+        });
+        assert_eq!(shown(post), "POST https://a.example/x?y\nAuthorization: $KEY\n\n{\n  \"a\": 1\n}\n");
+        let text = json!({"url": "http://a.example", "method": "PUT", "body": "b"});
+        assert_eq!(shown(text), "PUT http://a.example/\n\nb\n");
     }
 
     #[test]

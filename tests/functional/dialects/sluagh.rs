@@ -45,7 +45,7 @@ fn a_key_of_the_environment_goes_to_its_hosts_and_no_other_does() {
         let key = request.header("authorization");
         Reply::json(&json!({"got": key, "length": key.len()}).to_string())
     });
-    let key = "lin_api_0123456789";
+    let key = "LINEAR_API_KEY-0123456789";
     let fixture = Fixture::new();
     let folder = fixture.home().join(".config/handfast");
     std::fs::create_dir_all(&folder).unwrap();
@@ -56,7 +56,7 @@ fn a_key_of_the_environment_goes_to_its_hosts_and_no_other_does() {
     let fetch = |header: &str| {
         let mut command = fixture.command();
         for name in ["LINEAR_API_KEY", "ELSEWHERE_KEY", "UNBOUND_KEY"] {
-            command.env(name, key);
+            command.env(name, format!("{name}-0123456789"));
         }
         let arguments = json!({"url": server.url("/"), "method": "GET", "headers": {"Authorization": header}, "timeout": 9000});
         let arguments = ["--dialect", "sluagh", "call", "--yes", "fetch_url", &arguments.to_string()];

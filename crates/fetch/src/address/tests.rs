@@ -59,6 +59,7 @@ fn a_host_that_could_be_read_in_two_ways_is_refused() {
         "a.1",
         "xn--a\u{fffd}",
         "-a.com",
+        "a.0xg",
         "a*b",
         &long_label,
         &long_name,
