@@ -172,6 +172,7 @@ fn tools_lists_every_tool_with_its_schemas() {
             "file_move",
             "shell_execute",
             "shell_session",
+            "fetch_url",
             "checkpoint_list",
             "checkpoint_diff",
             "checkpoint_restore",

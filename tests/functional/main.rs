@@ -39,6 +39,7 @@ mod doctor;
 mod doors;
 mod dry_runs;
 mod egress;
+mod fetching;
 mod homes;
 mod hostile_commands;
 mod mcp;

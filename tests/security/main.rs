@@ -27,6 +27,7 @@ mod denied_files;
 mod fuzzed_requests;
 mod homes;
 mod hostile_lines;
+mod hosts;
 mod http_door;
 mod identity;
 mod limits;

@@ -78,6 +78,8 @@ pub(crate) enum Part {
     Changes,
     /// Reads over HTTP, alone and with many in flight, and the memory of calls and sessions
     Http,
+    /// Requests to a server of the web, beside those of a bare client
+    Web,
     /// What a decision of the policy costs
     Decisions,
     /// The way out of a cell.
@@ -124,6 +126,9 @@ pub(crate) fn run(
     if wants(Part::Http) {
         report::http::print(&http::all(&folder.join("http"), &binary, samples.http)?)?;
     }
+    if wants(Part::Web) {
+        fetches(repository, &folder.join("web"))?;
+    }
     if wants(Part::Decisions) {
         decisions(repository)?;
     }
@@ -152,6 +157,13 @@ fn carried(repository: &Repository) -> Result<()> {
 /// What a command costs that is called from the library.
 fn library_calls(repository: &Repository, folder: &Path) -> Result<()> {
     let arguments = ["run", "--release", "--quiet", "--package", "handfast", "--example", "call_speed", "--"];
+    run_command(repository.cargo(&arguments).arg(folder))
+}
+
+/// What a request costs that a tool makes.
+fn fetches(repository: &Repository, folder: &Path) -> Result<()> {
+    let arguments =
+        ["run", "--release", "--quiet", "--package", "handfast", "--example", "fetch_speed", "--"];
     run_command(repository.cargo(&arguments).arg(folder))
 }
 

@@ -1,4 +1,4 @@
-//! Sluagh: `run_command`. `fetch_url` and `linear_action` come with the network.
+//! Sluagh: `run_command` and `fetch_url`. `linear_action` comes with the tools of work.
 
 use std::time::Duration;
 
@@ -46,69 +46,143 @@ const PROTECTED_KEYS: [&str; 32] = [
 /// Beginnings of such keys.
 const PROTECTED_BEGINNINGS: [&str; 5] = ["LD_", "DYLD_", "BASH_FUNC_", "GIT_", "HANDFAST_"];
 
-pub(crate) const TOOLS: &[Outside] = &[Outside {
-    name: "run_command",
-    canonical: "shell_execute",
-    title: "Run a command",
-    description: "Safely runs a program with its arguments, without a shell, in a sandbox.",
-    takes: &[
-        Field {
-            name: "command",
-            becomes: Some("command"),
-            kind: Kind::Text,
-            need: Need::Required,
-            says: "The executable (e.g., 'npm', 'git', 'ls')",
+pub(crate) const TOOLS: &[Outside] = &[
+    Outside {
+        name: "run_command",
+        canonical: "shell_execute",
+        title: "Run a command",
+        description: "Safely runs a program with its arguments, without a shell, in a sandbox.",
+        takes: &[
+            Field {
+                name: "command",
+                becomes: Some("command"),
+                kind: Kind::Text,
+                need: Need::Required,
+                says: "The executable (e.g., 'npm', 'git', 'ls')",
+            },
+            Field {
+                name: "args",
+                becomes: Some("argv"),
+                kind: Kind::Texts,
+                need: Need::Required,
+                says: "Arguments array",
+            },
+            Field {
+                name: "cwd",
+                becomes: Some("working_directory"),
+                kind: Kind::Text,
+                need: Need::Optional,
+                says: "Working directory (default: root)",
+            },
+            Field {
+                name: "timeout",
+                becomes: Some("timeout"),
+                kind: Kind::Milliseconds,
+                need: Need::Default("30000"),
+                says: "Timeout in ms (default: 30000); killed after 60000 at the latest",
+            },
+            Field {
+                name: "env",
+                becomes: None,
+                kind: Kind::TextByName,
+                need: Need::Optional,
+                says: "Optional env overrides; not of system-critical keys",
+            },
+        ],
+        settled: nothing,
+        adapt: Some(adapt),
+        gives: &[
+            Given { name: "stdout", from: From::Text("stdout"), says: "Standard output." },
+            Given { name: "stderr", from: From::Text("stderr"), says: "Standard error." },
+            Given {
+                name: "exitCode",
+                from: From::ExitCode("exit_code"),
+                says: "128 + N when signal N ended it.",
+            },
+            Given { name: "duration", from: From::Milliseconds, says: "Milliseconds." },
+        ],
+        timeout: Some(Timeout { default: Duration::from_secs(30), max: Duration::from_mins(1) }),
+        one_file: false,
+        within: None,
+        example: Example {
+            files: &[],
+            arguments: r#"{"command": "echo", "args": ["hello"]}"#,
+            result: r#"{"stdout": "hello\n", "stderr": "", "exitCode": 0}"#,
         },
-        Field {
-            name: "args",
-            becomes: Some("argv"),
-            kind: Kind::Texts,
-            need: Need::Required,
-            says: "Arguments array",
-        },
-        Field {
-            name: "cwd",
-            becomes: Some("working_directory"),
-            kind: Kind::Text,
-            need: Need::Optional,
-            says: "Working directory (default: root)",
-        },
-        Field {
-            name: "timeout",
-            becomes: Some("timeout"),
-            kind: Kind::Milliseconds,
-            need: Need::Default("30000"),
-            says: "Timeout in ms (default: 30000); killed after 60000 at the latest",
-        },
-        Field {
-            name: "env",
-            becomes: None,
-            kind: Kind::TextByName,
-            need: Need::Optional,
-            says: "Optional env overrides; not of system-critical keys",
-        },
-    ],
-    settled: nothing,
-    adapt: Some(adapt),
-    gives: &[
-        Given { name: "stdout", from: From::Text("stdout"), says: "Standard output." },
-        Given { name: "stderr", from: From::Text("stderr"), says: "Standard error." },
-        Given {
-            name: "exitCode",
-            from: From::ExitCode("exit_code"),
-            says: "128 + N when signal N ended it.",
-        },
-        Given { name: "duration", from: From::Milliseconds, says: "Milliseconds." },
-    ],
-    timeout: Some(Timeout { default: Duration::from_secs(30), max: Duration::from_mins(1) }),
-    one_file: false,
-    within: None,
-    example: Example {
-        files: &[],
-        arguments: r#"{"command": "echo", "args": ["hello"]}"#,
-        result: r#"{"stdout": "hello\n", "stderr": "", "exitCode": 0}"#,
     },
-}];
+    Outside {
+        name: "fetch_url",
+        canonical: "fetch_url",
+        title: "Fetch a URL",
+        description: "Interacts with external APIs. `$NAME` in a header's value stands for an API key, which is put in on the way out.",
+        takes: &[
+            Field {
+                name: "url",
+                becomes: Some("url"),
+                kind: Kind::Text,
+                need: Need::Required,
+                says: "http or https",
+            },
+            Field {
+                name: "method",
+                becomes: Some("method"),
+                kind: Kind::OneOf(&["GET", "POST", "PUT", "DELETE", "PATCH"]),
+                need: Need::Required,
+                says: "The method of HTTP",
+            },
+            Field {
+                name: "headers",
+                becomes: Some("headers"),
+                kind: Kind::TextByName,
+                need: Need::Optional,
+                says: "Names and values, such as Authorization: $LINEAR_API_KEY",
+            },
+            Field {
+                name: "body",
+                becomes: Some("body"),
+                kind: Kind::Any,
+                need: Need::Optional,
+                says: "JSON object or string",
+            },
+            Field {
+                name: "timeout",
+                becomes: Some("timeout"),
+                kind: Kind::Milliseconds,
+                need: Need::Optional,
+                says: "Timeout in ms (default: 30000); at most 3600000",
+            },
+        ],
+        settled: nothing,
+        adapt: Some(bounded),
+        gives: &[
+            Given { name: "status", from: From::Integer("status"), says: "Of HTTP, such as 200." },
+            Given { name: "statusText", from: From::Text("status_text"), says: "Such as OK." },
+            Given { name: "headers", from: From::TextByName("headers"), says: "By name in lower case." },
+            Given {
+                name: "data",
+                from: From::Any("data"),
+                says: "Parsed where it is JSON, else text, else base64.",
+            },
+        ],
+        timeout: None,
+        one_file: false,
+        within: None,
+        example: Example {
+            files: &[],
+            arguments: r#"{"url": "https://api.example.com/issues/1", "method": "GET", "headers": {"Accept": "application/json"}}"#,
+            result: r#"{"status": 200, "statusText": "OK", "data": {"id": 1}}"#,
+        },
+    },
+];
+
+/// The source names no longest time, and the canonical tool refuses what is longer than its own.
+#[expect(clippy::unnecessary_wraps, reason = "what adapts may refuse")]
+fn bounded(_: &Map<String, Value>, canonical: &mut Map<String, Value>) -> Result<(), ToolError> {
+    if let Some(seconds) = canonical.get("timeout").and_then(Value::as_f64) {
+        canonical.insert("timeout".to_owned(), json!(seconds.min(3600.0)));
+    }
+    Ok(())
+}
 
 /// `env(1)` sets the variables, so that the policy and the audit see what runs, as it runs.
 fn adapt(given: &Map<String, Value>, canonical: &mut Map<String, Value>) -> Result<(), ToolError> {

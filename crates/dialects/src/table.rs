@@ -84,6 +84,8 @@ pub(crate) enum Kind {
     TextByName,
     /// An object of fields that keep their names.
     Object(&'static [Field]),
+    /// Any value of JSON.
+    Any,
 }
 
 impl Kind {
@@ -98,6 +100,7 @@ impl Kind {
             Kind::Texts => json!({"type": "array", "items": {"type": "string"}}),
             Kind::TextByName => json!({"type": "object", "additionalProperties": {"type": "string"}}),
             Kind::Object(fields) => object(fields),
+            Kind::Any => json!({}),
         }
     }
 
@@ -136,6 +139,10 @@ pub(crate) enum From {
     ExitCode(&'static str),
     /// How long the call ran, in milliseconds.
     Milliseconds,
+    /// Any value of JSON.
+    Any(&'static str),
+    /// An object whose values are texts.
+    TextByName(&'static str),
     /// Each item of a list.
     Items(&'static str, &'static [Given]),
 }
@@ -150,15 +157,20 @@ impl From {
             From::Integer(_) | From::IntegerOrNone(_) | From::ExitCode(_) => json!({"type": "integer"}),
             From::Milliseconds => json!({"type": "number"}),
             From::Switch(_) => json!({"type": "boolean"}),
+            From::Any(_) => json!({}),
+            From::TextByName(_) => json!({"type": "object", "additionalProperties": {"type": "string"}}),
             From::Items(_, gives) => json!({"type": "array", "items": given(gives)}),
         }
     }
 
     fn value(&self, data: &Value, milliseconds: u64) -> Option<Value> {
         match self {
-            From::Text(field) | From::Integer(field) | From::Switch(field) | From::OptionalText(field) => {
-                data.get(field).cloned()
-            }
+            From::Text(field)
+            | From::Integer(field)
+            | From::Switch(field)
+            | From::OptionalText(field)
+            | From::Any(field)
+            | From::TextByName(field) => data.get(field).cloned(),
             From::IntegerOrNone(field) => Some(data.get(field).cloned().unwrap_or(json!(0))),
             From::ExitCode(field) => {
                 data.get(field).map(|code| if code.is_null() { json!(KILLED) } else { code.clone() })

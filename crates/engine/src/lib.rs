@@ -18,6 +18,7 @@ mod dry_run;
 mod figures;
 mod history;
 mod home;
+mod hosts;
 mod keep;
 mod life;
 mod moved;
@@ -103,6 +104,8 @@ pub struct Parts {
     pub sessions: Option<SessionLimits>,
     /// Who follows the lives of calls.
     pub tracer: Option<Arc<dyn Tracer>>,
+    /// Mechanisms of tools that the engine itself has no use for.
+    pub services: Services,
 }
 
 /// Why an engine could not be put together.
@@ -166,8 +169,8 @@ impl Engine {
             vault,
             sessions,
             tracer,
+            mut services,
         } = parts;
-        let mut services = Services::default();
         services.insert(Arc::new(catalogue));
         services.insert::<Arc<dyn Outputs>>(Arc::new(Arc::new(keep::StoredOutputs(store.clone()))));
         let redactor = match &vault {
@@ -367,11 +370,14 @@ impl Engine {
     async fn context(
         self: &Arc<Self>,
         call: &Call,
-        lane: tool::Lane,
+        spec: &tool::Spec,
         before: &swap::Before,
         cell: Option<Specifying>,
     ) -> Result<Context, ToolError> {
         let mut services = self.services.clone();
+        if spec.class.open_world {
+            services.insert(Arc::new(hosts::HostGuard::of(call, call.rules(self), spec.name)));
+        }
         services.insert(Arc::new(match &call.dry_run {
             Some(tried) => self.roots_to_try(call, tried)?,
             None => call.reach(self).roots(&call.effects, call.approved_by.is_some(), before.covered())?,
@@ -391,7 +397,7 @@ impl Engine {
         } else if let Some(snapshot) = before.snapshot() {
             services.insert(Arc::new(snapshot.draft()?));
         }
-        let restored = before.snapshot().filter(|_| lane != tool::Lane::Command);
+        let restored = before.snapshot().filter(|_| spec.lane != tool::Lane::Command);
         let draft = restored.map(snapshot::Snapshot::draft).transpose()?;
         services.insert::<Arc<dyn tool::Checkpoints>>(Arc::new(Arc::new(undo::ForCall {
             undo: undo::Undo { policy: call.rules(self), ..self.undo_parts() },

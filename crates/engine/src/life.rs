@@ -326,7 +326,7 @@ impl Engine {
         cell: Option<Specifying>,
     ) -> Result<Ran, ToolError> {
         call.enter(Stage::Run);
-        let context = Arc::new(self.context(call, tool.spec().lane, before, cell).await?);
+        let context = Arc::new(self.context(call, tool.spec(), before, cell).await?);
         let began = Instant::now();
         let own = OwnChange::begin(&self.denied, call);
         let running = context.clone();

@@ -169,6 +169,7 @@ impl Bench {
             vault: None,
             sessions: None,
             tracer: None,
+            services: tool::Services::default(),
         })
         .unwrap();
         let caller = Caller {

@@ -202,6 +202,7 @@ impl Bench {
             vault: None,
             sessions: None,
             tracer: None,
+            services: tool::Services::default(),
         })
         .unwrap();
         let asker = Script { answers: Mutex::new(answers.into_iter().collect()), ..Script::default() };

@@ -98,6 +98,7 @@ fn engine(folder: &Path, workspace: &Path, clock: Arc<Advancing>, store: Arc<Sto
         vault: None,
         sessions: None,
         tracer: None,
+        services: tool::Services::default(),
     };
     Arc::new(Engine::new(parts).unwrap())
 }

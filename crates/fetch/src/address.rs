@@ -108,7 +108,9 @@ impl Host {
                 |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte);
             (1..=LONGEST_LABEL).contains(&label.len()) && label.bytes().all(plain) && !label.starts_with('-')
         };
-        if name.len() > LONGEST_NAME || !name.split('.').all(is_label) {
+        // What begins like a hexadecimal number is read as an address by some, and as a name by others.
+        let is_number_to_some = name.rsplit('.').next().is_some_and(|last| last.starts_with("0x"));
+        if name.len() > LONGEST_NAME || is_number_to_some || !name.split('.').all(is_label) {
             return Err(wrong());
         }
         Ok(Self::Name(name.to_owned()))

@@ -32,8 +32,8 @@ pub enum DialError {
         #[source]
         source: io::Error,
     },
-    /// The host is, or leads to, an address that is not of the public internet and was not permitted.
-    #[error("{host} leads to {address}, which is no address of the public internet")]
+    /// The host is, or leads to, an address that is denied, or is not of the public internet and was not permitted.
+    #[error("{host} leads to {address}, which is not of the public internet, or is denied")]
     NotPublic {
         /// The host.
         host: String,
@@ -71,30 +71,36 @@ pub struct System;
 
 impl Resolve for System {
     async fn addresses(&self, name: &str) -> io::Result<Vec<IpAddr>> {
-        // The final dot keeps the system from trying the name below its search domains, where it would be another one.
-        let whole = if name.contains('.') { format!("{name}.") } else { name.to_owned() };
-        Ok(tokio::net::lookup_host((whole, 0)).await?.map(|found| found.ip()).collect())
+        // As it stands: a final dot would keep it from being found in the file of hosts. Where the system's search domains make
+        // another name of it, what that leads to is checked as well.
+        Ok(tokio::net::lookup_host((name, 0)).await?.map(|found| found.ip()).collect())
     }
 }
 
-/// Which addresses beside those of the public internet may be dialled. Made by whoever asked the policy, for one host.
+/// Which addresses may be dialled. Made by whoever asked the policy, for one host and port.
 #[derive(Clone)]
-pub struct Permission(Arc<dyn Fn(IpAddr) -> bool + Send + Sync>);
+pub struct Permission(Arc<dyn Fn(IpAddr) -> Option<bool> + Send + Sync>);
 
 impl Permission {
-    /// None.
+    /// Those of the public internet.
     pub fn public_only() -> Self {
-        Self::to(|_| false)
+        Self::judged(|_| None)
     }
 
-    /// Those of which this says so. An address is given in its one form, an IPv4 address in an IPv6 one as IPv4.
+    /// Those of the public internet, and those of which this says so. An address is given in its one form, an IPv4 address in an
+    /// IPv6 one as IPv4.
     pub fn to(permitted: impl Fn(IpAddr) -> bool + Send + Sync + 'static) -> Self {
-        Self(Arc::new(permitted))
+        Self::judged(move |address| permitted(address).then_some(true))
+    }
+
+    /// As this judges them; where it says nothing, those of the public internet.
+    pub fn judged(judge: impl Fn(IpAddr) -> Option<bool> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(judge))
     }
 
     /// Whether the address may be dialled.
     pub fn covers(&self, address: IpAddr) -> bool {
-        is_public(address) || (self.0)(address.to_canonical())
+        (self.0)(address.to_canonical()).unwrap_or_else(|| is_public(address))
     }
 }
 

@@ -1,25 +1,34 @@
-//! What Handfast itself asks of other servers, because its user's configuration names them: the keys of an identity provider, and
-//! to take traces. No tool comes this way.
+//! What goes out to other servers.
 //!
-//! It follows no redirection, which could lead to where nothing is encrypted, and waits as long as it is let: whoever asks bounds
-//! the time.
+//! [`Client`] is for what Handfast itself asks, because its user's configuration names the server: the keys of an identity provider,
+//! and to take traces. No tool comes that way. It follows no redirection, which could lead to where nothing is encrypted, and waits as
+//! long as it is let: whoever asks bounds the time.
+//!
+//! [`web::Web`] is for what tools ask of any server, on addresses that were checked ([`address`], [`dial`]), with bodies that are
+//! bounded ([`decode`]).
 
 pub mod address;
+pub mod decode;
 pub mod dial;
+pub mod web;
 
 use std::io;
 use std::sync::Arc;
 
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::Bytes;
-use hyper::header::{HeaderName, HeaderValue};
-use hyper::{Method, Request};
+use hyper::Request;
 use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client as Pooled;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 
-pub use hyper::Uri;
+pub use hyper::body::Bytes;
+pub use hyper::header::{
+    ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderName,
+    HeaderValue, IF_RANGE, LAST_MODIFIED, LOCATION, RANGE, RETRY_AFTER, USER_AGENT,
+};
+pub use hyper::{HeaderMap, Method, Uri};
+pub use rustls::pki_types::CertificateDer;
 
 /// A larger answer is an error, in bytes: nothing that is asked for here has one.
 const LARGEST: usize = 1024 * 1024;

@@ -1,17 +1,21 @@
 //! Puts the runtime together: surroundings, configuration, policy, store, tools, engine.
 
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ::traces::Exporter;
+use dialects::Dialect;
 use engine::{CellSetup, DuplicateTool, Engine, Parts, Redactor, Registry, Tracer};
+use fetch::web::Web;
 use jiff::Timestamp;
 use policy::Policy;
 use sandbox::{Entrance, SessionLimits, Spawner};
 use store::Store;
-use tool::{AnyTool, Clock, SessionId};
-use vault::{Keys, Vault, VaultError};
+use tool::{AnyTool, Clock, Services, SessionId};
+use tools_web::EnvironmentSecrets;
+use vault::{HostRule, Keys, LEAST_CHARACTERS, Vault, VaultError};
 
 use crate::cli::Global;
 use crate::commands::Failure;
@@ -20,7 +24,7 @@ use crate::configuration::{Configuration, compile};
 use crate::identity::OAuth;
 use crate::places::{VAULT_FOLDER, create_as_its_parent, create_private, place, real, state_folder};
 use crate::report::{Warn, warn};
-use crate::surroundings::{Surroundings, vault_keys};
+use crate::surroundings::{Surroundings, variable, vault_keys};
 use crate::toolchains;
 use crate::toolset::{Toolset, catalogue};
 use crate::traces::{FAREWELL, exporter};
@@ -114,6 +118,14 @@ pub(crate) fn compose(wanted: Wanted) -> Result<Composed, Failure> {
     let registry = Registry::new(configuration.tools())
         .map_err(|DuplicateTool(name)| format!("two tools are named {name}"))?;
     let clock = Arc::new(SystemClock);
+    let mut services = Services::default();
+    services.insert(Arc::new(Web::default()));
+    let mut secrets = std::mem::take(&mut surroundings.credentials);
+    if configuration.toolset.dialect == Dialect::Sluagh {
+        let (environment, named) = environment_secrets(&configuration.environment_secrets, warn);
+        services.insert(Arc::new(environment));
+        secrets.extend(named);
+    }
     let traces = exporter(configuration.traces, &surroundings.traces, warn);
     let cell = CellSetup { entrance, ..cell(&surroundings, &state, spawner)? };
     let workspace = place.workspace.clone();
@@ -125,10 +137,11 @@ pub(crate) fn compose(wanted: Wanted) -> Result<Composed, Failure> {
         registry,
         clock,
         cell,
-        redactor: Redactor::new(surroundings.credentials),
+        redactor: Redactor::new(secrets),
         vault: Some(vault),
         sessions,
         tracer: traces.clone().map(|exporter| exporter as Arc<dyn Tracer>),
+        services,
     })?;
     for notice in engine.notices() {
         warn(notice);
@@ -154,6 +167,30 @@ impl Composed {
             traces.close(FAREWELL);
         }
     }
+}
+
+/// The variables of the environment that may be sent, and the same for the redactor, whatever they are called.
+fn environment_secrets(
+    named: &BTreeMap<String, Vec<HostRule>>,
+    warn: Warn,
+) -> (EnvironmentSecrets, Vec<(String, String)>) {
+    let mut covered = Vec::new();
+    let mut entries = Vec::new();
+    for (name, hosts) in named {
+        // One that is not set is bound to nothing, which is said to who names it.
+        let Some(value) = variable(name) else { continue };
+        match std::str::from_utf8(&value) {
+            Ok(text) if text.chars().count() >= LEAST_CHARACTERS => {
+                covered.push((name.clone(), text.to_owned()));
+                entries.push((name.clone(), value, hosts.clone()));
+            }
+            _ => warn(&format!(
+                "the variable {name} of `environment_secrets` is not sent: a secret is a text of at least {LEAST_CHARACTERS} \
+                 characters, or covering it would tell it"
+            )),
+        }
+    }
+    (EnvironmentSecrets::new(entries), covered)
 }
 
 /// The vault, opened where it can be, so that its secrets are covered from the first call on.

@@ -52,6 +52,9 @@ pub struct Settings {
     pub oauth: Option<OAuth>,
     /// Where traces of calls go. A workspace's file may not say so.
     pub traces: Option<Collector>,
+    /// Which variables of the environment `$NAME` may mean in the dialect `sluagh`, each with the hosts that it may be sent to. A
+    /// workspace's file may not say so.
+    pub environment_secrets: Option<BTreeMap<String, Vec<String>>>,
 }
 
 /// Which questions may be put to the user of an MCP client.

@@ -1,5 +1,6 @@
 //! The configuration of one run: which files there are, which of them count, and what they come to.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -7,6 +8,7 @@ use dialects::Dialect;
 use policy::{Ceiling, EffectKind, EffectKinds, FilePlace, Mode, Origin, Policy, Programs, Source, Trust};
 use store::Store;
 use tool::{AnyTool, Place};
+use vault::HostRule;
 
 use crate::cli::Global;
 use crate::commands::Failure;
@@ -159,6 +161,8 @@ pub(crate) struct Configuration {
     pub(crate) oauth: Option<OAuth>,
     /// Where traces go, and whether the administrator says so.
     pub(crate) traces: Option<(Collector, bool)>,
+    /// The variables that may be sent, each with its hosts.
+    pub(crate) environment_secrets: BTreeMap<String, Vec<HostRule>>,
     sources: Vec<Source>,
     profile: Option<(String, Origin)>,
     mode: Option<(Mode, Origin)>,
@@ -172,6 +176,19 @@ pub(crate) struct Configuration {
     own: Vec<Arc<dyn AnyTool>>,
     /// What rules may name.
     tools: Vec<&'static str>,
+}
+
+/// The hosts of each variable that may be sent.
+fn hosts_of(
+    named: Option<BTreeMap<String, Vec<String>>>,
+) -> Result<BTreeMap<String, Vec<HostRule>>, Failure> {
+    let rules = |(name, hosts): (String, Vec<String>)| {
+        let rules = HostRule::parse_all(hosts.iter().map(String::as_str));
+        let rules =
+            rules.map_err(|error| Failure::usage(format!("`environment_secrets.{name}`: {error}")))?;
+        Ok((name, rules))
+    };
+    named.unwrap_or_default().into_iter().map(rules).collect()
 }
 
 impl Configuration {
@@ -235,6 +252,11 @@ impl Configuration {
             },
             elicitation: files.of_the_user("elicitation", |settings| settings.elicitation, warn),
             oauth: files.of_the_user("oauth", |settings| settings.oauth.clone(), warn),
+            environment_secrets: hosts_of(files.of_the_user(
+                "environment_secrets",
+                |settings| settings.environment_secrets.clone(),
+                warn,
+            ))?,
             traces: files
                 .of_the_user("traces", |settings| settings.traces.clone(), warn)
                 .map(|collector| (collector, files.is_managed(|settings| settings.traces.is_some()))),

@@ -103,6 +103,11 @@ pub(crate) fn vault_keys() -> Keys {
     }
 }
 
+/// The value of a variable that the user has allowed to be sent.
+pub(crate) fn variable(name: &str) -> Option<Locked> {
+    std::env::var_os(name).map(|value| Locked::copy_of(value.as_encoded_bytes()))
+}
+
 fn search_path() -> Vec<PathBuf> {
     let listed = std::env::var_os("PATH").unwrap_or_default();
     let mut entries: Vec<PathBuf> = Vec::new();

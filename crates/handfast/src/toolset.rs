@@ -14,7 +14,14 @@ const RELEASED: &str = "2026-11-21T00:00:00Z";
 
 /// Every canonical tool, in the order in which they are listed.
 pub(crate) fn canonical() -> Vec<Arc<dyn AnyTool>> {
-    [tools_files::tools(), tools_shell::tools(), tools_self::tools(), vec![ToolCall::tool()]].concat()
+    [
+        tools_files::tools(),
+        tools_shell::tools(),
+        tools_web::tools(),
+        tools_self::tools(),
+        vec![ToolCall::tool()],
+    ]
+    .concat()
 }
 
 /// What a configuration says about the tools.

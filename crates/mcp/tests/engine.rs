@@ -149,6 +149,7 @@ impl World {
             vault: None,
             sessions: None,
             tracer: None,
+            services: tool::Services::default(),
         });
         Self { folder, store, engine: Arc::new(engine.unwrap()), started, ended }
     }

@@ -10,6 +10,17 @@ use crate::Rule;
 /// The longest host name that DNS takes (RFC 1035, section 2.3.4), without its final dot.
 const LONGEST_HOST: usize = 253;
 
+/// What the lists say to an address that a host leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AddressVerdict {
+    /// `deny_hosts` names it.
+    Denied,
+    /// `allowed_hosts` names it, itself and not by a wildcard; or it is this machine, and the list names `localhost`.
+    Named,
+    /// Neither.
+    Unnamed,
+}
+
 /// The entries of one or more lists, by their normal form.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct HostRules {
@@ -43,6 +54,11 @@ impl HostRules {
             let with_port = port.and_then(|port| self.rules.get(&format!("{name} {port}")));
             with_port.or_else(|| self.rules.get(&name))
         })
+    }
+
+    /// The rule that names exactly this host and no other, which is in normal form.
+    pub(crate) fn naming(&self, host: &str, port: u16) -> Option<&Rule> {
+        self.rules.get(&format!("{host} {port}")).or_else(|| self.rules.get(host))
     }
 
     /// Whether a rule names the host of an example, `HOST` or `HOST:PORT`.

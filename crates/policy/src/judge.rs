@@ -58,8 +58,9 @@ impl Policy {
             Effect::Run { command, directory } => {
                 self.judge_command(command, directory, part.real.as_deref())
             }
-            Effect::Connect { host, port, .. } => {
-                self.judge_host(format!("connect {host}:{port}"), host, Some(*port))
+            Effect::Connect { host, port, method } => {
+                let judgement = self.judge_host(format!("connect {host}:{port}"), host, Some(*port));
+                self.listed_reading(judgement, host, *port, method.as_deref())
             }
             Effect::UseSecret { name, host } => self.judge_secret(name, host),
             Effect::DatabaseWrite { statement } => {
@@ -222,6 +223,15 @@ impl Policy {
             });
         }
         judgement
+    }
+
+    /// Asking a listed host for what it has is a read, as of a listed path.
+    fn listed_reading(&self, judged: Judgement, host: &str, port: u16, method: Option<&str>) -> Judgement {
+        let reads = method.is_some_and(|method| ["GET", "HEAD"].contains(&method));
+        let rule = normal_host(host).and_then(|host| self.allowed_hosts.find(&host, Some(port)));
+        let Some(rule) = rule.filter(|_| reads && judged.denied.is_none()) else { return judged };
+        let reason = format!("{host} is listed by {rule}");
+        Judgement { allowed: Some(Cause { rule: rule.clone(), reason, hint: None }), ..judged }
     }
 
     /// A secret goes to a host, so that both must be allowed.

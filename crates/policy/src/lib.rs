@@ -39,6 +39,7 @@ pub use decision::{Decision, Line, Part, Request, Verdict};
 pub use error::PolicyError;
 pub use examples::{Example, examples};
 pub use findings::{Finding, findings};
+pub use host::AddressVerdict;
 pub use judge_command::READ_ONLY_COMMANDS;
 pub use lease::{LeasePattern, as_read};
 pub use lines::Lines;

@@ -45,4 +45,4 @@ pub use remove::{Removal, Removed};
 pub use root::{Right, Root, Roots};
 pub use temporary::{is_temporary_name, remove_abandoned_in};
 pub use walk::{DEEPEST, Step, Visit, Walk, Walked};
-pub use write::{Staged, Written};
+pub use write::{Staged, Staging, Written};

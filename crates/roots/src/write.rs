@@ -23,6 +23,31 @@ pub struct Staged {
     temporary: Option<Temporary>,
 }
 
+/// A file that is still being written and does not have its name yet.
+///
+/// Dropped, it leaves nothing behind.
+#[must_use = "what is written is no file until it is finished and committed"]
+pub struct Staging(Staged);
+
+impl Staging {
+    /// The file, to be written to; none in a dry run.
+    pub fn file(&mut self) -> Option<&mut File> {
+        self.0.temporary.as_mut().map(|temporary| &mut temporary.file)
+    }
+
+    /// Puts what was written on the disk.
+    ///
+    /// # Errors
+    /// [`RootsError::Io`].
+    pub fn finish(self) -> Result<Staged> {
+        if let Some(temporary) = &self.0.temporary {
+            let path = self.0.path.clone();
+            temporary.file.sync_all().map_err(|source| RootsError::Io { doing: "write", path, source })?;
+        }
+        Ok(self.0)
+    }
+}
+
 /// What a commit did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
@@ -49,6 +74,17 @@ impl Roots {
         self.may_write(&slot.real)?;
         let replaced = replaced(&slot, path)?;
         self.stage_in(slot, path, replaced.as_ref(), |file| file.write_all(content))
+    }
+
+    /// Begins what [`Roots::stage`] does at once, for content that comes piece by piece.
+    ///
+    /// # Errors
+    /// As [`Roots::stage`].
+    pub fn begin_staging(&self, path: &Path) -> Result<Staging> {
+        let slot = self.slot(path, LastLink::Follow)?;
+        self.may_write(&slot.real)?;
+        let replaced = replaced(&slot, path)?;
+        self.stage_in(slot, path, replaced.as_ref(), |_| Ok(())).map(Staging)
     }
 
     /// Makes the file at `copy` a copy of the one at `original`, with its attributes, in place of what is there.

@@ -14,6 +14,7 @@ mod check;
 mod clock;
 mod guard;
 mod run;
+pub mod web;
 mod workspace;
 
 pub use check::{assert_contains, check_family, check_tool};

@@ -1,6 +1,7 @@
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::fs::File;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -8,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::{CallId, Code, Level, Place, SessionId, Stop, ToolError};
+use crate::{CallId, Code, Effect, Level, Place, SessionId, Stop, ToolError};
 
 /// What the runtime hands to a tool for one call.
 pub struct Context {
@@ -255,6 +256,21 @@ pub struct CatalogueEntry {
     pub input_schema: Value,
     /// Its worked example: the arguments, as JSON.
     pub example: String,
+}
+
+/// What the policy says to a call about requests that its plan could not name: where a redirection leads, and what a name leads to.
+/// Whoever makes requests asks before each.
+pub trait Hosts: Send + Sync {
+    /// Whether the call may do this beside what its plan names. Nobody can be asked any more, so what only a human could allow is
+    /// refused.
+    ///
+    /// # Errors
+    /// `EPERMISSION`, with the rule and what to do.
+    fn may_also(&self, level: Level, effects: &[Effect]) -> Result<(), ToolError>;
+
+    /// Whether `address`, which `host` leads to, may be dialled. None where no rule says anything about the address itself: then it
+    /// has to be one of the public internet.
+    fn may_dial(&self, host: &str, address: IpAddr, port: u16) -> Option<bool>;
 }
 
 /// The kept outputs of earlier calls.

@@ -89,6 +89,8 @@ fn walk(schema: &Value, at: &str, found: &mut Vec<String>) {
         },
         Some(Value::String(_)) => {}
         Some(Value::Array(_)) => found.push(format!("{at}: a type array")),
+        // What says nothing of its type is any value of JSON.
+        None if !at.is_empty() => {}
         _ => found.push(format!("{at}: no type")),
     }
     if let Some(properties) = object.get("properties").and_then(Value::as_object) {

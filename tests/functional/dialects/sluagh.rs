@@ -1,4 +1,5 @@
 use serde_json::{Value, json};
+use testkit::web::{Reply, Server};
 
 use super::{call, hold_to_the_contract, refuses};
 use crate::harness::Fixture;
@@ -36,6 +37,44 @@ fn a_timeout_is_in_milliseconds_and_keeps_what_there_is() {
     assert!(answer["data"]["duration"].as_u64().unwrap() >= 1_500, "{answer:#}");
     let null = run(&json!({"command": "true", "args": [], "timeout": null, "env": null, "cwd": null}));
     assert_eq!(null["data"]["exitCode"], 0, "{null:#}");
+}
+
+#[test]
+fn a_key_of_the_environment_goes_to_its_hosts_and_no_other_does() {
+    let server = Server::http(|request| {
+        let key = request.header("authorization");
+        Reply::json(&json!({"got": key, "length": key.len()}).to_string())
+    });
+    let key = "LINEAR_API_KEY-0123456789";
+    let fixture = Fixture::new();
+    let folder = fixture.home().join(".config/handfast");
+    std::fs::create_dir_all(&folder).unwrap();
+    let listed = "environment_secrets:\n  LINEAR_API_KEY: [localhost]\n  ELSEWHERE_KEY: [api.example.com]\n";
+    std::fs::write(folder.join("config.yaml"), listed).unwrap();
+    // What a workspace says about it does not count.
+    fixture.write("handfast.yaml", "environment_secrets:\n  UNBOUND_KEY: [localhost]\n");
+    let fetch = |header: &str| {
+        let mut command = fixture.command();
+        for name in ["LINEAR_API_KEY", "ELSEWHERE_KEY", "UNBOUND_KEY"] {
+            command.env(name, format!("{name}-0123456789"));
+        }
+        let arguments = json!({"url": server.url("/"), "method": "GET", "headers": {"Authorization": header}, "timeout": 9000});
+        let arguments = ["--dialect", "sluagh", "call", "--yes", "fetch_url", &arguments.to_string()];
+        let output = command.args(arguments).output().unwrap();
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()
+    };
+    let sent = fetch("$LINEAR_API_KEY");
+    assert_eq!(
+        sent["data"]["data"],
+        json!({"got": "[SECRET:LINEAR_API_KEY]", "length": key.len()}),
+        "{sent:#}"
+    );
+    assert_eq!(server.seen()[0].header("authorization"), key);
+    for header in ["$ELSEWHERE_KEY", "$UNBOUND_KEY", "$NO_SUCH_KEY", "$PATH"] {
+        let error = fetch(header)["error"].clone();
+        assert_eq!(error["code"], "EPERMISSION", "{header}: {error:#}");
+    }
+    assert_eq!(server.seen().len(), 1);
 }
 
 #[test]

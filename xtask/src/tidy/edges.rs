@@ -104,11 +104,14 @@ fn allowed(layer: Layer) -> &'static [Layer] {
         Policy => &[Vocabulary, Syntax],
         Egress => &[Outward],
         Engine => &[Vocabulary, Policy, Store, Mechanism, Outward, Egress],
-        Tools | TestKit => &[Vocabulary, Mechanism],
+        Tools => &[Vocabulary, Mechanism, Outward],
+        TestKit => &[Vocabulary, Mechanism],
         Door => &[Vocabulary, Engine, Dialects],
         Carrier => &[Vocabulary, Engine, Dialects, Door, Outward],
         Telling => &[Vocabulary, Engine, Outward],
-        Product => &[Vocabulary, Policy, Store, Mechanism, Engine, Tools, Dialects, Door, Carrier, Telling],
+        Product => {
+            &[Vocabulary, Policy, Store, Mechanism, Engine, Tools, Dialects, Door, Carrier, Outward, Telling]
+        }
     }
 }
 

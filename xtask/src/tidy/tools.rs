@@ -6,7 +6,7 @@ use crate::tidy::source::Source;
 use crate::tidy::{Finding, Tree};
 
 /// Files of the families that hold no tool, each with what it holds.
-const SHARED: [(&str, &str); 17] = [
+const SHARED: [(&str, &str); 22] = [
     ("crates/tools-files/src/failure.rs", "what the errors of the roots become for a caller"),
     ("crates/tools-self/src/vault_failure.rs", "what the errors of the vault become for a caller"),
     ("crates/tools-files/src/hits.rs", "what a search finds in one file"),
@@ -24,6 +24,11 @@ const SHARED: [(&str, &str); 17] = [
     ("crates/tools-shell/src/plain.rs", "output as plain text"),
     ("crates/tools-shell/src/reading.rs", "the output of a session, by bytes or by lines that match"),
     ("crates/tools-shell/src/wording.rs", "how the end of a command is worded"),
+    ("crates/tools-web/src/answer.rs", "what a body is to its reader"),
+    ("crates/tools-web/src/exchange.rs", "redirections, what is tried again, and bounds"),
+    ("crates/tools-web/src/page.rs", "HTML as text and as Markdown"),
+    ("crates/tools-web/src/placeholders.rs", "headers with secrets in them"),
+    ("crates/tools-web/src/saving.rs", "a body into a file"),
 ];
 
 /// What the name of a denial test may hold.

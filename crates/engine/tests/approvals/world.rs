@@ -173,6 +173,7 @@ impl World {
             vault: None,
             sessions: None,
             tracer: None,
+            services: tool::Services::default(),
         });
         Arc::new(engine.unwrap())
     }

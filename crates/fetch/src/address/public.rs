@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// What is not public of IPv4: the ranges of IANA's registry of special-purpose addresses (RFC 6890 and its updates) that are not
 /// globally reachable, and multicast. Base and length of the prefix.
-const NOT_PUBLIC_V4: [(Ipv4Addr, u32); 17] = [
-    (Ipv4Addr::new(0, 0, 0, 0), 8),        // this network
+const NOT_PUBLIC_IPV4: [(Ipv4Addr, u32); 17] = [
+    (Ipv4Addr::UNSPECIFIED, 8),            // this network
     (Ipv4Addr::new(10, 0, 0, 0), 8),       // private
     (Ipv4Addr::new(100, 64, 0, 0), 10),    // shared by the customers of a provider (CGNAT)
     (Ipv4Addr::new(127, 0, 0, 0), 8),      // loopback
@@ -24,8 +24,8 @@ const NOT_PUBLIC_V4: [(Ipv4Addr, u32); 17] = [
     (Ipv4Addr::new(240, 0, 0, 0), 4),      // reserved, broadcast
 ];
 
-/// What is not public within 2000::/3, the only part of IPv6 that is: from the same registry.
-const NOT_PUBLIC_V6: [(Ipv6Addr, u32); 5] = [
+/// What is not public within `2000::/3`, the only part of IPv6 that is: from the same registry.
+const NOT_PUBLIC_IPV6: [(Ipv6Addr, u32); 5] = [
     (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23), // protocol assignments, Teredo among them
     (Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0), 32), // documentation
     (Ipv6Addr::new(0x2002, 0, 0, 0, 0, 0, 0, 0), 16), // 6to4, an IPv4 address in disguise
@@ -41,23 +41,23 @@ const NAT64: Ipv6Addr = Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0);
 /// (`::ffff:0:0/96`, `64:ff9b::/96`); where only old mechanisms carry it (`::/96`, 6to4, Teredo), the address is not public.
 pub fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
-        IpAddr::V4(address) => !NOT_PUBLIC_V4.iter().any(|(base, length)| in_v4(address, *base, *length)),
-        IpAddr::V6(address) if in_v6(address, NAT64, 96) => {
+        IpAddr::V4(address) => !NOT_PUBLIC_IPV4.iter().any(|(base, length)| in_ipv4(address, *base, *length)),
+        IpAddr::V6(address) if in_ipv6(address, NAT64, 96) => {
             let [.., a, b, c, d] = address.octets();
             is_public(Ipv4Addr::new(a, b, c, d).into())
         }
         IpAddr::V6(address) => {
-            in_v6(address, Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3)
-                && !NOT_PUBLIC_V6.iter().any(|(base, length)| in_v6(address, *base, *length))
+            in_ipv6(address, Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3)
+                && !NOT_PUBLIC_IPV6.iter().any(|(base, length)| in_ipv6(address, *base, *length))
         }
     }
 }
 
-fn in_v4(address: Ipv4Addr, base: Ipv4Addr, length: u32) -> bool {
+fn in_ipv4(address: Ipv4Addr, base: Ipv4Addr, length: u32) -> bool {
     (address.to_bits() ^ base.to_bits()).leading_zeros() >= length
 }
 
-fn in_v6(address: Ipv6Addr, base: Ipv6Addr, length: u32) -> bool {
+fn in_ipv6(address: Ipv6Addr, base: Ipv6Addr, length: u32) -> bool {
     (address.to_bits() ^ base.to_bits()).leading_zeros() >= length
 }
 

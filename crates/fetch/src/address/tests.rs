@@ -59,6 +59,7 @@ fn a_host_that_could_be_read_in_two_ways_is_refused() {
         "a.1",
         "xn--a\u{fffd}",
         "-a.com",
+        "a.0xg",
         "a*b",
         &long_label,
         &long_name,
@@ -150,5 +151,16 @@ fn a_redirection_is_read_as_strictly() {
     assert!(same("https://EXAMPLE.com.:443/x"));
     for other in ["http://example.com/", "https://example.com:444/", "https://a.example.com/"] {
         assert!(!same(other), "{other}");
+    }
+}
+
+#[test]
+fn every_target_is_one_that_the_client_can_send() {
+    for given in
+        ["http://a/{}|^`\"<>", "http://a/?q='\\|{}^`\"<>", "http://[::1]:1/\u{e4}?\u{e4}", "http://a_b/%zz"]
+    {
+        let target = Target::parse(given).unwrap();
+        assert!(target.to_string().parse::<hyper::Uri>().is_ok(), "{target}");
+        assert!(target.path_and_query().parse::<hyper::Uri>().is_ok(), "{target}");
     }
 }

@@ -374,3 +374,55 @@ fn a_command_takes_nothing_away_that_holds_what_is_denied() {
         assert_eq!(answer(&policy, line), "check 6", "{line}");
     }
 }
+
+#[test]
+fn asking_a_listed_host_for_what_it_has_is_a_read_and_anything_else_is_not() {
+    let ask = |method: &str, host: &str| Effect::Connect {
+        host: host.to_owned(),
+        port: 443,
+        method: Some(method.to_owned()),
+    };
+    let lists = r#"{"allowed_hosts": ["docs.rs"], "allowed_secrets": ["token at docs.rs"], "deny_hosts": ["x.docs.rs"]}"#;
+    let policy = normal(lists, Mode::SmartAuto);
+    for (level, effects, expected) in [
+        (Level::Safe, vec![ask("GET", "docs.rs")], "pass 7"),
+        (Level::Safe, vec![ask("HEAD", "DOCS.rs.")], "pass 7"),
+        (Level::Safe, vec![ask("GET", "docs.rs"), secret("token", "docs.rs")], "pass 7"),
+        (Level::Safe, vec![ask("GET", "docs.rs"), secret("other", "docs.rs")], "check 9"),
+        (Level::Moderate, vec![ask("POST", "docs.rs")], "check 9"),
+        (Level::Moderate, vec![ask("POST", "docs.rs"), secret("token", "docs.rs")], "check 9"),
+        (Level::Safe, vec![ask("GET", "crates.io")], "check 6"),
+        (Level::Safe, vec![ask("GET", "x.docs.rs")], "deny 1"),
+        (Level::Safe, vec![ask("get", "docs.rs")], "pass 9"),
+    ] {
+        assert_eq!(short(&decide_all(&policy, level, &effects)), expected, "{effects:?}");
+    }
+    let asked = decide(&normal(lists, Mode::AskAlways), Level::Safe, ask("GET", "docs.rs"));
+    assert_eq!(short(&asked), "check 4");
+}
+
+#[test]
+fn an_address_counts_as_named_where_a_list_names_it_and_not_a_wildcard() {
+    use policy::AddressVerdict::{Denied, Named, Unnamed};
+    let policy = normal(
+        r#"{"allowed_hosts": ["*", "10.0.0.1", "[fd00::1]:443", "localhost:80"], "deny_hosts": ["10.0.0.2", "[::1]:80"]}"#,
+        Mode::SmartAuto,
+    );
+    for (host, address, port, expected) in [
+        ("a.example", "10.0.0.1", 1, Named),
+        ("a.example", "::ffff:10.0.0.1", 1, Named),
+        ("a.example", "10.0.0.2", 1, Denied),
+        ("a.example", "::ffff:10.0.0.2", 1, Denied),
+        ("a.example", "10.0.0.3", 1, Unnamed),
+        ("a.example", "fd00::1", 443, Named),
+        ("a.example", "fd00::1", 80, Unnamed),
+        ("localhost", "127.0.0.1", 80, Named),
+        ("localhost", "::1", 80, Denied),
+        ("localhost", "127.0.0.1", 81, Unnamed),
+        ("localhost", "10.0.0.3", 80, Unnamed),
+        ("a.example", "127.0.0.1", 80, Unnamed),
+    ] {
+        let found = policy.address_verdict(host, address.parse().unwrap(), port);
+        assert_eq!(found, expected, "{host} {address} {port}");
+    }
+}

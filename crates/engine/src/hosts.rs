@@ -1,0 +1,75 @@
+//! What the policy says to requests that a call's plan could not name.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use policy::{AddressVerdict, Part, Policy, Request, Verdict};
+use tool::{Code, Effect, Hosts, Level, ToolError};
+
+use crate::call::Call;
+use crate::dry_run::denied;
+
+/// The rules of one call, and what of its plan was decided on.
+pub(crate) struct HostGuard {
+    policy: Arc<Policy>,
+    tool: &'static str,
+    planned: Vec<Effect>,
+    /// Whether a human, who saw the plan, allowed it.
+    approved: bool,
+}
+
+impl HostGuard {
+    pub(crate) fn of(call: &Call, policy: Arc<Policy>, tool: &'static str) -> Arc<dyn Hosts> {
+        let planned = call.effects.iter().map(|part| part.effect.clone()).collect();
+        Arc::new(Self { policy, tool, planned, approved: call.approved_by.is_some() })
+    }
+
+    /// Whether the plan names it, or more than it at the same place.
+    fn is_planned(&self, effect: &Effect) -> bool {
+        let covers = |planned: &Effect| match (planned, effect) {
+            (
+                Effect::Connect { host, port, .. },
+                Effect::Connect { host: other, port: at, method: Some(method) },
+            ) if ["GET", "HEAD"].contains(&method.as_str()) => (host, port) == (other, at),
+            _ => planned == effect,
+        };
+        self.planned.iter().any(covers)
+    }
+}
+
+impl Hosts for HostGuard {
+    fn may_also(&self, level: Level, effects: &[Effect]) -> Result<(), ToolError> {
+        if effects.iter().all(|effect| self.is_planned(effect)) {
+            return Ok(());
+        }
+        let parts: Vec<Part> = effects.iter().cloned().map(Part::from).collect();
+        let request =
+            Request { tool: self.tool, level, parts: &parts, undoable_in_force: false, background: false };
+        let decision = self.policy.decide(&request);
+        match decision.verdict {
+            Verdict::Pass => Ok(()),
+            Verdict::Deny => Err(denied(&decision)),
+            Verdict::Check => {
+                let message = format!("not allowed within this call: {}", decision.reason);
+                Err(ToolError::new(Code::Permission, message)
+                    .hint("make a call of its own for it, which a human can be asked about"))
+            }
+        }
+    }
+
+    fn may_dial(&self, host: &str, address: IpAddr, port: u16) -> Option<bool> {
+        match self.policy.address_verdict(host, address, port) {
+            AddressVerdict::Denied => Some(false),
+            AddressVerdict::Named => Some(true),
+            AddressVerdict::Unnamed => {
+                // Who agreed to a plan has seen its address, and not what a name leads to.
+                let is_seen = |effect: &Effect| {
+                    matches!(effect, Effect::Connect { host: seen, port: at, .. } if *at == port
+                        && (seen.parse() == Ok(address.to_canonical())
+                            || seen == host && host == "localhost" && address.is_loopback()))
+                };
+                (self.approved && self.planned.iter().any(is_seen)).then_some(true)
+            }
+        }
+    }
+}

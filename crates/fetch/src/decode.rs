@@ -1,0 +1,331 @@
+//! Bodies as they were before they were compressed for the way, never larger than was asked for.
+//!
+//! What is small on the way and huge afterwards is let go where it passes its limit, before it is in memory.
+
+use std::io::{self, Write};
+
+use brotli_decompressor::DecompressorWriter;
+use flate2::write::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
+
+/// What a server may answer in, for `Accept-Encoding`.
+pub const ACCEPTED: &str = "gzip, br, zstd, deflate";
+/// The largest window of zstd, as a power of two: what RFC 9659 lets a server use.
+const ZSTD_WINDOW: u32 = 23;
+/// Bytes that are decompressed at a time, and what at most may come of them: more is no page but a bomb.
+const STEP: usize = 16 * 1024;
+const MOST_OF_A_STEP: u64 = 64 * 1024 * 1024;
+/// Bytes between the decompressor of brotli and what it writes to.
+const BUFFER: usize = 16 * 1024;
+
+/// Why a body cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum DecodeError {
+    /// It was compressed in a way that was not asked for.
+    #[error("the body is encoded as {encoding:?}, which was not asked for")]
+    Unknown {
+        /// How.
+        encoding: String,
+    },
+    /// It is larger than was asked for.
+    #[error("the body is larger than {limit} bytes")]
+    Large {
+        /// The limit.
+        limit: u64,
+    },
+    /// It is not what it says.
+    #[error("the body is no valid {encoding}")]
+    Broken {
+        /// What it says.
+        encoding: &'static str,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// Takes a body apart, piece by piece.
+pub struct Decoder {
+    how: How,
+    limit: u64,
+    /// Bytes that may still come out.
+    left: u64,
+}
+
+enum How {
+    Plain,
+    /// Servers mean zlib's format or the bare one, and the first byte tells which.
+    Undecided,
+    Coded(&'static str, Box<dyn Coding>),
+}
+
+/// A decompressor over a [`Sink`].
+trait Coding: Write + Send {
+    fn sink(&mut self) -> &mut Sink;
+    /// Says that nothing more comes.
+    fn end(&mut self) -> io::Result<()>;
+}
+
+impl Coding for MultiGzDecoder<Sink> {
+    fn sink(&mut self) -> &mut Sink {
+        self.get_mut()
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        self.try_finish()
+    }
+}
+
+impl Coding for ZlibDecoder<Sink> {
+    fn sink(&mut self) -> &mut Sink {
+        self.get_mut()
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        self.try_finish()
+    }
+}
+
+impl Coding for DeflateDecoder<Sink> {
+    fn sink(&mut self) -> &mut Sink {
+        self.get_mut()
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        self.try_finish()
+    }
+}
+
+impl Coding for DecompressorWriter<Sink> {
+    fn sink(&mut self) -> &mut Sink {
+        self.get_mut()
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        self.close()
+    }
+}
+
+impl Coding for zstd::stream::write::Decoder<'static, Sink> {
+    fn sink(&mut self) -> &mut Sink {
+        self.get_mut()
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        self.flush()
+    }
+}
+
+/// Takes what comes out, up to a limit.
+#[derive(Default)]
+struct Sink {
+    out: Vec<u8>,
+    left: u64,
+    is_full: bool,
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let length = bytes.len() as u64;
+        if length > self.left {
+            self.is_full = true;
+            return Err(io::Error::from(io::ErrorKind::StorageFull));
+        }
+        self.left -= length;
+        self.out.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Decoder {
+    /// For a body whose `Content-Encoding` says this, and that may have `limit` bytes when it is decoded.
+    ///
+    /// # Errors
+    /// [`DecodeError::Unknown`], [`DecodeError::Broken`] where the decompressor cannot be made.
+    pub fn new(encoding: &str, limit: u64) -> Result<Self, DecodeError> {
+        let codings = encoding.split(',').map(str::trim).filter(|coding| !coding.is_empty());
+        let codings: Vec<String> =
+            codings.map(str::to_ascii_lowercase).filter(|coding| coding != "identity").collect();
+        let coded = |name, coding: Box<dyn Coding>| How::Coded(name, coding);
+        let how = match codings.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+            [] => How::Plain,
+            ["gzip" | "x-gzip"] => coded("gzip", Box::new(MultiGzDecoder::new(Sink::default()))),
+            ["deflate"] => How::Undecided,
+            ["br"] => coded("brotli", Box::new(DecompressorWriter::new(Sink::default(), BUFFER))),
+            ["zstd"] => {
+                let broken = |source| DecodeError::Broken { encoding: "zstd", source };
+                let mut decoder = zstd::stream::write::Decoder::new(Sink::default()).map_err(broken)?;
+                decoder.window_log_max(ZSTD_WINDOW).map_err(broken)?;
+                coded("zstd", Box::new(decoder))
+            }
+            _ => {
+                let encoding = encoding.chars().take(100).collect();
+                return Err(DecodeError::Unknown { encoding });
+            }
+        };
+        Ok(Self { how, limit, left: limit })
+    }
+
+    /// Whether what goes in comes out as it is.
+    pub fn is_plain(&self) -> bool {
+        matches!(self.how, How::Plain)
+    }
+
+    /// The next piece of the body, decoded. What comes of it may come with a later piece.
+    ///
+    /// # Errors
+    /// [`DecodeError::Large`], [`DecodeError::Broken`].
+    pub fn push(&mut self, piece: &[u8]) -> Result<Vec<u8>, DecodeError> {
+        if let (How::Undecided, Some(first)) = (&self.how, piece.first()) {
+            // RFC 1950: the lower half of the first byte is 8, and the window has at most 2^15 bytes. No block of RFC 1951 that
+            // an encoder writes first begins so.
+            let is_zlib = first & 0x0f == 8 && first >> 4 <= 7;
+            let coding: Box<dyn Coding> = if is_zlib {
+                Box::new(ZlibDecoder::new(Sink::default()))
+            } else {
+                Box::new(DeflateDecoder::new(Sink::default()))
+            };
+            self.how = How::Coded("deflate", coding);
+        }
+        let limit = self.limit;
+        let How::Coded(encoding, coding) = &mut self.how else {
+            self.left = self.left.checked_sub(piece.len() as u64).ok_or(DecodeError::Large { limit })?;
+            return Ok(piece.to_vec());
+        };
+        let mut out = Vec::new();
+        for step in piece.chunks(STEP) {
+            out.extend(through(encoding, coding.as_mut(), &mut self.left, limit, |coding| {
+                coding.write_all(step)
+            })?);
+        }
+        Ok(out)
+    }
+
+    /// The rest, when the body has ended.
+    ///
+    /// # Errors
+    /// As [`Decoder::push`].
+    pub fn finish(mut self) -> Result<Vec<u8>, DecodeError> {
+        match &mut self.how {
+            How::Plain | How::Undecided => Ok(Vec::new()),
+            How::Coded(encoding, coding) => {
+                through(encoding, coding.as_mut(), &mut self.left, self.limit, |coding| coding.end())
+            }
+        }
+    }
+}
+
+/// What comes out of one step, counted.
+fn through(
+    encoding: &'static str,
+    coding: &mut dyn Coding,
+    left: &mut u64,
+    limit: u64,
+    step: impl FnOnce(&mut dyn Coding) -> io::Result<()>,
+) -> Result<Vec<u8>, DecodeError> {
+    coding.sink().left = (*left).min(MOST_OF_A_STEP);
+    let done = step(coding);
+    let sink = coding.sink();
+    let out = std::mem::take(&mut sink.out);
+    match done {
+        _ if sink.is_full => Err(DecodeError::Large { limit }),
+        Ok(()) => {
+            *left -= out.len() as u64;
+            Ok(out)
+        }
+        Err(source) => Err(DecodeError::Broken { encoding, source }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flate2::Compression;
+
+    use super::*;
+
+    fn compressed(encoding: &str, content: &[u8]) -> Vec<u8> {
+        let level = Compression::default();
+        match encoding {
+            "gzip" => {
+                let mut encoder = flate2::write::GzEncoder::new(Vec::new(), level);
+                encoder.write_all(content).unwrap();
+                encoder.finish().unwrap()
+            }
+            "deflate" => {
+                let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), level);
+                encoder.write_all(content).unwrap();
+                encoder.finish().unwrap()
+            }
+            "bare" => {
+                let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), level);
+                encoder.write_all(content).unwrap();
+                encoder.finish().unwrap()
+            }
+            "zstd" => zstd::encode_all(content, 3).unwrap(),
+            // A stream of one block that is not compressed (RFC 7932, section 9.2), and the empty last one.
+            "br" => {
+                let mut stream = vec![0x0c];
+                let length = u32::try_from(content.len() - 1).unwrap();
+                let header = (length << 3) | (1 << 19);
+                stream.extend(&header.to_le_bytes()[..3]);
+                stream.extend(content);
+                stream.push(0x03);
+                stream
+            }
+            _ => content.to_vec(),
+        }
+    }
+
+    fn decoded(encoding: &str, body: &[u8], limit: u64, step: usize) -> Result<Vec<u8>, DecodeError> {
+        let mut decoder = Decoder::new(encoding, limit)?;
+        let mut out = Vec::new();
+        for piece in body.chunks(step) {
+            out.extend(decoder.push(piece)?);
+        }
+        out.extend(decoder.finish()?);
+        Ok(out)
+    }
+
+    #[test]
+    fn a_body_comes_out_as_it_was_in_whatever_pieces_it_comes() {
+        let content = b"one two three ".repeat(500);
+        for (made, said) in [
+            ("", ""),
+            ("", "identity"),
+            ("gzip", "gzip"),
+            ("gzip", "X-GZIP"),
+            ("deflate", "deflate"),
+            ("bare", "deflate"),
+            ("zstd", "zstd"),
+        ] {
+            for step in [1, 7, 1_000_000] {
+                let body = compressed(made, &content);
+                assert_eq!(decoded(said, &body, 7_000, step).unwrap(), content, "{made} {said} {step}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_bomb_is_let_go_at_its_limit() {
+        let zeros = vec![0_u8; 8 * 1024 * 1024];
+        for encoding in ["gzip", "deflate", "zstd", ""] {
+            let body = compressed(encoding, &zeros);
+            let error = decoded(encoding, &body, 100_000, 1 << 20).unwrap_err();
+            assert!(matches!(error, DecodeError::Large { limit: 100_000 }), "{encoding}: {error:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_what_it_says_is_broken_or_unknown() {
+        for encoding in ["gzip", "br", "zstd", "deflate"] {
+            let found = decoded(encoding, &b"\xff\xfe is no such thing".repeat(10), 1_000, 1_000);
+            assert!(matches!(found, Err(DecodeError::Broken { .. })), "{encoding}: {found:?}");
+        }
+        for encoding in ["compress", "gzip, gzip", "sdch"] {
+            assert!(matches!(Decoder::new(encoding, 1), Err(DecodeError::Unknown { .. })), "{encoding}");
+        }
+    }
+}

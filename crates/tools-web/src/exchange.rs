@@ -1,0 +1,356 @@
+//! One call's exchange with servers: redirections followed, failures that pass tried again, bodies bounded.
+
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Poll, Waker};
+use std::time::{Duration, Instant};
+
+use fetch::address::Target;
+use fetch::decode::{ACCEPTED, DecodeError, Decoder};
+use fetch::dial::{DialError, Permission};
+use fetch::web::{Answer, Ask, Web, WebError, pause};
+use fetch::{Bytes, HeaderMap, HeaderValue};
+use serde_json::json;
+use tool::{Code, Context, Effect, EffectState, Hosts, Retry, Stop, ToolError};
+
+use crate::answer::Head;
+use crate::fetch_url::{Args, Method, body_and_type};
+use crate::placeholders::Given;
+
+/// Redirections that are followed at most; browsers follow twenty.
+const MOST_REDIRECTS: usize = 10;
+/// What is waited before a request that only reads is tried a second and a third time.
+const WAITS: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(1)];
+/// The longest wait that a server can ask for and gets.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+/// What goes along to another origin of what the caller gave. Any other header may be a credential.
+const KEPT_ELSEWHERE: [&str; 4] = ["accept", "accept-language", "user-agent", "content-type"];
+
+/// One exchange, from the first request to the last byte.
+pub(crate) struct Exchange<'a> {
+    context: &'a Context,
+    web: Arc<Web>,
+    hosts: Arc<Arc<dyn Hosts>>,
+    given: Given,
+    method: Method,
+    body: Bytes,
+    body_type: Option<&'static str>,
+    target: Target,
+    /// Whether a redirection has led to another origin.
+    elsewhere: bool,
+    redirected_from: Vec<String>,
+    follows: bool,
+    /// Whether the body is wanted as it lies there, so that a part of it can be asked for.
+    identity: bool,
+    deadline: Instant,
+    began: Arc<AtomicBool>,
+}
+
+impl<'a> Exchange<'a> {
+    pub(crate) fn begin(context: &'a Context, args: &Args) -> Result<Self, ToolError> {
+        let (body, body_type) = body_and_type(args.body.as_ref())?;
+        Ok(Self {
+            context,
+            web: context.service()?,
+            hosts: context.service()?,
+            given: Given::read(&args.headers)?,
+            method: args.method,
+            body,
+            body_type,
+            target: args.target()?,
+            elsewhere: false,
+            redirected_from: Vec::new(),
+            follows: args.follow_redirects,
+            identity: args.save_to.is_some(),
+            deadline: Instant::now() + context.timeout,
+            began: Arc::default(),
+        })
+    }
+
+    /// Whether a request has begun that may change something at a server.
+    pub(crate) fn began(&self) -> Arc<AtomicBool> {
+        self.began.clone()
+    }
+
+    pub(crate) fn method(&self) -> Method {
+        self.method
+    }
+
+    /// Where the last answer came from.
+    pub(crate) fn url(&self) -> String {
+        self.target.to_string()
+    }
+
+    pub(crate) fn redirected_from(&self) -> &[String] {
+        &self.redirected_from
+    }
+
+    /// The answer that no redirection leads away from.
+    pub(crate) async fn answer(&mut self) -> Result<Answer, ToolError> {
+        loop {
+            let answer = self.patiently(&HeaderMap::new()).await?;
+            let location = answer.header(fetch::LOCATION).map(str::to_owned);
+            let Some(location) = location.filter(|_| self.follows && is_redirection(answer.status)) else {
+                return Ok(answer);
+            };
+            self.follow(answer.status, &location).map_err(|error| {
+                let error = error.data(json!({"status": answer.status, "location": location}));
+                self.unsure(error)
+            })?;
+        }
+    }
+
+    /// Goes where a redirection leads, if the policy lets the call go there.
+    fn follow(&mut self, status: u16, location: &str) -> Result<(), ToolError> {
+        if self.redirected_from.len() >= MOST_REDIRECTS {
+            let message = format!("the server redirects more than {MOST_REDIRECTS} times");
+            return Err(
+                ToolError::new(Code::Runtime, message).hint("`follow_redirects: false` shows where to")
+            );
+        }
+        let next = self.target.join(location).map_err(|error| {
+            ToolError::new(Code::Permission, format!("the server redirects to what is refused: {error}"))
+        })?;
+        let method = match (status, self.method) {
+            (303, method) if method != Method::Head => Method::Get,
+            (301 | 302, Method::Post) => Method::Get,
+            (_, method) => method,
+        };
+        let elsewhere = self.elsewhere || !next.has_origin_of(&self.target);
+        let host = next.host().to_string();
+        let mut effects = vec![Effect::Connect {
+            host: host.clone(),
+            port: next.port(),
+            method: Some(method.as_str().to_owned()),
+        }];
+        if !elsewhere {
+            let secret = |name: &str| Effect::UseSecret { name: name.to_owned(), host: host.clone() };
+            effects.extend(self.given.names().map(secret));
+        }
+        self.hosts.may_also(method.level(), &effects).map_err(|mut error| {
+            error.message = format!("the server redirects to {}: {}", shown(&next), error.message);
+            error
+        })?;
+        if method != self.method {
+            (self.body, self.body_type) = (Bytes::new(), None);
+        }
+        self.redirected_from.push(self.url());
+        (self.method, self.elsewhere, self.target) = (method, elsewhere, next);
+        Ok(())
+    }
+
+    /// The answer to a request, tried again where it only reads and the failure may pass.
+    pub(crate) async fn patiently(&self, beside: &HeaderMap) -> Result<Answer, ToolError> {
+        let mut waits = WAITS.iter();
+        loop {
+            let sent = self.once(beside).await;
+            let left = self.deadline.saturating_duration_since(Instant::now());
+            let wait = waits.next().filter(|_| self.method.is_safe()).and_then(|wait| match &sent {
+                Ok(answer) => asked_to_wait(answer, *wait),
+                Err(Failed::Web(error)) if error.may_pass() => Some(*wait),
+                Err(_) => None,
+            });
+            match wait.filter(|wait| *wait < left) {
+                Some(wait) => pause(wait).await,
+                None => return sent.map_err(|failed| self.outward(failed)),
+            }
+        }
+    }
+
+    async fn once(&self, beside: &HeaderMap) -> Result<Answer, Failed> {
+        let host = self.target.host().to_string();
+        let mut headers = if self.elsewhere {
+            self.given.plain(&KEPT_ELSEWHERE)
+        } else {
+            self.given.filled(self.context, &host)?
+        };
+        let encoding = if self.identity { "identity" } else { ACCEPTED };
+        let usual = [
+            (fetch::ACCEPT, Some("*/*")),
+            (fetch::ACCEPT_ENCODING, Some(encoding)),
+            (fetch::USER_AGENT, Some(concat!("handfast/", env!("CARGO_PKG_VERSION")))),
+            (fetch::CONTENT_TYPE, self.body_type),
+        ];
+        for (name, value) in usual {
+            if let Some(value) = value {
+                headers.entry(name).or_insert(HeaderValue::from_static(value));
+            }
+        }
+        if self.method.is_safe() {
+            // A redirection has left the body behind.
+            headers.remove(fetch::CONTENT_TYPE);
+        }
+        headers.extend(beside.clone());
+        let (hosts, port) = (self.hosts.clone(), self.target.port());
+        let permission = Permission::judged(move |address| hosts.may_dial(&host, address, port));
+        self.began.fetch_or(!self.method.is_safe(), Ordering::SeqCst);
+        let method = fetch::Method::from_bytes(self.method.as_str().as_bytes());
+        let ask = Ask {
+            target: self.target.clone(),
+            method: method.map_err(|error| ToolError::internal("a method is none").because(error))?,
+            headers,
+            body: self.body.clone(),
+            permission,
+            deadline: self.deadline,
+        };
+        Ok(self.web.send(ask).await?)
+    }
+
+    /// The whole body, decoded, of at most this many bytes.
+    pub(crate) async fn body(&self, mut answer: Answer, limit: u64) -> Result<(Head, Vec<u8>), ToolError> {
+        let head = Head::of(&answer);
+        let too_large = |error| self.unsure(of_body(error, &head));
+        let mut decoder = self.decoder(&answer, limit).map_err(too_large)?;
+        let mut body = Vec::new();
+        while let Some(piece) = answer.piece().await.map_err(|error| self.outward(error.into()))? {
+            body.extend(decoder.push(&piece).map_err(too_large)?);
+        }
+        body.extend(decoder.finish().map_err(too_large)?);
+        Ok((head, body))
+    }
+
+    /// What takes the answer's body apart.
+    pub(crate) fn decoder(&self, answer: &Answer, limit: u64) -> Result<Decoder, DecodeError> {
+        let has_body = self.method != Method::Head && ![204, 304].contains(&answer.status);
+        // Several such headers are one list (RFC 9110, section 5.3), and of codings on codings none was asked for.
+        let encodings = answer.headers.get_all(fetch::CONTENT_ENCODING).iter();
+        let encodings: Vec<&str> =
+            encodings.filter(|_| has_body).map(|value| value.to_str().unwrap_or("?")).collect();
+        let decoder = Decoder::new(&encodings.join(","), limit)?;
+        let announced = answer.header(fetch::CONTENT_LENGTH).and_then(|length| length.parse::<u64>().ok());
+        if has_body && announced.is_some_and(|length| length > limit) {
+            return Err(DecodeError::Large { limit });
+        }
+        Ok(decoder)
+    }
+
+    /// The error as callers see it.
+    pub(crate) fn outward(&self, failed: Failed) -> ToolError {
+        let error = match failed {
+            Failed::Tool(error) => return error,
+            Failed::Web(error) => error,
+        };
+        let may_have_acted = error.may_have_acted();
+        let message = match &error {
+            WebError::Dial(DialError::Unreachable { source, .. } | DialError::Unknown { source, .. }) => {
+                format!("{error}: {source}")
+            }
+            error => error.to_string(),
+        };
+        let (code, hint) = match &error {
+            WebError::Dial(DialError::NotPublic { .. }) => (
+                Code::Permission,
+                "an address that is not of the public internet is reached where `allowed_hosts` names the address itself",
+            ),
+            WebError::Dial(DialError::Unknown { .. }) => (Code::Unavailable, "look at the name of the host"),
+            WebError::Dial(DialError::Unreachable { .. }) => {
+                (Code::Unavailable, "the server may be back later")
+            }
+            WebError::Dial(DialError::Late { .. }) | WebError::Late { .. } => {
+                (Code::Timeout, "`timeout` gives it more time")
+            }
+            WebError::Tls { .. } => (
+                Code::Unavailable,
+                "the server has to show a certificate for this host that the system trusts; nothing was sent",
+            ),
+            WebError::Authorities { .. } => {
+                (Code::Unavailable, "install the certificates of the system, or name them in SSL_CERT_FILE")
+            }
+            WebError::Broken { .. } => (Code::Runtime, "the server may answer later"),
+        };
+        let retry = if error.may_pass() && self.method.is_safe() { Retry::Now } else { Retry::Never };
+        let made = ToolError::new(code, message).hint(hint).retry(retry).because(error);
+        if may_have_acted { self.unsure(made) } else { made }
+    }
+
+    /// The error, where a request has gone out that may have changed something.
+    pub(crate) fn unsure(&self, error: ToolError) -> ToolError {
+        if self.began.load(Ordering::SeqCst) { error.effect(EffectState::Maybe) } else { error }
+    }
+}
+
+/// Why a request has no answer.
+pub(crate) enum Failed {
+    Web(WebError),
+    Tool(ToolError),
+}
+
+impl From<WebError> for Failed {
+    fn from(error: WebError) -> Self {
+        Self::Web(error)
+    }
+}
+
+impl From<ToolError> for Failed {
+    fn from(error: ToolError) -> Self {
+        Self::Tool(error)
+    }
+}
+
+/// The error of a body that cannot be had.
+pub(crate) fn of_body(error: DecodeError, head: &Head) -> ToolError {
+    let message = match &error {
+        DecodeError::Broken { source, .. } => format!("{error}: {source}"),
+        error => error.to_string(),
+    };
+    let (code, hint) = match &error {
+        DecodeError::Large { .. } => {
+            (Code::Quota, "`max_bytes` takes more, and `save_to` puts it into a file")
+        }
+        DecodeError::Unknown { .. } | DecodeError::Broken { .. } => {
+            (Code::Runtime, "ask for it with the header `Accept-Encoding: identity`")
+        }
+    };
+    let data = json!({"status": head.status, "headers": head.headers});
+    ToolError::new(code, message).hint(hint).data(data).because(error)
+}
+
+fn is_redirection(status: u16) -> bool {
+    [301, 302, 303, 307, 308].contains(&status)
+}
+
+/// A target without what stands behind its host, which may be a secret that the server put there.
+fn shown(target: &Target) -> String {
+    let scheme = if target.is_tls() { "https" } else { "http" };
+    format!("{scheme}://{}/", target.authority())
+}
+
+/// How long a server that is busy wants to be left alone, where that is not too long.
+fn asked_to_wait(answer: &Answer, usual: Duration) -> Option<Duration> {
+    if ![429, 502, 503, 504].contains(&answer.status) {
+        return None;
+    }
+    let Some(said) = answer.header(fetch::RETRY_AFTER) else {
+        // Who answers 429 without a word about when counts what comes.
+        return (answer.status != 429).then_some(usual);
+    };
+    said.trim().parse().ok().map(Duration::from_secs).filter(|wait| *wait <= LONGEST_WAIT)
+}
+
+/// The work's result, or the stop that was requested meanwhile.
+pub(crate) async fn unless_stopped<T>(
+    stop: &Stop,
+    began: &AtomicBool,
+    work: impl Future<Output = Result<T, ToolError>>,
+) -> Result<T, ToolError> {
+    let mut work = pin!(work);
+    let waiting: Arc<Mutex<Option<Waker>>> = Arc::default();
+    let woken = waiting.clone();
+    stop.on_request(move |_| {
+        if let Some(waker) = woken.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            waker.wake();
+        }
+    });
+    std::future::poll_fn(|context| {
+        // First who is to be woken, then whether there is a reason by now.
+        *waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(context.waker().clone());
+        if let Some(reason) = stop.requested() {
+            let error = ToolError::from(reason);
+            let unsure = began.load(Ordering::SeqCst);
+            return Poll::Ready(Err(if unsure { error.effect(EffectState::Maybe) } else { error }));
+        }
+        work.as_mut().poll(context)
+    })
+    .await
+}

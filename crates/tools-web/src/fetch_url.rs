@@ -1,0 +1,368 @@
+//! `fetch_url`: one request to a server of the web, with secrets that the caller never sees.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use fetch::address::Target;
+use roots::Roots;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tool::{
+    Class, Context, Effect, Example, Lane, Level, Place, Plan, Presentation, Spec, TextCap, Timeout, Tool,
+    ToolError,
+};
+
+use crate::answer::{self, Kind};
+use crate::exchange::{Exchange, unless_stopped};
+use crate::page;
+use crate::placeholders::Given;
+use crate::saving::{self, Saved};
+
+/// Asks a server.
+pub struct FetchUrl;
+
+/// Bytes of a body in an answer, unless asked otherwise, and at most: what a message to a door may have.
+const BYTES: u64 = 4 * 1024 * 1024;
+const MOST_BYTES: u64 = 32 * 1024 * 1024;
+/// The same of a body that goes into a file.
+const SAVED_BYTES: u64 = 1024 * 1024 * 1024;
+const MOST_SAVED_BYTES: u64 = 64 * 1024 * 1024 * 1024;
+
+/// The arguments.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    /// http or https.
+    pub(crate) url: String,
+    /// Default GET.
+    #[serde(default)]
+    pub(crate) method: Method,
+    /// `$NAME` in a value stands for the secret NAME, which is sent to its own hosts alone; `$$` is a dollar sign.
+    #[serde(default)]
+    pub(crate) headers: BTreeMap<String, String>,
+    /// JSON, or a string that is sent as it is.
+    pub(crate) body: Option<Value>,
+    /// Seconds; default 30.
+    #[schemars(range(min = 0.001, max = 3600.0))]
+    pub(crate) timeout: Option<f64>,
+    /// What becomes of an HTML page; default raw.
+    #[serde(default)]
+    pub(crate) format: Format,
+    /// A file for the body, in place of `data`.
+    pub(crate) save_to: Option<String>,
+    /// Larger bodies are refused; default 4 MiB, at most 32 MiB; 1 GiB and 64 GiB with `save_to`.
+    #[schemars(range(min = 1))]
+    pub(crate) max_bytes: Option<u64>,
+    /// Default true.
+    #[serde(default = "yes")]
+    pub(crate) follow_redirects: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+// Its parts carry no text of their own: the schema of a list of names is then one that every provider accepts.
+/// A method of HTTP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "UPPERCASE")]
+#[schemars(inline)]
+pub(crate) enum Method {
+    #[default]
+    Get,
+    Head,
+    Post,
+    Put,
+    Patch,
+    Delete,
+}
+
+impl Method {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Head => "HEAD",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Patch => "PATCH",
+            Self::Delete => "DELETE",
+        }
+    }
+
+    /// Whether it only reads (RFC 9110, section 9.2.1), so that it may be tried again.
+    pub(crate) fn is_safe(self) -> bool {
+        matches!(self, Self::Get | Self::Head)
+    }
+
+    pub(crate) fn level(self) -> Level {
+        match self {
+            Self::Get | Self::Head => Level::Safe,
+            Self::Post | Self::Put | Self::Patch => Level::Moderate,
+            Self::Delete => Level::Destructive,
+        }
+    }
+}
+
+/// What becomes of an HTML page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub(crate) enum Format {
+    #[default]
+    Raw,
+    Text,
+    Markdown,
+}
+
+/// What the server answered.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Output {
+    /// Of HTTP, such as 200.
+    status: u16,
+    /// Such as OK.
+    status_text: String,
+    /// By name in lower case; several of one name as one, with commas between.
+    headers: BTreeMap<String, String>,
+    /// The body, unless it was saved: parsed where it is JSON, else text, else base64.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<Value>,
+    /// What `data` is.
+    data_kind: Kind,
+    /// Bytes of the body, decompressed.
+    size_bytes: u64,
+    /// Where the answer came from, redirections followed.
+    url: String,
+    /// The URLs that led there.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    redirected_from: Vec<String>,
+    /// The file that has the body.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    saved_to: Option<String>,
+}
+
+impl Args {
+    pub(crate) fn target(&self) -> Result<Target, ToolError> {
+        Target::parse(&self.url).map_err(|error| {
+            let refused = ToolError::validation("url", &error);
+            match error {
+                fetch::address::AddressError::UserInformation => {
+                    refused.hint("send it as the header Authorization, with `$NAME` for a secret")
+                }
+                _ => refused
+                    .hint("write it as https://HOST/PATH, an address as four decimal numbers or in brackets"),
+            }
+        })
+    }
+
+    fn most_bytes(&self) -> u64 {
+        let (default, most) =
+            if self.save_to.is_some() { (SAVED_BYTES, MOST_SAVED_BYTES) } else { (BYTES, MOST_BYTES) };
+        self.max_bytes.unwrap_or(default).min(most)
+    }
+}
+
+impl Tool for FetchUrl {
+    type Args = Args;
+    type Output = Output;
+
+    const SPEC: Spec = Spec {
+        name: "fetch_url",
+        title: "Fetch a URL",
+        description: "Sends an HTTP request and returns the answer. Secrets go into headers as $NAME and are never seen. \
+                      Pages as text or markdown; large or binary bodies into a file.",
+        example: Example {
+            files: &[],
+            arguments: r#"{"url": "https://api.example.com/issues/1", "headers": {"Accept": "application/json"}}"#,
+            result: r#"{"status": 200, "status_text": "OK", "data": {"id": 1}, "data_kind": "json"}"#,
+        },
+        level: Level::Safe,
+        class: Class { reads_only: false, destructive: true, idempotent: false, open_world: true },
+        timeout: Timeout { default: Duration::from_secs(30), max: Duration::from_hours(1) },
+        lane: Lane::Read,
+        text: TextCap::Default,
+        presentation: Presentation::Record,
+    };
+
+    fn plan(&self, args: &Args, place: &Place) -> Result<Plan, ToolError> {
+        let target = args.target()?;
+        if args.method.is_safe() && args.body.is_some() {
+            return Err(ToolError::validation("body", "goes with POST, PUT, PATCH and DELETE"));
+        }
+        let host = target.host().to_string();
+        let given = Given::read(&args.headers)?;
+        let mut effects = vec![Effect::Connect {
+            host: host.clone(),
+            port: target.port(),
+            method: Some(args.method.as_str().to_owned()),
+        }];
+        effects.extend(
+            given.names().map(|name| Effect::UseSecret { name: name.to_owned(), host: host.clone() }),
+        );
+        if let Some(path) = &args.save_to {
+            effects.push(Effect::Write { path: place.resolve("save_to", path)? });
+        }
+        Ok(Plan { level: Some(args.method.level()), ..Plan::of(effects) })
+    }
+
+    fn timeout(&self, args: &Args) -> Option<Duration> {
+        args.timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+    }
+
+    fn answer_bytes(&self, args: &Args) -> u64 {
+        // Base64 is a third longer, and the headers are beside it.
+        if args.save_to.is_some() { 256 * 1024 } else { args.most_bytes() / 3 * 4 + 256 * 1024 }
+    }
+
+    /// The request as it will be sent, secrets by their names.
+    fn preview(&self, _context: &Context, args: &Args) -> Option<String> {
+        let mut shown = format!("{} {}\n", args.method.as_str(), args.target().ok()?);
+        for (name, value) in &args.headers {
+            shown.push_str(&format!("{name}: {value}\n"));
+        }
+        match &args.body {
+            None => {}
+            Some(Value::String(text)) => shown.push_str(&format!("\n{text}\n")),
+            Some(json) => shown.push_str(&format!("\n{json:#}\n")),
+        }
+        Some(shown)
+    }
+
+    async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
+        let limit = args.most_bytes();
+        let mut exchange = Exchange::begin(context, &args)?;
+        let began = exchange.began();
+        let work = Box::pin(async {
+            let answer = if let Some(path) = &args.save_to {
+                let path = context.place.resolve("save_to", path)?;
+                let roots = context.service::<Roots>()?;
+                match saving::save(context, &mut exchange, &roots, &path, limit).await? {
+                    Saved::File(head, size_bytes) => {
+                        let saved_to = Some(context.place.show(&path));
+                        return Ok(output(&exchange, head, None, Kind::File, size_bytes, saved_to));
+                    }
+                    Saved::Not(answer) => *answer,
+                }
+            } else {
+                exchange.answer().await?
+            };
+            let (head, body) = exchange.body(answer, limit.min(MOST_BYTES)).await?;
+            let size_bytes = body.len() as u64;
+            let (kind, mut data) = answer::data(head.content_type(), body);
+            if args.format != Format::Raw && kind == Kind::Text && head.is_html() {
+                data =
+                    Value::String(page::converted(context, data.as_str().unwrap_or_default(), args.format)?);
+            }
+            Ok(output(&exchange, head, Some(data), kind, size_bytes, None))
+        });
+        unless_stopped(&context.stop, &began, work).await
+    }
+}
+
+fn output(
+    exchange: &Exchange,
+    head: answer::Head,
+    data: Option<Value>,
+    data_kind: Kind,
+    size_bytes: u64,
+    saved_to: Option<String>,
+) -> Output {
+    Output {
+        status: head.status,
+        status_text: head.reason,
+        headers: head.headers,
+        data,
+        data_kind,
+        size_bytes,
+        url: exchange.url(),
+        redirected_from: exchange.redirected_from().to_vec(),
+        saved_to,
+    }
+}
+
+/// The header that a body is sent with where the caller names none.
+pub(crate) fn body_and_type(body: Option<&Value>) -> Result<(fetch::Bytes, Option<&'static str>), ToolError> {
+    match body {
+        None => Ok((fetch::Bytes::new(), None)),
+        Some(Value::String(text)) => Ok((text.clone().into(), Some("text/plain; charset=utf-8"))),
+        Some(json) => serde_json::to_vec(json)
+            .map(|bytes| (bytes.into(), Some("application/json")))
+            .map_err(|error| ToolError::validation("body", error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use testkit::Workspace;
+    use tool::{Code, Erased};
+
+    use super::*;
+
+    #[test]
+    fn the_plan_names_host_method_secrets_and_file_in_one_form() {
+        let place = Workspace::new().place();
+        let plan = |arguments: Value| {
+            Erased::tool(FetchUrl).prepare(arguments, &place).map(|prepared| prepared.plan)
+        };
+        let connect = |host: &str, port, method: &str| Effect::Connect {
+            host: host.to_owned(),
+            port,
+            method: Some(method.to_owned()),
+        };
+        let all = json!({
+            "url": "https://API.Example.com./x", "headers": {"Authorization": "Bearer $b$a$a"}, "save_to": "d/f"
+        });
+        let secret =
+            |name: &str| Effect::UseSecret { name: name.to_owned(), host: "api.example.com".to_owned() };
+        let all = plan(all).unwrap();
+        assert_eq!(
+            all.effects,
+            [
+                connect("api.example.com", 443, "GET"),
+                secret("a"),
+                secret("b"),
+                Effect::Write { path: place.workspace.join("d/f") }
+            ]
+        );
+        for (method, level) in [
+            ("GET", Level::Safe),
+            ("HEAD", Level::Safe),
+            ("POST", Level::Moderate),
+            ("PUT", Level::Moderate),
+            ("PATCH", Level::Moderate),
+            ("DELETE", Level::Destructive),
+        ] {
+            let plan = plan(json!({"url": "http://[::FFFF:127.0.0.1]:81", "method": method})).unwrap();
+            assert_eq!((plan.level, plan.effects), (Some(level), vec![connect("127.0.0.1", 81, method)]));
+        }
+    }
+
+    #[test]
+    fn a_human_who_is_asked_is_shown_the_request_and_no_secret() {
+        let context = Workspace::new().context();
+        let shown = |arguments: Value| {
+            let prepared = Erased::tool(FetchUrl).prepare(arguments, &context.place).unwrap();
+            prepared.preview(&context).unwrap()
+        };
+        let post = json!({
+            "url": "https://A.example./x?y", "method": "POST", "headers": {"Authorization": "$KEY"}, "body": {"a": 1}
+        });
+        assert_eq!(shown(post), "POST https://a.example/x?y\nAuthorization: $KEY\n\n{\n  \"a\": 1\n}\n");
+        let text = json!({"url": "http://a.example", "method": "PUT", "body": "b"});
+        assert_eq!(shown(text), "PUT http://a.example/\n\nb\n");
+    }
+
+    #[test]
+    fn refuses_a_url_that_looks_like_another_and_names_no_password() {
+        let place = Workspace::new().place();
+        for url in
+            ["https://api.example.com@evil.example/", "https://user:passw0rd@a.example/", "http://0x7f.1/"]
+        {
+            let refused = Erased::tool(FetchUrl).prepare(json!({"url": url}), &place);
+            let error = refused.err().unwrap_or_else(|| panic!("{url}"));
+            assert_eq!(error.code, Code::Validation);
+            assert!(!error.message.contains("passw0rd"), "{}", error.message);
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! Headers as the caller gives them, with `$NAME` where a secret goes, and as they are sent.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use fetch::{HeaderMap, HeaderName, HeaderValue};
+use tool::{Code, Context, ToolError};
+use vault::{HostRule, Locked, Position, Vault, VaultError};
+
+/// Headers that are about the connection, the body's length or who is asked: a second opinion on these is how requests are
+/// smuggled (RFC 9112, section 11.2).
+const OWN: [&str; 13] = [
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "http2-settings",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+/// Headers and bytes of all of them, at most.
+const MOST: usize = 100;
+const MOST_BYTES: usize = 64 * 1024;
+
+/// The variables of this process's environment that may be sent, each with the hosts that it may go to. Where a runtime has this,
+/// `$NAME` means one of these first.
+pub struct EnvironmentSecrets(HashMap<String, (Locked, Vec<HostRule>)>);
+
+impl EnvironmentSecrets {
+    /// These: name, value, hosts.
+    pub fn new(entries: impl IntoIterator<Item = (String, Locked, Vec<HostRule>)>) -> Self {
+        Self(entries.into_iter().map(|(name, value, hosts)| (name, (value, hosts))).collect())
+    }
+}
+
+/// A part of a header's value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Part {
+    Text(String),
+    Secret(String),
+}
+
+/// The headers as they were given.
+pub(crate) struct Given(Vec<(HeaderName, Vec<Part>)>);
+
+impl Given {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// `EVALIDATION` naming the header.
+    pub(crate) fn read(headers: &BTreeMap<String, String>) -> Result<Self, ToolError> {
+        let bytes: usize = headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+        if headers.len() > MOST || bytes > MOST_BYTES {
+            let problem = format!("at most {MOST} headers with {MOST_BYTES} bytes in all");
+            return Err(ToolError::validation("headers", problem));
+        }
+        let mut seen = HashSet::new();
+        let mut given = Vec::new();
+        for (name, value) in headers {
+            let field = format!("headers.{}", name.chars().take(100).collect::<String>());
+            let wrong = |problem: &str| Err(ToolError::validation(&field, problem));
+            let Ok(name) = HeaderName::try_from(name.as_str()) else {
+                return wrong("this is no name of a header");
+            };
+            if OWN.contains(&name.as_str()) {
+                return wrong("this header is set from the URL, the body and the connection; leave it out");
+            }
+            if !seen.insert(name.clone()) {
+                return wrong("this header is named twice");
+            }
+            if HeaderValue::from_str(value).is_err() {
+                return wrong("a header's value has no control characters");
+            }
+            given.push((name, parts(value)));
+        }
+        Ok(Self(given))
+    }
+
+    /// The secrets that they name, each once.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        let names: BTreeSet<&str> =
+            self.0.iter().flat_map(|(_, parts)| parts).filter_map(Part::name).collect();
+        names.into_iter()
+    }
+
+    /// As they are sent to this host. The values in it are shown by no log.
+    ///
+    /// # Errors
+    /// `EPERMISSION` where a secret does not belong there, `EUNAVAILABLE` where the vault is locked.
+    pub(crate) fn filled(&self, context: &Context, host: &str) -> Result<HeaderMap, ToolError> {
+        let mut filled = HeaderMap::new();
+        for (name, parts) in &self.0 {
+            let mut bytes: Vec<u8> = Vec::new();
+            for part in parts {
+                match part {
+                    Part::Text(text) => bytes.extend_from_slice(text.as_bytes()),
+                    Part::Secret(secret) => bytes.extend_from_slice(&value(context, secret, host)?),
+                }
+            }
+            let made = HeaderValue::from_bytes(&bytes);
+            // What was copied on the way here must not stay in memory that is used again.
+            bytes.fill(0);
+            let mut made = made.map_err(|_| {
+                let problem = "the secret in it has characters that no header can have";
+                ToolError::validation(&format!("headers.{name}"), problem)
+            })?;
+            made.set_sensitive(parts.iter().any(|part| part.name().is_some()));
+            filled.insert(name.clone(), made);
+        }
+        Ok(filled)
+    }
+}
+
+impl Given {
+    /// Those of these names that hold no secret, as they are sent to anybody.
+    pub(crate) fn plain(&self, names: &[&str]) -> HeaderMap {
+        let text = |parts: &[Part]| match parts {
+            [] => Some(String::new()),
+            [Part::Text(text)] => Some(text.clone()),
+            _ => None,
+        };
+        let kept = self.0.iter().filter(|(name, _)| names.contains(&name.as_str()));
+        kept.filter_map(|(name, parts)| Some((name.clone(), HeaderValue::from_str(&text(parts)?).ok()?)))
+            .collect()
+    }
+}
+
+impl Part {
+    fn name(&self) -> Option<&str> {
+        match self {
+            Self::Text(_) => None,
+            Self::Secret(name) => Some(name),
+        }
+    }
+}
+
+/// `$NAME`, `${NAME}` for a name with dots and dashes, and `$$`; any other dollar sign is one.
+fn parts(value: &str) -> Vec<Part> {
+    let mut parts = Vec::new();
+    let mut text = String::new();
+    let mut rest = value;
+    while let Some(at) = rest.find('$') {
+        text.push_str(&rest[..at]);
+        let behind = &rest[at + 1..];
+        let plain = |character: char| character.is_ascii_alphanumeric() || character == '_';
+        let braced = behind.strip_prefix('{').and_then(|inner| inner.split_once('}'));
+        let name = match braced {
+            Some((name, after)) if vault::is_name(name) => Some((name, after)),
+            _ => {
+                let end = behind.find(|character| !plain(character)).unwrap_or(behind.len());
+                let (name, after) = behind.split_at(end);
+                let begins = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
+                (begins && vault::is_name(name)).then_some((name, after))
+            }
+        };
+        rest = match name {
+            Some((name, after)) => {
+                parts.push(Part::Text(std::mem::take(&mut text)));
+                parts.push(Part::Secret(name.to_owned()));
+                after
+            }
+            None => {
+                text.push('$');
+                behind.strip_prefix('$').unwrap_or(behind)
+            }
+        };
+    }
+    text.push_str(rest);
+    parts.push(Part::Text(text));
+    parts.retain(|part| *part != Part::Text(String::new()));
+    parts
+}
+
+/// The value of a secret for a header to this host.
+fn value(context: &Context, name: &str, host: &str) -> Result<Locked, ToolError> {
+    let refused = |why: &str, hint: &str| {
+        Err(ToolError::new(Code::Permission, format!("the secret {name} {why}")).hint(hint.to_owned()))
+    };
+    if let Ok(environment) = context.service::<EnvironmentSecrets>()
+        && let Some((value, hosts)) = environment.0.get(name)
+    {
+        if hosts.iter().any(|rule| rule.matches(host)) {
+            return Ok(Locked::copy_of(value));
+        }
+        return refused(
+            &format!("may not be sent to {host}"),
+            "the user says where it may go: `environment_secrets` in the configuration",
+        );
+    }
+    let vault = context.service::<Vault>()?;
+    match vault.value_for(name, host, Position::Header, context.clock.now()) {
+        Ok(value) => Ok(value),
+        Err(VaultError::Unknown | VaultError::NoVault) => {
+            refused("is bound to nothing", "the user stores it: `handfast vault set NAME --host HOST`")
+        }
+        Err(error @ (VaultError::Expired | VaultError::NotForHost | VaultError::NotForPlace { .. })) => {
+            refused(
+                &format!("may not be sent to {host}: {error}"),
+                "the user says where a secret may go: `handfast vault set NAME --host HOST`",
+            )
+        }
+        Err(error) => Err(ToolError::new(Code::Unavailable, error.to_string())
+            .hint("the user opens the vault with `handfast vault unlock`")
+            .because(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> Part {
+        Part::Text(text.to_owned())
+    }
+
+    fn secret(name: &str) -> Part {
+        Part::Secret(name.to_owned())
+    }
+
+    #[test]
+    fn a_name_behind_a_dollar_sign_is_a_secret_wherever_it_stands() {
+        for (value, expected) in [
+            ("$LINEAR_API_KEY", vec![secret("LINEAR_API_KEY")]),
+            ("Bearer $a1.", vec![text("Bearer "), secret("a1"), text(".")]),
+            ("$a$b", vec![secret("a"), secret("b")]),
+            ("${github.com}x", vec![secret("github.com"), text("x")]),
+            ("a$$b", vec![text("a$b")]),
+            ("$$NAME", vec![text("$NAME")]),
+            ("$5, ${}, ${a b}, $", vec![text("$5, ${}, ${a b}, $")]),
+            ("", vec![]),
+        ] {
+            assert_eq!(parts(value), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn headers_by_which_requests_are_smuggled_are_refused() {
+        let read = |name: &str, value: &str| {
+            Given::read(&BTreeMap::from([(name.to_owned(), value.to_owned())])).map(|_| ())
+        };
+        for name in
+            ["Host", "content-length", "Transfer-Encoding", "Connection", "TE", "a b", "a:b", "", "a\r\nb"]
+        {
+            assert_eq!(read(name, "x").unwrap_err().code, Code::Validation, "{name}");
+        }
+        for value in ["a\r\nHost: b", "a\nb", "a\0b", "\u{7f}"] {
+            assert!(read("X-A", value).is_err(), "{value:?}");
+        }
+        assert!(read("X-A", "a b\tc \u{e4}").is_ok());
+        let twice = BTreeMap::from([("X-A".to_owned(), String::new()), ("x-a".to_owned(), String::new())]);
+        assert!(Given::read(&twice).is_err());
+    }
+}

@@ -1,0 +1,105 @@
+//! Whoever reads a host reads the same: the client, the policy and the vault.
+
+use std::path::Path;
+
+use fetch::address::Host;
+use policy::{Dialect, Origin, Part, Policy, Profiles, Programs, Request, Setup, Source, Trust, Verdict};
+use proptest::prelude::*;
+use tool::{Effect, Level};
+use vault::HostRule;
+
+/// A policy that lists these hosts.
+fn listing(hosts: &[&str]) -> Option<Policy> {
+    let profiles: Profiles =
+        serde_json::from_value(serde_json::json!({"normal": {"allowed_hosts": hosts}})).unwrap();
+    let origin = Origin::User(Path::new("/c.yaml").into());
+    Policy::compile(&Setup {
+        sources: &[Source::new(origin, Trust::Trusted, profiles)],
+        profile: "normal",
+        mode: None,
+        dialect: Dialect::default(),
+        workspace: Path::new("/w"),
+        home: None,
+        protected: &[],
+        programs: Programs::Presumed,
+        tools: &[],
+    })
+    .ok()
+}
+
+fn verdict(policy: &Policy, host: &str) -> Verdict {
+    let connect = Effect::Connect { host: host.to_owned(), port: 443, method: Some("GET".to_owned()) };
+    let parts = [Part::from(connect)];
+    let request = Request {
+        tool: "fetch_url",
+        level: Level::Safe,
+        parts: &parts,
+        undoable_in_force: false,
+        background: false,
+    };
+    policy.decide(&request).verdict
+}
+
+fn hosts() -> impl Strategy<Value = String> {
+    let piece = prop::sample::select(vec![
+        "a",
+        "A",
+        "example",
+        "com",
+        "xn--bcher-kva",
+        "b\u{fc}cher",
+        "\u{430}",
+        "\u{ff45}",
+        "\u{3002}",
+        "\u{ad}",
+        "0x",
+        "0x7f",
+        "127",
+        "1",
+        "017",
+        "256",
+        "_",
+        "-",
+        ".",
+        ".",
+        ".",
+        "..",
+        "[",
+        "]",
+        ":",
+        "::",
+        "ffff",
+        "%",
+        "%2e",
+        "@",
+        " ",
+        "\0",
+        "/",
+        "\\",
+        "localhost",
+    ]);
+    prop::collection::vec(piece, 1..9).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4_000))]
+
+    #[test]
+    fn whoever_reads_a_host_reads_the_same(text in hosts(), other in hosts()) {
+        let Ok(host) = Host::parse(&text) else { return Ok(()) };
+        let shown = host.to_string();
+        // Its form stays as it is when it is read again.
+        let again = Host::parse(&shown);
+        prop_assert_eq!(again.as_ref(), Ok(&host));
+        let listed = listing(&[&shown]);
+        prop_assert!(listed.is_some(), "{} cannot be listed", shown);
+        prop_assert_eq!(verdict(&listed.unwrap(), &shown), Verdict::Pass, "{}", shown);
+        prop_assert!(HostRule::parse(&shown).is_ok_and(|rule| rule.matches(&shown)), "{}", shown);
+        // And no list that names another one lets it pass, nor does a secret of another one go there.
+        if let Ok(other) = Host::parse(&other) && other != host {
+            let other = other.to_string();
+            prop_assert_ne!(verdict(&listing(&[&other]).unwrap(), &shown), Verdict::Pass, "{} by {}", shown, other);
+            prop_assert!(!HostRule::parse(&other).unwrap().matches(&shown), "{} by {}", shown, other);
+        }
+    }
+}
