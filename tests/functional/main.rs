@@ -32,6 +32,7 @@ mod changes;
 mod configuration;
 mod conformance;
 mod csp;
+mod databases;
 mod dialects;
 mod doctor;
 mod doors;

@@ -24,6 +24,18 @@ const fn text(name: &'static str, need: Need, says: &'static str) -> Field {
 
 const GIVEN_PATH: Given = Given { name: "path", from: From::Text("path"), says: "The path." };
 
+/// A statement and its parameters.
+const SQL: &[Field] = &[
+    text("sql", Need::Required, "One SQL statement"),
+    Field {
+        name: "params",
+        becomes: Some("params"),
+        kind: Kind::Values,
+        need: Need::Optional,
+        says: "Values for its parameters",
+    },
+];
+
 /// The row of what writes a file, here and in MSC's.
 pub(crate) const WRITE: Outside = Outside {
     name: "file_write",
@@ -241,6 +253,54 @@ pub(crate) const TOOLS: &[Outside] = &[
             files: &[],
             arguments: r#"{"key": "github.com", "value": "ghp_0123456789"}"#,
             result: r#"{"key": "github.com", "stored": true}"#,
+        },
+    },
+    Outside {
+        name: "db_query",
+        canonical: "db_query",
+        title: "Query the database",
+        description: "Executes a read-only SQL query against the local SQLite database.",
+        takes: SQL,
+        // As much as one answer holds: there is no argument to ask for the rest.
+        settled: || json!({"limit": 10_000, "max_bytes": 8_388_608}),
+        adapt: None,
+        gives: &[
+            Given { name: "rows", from: From::Objects("rows"), says: "By column." },
+            Given { name: "columns", from: From::Texts("columns"), says: "In order." },
+            Given { name: "row_count", from: From::Integer("row_count"), says: "Of this answer." },
+        ],
+        timeout: None,
+        one_file: false,
+        within: None,
+        example: Example {
+            files: &[],
+            arguments: r#"{"sql": "SELECT ? AS a", "params": [1]}"#,
+            result: r#"{"rows": [{"a": 1}], "columns": ["a"], "row_count": 1}"#,
+        },
+    },
+    Outside {
+        name: "db_write",
+        canonical: "db_write",
+        title: "Change the database",
+        description: "Executes a write SQL statement (INSERT, UPDATE, DELETE, CREATE TABLE) against the local database.",
+        takes: SQL,
+        settled: nothing,
+        adapt: None,
+        gives: &[
+            Given { name: "affected_rows", from: From::Integer("affected_rows"), says: "By the statement." },
+            Given {
+                name: "last_insert_id",
+                from: From::OptionalInteger("last_insert_id"),
+                says: "Where it inserted a row.",
+            },
+        ],
+        timeout: None,
+        one_file: false,
+        within: None,
+        example: Example {
+            files: &[],
+            arguments: r#"{"sql": "CREATE TABLE notes (title TEXT)"}"#,
+            result: r#"{"affected_rows": 0}"#,
         },
     },
     Outside {

@@ -80,6 +80,8 @@ pub(crate) enum Kind {
     OneOf(&'static [&'static str]),
     /// A list of texts.
     Texts,
+    /// A list of values of any kind.
+    Values,
     /// An object whose values are texts.
     TextByName,
     /// An object of fields that keep their names.
@@ -96,6 +98,7 @@ impl Kind {
             Kind::Switch => json!({"type": "boolean"}),
             Kind::OneOf(names) => json!({"type": "string", "enum": names}),
             Kind::Texts => json!({"type": "array", "items": {"type": "string"}}),
+            Kind::Values => json!({"type": "array", "items": {}}),
             Kind::TextByName => json!({"type": "object", "additionalProperties": {"type": "string"}}),
             Kind::Object(fields) => object(fields),
         }
@@ -136,6 +139,12 @@ pub(crate) enum From {
     ExitCode(&'static str),
     /// How long the call ran, in milliseconds.
     Milliseconds,
+    /// A whole number that is not always there.
+    OptionalInteger(&'static str),
+    /// A list of texts.
+    Texts(&'static str),
+    /// A list of objects whose fields are known when it is made.
+    Objects(&'static str),
     /// Each item of a list.
     Items(&'static str, &'static [Given]),
 }
@@ -147,7 +156,11 @@ impl From {
     fn schema(&self) -> Value {
         match self {
             From::Text(_) | From::OptionalText(_) => json!({"type": "string"}),
-            From::Integer(_) | From::IntegerOrNone(_) | From::ExitCode(_) => json!({"type": "integer"}),
+            From::Integer(_) | From::IntegerOrNone(_) | From::OptionalInteger(_) | From::ExitCode(_) => {
+                json!({"type": "integer"})
+            }
+            From::Texts(_) => json!({"type": "array", "items": {"type": "string"}}),
+            From::Objects(_) => json!({"type": "array", "items": {"type": "object"}}),
             From::Milliseconds => json!({"type": "number"}),
             From::Switch(_) => json!({"type": "boolean"}),
             From::Items(_, gives) => json!({"type": "array", "items": given(gives)}),
@@ -156,9 +169,13 @@ impl From {
 
     fn value(&self, data: &Value, milliseconds: u64) -> Option<Value> {
         match self {
-            From::Text(field) | From::Integer(field) | From::Switch(field) | From::OptionalText(field) => {
-                data.get(field).cloned()
-            }
+            From::Text(field)
+            | From::Integer(field)
+            | From::Switch(field)
+            | From::OptionalText(field)
+            | From::OptionalInteger(field)
+            | From::Texts(field)
+            | From::Objects(field) => data.get(field).cloned(),
             From::IntegerOrNone(field) => Some(data.get(field).cloned().unwrap_or(json!(0))),
             From::ExitCode(field) => {
                 data.get(field).map(|code| if code.is_null() { json!(KILLED) } else { code.clone() })
@@ -205,7 +222,7 @@ pub(crate) fn given(gives: &[Given]) -> Value {
             (given.name.to_owned(), schema)
         })
         .collect();
-    let always = gives.iter().filter(|given| !matches!(given.from, From::OptionalText(_)));
+    let always = gives.iter().filter(|given| !matches!(given.from, From::OptionalText(_) | From::OptionalInteger(_)));
     let required: Vec<&str> = always.map(|given| given.name).collect();
     json!({"type": "object", "properties": properties, "required": required})
 }

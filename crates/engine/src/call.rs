@@ -10,6 +10,7 @@ use tool::{
 };
 
 use crate::approvals::Leased;
+use crate::data::OfData;
 use crate::dry_run::Tried;
 use crate::reach::Reach;
 use crate::saving::Author;
@@ -72,6 +73,8 @@ pub(crate) struct Call {
     pub(crate) checkpoint: Option<String>,
     /// The checkpoints that the call takes back, said by its tool.
     pub(crate) undoes: Arc<Mutex<Option<String>>>,
+    /// What it changes in databases.
+    pub(crate) of_data: OfData,
     pub(crate) cached: bool,
     pub(crate) truncated: bool,
     pub(crate) outputs: Vec<KeptOutput>,
@@ -122,6 +125,7 @@ impl Call {
             changes: None,
             checkpoint: None,
             undoes: Arc::default(),
+            of_data: OfData::default(),
             cached: false,
             truncated: false,
             outputs: Vec::new(),

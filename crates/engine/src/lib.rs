@@ -12,6 +12,7 @@ mod ceiling;
 mod cell;
 mod checked;
 mod cover;
+mod data;
 mod denied;
 mod difference;
 mod dry_run;
@@ -42,6 +43,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use database::Databases;
 use policy::Policy;
 use sandbox::{SessionLimits, Sessions};
 use store::Store;
@@ -95,6 +97,8 @@ pub struct Parts {
     pub redactor: Redactor,
     /// The secrets that calls may use and nobody sees, where there are any.
     pub vault: Option<Arc<Vault>>,
+    /// The databases of the workspace, where calls may change them.
+    pub databases: Option<Arc<Databases>>,
     /// How many commands may run on after their calls; none where this runtime ends with a call.
     pub sessions: Option<SessionLimits>,
     /// Who follows the lives of calls.
@@ -124,6 +128,7 @@ pub struct Engine {
     redactor: Redactor,
     sessions: Option<Arc<Sessions>>,
     services: Services,
+    databases: Option<Arc<Databases>>,
     reach: reach::Reach,
     leases: approvals::Leases,
     lanes: admit::Lanes,
@@ -159,6 +164,7 @@ impl Engine {
             cell,
             redactor,
             vault,
+            databases,
             sessions,
             tracer,
         } = parts;
@@ -174,7 +180,7 @@ impl Engine {
         };
         let keep = if cell.watches { watch::Keep::Fresh } else { watch::Keep::Once };
         let (snapshots, mut notices) =
-            snapshot::open(cell.changes.as_deref(), &place.workspace, &store, clock.now())
+            snapshot::open(cell.changes.as_deref(), &place.workspace, (&store, databases.as_deref()), clock.now())
                 .map_err(EngineError::Changes)?;
         let recorder = recorded::Recorder {
             store: store.clone(),
@@ -210,6 +216,7 @@ impl Engine {
             cell,
             redactor,
             services,
+            databases,
             leases: approvals::Leases::default(),
             cache: cache::Cache::default(),
             running: Mutex::default(),
@@ -434,7 +441,11 @@ impl Engine {
             undo: undo::Undo { policy: call.rules(self), ..self.undo_parts() },
             draft: if call.dry_run.is_some() { draft.map(checkpoint::Draft::tried) } else { draft },
             undoes: call.undoes.clone(),
+            data: call.of_data.undoes.clone(),
         })));
+        if self.databases.is_some() {
+            services.insert::<Arc<dyn database::Keep>>(Arc::new(Arc::new(self.keep_data(call))));
+        }
         if let Some(sessions) = &self.sessions {
             let shared = call.holder.as_ref().map(|holder| holder.0.clone());
             services.insert(Arc::new(sessions.of(&call.owner()).beside(shared)));

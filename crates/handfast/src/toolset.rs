@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use database::Databases;
 use dialects::{CatalogueKind, Dialect, OnlyTried, SettledLimits, ToolCall};
 use jiff::Timestamp;
 use policy::Programs;
@@ -13,8 +14,15 @@ use crate::toolchains;
 const RELEASED: &str = "2026-11-21T00:00:00Z";
 
 /// Every canonical tool, in the order in which they are listed.
-pub(crate) fn canonical() -> Vec<Arc<dyn AnyTool>> {
-    [tools_files::tools(), tools_shell::tools(), tools_self::tools(), vec![ToolCall::tool()]].concat()
+pub(crate) fn canonical(databases: &Arc<Databases>) -> Vec<Arc<dyn AnyTool>> {
+    let families = [
+        tools_files::tools(),
+        tools_shell::tools(),
+        tools_data::tools(databases),
+        tools_self::tools(),
+        vec![ToolCall::tool()],
+    ];
+    families.concat()
 }
 
 /// What a configuration says about the tools.
@@ -32,8 +40,8 @@ pub(crate) struct Toolset {
 
 impl Toolset {
     /// Every tool as the dialect has it, in the order in which they are listed.
-    pub(crate) fn tools(self, programs: &Programs) -> Vec<Arc<dyn AnyTool>> {
-        let mut canonical = canonical();
+    pub(crate) fn tools(self, programs: &Programs, databases: &Arc<Databases>) -> Vec<Arc<dyn AnyTool>> {
+        let mut canonical = canonical(databases);
         if self.read_only {
             canonical
                 .retain(|tool| tool.spec().class.reads_only || CatalogueKind::Compact.lists(tool.as_ref()));

@@ -46,7 +46,7 @@ use Layer::{
 };
 
 /// The layer of every crate by name; `tools-*` go by their prefix.
-const LAYERS: [(&str, Layer); 20] = [
+const LAYERS: [(&str, Layer); 21] = [
     ("tool", Vocabulary),
     ("shell-syntax", Syntax),
     ("policy", Policy),
@@ -55,6 +55,7 @@ const LAYERS: [(&str, Layer); 20] = [
     ("sandbox", Mechanism),
     ("watch", Mechanism),
     ("checkpoint", Mechanism),
+    ("database", Mechanism),
     ("edit", Mechanism),
     ("vault", Mechanism),
     ("engine", Engine),
@@ -73,7 +74,11 @@ const LAYERS: [(&str, Layer); 20] = [
 const OWNERS: [(&str, &[&str], &str); 12] = [
     ("brush-parser", &["shell-syntax"], "one crate says what a line for the shell runs"),
     ("tree-sitter-bash", &["shell-syntax"], "one crate says what a line for the shell runs"),
-    ("rusqlite", &["store"], "a second storage engine is split off behind the store"),
+    (
+        "rusqlite",
+        &["store", "database"],
+        "a second storage engine is split off behind the store, and one crate opens the agent's own databases",
+    ),
     ("rmcp", &["mcp"], "the door owns every wire type"),
     ("hyper", &["http", "fetch"], "the door owns every wire type, and one crate asks other servers"),
     ("opentelemetry-proto", &["traces"], "one crate knows how traces are sent"),
@@ -264,7 +269,7 @@ mod tests {
         ];
         let found = messages(outside, packages);
         assert_eq!(found.len(), 2, "{found:?}");
-        assert!(found[0].starts_with("rusqlite belongs to store alone"), "{found:?}");
+        assert!(found[0].starts_with("rusqlite belongs to store, database alone"), "{found:?}");
         assert!(found[1].starts_with("tokio belongs to engine, mcp"), "{found:?}");
     }
 }

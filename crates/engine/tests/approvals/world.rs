@@ -171,6 +171,7 @@ impl World {
             cell: CellSetup { environment, ..CellSetup::default() },
             redactor: Redactor::default(),
             vault: None,
+            databases: None,
             sessions: None,
             tracer: None,
         });
@@ -191,6 +192,7 @@ fn setup(workspace: &Path) -> Setup<'_> {
         workspace,
         home: None,
         protected: &[],
+        closed: &[],
         programs: Programs::Unknown,
         tools: &["both"],
     }

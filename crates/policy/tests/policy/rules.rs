@@ -100,6 +100,7 @@ fn setup(sources: &[Source]) -> Setup<'_> {
         workspace: Path::new(WORKSPACE),
         home: Some(Path::new(HOME)),
         protected: &[],
+        closed: &[],
         programs: Programs::Unknown,
         tools: &["file_read", "shell_execute"],
     }

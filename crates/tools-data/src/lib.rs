@@ -1,0 +1,95 @@
+//! The tools for data: the agent's own SQLite database.
+//!
+//! `lib.rs` is only the list; each tool is one file.
+
+mod db_query;
+mod db_schema;
+mod db_write;
+mod failure;
+mod values;
+
+use std::sync::Arc;
+
+use database::Databases;
+use tool::{AnyTool, Erased};
+
+pub use db_query::DbQuery;
+pub use db_schema::DbSchema;
+pub use db_write::DbWrite;
+
+/// The family, in the order in which it is listed. A plan has to say what a statement does, and only the database can tell, so the
+/// tools have it from the start.
+pub fn tools(databases: &Arc<Databases>) -> Vec<Arc<dyn AnyTool>> {
+    vec![
+        Erased::tool(DbQuery(databases.clone())),
+        Erased::tool(DbWrite(databases.clone())),
+        Erased::tool(DbSchema(databases.clone())),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::path::Path;
+    use std::sync::{Arc, Mutex};
+
+    use database::{Change, Databases, Keep, KeepError};
+    use serde_json::Value;
+    use testkit::Workspace;
+    use tool::{AnyTool, ToolError};
+
+    /// Keeps what undoes changes in memory.
+    #[derive(Default)]
+    pub(crate) struct Kept(pub(crate) Mutex<Vec<Change>>);
+
+    impl Keep for Kept {
+        fn keep(&self, _database: &Path, change: &Change) -> Result<(), KeepError> {
+            self.0.lock().unwrap().push(change.clone());
+            Ok(())
+        }
+        fn happened(&self) {}
+        fn forget(&self) {}
+    }
+
+    /// A workspace, its databases, and what was kept.
+    pub(crate) struct World {
+        pub(crate) workspace: Workspace,
+        pub(crate) databases: Arc<Databases>,
+        pub(crate) kept: Arc<Kept>,
+    }
+
+    impl World {
+        pub(crate) fn new() -> Self {
+            let kept = Arc::new(Kept::default());
+            let keep: Arc<dyn Keep> = kept.clone();
+            let workspace = Workspace::new().with_service(Arc::new(keep));
+            let databases = Arc::new(Databases::new(workspace.path(), &BTreeMap::new()));
+            Self { workspace, databases, kept }
+        }
+
+        fn tool(&self, name: &str) -> Arc<dyn AnyTool> {
+            super::tools(&self.databases).into_iter().find(|tool| tool.name() == name).unwrap()
+        }
+
+        pub(crate) fn run(&self, tool: &str, arguments: Value) -> Result<Value, ToolError> {
+            testkit::run_tool(self.tool(tool).as_ref(), &self.workspace, arguments)
+        }
+
+        pub(crate) fn plan(&self, tool: &str, arguments: Value) -> Result<tool::Plan, ToolError> {
+            self.tool(tool).prepare(arguments, &self.workspace.place()).map(|prepared| prepared.plan)
+        }
+    }
+
+    #[test]
+    fn every_tool_of_the_family_fulfils_what_all_must() {
+        // Each on a database of its own: what one example makes, another would find.
+        let worlds = [World::new(), World::new(), World::new()];
+        let each = |(index, world): (usize, &World)| super::tools(&world.databases).swap_remove(index);
+        let tools: Vec<_> = worlds.iter().enumerate().map(each).collect();
+        let workspace = || {
+            let keep: Arc<dyn Keep> = Arc::new(Kept::default());
+            Workspace::new().with_service(Arc::new(keep))
+        };
+        testkit::check_family(&tools, workspace);
+    }
+}
