@@ -28,7 +28,8 @@ fn a_write_killed_at_any_point_leaves_a_sound_database_and_an_honest_checkpoint(
             let mut command = fixture.command();
             command.args(["call", "--yes", "db_write", &json!({ "sql": sql }).to_string()]);
             let ended = kill_at(&command, point);
-            let columns = fixture.data("db_schema", json!({}))["tables"][0]["columns"].as_array().unwrap().len();
+            let columns =
+                fixture.data("db_schema", json!({}))["tables"][0]["columns"].as_array().unwrap().len();
             let is_changed = values(&fixture) != before || columns != 1;
             assert_eq!(checkpoints(&fixture) - many, usize::from(is_changed), "{sql} at {point}: {ended:?}");
             let check = fixture.data("db_query", json!({"sql": "PRAGMA integrity_check"}));

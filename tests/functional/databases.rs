@@ -32,9 +32,15 @@ fn what_a_call_changed_in_a_database_is_listed_shown_undone_and_done_again() {
     let after = rows(&fixture, ALL);
     assert_eq!(after[1]["v"], "B");
     let listed = fixture.data("checkpoint_list", json!({"limit": 1}));
-    assert_eq!((&listed["checkpoints"][0]["id"], &listed["checkpoints"][0]["tool"]), (&json!(id), &json!("db_write")));
+    assert_eq!(
+        (&listed["checkpoints"][0]["id"], &listed["checkpoints"][0]["tool"]),
+        (&json!(id), &json!("db_write"))
+    );
     let diff = fixture.data("checkpoint_diff", json!({ "id": id }));
-    assert_eq!(diff["diff"], "--- a/.handfast/data.db\n+++ b/.handfast/data.db\n-n(2, \"b\")\n+n(2, \"B\")\n");
+    assert_eq!(
+        diff["diff"],
+        "--- a/.handfast/data.db\n+++ b/.handfast/data.db\n-n(2, \"b\")\n+n(2, \"B\")\n"
+    );
     let tried = fixture.data("checkpoint_restore", json!({"id": id, "dry_run": true}));
     assert_eq!((&tried["paths"], &rows(&fixture, ALL)), (&json!(1), &after), "{tried:#}");
     // By the agent, and by the user.
@@ -45,7 +51,8 @@ fn what_a_call_changed_in_a_database_is_listed_shown_undone_and_done_again() {
     let run = fixture.run(&["undo", "--json", again]);
     assert_eq!(run.code, 0, "{}", run.stderr);
     assert_eq!(rows(&fixture, ALL), after);
-    let shown = fixture.run(&["checkpoints", "show", run.json()["checkpoint"].as_str().unwrap(), "--json"]).json();
+    let shown =
+        fixture.run(&["checkpoints", "show", run.json()["checkpoint"].as_str().unwrap(), "--json"]).json();
     assert_eq!(shown["changes"], json!([{"what": "changed", "path": ".handfast/data.db"}]), "{shown:#}");
 }
 
@@ -153,7 +160,8 @@ fn a_statement_that_never_ends_is_timed_out_and_changes_nothing() {
     let forever = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c";
     let error = fixture.error("db_query", json!({"sql": forever, "timeout": 1}));
     assert_eq!(error["code"], "ETIMEOUT", "{error:#}");
-    let error = fixture.error("db_write", json!({"sql": format!("INSERT INTO n(v) {forever}"), "timeout": 1}));
+    let error =
+        fixture.error("db_write", json!({"sql": format!("INSERT INTO n(v) {forever}"), "timeout": 1}));
     assert_eq!((&error["code"], &error["effect"]), (&json!("ETIMEOUT"), &json!("none")), "{error:#}");
     assert_eq!(rows(&fixture, "SELECT count(*) AS c FROM n"), json!([{"c": 2}]));
 }
@@ -177,7 +185,10 @@ fn what_another_process_changed_is_read_also_by_a_server_that_has_it_open() {
 
 #[test]
 fn a_damaged_file_is_told_apart_from_a_wrong_statement() {
-    let fixture = Fixture::with_files(&[(".handfast/data.db", "this is not a database, whatever its name says, and it is long enough to be looked at")]);
+    let fixture = Fixture::with_files(&[(
+        ".handfast/data.db",
+        "this is not a database, whatever its name says, and it is long enough to be looked at",
+    )]);
     for (tool, sql) in [("db_query", "SELECT * FROM n"), ("db_write", "CREATE TABLE n (a)")] {
         let error = fixture.error(tool, json!({ "sql": sql }));
         assert_eq!(error["code"], "ERUNTIME", "{error:#}");

@@ -47,7 +47,11 @@ fn no_file_tool_reads_writes_moves_or_removes_a_database() {
     // The control, and that searching does not find its content either.
     assert_eq!(fixture.data("file_read", json!({"path": "plain"}))["content"], "plain\n");
     let found = fixture.data("file_search", json!({"pattern": "kept", "include_hidden": true}));
-    assert_eq!(found["total"].as_u64().or(found["matches"].as_array().map(|all| all.len() as u64)), Some(0), "{found:#}");
+    assert_eq!(
+        found["total"].as_u64().or(found["matches"].as_array().map(|all| all.len() as u64)),
+        Some(0),
+        "{found:#}"
+    );
 }
 
 #[test]
@@ -63,7 +67,8 @@ fn a_database_is_absent_in_cells_and_no_command_puts_another_file_in_its_place()
         "ln -s plain .handfast/data.db",
         "cp -a .handfast away",
     ] {
-        let result = fixture.call("shell_execute", json!({"command": unread(&format!("{command}; echo done > control"))}));
+        let result = fixture
+            .call("shell_execute", json!({"command": unread(&format!("{command}; echo done > control"))}));
         let shown = result["data"]["stdout"].as_str().unwrap_or_default();
         assert!(!shown.contains("kept"), "{command}: {result:#}");
         is_whole(&fixture, command);
@@ -82,18 +87,21 @@ fn a_database_is_absent_in_cells_and_no_command_puts_another_file_in_its_place()
 
 #[test]
 fn a_hostile_database_of_a_stranger_runs_nothing() {
-    // The schema calls a function that would load a library, and one that has side effects, from a trigger and a view.
+    // Its schema calls a function that would load a library: from a view, a trigger, a default.
     let fixture = filled();
-    for sql in [
-        "CREATE VIEW evil AS SELECT load_extension('x')",
-        "CREATE TRIGGER evil AFTER INSERT ON n BEGIN SELECT load_extension('x'); END",
-        "CREATE TABLE evil (a DEFAULT (load_extension('x')))",
+    for (made, used) in [
+        ("CREATE VIEW seen AS SELECT load_extension('x') AS a", "INSERT INTO n SELECT a FROM seen"),
+        (
+            "CREATE TRIGGER told AFTER INSERT ON n BEGIN SELECT load_extension('x'); END",
+            "INSERT INTO n VALUES ('x')",
+        ),
+        ("CREATE TABLE filled (a, b DEFAULT (load_extension('x')))", "INSERT INTO filled(a) VALUES (1)"),
     ] {
-        let made = fixture.call("db_write", json!({ "sql": sql }));
-        let used = ["SELECT * FROM evil", "SELECT 1"].map(|sql| fixture.call("db_query", json!({ "sql": sql })));
-        let inserted = fixture.call("db_write", json!({"sql": "INSERT INTO n VALUES ('x')"}));
-        let refused = [&made, &used[0], &inserted].iter().any(|result| result["error"]["code"] == "EPERMISSION");
-        assert!(refused, "{sql}: {made:#} {inserted:#}");
+        let made = fixture.call("db_write", json!({ "sql": made }));
+        let used = fixture.call("db_write", json!({ "sql": used }));
+        // It is refused as it is made, or else as it is used.
+        let refused = [&made, &used].map(|result| result["error"]["code"] == "EPERMISSION");
+        assert!(refused.contains(&true), "{made:#} {used:#}");
     }
     assert_eq!(fixture.data("db_query", json!({"sql": "SELECT 1 AS one"}))["rows"], json!([{"one": 1}]));
 }

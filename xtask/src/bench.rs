@@ -80,6 +80,8 @@ pub(crate) enum Part {
     Http,
     /// What a decision of the policy costs
     Decisions,
+    /// One row of a database, beside SQLite alone
+    Data,
 }
 
 /// Measures what is asked for, or everything, and prints the tables.
@@ -109,7 +111,7 @@ pub(crate) fn run(
         let many = real(&many)?;
         let server = handfast(&folder, &many, &binary);
         report::print_commands(&commands::all(&server, &many, samples.commands)?)?;
-        library_calls(repository, &folder.join("library"))?;
+        in_library(repository, "call_speed", &folder.join("library"))?;
     }
     if wants(Part::Changes) {
         let folder = folder.join("changes");
@@ -125,6 +127,9 @@ pub(crate) fn run(
     if wants(Part::Decisions) {
         decisions(repository)?;
     }
+    if wants(Part::Data) {
+        in_library(repository, "query_speed", &folder.join("data"))?;
+    }
     Ok(())
 }
 
@@ -138,9 +143,9 @@ fn decisions(repository: &Repository) -> Result<()> {
     run_command(&mut repository.cargo(&arguments))
 }
 
-/// What a command costs that is called from the library.
-fn library_calls(repository: &Repository, folder: &Path) -> Result<()> {
-    let arguments = ["run", "--release", "--quiet", "--package", "handfast", "--example", "call_speed", "--"];
+/// What a call from the library costs: the example of this name measures it.
+fn in_library(repository: &Repository, example: &str, folder: &Path) -> Result<()> {
+    let arguments = ["run", "--release", "--quiet", "--package", "handfast", "--example", example, "--"];
     run_command(repository.cargo(&arguments).arg(folder))
 }
 

@@ -84,8 +84,7 @@ impl Change {
                 beyond += 1;
                 continue;
             }
-            let (old, new) =
-                if undoing { (&row.after, &row.before) } else { (&row.before, &row.after) };
+            let (old, new) = if undoing { (&row.after, &row.before) } else { (&row.before, &row.after) };
             for (sign, values) in [('-', old), ('+', new)] {
                 let Some(values) = values else { continue };
                 let shown: Vec<String> = values.iter().map(shown).collect();
@@ -137,7 +136,8 @@ mod tests {
             Value::Blob(vec![0, 255]),
         ];
         let row = TouchedRow { id: -1, before: None, after: Some(values) };
-        let table = TableRows { table: "t".into(), sql: "s".into(), columns: vec!["a".into()], rows: vec![row] };
+        let table =
+            TableRows { table: "t".into(), sql: "s".into(), columns: vec!["a".into()], rows: vec![row] };
         for change in [Change::Rows(vec![table]), Change::Whole { image: vec![1, 2], after: [7; 32] }] {
             assert_eq!(Change::decode(&change.encode().unwrap()).unwrap(), change);
         }

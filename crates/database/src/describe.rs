@@ -72,13 +72,15 @@ fn described(connection: &Connection, only: Option<&str>) -> rusqlite::Result<Ve
            AND (?1 IS NULL OR name = ?1 COLLATE NOCASE)
          ORDER BY name",
     )?;
-    let named: Vec<(String, String)> = collected(tables.query([only])?, |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let named: Vec<(String, String)> =
+        collected(tables.query([only])?, |row| Ok((row.get(0)?, row.get(1)?)))?;
     named.into_iter().map(|(name, kind)| one(connection, name, kind)).collect()
 }
 
 fn one(connection: &Connection, name: String, kind: String) -> rusqlite::Result<Described> {
-    let mut columns = connection
-        .prepare_cached("SELECT name, type, \"notnull\", dflt_value, pk FROM pragma_table_xinfo(?) WHERE hidden <> 1")?;
+    let mut columns = connection.prepare_cached(
+        "SELECT name, type, \"notnull\", dflt_value, pk FROM pragma_table_xinfo(?) WHERE hidden <> 1",
+    )?;
     let columns = collected(columns.query([&name])?, |row| {
         Ok(Column {
             name: row.get(0)?,
@@ -88,8 +90,9 @@ fn one(connection: &Connection, name: String, kind: String) -> rusqlite::Result<
             primary_key: row.get(4)?,
         })
     })?;
-    let mut indexes = connection
-        .prepare_cached("SELECT name, \"unique\" FROM pragma_index_list(?) WHERE origin <> 'pk' ORDER BY name")?;
+    let mut indexes = connection.prepare_cached(
+        "SELECT name, \"unique\" FROM pragma_index_list(?) WHERE origin <> 'pk' ORDER BY name",
+    )?;
     let mut indexes: Vec<Index> = collected(indexes.query([&name])?, |row| {
         Ok(Index { name: row.get(0)?, unique: row.get(1)?, columns: Vec::new() })
     })?;
@@ -97,8 +100,9 @@ fn one(connection: &Connection, name: String, kind: String) -> rusqlite::Result<
     for index in &mut indexes {
         index.columns = collected(parts.query([&index.name])?, |row| row.get(0))?;
     }
-    let mut references = connection
-        .prepare_cached("SELECT \"from\", \"table\", \"to\" FROM pragma_foreign_key_list(?) ORDER BY id, seq")?;
+    let mut references = connection.prepare_cached(
+        "SELECT \"from\", \"table\", \"to\" FROM pragma_foreign_key_list(?) ORDER BY id, seq",
+    )?;
     let foreign_keys = collected(references.query([&name])?, |row| {
         Ok(ForeignKey { column: row.get(0)?, table: row.get(1)?, to: row.get(2)? })
     })?;

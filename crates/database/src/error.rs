@@ -35,7 +35,9 @@ pub enum DatabaseError {
     #[error("{0} is not allowed in any statement")]
     Denied(String),
     /// the statement would do something else than when it was planned
-    #[error("the statement would do something else than when the call was planned, because the schema has changed")]
+    #[error(
+        "the statement would do something else than when the call was planned, because the schema has changed"
+    )]
     Drifted,
     /// a constraint of the schema stands against it
     #[error("{0}")]

@@ -140,8 +140,9 @@ impl Database {
         whole(sql)?;
         watch.enter(Phase::Own);
         // Only what runs finds out that the schema has changed since it was read; what is prepared does not.
-        let mut current =
-            connection.prepare_cached("SELECT 1 FROM sqlite_schema LIMIT 1").map_err(|error| self.error(error))?;
+        let mut current = connection
+            .prepare_cached("SELECT 1 FROM sqlite_schema LIMIT 1")
+            .map_err(|error| self.error(error))?;
         current.exists([]).map_err(|error| self.error(error))?;
         watch.enter(Phase::Judged);
         let prepared = connection.prepare(sql);
@@ -250,10 +251,8 @@ impl Database {
 
     /// Which file is there; none where none is.
     fn look(&self) -> Result<Option<(u64, u64)>, DatabaseError> {
-        let refused = |because: &str| DatabaseError::Refused {
-            path: self.path.clone(),
-            because: because.to_owned(),
-        };
+        let refused =
+            |because: &str| DatabaseError::Refused { path: self.path.clone(), because: because.to_owned() };
         let folder = self.path.parent().unwrap_or(Path::new("/"));
         if folder.canonicalize().is_ok_and(|real| real != folder) {
             return Err(refused("a link leads to its folder"));
@@ -317,7 +316,10 @@ pub(crate) fn whole(sql: &str) -> Result<(), DatabaseError> {
 }
 
 /// Has a running statement end where the call was stopped; without a call, never.
-pub(crate) fn interrupt_where(connection: &mut Connection, stopped: Option<&Stopped>) -> rusqlite::Result<()> {
+pub(crate) fn interrupt_where(
+    connection: &mut Connection,
+    stopped: Option<&Stopped>,
+) -> rusqlite::Result<()> {
     let looked_at = stopped.map(|stopped| {
         let stopped = stopped.clone();
         move || stopped()

@@ -55,9 +55,8 @@ impl Tracked {
         let mut statement = connection.prepare("SELECT name, hidden FROM pragma_table_xinfo(?)")?;
         let columns: Vec<(String, i64)> =
             statement.query_map([&table], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?;
-        let hides_the_id = |name: &str| {
-            ["rowid", "_rowid_", "oid"].iter().any(|hidden| hidden.eq_ignore_ascii_case(name))
-        };
+        let hides_the_id =
+            |name: &str| ["rowid", "_rowid_", "oid"].iter().any(|hidden| hidden.eq_ignore_ascii_case(name));
         if columns.len() > MOST_COLUMNS
             || columns.iter().any(|(name, hidden)| *hidden != 0 || hides_the_id(name))
         {
@@ -109,7 +108,8 @@ impl Tracked {
         bytes: &mut usize,
     ) -> rusqlite::Result<Option<TableRows>> {
         let Self { notes, .. } = self;
-        let many: i64 = connection.query_row(&format!("SELECT count(*) FROM {notes}"), [], |row| row.get(0))?;
+        let many: i64 =
+            connection.query_row(&format!("SELECT count(*) FROM {notes}"), [], |row| row.get(0))?;
         if many > MOST_ROWS {
             return Ok(None);
         }
@@ -126,9 +126,8 @@ impl Tracked {
             if is_same(before.as_deref(), after.as_deref()) {
                 continue;
             }
-            let weigh = |values: &Option<Vec<Value>>| {
-                values.iter().flatten().map(Value::weight).sum::<usize>()
-            };
+            let weigh =
+                |values: &Option<Vec<Value>>| values.iter().flatten().map(Value::weight).sum::<usize>();
             *bytes += weigh(&before) + weigh(&after);
             if *bytes > MOST_BYTES {
                 return Ok(None);
@@ -197,8 +196,10 @@ impl Tracked {
         let mut update =
             connection.prepare(&format!("UPDATE main.{table} SET {} WHERE _rowid_ = ?", set.join(", ")))?;
         let marks = vec!["?"; names.len()].join(", ");
-        let mut insert = connection
-            .prepare(&format!("INSERT INTO main.{table}({}, _rowid_) VALUES ({marks}, ?)", names.join(", ")))?;
+        let mut insert = connection.prepare(&format!(
+            "INSERT INTO main.{table}({}, _rowid_) VALUES ({marks}, ?)",
+            names.join(", ")
+        ))?;
         for (row, is_there) in rows {
             let Some(before) = &row.before else { continue };
             let statement = if is_there && !all_leave { &mut update } else { &mut insert };

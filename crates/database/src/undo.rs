@@ -169,5 +169,7 @@ fn tables(change: &Change) -> &[TableRows] {
 }
 
 fn changed_tables() -> DatabaseError {
-    DatabaseError::Conflict { what: "a table, which was made anew or has other columns, triggers or references,".to_owned() }
+    DatabaseError::Conflict {
+        what: "a table, which was made anew or has other columns, triggers or references,".to_owned(),
+    }
 }

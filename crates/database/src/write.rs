@@ -80,7 +80,9 @@ impl Database {
         let failed = |error| self.error(error);
         let mut tracked = Vec::new();
         for (number, table) in tables.enumerate() {
-            let Some(table) = Tracked::of(connection, table, number).map_err(failed)? else { return Ok(None) };
+            let Some(table) = Tracked::of(connection, table, number).map_err(failed)? else {
+                return Ok(None);
+            };
             tracked.push(table);
         }
         for table in &tracked {
@@ -182,5 +184,4 @@ impl Database {
         }
         committed
     }
-
 }

@@ -156,7 +156,10 @@ fn what_a_statement_does_is_told_by_its_preparation() {
         .unwrap();
     for (sql, lines) in [
         ("INSERT INTO notes(title) VALUES ('DELETE FROM notes')", "insert notes"),
-        ("insert into notes(id, title) values (1, 'x') on conflict do update set title = 'y'", "insert notes; update notes"),
+        (
+            "insert into notes(id, title) values (1, 'x') on conflict do update set title = 'y'",
+            "insert notes; update notes",
+        ),
         ("/* DROP */ UPDATE notes SET title = 'x', body = 'y' -- DELETE", "update notes"),
         ("WITH x AS (SELECT 1) DELETE FROM notes", "delete notes"),
         ("INSERT INTO log VALUES (1)", "delete gone; insert log; update notes"),
@@ -229,7 +232,9 @@ fn what_no_statement_may_do_is_denied_and_nothing_happens() {
 #[test]
 fn a_query_can_only_read() {
     let world = World::with(NOTES);
-    for sql in ["DELETE FROM notes", "INSERT INTO notes(title) VALUES ('x') RETURNING id", "CREATE TABLE t (a)"] {
+    for sql in
+        ["DELETE FROM notes", "INSERT INTO notes(title) VALUES ('x') RETURNING id", "CREATE TABLE t (a)"]
+    {
         assert!(matches!(world.query(sql), Err(DatabaseError::Writes)), "{sql}");
     }
     assert!(matches!(world.write("SELECT 1"), Err(DatabaseError::OnlyReads)));
@@ -250,7 +255,10 @@ fn bad_statements_are_refused_by_what_is_wrong_with_them() {
     assert!(said.contains("syntax error"), "{said}");
     let wrong = world.database().query("SELECT ?, ?2", &[integer(1)], ALL, &never());
     assert!(matches!(wrong, Err(DatabaseError::Parameters { wanted: 2, given: 1 })));
-    assert!(matches!(world.write("INSERT INTO notes(title) VALUES ('a')"), Err(DatabaseError::Constraint(_))));
+    assert!(matches!(
+        world.write("INSERT INTO notes(title) VALUES ('a')"),
+        Err(DatabaseError::Constraint(_))
+    ));
     // A comment and a semicolon at the end are no second statement.
     assert_eq!(world.rows("SELECT 1; -- done").len(), 1);
     assert_eq!(world.rows("SELECT count(*) FROM notes"), [[integer(3)]]);
@@ -374,7 +382,8 @@ fn every_change_of_the_schema_is_undone_and_done_again() {
 fn several_changes_are_undone_together_or_not_at_all() {
     let world = World::new();
     let mut changes = Vec::new();
-    for sql in [NOTES[0], NOTES[1], "UPDATE notes SET body = 'x'", "CREATE TABLE t (a)", "DELETE FROM notes"] {
+    for sql in [NOTES[0], NOTES[1], "UPDATE notes SET body = 'x'", "CREATE TABLE t (a)", "DELETE FROM notes"]
+    {
         world.write(sql).unwrap();
         changes.insert(0, world.kept.last());
     }
@@ -399,7 +408,10 @@ fn what_came_since_is_a_conflict_unless_it_is_forced() {
     world.undo(&[world.kept.last()], false).unwrap();
     world.write("UPDATE notes SET body = 'theirs' WHERE id = 1").unwrap();
     let refused = world.undo(std::slice::from_ref(&change), false);
-    assert!(matches!(&refused, Err(DatabaseError::Conflict { what }) if what.contains("row 1")), "{refused:?}");
+    assert!(
+        matches!(&refused, Err(DatabaseError::Conflict { what }) if what.contains("row 1")),
+        "{refused:?}"
+    );
     assert_eq!(world.rows("SELECT body FROM notes WHERE id = 1"), [[Value::Text("theirs".into())]]);
     world.undo(&[change], true).unwrap();
     assert_eq!(world.rows("SELECT body FROM notes WHERE id = 1"), [[Value::Text("one".into())]]);
@@ -455,8 +467,7 @@ fn a_lock_that_does_not_go_ends_with_the_call() {
     let seen = waits.clone();
     let stopped: Stopped = Arc::new(move || seen.fetch_add(1, Ordering::SeqCst) > 2);
     let planned = world.database().plan("DELETE FROM notes").unwrap();
-    let locked =
-        world.database().write(("DELETE FROM notes", &[]), &planned, ALL, &world.kept, &stopped);
+    let locked = world.database().write(("DELETE FROM notes", &[]), &planned, ALL, &world.kept, &stopped);
     assert!(matches!(locked, Err(DatabaseError::Locked)), "{locked:?}");
     assert_eq!(world.rows("SELECT count(*) FROM notes"), [[integer(3)]]);
     other.execute_batch("ROLLBACK").unwrap();
@@ -469,13 +480,8 @@ fn a_schema_that_changes_between_plan_and_run_is_not_obeyed() {
     let planned = world.database().plan("UPDATE notes SET body = 'x'").unwrap();
     world.write("CREATE TABLE log (a)").unwrap();
     world.write("CREATE TRIGGER t AFTER UPDATE ON notes BEGIN DELETE FROM log; END").unwrap();
-    let drifted = world.database().write(
-        ("UPDATE notes SET body = 'x'", &[]),
-        &planned,
-        ALL,
-        &world.kept,
-        &never(),
-    );
+    let drifted =
+        world.database().write(("UPDATE notes SET body = 'x'", &[]), &planned, ALL, &world.kept, &never());
     assert!(matches!(drifted, Err(DatabaseError::Drifted)), "{drifted:?}");
 }
 
@@ -490,7 +496,9 @@ fn damaged_and_strange_files_are_told_apart_and_never_followed() {
         std::fs::write(&path, content).unwrap();
     };
     fresh(b"this is no database, and long enough to have a header of one hundred bytes if it were one, but it is not");
-    for error in [world.query("SELECT * FROM notes").unwrap_err(), world.write("CREATE TABLE t (a)").unwrap_err()] {
+    for error in
+        [world.query("SELECT * FROM notes").unwrap_err(), world.write("CREATE TABLE t (a)").unwrap_err()]
+    {
         assert!(matches!(error, DatabaseError::Damaged { .. }), "{error:?}");
     }
     // A link, a further name, a folder, a pipe.
@@ -522,7 +530,8 @@ fn a_journal_that_names_another_file_is_not_played_back() {
     let world = World::with(NOTES);
     let path = world.database().path().to_owned();
     let journal = path.with_file_name("data.db-journal");
-    std::fs::write(&journal, [&[7; 600][..], &[0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7]].concat()).unwrap();
+    std::fs::write(&journal, [&[7; 600][..], &[0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7]].concat())
+        .unwrap();
     let refused = world.query("SELECT count(*) FROM notes");
     assert!(matches!(refused, Err(DatabaseError::Refused { .. })), "{refused:?}");
     std::fs::remove_file(&journal).unwrap();
@@ -545,7 +554,9 @@ fn a_file_that_is_exchanged_is_read_anew_and_an_absent_one_is_empty() {
 #[test]
 fn tables_are_described() {
     let world = World::with(NOTES);
-    world.write("CREATE TABLE tags (note INTEGER NOT NULL REFERENCES notes(id), tag TEXT DEFAULT 'x')").unwrap();
+    world
+        .write("CREATE TABLE tags (note INTEGER NOT NULL REFERENCES notes(id), tag TEXT DEFAULT 'x')")
+        .unwrap();
     world.write("CREATE UNIQUE INDEX tags_by_note ON tags(note, tag)").unwrap();
     let described = world.database().describe(Some("TAGS")).unwrap();
     let [tags] = described.as_slice() else { panic!("{described:?}") };

@@ -222,7 +222,8 @@ pub(crate) fn given(gives: &[Given]) -> Value {
             (given.name.to_owned(), schema)
         })
         .collect();
-    let always = gives.iter().filter(|given| !matches!(given.from, From::OptionalText(_) | From::OptionalInteger(_)));
+    let always =
+        gives.iter().filter(|given| !matches!(given.from, From::OptionalText(_) | From::OptionalInteger(_)));
     let required: Vec<&str> = always.map(|given| given.name).collect();
     json!({"type": "object", "properties": properties, "required": required})
 }

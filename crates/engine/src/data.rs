@@ -259,12 +259,14 @@ impl Undo {
     fn refused(&self, path: &Path, error: DatabaseError) -> ToolError {
         let shown = self.place.show(path);
         match &error {
-            DatabaseError::Conflict { what } => {
-                ToolError::new(Code::Conflict, format!("nothing of {shown} was undone: {what} is not as the call left it"))
-                    .hint("name the database in `force` to put back what it had all the same")
+            DatabaseError::Conflict { what } => ToolError::new(
+                Code::Conflict,
+                format!("nothing of {shown} was undone: {what} is not as the call left it"),
+            )
+            .hint("name the database in `force` to put back what it had all the same"),
+            DatabaseError::Locked => {
+                ToolError::new(Code::Unavailable, format!("{shown}: {error}")).retry(Retry::AfterMs(1_000))
             }
-            DatabaseError::Locked => ToolError::new(Code::Unavailable, format!("{shown}: {error}"))
-                .retry(Retry::AfterMs(1_000)),
             _ => ToolError::new(Code::Runtime, format!("{shown} cannot be undone: {error}")),
         }
         .because(error)

@@ -179,9 +179,13 @@ impl Engine {
             None => redactor,
         };
         let keep = if cell.watches { watch::Keep::Fresh } else { watch::Keep::Once };
-        let (snapshots, mut notices) =
-            snapshot::open(cell.changes.as_deref(), &place.workspace, (&store, databases.as_deref()), clock.now())
-                .map_err(EngineError::Changes)?;
+        let (snapshots, mut notices) = snapshot::open(
+            cell.changes.as_deref(),
+            &place.workspace,
+            (&store, databases.as_deref()),
+            clock.now(),
+        )
+        .map_err(EngineError::Changes)?;
         let recorder = recorded::Recorder {
             store: store.clone(),
             redactor: redactor.clone(),

@@ -354,9 +354,8 @@ impl Engine {
             path: tool::path_text(&entry.path),
         });
         let of_data = undo.changes_of(&found)?;
-        let of_data = of_data
-            .iter()
-            .map(|(path, _)| ChangedPath { what: "changed", path: self.place.show(path) });
+        let of_data =
+            of_data.iter().map(|(path, _)| ChangedPath { what: "changed", path: self.place.show(path) });
         Ok(CheckpointDetails {
             changes: changed.chain(of_data).collect(),
             unsaved: found.unsaved.iter().map(|path| tool::path_text(path)).collect(),
@@ -369,7 +368,8 @@ impl Engine {
     /// # Errors
     /// `ENOTFOUND` where there is none.
     pub fn checkpoint_diff(&self, id: &str, paths: &[PathBuf]) -> Result<String, ToolError> {
-        ForCall { undo: self.undo_parts(), draft: None, undoes: Arc::default(), data: Arc::default() }.diff(id, paths)
+        ForCall { undo: self.undo_parts(), draft: None, undoes: Arc::default(), data: Arc::default() }
+            .diff(id, paths)
     }
 
     /// The first checkpoint since a time or a call.
@@ -468,9 +468,9 @@ impl Engine {
             return Ok(undone);
         }
         let id = of_data.id.clone();
-        let (made, faults) = self.undo_data_as(of_data, &data).map_err(|error| {
-            if undone.checkpoint.is_some() { after_the_files(error) } else { error }
-        })?;
+        let (made, faults) = self
+            .undo_data_as(of_data, &data)
+            .map_err(|error| if undone.checkpoint.is_some() { after_the_files(error) } else { error })?;
         undone.paths += rows;
         undone.notes.extend(faults);
         undone.checkpoint = undone.checkpoint.or(made.then_some(id));

@@ -282,7 +282,8 @@ fn databases(files: &Files, workspace: &Path) -> Result<Arc<Databases>, Failure>
     let named = files.first(None, "databases", |settings| settings.databases.clone());
     let others = named.map(|(others, _)| others).unwrap_or_default();
     for (name, path) in &others {
-        let is_plain = path.is_relative() && path.components().all(|part| matches!(part, Component::Normal(_)));
+        let is_plain =
+            path.is_relative() && path.components().all(|part| matches!(part, Component::Normal(_)));
         if !is_plain || path.as_os_str().is_empty() {
             return Err(Failure::usage(format!(
                 "`databases`: {name} has to be a path in the workspace, relative to it and without `..`"
@@ -299,8 +300,10 @@ fn databases(files: &Files, workspace: &Path) -> Result<Arc<Databases>, Failure>
 fn closed(databases: &Databases, workspace: &Path) -> Vec<String> {
     let pattern = |path: &Path| {
         let path = path.strip_prefix(workspace).unwrap_or(path).to_string_lossy().into_owned();
-        let escaped: String =
-            path.chars().flat_map(|c| "\\*?[]!#".contains(c).then_some('\\').into_iter().chain([c])).collect();
+        let escaped: String = path
+            .chars()
+            .flat_map(|c| "\\*?[]!#".contains(c).then_some('\\').into_iter().chain([c]))
+            .collect();
         format!("./{escaped}")
     };
     let folder = Path::new(database::DEFAULT_PATH).parent().map(pattern);

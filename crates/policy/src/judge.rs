@@ -251,10 +251,16 @@ impl Policy {
     fn dangerous_statement(&self, statement: &str) -> Option<Cause> {
         let words = || statement.split_whitespace().map(str::to_ascii_lowercase);
         let begins = |pattern: &[&str]| words().take(pattern.len()).eq(pattern.iter().copied());
-        let found = [(&["drop", "database"][..], "it drops a database"), (&["truncate"], "it empties a table")]
-            .into_iter()
-            .find_map(|(pattern, found)| begins(pattern).then_some(found))?;
-        Some(self.dangerous_cause(found, "name exactly the rows or the table; `dangerous: ask` would ask a human"))
+        let found =
+            [(&["drop", "database"][..], "it drops a database"), (&["truncate"], "it empties a table")]
+                .into_iter()
+                .find_map(|(pattern, found)| begins(pattern).then_some(found))?;
+        Some(
+            self.dangerous_cause(
+                found,
+                "name exactly the rows or the table; `dangerous: ask` would ask a human",
+            ),
+        )
     }
 
     /// What is said of a dangerous pattern.

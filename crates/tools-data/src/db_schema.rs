@@ -127,7 +127,10 @@ impl Tool for DbSchema {
     const SPEC: Spec = Spec {
         title: "Describe the database",
         example: Example { files: &[], arguments: "{}", result: r#"{"tables": []}"# },
-        ..Spec::reading("db_schema", "Describes the tables, columns and indexes of the workspace's SQLite database.")
+        ..Spec::reading(
+            "db_schema",
+            "Describes the tables, columns and indexes of the workspace's SQLite database.",
+        )
     };
 
     fn plan(&self, args: &Args, _place: &Place) -> Result<Plan, ToolError> {
@@ -140,8 +143,11 @@ impl Tool for DbSchema {
             .describe(args.table.as_deref())
             .map_err(|error| failed_in(context, error))?;
         if let (Some(table), true) = (&args.table, described.is_empty()) {
-            return Err(ToolError::new(Code::NotFound, format!("there is no table {}", tool::visible(table)))
-                .hint("without `table`, all are listed"));
+            return Err(ToolError::new(
+                Code::NotFound,
+                format!("there is no table {}", tool::visible(table)),
+            )
+            .hint("without `table`, all are listed"));
         }
         Ok(Output { tables: described.into_iter().map(Table::from).collect() })
     }
@@ -158,7 +164,10 @@ mod tests {
     fn tables_are_shown_with_what_a_statement_needs_and_another_name_is_refused() {
         let world = World::new();
         world
-            .run("db_write", json!({"sql": "CREATE TABLE t (id INTEGER PRIMARY KEY, a TEXT NOT NULL DEFAULT 'x' UNIQUE)"}))
+            .run(
+                "db_write",
+                json!({"sql": "CREATE TABLE t (id INTEGER PRIMARY KEY, a TEXT NOT NULL DEFAULT 'x' UNIQUE)"}),
+            )
             .unwrap();
         let shown = world.run("db_schema", json!({})).unwrap();
         testkit::assert_contains(

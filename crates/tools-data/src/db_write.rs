@@ -114,7 +114,10 @@ impl Tool for DbWrite {
             context.warn(format!("this cannot be undone: {why}"));
         }
         if written.returned.has_more {
-            context.warn(format!("RETURNING gave more rows than the {} that are shown", written.returned.rows.len()));
+            context.warn(format!(
+                "RETURNING gave more rows than the {} that are shown",
+                written.returned.rows.len()
+            ));
         }
         let has_rows = !written.returned.columns.is_empty();
         Ok(Output {
@@ -137,9 +140,12 @@ mod tests {
         let world = World::new();
         let write = |arguments| world.run("db_write", arguments).unwrap();
         write(json!({"sql": "CREATE TABLE t (id INTEGER PRIMARY KEY, v)"}));
-        let inserted = write(json!({"sql": "INSERT INTO t(v) VALUES (?), (?)", "params": ["a", {"base64": "AP8="}]}));
+        let inserted =
+            write(json!({"sql": "INSERT INTO t(v) VALUES (?), (?)", "params": ["a", {"base64": "AP8="}]}));
         assert_eq!(inserted, json!({"affected_rows": 2, "last_insert_id": 2}));
-        let returned = write(json!({"sql": "UPDATE t SET v = ? RETURNING id, v", "params": [{"integer": "9223372036854775807"}]}));
+        let returned = write(
+            json!({"sql": "UPDATE t SET v = ? RETURNING id, v", "params": [{"integer": "9223372036854775807"}]}),
+        );
         assert_eq!(returned["rows"][1], json!({"id": 2, "v": {"integer": "9223372036854775807"}}));
         assert_eq!(write(json!({"sql": "DELETE FROM t WHERE id = 1"})), json!({"affected_rows": 1}));
         assert_eq!(world.kept.0.lock().unwrap().len(), 4);

@@ -32,18 +32,23 @@ pub(crate) fn failed(error: DatabaseError) -> ToolError {
     let wrong = |hint: &str| ToolError::validation("sql", &error).hint(hint);
     let made = match &error {
         DatabaseError::Unknown(_) => ToolError::new(Code::NotFound, error.to_string()),
-        DatabaseError::Syntax(_) => wrong("db_schema has the tables and columns; values belong into `params`"),
+        DatabaseError::Syntax(_) => {
+            wrong("db_schema has the tables and columns; values belong into `params`")
+        }
         DatabaseError::Empty => wrong("write one statement"),
         DatabaseError::Several => wrong("make one call for each"),
         DatabaseError::Writes => wrong("db_write changes data; db_query only reads"),
         DatabaseError::OnlyReads => wrong("db_query reads data; db_write only changes it"),
         DatabaseError::Parameters { .. } => ToolError::validation("params", &error)
             .hint("give one for each `?`, and one for each name the first time it appears"),
-        DatabaseError::Denied(_) => {
-            with(Code::Permission, "no setting allows it; statements about rows, tables, indexes, views and triggers run")
-        }
+        DatabaseError::Denied(_) => with(
+            Code::Permission,
+            "no setting allows it; statements about rows, tables, indexes, views and triggers run",
+        ),
         DatabaseError::Drifted => with(Code::Conflict, "make the call again").retry(Retry::Now),
-        DatabaseError::Constraint(_) => with(Code::Conflict, "nothing was changed; db_schema has the constraints"),
+        DatabaseError::Constraint(_) => {
+            with(Code::Conflict, "nothing was changed; db_schema has the constraints")
+        }
         DatabaseError::Conflict { .. } => with(Code::Conflict, "nothing was changed"),
         DatabaseError::TooLarge(_) => {
             with(Code::Quota, "select fewer or shorter values, as with substr(), or raise `max_bytes`")

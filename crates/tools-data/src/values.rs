@@ -43,7 +43,8 @@ fn stored(value: &Value) -> Result<Stored, String> {
 }
 
 fn tagged(fields: &Map<String, Value>) -> Result<Stored, String> {
-    const FORMS: &str = "an object is {\"base64\": \"…\"}, {\"integer\": \"…\"}, {\"real\": …} or {\"text_base64\": \"…\"}";
+    const FORMS: &str =
+        "an object is {\"base64\": \"…\"}, {\"integer\": \"…\"}, {\"real\": …} or {\"text_base64\": \"…\"}";
     let mut all = fields.iter();
     let (Some((tag, value)), None) = (all.next(), all.next()) else { return Err(FORMS.to_owned()) };
     let bytes = |text: &str| STANDARD.decode(text).map_err(|error| format!("this is no Base64: {error}"));
@@ -53,7 +54,9 @@ fn tagged(fields: &Map<String, Value>) -> Result<Stored, String> {
         ("integer", Some(text), _) => {
             text.parse().map(Stored::Integer).map_err(|error| format!("{text:?}: {error}"))
         }
-        ("real", Some(text), _) => text.parse().map(Stored::Real).map_err(|error| format!("{text:?}: {error}")),
+        ("real", Some(text), _) => {
+            text.parse().map(Stored::Real).map_err(|error| format!("{text:?}: {error}"))
+        }
         ("real", None, Some(number)) => Ok(Stored::Real(number)),
         _ => Err(FORMS.to_owned()),
     }
