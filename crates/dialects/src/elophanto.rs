@@ -256,6 +256,48 @@ pub(crate) const TOOLS: &[Outside] = &[
         },
     },
     Outside {
+        name: "skill_read",
+        canonical: "skill_read",
+        title: "Read a skill",
+        description: "Reads a skill's SKILL.md content to learn best practices before starting a task.",
+        takes: &[text("skill_name", Need::Required, "Its name")],
+        settled: nothing,
+        adapt: None,
+        gives: &[
+            Given { name: "skill_name", from: From::Text("skill_name"), says: "Its name." },
+            Given { name: "content", from: From::Text("content"), says: "The whole SKILL.md." },
+        ],
+        timeout: None,
+        one_file: false,
+        within: None,
+        example: Example {
+            files: &[("skills/s/SKILL.md", "---\ndescription: d\n---\nText.\n")],
+            arguments: r#"{"skill_name": "s"}"#,
+            result: r#"{"skill_name": "s", "content": "---\ndescription: d\n---\nText.\n"}"#,
+        },
+    },
+    Outside {
+        name: "skill_list",
+        canonical: "skill_list",
+        title: "List skills",
+        description: "Lists all available skills with their descriptions and trigger keywords.",
+        takes: &[],
+        settled: nothing,
+        adapt: None,
+        gives: &[
+            Given { name: "skills", from: From::Items("skills", SKILL), says: "One a skill." },
+            Given { name: "count", from: From::Integer("count"), says: "How many." },
+        ],
+        timeout: None,
+        one_file: false,
+        within: None,
+        example: Example {
+            files: &[("skills/s/SKILL.md", "---\ndescription: d\ntriggers: [a]\n---\n")],
+            arguments: "{}",
+            result: r#"{"skills": [{"name": "s", "description": "d", "triggers": ["a"], "location": "skills/s/SKILL.md"}, {"name": "handfast"}], "count": 2}"#,
+        },
+    },
+    Outside {
         name: "db_query",
         canonical: "db_query",
         title: "Query the database",
@@ -340,6 +382,13 @@ pub(crate) const ENTRY: &[Given] = &[
     Given { name: "type", from: From::Text("type"), says: "file, directory, symlink or other." },
     Given { name: "size_bytes", from: From::Integer("size_bytes"), says: "Size." },
     Given { name: "modified_at", from: From::Text("modified_at"), says: "RFC 3339." },
+];
+
+const SKILL: &[Given] = &[
+    Given { name: "name", from: From::Text("name"), says: "Name." },
+    Given { name: "description", from: From::Text("description"), says: "What it is for." },
+    Given { name: "triggers", from: From::Texts("triggers"), says: "Words that call for it." },
+    Given { name: "location", from: From::Text("location"), says: "Its SKILL.md." },
 ];
 
 const CAPABILITY: &[Given] = &[

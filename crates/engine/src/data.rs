@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use database::{Change, DatabaseError, Databases, Keep, KeepError, Stopped};
 use store::{Checkpoint, CheckpointEntry, CheckpointState, Store};
-use tool::{Code, EffectState, Retry, Stop, ToolError, UndoRequest};
+use tool::{Code, Data, EffectState, Retry, Stop, ToolError, UndoRequest};
 
 use crate::Engine;
 use crate::call::Call;
@@ -146,22 +146,29 @@ impl Engine {
         }
     }
 
-    /// Undoes the data of a call whose files are in place.
-    pub(crate) async fn undo_data(self: &Arc<Self>, call: &mut Call) -> Result<(), ToolError> {
+    /// Notes what a call changed in databases, and undoes there what it is to undo, once its files are in place.
+    pub(crate) async fn undo_data(
+        self: &Arc<Self>,
+        call: &mut Call,
+        produced: Result<Data, ToolError>,
+    ) -> Result<Data, ToolError> {
+        self.note_data(call);
+        let data = produced?;
         let wanted = std::mem::take(&mut *call.of_data.undoes.lock().unwrap_or_else(PoisonError::into_inner));
         if wanted.is_empty() || call.dry_run.is_some() {
-            return Ok(());
+            return Ok(data);
         }
         let (engine, keep, stop) = (self.clone(), self.keep_data(call), call.stop.clone());
         let undone = tokio::task::spawn_blocking(move || engine.undo_data_now(&wanted, &keep, &stop));
         let undone = undone.await.map_err(|panic| ToolError::internal("undoing broke off").because(panic))?;
         let files_are_back = call.checkpoint.is_some();
         self.note_data(call);
-        undone.map_err(|error| if files_are_back { after_the_files(error) } else { error })
+        undone.map_err(|error| if files_are_back { after_the_files(error) } else { error })?;
+        Ok(data)
     }
 
     /// Says with the answer what the call changed in databases.
-    pub(crate) fn note_data(self: &Arc<Self>, call: &mut Call) {
+    fn note_data(self: &Arc<Self>, call: &mut Call) {
         let faults = std::mem::take(&mut *call.of_data.faults.lock().unwrap_or_else(PoisonError::into_inner));
         call.warnings.extend(faults);
         if call.of_data.made.load(Ordering::SeqCst) {

@@ -126,11 +126,7 @@ impl Engine {
         }
         let has_run = ran.produced.is_ok();
         let (context, produced) = self.swap_in(call, before, ran).await;
-        self.note_data(call);
-        let produced = match produced {
-            Ok(data) => self.undo_data(call).await.map(|()| data),
-            Err(error) => Err(error),
-        };
+        let produced = self.undo_data(call, produced).await;
         if has_run && produced.is_err() {
             call.fail();
         } else {
@@ -245,9 +241,9 @@ impl Engine {
     ) -> Result<Option<Lookup>, ToolError> {
         let is_plain = call.leased.is_none() && call.approved_by.is_none() && !call.background;
         let reads = tool.spec().class.reads_only || call.passed_as_reading();
-        // What a call without any effect looks at is no file, and nothing tells whether it is as it was.
-        let is_plain = is_plain && !call.effects.is_empty();
-        if !call.cache || !is_plain || !reads || self.has_background_commands(call) {
+        // Without any effect it looks at no file, and nothing tells whether what it looks at is as it was.
+        if !call.cache || call.effects.is_empty() || !is_plain || !reads || self.has_background_commands(call)
+        {
             return Ok(None);
         }
         let met = self.bind(call).await?.plan;

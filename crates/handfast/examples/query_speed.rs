@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "INSERT OR REPLACE INTO people WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c LIMIT 1000) \
          SELECT x, 'name ' || x FROM c",
     ] {
-        let written = tokio.block_on(runtime.call("db_write", json!({ "sql": sql })));
+        let written = tokio.block_on(async { runtime.call("db_write", json!({ "sql": sql })).await });
         if !written.ok() {
             return Err(format!("{sql}: {:?}", written.error()).into());
         }
@@ -49,7 +49,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         bare.push(began.elapsed());
         drop(statement);
         let began = Instant::now();
-        let result = tokio.block_on(runtime.call("db_query", json!({"sql": QUERY, "params": [id]})));
+        let result =
+            tokio.block_on(async { runtime.call("db_query", json!({"sql": QUERY, "params": [id]})).await });
         called.push(began.elapsed());
         // A call that failed would be quick for the wrong reason.
         let text = serde_json::to_value(&result)?;

@@ -8,6 +8,7 @@ use dialects::Dialect;
 use policy::{Ceiling, EffectKind, EffectKinds, FilePlace, Mode, Origin, Policy, Programs, Source, Trust};
 use store::Store;
 use tool::{AnyTool, Place};
+use tools_data::SkillFolders;
 
 use crate::cli::Global;
 use crate::commands::Failure;
@@ -20,6 +21,9 @@ use crate::surroundings::Surroundings;
 use crate::toolchains;
 use crate::toolset::{Toolset, canonical};
 use crate::traces::Collector;
+
+/// The folder of the user's skills, in that of the user's configuration.
+const SKILLS: &str = "skills";
 
 /// The configuration files of one run, each with its layer, in the order of precedence.
 struct Files(Vec<Layered>);
@@ -159,6 +163,8 @@ pub(crate) struct Configuration {
     pub(crate) toolset: Toolset,
     /// The databases of the workspace.
     pub(crate) databases: Arc<Databases>,
+    /// Where skills lie beside the workspace.
+    skills: SkillFolders,
     pub(crate) elicitation: Option<Elicitation>,
     pub(crate) oauth: Option<OAuth>,
     /// Where traces go, and whether the administrator says so.
@@ -183,7 +189,7 @@ pub(crate) struct Configuration {
 impl Configuration {
     /// Every tool, in the order in which they are listed.
     pub(crate) fn tools(&self) -> Vec<Arc<dyn AnyTool>> {
-        let mut tools = self.toolset.tools(&self.programs, &self.databases);
+        let mut tools = self.toolset.tools(&self.programs, &self.databases, &self.skills);
         tools.extend(self.toolset.tried(self.own.clone()));
         tools
     }
@@ -229,6 +235,8 @@ impl Configuration {
         let chosen = profile.as_ref().map_or(policy::DEFAULT_PROFILE, |(name, _)| name);
         require(&labels, chosen, global.label.as_deref()).map_err(Failure::usage)?;
         let databases = databases(&files, &place.workspace)?;
+        let skills =
+            SkillFolders { user: surroundings.configuration.as_ref().map(|folder| folder.join(SKILLS)) };
         Ok(Self {
             toolset: Toolset {
                 read_only: global.read_only,
@@ -254,8 +262,9 @@ impl Configuration {
             programs,
             workspace: place.workspace.clone(),
             home: surroundings.home.clone(),
-            tools: canonical(&databases).iter().chain(&own).map(|tool| tool.spec().name).collect(),
+            tools: canonical(&databases, &skills).iter().chain(&own).map(|tool| tool.spec().name).collect(),
             databases,
+            skills,
             own,
         })
     }

@@ -7,6 +7,7 @@ use dialects::{CatalogueKind, Dialect, OnlyTried, SettledLimits, ToolCall};
 use jiff::Timestamp;
 use policy::Programs;
 use tool::{AnyTool, Catalogue, CatalogueEntry};
+use tools_data::SkillFolders;
 
 use crate::toolchains;
 
@@ -14,11 +15,11 @@ use crate::toolchains;
 const RELEASED: &str = "2026-11-21T00:00:00Z";
 
 /// Every canonical tool, in the order in which they are listed.
-pub(crate) fn canonical(databases: &Arc<Databases>) -> Vec<Arc<dyn AnyTool>> {
+pub(crate) fn canonical(databases: &Arc<Databases>, skills: &SkillFolders) -> Vec<Arc<dyn AnyTool>> {
     let families = [
         tools_files::tools(),
         tools_shell::tools(),
-        tools_data::tools(databases),
+        tools_data::tools(databases, skills),
         tools_self::tools(),
         vec![ToolCall::tool()],
     ];
@@ -40,8 +41,13 @@ pub(crate) struct Toolset {
 
 impl Toolset {
     /// Every tool as the dialect has it, in the order in which they are listed.
-    pub(crate) fn tools(self, programs: &Programs, databases: &Arc<Databases>) -> Vec<Arc<dyn AnyTool>> {
-        let mut canonical = canonical(databases);
+    pub(crate) fn tools(
+        self,
+        programs: &Programs,
+        databases: &Arc<Databases>,
+        skills: &SkillFolders,
+    ) -> Vec<Arc<dyn AnyTool>> {
+        let mut canonical = canonical(databases, skills);
         if self.read_only {
             canonical
                 .retain(|tool| tool.spec().class.reads_only || CatalogueKind::Compact.lists(tool.as_ref()));

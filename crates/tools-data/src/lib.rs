@@ -1,4 +1,4 @@
-//! The tools for data: the agent's own SQLite database.
+//! The tools with which an agent keeps and finds things: its own SQLite database, and skills.
 //!
 //! `lib.rs` is only the list; each tool is one file.
 
@@ -6,6 +6,9 @@ mod db_query;
 mod db_schema;
 mod db_write;
 mod failure;
+mod skill_list;
+mod skill_read;
+mod skills;
 mod values;
 
 use std::sync::Arc;
@@ -16,14 +19,19 @@ use tool::{AnyTool, Erased};
 pub use db_query::DbQuery;
 pub use db_schema::DbSchema;
 pub use db_write::DbWrite;
+pub use skill_list::SkillList;
+pub use skill_read::SkillRead;
+pub use skills::SkillFolders;
 
 /// The family, in the order in which it is listed. A plan has to say what a statement does, and only the database can tell, so the
 /// tools have it from the start.
-pub fn tools(databases: &Arc<Databases>) -> Vec<Arc<dyn AnyTool>> {
+pub fn tools(databases: &Arc<Databases>, skills: &SkillFolders) -> Vec<Arc<dyn AnyTool>> {
     vec![
         Erased::tool(DbQuery(databases.clone())),
         Erased::tool(DbWrite(databases.clone())),
         Erased::tool(DbSchema(databases.clone())),
+        Erased::tool(SkillList(skills.clone())),
+        Erased::tool(SkillRead(skills.clone())),
     ]
 }
 
@@ -68,7 +76,10 @@ mod tests {
         }
 
         fn tool(&self, name: &str) -> Arc<dyn AnyTool> {
-            super::tools(&self.databases).into_iter().find(|tool| tool.name() == name).unwrap()
+            super::tools(&self.databases, &super::SkillFolders::default())
+                .into_iter()
+                .find(|tool| tool.name() == name)
+                .unwrap()
         }
 
         pub(crate) fn run(&self, tool: &str, arguments: Value) -> Result<Value, ToolError> {
@@ -83,8 +94,10 @@ mod tests {
     #[test]
     fn every_tool_of_the_family_fulfils_what_all_must() {
         // Each on a database of its own: what one example makes, another would find.
-        let worlds = [World::new(), World::new(), World::new()];
-        let each = |(index, world): (usize, &World)| super::tools(&world.databases).swap_remove(index);
+        let worlds = [(); 5].map(|()| World::new());
+        let skills = super::SkillFolders::default();
+        let each =
+            |(index, world): (usize, &World)| super::tools(&world.databases, &skills).swap_remove(index);
         let tools: Vec<_> = worlds.iter().enumerate().map(each).collect();
         let workspace = || {
             let keep: Arc<dyn Keep> = Arc::new(Kept::default());
