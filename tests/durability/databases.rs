@@ -44,7 +44,7 @@ fn a_write_killed_at_any_point_leaves_a_sound_database_and_an_honest_checkpoint(
                 did_not += 1;
             }
             let Ended::Killed(_) = ended else { break };
-            point += 5;
+            point += 13;
         }
         // The controls: both kinds of end were met.
         assert!(happened > 0 && did_not > 0, "{sql}: {happened} {did_not} of {point}");

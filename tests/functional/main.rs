@@ -42,6 +42,7 @@ mod hostile_commands;
 mod mcp;
 mod mcp_around;
 mod mcp_over_http;
+mod memory;
 mod official_clients;
 mod over_http;
 mod patches;

@@ -21,6 +21,7 @@ mod history;
 mod home;
 mod keep;
 mod life;
+mod memory;
 mod moved;
 mod networks;
 mod reach;
@@ -447,6 +448,7 @@ impl Engine {
             undoes: call.undoes.clone(),
             data: call.of_data.undoes.clone(),
         })));
+        services.insert::<Arc<dyn tool::Memories>>(Arc::new(Arc::new(self.memory_of(call))));
         if self.databases.is_some() {
             services.insert::<Arc<dyn database::Keep>>(Arc::new(Arc::new(self.keep_data(call))));
         }
