@@ -167,6 +167,12 @@ impl Call {
         Author { id: self.id.0.clone(), session, tool: self.tool.clone(), now, undoes }
     }
 
+    /// Whether its caller takes an answer from the cache, and one could fit: a call without any effect looks at no file, and nothing
+    /// tells whether what it looks at is as it was.
+    pub(crate) fn may_be_recalled(&self) -> bool {
+        self.cache && !self.effects.is_empty()
+    }
+
     /// What the call changes, or in a dry run would change.
     pub(crate) fn changing(&self) -> &[Part] {
         self.dry_run.as_ref().map_or(&self.effects, |tried| &tried.effects)

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use database::{Change, DatabaseError, Databases, Keep, KeepError, Stopped};
 use store::{Checkpoint, CheckpointEntry, CheckpointState, Store};
-use tool::{Code, Data, EffectState, Retry, Stop, ToolError, UndoRequest};
+use tool::{Code, Data, EffectState, Memories, Retry, Services, Stop, ToolError, UndoRequest};
 
 use crate::Engine;
 use crate::call::Call;
@@ -129,8 +129,16 @@ pub(crate) struct OfData {
 }
 
 impl Engine {
+    /// Hands a call what keeps its changes of data, and the memory of its agent.
+    pub(crate) fn hand_over_data(&self, call: &Call, services: &mut Services) {
+        services.insert::<Arc<dyn Memories>>(Arc::new(Arc::new(self.memory_of(call))));
+        if self.databases.is_some() {
+            services.insert::<Arc<dyn Keep>>(Arc::new(Arc::new(self.keep_data(call))));
+        }
+    }
+
     /// What keeps the changes of data of a call.
-    pub(crate) fn keep_data(&self, call: &Call) -> KeptData {
+    fn keep_data(&self, call: &Call) -> KeptData {
         self.keep_data_of(call.author(self.clock.now()), &call.of_data)
     }
 

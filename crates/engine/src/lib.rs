@@ -180,13 +180,10 @@ impl Engine {
             None => redactor,
         };
         let keep = if cell.watches { watch::Keep::Fresh } else { watch::Keep::Once };
-        let (snapshots, mut notices) = snapshot::open(
-            cell.changes.as_deref(),
-            &place.workspace,
-            (&store, databases.as_deref()),
-            clock.now(),
-        )
-        .map_err(EngineError::Changes)?;
+        let kept_in = (&*store, databases.as_deref());
+        let (snapshots, mut notices) =
+            snapshot::open(cell.changes.as_deref(), &place.workspace, kept_in, clock.now())
+                .map_err(EngineError::Changes)?;
         let recorder = recorded::Recorder {
             store: store.clone(),
             redactor: redactor.clone(),
@@ -448,10 +445,7 @@ impl Engine {
             undoes: call.undoes.clone(),
             data: call.of_data.undoes.clone(),
         })));
-        services.insert::<Arc<dyn tool::Memories>>(Arc::new(Arc::new(self.memory_of(call))));
-        if self.databases.is_some() {
-            services.insert::<Arc<dyn database::Keep>>(Arc::new(Arc::new(self.keep_data(call))));
-        }
+        self.hand_over_data(call, &mut services);
         if let Some(sessions) = &self.sessions {
             let shared = call.holder.as_ref().map(|holder| holder.0.clone());
             services.insert(Arc::new(sessions.of(&call.owner()).beside(shared)));

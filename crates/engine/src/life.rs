@@ -241,9 +241,7 @@ impl Engine {
     ) -> Result<Option<Lookup>, ToolError> {
         let is_plain = call.leased.is_none() && call.approved_by.is_none() && !call.background;
         let reads = tool.spec().class.reads_only || call.passed_as_reading();
-        // Without any effect it looks at no file, and nothing tells whether what it looks at is as it was.
-        if !call.cache || call.effects.is_empty() || !is_plain || !reads || self.has_background_commands(call)
-        {
+        if !call.may_be_recalled() || !is_plain || !reads || self.has_background_commands(call) {
             return Ok(None);
         }
         let met = self.bind(call).await?.plan;

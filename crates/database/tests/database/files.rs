@@ -105,7 +105,9 @@ fn a_file_that_is_exchanged_is_read_anew_and_an_absent_one_is_empty() {
     assert_eq!(world.rows("SELECT 1"), [[integer(1)]]);
     assert!(matches!(world.query("SELECT * FROM notes"), Err(DatabaseError::Syntax(_))));
     assert!(!world.database().path().exists());
-    NOTES.iter().for_each(|sql| drop(world.write(sql).unwrap()));
+    for sql in NOTES {
+        world.write(sql).unwrap();
+    }
     assert_eq!(world.rows("SELECT count(*) FROM notes"), [[integer(3)]]);
     std::fs::remove_dir_all(world.database().path().parent().unwrap()).unwrap();
     assert!(matches!(world.query("SELECT * FROM notes"), Err(DatabaseError::Syntax(_))));

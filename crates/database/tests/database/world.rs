@@ -66,7 +66,9 @@ impl World {
 
     pub(crate) fn with(statements: &[&str]) -> Self {
         let world = Self::new();
-        statements.iter().for_each(|sql| drop(world.write(sql).unwrap()));
+        for sql in statements {
+            world.write(sql).unwrap();
+        }
         world
     }
 
