@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use store::{Memory, Remembered, Remembering, Sought, Store, StoreError};
-use tool::{Clock, Code, Memories, MemoryChange, MemoryEntry, MemoryPage, MemorySearch, Retry, ToolError};
+use tool::{
+    Clock, Code, Memories, MemoryChange, MemoryEntry, MemoryPage, MemorySearch, Retry, SessionId, ToolError,
+};
 
 use crate::Engine;
 use crate::call::Call;
@@ -24,11 +26,7 @@ pub(crate) struct OfCaller {
 
 impl Engine {
     pub(crate) fn memory_of(&self, call: &Call) -> OfCaller {
-        let agent = match &call.holder {
-            Some(holder) => holder.0.clone(),
-            None if call.ceiling.is_unbounded() => MAIN.to_owned(),
-            None => format!("on behalf {}", call.session.0),
-        };
+        let agent = agent(call.holder.as_ref(), &call.session, call.ceiling.is_unbounded());
         let who = Remembering {
             workspace: self.place.workspace.clone(),
             agent,
@@ -37,6 +35,17 @@ impl Engine {
             now: Timestamp::UNIX_EPOCH,
         };
         OfCaller { store: self.store.clone(), clock: self.clock.clone(), who }
+    }
+}
+
+/// The name of an agent, the same in every run of the program. A holder is named after the run that it came to; whom an identity
+/// provider tells apart has a mark of its own behind that and a dot.
+fn agent(holder: Option<&SessionId>, session: &SessionId, is_unbounded: bool) -> String {
+    let mark = holder.and_then(|holder| holder.0.rsplit_once('.')).map(|(_, mark)| mark);
+    match mark {
+        Some(mark) => format!("subject {mark}"),
+        None if is_unbounded => MAIN.to_owned(),
+        None => format!("on behalf {}", session.0),
     }
 }
 
@@ -119,4 +128,24 @@ fn unknown(key: &str) -> ToolError {
 
 fn failed(error: StoreError) -> ToolError {
     ToolError::new(Code::Runtime, format!("the memory cannot be read or written: {error}")).because(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_has_the_same_name_in_every_run_and_no_other_has_it() {
+        let id = |text: &str| SessionId(text.to_owned());
+        let named =
+            |holder: Option<&str>, is_unbounded| agent(holder.map(id).as_ref(), &id("s2-7"), is_unbounded);
+        // Whoever has a token of the server, in two runs of it, and whoever needs none.
+        for holder in [Some("s19ab-12"), Some("s19ac-13"), None] {
+            assert_eq!(named(holder, true), "main");
+        }
+        let subjects = ["s19ab-12.0123456789ab", "s19ac-13.0123456789ab", "s19ac-13.ba9876543210"];
+        let [one, again, other] = subjects.map(|holder| named(Some(holder), true));
+        assert!(one == again && one != other && one != "main", "{one} {other}");
+        assert_eq!(named(None, false), "on behalf s2-7");
+    }
 }
