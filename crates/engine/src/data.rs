@@ -9,15 +9,16 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use checkpoint::Draft;
 use database::{Change, DatabaseError, Databases, Keep, KeepError, Stopped};
 use store::{Checkpoint, CheckpointEntry, CheckpointState, Store};
-use tool::{Code, Data, EffectState, Memories, Retry, Services, Stop, ToolError, UndoRequest};
+use tool::{Checkpoints, Code, Data, EffectState, Memories, Retry, Services, Stop, ToolError, UndoRequest};
 
 use crate::Engine;
 use crate::call::Call;
 use crate::saving::{Author, SavedContents};
 use crate::snapshot::Snapshots;
-use crate::undo::Undo;
+use crate::undo::{ForCall, Undo};
 
 /// What stands in the place of the old state of a path where the change is one of a database.
 const OF_DATABASE: &[u8] = b"handfast database change 1";
@@ -129,8 +130,15 @@ pub(crate) struct OfData {
 }
 
 impl Engine {
-    /// Hands a call what keeps its changes of data, and the memory of its agent.
-    pub(crate) fn hand_over_data(&self, call: &Call, services: &mut Services) {
+    /// Hands a call what keeps its changes of data, the memory of its agent, and the checkpoints; what undoes one is laid out in
+    /// `draft`.
+    pub(crate) fn hand_over_data(&self, call: &Call, draft: Option<Draft>, services: &mut Services) {
+        services.insert::<Arc<dyn Checkpoints>>(Arc::new(Arc::new(ForCall {
+            undo: Undo { policy: call.rules(self), ..self.undo_parts() },
+            draft: if call.dry_run.is_some() { draft.map(Draft::tried) } else { draft },
+            undoes: call.undoes.clone(),
+            data: call.of_data.undoes.clone(),
+        })));
         services.insert::<Arc<dyn Memories>>(Arc::new(Arc::new(self.memory_of(call))));
         if self.databases.is_some() {
             services.insert::<Arc<dyn Keep>>(Arc::new(Arc::new(self.keep_data(call))));

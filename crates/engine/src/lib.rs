@@ -439,13 +439,7 @@ impl Engine {
         }
         let restored = before.snapshot().filter(|_| lane != tool::Lane::Command);
         let draft = restored.map(snapshot::Snapshot::draft).transpose()?;
-        services.insert::<Arc<dyn tool::Checkpoints>>(Arc::new(Arc::new(undo::ForCall {
-            undo: undo::Undo { policy: call.rules(self), ..self.undo_parts() },
-            draft: if call.dry_run.is_some() { draft.map(checkpoint::Draft::tried) } else { draft },
-            undoes: call.undoes.clone(),
-            data: call.of_data.undoes.clone(),
-        })));
-        self.hand_over_data(call, &mut services);
+        self.hand_over_data(call, draft, &mut services);
         if let Some(sessions) = &self.sessions {
             let shared = call.holder.as_ref().map(|holder| holder.0.clone());
             services.insert(Arc::new(sessions.of(&call.owner()).beside(shared)));
