@@ -13,6 +13,7 @@ mod harness;
 #[path = "../server.rs"]
 mod server;
 
+mod databases;
 mod every_point;
 mod full_disk;
 mod journals;

@@ -21,6 +21,7 @@ fn listing(hosts: &[&str]) -> Option<Policy> {
         workspace: Path::new("/w"),
         home: None,
         protected: &[],
+        closed: &[],
         programs: Programs::Presumed,
         tools: &[],
     })

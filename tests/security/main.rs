@@ -22,6 +22,7 @@ mod specialist;
 mod approvals;
 mod bubblewrap;
 mod cell;
+mod databases;
 mod degraded;
 mod denied_files;
 mod fuzzed_requests;

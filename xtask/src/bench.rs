@@ -84,6 +84,10 @@ pub(crate) enum Part {
     Decisions,
     /// The way out of a cell.
     Egress,
+    /// One row of a database, beside SQLite alone
+    Data,
+    /// Covering secrets, and looking one up
+    Secrets,
 }
 
 /// Measures what is asked for, or everything, and prints the tables.
@@ -113,7 +117,7 @@ pub(crate) fn run(
         let many = real(&many)?;
         let server = handfast(&folder, &many, &binary);
         report::print_commands(&commands::all(&server, &many, samples.commands)?)?;
-        library_calls(repository, &folder.join("library"))?;
+        example(repository, "handfast", "call_speed", Some(&folder.join("library")))?;
     }
     if wants(Part::Changes) {
         let folder = folder.join("changes");
@@ -127,13 +131,20 @@ pub(crate) fn run(
         report::http::print(&http::all(&folder.join("http"), &binary, samples.http)?)?;
     }
     if wants(Part::Web) {
-        fetches(repository, &folder.join("web"))?;
+        example(repository, "handfast", "fetch_speed", Some(&folder.join("web")))?;
     }
     if wants(Part::Decisions) {
-        decisions(repository)?;
+        example(repository, "policy", "decide_speed", None)?;
     }
     if wants(Part::Egress) {
-        carried(repository)?;
+        example(repository, "egress", "carry_speed", None)?;
+    }
+    if wants(Part::Data) {
+        example(repository, "handfast", "query_speed", Some(&folder.join("data")))?;
+    }
+    if wants(Part::Secrets) {
+        example(repository, "engine", "redact_speed", None)?;
+        example(repository, "vault", "lookup_speed", None)?;
     }
     Ok(())
 }
@@ -142,29 +153,10 @@ fn peer_script(repository: &Repository) -> PathBuf {
     repository.test_tools().join("node/node_modules/@modelcontextprotocol/server-filesystem/dist/index.js")
 }
 
-/// What a decision of the policy costs, in the library.
-fn decisions(repository: &Repository) -> Result<()> {
-    let arguments = ["run", "--release", "--quiet", "--package", "policy", "--example", "decide_speed"];
-    run_command(&mut repository.cargo(&arguments))
-}
-
-/// What the way out of a cell costs.
-fn carried(repository: &Repository) -> Result<()> {
-    let arguments = ["run", "--release", "--quiet", "--package", "egress", "--example", "carry_speed"];
-    run_command(&mut repository.cargo(&arguments))
-}
-
-/// What a command costs that is called from the library.
-fn library_calls(repository: &Repository, folder: &Path) -> Result<()> {
-    let arguments = ["run", "--release", "--quiet", "--package", "handfast", "--example", "call_speed", "--"];
-    run_command(repository.cargo(&arguments).arg(folder))
-}
-
-/// What a request costs that a tool makes.
-fn fetches(repository: &Repository, folder: &Path) -> Result<()> {
-    let arguments =
-        ["run", "--release", "--quiet", "--package", "handfast", "--example", "fetch_speed", "--"];
-    run_command(repository.cargo(&arguments).arg(folder))
+/// What one thing costs in the library: the example of this name measures it, in a folder of its own where it needs one.
+fn example(repository: &Repository, package: &str, name: &str, folder: Option<&Path>) -> Result<()> {
+    let arguments = ["run", "--release", "--quiet", "--package", package, "--example", name, "--"];
+    run_command(repository.cargo(&arguments).args(folder))
 }
 
 fn build(repository: &Repository) -> Result<PathBuf> {

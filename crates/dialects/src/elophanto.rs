@@ -24,6 +24,18 @@ const fn text(name: &'static str, need: Need, says: &'static str) -> Field {
 
 const GIVEN_PATH: Given = Given { name: "path", from: From::Text("path"), says: "The path." };
 
+/// A statement and its parameters.
+const SQL: &[Field] = &[
+    text("sql", Need::Required, "One SQL statement"),
+    Field {
+        name: "params",
+        becomes: Some("params"),
+        kind: Kind::Values,
+        need: Need::Optional,
+        says: "Values for its parameters",
+    },
+];
+
 /// The row of what writes a file, here and in MSC's.
 pub(crate) const WRITE: Outside = Outside {
     name: "file_write",
@@ -244,6 +256,96 @@ pub(crate) const TOOLS: &[Outside] = &[
         },
     },
     Outside {
+        name: "skill_read",
+        canonical: "skill_read",
+        title: "Read a skill",
+        description: "Reads a skill's SKILL.md content to learn best practices before starting a task.",
+        takes: &[text("skill_name", Need::Required, "Its name")],
+        settled: nothing,
+        adapt: None,
+        gives: &[
+            Given { name: "skill_name", from: From::Text("skill_name"), says: "Its name." },
+            Given { name: "content", from: From::Text("content"), says: "The whole SKILL.md." },
+        ],
+        timeout: None,
+        one_file: false,
+        within: None,
+        example: Example {
+            files: &[("skills/s/SKILL.md", "---\ndescription: d\n---\nText.\n")],
+            arguments: r#"{"skill_name": "s"}"#,
+            result: r#"{"skill_name": "s", "content": "---\ndescription: d\n---\nText.\n"}"#,
+        },
+    },
+    Outside {
+        name: "skill_list",
+        canonical: "skill_list",
+        title: "List skills",
+        description: "Lists all available skills with their descriptions and trigger keywords.",
+        takes: &[],
+        settled: nothing,
+        adapt: None,
+        gives: &[
+            Given { name: "skills", from: From::Items("skills", SKILL), says: "One a skill." },
+            Given { name: "count", from: From::Integer("count"), says: "How many." },
+        ],
+        timeout: None,
+        one_file: false,
+        within: None,
+        example: Example {
+            files: &[("skills/s/SKILL.md", "---\ndescription: d\ntriggers: [a]\n---\n")],
+            arguments: "{}",
+            result: r#"{"skills": [{"name": "s", "description": "d", "triggers": ["a"], "location": "skills/s/SKILL.md"}, {"name": "handfast"}], "count": 2}"#,
+        },
+    },
+    Outside {
+        name: "db_query",
+        canonical: "db_query",
+        title: "Query the database",
+        description: "Executes a read-only SQL query against the local SQLite database.",
+        takes: SQL,
+        // As much as one answer holds: there is no argument to ask for the rest.
+        settled: || json!({"limit": 10_000, "max_bytes": 8_388_608}),
+        adapt: None,
+        gives: &[
+            Given { name: "rows", from: From::Objects("rows"), says: "By column." },
+            Given { name: "columns", from: From::Texts("columns"), says: "In order." },
+            Given { name: "row_count", from: From::Integer("row_count"), says: "Of this answer." },
+        ],
+        timeout: None,
+        one_file: false,
+        within: None,
+        example: Example {
+            files: &[],
+            arguments: r#"{"sql": "SELECT ? AS a", "params": [1]}"#,
+            result: r#"{"rows": [{"a": 1}], "columns": ["a"], "row_count": 1}"#,
+        },
+    },
+    Outside {
+        name: "db_write",
+        canonical: "db_write",
+        title: "Change the database",
+        description: "Executes a write SQL statement (INSERT, UPDATE, DELETE, CREATE TABLE) against the local database.",
+        takes: SQL,
+        settled: nothing,
+        adapt: None,
+        gives: &[
+            Given { name: "affected_rows", from: From::Integer("affected_rows"), says: "By the statement." },
+            Given {
+                name: "last_insert_id",
+                from: From::OptionalInteger("last_insert_id"),
+                says: "Where it inserted a row.",
+            },
+        ],
+        timeout: None,
+        one_file: false,
+        within: None,
+        example: Example {
+            files: &[],
+            arguments: r#"{"sql": "CREATE TABLE notes (title TEXT)"}"#,
+            result: r#"{"affected_rows": 0}"#,
+        },
+    },
+    Outside {
         name: "self_list_capabilities",
         canonical: "self_list_capabilities",
         title: "List capabilities",
@@ -280,6 +382,13 @@ pub(crate) const ENTRY: &[Given] = &[
     Given { name: "type", from: From::Text("type"), says: "file, directory, symlink or other." },
     Given { name: "size_bytes", from: From::Integer("size_bytes"), says: "Size." },
     Given { name: "modified_at", from: From::Text("modified_at"), says: "RFC 3339." },
+];
+
+const SKILL: &[Given] = &[
+    Given { name: "name", from: From::Text("name"), says: "Name." },
+    Given { name: "description", from: From::Text("description"), says: "What it is for." },
+    Given { name: "triggers", from: From::Texts("triggers"), says: "Words that call for it." },
+    Given { name: "location", from: From::Text("location"), says: "Its SKILL.md." },
 ];
 
 const CAPABILITY: &[Given] = &[

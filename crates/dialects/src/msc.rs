@@ -129,6 +129,52 @@ pub(crate) const TOOLS: &[Outside] = &[
             result: r#"{"stdout": "one\n", "stderr": "", "exit_code": 0}"#,
         },
     },
+    Outside {
+        name: "memory",
+        canonical: "memory",
+        title: "Remember",
+        description: "The agent's own memory: create, read, update, delete, list, search, history, audit.",
+        takes: &[
+            Field {
+                name: "action",
+                becomes: Some("action"),
+                kind: Kind::OneOf(&[
+                    "create", "read", "update", "delete", "list", "search", "history", "audit",
+                ]),
+                need: Need::Required,
+                says: "What to do",
+            },
+            Field {
+                name: "message",
+                becomes: Some("message"),
+                kind: Kind::Text,
+                need: Need::Optional,
+                says: "The text, or what is sought",
+            },
+            Field {
+                name: "key",
+                becomes: Some("key"),
+                kind: Kind::Text,
+                need: Need::Optional,
+                says: "Name or id",
+            },
+        ],
+        // As many as one answer holds: there is no argument to ask for the rest.
+        settled: || json!({"limit": 100}),
+        adapt: None,
+        gives: &[
+            Given { name: "entries", from: From::Items("entries", REMEMBERED), says: "In order." },
+            Given { name: "versions", from: From::Items("versions", VERSION), says: "Of history and audit." },
+        ],
+        timeout: None,
+        one_file: false,
+        within: None,
+        example: Example {
+            files: &[],
+            arguments: r#"{"action": "create", "message": "Four spaces.", "key": "style"}"#,
+            result: r#"{"entries": [{"key": "style", "content": "Four spaces.", "version": 1}]}"#,
+        },
+    },
 ];
 
 const CHANGED: &[Given] = &[
@@ -136,4 +182,22 @@ const CHANGED: &[Given] = &[
     Given { name: "change", from: From::Text("change"), says: "added, deleted or updated." },
     Given { name: "added", from: From::Integer("added"), says: "Lines that come." },
     Given { name: "removed", from: From::Integer("removed"), says: "Lines that go." },
+];
+
+const REMEMBERED: &[Given] = &[
+    Given { name: "id", from: From::Text("id"), says: "Its id." },
+    Given { name: "key", from: From::Text("key"), says: "Its name." },
+    Given { name: "content", from: From::Text("content"), says: "The text." },
+    Given { name: "version", from: From::Integer("version"), says: "One more with each change." },
+    Given { name: "agent", from: From::Text("agent"), says: "Who made it." },
+    Given { name: "changed_at", from: From::Text("changed_at"), says: "RFC 3339." },
+];
+
+const VERSION: &[Given] = &[
+    Given { name: "version", from: From::Integer("version"), says: "From 1." },
+    Given { name: "what", from: From::Text("what"), says: "created, updated or deleted." },
+    Given { name: "content", from: From::Text("content"), says: "The text then." },
+    Given { name: "at", from: From::Text("at"), says: "RFC 3339." },
+    Given { name: "agent", from: From::Text("agent"), says: "By whom." },
+    Given { name: "call", from: From::Text("call"), says: "By which call." },
 ];

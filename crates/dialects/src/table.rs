@@ -80,6 +80,8 @@ pub(crate) enum Kind {
     OneOf(&'static [&'static str]),
     /// A list of texts.
     Texts,
+    /// A list of values of any kind.
+    Values,
     /// An object whose values are texts.
     TextByName,
     /// An object of fields that keep their names.
@@ -98,6 +100,7 @@ impl Kind {
             Kind::Switch => json!({"type": "boolean"}),
             Kind::OneOf(names) => json!({"type": "string", "enum": names}),
             Kind::Texts => json!({"type": "array", "items": {"type": "string"}}),
+            Kind::Values => json!({"type": "array", "items": {}}),
             Kind::TextByName => json!({"type": "object", "additionalProperties": {"type": "string"}}),
             Kind::Object(fields) => object(fields),
             Kind::Any => json!({}),
@@ -143,6 +146,12 @@ pub(crate) enum From {
     Any(&'static str),
     /// An object whose values are texts.
     TextByName(&'static str),
+    /// A whole number that is not always there.
+    OptionalInteger(&'static str),
+    /// A list of texts.
+    Texts(&'static str),
+    /// A list of objects whose fields are known when it is made.
+    Objects(&'static str),
     /// Each item of a list.
     Items(&'static str, &'static [Given]),
 }
@@ -154,7 +163,11 @@ impl From {
     fn schema(&self) -> Value {
         match self {
             From::Text(_) | From::OptionalText(_) => json!({"type": "string"}),
-            From::Integer(_) | From::IntegerOrNone(_) | From::ExitCode(_) => json!({"type": "integer"}),
+            From::Integer(_) | From::IntegerOrNone(_) | From::OptionalInteger(_) | From::ExitCode(_) => {
+                json!({"type": "integer"})
+            }
+            From::Texts(_) => json!({"type": "array", "items": {"type": "string"}}),
+            From::Objects(_) => json!({"type": "array", "items": {"type": "object"}}),
             From::Milliseconds => json!({"type": "number"}),
             From::Switch(_) => json!({"type": "boolean"}),
             From::Any(_) => json!({}),
@@ -170,7 +183,10 @@ impl From {
             | From::Switch(field)
             | From::OptionalText(field)
             | From::Any(field)
-            | From::TextByName(field) => data.get(field).cloned(),
+            | From::TextByName(field)
+            | From::OptionalInteger(field)
+            | From::Texts(field)
+            | From::Objects(field) => data.get(field).cloned(),
             From::IntegerOrNone(field) => Some(data.get(field).cloned().unwrap_or(json!(0))),
             From::ExitCode(field) => {
                 data.get(field).map(|code| if code.is_null() { json!(KILLED) } else { code.clone() })
@@ -217,7 +233,8 @@ pub(crate) fn given(gives: &[Given]) -> Value {
             (given.name.to_owned(), schema)
         })
         .collect();
-    let always = gives.iter().filter(|given| !matches!(given.from, From::OptionalText(_)));
+    let always =
+        gives.iter().filter(|given| !matches!(given.from, From::OptionalText(_) | From::OptionalInteger(_)));
     let required: Vec<&str> = always.map(|given| given.name).collect();
     json!({"type": "object", "properties": properties, "required": required})
 }

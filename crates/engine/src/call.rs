@@ -10,6 +10,7 @@ use tool::{
 };
 
 use crate::approvals::Leased;
+use crate::data::OfData;
 use crate::dry_run::Tried;
 use crate::reach::Reach;
 use crate::saving::Author;
@@ -72,6 +73,8 @@ pub(crate) struct Call {
     pub(crate) checkpoint: Option<String>,
     /// The checkpoints that the call takes back, said by its tool.
     pub(crate) undoes: Arc<Mutex<Option<String>>>,
+    /// What it changes in databases.
+    pub(crate) of_data: OfData,
     pub(crate) cached: bool,
     pub(crate) truncated: bool,
     pub(crate) outputs: Vec<KeptOutput>,
@@ -122,6 +125,7 @@ impl Call {
             changes: None,
             checkpoint: None,
             undoes: Arc::default(),
+            of_data: OfData::default(),
             cached: false,
             truncated: false,
             outputs: Vec::new(),
@@ -161,6 +165,12 @@ impl Call {
         let session = Some(self.session.0.clone());
         let undoes = self.undoes.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Author { id: self.id.0.clone(), session, tool: self.tool.clone(), now, undoes }
+    }
+
+    /// Whether its caller takes an answer from the cache, and one could fit: a call without any effect looks at no file, and nothing
+    /// tells whether what it looks at is as it was.
+    pub(crate) fn may_be_recalled(&self) -> bool {
+        self.cache && !self.effects.is_empty()
     }
 
     /// What the call changes, or in a dry run would change.

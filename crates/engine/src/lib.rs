@@ -12,6 +12,7 @@ mod ceiling;
 mod cell;
 mod checked;
 mod cover;
+mod data;
 mod denied;
 mod difference;
 mod dry_run;
@@ -21,6 +22,7 @@ mod home;
 mod hosts;
 mod keep;
 mod life;
+mod memory;
 mod moved;
 mod networks;
 mod placeholders;
@@ -46,6 +48,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use database::Databases;
 use policy::Policy;
 use sandbox::{SessionLimits, Sessions};
 use store::Store;
@@ -100,6 +103,8 @@ pub struct Parts {
     pub redactor: Redactor,
     /// The secrets that calls may use and nobody sees, where there are any.
     pub vault: Option<Arc<Vault>>,
+    /// The databases of the workspace, where calls may change them.
+    pub databases: Option<Arc<Databases>>,
     /// How many commands may run on after their calls; none where this runtime ends with a call.
     pub sessions: Option<SessionLimits>,
     /// Who follows the lives of calls.
@@ -132,6 +137,7 @@ pub struct Engine {
     vault: Option<Arc<Vault>>,
     sessions: Option<Arc<Sessions>>,
     services: Services,
+    databases: Option<Arc<Databases>>,
     reach: reach::Reach,
     leases: approvals::Leases,
     lanes: admit::Lanes,
@@ -167,6 +173,7 @@ impl Engine {
             cell,
             redactor,
             vault,
+            databases,
             sessions,
             tracer,
             mut services,
@@ -181,8 +188,9 @@ impl Engine {
             None => redactor,
         };
         let keep = if cell.watches { watch::Keep::Fresh } else { watch::Keep::Once };
+        let kept_in = (&*store, databases.as_deref());
         let (snapshots, mut notices) =
-            snapshot::open(cell.changes.as_deref(), &place.workspace, &store, clock.now())
+            snapshot::open(cell.changes.as_deref(), &place.workspace, kept_in, clock.now())
                 .map_err(EngineError::Changes)?;
         let recorder = recorded::Recorder {
             store: store.clone(),
@@ -219,6 +227,7 @@ impl Engine {
             redactor,
             vault,
             services,
+            databases,
             leases: approvals::Leases::default(),
             cache: cache::Cache::default(),
             running: Mutex::default(),
@@ -399,11 +408,7 @@ impl Engine {
         }
         let restored = before.snapshot().filter(|_| spec.lane != tool::Lane::Command);
         let draft = restored.map(snapshot::Snapshot::draft).transpose()?;
-        services.insert::<Arc<dyn tool::Checkpoints>>(Arc::new(Arc::new(undo::ForCall {
-            undo: undo::Undo { policy: call.rules(self), ..self.undo_parts() },
-            draft: if call.dry_run.is_some() { draft.map(checkpoint::Draft::tried) } else { draft },
-            undoes: call.undoes.clone(),
-        })));
+        self.hand_over_data(call, draft, &mut services);
         if let Some(sessions) = &self.sessions {
             let shared = call.holder.as_ref().map(|holder| holder.0.clone());
             services.insert(Arc::new(sessions.of(&call.owner()).beside(shared)));

@@ -126,6 +126,7 @@ impl Engine {
         }
         let has_run = ran.produced.is_ok();
         let (context, produced) = self.swap_in(call, before, ran).await;
+        let produced = self.undo_data(call, produced).await;
         if has_run && produced.is_err() {
             call.fail();
         } else {
@@ -240,7 +241,7 @@ impl Engine {
     ) -> Result<Option<Lookup>, ToolError> {
         let is_plain = call.leased.is_none() && call.approved_by.is_none() && !call.background;
         let reads = tool.spec().class.reads_only || call.passed_as_reading();
-        if !call.cache || !is_plain || !reads || self.has_background_commands(call) {
+        if !call.may_be_recalled() || !is_plain || !reads || self.has_background_commands(call) {
             return Ok(None);
         }
         let met = self.bind(call).await?.plan;

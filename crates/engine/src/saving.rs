@@ -11,14 +11,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use checkpoint::{ContentHash, Contents, Saved, SavedEntry, State, Workspace};
+use database::Databases;
 use jiff::{SignedDuration, Timestamp};
 use policy::Part;
 use store::{Blobs, Checkpoint, CheckpointEntry, CheckpointRetention, CheckpointState, Retention, Store};
 use tool::{Code, Effect, EffectState, Lane, Plan, Prepared, Spec, Stop, ToolError};
 
-use crate::Engine;
 use crate::call::Call;
+use crate::data::is_of_database;
 use crate::snapshot::Snapshots;
+use crate::{Engine, data};
 
 /// How long a change can be undone: a month. The last hundred of a workspace always can.
 const RETENTION: CheckpointRetention = CheckpointRetention {
@@ -391,6 +393,7 @@ fn settle(
 /// whether a folder still has a process or an unfinished commit.
 pub(crate) fn settle_all(
     store: &Store,
+    databases: Option<&Databases>,
     is_open: impl Fn(&str) -> Result<bool, checkpoint::Error>,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     for checkpoint in store.checkpoints().unfinished()? {
@@ -401,7 +404,12 @@ pub(crate) fn settle_all(
             store.checkpoints().remove(&checkpoint.id)?;
             continue;
         }
-        let Some(entries) = entries(store.checkpoints().entries(&checkpoint.id)?) else { continue };
+        let rows = store.checkpoints().entries(&checkpoint.id)?;
+        if rows.iter().any(is_of_database) {
+            data::settle(store, databases, &checkpoint, &rows)?;
+            continue;
+        }
+        let Some(entries) = entries(rows) else { continue };
         // A workspace that is gone has nothing to be compared with.
         let Ok(workspace) = Workspace::open(&checkpoint.workspace) else { continue };
         for root in &checkpoint.roots {

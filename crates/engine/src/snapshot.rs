@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use checkpoint::{
     Area, Changes, Conflict, Durability, Held, Note, Outcome, SavedEntry, Terms, Time, What, Workspace,
 };
+use database::Databases;
 use jiff::Timestamp;
 use policy::Policy;
 use sandbox::{CellSpec, Overlay, Spawner};
@@ -123,11 +124,11 @@ impl Snapshots {
     pub(crate) fn open(
         folder: &Path,
         workspace: &Path,
-        store: &Store,
+        kept_in: (&Store, Option<&Databases>),
         now: Timestamp,
     ) -> Result<(Self, Vec<String>), checkpoint::Error> {
         let area = Area::open(folder)?;
-        let told = kept::tidy(&area, store, now)?;
+        let told = kept::tidy(&area, kept_in, now)?;
         let snapshots = Self {
             area,
             workspace: workspace.to_owned(),
@@ -468,11 +469,11 @@ fn shortened(all: impl Iterator<Item = String>) -> Vec<String> {
 pub(crate) fn open(
     folder: Option<&Path>,
     workspace: &Path,
-    store: &Store,
+    kept_in: (&Store, Option<&Databases>),
     now: Timestamp,
 ) -> Result<(Option<Arc<Snapshots>>, Vec<String>), checkpoint::Error> {
     let Some(folder) = folder else { return Ok((None, Vec::new())) };
-    let (snapshots, told) = Snapshots::open(folder, workspace, store, now)?;
+    let (snapshots, told) = Snapshots::open(folder, workspace, kept_in, now)?;
     Ok((Some(Arc::new(snapshots)), told))
 }
 

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use checkpoint::{Conflict, Draft, Meanwhile, Restoration, SavedEntry, Workspace, add_saved_later, compose};
+use database::Databases;
 use jiff::Timestamp;
 use policy::Policy;
 use serde::Serialize;
@@ -12,6 +13,7 @@ use tool::{
     CheckpointSummary, Checkpoints, Code, EffectState, Place, Retry, ToolError, UndoReport, UndoRequest,
 };
 
+use crate::data::{DataUndo, after_the_files, is_of_database};
 use crate::difference::{Differences, Direction};
 use crate::saving::{SavedContents, entries, left_out};
 use crate::snapshot::{Ended, Snapshots};
@@ -67,6 +69,7 @@ pub(crate) struct Undo {
     pub(crate) store: Arc<Store>,
     pub(crate) policy: Arc<Policy>,
     pub(crate) place: Place,
+    pub(crate) databases: Option<Arc<Databases>>,
 }
 
 /// The checkpoints as one call sees them.
@@ -76,6 +79,8 @@ pub(crate) struct ForCall {
     pub(crate) draft: Option<Draft>,
     /// Where it says which it undoes.
     pub(crate) undoes: Arc<Mutex<Option<String>>>,
+    /// Where it leaves what is to be undone in databases, once the files are in place.
+    pub(crate) data: Arc<Mutex<Vec<DataUndo>>>,
 }
 
 impl Checkpoints for ForCall {
@@ -88,7 +93,8 @@ impl Checkpoints for ForCall {
         let paths = self.undo.relative(paths)?;
         let all = self.undo.entries(&found)?;
         let wanted = all.iter().filter(|entry| is_below(&entry.path, &paths) && entry.is_telling());
-        Ok(self.undo.differences()?.of(wanted, Direction::Done))
+        let files = self.undo.differences()?.of(wanted, Direction::Done);
+        Ok(files + &self.undo.difference_of_data(&[found], &paths, Direction::Done)?)
     }
 
     fn preview(&self, request: &UndoRequest) -> Result<String, ToolError> {
@@ -99,7 +105,8 @@ impl Checkpoints for ForCall {
             chosen.iter().map(|checkpoint| self.undo.entries(checkpoint)).collect::<Result<_, _>>()?;
         let (entries, _) = compose(all.iter().map(Vec::as_slice));
         let wanted = entries.iter().filter(|entry| is_below(&entry.path, &only) && entry.is_telling());
-        Ok(self.undo.differences()?.of(wanted, Direction::Undoing))
+        let files = self.undo.differences()?.of(wanted, Direction::Undoing);
+        Ok(files + &self.undo.difference_of_data(&chosen, &only, Direction::Undoing)?)
     }
 
     fn undo(&self, request: &UndoRequest) -> Result<UndoReport, ToolError> {
@@ -108,7 +115,11 @@ impl Checkpoints for ForCall {
         })?;
         let found = self.undo.find(&request.checkpoint)?;
         let chosen = if request.and_later { self.undo.since(&found)? } else { vec![found] };
-        let laid = self.undo.lay_out(draft, &chosen, request)?;
+        let data = self.undo.data(&chosen, request)?;
+        let rows = self.undo.check_data(&data)?;
+        let mut laid = self.undo.lay_out(draft, &chosen, request)?;
+        laid.paths += rows;
+        *self.data.lock().unwrap_or_else(PoisonError::into_inner) = data;
         *self.undoes.lock().unwrap_or_else(PoisonError::into_inner) = Some(undoes(&chosen));
         Ok(laid)
     }
@@ -170,7 +181,8 @@ impl Undo {
 
     fn entries(&self, checkpoint: &Checkpoint) -> Result<Vec<SavedEntry>, ToolError> {
         let rows = self.store.checkpoints().entries(&checkpoint.id).map_err(unreadable)?;
-        entries(rows).ok_or_else(|| {
+        let files = rows.into_iter().filter(|row| !is_of_database(row)).collect();
+        entries(files).ok_or_else(|| {
             ToolError::new(Code::Runtime, format!("the checkpoint {} is damaged", checkpoint.id))
         })
     }
@@ -183,6 +195,31 @@ impl Undo {
             })
         };
         paths.iter().map(relative).collect()
+    }
+
+    /// What these checkpoints changed in databases, as lines like those of a difference.
+    fn difference_of_data(
+        &self,
+        checkpoints: &[Checkpoint],
+        only: &[PathBuf],
+        direction: Direction,
+    ) -> Result<String, ToolError> {
+        let mut text = String::new();
+        for checkpoint in checkpoints {
+            for (path, change) in self.changes_of(checkpoint)? {
+                let shown = self.place.show(&path);
+                if !is_below(Path::new(&shown), only) {
+                    continue;
+                }
+                let undoing = matches!(direction, Direction::Undoing);
+                let lines = change.lines(undoing);
+                text.push_str(&format!("--- a/{shown}\n+++ b/{shown}\n"));
+                for line in lines {
+                    text.push_str(&format!("{line}\n"));
+                }
+            }
+        }
+        Ok(text)
     }
 
     fn differences(&self) -> Result<Differences<'_>, ToolError> {
@@ -284,7 +321,12 @@ pub(crate) fn failed(error: checkpoint::Error) -> ToolError {
 
 impl Engine {
     pub(crate) fn undo_parts(&self) -> Undo {
-        Undo { store: self.store.clone(), policy: self.policy.clone(), place: self.place.clone() }
+        Undo {
+            store: self.store.clone(),
+            policy: self.policy.clone(),
+            place: self.place.clone(),
+            databases: self.databases.clone(),
+        }
     }
 
     /// What can be undone in this workspace, the newest first.
@@ -311,8 +353,11 @@ impl Engine {
             },
             path: tool::path_text(&entry.path),
         });
+        let of_data = undo.changes_of(&found)?;
+        let of_data =
+            of_data.iter().map(|(path, _)| ChangedPath { what: "changed", path: self.place.show(path) });
         Ok(CheckpointDetails {
-            changes: changed.collect(),
+            changes: changed.chain(of_data).collect(),
             unsaved: found.unsaved.iter().map(|path| tool::path_text(path)).collect(),
             summary: summary(found),
         })
@@ -323,7 +368,8 @@ impl Engine {
     /// # Errors
     /// `ENOTFOUND` where there is none.
     pub fn checkpoint_diff(&self, id: &str, paths: &[PathBuf]) -> Result<String, ToolError> {
-        ForCall { undo: self.undo_parts(), draft: None, undoes: Arc::default() }.diff(id, paths)
+        ForCall { undo: self.undo_parts(), draft: None, undoes: Arc::default(), data: Arc::default() }
+            .diff(id, paths)
     }
 
     /// The first checkpoint since a time or a call.
@@ -382,6 +428,9 @@ impl Engine {
         let found = undo.find(&request.checkpoint)?;
         let chosen = if request.and_later { undo.since(&found)? } else { vec![found] };
         author.undoes = Some(undoes(&chosen));
+        let data = undo.data(&chosen, request)?;
+        let rows = undo.check_data(&data)?;
+        let of_data = author.clone();
         let snapshot = snapshots.take(crate::snapshot::ChangedBy::Restoration, true).map_err(failed)?;
         let draft = snapshot.draft()?;
         let laid = undo.lay_out(&draft, &chosen, request);
@@ -414,7 +463,18 @@ impl Engine {
             Ended::Refused(error) => Err(error),
         };
         drop(snapshot.discard());
-        undone
+        let mut undone = undone?;
+        if data.is_empty() {
+            return Ok(undone);
+        }
+        let id = of_data.id.clone();
+        let (made, faults) = self
+            .undo_data_as(of_data, &data)
+            .map_err(|error| if undone.checkpoint.is_some() { after_the_files(error) } else { error })?;
+        undone.paths += rows;
+        undone.notes.extend(faults);
+        undone.checkpoint = undone.checkpoint.or(made.then_some(id));
+        Ok(undone)
     }
 }
 

@@ -140,6 +140,7 @@ fn policy_of(workspace: &std::path::Path, mode: Mode, profile: &str) -> Policy {
         workspace,
         home: None,
         protected: &[],
+        closed: &[],
         programs: policy::Programs::Presumed,
         tools: &[],
     })
@@ -167,6 +168,7 @@ impl Bench {
             cell: CellSetup { spool_directory: spool, ..CellSetup::default() },
             redactor: Redactor::new([]),
             vault: None,
+            databases: None,
             sessions: None,
             tracer: None,
             services: tool::Services::default(),

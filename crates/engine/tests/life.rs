@@ -181,6 +181,7 @@ impl Bench {
             workspace: &workspace,
             home: None,
             protected: &[],
+            closed: &[],
             programs: policy::Programs::Presumed,
             tools: &[],
         })
@@ -200,6 +201,7 @@ impl Bench {
             cell: CellSetup::default(),
             redactor: Redactor::new([("TOKEN".to_owned(), "sk-1234567890abcdef".to_owned())]),
             vault: None,
+            databases: None,
             sessions: None,
             tracer: None,
             services: tool::Services::default(),

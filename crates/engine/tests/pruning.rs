@@ -81,6 +81,7 @@ fn engine(folder: &Path, workspace: &Path, clock: Arc<Advancing>, store: Arc<Sto
         workspace,
         home: None,
         protected: &[],
+        closed: &[],
         programs: policy::Programs::Presumed,
         tools: &[],
     })
@@ -96,6 +97,7 @@ fn engine(folder: &Path, workspace: &Path, clock: Arc<Advancing>, store: Arc<Sto
         cell: CellSetup { changes, ..CellSetup::default() },
         redactor: Redactor::new([]),
         vault: None,
+        databases: None,
         sessions: None,
         tracer: None,
         services: tool::Services::default(),

@@ -139,6 +139,7 @@ pub(crate) fn compose(wanted: Wanted) -> Result<Composed, Failure> {
         cell,
         redactor: Redactor::new(secrets),
         vault: Some(vault),
+        databases: Some(configuration.databases.clone()),
         sessions,
         tracer: traces.clone().map(|exporter| exporter as Arc<dyn Tracer>),
         services,

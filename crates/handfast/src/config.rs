@@ -46,6 +46,8 @@ pub struct Settings {
     pub dialect: Option<Dialect>,
     /// Which tools are listed.
     pub catalogue: Option<CatalogueKind>,
+    /// Databases beside the usual one: their files, relative to the workspace, by the names that calls know them by.
+    pub databases: Option<BTreeMap<String, PathBuf>>,
     /// Which questions may be put to the user of an MCP client. A workspace's file may not say so.
     pub elicitation: Option<Elicitation>,
     /// Whose tokens are good for `up` beside its own. A workspace's file may not say so.

@@ -1,13 +1,15 @@
 //! The configuration of one run: which files there are, which of them count, and what they come to.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+use database::Databases;
 use dialects::Dialect;
 use policy::{Ceiling, EffectKind, EffectKinds, FilePlace, Mode, Origin, Policy, Programs, Source, Trust};
 use store::Store;
 use tool::{AnyTool, Place};
+use tools_data::SkillFolders;
 use vault::HostRule;
 
 use crate::cli::Global;
@@ -21,6 +23,9 @@ use crate::surroundings::Surroundings;
 use crate::toolchains;
 use crate::toolset::{Toolset, canonical};
 use crate::traces::Collector;
+
+/// The folder of the user's skills, in that of the user's configuration.
+const SKILLS: &str = "skills";
 
 /// The configuration files of one run, each with its layer, in the order of precedence.
 struct Files(Vec<Layered>);
@@ -111,6 +116,7 @@ impl Files {
                 ("labels", file.settings.labels.is_some()),
                 ("dialect", file.settings.dialect.is_some()),
                 ("catalogue", file.settings.catalogue.is_some()),
+                ("databases", file.settings.databases.is_some()),
                 ("mode", file.settings.mode.is_some_and(|mode| mode < Mode::default())),
             ];
             for (key, _) in ignored.into_iter().filter(|(_, named)| *named) {
@@ -157,6 +163,10 @@ fn is_trusted(store: &Store, file: &ConfigFile) -> Result<bool, Failure> {
 pub(crate) struct Configuration {
     /// What the tools are called, and which are listed.
     pub(crate) toolset: Toolset,
+    /// The databases of the workspace.
+    pub(crate) databases: Arc<Databases>,
+    /// Where skills lie beside the workspace.
+    skills: SkillFolders,
     pub(crate) elicitation: Option<Elicitation>,
     pub(crate) oauth: Option<OAuth>,
     /// Where traces go, and whether the administrator says so.
@@ -169,6 +179,8 @@ pub(crate) struct Configuration {
     /// What all callers may at most do.
     ceiling: Ceiling,
     protected: Vec<PathBuf>,
+    /// What no tool reads or writes: the files of databases, as patterns.
+    closed: Vec<String>,
     programs: Programs,
     workspace: PathBuf,
     home: Option<PathBuf>,
@@ -194,7 +206,7 @@ fn hosts_of(
 impl Configuration {
     /// Every tool, in the order in which they are listed.
     pub(crate) fn tools(&self) -> Vec<Arc<dyn AnyTool>> {
-        let mut tools = self.toolset.tools(&self.programs);
+        let mut tools = self.toolset.tools(&self.programs, &self.databases, &self.skills);
         tools.extend(self.toolset.tried(self.own.clone()));
         tools
     }
@@ -239,6 +251,9 @@ impl Configuration {
         let profile = files.first(wanted, "profile", |settings| settings.profile.clone());
         let chosen = profile.as_ref().map_or(policy::DEFAULT_PROFILE, |(name, _)| name);
         require(&labels, chosen, global.label.as_deref()).map_err(Failure::usage)?;
+        let databases = databases(&files, &place.workspace)?;
+        let skills =
+            SkillFolders { user: surroundings.configuration.as_ref().map(|folder| folder.join(SKILLS)) };
         Ok(Self {
             toolset: Toolset {
                 read_only: global.read_only,
@@ -265,10 +280,13 @@ impl Configuration {
             sources: files.0.into_iter().map(Layered::into_source).collect(),
             ceiling: ceiling(&global.permission),
             protected: protected.collect(),
+            closed: closed(&databases, &place.workspace),
             programs,
             workspace: place.workspace.clone(),
             home: surroundings.home.clone(),
-            tools: canonical().iter().chain(&own).map(|tool| tool.spec().name).collect(),
+            tools: canonical(&databases, &skills).iter().chain(&own).map(|tool| tool.spec().name).collect(),
+            databases,
+            skills,
             own,
         })
     }
@@ -283,10 +301,44 @@ impl Configuration {
             workspace: &self.workspace,
             home: self.home.as_deref(),
             protected: &self.protected,
+            closed: &self.closed,
             programs: self.programs.clone(),
             tools: &self.tools,
         }
     }
+}
+
+/// The databases that the first file names which names any, beside the usual one.
+fn databases(files: &Files, workspace: &Path) -> Result<Arc<Databases>, Failure> {
+    let named = files.first(None, "databases", |settings| settings.databases.clone());
+    let others = named.map(|(others, _)| others).unwrap_or_default();
+    for (name, path) in &others {
+        let is_plain =
+            path.is_relative() && path.components().all(|part| matches!(part, Component::Normal(_)));
+        if !is_plain || path.as_os_str().is_empty() {
+            return Err(Failure::usage(format!(
+                "`databases`: {name} has to be a path in the workspace, relative to it and without `..`"
+            )));
+        }
+        if name == database::DEFAULT_NAME {
+            return Err(Failure::usage(format!("`databases`: {name} is the name of the usual one")));
+        }
+    }
+    Ok(Arc::new(Databases::new(workspace, &others)))
+}
+
+/// The files of databases as patterns, with the folder of the usual one.
+fn closed(databases: &Databases, workspace: &Path) -> Vec<String> {
+    let pattern = |path: &Path| {
+        let path = path.strip_prefix(workspace).unwrap_or(path).to_string_lossy().into_owned();
+        let escaped: String = path
+            .chars()
+            .flat_map(|c| "\\*?[]!#".contains(c).then_some('\\').into_iter().chain([c]))
+            .collect();
+        format!("./{escaped}")
+    };
+    let folder = Path::new(database::DEFAULT_PATH).parent().map(pattern);
+    folder.into_iter().chain(databases.files().iter().map(|path| pattern(path))).collect()
 }
 
 /// Compiles what the configuration files come to.

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use database::Databases;
 use dialects::{CatalogueKind, Dialect, OnlyTried, SettledLimits, ToolCall};
 use jiff::Timestamp;
 use policy::Programs;
 use tool::{AnyTool, Catalogue, CatalogueEntry};
+use tools_data::SkillFolders;
 
 use crate::toolchains;
 
@@ -13,15 +15,16 @@ use crate::toolchains;
 const RELEASED: &str = "2026-11-21T00:00:00Z";
 
 /// Every canonical tool, in the order in which they are listed.
-pub(crate) fn canonical() -> Vec<Arc<dyn AnyTool>> {
-    [
+pub(crate) fn canonical(databases: &Arc<Databases>, skills: &SkillFolders) -> Vec<Arc<dyn AnyTool>> {
+    let families = [
         tools_files::tools(),
         tools_shell::tools(),
         tools_web::tools(),
+        tools_data::tools(databases, skills),
         tools_self::tools(),
         vec![ToolCall::tool()],
-    ]
-    .concat()
+    ];
+    families.concat()
 }
 
 /// What a configuration says about the tools.
@@ -39,8 +42,13 @@ pub(crate) struct Toolset {
 
 impl Toolset {
     /// Every tool as the dialect has it, in the order in which they are listed.
-    pub(crate) fn tools(self, programs: &Programs) -> Vec<Arc<dyn AnyTool>> {
-        let mut canonical = canonical();
+    pub(crate) fn tools(
+        self,
+        programs: &Programs,
+        databases: &Arc<Databases>,
+        skills: &SkillFolders,
+    ) -> Vec<Arc<dyn AnyTool>> {
+        let mut canonical = canonical(databases, skills);
         if self.read_only {
             canonical
                 .retain(|tool| tool.spec().class.reads_only || CatalogueKind::Compact.lists(tool.as_ref()));

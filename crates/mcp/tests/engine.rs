@@ -131,6 +131,7 @@ impl World {
             workspace: &workspace,
             home: None,
             protected: std::slice::from_ref(&state),
+            closed: &[],
             programs: policy::Programs::Presumed,
             tools: &[],
         });
@@ -147,6 +148,7 @@ impl World {
             cell: CellSetup { spool_directory: spool, ..CellSetup::default() },
             redactor: Redactor::new([]),
             vault: None,
+            databases: None,
             sessions: None,
             tracer: None,
             services: tool::Services::default(),

@@ -135,6 +135,7 @@ fn compile(profile: ProfileSource) -> Result<Policy, policy::PolicyError> {
         workspace: Path::new("/w/project"),
         home: Some(Path::new("/home/ann")),
         protected: &[],
+        closed: &[],
         programs: Programs::Presumed,
         tools: &[],
     })

@@ -68,6 +68,7 @@ fn denying() -> Result<Policy, policy::PolicyError> {
         workspace: Path::new("/w/project"),
         home: Some(Path::new("/home/ann")),
         protected: &[],
+        closed: &[],
         programs: Programs::Presumed,
         tools: &[],
     })

@@ -68,7 +68,11 @@ impl Policy {
                 let (denied, allowed) =
                     (self.denied_statements.find(statement), self.allowed_statements.find(statement));
                 let missing = Missing::Entry(List::AllowedDatabaseStatements, statement.clone());
-                self.judge_name(part, &format!("the statement `{statement}`"), denied, allowed, Some(missing))
+                let shown = format!("the statement `{statement}`");
+                Judgement {
+                    dangerous: self.dangerous_statement(statement),
+                    ..self.judge_name(part, &shown, denied, allowed, Some(missing))
+                }
             }
             Effect::ChangeHandfast { what } => {
                 let denied = self.denied_changes.find(what);
@@ -253,6 +257,32 @@ impl Policy {
         }
     }
 
+    /// Why a statement is dangerous: it drops a database, or empties a table.
+    fn dangerous_statement(&self, statement: &str) -> Option<Cause> {
+        let words = || statement.split_whitespace().map(str::to_ascii_lowercase);
+        let begins = |pattern: &[&str]| words().take(pattern.len()).eq(pattern.iter().copied());
+        let found =
+            [(&["drop", "database"][..], "it drops a database"), (&["truncate"], "it empties a table")]
+                .into_iter()
+                .find_map(|(pattern, found)| begins(pattern).then_some(found))?;
+        Some(
+            self.dangerous_cause(
+                found,
+                "name exactly the rows or the table; `dangerous: ask` would ask a human",
+            ),
+        )
+    }
+
+    /// What is said of a dangerous pattern.
+    pub(crate) fn dangerous_cause(&self, found: &str, hint: &str) -> Cause {
+        let (setting, origin) = &self.dangerous;
+        Cause {
+            rule: self.setting("dangerous", setting.as_str(), origin.clone()),
+            reason: format!("it is a dangerous pattern: {found}"),
+            hint: Some(hint.to_owned()),
+        }
+    }
+
     /// What is known by a name, as the lists about it say.
     fn judge_name(
         &self,
@@ -348,7 +378,7 @@ pub(crate) fn change_rule(rule: &Rule) -> String {
         Origin::BuiltIn
             if rule.key.ends_with("_paths") && !BUILT_IN_DENIED_READS.contains(&rule.entry.as_str()) =>
         {
-            "the dialect denies it, under every profile".to_owned()
+            "it is closed to every tool, under every profile".to_owned()
         }
         Origin::BuiltIn => {
             format!("to allow it, name `{}` in profile `{}` without it", rule.key, rule.profile)

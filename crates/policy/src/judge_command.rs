@@ -12,7 +12,7 @@ use crate::command::{
 use crate::judge::{Cause, Judgement, change_rule};
 use crate::spell::resolve;
 use crate::suggest::Missing;
-use crate::{Dangerous, Origin, PathVerdict, Policy};
+use crate::{Origin, PathVerdict, Policy};
 
 /// The key of the rule by which a line passes that only reads.
 pub const READ_ONLY_COMMANDS: &str = "read_only_commands";
@@ -111,16 +111,8 @@ impl Policy {
             any_absolute: self.dialect.any_absolute_removal,
         };
         if let Some(found) = dangerous(&reached, around) {
-            let (setting, origin) = &self.dangerous;
-            let entry = match setting {
-                Dangerous::Deny => "deny",
-                Dangerous::Ask => "ask",
-            };
-            judgement.dangerous = Some(Cause {
-                rule: self.setting("dangerous", entry, origin.clone()),
-                reason: format!("it is a dangerous pattern: {found}"),
-                hint: Some("name exactly what is to change; `dangerous: ask` would ask a human".to_owned()),
-            });
+            let hint = "name exactly what is to change; `dangerous: ask` would ask a human";
+            judgement.dangerous = Some(self.dangerous_cause(&found, hint));
         }
         judgement
     }

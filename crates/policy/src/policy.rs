@@ -69,6 +69,9 @@ pub struct Setup<'a> {
     pub home: Option<&'a Path>,
     /// What no tool can write: the policy files and the state folder.
     pub protected: &'a [PathBuf],
+    /// What no tool reads or writes, whatever the profile says: patterns of the deny lists. The files of databases, which a program
+    /// that is open on them would find damaged if another one touched them.
+    pub closed: &'a [String],
     /// Where the programs of a cell lie.
     pub programs: Programs,
     /// The names of all tools, which rules may name. Where none is given, any name is accepted.
@@ -124,9 +127,16 @@ impl Policy {
         if !setup.dialect.denied_paths.is_empty() {
             denied_reads.lists.push(built_in(name, List::DenyReadPaths, setup.dialect.denied_paths));
         }
+        let closed: Vec<&str> = setup.closed.iter().map(String::as_str).collect();
+        if !closed.is_empty() {
+            denied_reads.lists.push(built_in(name, List::DenyReadPaths, &closed));
+        }
         let mut denied_writes = merged.denied(name, List::DenyWritePaths);
         if !setup.dialect.denied_paths.is_empty() {
             denied_writes.lists.push(built_in(name, List::DenyWritePaths, setup.dialect.denied_paths));
+        }
+        if !closed.is_empty() {
+            denied_writes.lists.push(built_in(name, List::DenyWritePaths, &closed));
         }
         let allowed = |list| merged.allowed(&lineage, list);
         let reads = PathRules {

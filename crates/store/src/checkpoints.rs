@@ -143,6 +143,36 @@ impl Checkpoints {
         })
     }
 
+    /// Adds an entry, with so many bytes, to a checkpoint that is there.
+    pub fn extend(&self, id: &str, entry: &CheckpointEntry, bytes: u64) -> Result<(), StoreError> {
+        self.database.write(|transaction| {
+            let next: i64 = transaction.query_row(
+                "SELECT coalesce(max(number) + 1, 0) FROM checkpoint_entries WHERE checkpoint = ?",
+                [id],
+                |row| row.get(0),
+            )?;
+            add_entries_from(transaction, id, next, std::slice::from_ref(entry))?;
+            transaction.execute(
+                "UPDATE checkpoints SET paths = paths + 1, bytes = bytes + ? WHERE id = ?",
+                params![i64::try_from(bytes).unwrap_or(i64::MAX), id],
+            )?;
+            Ok(())
+        })
+    }
+
+    /// Takes an entry that was added out again, because its change did not happen.
+    pub fn retract(&self, id: &str, entry: &CheckpointEntry) -> Result<(), StoreError> {
+        self.database.write(|transaction| {
+            transaction.execute(
+                "DELETE FROM checkpoint_entries WHERE checkpoint = ?1 AND path = ?2 AND number =
+                    (SELECT max(number) FROM checkpoint_entries WHERE checkpoint = ?1)",
+                params![id, entry.path.as_os_str().as_bytes()],
+            )?;
+            transaction.execute("UPDATE checkpoints SET paths = paths - 1 WHERE id = ?", [id])?;
+            Ok(())
+        })
+    }
+
     /// Removes a checkpoint whose change did not happen.
     pub fn remove(&self, id: &str) -> Result<(), StoreError> {
         self.database.write(|transaction| {
@@ -258,10 +288,19 @@ impl Checkpoints {
 }
 
 fn add_entries(transaction: &Connection, id: &str, entries: &[CheckpointEntry]) -> rusqlite::Result<()> {
+    add_entries_from(transaction, id, 0, entries)
+}
+
+fn add_entries_from(
+    transaction: &Connection,
+    id: &str,
+    first: i64,
+    entries: &[CheckpointEntry],
+) -> rusqlite::Result<()> {
     let mut statement = transaction.prepare(
         "INSERT INTO checkpoint_entries (checkpoint, number, path, before, after, content) VALUES (?, ?, ?, ?, ?, ?)",
     )?;
-    for (number, entry) in (0_i64..).zip(entries) {
+    for (number, entry) in (first..).zip(entries) {
         statement.execute(params![
             id,
             number,

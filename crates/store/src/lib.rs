@@ -22,6 +22,7 @@ mod database;
 mod error;
 mod hash;
 mod leases;
+mod memories;
 mod outputs;
 mod packs;
 mod pruned;
@@ -46,6 +47,7 @@ pub use checkpoints::{Checkpoint, CheckpointEntry, CheckpointRetention, Checkpoi
 pub use error::{Cause, StoreError};
 pub use hash::{Hash, HashSyntaxError};
 pub use leases::{Lease, LeaseKind, Leases};
+pub use memories::{Memories, Memory, MemoryVersion, Remembered, Remembering, Sought};
 pub use outputs::{Output, Outputs, Pruned, Retention};
 pub use saver::{Reader, Saver};
 pub use trust::Trust;
@@ -58,6 +60,7 @@ pub struct Store {
     trust: Trust,
     approvals: Approvals,
     leases: Leases,
+    memories: Memories,
     folder: PathBuf,
     blobs: Arc<Blobs>,
     database: Arc<Database>,
@@ -93,6 +96,7 @@ impl Store {
             trust: Trust::new(Arc::clone(&database)),
             approvals: Approvals::new(Arc::clone(&database)),
             leases: Leases::new(Arc::clone(&database)),
+            memories: Memories::new(Arc::clone(&database)),
             folder: folder.to_owned(),
             blobs,
             database,
@@ -132,6 +136,11 @@ impl Store {
     /// What humans have allowed beyond one call.
     pub fn leases(&self) -> &Leases {
         &self.leases
+    }
+
+    /// What agents remember.
+    pub fn memories(&self) -> &Memories {
+        &self.memories
     }
 
     /// Tells of what others write from now on.

@@ -45,6 +45,10 @@ impl Transform for ToSubset {
             if object.get("default").is_some_and(Value::is_null) {
                 object.remove("default");
             }
+            // Items of any kind: schemars writes that as `true`, which is no schema to most providers.
+            if object.get("items") == Some(&Value::Bool(true)) {
+                object.insert("items".to_owned(), Value::Object(Map::new()));
+            }
             // An optional field is one that may be left out; a null union says the same in a way that half of the
             // providers refuse.
             if let Some(Value::Array(types)) = object.get_mut("type") {
@@ -84,6 +88,8 @@ fn walk(schema: &Value, at: &str, found: &mut Vec<String>) {
     }
     match object.get("type") {
         Some(Value::String(kind)) if kind == "array" => match object.get("items") {
+            // Items of any kind, as parameters of a statement are.
+            Some(Value::Object(items)) if items.is_empty() => {}
             Some(items) => walk(items, &format!("{at}/items"), found),
             None => found.push(format!("{at}: an array without items")),
         },
@@ -122,6 +128,8 @@ mod tests {
         /// What kind.
         #[serde(default)]
         kind: Kind,
+        /// Values of any kind.
+        values: Option<Vec<Value>>,
     }
 
     #[derive(Serialize, Deserialize, JsonSchema)]
@@ -146,6 +154,7 @@ mod tests {
         assert_eq!(schema["properties"]["limit"]["type"], "integer");
         assert_eq!(schema["properties"]["lines"]["type"], "object");
         assert_eq!(schema["required"], serde_json::json!(["path"]));
+        assert_eq!(schema["properties"]["values"]["items"], serde_json::json!({}));
         assert_eq!(schema["properties"]["kind"]["enum"], serde_json::json!(["all", "some"]));
     }
 

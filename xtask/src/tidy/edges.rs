@@ -57,6 +57,7 @@ const LAYERS: [(&str, Layer); 21] = [
     ("sandbox", Mechanism),
     ("watch", Mechanism),
     ("checkpoint", Mechanism),
+    ("database", Mechanism),
     ("edit", Mechanism),
     ("vault", Mechanism),
     ("engine", Engine),
@@ -76,7 +77,11 @@ const LAYERS: [(&str, Layer); 21] = [
 const OWNERS: [(&str, &[&str], &str); 12] = [
     ("brush-parser", &["shell-syntax"], "one crate says what a line for the shell runs"),
     ("tree-sitter-bash", &["shell-syntax"], "one crate says what a line for the shell runs"),
-    ("rusqlite", &["store"], "a second storage engine is split off behind the store"),
+    (
+        "rusqlite",
+        &["store", "database"],
+        "a second storage engine is split off behind the store, and one crate opens the agent's own databases",
+    ),
     ("rmcp", &["mcp"], "the door owns every wire type"),
     (
         "hyper",
@@ -277,7 +282,7 @@ mod tests {
         ];
         let found = messages(outside, packages);
         assert_eq!(found.len(), 2, "{found:?}");
-        assert!(found[0].starts_with("rusqlite belongs to store alone"), "{found:?}");
+        assert!(found[0].starts_with("rusqlite belongs to store, database alone"), "{found:?}");
         assert!(found[1].starts_with("tokio belongs to egress, engine"), "{found:?}");
     }
 }

@@ -6,7 +6,10 @@ use crate::tidy::source::Source;
 use crate::tidy::{Finding, Tree};
 
 /// Files of the families that hold no tool, each with what it holds.
-const SHARED: [(&str, &str); 22] = [
+const SHARED: [(&str, &str); 25] = [
+    ("crates/tools-data/src/failure.rs", "what the errors of a database become for a caller"),
+    ("crates/tools-data/src/skills.rs", "folders with a SKILL.md, and what is said of them"),
+    ("crates/tools-data/src/values.rs", "values of a database as JSON, and back"),
     ("crates/tools-files/src/failure.rs", "what the errors of the roots become for a caller"),
     ("crates/tools-self/src/vault_failure.rs", "what the errors of the vault become for a caller"),
     ("crates/tools-files/src/hits.rs", "what a search finds in one file"),

@@ -70,6 +70,7 @@ impl Engine {
             undo: crate::undo::Undo { policy: asking.rules.clone(), ..self.undo_parts() },
             draft: None,
             undoes: Arc::default(),
+            data: Arc::default(),
         })));
         let call = crate::new_call_id(self.clock.as_ref());
         let session = SessionId(String::new());

@@ -265,6 +265,7 @@ mod tests {
             workspace,
             home: None,
             protected: &[],
+            closed: &[],
             programs: policy::Programs::Presumed,
             tools: &[],
         });
@@ -356,7 +357,8 @@ mod tests {
         let now = jiff::Timestamp::UNIX_EPOCH;
         let store = store::Store::open(&folder.path().join("state")).unwrap();
         let (snapshots, _) =
-            crate::snapshot::open(Some(&folder.path().join("changes")), &workspace, &store, now).unwrap();
+            crate::snapshot::open(Some(&folder.path().join("changes")), &workspace, (&store, None), now)
+                .unwrap();
         let mut denied = denied(&workspace, &serde_json::json!({}), Keep::Fresh);
         Arc::get_mut(&mut denied).unwrap().snapshots = snapshots.clone();
         let at = |path: &str| workspace.join(path);

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use checkpoint::{Area, Kept, Outcome, Recovery, Terms, Time, What};
+use database::Databases;
 use jiff::{SignedDuration, Timestamp};
 use policy::Policy;
 use serde::Serialize;
@@ -274,7 +275,11 @@ fn done_and_unreadable(
 }
 
 /// Ends what killed processes left, and removes what is old. Gives what a user should be told of.
-pub(super) fn tidy(area: &Area, store: &Store, now: Timestamp) -> Result<Vec<String>, checkpoint::Error> {
+pub(super) fn tidy(
+    area: &Area,
+    (store, databases): (&Store, Option<&Databases>),
+    now: Timestamp,
+) -> Result<Vec<String>, checkpoint::Error> {
     let mut told = Vec::new();
     let mut failed = Vec::new();
     let go_on = || std::ops::ControlFlow::Continue(());
@@ -317,7 +322,7 @@ pub(super) fn tidy(area: &Area, store: &Store, now: Timestamp) -> Result<Vec<Str
     let long_ago = now.checked_sub(KEPT_FOR).unwrap_or(Timestamp::MIN);
     area.forget_applied(Time::from(std::time::SystemTime::from(long_ago)))?;
     let is_open = |folder: &str| Ok(failed.iter().any(|id| id == folder) || area.is_alive(folder)?);
-    if let Err(error) = saving::settle_all(store, is_open) {
+    if let Err(error) = saving::settle_all(store, databases, is_open) {
         told.push(format!("checkpoints of a killed process are not settled yet: {error}"));
     }
     let mut kept = area.kept()?;

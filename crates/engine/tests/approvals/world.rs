@@ -171,6 +171,7 @@ impl World {
             cell: CellSetup { environment, ..CellSetup::default() },
             redactor: Redactor::default(),
             vault: None,
+            databases: None,
             sessions: None,
             tracer: None,
             services: tool::Services::default(),
@@ -192,6 +193,7 @@ fn setup(workspace: &Path) -> Setup<'_> {
         workspace,
         home: None,
         protected: &[],
+        closed: &[],
         programs: Programs::Unknown,
         tools: &["both"],
     }

@@ -63,6 +63,7 @@ mod tests {
             workspace: Path::new("/o/w"),
             home: Some(Path::new("/home/ann")),
             protected: &[],
+            closed: &[],
             programs: crate::Programs::Presumed,
             tools: &[],
         })

@@ -237,6 +237,7 @@ mod tests {
             workspace: Path::new("/w"),
             home: Some(Path::new("/home/ann")),
             protected: &[],
+            closed: &[],
             programs: crate::Programs::Presumed,
             tools: &[],
         })

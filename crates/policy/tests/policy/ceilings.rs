@@ -219,6 +219,7 @@ fn a_policy_for_another_workspace_allows_nothing() {
         workspace: "/elsewhere".as_ref(),
         home: None,
         protected: &[],
+        closed: &[],
         programs: policy::Programs::Presumed,
         tools: &[],
     })

@@ -57,6 +57,7 @@ fn a_relative_workspace_is_refused() {
         workspace: "project".as_ref(),
         home: None,
         protected: &[],
+        closed: &[],
         programs: policy::Programs::Presumed,
         tools: &[],
     };

@@ -105,6 +105,7 @@ fn floating_patterns_do_not_look_above_the_workspace() {
         workspace: Path::new("/w/my.key"),
         home: None,
         protected: &[],
+        closed: &[],
         programs: policy::Programs::Presumed,
         tools: &[],
     };
@@ -173,6 +174,7 @@ fn a_workspace_below_a_system_folder_is_no_system_folder() {
         workspace: Path::new("/tmp/project"),
         home: None,
         protected: &[],
+        closed: &[],
         programs: policy::Programs::Presumed,
         tools: &[],
     };

@@ -29,6 +29,7 @@ fn policy(json: &str) -> Policy {
         workspace: Path::new(WORKSPACE),
         home: Some(Path::new(HOME)),
         protected: &[PathBuf::from(STATE)],
+        closed: &[],
         programs: Programs::Found(Arc::new(find)),
         tools: &[],
     })

@@ -39,10 +39,27 @@ fn secrets_statements_and_changes_have_lists_like_paths() {
         (statement("delete"), "check 9"),
         (statement("drop table"), "deny 1"),
         (statement("update users"), "deny 1"),
+        (statement("TRUNCATE users"), "deny 2"),
+        (statement("truncated"), "check 9"),
         (change("policy"), "deny 1"),
         (change("plugin x"), "check 3"),
     ] {
         assert_eq!(short(&decide(&policy, Level::Moderate, effect.clone())), expected, "{effect:?}");
+    }
+}
+
+#[test]
+fn dropping_a_database_and_emptying_a_table_are_dangerous_in_every_mode() {
+    for (setting, expected) in [("deny", "deny 2"), ("ask", "check 2")] {
+        let policy = normal(
+            &format!(r#"{{"dangerous": "{setting}", "allowed_database_statements": ["*"]}}"#),
+            Mode::FullAuto,
+        );
+        for kind in ["truncate", "drop database", "Drop  Database main"] {
+            assert_eq!(short(&decide(&policy, Level::Destructive, statement(kind))), expected, "{kind}");
+        }
+        // The control.
+        assert_eq!(short(&decide(&policy, Level::Destructive, statement("drop table t"))), "pass 7");
     }
 }
 
@@ -100,6 +117,7 @@ fn setup(sources: &[Source]) -> Setup<'_> {
         workspace: Path::new(WORKSPACE),
         home: Some(Path::new(HOME)),
         protected: &[],
+        closed: &[],
         programs: Programs::Unknown,
         tools: &["file_read", "shell_execute"],
     }

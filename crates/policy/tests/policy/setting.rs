@@ -49,6 +49,7 @@ pub(crate) fn compile_as(
         workspace: Path::new(WORKSPACE),
         home: Some(Path::new(HOME)),
         protected: &[PathBuf::from("/w/project/handfast.yaml"), PathBuf::from(STATE)],
+        closed: &[],
         programs: Programs::Presumed,
         tools: &[],
     })

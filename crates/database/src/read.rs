@@ -1,0 +1,161 @@
+//! Reading: one statement, its rows page by page.
+
+use rusqlite::Statement;
+
+use crate::action::{Phase, Watch};
+use crate::open::{Reader, Stopped, interrupt_where, whole};
+use crate::{Database, DatabaseError, Value};
+
+/// How much of a result one page holds.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Rows that are left out at the start.
+    pub skip: u64,
+    /// The most rows.
+    pub rows: usize,
+    /// The most bytes, as values in memory.
+    pub bytes: usize,
+}
+
+/// A part of a result.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Page {
+    /// The names of the columns, each once.
+    pub columns: Vec<String>,
+    /// The rows.
+    pub rows: Vec<Vec<Value>>,
+    /// Whether there are more.
+    pub has_more: bool,
+}
+
+impl Database {
+    /// The rows that a statement gives, which may do nothing but read.
+    pub fn query(
+        &self,
+        sql: &str,
+        parameters: &[Value],
+        bounds: Bounds,
+        stopped: &Stopped,
+    ) -> Result<Page, DatabaseError> {
+        self.with_reader(|reader| {
+            interrupt_where(&mut reader.connection, Some(stopped)).map_err(|error| self.error(error))?;
+            let page = self.read(reader, sql, parameters, bounds);
+            // The call that it asks about ends with this one.
+            interrupt_where(&mut reader.connection, None).map_err(|error| self.error(error))?;
+            page
+        })
+    }
+
+    fn read(
+        &self,
+        reader: &Reader,
+        sql: &str,
+        parameters: &[Value],
+        bounds: Bounds,
+    ) -> Result<Page, DatabaseError> {
+        let watch = &reader.watch;
+        whole(sql)?;
+        watch.enter(Phase::Judged);
+        // One that is prepared already was judged when it was.
+        let prepared = reader.connection.prepare_cached(sql);
+        let mut statement = prepared.map_err(|error| refused(watch, self.error(error)))?;
+        if !statement.readonly() {
+            return Err(DatabaseError::Writes);
+        }
+        if statement.column_count() == 0 {
+            return Err(DatabaseError::Empty);
+        }
+        watch.enter(Phase::Run);
+        self.page(&mut statement, parameters, bounds).map_err(|error| refused(watch, error))
+    }
+
+    /// The rows of a prepared statement.
+    pub(crate) fn page(
+        &self,
+        statement: &mut Statement<'_>,
+        parameters: &[Value],
+        bounds: Bounds,
+    ) -> Result<Page, DatabaseError> {
+        let failed = |error| self.error(error);
+        bind(statement, parameters, failed)?;
+        let mut page = Page::default();
+        let mut weight = 0;
+        let mut skipped = 0;
+        let mut rows = statement.raw_query();
+        while let Some(row) = rows.next().map_err(failed)? {
+            // Not before it runs: what was prepared before the schema changed is prepared again then.
+            if page.columns.is_empty() {
+                page.columns = told_apart(row.as_ref().column_names());
+            }
+            if skipped < bounds.skip {
+                skipped += 1;
+                continue;
+            }
+            if page.rows.len() == bounds.rows {
+                page.has_more = true;
+                break;
+            }
+            let mut values = Vec::with_capacity(page.columns.len());
+            for index in 0..page.columns.len() {
+                let value = Value::of(row.get_ref(index).map_err(failed)?);
+                weight += value.weight();
+                values.push(value);
+            }
+            if weight > bounds.bytes {
+                if page.rows.is_empty() {
+                    return Err(DatabaseError::TooLarge(format!(
+                        "one row has {weight} bytes, more than {}",
+                        bounds.bytes
+                    )));
+                }
+                page.has_more = true;
+                break;
+            }
+            page.rows.push(values);
+        }
+        drop(rows);
+        if page.columns.is_empty() {
+            page.columns = told_apart(statement.column_names());
+        }
+        Ok(page)
+    }
+}
+
+/// What the authorizer refused while a statement ran is why it failed.
+pub(crate) fn refused(watch: &Watch, error: DatabaseError) -> DatabaseError {
+    match (watch.take().1, error) {
+        (Some(what), DatabaseError::Denied(_) | DatabaseError::Syntax(_)) => DatabaseError::Denied(what),
+        (_, error) => error,
+    }
+}
+
+/// Binds every parameter in its order.
+pub(crate) fn bind(
+    statement: &mut Statement<'_>,
+    parameters: &[Value],
+    failed: impl Fn(rusqlite::Error) -> DatabaseError,
+) -> Result<(), DatabaseError> {
+    let wanted = statement.parameter_count();
+    if wanted != parameters.len() {
+        return Err(DatabaseError::Parameters { wanted, given: parameters.len() });
+    }
+    for (number, value) in (1..).zip(parameters) {
+        statement.raw_bind_parameter(number, value).map_err(&failed)?;
+    }
+    Ok(())
+}
+
+/// The names of columns, a number behind those that are there already: a row is shown as an object, which has each name once.
+fn told_apart<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut told: Vec<String> = Vec::new();
+    for name in names {
+        let mut unique = name.to_owned();
+        let mut number = 2;
+        while told.contains(&unique) {
+            unique = format!("{name}_{number}");
+            number += 1;
+        }
+        told.push(unique);
+    }
+    told
+}

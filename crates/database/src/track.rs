@@ -1,0 +1,259 @@
+//! Which rows a statement touches: noted by temporary triggers, which end with the connection.
+//!
+//! SQLite's own sessions would do the same, but its bindings need a C compiler's library (libclang) on every machine that builds.
+//! The first note about a row has it as it was before; what it is afterwards is read from the table.
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::change::{TableRows, TouchedRow};
+use crate::{DatabaseError, Value};
+
+/// How everything that is made here begins.
+pub(crate) const PREFIX: &str = "handfast_note_";
+
+/// Rows that are noted of one change; of more, the whole database is saved.
+const MOST_ROWS: i64 = 50_000;
+
+/// Bytes of the values of those rows.
+const MOST_BYTES: usize = 32 * 1024 * 1024;
+
+/// Columns of a table whose rows are noted; SQLite takes 2,000 in all.
+const MOST_COLUMNS: usize = 500;
+
+/// A table whose rows can be told apart and put back one by one.
+pub(crate) struct Tracked {
+    table: String,
+    sql: String,
+    columns: Vec<String>,
+    notes: String,
+}
+
+/// An identifier as it stands in a statement.
+pub(crate) fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+impl Tracked {
+    /// The table as it is now; none where its rows cannot be put back one by one: it is no ordinary table, has columns that are
+    /// computed, or triggers, or others follow its rows.
+    pub(crate) fn of(connection: &Connection, table: &str, number: usize) -> rusqlite::Result<Option<Self>> {
+        let found: Option<(String, String, bool)> = connection
+            .query_row(
+                "SELECT s.name, s.sql, l.type = 'table' AND l.wr = 0
+                 FROM sqlite_schema s JOIN pragma_table_list l ON l.schema = 'main' AND l.name = s.name
+                 WHERE s.type = 'table' AND s.name = ?1 COLLATE NOCASE AND s.sql IS NOT NULL AND substr(s.name, 1, 7) <> 'sqlite_'
+                   AND NOT EXISTS (SELECT 1 FROM sqlite_schema g WHERE g.type = 'trigger' AND g.tbl_name = s.name COLLATE NOCASE)
+                   AND NOT EXISTS (
+                       SELECT 1 FROM sqlite_schema o, pragma_foreign_key_list(o.name) f
+                       WHERE o.type = 'table' AND f.\"table\" = s.name COLLATE NOCASE
+                         AND (f.on_delete NOT IN ('NO ACTION', 'RESTRICT') OR f.on_update NOT IN ('NO ACTION', 'RESTRICT')))",
+                [table],
+                |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+            )
+            .optional()?;
+        let Some((table, sql, true)) = found else { return Ok(None) };
+        let mut statement = connection.prepare("SELECT name, hidden FROM pragma_table_xinfo(?)")?;
+        let columns: Vec<(String, i64)> =
+            statement.query_map([&table], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?;
+        let hides_the_id =
+            |name: &str| ["rowid", "_rowid_", "oid"].iter().any(|hidden| hidden.eq_ignore_ascii_case(name));
+        if columns.len() > MOST_COLUMNS
+            || columns.iter().any(|(name, hidden)| *hidden != 0 || hides_the_id(name))
+        {
+            return Ok(None);
+        }
+        let columns = columns.into_iter().map(|(name, _)| name).collect();
+        Ok(Some(Self { table, sql, columns, notes: format!("{PREFIX}{number}") }))
+    }
+
+    /// Whether a saved table is this one.
+    pub(crate) fn is_as_saved(&self, saved: &TableRows) -> bool {
+        self.sql == saved.sql && self.columns == saved.columns
+    }
+
+    /// Begins to note what becomes of its rows.
+    pub(crate) fn begin(&self, connection: &Connection) -> rusqlite::Result<()> {
+        let Self { notes, .. } = self;
+        let (table, count) = (quoted(&self.table), self.columns.len());
+        let kept: Vec<String> = (0..count).map(|column| format!("o{column}")).collect();
+        let kept = kept.join(", ");
+        let old: Vec<String> = self.columns.iter().map(|name| format!("OLD.{}", quoted(name))).collect();
+        let old = old.join(", ");
+        let was = |when: &str, condition: &str| {
+            format!(
+                "CREATE TEMP TRIGGER {notes}_{when} AFTER {when} ON main.{table} {condition} BEGIN
+                   INSERT INTO {notes}(id, existed, {kept}) VALUES (OLD._rowid_, 1, {old}); END;"
+            )
+        };
+        let was_not = |name: &str, when: &str, condition: &str| {
+            format!(
+                "CREATE TEMP TRIGGER {notes}_{name} AFTER {when} ON main.{table} {condition} BEGIN
+                   INSERT INTO {notes}(id, existed) VALUES (NEW._rowid_, 0); END;"
+            )
+        };
+        connection.execute_batch(&format!(
+            "CREATE TEMP TABLE {notes}(sequence INTEGER PRIMARY KEY, id INTEGER, existed INTEGER, {kept});
+             {} {} {} {}",
+            was("DELETE", ""),
+            was("UPDATE", ""),
+            was_not("insert", "INSERT", ""),
+            was_not("moved", "UPDATE", "WHEN NEW._rowid_ <> OLD._rowid_"),
+        ))
+    }
+
+    /// What became of them; none where that is more than is kept row by row. Adds the bytes of it to `bytes`.
+    pub(crate) fn end(
+        &self,
+        connection: &Connection,
+        bytes: &mut usize,
+    ) -> rusqlite::Result<Option<TableRows>> {
+        let Self { notes, .. } = self;
+        let many: i64 =
+            connection.query_row(&format!("SELECT count(*) FROM {notes}"), [], |row| row.get(0))?;
+        if many > MOST_ROWS {
+            return Ok(None);
+        }
+        // Of several notes about one row, SQLite takes the other columns from the one with the least `sequence`.
+        let mut first = connection.prepare(&format!("SELECT *, min(sequence) FROM {notes} GROUP BY id"))?;
+        let mut now = connection.prepare(&self.select())?;
+        let mut rows = Vec::new();
+        let mut noted = first.query([])?;
+        while let Some(row) = noted.next()? {
+            let id: i64 = row.get(1)?;
+            let existed: bool = row.get(2)?;
+            let before = if existed { Some(values(row, 3, self.columns.len())?) } else { None };
+            let after = self.read(&mut now, id)?;
+            if is_same(before.as_deref(), after.as_deref()) {
+                continue;
+            }
+            let weigh =
+                |values: &Option<Vec<Value>>| values.iter().flatten().map(Value::weight).sum::<usize>();
+            *bytes += weigh(&before) + weigh(&after);
+            if *bytes > MOST_BYTES {
+                return Ok(None);
+            }
+            rows.push(TouchedRow { id, before, after });
+        }
+        let (table, sql, columns) = (self.table.clone(), self.sql.clone(), self.columns.clone());
+        Ok(Some(TableRows { table, sql, columns, rows }))
+    }
+
+    fn select(&self) -> String {
+        let columns: Vec<String> = self.columns.iter().map(|name| quoted(name)).collect();
+        format!("SELECT {} FROM main.{} WHERE _rowid_ = ?", columns.join(", "), quoted(&self.table))
+    }
+
+    fn read(&self, statement: &mut rusqlite::Statement<'_>, id: i64) -> rusqlite::Result<Option<Vec<Value>>> {
+        let mut rows = statement.query([id])?;
+        rows.next()?.map(|row| values(row, 0, self.columns.len())).transpose()
+    }
+
+    /// Puts every row back as it was. Without `force` each must be as the change left it.
+    pub(crate) fn put_back(
+        &self,
+        connection: &Connection,
+        saved: &TableRows,
+        force: bool,
+    ) -> Result<(), PutBack> {
+        let mut now = connection.prepare(&self.select())?;
+        let mut there = Vec::with_capacity(saved.rows.len());
+        for row in &saved.rows {
+            let found = self.read(&mut now, row.id)?;
+            if !force && !is_same(found.as_deref(), row.after.as_deref()) {
+                return Err(PutBack::Conflict(format!("the row {} of {}", row.id, quoted(&self.table))));
+            }
+            there.push(found.is_some());
+        }
+        connection.execute_batch("SAVEPOINT one_by_one")?;
+        let rows = saved.rows.iter().zip(there);
+        let done = self.exchange(connection, rows.clone(), false);
+        if matches!(&done, Err(error) if is_constraint(error)) {
+            // Rows may have exchanged values of which each may stand in one row only: all leave first.
+            connection.execute_batch("ROLLBACK TO one_by_one")?;
+            self.exchange(connection, rows, true)?;
+        } else {
+            done?;
+        }
+        connection.execute_batch("RELEASE one_by_one")?;
+        Ok(())
+    }
+
+    fn exchange<'a>(
+        &self,
+        connection: &Connection,
+        rows: impl Iterator<Item = (&'a TouchedRow, bool)> + Clone,
+        all_leave: bool,
+    ) -> rusqlite::Result<()> {
+        let table = quoted(&self.table);
+        let names: Vec<String> = self.columns.iter().map(|name| quoted(name)).collect();
+        let mut remove = connection.prepare(&format!("DELETE FROM main.{table} WHERE _rowid_ = ?"))?;
+        for (row, is_there) in rows.clone() {
+            if is_there && (all_leave || row.before.is_none()) {
+                remove.execute(params![row.id])?;
+            }
+        }
+        let set: Vec<String> = names.iter().map(|name| format!("{name} = ?")).collect();
+        let mut update =
+            connection.prepare(&format!("UPDATE main.{table} SET {} WHERE _rowid_ = ?", set.join(", ")))?;
+        let marks = vec!["?"; names.len()].join(", ");
+        let mut insert = connection.prepare(&format!(
+            "INSERT INTO main.{table}({}, _rowid_) VALUES ({marks}, ?)",
+            names.join(", ")
+        ))?;
+        for (row, is_there) in rows {
+            let Some(before) = &row.before else { continue };
+            let statement = if is_there && !all_leave { &mut update } else { &mut insert };
+            for (number, value) in (1..).zip(before) {
+                statement.raw_bind_parameter(number, value)?;
+            }
+            statement.raw_bind_parameter(before.len() + 1, row.id)?;
+            statement.raw_execute()?;
+        }
+        Ok(())
+    }
+}
+
+/// Why rows could not be put back.
+pub(crate) enum PutBack {
+    /// What is not as it was left.
+    Conflict(String),
+    /// The engine's error.
+    Engine(rusqlite::Error),
+}
+
+impl From<rusqlite::Error> for PutBack {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Engine(error)
+    }
+}
+
+impl PutBack {
+    /// The same for callers. A constraint that stands against it is a conflict with what came since.
+    pub(crate) fn outward(self, sort: impl Fn(rusqlite::Error) -> DatabaseError) -> DatabaseError {
+        match self {
+            Self::Conflict(what) => DatabaseError::Conflict { what },
+            Self::Engine(error) if is_constraint(&error) => {
+                DatabaseError::Conflict { what: format!("what the rows belong to ({error})") }
+            }
+            Self::Engine(error) => sort(error),
+        }
+    }
+}
+
+pub(crate) fn is_constraint(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(rusqlite::ErrorCode::ConstraintViolation)
+}
+
+fn values(row: &rusqlite::Row<'_>, from: usize, count: usize) -> rusqlite::Result<Vec<Value>> {
+    (from..from + count).map(|index| row.get_ref(index).map(Value::of)).collect()
+}
+
+fn is_same(one: Option<&[Value]>, two: Option<&[Value]>) -> bool {
+    match (one, two) {
+        (Some(one), Some(two)) => {
+            one.len() == two.len() && one.iter().zip(two).all(|(one, two)| one.is_exactly(two))
+        }
+        (None, None) => true,
+        _ => false,
+    }
+}

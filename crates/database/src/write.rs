@@ -1,0 +1,187 @@
+//! Changing: one statement in one transaction, and what undoes it, kept before it is committed.
+
+use std::path::Path;
+
+use rusqlite::Connection;
+
+use crate::action::{Phase, Statement};
+use crate::open::{Stopped, Writer};
+use crate::read::refused;
+use crate::track::Tracked;
+use crate::whole::{LARGEST_SAVED, digest, image, size};
+use crate::{Bounds, Change, Database, DatabaseError, Page, Value};
+
+/// Why what undoes a change could not be kept.
+pub type KeepError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Who keeps what undoes a change. First [`Keep::keep`], then one of the two others; where the program is killed in between, neither.
+pub trait Keep: Send + Sync {
+    /// Keeps it. The change follows, all of it or nothing.
+    fn keep(&self, database: &Path, change: &Change) -> Result<(), KeepError>;
+    /// It has happened.
+    fn happened(&self);
+    /// It has not.
+    fn forget(&self);
+}
+
+/// What came of a changing statement.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Written {
+    /// Rows that the statement itself inserted, changed or deleted; what triggers and foreign keys do beside it is not counted.
+    pub affected: u64,
+    /// The `rowid` of the last row that it inserted.
+    pub last_insert_id: Option<i64>,
+    /// What `RETURNING` gives.
+    pub returned: Page,
+    /// Why it cannot be undone.
+    pub not_undoable: Option<String>,
+}
+
+impl Database {
+    /// Runs a statement that was planned, in a transaction of its own.
+    pub fn write(
+        &self,
+        (sql, parameters): (&str, &[Value]),
+        planned: &Statement,
+        returning: Bounds,
+        keep: &dyn Keep,
+        stopped: &Stopped,
+    ) -> Result<Written, DatabaseError> {
+        let writer = self.writer(stopped)?;
+        self.wait(stopped, || writer.connection.execute_batch("BEGIN IMMEDIATE"))?;
+        if self.judge(&writer.connection, &writer.watch, sql)? != *planned {
+            return Err(DatabaseError::Drifted);
+        }
+        let tracked = self.begin(&writer.connection, planned)?;
+        let (affected, last_insert_id, returned) = self.run(&writer, sql, parameters, planned, returning)?;
+        let (change, not_undoable) = self.end(&writer.connection, tracked.as_deref())?;
+        self.commit(&writer, change.as_ref(), keep)?;
+        Ok(Written { affected, last_insert_id, returned, not_undoable })
+    }
+
+    /// Begins to note what becomes of the rows of the tables; none where only the whole database can be saved.
+    fn begin(
+        &self,
+        connection: &Connection,
+        planned: &Statement,
+    ) -> Result<Option<Vec<Tracked>>, DatabaseError> {
+        if !planned.only_rows() {
+            return Ok(None);
+        }
+        self.track(connection, planned.tables().into_iter())
+    }
+
+    /// The same for these tables.
+    pub(crate) fn track<'a>(
+        &self,
+        connection: &Connection,
+        tables: impl Iterator<Item = &'a str>,
+    ) -> Result<Option<Vec<Tracked>>, DatabaseError> {
+        let failed = |error| self.error(error);
+        let mut tracked = Vec::new();
+        for (number, table) in tables.enumerate() {
+            let Some(table) = Tracked::of(connection, table, number).map_err(failed)? else {
+                return Ok(None);
+            };
+            tracked.push(table);
+        }
+        for table in &tracked {
+            table.begin(connection).map_err(failed)?;
+        }
+        // A row that another one replaces tells its trigger so only then. These tables have no other triggers.
+        connection.pragma_update(None, "recursive_triggers", true).map_err(failed)?;
+        Ok(Some(tracked))
+    }
+
+    fn run(
+        &self,
+        writer: &Writer,
+        sql: &str,
+        parameters: &[Value],
+        planned: &Statement,
+        returning: Bounds,
+    ) -> Result<(u64, Option<i64>, Page), DatabaseError> {
+        let Writer { connection, watch } = writer;
+        watch.enter(Phase::Run);
+        let failed = |error| refused(watch, self.error(error));
+        let mut statement = connection.prepare(sql).map_err(failed)?;
+        let mut returned = self.page(&mut statement, parameters, returning).map_err(|e| refused(watch, e))?;
+        if returned.has_more {
+            // The statement has changed everything with its first row; what is left of them is only not shown.
+            drop(statement);
+        }
+        if returned.columns.is_empty() {
+            returned = Page::default();
+        }
+        watch.enter(Phase::Own);
+        let affected = if planned.only_rows() { connection.changes() } else { 0 };
+        let inserted = planned.inserts() && affected > 0;
+        Ok((affected, inserted.then(|| connection.last_insert_rowid()), returned))
+    }
+
+    /// What has changed; none where nothing has, or where it cannot be undone, and why.
+    pub(crate) fn end(
+        &self,
+        connection: &Connection,
+        tracked: Option<&[Tracked]>,
+    ) -> Result<(Option<Change>, Option<String>), DatabaseError> {
+        let failed = |error| self.error(error);
+        let mut bytes = 0;
+        let mut all = Vec::new();
+        for table in tracked.into_iter().flatten() {
+            match table.end(connection, &mut bytes).map_err(failed)? {
+                Some(rows) => all.push(rows),
+                None => return self.whole(connection),
+            }
+        }
+        if tracked.is_none() {
+            return self.whole(connection);
+        }
+        all.retain(|table| !table.rows.is_empty());
+        Ok(((!all.is_empty()).then_some(Change::Rows(all)), None))
+    }
+
+    /// The whole database as it was before the transaction, which others still see.
+    fn whole(&self, connection: &Connection) -> Result<(Option<Change>, Option<String>), DatabaseError> {
+        let failed = |error| self.error(error);
+        let saved = self.with_reader(|reader| {
+            if size(&reader.connection).map_err(failed)? > LARGEST_SAVED {
+                return Ok(None);
+            }
+            let before = digest(&reader.connection).map_err(failed)?;
+            Ok(Some((image(&reader.connection).map_err(failed)?, before)))
+        })?;
+        let Some((image, before)) = saved else {
+            let most = LARGEST_SAVED / 1024 / 1024;
+            let why = format!(
+                "the database is larger than {most} MiB, and a change of its schema, of very many rows, or of a table with \
+                 triggers, computed columns or no rowid is undone by restoring all of it"
+            );
+            return Ok((None, Some(why)));
+        };
+        // Full text search writes to its tables only at the end of a transaction, or where one is divided.
+        connection.execute_batch("SAVEPOINT divided; RELEASE divided").map_err(failed)?;
+        let after = digest(connection).map_err(failed)?;
+        Ok(((after != before).then_some(Change::Whole { image, after }), None))
+    }
+
+    /// Keeps what undoes the change, then commits.
+    pub(crate) fn commit(
+        &self,
+        writer: &Writer,
+        change: Option<&Change>,
+        keep: &dyn Keep,
+    ) -> Result<(), DatabaseError> {
+        if let Some(change) = change {
+            keep.keep(self.path(), change).map_err(DatabaseError::Unkept)?;
+        }
+        let committed = writer.connection.execute_batch("COMMIT").map_err(|error| self.error(error));
+        if change.is_some() {
+            match committed {
+                Ok(()) => keep.happened(),
+                Err(_) => keep.forget(),
+            }
+        }
+        committed
+    }
+}

@@ -1,0 +1,8 @@
+//! Statements on real files: what may be done, what is refused, what comes back.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test program: what goes wrong in it ends it")]
+
+mod files;
+mod statements;
+mod undo;
+mod world;

@@ -1,0 +1,125 @@
+//! A database in a temporary folder, and what keeps its changes.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use database::{
+    Bounds, Change, DEFAULT_NAME, Database, DatabaseError, Databases, Keep, KeepError, Page, Stopped, Value,
+    Written,
+};
+
+pub(crate) const ALL: Bounds = Bounds { skip: 0, rows: 100_000, bytes: 64 << 20 };
+
+pub(crate) struct World {
+    _folder: tempfile::TempDir,
+    databases: Databases,
+    pub(crate) kept: Kept,
+}
+
+/// Keeps changes in memory; those that have happened in their order.
+#[derive(Default)]
+pub(crate) struct Kept {
+    waiting: Mutex<Option<Change>>,
+    pub(crate) happened: Mutex<Vec<Change>>,
+    pub(crate) refuses: AtomicBool,
+}
+
+impl Keep for Kept {
+    fn keep(&self, _database: &Path, change: &Change) -> Result<(), KeepError> {
+        if self.refuses.load(Ordering::SeqCst) {
+            return Err("the disk is full".into());
+        }
+        let kept = Change::decode(&change.encode()?)?;
+        assert_eq!(kept, *change);
+        *self.waiting.lock().unwrap() = Some(kept);
+        Ok(())
+    }
+
+    fn happened(&self) {
+        let change = self.waiting.lock().unwrap().take().unwrap();
+        self.happened.lock().unwrap().push(change);
+    }
+
+    fn forget(&self) {
+        assert!(self.waiting.lock().unwrap().take().is_some());
+    }
+}
+
+impl Kept {
+    pub(crate) fn last(&self) -> Change {
+        self.happened.lock().unwrap().last().unwrap().clone()
+    }
+}
+
+pub(crate) fn never() -> Stopped {
+    Arc::new(|| false)
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let databases = Databases::new(&folder.path().canonicalize().unwrap(), &BTreeMap::new());
+        Self { _folder: folder, databases, kept: Kept::default() }
+    }
+
+    pub(crate) fn with(statements: &[&str]) -> Self {
+        let world = Self::new();
+        for sql in statements {
+            world.write(sql).unwrap();
+        }
+        world
+    }
+
+    pub(crate) fn database(&self) -> &Database {
+        self.databases.named(DEFAULT_NAME).unwrap()
+    }
+
+    pub(crate) fn write(&self, sql: &str) -> Result<Written, DatabaseError> {
+        self.write_with(sql, &[])
+    }
+
+    pub(crate) fn write_with(&self, sql: &str, parameters: &[Value]) -> Result<Written, DatabaseError> {
+        let planned = self.database().plan(sql)?;
+        self.database().write((sql, parameters), &planned, ALL, &self.kept, &never())
+    }
+
+    pub(crate) fn query(&self, sql: &str) -> Result<Page, DatabaseError> {
+        self.database().query(sql, &[], ALL, &never())
+    }
+
+    pub(crate) fn rows(&self, sql: &str) -> Vec<Vec<Value>> {
+        self.query(sql).unwrap().rows
+    }
+
+    pub(crate) fn planned(&self, sql: &str) -> String {
+        self.database().plan(sql).unwrap().lines().join("; ")
+    }
+
+    pub(crate) fn undo(&self, changes: &[Change], force: bool) -> Result<u64, DatabaseError> {
+        let checked = self.database().undo(changes, force, None, &never());
+        let done = self.database().undo(changes, force, Some(&self.kept), &never());
+        assert_eq!(checked.is_ok(), done.is_ok(), "{checked:?} {done:?}");
+        done.map(|undone| undone.rows)
+    }
+
+    /// Everything that is in it, as text.
+    pub(crate) fn dump(&self) -> String {
+        let mut all = format!("{:?}\n", self.rows("SELECT type, name, sql FROM sqlite_schema ORDER BY 1, 2"));
+        for table in self.database().describe(None).unwrap().iter().filter(|table| table.kind != "view") {
+            let sql = format!("SELECT * FROM \"{}\"", table.name);
+            all.push_str(&format!("{} {:?}\n", table.name, self.rows(&sql)));
+        }
+        all
+    }
+}
+
+pub(crate) fn integer(number: i64) -> Value {
+    Value::Integer(number)
+}
+
+pub(crate) const NOTES: &[&str] = &[
+    "CREATE TABLE notes (id INTEGER PRIMARY KEY, title TEXT UNIQUE, body TEXT)",
+    "INSERT INTO notes VALUES (1, 'a', 'one'), (2, 'b', 'two'), (3, 'c', NULL)",
+];

@@ -1,0 +1,323 @@
+//! Changes of databases: what undoes one is kept with the checkpoint of its call, and undoing it is a change like any other.
+//!
+//! The row is there before the change is committed. Where the program is killed in between, the next start asks the database whether
+//! it has happened. Files are undone by a commit; data is undone behind it, in one transaction for each database, after it was
+//! found that nothing stands against it.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use checkpoint::Draft;
+use database::{Change, DatabaseError, Databases, Keep, KeepError, Stopped};
+use store::{Checkpoint, CheckpointEntry, CheckpointState, Store};
+use tool::{Checkpoints, Code, Data, EffectState, Memories, Retry, Services, Stop, ToolError, UndoRequest};
+
+use crate::Engine;
+use crate::call::Call;
+use crate::saving::{Author, SavedContents};
+use crate::snapshot::Snapshots;
+use crate::undo::{ForCall, Undo};
+
+/// What stands in the place of the old state of a path where the change is one of a database.
+const OF_DATABASE: &[u8] = b"handfast database change 1";
+
+/// The largest change that is read back: the largest database that is saved as a whole, and room for its rows as text.
+const LARGEST_CHANGE: u64 = 256 * 1024 * 1024;
+
+/// Whether an entry of a checkpoint is a change of a database.
+pub(crate) fn is_of_database(entry: &CheckpointEntry) -> bool {
+    entry.before.as_deref() == Some(OF_DATABASE)
+}
+
+/// What of one database is to be undone, the last change first.
+pub(crate) struct DataUndo {
+    path: PathBuf,
+    changes: Vec<Change>,
+    force: bool,
+}
+
+/// Keeps what undoes the changes of one call.
+pub(crate) struct KeptData {
+    store: Arc<Store>,
+    snapshots: Option<Arc<Snapshots>>,
+    author: Author,
+    workspace: PathBuf,
+    /// What the call is about to change, and the folder that tells other processes that this one lives.
+    begun: Mutex<Option<Begun>>,
+    made: Arc<AtomicBool>,
+    faults: Arc<Mutex<Vec<String>>>,
+}
+
+struct Begun {
+    entry: CheckpointEntry,
+    folder: Option<checkpoint::Call>,
+}
+
+impl Keep for KeptData {
+    fn keep(&self, database: &Path, change: &Change) -> Result<(), KeepError> {
+        let snapshots = self.snapshots.as_ref().ok_or("this runtime keeps no changes")?;
+        let path = database.strip_prefix(&self.workspace)?.to_owned();
+        let bytes = change.encode()?;
+        let saver = self.store.blobs().saver()?;
+        let content = Some(saver.save(&mut bytes.as_slice())?);
+        saver.finish()?;
+        let entry = CheckpointEntry { path, before: Some(OF_DATABASE.to_vec()), after: None, content };
+        let checkpoints = self.store.checkpoints();
+        let size = bytes.len() as u64;
+        let folder = if checkpoints.find(&self.author.id)?.is_some() {
+            checkpoints.extend(&self.author.id, &entry, size)?;
+            None
+        } else {
+            let (folder, _) = snapshots.begin()?;
+            let checkpoint = Checkpoint {
+                id: self.author.id.clone(),
+                session: self.author.session.clone(),
+                tool: self.author.tool.clone(),
+                workspace: self.workspace.clone(),
+                made_at: self.author.now,
+                folder: folder.id().to_owned(),
+                state: CheckpointState::Direct,
+                undoes: self.author.undoes.clone(),
+                paths: 1,
+                bytes: size,
+                unsaved: Vec::new(),
+                roots: Vec::new(),
+            };
+            checkpoints.add(&checkpoint, std::slice::from_ref(&entry))?;
+            Some(folder)
+        };
+        *self.begun.lock().unwrap_or_else(PoisonError::into_inner) = Some(Begun { entry, folder });
+        Ok(())
+    }
+
+    fn happened(&self) {
+        self.made.store(true, Ordering::SeqCst);
+        self.end(|store, _| store.checkpoints().complete(&self.author.id));
+    }
+
+    fn forget(&self) {
+        self.end(|store, begun| match begun.folder {
+            Some(_) => store.checkpoints().remove(&self.author.id),
+            None => store.checkpoints().retract(&self.author.id, &begun.entry),
+        });
+    }
+}
+
+impl KeptData {
+    fn end(&self, settle: impl FnOnce(&Store, &Begun) -> Result<(), store::StoreError>) {
+        let begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(begun) = begun else { return };
+        match settle(&self.store, &begun) {
+            // What cannot be removed now, the next start removes.
+            Ok(()) => drop(begun.folder.map(checkpoint::Call::discard)),
+            // The row stays as it is, and the next start settles it.
+            Err(error) => {
+                let fault = format!("the checkpoint is not complete: {error}");
+                self.faults.lock().unwrap_or_else(PoisonError::into_inner).push(fault);
+            }
+        }
+    }
+}
+
+/// What a call changed in databases, and what it is to undo there once its files are in place.
+#[derive(Default)]
+pub(crate) struct OfData {
+    pub(crate) made: Arc<AtomicBool>,
+    pub(crate) faults: Arc<Mutex<Vec<String>>>,
+    pub(crate) undoes: Arc<Mutex<Vec<DataUndo>>>,
+}
+
+impl Engine {
+    /// Hands a call what keeps its changes of data, the memory of its agent, and the checkpoints; what undoes one is laid out in
+    /// `draft`.
+    pub(crate) fn hand_over_data(&self, call: &Call, draft: Option<Draft>, services: &mut Services) {
+        services.insert::<Arc<dyn Checkpoints>>(Arc::new(Arc::new(ForCall {
+            undo: Undo { policy: call.rules(self), ..self.undo_parts() },
+            draft: if call.dry_run.is_some() { draft.map(Draft::tried) } else { draft },
+            undoes: call.undoes.clone(),
+            data: call.of_data.undoes.clone(),
+        })));
+        services.insert::<Arc<dyn Memories>>(Arc::new(Arc::new(self.memory_of(call))));
+        if self.databases.is_some() {
+            services.insert::<Arc<dyn Keep>>(Arc::new(Arc::new(self.keep_data(call))));
+        }
+    }
+
+    /// What keeps the changes of data of a call.
+    fn keep_data(&self, call: &Call) -> KeptData {
+        self.keep_data_of(call.author(self.clock.now()), &call.of_data)
+    }
+
+    fn keep_data_of(&self, author: Author, noted: &OfData) -> KeptData {
+        KeptData {
+            store: self.store.clone(),
+            snapshots: self.snapshots.clone(),
+            author,
+            workspace: self.place.workspace.clone(),
+            begun: Mutex::default(),
+            made: noted.made.clone(),
+            faults: noted.faults.clone(),
+        }
+    }
+
+    /// Notes what a call changed in databases, and undoes there what it is to undo, once its files are in place.
+    pub(crate) async fn undo_data(
+        self: &Arc<Self>,
+        call: &mut Call,
+        produced: Result<Data, ToolError>,
+    ) -> Result<Data, ToolError> {
+        self.note_data(call);
+        let data = produced?;
+        let wanted = std::mem::take(&mut *call.of_data.undoes.lock().unwrap_or_else(PoisonError::into_inner));
+        if wanted.is_empty() || call.dry_run.is_some() {
+            return Ok(data);
+        }
+        let (engine, keep, stop) = (self.clone(), self.keep_data(call), call.stop.clone());
+        let undone = tokio::task::spawn_blocking(move || engine.undo_data_now(&wanted, &keep, &stop));
+        let undone = undone.await.map_err(|panic| ToolError::internal("undoing broke off").because(panic))?;
+        let files_are_back = call.checkpoint.is_some();
+        self.note_data(call);
+        undone.map_err(|error| if files_are_back { after_the_files(error) } else { error })?;
+        Ok(data)
+    }
+
+    /// Says with the answer what the call changed in databases.
+    fn note_data(self: &Arc<Self>, call: &mut Call) {
+        let faults = std::mem::take(&mut *call.of_data.faults.lock().unwrap_or_else(PoisonError::into_inner));
+        call.warnings.extend(faults);
+        if call.of_data.made.load(Ordering::SeqCst) {
+            call.checkpoint = Some(call.id.0.clone());
+            self.prune_where_due();
+        }
+    }
+
+    /// The same for a user, who is told so by the outcome. Says whether anything changed.
+    pub(crate) fn undo_data_as(
+        &self,
+        author: Author,
+        wanted: &[DataUndo],
+    ) -> Result<(bool, Vec<String>), ToolError> {
+        let noted = OfData::default();
+        let keep = self.keep_data_of(author, &noted);
+        self.undo_data_now(wanted, &keep, &Stop::default())?;
+        let faults = std::mem::take(&mut *noted.faults.lock().unwrap_or_else(PoisonError::into_inner));
+        Ok((noted.made.load(Ordering::SeqCst), faults))
+    }
+
+    fn undo_data_now(&self, wanted: &[DataUndo], keep: &KeptData, stop: &Stop) -> Result<(), ToolError> {
+        let undo = self.undo_parts();
+        wanted.iter().try_for_each(|wanted| undo.run_data(wanted, Some(keep), stop).map(drop))
+    }
+}
+
+/// The error where the files were undone already.
+pub(crate) fn after_the_files(error: ToolError) -> ToolError {
+    let message = format!("the files were undone, but not the data: {}", error.message);
+    ToolError::new(error.code, message).effect(EffectState::Done).because(error)
+}
+
+impl Undo {
+    /// What these checkpoints, given from the first to the last, changed in databases.
+    pub(crate) fn data(
+        &self,
+        checkpoints: &[Checkpoint],
+        request: &UndoRequest,
+    ) -> Result<Vec<DataUndo>, ToolError> {
+        let mut all: Vec<DataUndo> = Vec::new();
+        for checkpoint in checkpoints.iter().rev() {
+            for (path, change) in self.changes_of(checkpoint)?.into_iter().rev() {
+                let is_wanted = request.paths.is_empty() || request.paths.iter().any(|p| path.starts_with(p));
+                if !is_wanted {
+                    continue;
+                }
+                match all.iter_mut().find(|wanted| wanted.path == path) {
+                    Some(wanted) => wanted.changes.push(change),
+                    None => {
+                        let force = request.force.iter().any(|forced| path.starts_with(forced));
+                        all.push(DataUndo { path, changes: vec![change], force });
+                    }
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// The changes of databases that a checkpoint has, each with its absolute path.
+    pub(crate) fn changes_of(&self, checkpoint: &Checkpoint) -> Result<Vec<(PathBuf, Change)>, ToolError> {
+        let damaged = || {
+            let message = format!("the checkpoint {} is damaged", checkpoint.id);
+            ToolError::new(Code::Runtime, message)
+        };
+        let rows = self.store.checkpoints().entries(&checkpoint.id);
+        let rows = rows.map_err(|error| damaged().because(error))?;
+        let contents = SavedContents::new(&self.store, None);
+        let change = |row: CheckpointEntry| {
+            let change = read(&contents, &row).map_err(|error| damaged().because(error))?;
+            Ok((self.place.workspace.join(row.path), change))
+        };
+        rows.into_iter().filter(is_of_database).map(change).collect()
+    }
+
+    /// Finds out whether nothing stands against it. Gives the rows that would change.
+    pub(crate) fn check_data(&self, wanted: &[DataUndo]) -> Result<u64, ToolError> {
+        let rows = |wanted| self.run_data(wanted, None, &Stop::default());
+        wanted.iter().map(rows).sum()
+    }
+
+    fn run_data(&self, wanted: &DataUndo, keep: Option<&KeptData>, stop: &Stop) -> Result<u64, ToolError> {
+        let databases = self.databases.as_ref().and_then(|databases| databases.at(&wanted.path));
+        let database = databases.ok_or_else(|| {
+            let message = format!("{} is no database that is configured", self.place.show(&wanted.path));
+            ToolError::new(Code::NotFound, message)
+        })?;
+        let stop = stop.clone();
+        let stopped: Stopped = Arc::new(move || stop.requested().is_some());
+        let keep = keep.map(|keep| keep as &dyn Keep);
+        let undone = database.undo(&wanted.changes, wanted.force, keep, &stopped);
+        undone.map(|undone| undone.rows).map_err(|error| self.refused(&wanted.path, error))
+    }
+
+    fn refused(&self, path: &Path, error: DatabaseError) -> ToolError {
+        let shown = self.place.show(path);
+        match &error {
+            DatabaseError::Conflict { what } => ToolError::new(
+                Code::Conflict,
+                format!("nothing of {shown} was undone: {what} is not as the call left it"),
+            )
+            .hint("name the database in `force` to put back what it had all the same"),
+            DatabaseError::Locked => {
+                ToolError::new(Code::Unavailable, format!("{shown}: {error}")).retry(Retry::AfterMs(1_000))
+            }
+            _ => ToolError::new(Code::Runtime, format!("{shown} cannot be undone: {error}")),
+        }
+        .because(error)
+    }
+}
+
+fn read(contents: &SavedContents<'_>, row: &CheckpointEntry) -> Result<Change, KeepError> {
+    let hash = row.content.ok_or("it has no content")?;
+    let mut bytes = Vec::new();
+    checkpoint::Contents::open(contents, hash.as_bytes())?.take(LARGEST_CHANGE).read_to_end(&mut bytes)?;
+    Ok(Change::decode(&bytes)?)
+}
+
+/// Settles the checkpoint of a killed process that was changing a database; nothing where that is not this workspace's.
+pub(crate) fn settle(
+    store: &Store,
+    databases: Option<&Databases>,
+    checkpoint: &Checkpoint,
+    rows: &[CheckpointEntry],
+) -> Result<(), KeepError> {
+    let contents = SavedContents::new(store, None);
+    let Some(row) = rows.iter().find(|row| is_of_database(row)) else { return Ok(()) };
+    let path = checkpoint.workspace.join(&row.path);
+    let Some(database) = databases.and_then(|databases| databases.at(&path)) else { return Ok(()) };
+    if database.has_happened(&read(&contents, row)?)? {
+        store.checkpoints().complete(&checkpoint.id)?;
+    } else {
+        store.checkpoints().remove(&checkpoint.id)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,151 @@
+//! The memory of the agent that a call comes from.
+//!
+//! An agent is whom a token or an identity provider tells apart; without one, everybody who works here as this user is the agent
+//! `main`. A caller that acts on behalf of another is an agent of its own, by its session.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use store::{Memory, Remembered, Remembering, Sought, Store, StoreError};
+use tool::{
+    Clock, Code, Memories, MemoryChange, MemoryEntry, MemoryPage, MemorySearch, Retry, SessionId, ToolError,
+};
+
+use crate::Engine;
+use crate::call::Call;
+
+/// Who has no name of its own.
+const MAIN: &str = "main";
+
+/// The memory as one call sees it.
+pub(crate) struct OfCaller {
+    store: Arc<Store>,
+    clock: Arc<dyn Clock>,
+    who: Remembering,
+}
+
+impl Engine {
+    pub(crate) fn memory_of(&self, call: &Call) -> OfCaller {
+        let agent = agent(call.holder.as_ref(), &call.session, call.ceiling.is_unbounded());
+        let who = Remembering {
+            workspace: self.place.workspace.clone(),
+            agent,
+            session: call.session.0.clone(),
+            call: call.id.0.clone(),
+            now: Timestamp::UNIX_EPOCH,
+        };
+        OfCaller { store: self.store.clone(), clock: self.clock.clone(), who }
+    }
+}
+
+/// The name of an agent, the same in every run of the program. A holder is named after the run that it came to; whom an identity
+/// provider tells apart has a mark of its own behind that and a dot.
+fn agent(holder: Option<&SessionId>, session: &SessionId, is_unbounded: bool) -> String {
+    let mark = holder.and_then(|holder| holder.0.rsplit_once('.')).map(|(_, mark)| mark);
+    match mark {
+        Some(mark) => format!("subject {mark}"),
+        None if is_unbounded => MAIN.to_owned(),
+        None => format!("on behalf {}", session.0),
+    }
+}
+
+impl OfCaller {
+    fn now(&self) -> Remembering {
+        Remembering { now: self.clock.now(), ..self.who.clone() }
+    }
+}
+
+impl Memories for OfCaller {
+    fn create(&self, key: &str, content: &str, shared: bool) -> Result<MemoryEntry, ToolError> {
+        // A call makes one memory, so its id is one for that too.
+        let id = format!("m{}", self.who.call);
+        let key = if key.is_empty() { &id } else { key };
+        let made = self.store.memories().create(&self.now(), &id, (key, content), shared);
+        changed(made, key, "`update` changes one that is there")
+    }
+
+    fn read(&self, key: &str) -> Result<MemoryEntry, ToolError> {
+        let found = self.store.memories().read(&self.who, key).map_err(failed)?;
+        found.map(entry).ok_or_else(|| unknown(key))
+    }
+
+    fn update(&self, key: &str, content: &str, version: Option<u64>) -> Result<MemoryEntry, ToolError> {
+        let made = self.store.memories().update(&self.now(), key, content, version);
+        changed(made, key, "read it, then repeat the change with its version")
+    }
+
+    fn delete(&self, key: &str, version: Option<u64>) -> Result<MemoryEntry, ToolError> {
+        let made = self.store.memories().delete(&self.now(), key, version);
+        changed(made, key, "read it, then repeat the change with its version")
+    }
+
+    fn list(&self, sought: MemorySearch<'_>, skip: u64, limit: u32) -> Result<MemoryPage, ToolError> {
+        let sought = match sought {
+            MemorySearch::Keys(prefix) => Sought::Keys(prefix),
+            MemorySearch::Words(text) => Sought::Words(text),
+        };
+        let (found, has_more) =
+            self.store.memories().list(&self.who, &sought, (skip, limit)).map_err(failed)?;
+        Ok(MemoryPage { entries: found.into_iter().map(entry).collect(), has_more })
+    }
+
+    fn history(&self, key: &str) -> Result<Vec<MemoryChange>, ToolError> {
+        let versions = self.store.memories().history(&self.who, key).map_err(failed)?;
+        if versions.is_empty() {
+            return Err(unknown(key));
+        }
+        let change = |version: store::MemoryVersion| {
+            let store::MemoryVersion { version, what, content, at, agent, session, call } = version;
+            MemoryChange { version, what, content, at, agent, session, call }
+        };
+        Ok(versions.into_iter().map(change).collect())
+    }
+}
+
+fn changed(made: Result<Remembered, StoreError>, key: &str, hint: &str) -> Result<MemoryEntry, ToolError> {
+    match made.map_err(failed)? {
+        Remembered::Done(memory) => Ok(entry(memory)),
+        Remembered::Unknown => Err(unknown(key)),
+        Remembered::Conflict(there) => {
+            let message =
+                format!("`{}` is there with the version {}", tool::visible(&there.key), there.version);
+            Err(ToolError::new(Code::Conflict, message).hint(hint).retry(Retry::Never))
+        }
+        Remembered::Full => Err(ToolError::new(Code::Quota, "the agent remembers as much as it may")
+            .hint("delete what is no longer of use")),
+    }
+}
+
+fn entry(memory: Memory) -> MemoryEntry {
+    let Memory { id, key, content, version, shared, agent, created_at, changed_at } = memory;
+    MemoryEntry { id, key, content, version, shared, agent, created_at, changed_at }
+}
+
+fn unknown(key: &str) -> ToolError {
+    ToolError::new(Code::NotFound, format!("nothing is remembered as `{}`", tool::visible(key)))
+        .hint("`list` and `search` name what there is")
+}
+
+fn failed(error: StoreError) -> ToolError {
+    ToolError::new(Code::Runtime, format!("the memory cannot be read or written: {error}")).because(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_has_the_same_name_in_every_run_and_no_other_has_it() {
+        let id = |text: &str| SessionId(text.to_owned());
+        let named =
+            |holder: Option<&str>, is_unbounded| agent(holder.map(id).as_ref(), &id("s2-7"), is_unbounded);
+        // Whoever has a token of the server, in two runs of it, and whoever needs none.
+        for holder in [Some("s19ab-12"), Some("s19ac-13"), None] {
+            assert_eq!(named(holder, true), "main");
+        }
+        let subjects = ["s19ab-12.0123456789ab", "s19ac-13.0123456789ab", "s19ac-13.ba9876543210"];
+        let [one, again, other] = subjects.map(|holder| named(Some(holder), true));
+        assert!(one == again && one != other && one != "main", "{one} {other}");
+        assert_eq!(named(None, false), "on behalf s2-7");
+    }
+}

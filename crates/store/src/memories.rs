@@ -1,0 +1,418 @@
+//! What agents remember: texts by their keys, with every version there was, and found by their words.
+//!
+//! An agent sees its own and those that are shared in the workspace. What is deleted is out of every list and stays in its history.
+//! Nothing is written here but what a call asks for.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use crate::approvals::{bytes, time};
+use crate::database::Database;
+use crate::error::StoreError;
+
+/// Memories of one agent at most that are not deleted, and characters of one search that are looked at.
+const MOST_MEMORIES: i64 = 10_000;
+const LONGEST_SEARCH: usize = 1_000;
+
+/// Something remembered, as it is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// Its id, which never changes.
+    pub id: String,
+    /// Its name.
+    pub key: String,
+    /// The text.
+    pub content: String,
+    /// From 1, one more with each change.
+    pub version: u64,
+    /// Whether every agent of the workspace has it.
+    pub shared: bool,
+    /// Who made it.
+    pub agent: String,
+    /// When; kept in whole microseconds, as every time here.
+    pub created_at: Timestamp,
+    /// When it was changed last.
+    pub changed_at: Timestamp,
+}
+
+/// One version of a memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryVersion {
+    /// From 1.
+    pub version: u64,
+    /// `created`, `updated` or `deleted`.
+    pub what: String,
+    /// The text then; of a deletion, the last one.
+    pub content: String,
+    /// When.
+    pub at: Timestamp,
+    /// By whom.
+    pub agent: String,
+    /// In which session.
+    pub session: String,
+    /// By which call.
+    pub call: String,
+}
+
+/// Who remembers, and in which call.
+#[derive(Clone, Debug)]
+pub struct Remembering {
+    /// The folder that the memories belong to.
+    pub workspace: PathBuf,
+    /// The agent.
+    pub agent: String,
+    /// Its session.
+    pub session: String,
+    /// The call.
+    pub call: String,
+    /// The time.
+    pub now: Timestamp,
+}
+
+/// What came of a change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Remembered {
+    /// It was made.
+    Done(Memory),
+    /// There is none of this key or id.
+    Unknown,
+    /// It is there already, or has another version than was expected.
+    Conflict(Memory),
+    /// The agent has as many as it may.
+    Full,
+}
+
+/// What is looked for.
+#[derive(Clone, Debug)]
+pub enum Sought<'a> {
+    /// Those whose key begins so, by their keys.
+    Keys(&'a str),
+    /// Those with any of these words, the most fitting first.
+    Words(&'a str),
+}
+
+/// The memories of one store.
+pub struct Memories {
+    database: Arc<Database>,
+}
+
+const COLUMNS: &str =
+    "m.id, m.key, m.content, m.version, m.shared, m.agent, m.created_at_us, m.changed_at_us";
+/// What an agent sees: `?1` is the workspace, `?2` the agent.
+const SEEN: &str = "m.workspace = ?1 AND (m.agent = ?2 OR m.shared = 1)";
+
+impl Memories {
+    /// Remembers a text under a key that is new to whoever would see it.
+    pub fn create(
+        &self,
+        who: &Remembering,
+        id: &str,
+        (key, content): (&str, &str),
+        shared: bool,
+    ) -> Result<Remembered, StoreError> {
+        self.database.write(|connection| {
+            if let Some((_, there)) = find(connection, who, key)? {
+                return Ok(Remembered::Conflict(there));
+            }
+            let many: i64 = connection.query_row(
+                "SELECT count(*) FROM memories WHERE workspace = ? AND agent = ? AND deleted_at_us IS NULL",
+                params![bytes(&who.workspace), who.agent],
+                |row| row.get(0),
+            )?;
+            if many >= MOST_MEMORIES {
+                return Ok(Remembered::Full);
+            }
+            let now = who.now.as_microsecond();
+            connection.execute(
+                "INSERT INTO memories (id, workspace, agent, shared, key, content, version, created_at_us, changed_at_us)
+                 VALUES (?, ?, ?, ?, ?, ?, 1, ?, ?)",
+                params![id, bytes(&who.workspace), who.agent, shared, key, content, now, now],
+            )?;
+            let number = connection.last_insert_rowid();
+            connection.execute(
+                "INSERT INTO memory_words (rowid, key, content) VALUES (?, ?, ?)",
+                params![number, key, content],
+            )?;
+            note(connection, who, number, 1, "created", content)?;
+            now_as(connection, number)
+        })
+    }
+
+    /// The one of this key or id.
+    pub fn read(&self, who: &Remembering, key: &str) -> Result<Option<Memory>, StoreError> {
+        self.database.read(|connection| Ok(find(connection, who, key)?.map(|(_, memory)| memory)))
+    }
+
+    /// Gives a memory another text, where it still has the version that is expected.
+    pub fn update(
+        &self,
+        who: &Remembering,
+        key: &str,
+        content: &str,
+        expected: Option<u64>,
+    ) -> Result<Remembered, StoreError> {
+        self.change(who, key, expected, |connection, number, memory| {
+            let version = next(memory);
+            connection.execute(
+                "UPDATE memories SET content = ?, version = ?, changed_at_us = ? WHERE number = ?",
+                params![content, version, who.now.as_microsecond(), number],
+            )?;
+            connection
+                .execute("UPDATE memory_words SET content = ? WHERE rowid = ?", params![content, number])?;
+            note(connection, who, number, version, "updated", content)
+        })
+    }
+
+    /// Takes a memory out of every list; its history stays.
+    pub fn delete(
+        &self,
+        who: &Remembering,
+        key: &str,
+        expected: Option<u64>,
+    ) -> Result<Remembered, StoreError> {
+        self.change(who, key, expected, |connection, number, memory| {
+            let version = next(memory);
+            let now = who.now.as_microsecond();
+            connection.execute(
+                "UPDATE memories SET version = ?, changed_at_us = ?, deleted_at_us = ? WHERE number = ?",
+                params![version, now, now, number],
+            )?;
+            connection.execute("DELETE FROM memory_words WHERE rowid = ?", [number])?;
+            note(connection, who, number, version, "deleted", &memory.content)
+        })
+    }
+
+    /// What is sought, from the given place on, and whether there is more.
+    pub fn list(
+        &self,
+        who: &Remembering,
+        sought: &Sought<'_>,
+        (skip, limit): (u64, u32),
+    ) -> Result<(Vec<Memory>, bool), StoreError> {
+        let (from, order, term) = match sought {
+            Sought::Keys(prefix) => {
+                let condition = "substr(m.key, 1, length(?3)) = ?3 AND m.deleted_at_us IS NULL";
+                (format!("memories m WHERE {SEEN} AND {condition}"), "m.key, m.number", (*prefix).to_owned())
+            }
+            Sought::Words(text) => {
+                let words = "memory_words JOIN memories m ON m.number = memory_words.rowid WHERE memory_words MATCH ?3";
+                (format!("{words} AND {SEEN}"), "bm25(memory_words), m.number", words_of(text))
+            }
+        };
+        if matches!(sought, Sought::Words(_)) && term.is_empty() {
+            return Ok((Vec::new(), false));
+        }
+        let skip = i64::try_from(skip).unwrap_or(i64::MAX);
+        self.database.read(|connection| {
+            let sql = format!("SELECT {COLUMNS} FROM {from} ORDER BY {order} LIMIT ?4 OFFSET ?5");
+            let mut statement = connection.prepare_cached(&sql)?;
+            let limits = params![bytes(&who.workspace), who.agent, term, i64::from(limit) + 1, skip];
+            let mut found: Vec<Memory> =
+                statement.query_map(limits, memory)?.collect::<rusqlite::Result<_>>()?;
+            let more = found.len() > limit as usize;
+            found.truncate(limit as usize);
+            Ok((found, more))
+        })
+    }
+
+    /// Every version of the memory of this id or key, the first one first, also where it is deleted.
+    pub fn history(&self, who: &Remembering, key: &str) -> Result<Vec<MemoryVersion>, StoreError> {
+        self.database.read(|connection| {
+            let sql = format!(
+                "SELECT m.number FROM memories m WHERE {SEEN} AND (m.key = ?3 OR m.id = ?3)
+                 ORDER BY m.deleted_at_us IS NOT NULL, m.number DESC LIMIT 1"
+            );
+            let number: Option<i64> = connection
+                .query_row(&sql, params![bytes(&who.workspace), who.agent, key], |row| row.get(0))
+                .optional()?;
+            let mut statement = connection.prepare_cached(
+                "SELECT version, what, content, at_us, agent, session, call FROM memory_versions
+                 WHERE memory = ? ORDER BY version",
+            )?;
+            statement.query_map([number], version)?.collect()
+        })
+    }
+
+    pub(crate) fn new(database: Arc<Database>) -> Self {
+        Self { database }
+    }
+
+    fn change(
+        &self,
+        who: &Remembering,
+        key: &str,
+        expected: Option<u64>,
+        change: impl FnOnce(&Connection, i64, &Memory) -> rusqlite::Result<()>,
+    ) -> Result<Remembered, StoreError> {
+        self.database.write(|connection| {
+            let Some((number, memory)) = find(connection, who, key)? else { return Ok(Remembered::Unknown) };
+            if expected.is_some_and(|expected| expected != memory.version) {
+                return Ok(Remembered::Conflict(memory));
+            }
+            change(connection, number, &memory)?;
+            now_as(connection, number)
+        })
+    }
+}
+
+/// The one that an agent means by a key: its own before a shared one; or the one of this id.
+fn find(connection: &Connection, who: &Remembering, key: &str) -> rusqlite::Result<Option<(i64, Memory)>> {
+    let sql = format!(
+        "SELECT {COLUMNS}, m.number FROM memories m
+         WHERE {SEEN} AND (m.key = ?3 OR m.id = ?3) AND m.deleted_at_us IS NULL ORDER BY m.shared LIMIT 1"
+    );
+    let found = |row: &Row<'_>| Ok((row.get(8)?, memory(row)?));
+    connection.query_row(&sql, params![bytes(&who.workspace), who.agent, key], found).optional()
+}
+
+fn now_as(connection: &Connection, number: i64) -> rusqlite::Result<Remembered> {
+    let sql = format!("SELECT {COLUMNS} FROM memories m WHERE m.number = ?");
+    connection.query_row(&sql, [number], memory).map(Remembered::Done)
+}
+
+fn note(
+    connection: &Connection,
+    who: &Remembering,
+    number: i64,
+    version: i64,
+    what: &str,
+    content: &str,
+) -> rusqlite::Result<()> {
+    let now = who.now.as_microsecond();
+    connection.execute(
+        "INSERT INTO memory_versions (memory, version, what, content, at_us, agent, session, call)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        params![number, version, what, content, now, who.agent, who.session, who.call],
+    )?;
+    Ok(())
+}
+
+fn next(memory: &Memory) -> i64 {
+    i64::try_from(memory.version).unwrap_or(i64::MAX).saturating_add(1)
+}
+
+/// Any of the words, each in quotes: nothing that is sought is an operator of the index.
+fn words_of(text: &str) -> String {
+    let text: String = text.chars().take(LONGEST_SEARCH).collect();
+    let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    words.map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" OR ")
+}
+
+fn memory(row: &Row<'_>) -> rusqlite::Result<Memory> {
+    Ok(Memory {
+        id: row.get(0)?,
+        key: row.get(1)?,
+        content: row.get(2)?,
+        version: u64::try_from(row.get::<_, i64>(3)?).unwrap_or_default(),
+        shared: row.get(4)?,
+        agent: row.get(5)?,
+        created_at: time(6, row.get(6)?)?,
+        changed_at: time(7, row.get(7)?)?,
+    })
+}
+
+fn version(row: &Row<'_>) -> rusqlite::Result<MemoryVersion> {
+    Ok(MemoryVersion {
+        version: u64::try_from(row.get::<_, i64>(0)?).unwrap_or_default(),
+        what: row.get(1)?,
+        content: row.get(2)?,
+        at: time(3, row.get(3)?)?,
+        agent: row.get(4)?,
+        session: row.get(5)?,
+        call: row.get(6)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Store;
+
+    fn who(agent: &str) -> Remembering {
+        let now = Timestamp::from_second(1_800_000_000).unwrap();
+        let text = |text: &str| text.to_owned();
+        Remembering { workspace: "/w".into(), agent: text(agent), session: text("s"), call: text("c"), now }
+    }
+
+    fn done(remembered: Remembered) -> Memory {
+        let Remembered::Done(memory) = remembered else { panic!("{remembered:?}") };
+        memory
+    }
+
+    #[test]
+    fn an_agent_has_its_own_and_what_is_shared_and_nothing_of_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let memories = store.memories();
+        let (one, two) = (who("one"), who("two"));
+        done(memories.create(&one, "i1", ("color", "blue"), false).unwrap());
+        done(memories.create(&one, "i2", ("port", "8080 is the port"), true).unwrap());
+        assert_eq!(memories.read(&two, "color").unwrap(), None);
+        assert_eq!(memories.read(&two, "i1").unwrap(), None);
+        assert_eq!(memories.read(&two, "port").unwrap().unwrap().agent, "one");
+        assert_eq!(memories.update(&two, "color", "red", None).unwrap(), Remembered::Unknown);
+        assert!(memories.history(&two, "i1").unwrap().is_empty());
+        let keys = |who: &Remembering, sought: &Sought<'_>| {
+            let (found, _) = memories.list(who, sought, (0, 10)).unwrap();
+            found.into_iter().map(|memory| memory.key).collect::<Vec<_>>()
+        };
+        assert_eq!(keys(&one, &Sought::Keys("")), ["color", "port"]);
+        assert_eq!(keys(&two, &Sought::Keys("")), ["port"]);
+        assert_eq!(keys(&two, &Sought::Words("blue ports")), ["port"]);
+        assert_eq!(keys(&one, &Sought::Words("blue")), ["color"]);
+        let elsewhere = Remembering { workspace: "/other".into(), ..one.clone() };
+        assert!(keys(&elsewhere, &Sought::Keys("")).is_empty());
+        // An own one of the same key as a shared one comes first for its agent, where it was there before.
+        assert!(matches!(
+            memories.create(&two, "i3", ("port", "x"), false).unwrap(),
+            Remembered::Conflict(_)
+        ));
+    }
+
+    #[test]
+    fn a_change_expects_a_version_and_every_version_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let memories = store.memories();
+        let one = who("one");
+        done(memories.create(&one, "i", ("k", "first"), false).unwrap());
+        let changed = done(memories.update(&one, "k", "second", Some(1)).unwrap());
+        assert_eq!((changed.version, changed.content.as_str()), (2, "second"));
+        let stale = memories.update(&one, "k", "third", Some(1)).unwrap();
+        assert!(matches!(stale, Remembered::Conflict(Memory { version: 2, .. })));
+        done(memories.delete(&one, "k", Some(2)).unwrap());
+        assert_eq!(memories.read(&one, "k").unwrap(), None);
+        assert_eq!(memories.list(&one, &Sought::Words("second"), (0, 10)).unwrap().0, []);
+        let versions = memories.history(&one, "k").unwrap();
+        let told: Vec<_> =
+            versions.iter().map(|v| (v.version, v.what.as_str(), v.content.as_str())).collect();
+        assert_eq!(told, [(1, "created", "first"), (2, "updated", "second"), (3, "deleted", "second")]);
+        assert_eq!((versions[0].call.as_str(), versions[0].agent.as_str()), ("c", "one"));
+        // The key is free again.
+        done(memories.create(&one, "i2", ("k", "anew"), false).unwrap());
+    }
+
+    #[test]
+    fn nothing_that_is_sought_is_an_operator() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let one = who("one");
+        done(store.memories().create(&one, "i", ("k", "alpha NEAR beta"), false).unwrap());
+        for (text, many) in [
+            ("alpha", 1),
+            ("\"alpha", 1),
+            ("NEAR(", 1),
+            ("k: *", 1),
+            ("gamma OR delta", 0),
+            ("", 0),
+            ("()*^", 0),
+            ("'; DROP TABLE memories; --", 0),
+        ] {
+            let (found, more) = store.memories().list(&one, &Sought::Words(text), (0, 5)).unwrap();
+            assert_eq!((found.len(), more), (many, false), "{text}");
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! What the tool about memory needs of the runtime.
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::ToolError;
+
+/// Something remembered.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(inline)]
+pub struct MemoryEntry {
+    /// Its id, which never changes.
+    pub id: String,
+    /// Its name.
+    pub key: String,
+    /// The text; in a list its beginning.
+    pub content: String,
+    /// One more with each change.
+    pub version: u64,
+    /// For all agents of the workspace.
+    pub shared: bool,
+    /// Who made it.
+    pub agent: String,
+    /// When.
+    #[schemars(with = "String")]
+    pub created_at: Timestamp,
+    /// When it was changed last.
+    #[schemars(with = "String")]
+    pub changed_at: Timestamp,
+}
+
+/// One version of it.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+#[schemars(inline)]
+pub struct MemoryChange {
+    /// From 1.
+    pub version: u64,
+    /// created, updated or deleted.
+    pub what: String,
+    /// The text then.
+    pub content: String,
+    /// When.
+    #[schemars(with = "String")]
+    pub at: Timestamp,
+    /// By whom.
+    pub agent: String,
+    /// In which session.
+    pub session: String,
+    /// By which call.
+    pub call: String,
+}
+
+/// A part of a list of memories.
+#[derive(Debug, Clone)]
+pub struct MemoryPage {
+    /// In order.
+    pub entries: Vec<MemoryEntry>,
+    /// Whether there are more.
+    pub has_more: bool,
+}
+
+/// What is looked for.
+#[derive(Debug, Clone, Copy)]
+pub enum MemorySearch<'a> {
+    /// Keys that begin so.
+    Keys(&'a str),
+    /// Texts with any of these words, the most fitting first.
+    Words(&'a str),
+}
+
+/// The memory of the agent that calls: its own entries, and those that are shared in the workspace.
+pub trait Memories: Send + Sync {
+    /// Remembers a text, under its id where the key is empty.
+    ///
+    /// # Errors
+    /// `ECONFLICT` where the key is there already.
+    fn create(&self, key: &str, content: &str, shared: bool) -> Result<MemoryEntry, ToolError>;
+
+    /// The one of this key or id.
+    ///
+    /// # Errors
+    /// `ENOTFOUND` where there is none.
+    fn read(&self, key: &str) -> Result<MemoryEntry, ToolError>;
+
+    /// Gives it another text.
+    ///
+    /// # Errors
+    /// `ENOTFOUND` where there is none, `ECONFLICT` where it has another version than this.
+    fn update(&self, key: &str, content: &str, version: Option<u64>) -> Result<MemoryEntry, ToolError>;
+
+    /// Takes it out of every list; its history stays.
+    ///
+    /// # Errors
+    /// As [`Memories::update`].
+    fn delete(&self, key: &str, version: Option<u64>) -> Result<MemoryEntry, ToolError>;
+
+    /// What is looked for, from the place `skip` on.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    fn list(&self, sought: MemorySearch<'_>, skip: u64, limit: u32) -> Result<MemoryPage, ToolError>;
+
+    /// Every version, also of one that is deleted.
+    ///
+    /// # Errors
+    /// `ENOTFOUND` where there never was one.
+    fn history(&self, key: &str) -> Result<Vec<MemoryChange>, ToolError>;
+}

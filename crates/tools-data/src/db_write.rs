@@ -1,0 +1,196 @@
+//! `db_write`: changes the agent's database, one statement and one transaction a call.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use database::{Bounds, DatabaseError, Databases, Keep, Statement, dangerous_spelling};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use tool::{
+    Class, Context, Effect, Example, Lane, Level, Place, Plan, Presentation, Spec, TextCap, Timeout, Tool,
+    ToolError,
+};
+
+use crate::failure::{failed, failed_in, named, stopped};
+use crate::values::{parameters, rows};
+
+/// What of the rows of `RETURNING` an answer has: rows, and bytes of their values.
+const RETURNED: Bounds = Bounds { skip: 0, rows: 1_000, bytes: 100_000 };
+
+/// Changes data.
+pub struct DbWrite(pub(crate) Arc<Databases>);
+
+/// The arguments.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    /// One INSERT, UPDATE, DELETE, CREATE, ALTER or DROP statement.
+    sql: String,
+    /// Values for `?`; bytes as {"base64": ...}, large integers as {"integer": "..."}.
+    params: Option<Vec<Value>>,
+    /// Another database than the usual one, by its configured name.
+    database: Option<String>,
+    /// Seconds, default 30; it waits so long for others who write.
+    #[schemars(range(min = 1, max = 600))]
+    timeout: Option<u64>,
+    /// What the plan found: the run does this or nothing.
+    #[serde(skip)]
+    planned: OnceLock<Statement>,
+}
+
+/// What came of it.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Output {
+    /// By the statement itself.
+    affected_rows: u64,
+    /// The rowid of the last inserted row.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_insert_id: Option<i64>,
+    /// Of RETURNING, at most 1000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rows: Option<Vec<Map<String, Value>>>,
+}
+
+impl Tool for DbWrite {
+    type Args = Args;
+    type Output = Output;
+
+    const SPEC: Spec = Spec {
+        name: "db_write",
+        title: "Change the database",
+        description: "Runs one SQL statement that changes the workspace's SQLite database; can be undone.",
+        example: Example {
+            files: &[],
+            arguments: r#"{"sql": "CREATE TABLE IF NOT EXISTS notes (id INTEGER PRIMARY KEY, title TEXT)"}"#,
+            result: r#"{"affected_rows": 0}"#,
+        },
+        level: Level::Moderate,
+        class: Class { reads_only: false, destructive: true, idempotent: false, open_world: false },
+        timeout: Timeout { default: Duration::from_secs(30), max: Duration::from_mins(10) },
+        lane: Lane::Write,
+        text: TextCap::ByArguments,
+        presentation: Presentation::Record,
+    };
+
+    /// Asks the database what the statement does, on a connection that can change nothing.
+    fn plan(&self, args: &Args, _place: &Place) -> Result<Plan, ToolError> {
+        parameters(args.params.as_deref())?;
+        let write = |statement: String| Effect::DatabaseWrite { statement };
+        let statement = match named(&self.0, args.database.as_deref())?.plan(&args.sql) {
+            Ok(statement) => statement,
+            // SQLite has no such statement; what it would be elsewhere is decided on all the same, and never run.
+            Err(DatabaseError::Syntax(_)) if dangerous_spelling(&args.sql).is_some() => {
+                let lines = dangerous_spelling(&args.sql).map(str::to_owned).into_iter();
+                return Ok(Plan { level: Some(Level::Destructive), ..Plan::of(lines.map(write).collect()) });
+            }
+            Err(error) => return Err(failed(error)),
+        };
+        let level = if statement.takes_away() { Level::Destructive } else { Level::Moderate };
+        let plan = Plan::of(statement.lines().into_iter().map(write).collect());
+        let statement = args.planned.get_or_init(|| statement);
+        debug_assert!(!statement.lines().is_empty());
+        Ok(Plan { level: Some(level), ..plan })
+    }
+
+    fn timeout(&self, args: &Args) -> Option<Duration> {
+        args.timeout.map(Duration::from_secs)
+    }
+
+    async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
+        let database = named(&self.0, args.database.as_deref())?;
+        let Some(planned) = args.planned.get() else {
+            let said = database.plan(&args.sql).map(|_| ()).map_err(failed);
+            return Err(said.err().unwrap_or_else(|| failed(DatabaseError::Drifted)).hint(
+                "SQLite has no such statement: DELETE without WHERE empties a table, DROP TABLE removes one",
+            ));
+        };
+        let parameters = parameters(args.params.as_deref())?;
+        let keep = context.service::<Arc<dyn Keep>>()?;
+        let written = database
+            .write((&args.sql, &parameters), planned, RETURNED, keep.as_ref().as_ref(), &stopped(context))
+            .map_err(|error| failed_in(context, error))?;
+        if let Some(why) = written.not_undoable {
+            context.warn(format!("this cannot be undone: {why}"));
+        }
+        if written.returned.has_more {
+            context.warn(format!(
+                "RETURNING gave more rows than the {} that are shown",
+                written.returned.rows.len()
+            ));
+        }
+        let has_rows = !written.returned.columns.is_empty();
+        Ok(Output {
+            affected_rows: written.affected,
+            last_insert_id: written.last_insert_id,
+            rows: has_rows.then(|| rows(written.returned)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tool::{Code, Effect, Level};
+
+    use crate::tests::World;
+
+    #[test]
+    fn rows_go_in_and_come_out_with_their_ids() {
+        let world = World::new();
+        let write = |arguments| world.run("db_write", arguments).unwrap();
+        write(json!({"sql": "CREATE TABLE t (id INTEGER PRIMARY KEY, v)"}));
+        let inserted =
+            write(json!({"sql": "INSERT INTO t(v) VALUES (?), (?)", "params": ["a", {"base64": "AP8="}]}));
+        assert_eq!(inserted, json!({"affected_rows": 2, "last_insert_id": 2}));
+        let returned = write(
+            json!({"sql": "UPDATE t SET v = ? RETURNING id, v", "params": [{"integer": "9223372036854775807"}]}),
+        );
+        assert_eq!(returned["rows"][1], json!({"id": 2, "v": {"integer": "9223372036854775807"}}));
+        assert_eq!(write(json!({"sql": "DELETE FROM t WHERE id = 1"})), json!({"affected_rows": 1}));
+        assert_eq!(world.kept.0.lock().unwrap().len(), 4);
+    }
+
+    #[test]
+    fn the_level_is_that_of_the_statement() {
+        let world = World::new();
+        world.run("db_write", json!({"sql": "CREATE TABLE t (v)"})).unwrap();
+        for (sql, level, statement) in [
+            ("INSERT INTO t VALUES (1)", Level::Moderate, "insert t"),
+            ("UPDATE t SET v = 'DELETE'", Level::Moderate, "update t"),
+            ("CREATE INDEX i ON t(v)", Level::Moderate, "create index i"),
+            ("DELETE FROM t", Level::Destructive, "delete t"),
+            ("/* INSERT */ DROP TABLE t", Level::Destructive, "drop table t"),
+            ("TRUNCATE TABLE t", Level::Destructive, "truncate"),
+            ("drop database main", Level::Destructive, "drop database"),
+        ] {
+            let plan = world.plan("db_write", json!({ "sql": sql })).unwrap();
+            assert_eq!(plan.effects, [Effect::DatabaseWrite { statement: statement.to_owned() }], "{sql}");
+            assert_eq!(plan.level, Some(level), "{sql}");
+        }
+        assert!(world.kept.0.lock().unwrap().len() == 1, "a plan changes nothing");
+    }
+
+    #[test]
+    fn refuses_what_no_statement_may_do_and_changes_nothing() {
+        let world = World::new();
+        world.run("db_write", json!({"sql": "CREATE TABLE t (v UNIQUE)"})).unwrap();
+        world.run("db_write", json!({"sql": "INSERT INTO t VALUES (1)"})).unwrap();
+        for (sql, code) in [
+            ("ATTACH 'x' AS y", Code::Permission),
+            ("PRAGMA user_version = 2", Code::Permission),
+            ("VACUUM", Code::Permission),
+            ("DELETE FROM t; DELETE FROM t", Code::Validation),
+            ("SELECT 1", Code::Validation),
+            ("", Code::Validation),
+            ("TRUNCATE t", Code::Validation),
+            ("INSERT INTO t VALUES (1)", Code::Conflict),
+            ("INSERT INTO t VALUES (?)", Code::Validation),
+        ] {
+            let error = world.run("db_write", json!({ "sql": sql })).unwrap_err();
+            assert_eq!(error.code, code, "{sql}: {}", error.message);
+            assert_eq!(error.effect, tool::EffectState::None, "{sql}");
+        }
+        assert_eq!(world.run("db_query", json!({"sql": "SELECT v FROM t"})).unwrap()["row_count"], 1);
+    }
+}

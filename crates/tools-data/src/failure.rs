@@ -1,0 +1,74 @@
+//! What the errors of a database become for a caller.
+
+use database::{Database, DatabaseError, Databases, Stopped};
+use std::sync::Arc;
+use tool::{Code, Context, Retry, ToolError};
+
+/// The database that a call names, or the usual one.
+pub(crate) fn named<'a>(databases: &'a Databases, name: Option<&str>) -> Result<&'a Database, ToolError> {
+    databases.named(name.unwrap_or(database::DEFAULT_NAME)).map_err(failed).map_err(|error| {
+        let names: Vec<&str> = databases.names().collect();
+        error.hint(format!("there is {}", names.join(", ")))
+    })
+}
+
+/// Whether the call was stopped, for what asks often.
+pub(crate) fn stopped(context: &Context) -> Stopped {
+    let stop = context.stop.clone();
+    Arc::new(move || stop.requested().is_some())
+}
+
+/// The error of a call that ran.
+pub(crate) fn failed_in(context: &Context, error: DatabaseError) -> ToolError {
+    match (&error, context.stop.check()) {
+        (DatabaseError::Stopped | DatabaseError::Locked, Err(stopped)) => stopped,
+        _ => failed(error),
+    }
+}
+
+/// The error of a statement. Whatever it is, the transaction that it ended in has changed nothing.
+pub(crate) fn failed(error: DatabaseError) -> ToolError {
+    let with = |code, hint: &str| ToolError::new(code, error.to_string()).hint(hint);
+    let wrong = |hint: &str| ToolError::validation("sql", &error).hint(hint);
+    let made = match &error {
+        DatabaseError::Unknown(_) => ToolError::new(Code::NotFound, error.to_string()),
+        DatabaseError::Syntax(_) => {
+            wrong("db_schema has the tables and columns; values belong into `params`")
+        }
+        DatabaseError::Empty => wrong("write one statement"),
+        DatabaseError::Several => wrong("make one call for each"),
+        DatabaseError::Writes => wrong("db_write changes data; db_query only reads"),
+        DatabaseError::OnlyReads => wrong("db_query reads data; db_write only changes it"),
+        DatabaseError::Parameters { .. } => ToolError::validation("params", &error)
+            .hint("give one for each `?`, and one for each name the first time it appears"),
+        DatabaseError::Denied(_) => with(
+            Code::Permission,
+            "no setting allows it; statements about rows, tables, indexes, views and triggers run",
+        ),
+        DatabaseError::Drifted => with(Code::Conflict, "make the call again").retry(Retry::Now),
+        DatabaseError::Constraint(_) => {
+            with(Code::Conflict, "nothing was changed; db_schema has the constraints")
+        }
+        DatabaseError::Conflict { .. } => with(Code::Conflict, "nothing was changed"),
+        DatabaseError::TooLarge(_) => {
+            with(Code::Quota, "select fewer or shorter values, as with substr(), or raise `max_bytes`")
+        }
+        DatabaseError::Locked => {
+            with(Code::Unavailable, "another program holds it; try again").retry(Retry::AfterMs(1_000))
+        }
+        DatabaseError::Damaged { .. } => with(
+            Code::Runtime,
+            "a human can mend it outside of Handfast with `sqlite3 FILE .recover`, or move it away so that a new one is made",
+        ),
+        DatabaseError::Refused { .. } => {
+            with(Code::Permission, "a human has to look at the file outside of Handfast")
+        }
+        DatabaseError::Full => with(Code::Runtime, "free space, then make the call again"),
+        DatabaseError::Stopped => ToolError::new(Code::Cancelled, error.to_string()),
+        DatabaseError::Unkept(_)
+        | DatabaseError::Engine(_)
+        | DatabaseError::SavedDamaged
+        | DatabaseError::Io { .. } => ToolError::new(Code::Runtime, error.to_string()),
+    };
+    made.because(error)
+}

@@ -1,0 +1,139 @@
+//! The tools with which an agent keeps and finds things: its own SQLite database, its memory, and skills.
+//!
+//! `lib.rs` is only the list; each tool is one file.
+
+mod db_query;
+mod db_schema;
+mod db_write;
+mod failure;
+mod memory;
+mod skill_list;
+mod skill_read;
+mod skills;
+mod values;
+
+use std::sync::Arc;
+
+use database::Databases;
+use tool::{AnyTool, Erased};
+
+pub use db_query::DbQuery;
+pub use db_schema::DbSchema;
+pub use db_write::DbWrite;
+pub use memory::Memory;
+pub use skill_list::SkillList;
+pub use skill_read::SkillRead;
+pub use skills::SkillFolders;
+
+/// The family, in the order in which it is listed. A plan has to say what a statement does, and only the database can tell, so the
+/// tools have it from the start.
+pub fn tools(databases: &Arc<Databases>, skills: &SkillFolders) -> Vec<Arc<dyn AnyTool>> {
+    vec![
+        Erased::tool(DbQuery(databases.clone())),
+        Erased::tool(DbWrite(databases.clone())),
+        Erased::tool(DbSchema(databases.clone())),
+        Erased::tool(Memory),
+        Erased::tool(SkillList(skills.clone())),
+        Erased::tool(SkillRead(skills.clone())),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::path::Path;
+    use std::sync::{Arc, Mutex};
+
+    use database::{Change, Databases, Keep, KeepError};
+    use serde_json::Value;
+    use testkit::Workspace;
+    use tool::{AnyTool, Code, Memories, MemoryChange, MemoryEntry, MemoryPage, MemorySearch, ToolError};
+
+    /// Keeps what undoes changes in memory.
+    #[derive(Default)]
+    pub(crate) struct Kept(pub(crate) Mutex<Vec<Change>>);
+
+    impl Keep for Kept {
+        fn keep(&self, _database: &Path, change: &Change) -> Result<(), KeepError> {
+            self.0.lock().unwrap().push(change.clone());
+            Ok(())
+        }
+        fn happened(&self) {}
+        fn forget(&self) {}
+    }
+
+    /// Remembers nothing but the one that is made.
+    struct OneMemory;
+
+    impl Memories for OneMemory {
+        fn create(&self, key: &str, content: &str, shared: bool) -> Result<MemoryEntry, ToolError> {
+            let at = jiff::Timestamp::UNIX_EPOCH;
+            let text = |text: &str| text.to_owned();
+            let (id, key, content, agent) = (text("m1"), text(key), text(content), text("main"));
+            Ok(MemoryEntry { id, key, content, version: 1, shared, agent, created_at: at, changed_at: at })
+        }
+        fn read(&self, _key: &str) -> Result<MemoryEntry, ToolError> {
+            Err(ToolError::new(Code::NotFound, "none"))
+        }
+        fn update(&self, key: &str, _text: &str, _version: Option<u64>) -> Result<MemoryEntry, ToolError> {
+            self.read(key)
+        }
+        fn delete(&self, key: &str, _version: Option<u64>) -> Result<MemoryEntry, ToolError> {
+            self.read(key)
+        }
+        fn list(&self, _sought: MemorySearch<'_>, _skip: u64, _limit: u32) -> Result<MemoryPage, ToolError> {
+            Ok(MemoryPage { entries: Vec::new(), has_more: false })
+        }
+        fn history(&self, _key: &str) -> Result<Vec<MemoryChange>, ToolError> {
+            Ok(Vec::new())
+        }
+    }
+
+    /// A workspace, its databases, and what was kept.
+    pub(crate) struct World {
+        pub(crate) workspace: Workspace,
+        pub(crate) databases: Arc<Databases>,
+        pub(crate) kept: Arc<Kept>,
+    }
+
+    impl World {
+        pub(crate) fn new() -> Self {
+            let kept = Arc::new(Kept::default());
+            let keep: Arc<dyn Keep> = kept.clone();
+            let workspace = Workspace::new().with_service(Arc::new(keep));
+            let databases = Arc::new(Databases::new(workspace.path(), &BTreeMap::new()));
+            Self { workspace, databases, kept }
+        }
+
+        fn tool(&self, name: &str) -> Arc<dyn AnyTool> {
+            super::tools(&self.databases, &super::SkillFolders::default())
+                .into_iter()
+                .find(|tool| tool.name() == name)
+                .unwrap()
+        }
+
+        pub(crate) fn run(&self, tool: &str, arguments: Value) -> Result<Value, ToolError> {
+            testkit::run_tool(self.tool(tool).as_ref(), &self.workspace, arguments)
+        }
+
+        pub(crate) fn plan(&self, tool: &str, arguments: Value) -> Result<tool::Plan, ToolError> {
+            self.tool(tool).prepare(arguments, &self.workspace.place()).map(|prepared| prepared.plan)
+        }
+    }
+
+    #[test]
+    fn every_tool_of_the_family_fulfils_what_all_must() {
+        // Each on a database of its own: what one example makes, another would find.
+        let worlds = [(); 6].map(|()| World::new());
+        let skills = super::SkillFolders::default();
+        let each =
+            |(index, world): (usize, &World)| super::tools(&world.databases, &skills).swap_remove(index);
+        let tools: Vec<_> = worlds.iter().enumerate().map(each).collect();
+        let workspace = || {
+            let keep: Arc<dyn Keep> = Arc::new(Kept::default());
+            let memories: Arc<dyn Memories> = Arc::new(OneMemory);
+            Workspace::new().with_service(Arc::new(keep)).with_service(Arc::new(memories))
+        };
+        testkit::check_family(&tools, workspace);
+    }
+}

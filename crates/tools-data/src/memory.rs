@@ -1,0 +1,254 @@
+//! `memory`: what an agent wants to know again in a later session.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tool::{
+    Class, Context, Effect, Example, Lane, Level, Memories, MemoryChange, MemoryEntry, MemorySearch, Place,
+    Plan, Presentation, Spec, TextCap, Timeout, Tool, ToolError,
+};
+
+/// Characters of a key, and bytes of a text.
+const LONGEST_KEY: usize = 200;
+const LONGEST_TEXT: usize = 64 * 1024;
+
+/// Entries of a list unless the call says otherwise, and at most.
+const ENTRIES: (u32, u32) = (20, 100);
+
+/// Characters of each text that a list shows: it is for finding, and `read` has the whole.
+const SHOWN: usize = 300;
+
+/// Remembers.
+pub struct Memory;
+
+/// The arguments.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    /// What to do; `audit` shows who made what, when and in which call.
+    action: Action,
+    /// The text; for search the words, for list how keys begin.
+    #[serde(default)]
+    message: String,
+    /// Its name or id; of a new one default its id.
+    #[serde(default)]
+    key: String,
+    /// Of a new one: for all agents of the workspace.
+    #[serde(default)]
+    shared: bool,
+    /// For update and delete: only where it still has this.
+    version: Option<u64>,
+    /// Most entries, default 20, at most 100.
+    #[schemars(range(min = 1, max = 100))]
+    limit: Option<u32>,
+    /// From an earlier answer: what comes next.
+    #[serde(default)]
+    offset: u64,
+}
+
+// Its parts carry no text of their own: the schema of a list of names is then one that every provider accepts.
+/// What to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+pub(crate) enum Action {
+    Create,
+    Read,
+    Update,
+    Delete,
+    List,
+    Search,
+    History,
+    Audit,
+}
+
+/// What came of it.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub struct Output {
+    /// What was made, read or changed, or what was found.
+    entries: Vec<MemoryEntry>,
+    /// Of history and audit.
+    versions: Vec<MemoryChange>,
+    /// The `offset` of what comes next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_offset: Option<u64>,
+    /// How a search was made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mode: Option<String>,
+}
+
+impl Action {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Read => "read",
+            Self::Update => "update",
+            Self::Delete => "delete",
+            Self::List => "list",
+            Self::Search => "search",
+            Self::History => "history",
+            Self::Audit => "audit",
+        }
+    }
+
+    fn level(self) -> Level {
+        match self {
+            Self::Create | Self::Update => Level::Moderate,
+            Self::Delete => Level::Destructive,
+            Self::Read | Self::List | Self::Search | Self::History | Self::Audit => Level::Safe,
+        }
+    }
+}
+
+impl Args {
+    fn check(&self) -> Result<(), ToolError> {
+        let needs_key =
+            matches!(self.action, Action::Read | Action::Update | Action::Delete | Action::History);
+        let needs_text = matches!(self.action, Action::Create | Action::Update | Action::Search);
+        if needs_key && self.key.is_empty() {
+            return Err(ToolError::validation("key", format!("{} needs one", self.action.as_str())));
+        }
+        if needs_text && self.message.trim().is_empty() {
+            return Err(ToolError::validation("message", format!("{} needs one", self.action.as_str())));
+        }
+        if self.key.chars().count() > LONGEST_KEY || self.key.contains(char::is_control) {
+            let problem = format!("it has at most {LONGEST_KEY} characters, all of them visible");
+            return Err(ToolError::validation("key", problem));
+        }
+        if self.message.len() > LONGEST_TEXT {
+            return Err(ToolError::validation("message", format!("it has at most {LONGEST_TEXT} bytes"))
+                .hint("keep long texts in a file, and remember where it lies"));
+        }
+        Ok(())
+    }
+}
+
+impl Tool for Memory {
+    type Args = Args;
+    type Output = Output;
+
+    const SPEC: Spec = Spec {
+        name: "memory",
+        title: "Remember",
+        description: "Remembers texts across sessions: create, read, update, delete, list, search, history, audit.",
+        example: Example {
+            files: &[],
+            arguments: r#"{"action": "create", "key": "style", "message": "Four spaces, no tabs."}"#,
+            result: r#"{"entries": [{"key": "style", "content": "Four spaces, no tabs.", "version": 1, "shared": false}]}"#,
+        },
+        level: Level::Moderate,
+        class: Class { reads_only: false, destructive: true, idempotent: false, open_world: false },
+        timeout: Timeout::fixed(60),
+        lane: Lane::Write,
+        text: TextCap::Default,
+        presentation: Presentation::Record,
+    };
+
+    fn plan(&self, args: &Args, _place: &Place) -> Result<Plan, ToolError> {
+        args.check()?;
+        let level = args.action.level();
+        let changes = level > Level::Safe;
+        // Named as a statement, so that `allowed_database_statements: [memory]` lets an agent remember unasked.
+        let effect =
+            changes.then(|| Effect::DatabaseWrite { statement: format!("memory {}", args.action.as_str()) });
+        Ok(Plan { level: Some(level), ..Plan::of(effect.into_iter().collect()) })
+    }
+
+    async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
+        let memories = context.service::<Arc<dyn Memories>>()?;
+        let one = |entry| Output { entries: vec![entry], ..Output::default() };
+        match args.action {
+            Action::Create => memories.create(&args.key, &args.message, args.shared).map(one),
+            Action::Read => memories.read(&args.key).map(one),
+            Action::Update => memories.update(&args.key, &args.message, args.version).map(one),
+            Action::Delete => memories.delete(&args.key, args.version).map(one),
+            Action::History => Ok(Output { versions: memories.history(&args.key)?, ..Output::default() }),
+            Action::Audit if !args.key.is_empty() => {
+                Ok(Output { versions: memories.history(&args.key)?, ..Output::default() })
+            }
+            Action::Search => {
+                let found = page(&args, memories.as_ref().as_ref(), MemorySearch::Words(&args.message))?;
+                Ok(Output { mode: Some("keyword".to_owned()), ..found })
+            }
+            Action::List => page(&args, memories.as_ref().as_ref(), MemorySearch::Keys(&args.message)),
+            Action::Audit => {
+                let found = page(&args, memories.as_ref().as_ref(), MemorySearch::Keys(&args.message))?;
+                let mut versions = Vec::new();
+                for entry in &found.entries {
+                    versions.extend(memories.history(&entry.id)?.into_iter().map(|mut change| {
+                        change.content = beginning(&change.content);
+                        change
+                    }));
+                }
+                Ok(Output { versions, ..found })
+            }
+        }
+    }
+}
+
+fn page(args: &Args, memories: &dyn Memories, sought: MemorySearch<'_>) -> Result<Output, ToolError> {
+    let limit = args.limit.unwrap_or(ENTRIES.0).clamp(1, ENTRIES.1);
+    let found = memories.list(sought, args.offset, limit)?;
+    let next = args.offset + found.entries.len() as u64;
+    let entries = found.entries.into_iter().map(|mut entry| {
+        entry.content = beginning(&entry.content);
+        entry
+    });
+    Ok(Output {
+        entries: entries.collect(),
+        next_offset: found.has_more.then_some(next),
+        ..Output::default()
+    })
+}
+
+fn beginning(text: &str) -> String {
+    let mut shown: String = text.chars().take(SHOWN).collect();
+    if shown.len() < text.len() {
+        shown.push('…');
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use tool::{Code, Effect, Erased, Level};
+
+    use super::*;
+
+    #[test]
+    fn the_level_is_that_of_the_action_and_wrong_arguments_are_refused_by_name() {
+        let place = testkit::Workspace::new().place();
+        let planned =
+            |arguments| Erased::tool(Memory).prepare(arguments, &place).map(|prepared| prepared.plan);
+        for (action, level) in [
+            ("create", Level::Moderate),
+            ("update", Level::Moderate),
+            ("delete", Level::Destructive),
+            ("read", Level::Safe),
+            ("list", Level::Safe),
+            ("search", Level::Safe),
+            ("history", Level::Safe),
+            ("audit", Level::Safe),
+        ] {
+            let plan = planned(json!({"action": action, "key": "k", "message": "m"})).unwrap();
+            assert_eq!(plan.level, Some(level), "{action}");
+            let statement = format!("memory {action}");
+            let expected =
+                if level > Level::Safe { vec![Effect::DatabaseWrite { statement }] } else { vec![] };
+            assert_eq!(plan.effects, expected, "{action}");
+        }
+        for (arguments, field) in [
+            (json!({"action": "read"}), "key"),
+            (json!({"action": "create", "message": " "}), "message"),
+            (json!({"action": "create", "message": "m", "key": "a\nb"}), "key"),
+            (json!({"action": "create", "message": "m".repeat(LONGEST_TEXT + 1)}), "message"),
+            (json!({"action": "forget"}), "action"),
+        ] {
+            let error = planned(arguments).unwrap_err();
+            assert_eq!(error.code, Code::Validation);
+            assert!(error.message.contains(&format!("`{field}`")), "{}", error.message);
+        }
+    }
+}
