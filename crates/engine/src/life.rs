@@ -368,8 +368,8 @@ impl Engine {
             self.tend_homes();
         }
         call.sandbox = context.enforced();
-        call.warnings.extend(context.take_warnings());
-        call.warnings.extend(self.told_by_network(call, tool.spec().lane));
+        call.warnings
+            .extend([context.take_warnings(), self.told_by_network(call, tool.spec().lane)].concat());
         if produced.is_err() {
             call.fail();
         }

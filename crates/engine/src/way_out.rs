@@ -22,8 +22,8 @@ use vault::Vault;
 
 use crate::Redactor;
 use crate::history::CONNECTIONS;
-use crate::redact::Pieces;
 use crate::placeholders::Placeholders;
+use crate::redact::Pieces;
 
 /// Refusals that are told with one answer; of more their number is.
 const MOST_TOLD: usize = 10;

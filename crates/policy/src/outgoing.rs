@@ -87,6 +87,7 @@ mod tests {
             workspace: Path::new("/w"),
             home: None,
             protected: &[],
+            closed: &[],
             programs: Programs::Presumed,
             tools: &[],
         })
