@@ -271,11 +271,8 @@ impl Engine {
         call.enter(Stage::RecordIntent);
         let row = record::row(Kind::Intent, call, &self.redactor, self.clock.now());
         self.store.audit().append(row, durability).await.map_err(|error| {
-            ToolError::new(
-                Code::Runtime,
-                format!("the audit cannot be written, so nothing was done: {error}"),
-            )
-            .because(error)
+            let message = format!("the audit cannot be written, so nothing was done: {error}");
+            ToolError::new(Code::Runtime, message).because(error)
         })?;
         call.intent_recorded = true;
         Ok(())
