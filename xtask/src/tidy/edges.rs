@@ -30,6 +30,8 @@ enum Layer {
     Carrier,
     /// What asks other servers, for Handfast itself.
     Outward,
+    /// What the tools that ask other servers have in common.
+    Outgoing,
     /// What tells others of the calls.
     Telling,
     /// What composes it all.
@@ -41,12 +43,12 @@ enum Layer {
 }
 
 use Layer::{
-    Carrier, Dialects, Door, Engine, Mechanism, Outward, Policy, Product, Store, Syntax, Telling, TestKit,
-    Tools, Vocabulary, Xtask,
+    Carrier, Dialects, Door, Engine, Mechanism, Outgoing, Outward, Policy, Product, Store, Syntax, Telling,
+    TestKit, Tools, Vocabulary, Xtask,
 };
 
 /// The layer of every crate by name; `tools-*` go by their prefix.
-const LAYERS: [(&str, Layer); 20] = [
+const LAYERS: [(&str, Layer); 21] = [
     ("tool", Vocabulary),
     ("shell-syntax", Syntax),
     ("policy", Policy),
@@ -63,6 +65,7 @@ const LAYERS: [(&str, Layer); 20] = [
     ("http", Carrier),
     ("csp", Door),
     ("fetch", Outward),
+    ("outgoing", Outgoing),
     ("traces", Telling),
     ("handfast", Product),
     ("testkit", TestKit),
@@ -96,13 +99,17 @@ fn allowed(layer: Layer) -> &'static [Layer] {
         Syntax | Dialects => &[Vocabulary],
         Policy => &[Vocabulary, Syntax],
         Engine => &[Vocabulary, Policy, Store, Mechanism],
-        Tools => &[Vocabulary, Mechanism, Outward],
+        Outgoing => &[Vocabulary, Mechanism, Outward],
+        Tools => &[Vocabulary, Mechanism, Outward, Outgoing],
         TestKit => &[Vocabulary, Mechanism],
         Door => &[Vocabulary, Engine, Dialects],
         Carrier => &[Vocabulary, Engine, Dialects, Door, Outward],
         Telling => &[Vocabulary, Engine, Outward],
         Product => {
-            &[Vocabulary, Policy, Store, Mechanism, Engine, Tools, Dialects, Door, Carrier, Outward, Telling]
+            &[
+                Vocabulary, Policy, Store, Mechanism, Engine, Tools, Dialects, Door, Carrier, Outward, Outgoing,
+                Telling,
+            ]
         }
     }
 }
@@ -202,6 +209,8 @@ mod tests {
             package("policy", &[edge("tool"), edge("shell-syntax")]),
             package("engine", &[edge("policy"), edge("store"), edge("tool"), edge("sandbox"), edge("roots")]),
             package("tools-shell", &[edge("tool"), edge("sandbox")]),
+            package("tools-web", &[edge("tool"), edge("fetch"), edge("outgoing")]),
+            package("outgoing", &[edge("tool"), edge("vault"), edge("fetch")]),
             package("mcp", &[edge("engine"), edge("tool"), Dependency { for_tests: true, ..edge("store") }]),
             package("handfast", &[edge("mcp"), edge("engine"), edge("tools-shell"), edge("store")]),
             package("roots", &[Dependency { for_tests: true, ..edge("testkit") }]),
@@ -214,6 +223,9 @@ mod tests {
         for (from, to) in [
             ("tools-files", "engine"),
             ("tools-files", "tools-shell"),
+            ("outgoing", "tools-web"),
+            ("outgoing", "engine"),
+            ("fetch", "outgoing"),
             ("mcp", "tools-files"),
             ("mcp", "http"),
             ("sandbox", "tool"),
