@@ -141,6 +141,8 @@ pub(crate) enum From {
     Milliseconds,
     /// Any value of JSON.
     Any(&'static str),
+    /// Any value of JSON that is not always there.
+    OptionalAny(&'static str),
     /// An object whose values are texts.
     TextByName(&'static str),
     /// Each item of a list.
@@ -157,7 +159,7 @@ impl From {
             From::Integer(_) | From::IntegerOrNone(_) | From::ExitCode(_) => json!({"type": "integer"}),
             From::Milliseconds => json!({"type": "number"}),
             From::Switch(_) => json!({"type": "boolean"}),
-            From::Any(_) => json!({}),
+            From::Any(_) | From::OptionalAny(_) => json!({}),
             From::TextByName(_) => json!({"type": "object", "additionalProperties": {"type": "string"}}),
             From::Items(_, gives) => json!({"type": "array", "items": given(gives)}),
         }
@@ -170,6 +172,7 @@ impl From {
             | From::Switch(field)
             | From::OptionalText(field)
             | From::Any(field)
+            | From::OptionalAny(field)
             | From::TextByName(field) => data.get(field).cloned(),
             From::IntegerOrNone(field) => Some(data.get(field).cloned().unwrap_or(json!(0))),
             From::ExitCode(field) => {
@@ -217,7 +220,8 @@ pub(crate) fn given(gives: &[Given]) -> Value {
             (given.name.to_owned(), schema)
         })
         .collect();
-    let always = gives.iter().filter(|given| !matches!(given.from, From::OptionalText(_)));
+    let always =
+        gives.iter().filter(|given| !matches!(given.from, From::OptionalText(_) | From::OptionalAny(_)));
     let required: Vec<&str> = always.map(|given| given.name).collect();
     json!({"type": "object", "properties": properties, "required": required})
 }

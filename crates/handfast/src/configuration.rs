@@ -8,11 +8,14 @@ use dialects::Dialect;
 use policy::{Ceiling, EffectKind, EffectKinds, FilePlace, Mode, Origin, Policy, Programs, Source, Trust};
 use store::Store;
 use tool::{AnyTool, Place};
+use tools_work::Linear;
 use vault::HostRule;
 
 use crate::cli::Global;
 use crate::commands::Failure;
-use crate::config::{self, ConfigFile, Elicitation, MANAGED_FOLDER, Settings, USER_FILE, WORKSPACE_FILE};
+use crate::config::{
+    self, ConfigFile, Elicitation, LinearPlace, MANAGED_FOLDER, Settings, USER_FILE, WORKSPACE_FILE,
+};
 use crate::identity::OAuth;
 use crate::labels::{Labels, profile_of, require};
 use crate::places::{place, state_folder, under_every_name};
@@ -163,6 +166,8 @@ pub(crate) struct Configuration {
     pub(crate) traces: Option<(Collector, bool)>,
     /// The variables that may be sent, each with its hosts.
     pub(crate) environment_secrets: BTreeMap<String, Vec<HostRule>>,
+    /// Where Linear is, and which secret opens it.
+    linear: Linear,
     sources: Vec<Source>,
     profile: Option<(String, Origin)>,
     mode: Option<(Mode, Origin)>,
@@ -176,6 +181,16 @@ pub(crate) struct Configuration {
     own: Vec<Arc<dyn AnyTool>>,
     /// What rules may name.
     tools: Vec<&'static str>,
+}
+
+/// The variable that has the key of Linear in the dialect `sluagh` (its source, section 2.2), where `environment_secrets` names it.
+const LINEAR_VARIABLE: &str = "LINEAR_API_KEY";
+
+/// Where Linear is, and whether its key comes from the environment.
+fn linear(place: Option<LinearPlace>, key_in_environment: bool) -> Result<Linear, Failure> {
+    let endpoint = place.map_or_else(|| Linear::ENDPOINT.to_owned(), |place| place.endpoint);
+    let secret = if key_in_environment { LINEAR_VARIABLE } else { Linear::SECRET };
+    Linear::at(&endpoint, secret).map_err(|error| Failure::usage(format!("`linear.endpoint`: {error}")))
 }
 
 /// The hosts of each variable that may be sent.
@@ -194,7 +209,7 @@ fn hosts_of(
 impl Configuration {
     /// Every tool, in the order in which they are listed.
     pub(crate) fn tools(&self) -> Vec<Arc<dyn AnyTool>> {
-        let mut tools = self.toolset.tools(&self.programs);
+        let mut tools = self.toolset.tools(&self.programs, &self.linear);
         tools.extend(self.toolset.tried(self.own.clone()));
         tools
     }
@@ -239,24 +254,30 @@ impl Configuration {
         let profile = files.first(wanted, "profile", |settings| settings.profile.clone());
         let chosen = profile.as_ref().map_or(policy::DEFAULT_PROFILE, |(name, _)| name);
         require(&labels, chosen, global.label.as_deref()).map_err(Failure::usage)?;
+        let dialect = files
+            .first(global.dialect, "dialect", |settings| settings.dialect)
+            .map_or(Dialect::default(), |(dialect, _)| dialect);
+        let environment_secrets = hosts_of(files.of_the_user(
+            "environment_secrets",
+            |settings| settings.environment_secrets.clone(),
+            warn,
+        ))?;
+        let linear = linear(
+            files.of_the_user("linear", |settings| settings.linear.clone(), warn),
+            dialect == Dialect::Sluagh && environment_secrets.contains_key(LINEAR_VARIABLE),
+        )?;
         Ok(Self {
             toolset: Toolset {
                 read_only: global.read_only,
                 dry_run: global.dry_run,
-                dialect: files
-                    .first(global.dialect, "dialect", |settings| settings.dialect)
-                    .map_or(Dialect::default(), |(dialect, _)| dialect),
+                dialect,
                 catalogue: files
                     .first(global.catalogue, "catalogue", |settings| settings.catalogue)
                     .map(|(kind, _)| kind),
             },
             elicitation: files.of_the_user("elicitation", |settings| settings.elicitation, warn),
             oauth: files.of_the_user("oauth", |settings| settings.oauth.clone(), warn),
-            environment_secrets: hosts_of(files.of_the_user(
-                "environment_secrets",
-                |settings| settings.environment_secrets.clone(),
-                warn,
-            ))?,
+            environment_secrets,
             traces: files
                 .of_the_user("traces", |settings| settings.traces.clone(), warn)
                 .map(|collector| (collector, files.is_managed(|settings| settings.traces.is_some()))),
@@ -268,7 +289,8 @@ impl Configuration {
             programs,
             workspace: place.workspace.clone(),
             home: surroundings.home.clone(),
-            tools: canonical().iter().chain(&own).map(|tool| tool.spec().name).collect(),
+            tools: canonical(&linear).iter().chain(&own).map(|tool| tool.spec().name).collect(),
+            linear,
             own,
         })
     }

@@ -6,6 +6,7 @@ use dialects::{CatalogueKind, Dialect, OnlyTried, SettledLimits, ToolCall};
 use jiff::Timestamp;
 use policy::Programs;
 use tool::{AnyTool, Catalogue, CatalogueEntry};
+use tools_work::Linear;
 
 use crate::toolchains;
 
@@ -13,11 +14,12 @@ use crate::toolchains;
 const RELEASED: &str = "2026-11-21T00:00:00Z";
 
 /// Every canonical tool, in the order in which they are listed.
-pub(crate) fn canonical() -> Vec<Arc<dyn AnyTool>> {
+pub(crate) fn canonical(linear: &Linear) -> Vec<Arc<dyn AnyTool>> {
     [
         tools_files::tools(),
         tools_shell::tools(),
         tools_web::tools(),
+        tools_work::tools(linear.clone()),
         tools_self::tools(),
         vec![ToolCall::tool()],
     ]
@@ -39,8 +41,8 @@ pub(crate) struct Toolset {
 
 impl Toolset {
     /// Every tool as the dialect has it, in the order in which they are listed.
-    pub(crate) fn tools(self, programs: &Programs) -> Vec<Arc<dyn AnyTool>> {
-        let mut canonical = canonical();
+    pub(crate) fn tools(self, programs: &Programs, linear: &Linear) -> Vec<Arc<dyn AnyTool>> {
+        let mut canonical = canonical(linear);
         if self.read_only {
             canonical
                 .retain(|tool| tool.spec().class.reads_only || CatalogueKind::Compact.lists(tool.as_ref()));

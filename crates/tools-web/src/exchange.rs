@@ -1,7 +1,7 @@
 //! One call's exchange with servers: redirections followed, failures that pass tried again, bodies bounded.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use fetch::address::Target;

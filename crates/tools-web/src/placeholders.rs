@@ -87,7 +87,9 @@ impl Given {
             for part in parts {
                 match part {
                     Part::Text(text) => bytes.extend_from_slice(text.as_bytes()),
-                    Part::Secret(secret) => bytes.extend_from_slice(&outgoing::secret(context, secret, host)?),
+                    Part::Secret(secret) => {
+                        bytes.extend_from_slice(&outgoing::secret(context, secret, host)?)
+                    }
                 }
             }
             let made = HeaderValue::from_bytes(&bytes);

@@ -105,12 +105,10 @@ fn allowed(layer: Layer) -> &'static [Layer] {
         Door => &[Vocabulary, Engine, Dialects],
         Carrier => &[Vocabulary, Engine, Dialects, Door, Outward],
         Telling => &[Vocabulary, Engine, Outward],
-        Product => {
-            &[
-                Vocabulary, Policy, Store, Mechanism, Engine, Tools, Dialects, Door, Carrier, Outward, Outgoing,
-                Telling,
-            ]
-        }
+        Product => &[
+            Vocabulary, Policy, Store, Mechanism, Engine, Tools, Dialects, Door, Carrier, Outward, Outgoing,
+            Telling,
+        ],
     }
 }
 

@@ -6,7 +6,7 @@ use crate::tidy::source::Source;
 use crate::tidy::{Finding, Tree};
 
 /// Files of the families that hold no tool, each with what it holds.
-const SHARED: [(&str, &str); 22] = [
+const SHARED: [(&str, &str); 29] = [
     ("crates/tools-files/src/failure.rs", "what the errors of the roots become for a caller"),
     ("crates/tools-self/src/vault_failure.rs", "what the errors of the vault become for a caller"),
     ("crates/tools-files/src/hits.rs", "what a search finds in one file"),
@@ -29,6 +29,13 @@ const SHARED: [(&str, &str); 22] = [
     ("crates/tools-web/src/page.rs", "HTML as text and as Markdown"),
     ("crates/tools-web/src/placeholders.rs", "headers with secrets in them"),
     ("crates/tools-web/src/saving.rs", "a body into a file"),
+    ("crates/tools-work/src/linear.rs", "the list of what knows Linear"),
+    ("crates/tools-work/src/linear/answers.rs", "what callers get of issues and comments"),
+    ("crates/tools-work/src/linear/api.rs", "one question to Linear"),
+    ("crates/tools-work/src/linear/errors.rs", "what Linear says against a question"),
+    ("crates/tools-work/src/linear/names.rs", "names as Linear's ids"),
+    ("crates/tools-work/src/linear/params.rs", "which parameters go with which action"),
+    ("crates/tools-work/src/linear/queries.rs", "every document that is sent"),
 ];
 
 /// What the name of a denial test may hold.
