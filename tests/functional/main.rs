@@ -39,6 +39,7 @@ mod dry_runs;
 mod fetching;
 mod homes;
 mod hostile_commands;
+mod linear;
 mod mcp;
 mod mcp_around;
 mod mcp_over_http;

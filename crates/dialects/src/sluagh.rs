@@ -306,9 +306,6 @@ const IDS: [(&str, &str); 5] = [
 fn linear(given: &Map<String, Value>, canonical: &mut Map<String, Value>) -> Result<(), ToolError> {
     let mut params = Map::new();
     for (name, value) in given.get("params").and_then(Value::as_object).into_iter().flatten() {
-        if value.is_null() {
-            continue;
-        }
         if name == "dryRun" {
             canonical.insert("dry_run".to_owned(), value.clone());
             continue;
