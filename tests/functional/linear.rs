@@ -50,15 +50,26 @@ fn an_agent_makes_an_issue_and_assigns_it_to_itself() {
     assert!(made.json()["data"]["issue"].get("assignee").is_none());
     let assigned =
         call(action("update_issue", json!({"issue": "ENG-1", "assignee": "me", "state": "In Progress"})));
-    assert_eq!(assigned.json()["data"]["issue"]["assignee"]["email"], "ada@example.com", "{}", assigned.stdout);
+    assert_eq!(
+        assigned.json()["data"]["issue"]["assignee"]["email"],
+        "ada@example.com",
+        "{}",
+        assigned.stdout
+    );
     let mine = call(action("list_issues", json!({"assignee": "me"})));
     assert_eq!(mine.json()["data"]["issues"][0]["state"]["name"], "In Progress", "{}", mine.stdout);
     let echoed = call(action("create_comment", json!({"issue": "ENG-1", "body": format!("It is {KEY}.")})));
-    assert_eq!(echoed.json()["data"]["comment"]["body"], "It is [SECRET:linear_api_key].", "{}", echoed.stdout);
+    assert_eq!(
+        echoed.json()["data"]["comment"]["body"],
+        "It is [SECRET:linear_api_key].",
+        "{}",
+        echoed.stdout
+    );
     assert!(linear.server.seen().iter().all(|request| request.header("authorization") == KEY));
     let audit = fixture.run(&["audit", "list", "--json"]).stdout;
     assert!(audit.contains("linear_action") && audit.contains("Pages load slowly"), "{audit}");
-    for said in [made.stdout, made.stderr, assigned.stdout, mine.stdout, echoed.stdout, echoed.stderr, audit] {
+    for said in [made.stdout, made.stderr, assigned.stdout, mine.stdout, echoed.stdout, echoed.stderr, audit]
+    {
         assert!(!said.contains(KEY), "{said}");
     }
 }
@@ -67,7 +78,8 @@ fn an_agent_makes_an_issue_and_assigns_it_to_itself() {
 fn the_key_is_not_used_before_somebody_is_asked_and_a_denied_host_gets_nothing() {
     let linear = Linear::new();
     linear.with_issue("There");
-    let create = action("create_issue", json!({"team": "ENG", "title": "T", "description": "Seen by who is asked."}));
+    let create =
+        action("create_issue", json!({"team": "ENG", "title": "T", "description": "Seen by who is asked."}));
     let list = action("list_issues", json!({}));
     let (asking, trusting) = (listed("mode: smart_auto"), listed("mode: full_auto"));
     for (profile, arguments, expected) in [
@@ -77,7 +89,11 @@ fn the_key_is_not_used_before_somebody_is_asked_and_a_denied_host_gets_nothing()
         (asking.as_str(), &list, "EAPPROVAL"),
         ("", &list, "EAPPROVAL"),
         ("sandbox_config:\n  normal:\n    deny_hosts: [localhost]\n", &list, "EPERMISSION"),
-        ("sandbox_config:\n  normal:\n    deny_hosts: [localhost]\n    mode: full_auto\n", &create, "EPERMISSION"),
+        (
+            "sandbox_config:\n  normal:\n    deny_hosts: [localhost]\n    mode: full_auto\n",
+            &create,
+            "EPERMISSION",
+        ),
     ] {
         let fixture = with_key(&linear, profile);
         let asked = linear.questions().len();
@@ -122,7 +138,8 @@ fn where_linear_is_stands_in_the_users_configuration_alone() {
 #[test]
 fn in_the_dialect_of_sluagh_the_key_may_be_that_of_the_environment() {
     let linear = Linear::new();
-    let fixture = configured(Fixture::new(), &linear, "environment_secrets:\n  LINEAR_API_KEY: [localhost]\n");
+    let fixture =
+        configured(Fixture::new(), &linear, "environment_secrets:\n  LINEAR_API_KEY: [localhost]\n");
     let call = |params: Value| {
         let mut command = fixture.command();
         command.env("LINEAR_API_KEY", KEY);

@@ -88,7 +88,7 @@ impl Given {
                 match part {
                     Part::Text(text) => bytes.extend_from_slice(text.as_bytes()),
                     Part::Secret(secret) => {
-                        bytes.extend_from_slice(&outgoing::secret(context, secret, host)?)
+                        bytes.extend_from_slice(&outgoing::secret(context, secret, host)?);
                     }
                 }
             }

@@ -39,16 +39,16 @@ pub struct Args {
 pub struct Output {
     /// The action.
     action: Action,
-    /// Of create_issue and update_issue.
+    /// Of `create_issue` and `update_issue`.
     #[serde(skip_serializing_if = "Option::is_none")]
     issue: Option<Issue>,
-    /// Of create_comment.
+    /// Of `create_comment`.
     #[serde(skip_serializing_if = "Option::is_none")]
     comment: Option<Comment>,
     /// Whether this call made it; false where an earlier one with the same `idempotency_key` did.
     #[serde(skip_serializing_if = "Option::is_none")]
     created: Option<bool>,
-    /// Of list_issues.
+    /// Of `list_issues`.
     #[serde(skip_serializing_if = "Option::is_none")]
     issues: Option<Vec<Issue>>,
     /// For the next page, where there is one.

@@ -104,20 +104,8 @@ impl Records {
         format!("2026-03-01T{:02}:{:02}:{:02}.000Z", self.ticks / 3600, self.ticks / 60 % 60, self.ticks % 60)
     }
 
-    fn own_id(&self, input: &Value, kind: u8, among: &[Value]) -> Result<String, String> {
-        let Some(own) = input["id"].as_str() else { return Ok(id(kind, among.len() + 1)) };
-        let is_version_4 = own.len() == 36 && own.as_bytes()[14] == b'4';
-        if !is_version_4 {
-            return Err("id must be a UUID".to_owned());
-        }
-        if among.iter().any(|record| record["id"] == own) {
-            return Err("Conflict on insert: a record with this id exists already.".to_owned());
-        }
-        Ok(own.to_owned())
-    }
-
     fn create_issue(&mut self, input: &Value) -> Result<Value, String> {
-        let own = self.own_id(input, 5, &self.issues)?;
+        let own = own_id(input, 5, &self.issues)?;
         let team = referred(&self.teams, &input["teamId"], "Team")?;
         if input["title"].as_str().is_none_or(str::is_empty) {
             return Err("title must not be empty".to_owned());
@@ -206,7 +194,7 @@ impl Records {
     }
 
     fn create_comment(&mut self, input: &Value) -> Result<Value, String> {
-        let own = self.own_id(input, 6, &self.comments)?;
+        let own = own_id(input, 6, &self.comments)?;
         let issue = self.issue(&input["issueId"])?;
         if input["body"].as_str().is_none_or(str::is_empty) {
             return Err("body must not be empty".to_owned());
@@ -221,6 +209,19 @@ impl Records {
         self.comments.push(comment.clone());
         Ok(json!({"success": true, "comment": comment}))
     }
+}
+
+/// The id that a record is made under: the one that was chosen for it, where it is good and no other record has it.
+fn own_id(input: &Value, kind: u8, among: &[Value]) -> Result<String, String> {
+    let Some(own) = input["id"].as_str() else { return Ok(id(kind, among.len() + 1)) };
+    let is_version_4 = own.len() == 36 && own.as_bytes()[14] == b'4';
+    if !is_version_4 {
+        return Err("id must be a UUID".to_owned());
+    }
+    if among.iter().any(|record| record["id"] == own) {
+        return Err("Conflict on insert: a record with this id exists already.".to_owned());
+    }
+    Ok(own.to_owned())
 }
 
 fn referred(among: &[Value], id: &Value, what: &str) -> Result<Value, String> {

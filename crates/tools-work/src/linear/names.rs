@@ -120,8 +120,7 @@ async fn one(
         called.next().filter(|_| called.next().is_none())
     };
     match (exactly.or_else(by_key), found.as_slice()) {
-        (Some(node), _) => id(node),
-        (None, [node]) => id(node),
+        (Some(node), _) | (None, [node]) => id(node),
         (None, []) => {
             let there = nodes(asking, kind, all).await?;
             let message =

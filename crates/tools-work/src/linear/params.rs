@@ -33,52 +33,52 @@ pub(crate) const LISTED: u32 = 25;
 #[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Params {
-    /// create_issue (required), update_issue.
+    /// `create_issue` (required), `update_issue`.
     pub(crate) title: Option<String>,
-    /// create_issue, update_issue: Markdown.
+    /// `create_issue`, `update_issue`: Markdown.
     pub(crate) description: Option<String>,
-    /// create_issue (required), update_issue, list_issues: key, name or id.
+    /// `create_issue` (required), `update_issue`, `list_issues`: key, name or id.
     pub(crate) team: Option<String>,
-    /// create_issue, update_issue, list_issues: 0 none, 1 urgent, 2 high, 3 medium, 4 low.
+    /// `create_issue`, `update_issue`, `list_issues`: 0 none, 1 urgent, 2 high, 3 medium, 4 low.
     #[schemars(range(min = 0, max = 4))]
     pub(crate) priority: Option<u8>,
-    /// create_issue, update_issue: name or id in the team; list_issues also a type such as started.
+    /// `create_issue`, `update_issue`: name or id in the team; `list_issues` also a type such as started.
     pub(crate) state: Option<String>,
-    /// create_issue, update_issue, list_issues: name, email or id; `me`; `none` for nobody.
+    /// `create_issue`, `update_issue`, `list_issues`: name, email or id; `me`; `none` for nobody.
     pub(crate) assignee: Option<String>,
-    /// create_issue: names or ids; update_issue: in place of those it has; list_issues: that it has all of.
+    /// `create_issue`: names or ids; `update_issue`: in place of those it has; `list_issues`: that it has all of.
     pub(crate) labels: Option<Vec<String>>,
-    /// update_issue.
+    /// `update_issue`.
     pub(crate) add_labels: Option<Vec<String>>,
-    /// update_issue.
+    /// `update_issue`.
     pub(crate) remove_labels: Option<Vec<String>>,
-    /// create_issue, update_issue: YYYY-MM-DD.
+    /// `create_issue`, `update_issue`: YYYY-MM-DD.
     pub(crate) due_date: Option<String>,
-    /// create_issue, update_issue: points.
+    /// `create_issue`, `update_issue`: points.
     #[schemars(range(min = 0, max = 1000))]
     pub(crate) estimate: Option<u32>,
-    /// create_issue, update_issue: the issue that it is a part of, as ENG-12 or by id.
+    /// `create_issue`, `update_issue`: the issue that it is a part of, as ENG-12 or by id.
     pub(crate) parent: Option<String>,
-    /// update_issue, create_comment (required): as ENG-12 or by id.
+    /// `update_issue`, `create_comment` (required): as ENG-12 or by id.
     pub(crate) issue: Option<String>,
-    /// create_comment (required): Markdown.
+    /// `create_comment` (required): Markdown.
     pub(crate) body: Option<String>,
-    /// create_comment: the id of the comment that it answers.
+    /// `create_comment`: the id of the comment that it answers.
     pub(crate) reply_to: Option<String>,
-    /// create_issue, create_comment: calls with the same one make one thing, however often they are made.
+    /// `create_issue`, `create_comment`: calls with the same one make one thing, however often they are made.
     pub(crate) idempotency_key: Option<String>,
-    /// list_issues: text in title or description.
+    /// `list_issues`: text in title or description.
     pub(crate) query: Option<String>,
-    /// list_issues: RFC 3339, or YYYY-MM-DD.
+    /// `list_issues`: RFC 3339, or YYYY-MM-DD.
     pub(crate) updated_after: Option<String>,
-    /// list_issues: default 25.
+    /// `list_issues`: default 25.
     #[schemars(range(min = 1, max = 100))]
     pub(crate) limit: Option<u32>,
-    /// list_issues: `next_cursor` of the page before.
+    /// `list_issues`: `next_cursor` of the page before.
     pub(crate) cursor: Option<String>,
-    /// list_issues: latest first; default created.
+    /// `list_issues`: latest first; default created.
     pub(crate) order_by: Option<Order>,
-    /// list_issues: default false.
+    /// `list_issues`: default false.
     pub(crate) include_archived: Option<bool>,
 }
 

@@ -1,6 +1,12 @@
 //! `linear_action` beside a server that behaves like Linear.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods, reason = "a test program")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    clippy::needless_pass_by_value,
+    reason = "a test program"
+)]
 
 mod failures;
 mod once;
