@@ -173,6 +173,7 @@ fn tools_lists_every_tool_with_its_schemas() {
             "shell_execute",
             "shell_session",
             "fetch_url",
+            "linear_action",
             "checkpoint_list",
             "checkpoint_diff",
             "checkpoint_restore",

@@ -10,9 +10,11 @@ mod sluagh;
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
+use testkit::linear::Linear;
 use testkit::web::Reply;
 
 use crate::harness::{Fixture, Run};
+use crate::linear::with_key;
 use crate::server::Server;
 
 /// A contract: for each tool its level and its rows, in order.
@@ -88,7 +90,11 @@ fn hold_to_the_contract(dialect: &str, text: &'static str) {
         let all = found.len() == contract.rows.len();
         assert!(all && found.iter().zip(&contract.rows).all(|(row, of)| fits(row, of)), "{name}: {found:#?}");
 
-        let fixture = Fixture::new().with_vault();
+        let linear = Linear::new();
+        let fixture = match name {
+            "linear_action" => with_key(&linear, ""),
+            _ => Fixture::new().with_vault(),
+        };
         for (path, content) in tool["example"]["files"].as_object().unwrap() {
             fixture.write(path, content.as_str().unwrap());
         }

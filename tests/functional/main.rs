@@ -43,6 +43,7 @@ mod egress;
 mod fetching;
 mod homes;
 mod hostile_commands;
+mod linear;
 mod mcp;
 mod mcp_around;
 mod mcp_over_http;

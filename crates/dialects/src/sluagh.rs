@@ -1,4 +1,4 @@
-//! Sluagh: `run_command` and `fetch_url`. `linear_action` comes with the tools of work.
+//! Sluagh: `run_command`, `fetch_url` and `linear_action`.
 
 use std::time::Duration;
 
@@ -173,7 +173,163 @@ pub(crate) const TOOLS: &[Outside] = &[
             result: r#"{"status": 200, "statusText": "OK", "data": {"id": 1}}"#,
         },
     },
+    Outside {
+        name: "linear_action",
+        canonical: "linear_action",
+        title: "Work in Linear",
+        description: "High-level wrapper for Linear operations to ensure consistency. The key is put in on the way out.",
+        takes: &[
+            Field {
+                name: "action",
+                becomes: Some("action"),
+                kind: Kind::OneOf(&["create_issue", "update_issue", "list_issues", "create_comment"]),
+                need: Need::Required,
+                says: "What to do",
+            },
+            Field {
+                name: "params",
+                becomes: None,
+                kind: Kind::Object(&[
+                    optional("title", Kind::Text, "create_issue (required), update_issue"),
+                    optional("description", Kind::Text, "create_issue, update_issue: Markdown"),
+                    optional(
+                        "teamId",
+                        Kind::Text,
+                        "create_issue (required, or team), update_issue, list_issues",
+                    ),
+                    optional(
+                        "priority",
+                        Kind::Integer(0, 4),
+                        "create_issue, update_issue, list_issues: 0 none, 1 urgent, 2 high, 3 medium, 4 low",
+                    ),
+                    optional("id", Kind::Text, "update_issue (required): the issue, as ENG-12 or by id"),
+                    optional("stateId", Kind::Text, "create_issue, update_issue, list_issues"),
+                    optional(
+                        "assigneeId",
+                        Kind::Text,
+                        "create_issue, update_issue, list_issues; me; none for nobody",
+                    ),
+                    optional("issueId", Kind::Text, "create_comment (required): as ENG-12 or by id"),
+                    optional("body", Kind::Text, "create_comment (required): Markdown"),
+                    optional("team", Kind::Text, "In place of teamId: key or name"),
+                    optional(
+                        "state",
+                        Kind::Text,
+                        "In place of stateId: name; list_issues also a type such as started",
+                    ),
+                    optional("assignee", Kind::Text, "In place of assigneeId: name or email"),
+                    optional("labels", Kind::Texts, "create_issue, update_issue, list_issues: names or ids"),
+                    optional("addLabels", Kind::Texts, "update_issue"),
+                    optional("removeLabels", Kind::Texts, "update_issue"),
+                    optional("dueDate", Kind::Text, "create_issue, update_issue: YYYY-MM-DD"),
+                    optional("estimate", Kind::Integer(0, 1000), "create_issue, update_issue: points"),
+                    optional(
+                        "parent",
+                        Kind::Text,
+                        "create_issue, update_issue: the issue that it is a part of",
+                    ),
+                    optional("replyTo", Kind::Text, "create_comment: the id of the comment that it answers"),
+                    optional(
+                        "idempotencyKey",
+                        Kind::Text,
+                        "create_issue, create_comment: calls with the same one make one thing",
+                    ),
+                    optional("query", Kind::Text, "list_issues: text in title or description"),
+                    optional("updatedAfter", Kind::Text, "list_issues: RFC 3339, or YYYY-MM-DD"),
+                    optional("limit", Kind::Integer(1, 100), "list_issues: default 25"),
+                    optional("cursor", Kind::Text, "list_issues: nextCursor of the page before"),
+                    optional(
+                        "orderBy",
+                        Kind::OneOf(&["created", "updated"]),
+                        "list_issues: latest first; default created",
+                    ),
+                    optional("includeArchived", Kind::Switch, "list_issues: default false"),
+                    optional(
+                        "dryRun",
+                        Kind::Switch,
+                        "Names are looked up, and the mutation that would be sent is shown; default false",
+                    ),
+                ]),
+                need: Need::Required,
+                says: "By action; ids may be names as well",
+            },
+        ],
+        settled: nothing,
+        adapt: Some(linear),
+        gives: &[
+            Given { name: "action", from: From::Text("action"), says: "What was done." },
+            Given {
+                name: "issue",
+                from: From::OptionalAny("issue"),
+                says: "Of create_issue and update_issue.",
+            },
+            Given { name: "comment", from: From::OptionalAny("comment"), says: "Of create_comment." },
+            Given {
+                name: "created",
+                from: From::OptionalAny("created"),
+                says: "Whether this call made it; false where an earlier one with the same idempotencyKey did.",
+            },
+            Given { name: "issues", from: From::OptionalAny("issues"), says: "Of list_issues." },
+            Given {
+                name: "nextCursor",
+                from: From::OptionalText("next_cursor"),
+                says: "For the next page, where there is one.",
+            },
+            Given { name: "wouldSend", from: From::OptionalAny("would_send"), says: "Of a dry run." },
+        ],
+        timeout: None,
+        one_file: false,
+        within: None,
+        example: Example {
+            files: &[],
+            arguments: r#"{"action": "create_issue", "params": {"teamId": "ENG", "title": "Pages load slowly", "assigneeId": "me", "priority": 2}}"#,
+            result: r#"{"action": "create_issue", "created": true, "issue": {"title": "Pages load slowly", "team": {"key": "ENG"}, "priority_label": "High"}}"#,
+        },
+    },
 ];
+
+/// A parameter that may be left out, and that [`linear`] sees to.
+const fn optional(name: &'static str, kind: Kind, says: &'static str) -> Field {
+    Field { name, becomes: None, kind, need: Need::Optional, says }
+}
+
+/// The source's parameters that are named after an id, and what they name.
+const IDS: [(&str, &str); 5] = [
+    ("teamId", "team"),
+    ("stateId", "state"),
+    ("assigneeId", "assignee"),
+    ("issueId", "issue"),
+    ("id", "issue"),
+];
+
+/// The parameters by their canonical names.
+fn linear(given: &Map<String, Value>, canonical: &mut Map<String, Value>) -> Result<(), ToolError> {
+    let mut params = Map::new();
+    for (name, value) in given.get("params").and_then(Value::as_object).into_iter().flatten() {
+        if name == "dryRun" {
+            canonical.insert("dry_run".to_owned(), value.clone());
+            continue;
+        }
+        let of_id = IDS.iter().find(|(id, _)| id == name).map(|(_, of)| (*of).to_owned());
+        let becomes = of_id.unwrap_or_else(|| snake_case(name));
+        if params.insert(becomes.clone(), value.clone()).is_some() {
+            let problem = format!(
+                "says the same as another parameter, which stands for `{becomes}` too; leave one out"
+            );
+            return Err(ToolError::validation(&format!("params.{name}"), problem));
+        }
+    }
+    canonical.insert("params".to_owned(), Value::Object(params));
+    Ok(())
+}
+
+fn snake_case(name: &str) -> String {
+    let letters = name.chars().flat_map(|letter| {
+        let parts = letter.is_ascii_uppercase().then_some('_');
+        parts.into_iter().chain(std::iter::once(letter.to_ascii_lowercase()))
+    });
+    letters.collect()
+}
 
 /// The source names no longest time, and the canonical tool refuses what is longer than its own.
 #[expect(clippy::unnecessary_wraps, reason = "what adapts may refuse")]

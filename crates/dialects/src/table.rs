@@ -144,6 +144,8 @@ pub(crate) enum From {
     Milliseconds,
     /// Any value of JSON.
     Any(&'static str),
+    /// Any value of JSON that is not always there.
+    OptionalAny(&'static str),
     /// An object whose values are texts.
     TextByName(&'static str),
     /// A whole number that is not always there.
@@ -170,7 +172,7 @@ impl From {
             From::Objects(_) => json!({"type": "array", "items": {"type": "object"}}),
             From::Milliseconds => json!({"type": "number"}),
             From::Switch(_) => json!({"type": "boolean"}),
-            From::Any(_) => json!({}),
+            From::Any(_) | From::OptionalAny(_) => json!({}),
             From::TextByName(_) => json!({"type": "object", "additionalProperties": {"type": "string"}}),
             From::Items(_, gives) => json!({"type": "array", "items": given(gives)}),
         }
@@ -183,6 +185,7 @@ impl From {
             | From::Switch(field)
             | From::OptionalText(field)
             | From::Any(field)
+            | From::OptionalAny(field)
             | From::TextByName(field)
             | From::OptionalInteger(field)
             | From::Texts(field)
@@ -233,8 +236,9 @@ pub(crate) fn given(gives: &[Given]) -> Value {
             (given.name.to_owned(), schema)
         })
         .collect();
-    let always =
-        gives.iter().filter(|given| !matches!(given.from, From::OptionalText(_) | From::OptionalInteger(_)));
+    let always = gives.iter().filter(|given| {
+        !matches!(given.from, From::OptionalText(_) | From::OptionalInteger(_) | From::OptionalAny(_))
+    });
     let required: Vec<&str> = always.map(|given| given.name).collect();
     json!({"type": "object", "properties": properties, "required": required})
 }

@@ -10,11 +10,11 @@ use dialects::Dialect;
 use engine::{CellSetup, DuplicateTool, Engine, Parts, Redactor, Registry, Tracer};
 use fetch::web::Web;
 use jiff::Timestamp;
+use outgoing::EnvironmentSecrets;
 use policy::Policy;
 use sandbox::{Entrance, SessionLimits, Spawner};
 use store::Store;
 use tool::{AnyTool, Clock, Services, SessionId};
-use tools_web::EnvironmentSecrets;
 use vault::{HostRule, Keys, LEAST_CHARACTERS, Vault, VaultError};
 
 use crate::cli::Global;
@@ -139,7 +139,7 @@ pub(crate) fn compose(wanted: Wanted) -> Result<Composed, Failure> {
         cell,
         redactor: Redactor::new(secrets),
         vault: Some(vault),
-        databases: Some(configuration.databases.clone()),
+        databases: Some(configuration.needed.databases.clone()),
         sessions,
         tracer: traces.clone().map(|exporter| exporter as Arc<dyn Tracer>),
         services,

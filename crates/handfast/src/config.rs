@@ -57,6 +57,16 @@ pub struct Settings {
     /// Which variables of the environment `$NAME` may mean in the dialect `sluagh`, each with the hosts that it may be sent to. A
     /// workspace's file may not say so.
     pub environment_secrets: Option<BTreeMap<String, Vec<String>>>,
+    /// Where Linear is. A workspace's file may not say so.
+    pub linear: Option<LinearPlace>,
+}
+
+/// Where Linear is, where that is not its usual place.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LinearPlace {
+    /// The URL of its API, such as that of a proxy before it; https, or http on this machine.
+    pub endpoint: String,
 }
 
 /// Which questions may be put to the user of an MCP client.

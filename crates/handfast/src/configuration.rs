@@ -10,18 +10,21 @@ use policy::{Ceiling, EffectKind, EffectKinds, FilePlace, Mode, Origin, Policy, 
 use store::Store;
 use tool::{AnyTool, Place};
 use tools_data::SkillFolders;
+use tools_work::Linear;
 use vault::HostRule;
 
 use crate::cli::Global;
 use crate::commands::Failure;
-use crate::config::{self, ConfigFile, Elicitation, MANAGED_FOLDER, Settings, USER_FILE, WORKSPACE_FILE};
+use crate::config::{
+    self, ConfigFile, Elicitation, LinearPlace, MANAGED_FOLDER, Settings, USER_FILE, WORKSPACE_FILE,
+};
 use crate::identity::OAuth;
 use crate::labels::{Labels, profile_of, require};
 use crate::places::{place, state_folder, under_every_name};
 use crate::report::{self, Warn};
 use crate::surroundings::Surroundings;
 use crate::toolchains;
-use crate::toolset::{Toolset, canonical};
+use crate::toolset::{Needed, Toolset, canonical};
 use crate::traces::Collector;
 
 /// The folder of the user's skills, in that of the user's configuration.
@@ -163,10 +166,8 @@ fn is_trusted(store: &Store, file: &ConfigFile) -> Result<bool, Failure> {
 pub(crate) struct Configuration {
     /// What the tools are called, and which are listed.
     pub(crate) toolset: Toolset,
-    /// The databases of the workspace.
-    pub(crate) databases: Arc<Databases>,
-    /// Where skills lie beside the workspace.
-    skills: SkillFolders,
+    /// What tools are made with.
+    pub(crate) needed: Needed,
     pub(crate) elicitation: Option<Elicitation>,
     pub(crate) oauth: Option<OAuth>,
     /// Where traces go, and whether the administrator says so.
@@ -190,6 +191,16 @@ pub(crate) struct Configuration {
     tools: Vec<&'static str>,
 }
 
+/// The variable that has the key of Linear in the dialect `sluagh` (its source, section 2.2), where `environment_secrets` names it.
+const LINEAR_VARIABLE: &str = "LINEAR_API_KEY";
+
+/// Where Linear is, and whether its key comes from the environment.
+fn linear(place: Option<LinearPlace>, key_in_environment: bool) -> Result<Linear, Failure> {
+    let endpoint = place.map_or_else(|| Linear::ENDPOINT.to_owned(), |place| place.endpoint);
+    let secret = if key_in_environment { LINEAR_VARIABLE } else { Linear::SECRET };
+    Linear::at(&endpoint, secret).map_err(|error| Failure::usage(format!("`linear.endpoint`: {error}")))
+}
+
 /// The hosts of each variable that may be sent.
 fn hosts_of(
     named: Option<BTreeMap<String, Vec<String>>>,
@@ -206,7 +217,7 @@ fn hosts_of(
 impl Configuration {
     /// Every tool, in the order in which they are listed.
     pub(crate) fn tools(&self) -> Vec<Arc<dyn AnyTool>> {
-        let mut tools = self.toolset.tools(&self.programs, &self.databases, &self.skills);
+        let mut tools = self.toolset.tools(&self.programs, &self.needed);
         tools.extend(self.toolset.tried(self.own.clone()));
         tools
     }
@@ -254,24 +265,31 @@ impl Configuration {
         let databases = databases(&files, &place.workspace)?;
         let skills =
             SkillFolders { user: surroundings.configuration.as_ref().map(|folder| folder.join(SKILLS)) };
+        let dialect = files
+            .first(global.dialect, "dialect", |settings| settings.dialect)
+            .map_or(Dialect::default(), |(dialect, _)| dialect);
+        let environment_secrets = hosts_of(files.of_the_user(
+            "environment_secrets",
+            |settings| settings.environment_secrets.clone(),
+            warn,
+        ))?;
+        let linear = linear(
+            files.of_the_user("linear", |settings| settings.linear.clone(), warn),
+            dialect == Dialect::Sluagh && environment_secrets.contains_key(LINEAR_VARIABLE),
+        )?;
+        let needed = Needed { databases, skills, linear };
         Ok(Self {
             toolset: Toolset {
                 read_only: global.read_only,
                 dry_run: global.dry_run,
-                dialect: files
-                    .first(global.dialect, "dialect", |settings| settings.dialect)
-                    .map_or(Dialect::default(), |(dialect, _)| dialect),
+                dialect,
                 catalogue: files
                     .first(global.catalogue, "catalogue", |settings| settings.catalogue)
                     .map(|(kind, _)| kind),
             },
             elicitation: files.of_the_user("elicitation", |settings| settings.elicitation, warn),
             oauth: files.of_the_user("oauth", |settings| settings.oauth.clone(), warn),
-            environment_secrets: hosts_of(files.of_the_user(
-                "environment_secrets",
-                |settings| settings.environment_secrets.clone(),
-                warn,
-            ))?,
+            environment_secrets,
             traces: files
                 .of_the_user("traces", |settings| settings.traces.clone(), warn)
                 .map(|collector| (collector, files.is_managed(|settings| settings.traces.is_some()))),
@@ -280,13 +298,12 @@ impl Configuration {
             sources: files.0.into_iter().map(Layered::into_source).collect(),
             ceiling: ceiling(&global.permission),
             protected: protected.collect(),
-            closed: closed(&databases, &place.workspace),
+            closed: closed(&needed.databases, &place.workspace),
             programs,
             workspace: place.workspace.clone(),
             home: surroundings.home.clone(),
-            tools: canonical(&databases, &skills).iter().chain(&own).map(|tool| tool.spec().name).collect(),
-            databases,
-            skills,
+            tools: canonical(&needed).iter().chain(&own).map(|tool| tool.spec().name).collect(),
+            needed,
             own,
         })
     }

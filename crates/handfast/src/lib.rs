@@ -31,7 +31,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::error::ErrorKind;
 
-pub use config::{ConfigError, ConfigFile, Elicitation, Settings};
+pub use config::{ConfigError, ConfigFile, Elicitation, LinearPlace, Settings};
 pub use dialects::{CatalogueKind, Dialect};
 pub use engine::{
     Answer, Approval, ApprovalError, Approvals, Approved, Asked, Asker, Ceiling, Checked, EffectKind,

@@ -8,19 +8,31 @@ use jiff::Timestamp;
 use policy::Programs;
 use tool::{AnyTool, Catalogue, CatalogueEntry};
 use tools_data::SkillFolders;
+use tools_work::Linear;
 
 use crate::toolchains;
 
 /// When the built-in tools of this version became part of it.
 const RELEASED: &str = "2026-11-21T00:00:00Z";
 
+/// What tools are made with.
+pub(crate) struct Needed {
+    /// The databases of the workspace.
+    pub(crate) databases: Arc<Databases>,
+    /// Where skills lie beside the workspace.
+    pub(crate) skills: SkillFolders,
+    /// Where Linear is, and whose key opens it.
+    pub(crate) linear: Linear,
+}
+
 /// Every canonical tool, in the order in which they are listed.
-pub(crate) fn canonical(databases: &Arc<Databases>, skills: &SkillFolders) -> Vec<Arc<dyn AnyTool>> {
+pub(crate) fn canonical(needed: &Needed) -> Vec<Arc<dyn AnyTool>> {
     let families = [
         tools_files::tools(),
         tools_shell::tools(),
         tools_web::tools(),
-        tools_data::tools(databases, skills),
+        tools_data::tools(&needed.databases, &needed.skills),
+        tools_work::tools(needed.linear.clone()),
         tools_self::tools(),
         vec![ToolCall::tool()],
     ];
@@ -42,13 +54,8 @@ pub(crate) struct Toolset {
 
 impl Toolset {
     /// Every tool as the dialect has it, in the order in which they are listed.
-    pub(crate) fn tools(
-        self,
-        programs: &Programs,
-        databases: &Arc<Databases>,
-        skills: &SkillFolders,
-    ) -> Vec<Arc<dyn AnyTool>> {
-        let mut canonical = canonical(databases, skills);
+    pub(crate) fn tools(self, programs: &Programs, needed: &Needed) -> Vec<Arc<dyn AnyTool>> {
+        let mut canonical = canonical(needed);
         if self.read_only {
             canonical
                 .retain(|tool| tool.spec().class.reads_only || CatalogueKind::Compact.lists(tool.as_ref()));

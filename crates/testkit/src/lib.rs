@@ -13,6 +13,7 @@
 mod check;
 mod clock;
 mod guard;
+pub mod linear;
 mod run;
 pub mod web;
 mod workspace;

@@ -1,18 +1,16 @@
 //! One call's exchange with servers: redirections followed, failures that pass tried again, bodies bounded.
 
-use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use fetch::address::Target;
 use fetch::decode::{ACCEPTED, DecodeError, Decoder};
-use fetch::dial::{DialError, Permission};
 use fetch::web::{Answer, Ask, Web, WebError, pause};
 use fetch::{Bytes, HeaderMap, HeaderValue};
+use outgoing::{BodyError, failure, permission};
 use serde_json::json;
-use tool::{Code, Context, Effect, EffectState, Hosts, Retry, Stop, ToolError};
+use tool::{Code, Context, Effect, EffectState, Hosts, Retry, ToolError};
 
 use crate::answer::Head;
 use crate::fetch_url::{Args, Method, body_and_type};
@@ -182,8 +180,6 @@ impl<'a> Exchange<'a> {
             headers.remove(fetch::CONTENT_TYPE);
         }
         headers.extend(beside.clone());
-        let (hosts, port) = (self.hosts.clone(), self.target.port());
-        let permission = Permission::judged(move |address| hosts.may_dial(&host, address, port));
         self.began.fetch_or(!self.method.is_safe(), Ordering::SeqCst);
         let method = fetch::Method::from_bytes(self.method.as_str().as_bytes());
         let ask = Ask {
@@ -191,7 +187,7 @@ impl<'a> Exchange<'a> {
             method: method.map_err(|error| ToolError::internal("a method is none").because(error))?,
             headers,
             body: self.body.clone(),
-            permission,
+            permission: permission(self.context, &self.target)?,
             deadline: self.deadline,
         };
         Ok(self.web.send(ask).await?)
@@ -201,28 +197,17 @@ impl<'a> Exchange<'a> {
     pub(crate) async fn body(&self, mut answer: Answer, limit: u64) -> Result<(Head, Vec<u8>), ToolError> {
         let head = Head::of(&answer);
         let too_large = |error| self.unsure(of_body(error, &head));
-        let mut decoder = self.decoder(&answer, limit).map_err(too_large)?;
-        let mut body = Vec::new();
-        while let Some(piece) = answer.piece().await.map_err(|error| self.outward(error.into()))? {
-            body.extend(decoder.push(&piece).map_err(too_large)?);
-        }
-        body.extend(decoder.finish().map_err(too_large)?);
+        let decoder = self.decoder(&answer, limit).map_err(too_large)?;
+        let body = outgoing::whole(&mut answer, decoder).await.map_err(|error| match error {
+            BodyError::Web(error) => self.outward(error.into()),
+            BodyError::Decode(error) => too_large(error),
+        })?;
         Ok((head, body))
     }
 
     /// What takes the answer's body apart.
     pub(crate) fn decoder(&self, answer: &Answer, limit: u64) -> Result<Decoder, DecodeError> {
-        let has_body = self.method != Method::Head && ![204, 304].contains(&answer.status);
-        // Several such headers are one list (RFC 9110, section 5.3), and of codings on codings none was asked for.
-        let encodings = answer.headers.get_all(fetch::CONTENT_ENCODING).iter();
-        let encodings: Vec<&str> =
-            encodings.filter(|_| has_body).map(|value| value.to_str().unwrap_or("?")).collect();
-        let decoder = Decoder::new(&encodings.join(","), limit)?;
-        let announced = answer.header(fetch::CONTENT_LENGTH).and_then(|length| length.parse::<u64>().ok());
-        if has_body && announced.is_some_and(|length| length > limit) {
-            return Err(DecodeError::Large { limit });
-        }
-        Ok(decoder)
+        outgoing::decoder(answer, self.method != Method::Head, limit)
     }
 
     /// The error as callers see it.
@@ -232,35 +217,8 @@ impl<'a> Exchange<'a> {
             Failed::Web(error) => error,
         };
         let may_have_acted = error.may_have_acted();
-        let message = match &error {
-            WebError::Dial(DialError::Unreachable { source, .. } | DialError::Unknown { source, .. }) => {
-                format!("{error}: {source}")
-            }
-            error => error.to_string(),
-        };
-        let (code, hint) = match &error {
-            WebError::Dial(DialError::NotPublic { .. }) => (
-                Code::Permission,
-                "an address that is not of the public internet is reached where `allowed_hosts` names the address itself",
-            ),
-            WebError::Dial(DialError::Unknown { .. }) => (Code::Unavailable, "look at the name of the host"),
-            WebError::Dial(DialError::Unreachable { .. }) => {
-                (Code::Unavailable, "the server may be back later")
-            }
-            WebError::Dial(DialError::Late { .. }) | WebError::Late { .. } => {
-                (Code::Timeout, "`timeout` gives it more time")
-            }
-            WebError::Tls { .. } => (
-                Code::Unavailable,
-                "the server has to show a certificate for this host that the system trusts; nothing was sent",
-            ),
-            WebError::Authorities { .. } => {
-                (Code::Unavailable, "install the certificates of the system, or name them in SSL_CERT_FILE")
-            }
-            WebError::Broken { .. } => (Code::Runtime, "the server may answer later"),
-        };
         let retry = if error.may_pass() && self.method.is_safe() { Retry::Now } else { Retry::Never };
-        let made = ToolError::new(code, message).hint(hint).retry(retry).because(error);
+        let made = failure(error).retry(retry);
         if may_have_acted { self.unsure(made) } else { made }
     }
 
@@ -326,31 +284,4 @@ fn asked_to_wait(answer: &Answer, usual: Duration) -> Option<Duration> {
         return (answer.status != 429).then_some(usual);
     };
     said.trim().parse().ok().map(Duration::from_secs).filter(|wait| *wait <= LONGEST_WAIT)
-}
-
-/// The work's result, or the stop that was requested meanwhile.
-pub(crate) async fn unless_stopped<T>(
-    stop: &Stop,
-    began: &AtomicBool,
-    work: impl Future<Output = Result<T, ToolError>>,
-) -> Result<T, ToolError> {
-    let mut work = pin!(work);
-    let waiting: Arc<Mutex<Option<Waker>>> = Arc::default();
-    let woken = waiting.clone();
-    stop.on_request(move |_| {
-        if let Some(waker) = woken.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            waker.wake();
-        }
-    });
-    std::future::poll_fn(|context| {
-        // First who is to be woken, then whether there is a reason by now.
-        *waiting.lock().unwrap_or_else(PoisonError::into_inner) = Some(context.waker().clone());
-        if let Some(reason) = stop.requested() {
-            let error = ToolError::from(reason);
-            let unsure = began.load(Ordering::SeqCst);
-            return Poll::Ready(Err(if unsure { error.effect(EffectState::Maybe) } else { error }));
-        }
-        work.as_mut().poll(context)
-    })
-    .await
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use fetch::address::Target;
+use outgoing::unless_stopped;
 use roots::Roots;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,7 +15,7 @@ use tool::{
 };
 
 use crate::answer::{self, Kind};
-use crate::exchange::{Exchange, unless_stopped};
+use crate::exchange::Exchange;
 use crate::page;
 use crate::placeholders::Given;
 use crate::saving::{self, Saved};

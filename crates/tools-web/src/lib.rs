@@ -12,7 +12,6 @@ use std::sync::Arc;
 use tool::{AnyTool, Erased};
 
 pub use fetch_url::FetchUrl;
-pub use placeholders::EnvironmentSecrets;
 
 /// The family, in the order in which it is listed.
 pub fn tools() -> Vec<Arc<dyn AnyTool>> {

@@ -1,10 +1,9 @@
 //! Headers as the caller gives them, with `$NAME` where a secret goes, and as they are sent.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use fetch::{HeaderMap, HeaderName, HeaderValue};
-use tool::{Code, Context, ToolError};
-use vault::{HostRule, Locked, Position, Vault, VaultError};
+use tool::{Context, ToolError};
 
 /// Headers that are about the connection, the body's length or who is asked: a second opinion on these is how requests are
 /// smuggled (RFC 9112, section 11.2).
@@ -26,17 +25,6 @@ const OWN: [&str; 13] = [
 /// Headers and bytes of all of them, at most.
 const MOST: usize = 100;
 const MOST_BYTES: usize = 64 * 1024;
-
-/// The variables of this process's environment that may be sent, each with the hosts that it may go to. Where a runtime has this,
-/// `$NAME` means one of these first.
-pub struct EnvironmentSecrets(HashMap<String, (Locked, Vec<HostRule>)>);
-
-impl EnvironmentSecrets {
-    /// These: name, value, hosts.
-    pub fn new(entries: impl IntoIterator<Item = (String, Locked, Vec<HostRule>)>) -> Self {
-        Self(entries.into_iter().map(|(name, value, hosts)| (name, (value, hosts))).collect())
-    }
-}
 
 /// A part of a header's value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,7 +87,9 @@ impl Given {
             for part in parts {
                 match part {
                     Part::Text(text) => bytes.extend_from_slice(text.as_bytes()),
-                    Part::Secret(secret) => bytes.extend_from_slice(&value(context, secret, host)?),
+                    Part::Secret(secret) => {
+                        bytes.extend_from_slice(&outgoing::secret(context, secret, host)?);
+                    }
                 }
             }
             let made = HeaderValue::from_bytes(&bytes);
@@ -176,42 +166,10 @@ fn parts(value: &str) -> Vec<Part> {
     parts
 }
 
-/// The value of a secret for a header to this host.
-fn value(context: &Context, name: &str, host: &str) -> Result<Locked, ToolError> {
-    let refused = |why: &str, hint: &str| {
-        Err(ToolError::new(Code::Permission, format!("the secret {name} {why}")).hint(hint.to_owned()))
-    };
-    if let Ok(environment) = context.service::<EnvironmentSecrets>()
-        && let Some((value, hosts)) = environment.0.get(name)
-    {
-        if hosts.iter().any(|rule| rule.matches(host)) {
-            return Ok(Locked::copy_of(value));
-        }
-        return refused(
-            &format!("may not be sent to {host}"),
-            "the user says where it may go: `environment_secrets` in the configuration",
-        );
-    }
-    let vault = context.service::<Vault>()?;
-    match vault.value_for(name, host, Position::Header, context.clock.now()) {
-        Ok(value) => Ok(value),
-        Err(VaultError::Unknown | VaultError::NoVault) => {
-            refused("is bound to nothing", "the user stores it: `handfast vault set NAME --host HOST`")
-        }
-        Err(error @ (VaultError::Expired | VaultError::NotForHost | VaultError::NotForPlace { .. })) => {
-            refused(
-                &format!("may not be sent to {host}: {error}"),
-                "the user says where a secret may go: `handfast vault set NAME --host HOST`",
-            )
-        }
-        Err(error) => Err(ToolError::new(Code::Unavailable, error.to_string())
-            .hint("the user opens the vault with `handfast vault unlock`")
-            .because(error)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use tool::Code;
+
     use super::*;
 
     fn text(text: &str) -> Part {

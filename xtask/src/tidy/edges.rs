@@ -32,6 +32,8 @@ enum Layer {
     Outward,
     /// What carries the connections of cells.
     Egress,
+    /// What the tools that ask other servers have in common.
+    Outgoing,
     /// What tells others of the calls.
     Telling,
     /// What composes it all.
@@ -43,12 +45,12 @@ enum Layer {
 }
 
 use Layer::{
-    Carrier, Dialects, Door, Egress, Engine, Mechanism, Outward, Policy, Product, Store, Syntax, Telling,
-    TestKit, Tools, Vocabulary, Xtask,
+    Carrier, Dialects, Door, Egress, Engine, Mechanism, Outgoing, Outward, Policy, Product, Store, Syntax,
+    Telling, TestKit, Tools, Vocabulary, Xtask,
 };
 
 /// The layer of every crate by name; `tools-*` go by their prefix.
-const LAYERS: [(&str, Layer); 22] = [
+const LAYERS: [(&str, Layer); 23] = [
     ("tool", Vocabulary),
     ("shell-syntax", Syntax),
     ("policy", Policy),
@@ -67,6 +69,7 @@ const LAYERS: [(&str, Layer); 22] = [
     ("csp", Door),
     ("fetch", Outward),
     ("egress", Egress),
+    ("outgoing", Outgoing),
     ("traces", Telling),
     ("handfast", Product),
     ("testkit", TestKit),
@@ -109,14 +112,16 @@ fn allowed(layer: Layer) -> &'static [Layer] {
         Policy => &[Vocabulary, Syntax],
         Egress => &[Outward],
         Engine => &[Vocabulary, Policy, Store, Mechanism, Outward, Egress],
-        Tools => &[Vocabulary, Mechanism, Outward],
+        Outgoing => &[Vocabulary, Mechanism, Outward],
+        Tools => &[Vocabulary, Mechanism, Outward, Outgoing],
         TestKit => &[Vocabulary, Mechanism],
         Door => &[Vocabulary, Engine, Dialects],
         Carrier => &[Vocabulary, Engine, Dialects, Door, Outward],
         Telling => &[Vocabulary, Engine, Outward],
-        Product => {
-            &[Vocabulary, Policy, Store, Mechanism, Engine, Tools, Dialects, Door, Carrier, Outward, Telling]
-        }
+        Product => &[
+            Vocabulary, Policy, Store, Mechanism, Engine, Tools, Dialects, Door, Carrier, Outward, Outgoing,
+            Telling,
+        ],
     }
 }
 
@@ -217,6 +222,8 @@ mod tests {
             package("policy", &[edge("tool"), edge("shell-syntax")]),
             package("engine", &[edge("policy"), edge("store"), edge("tool"), edge("sandbox"), edge("roots")]),
             package("tools-shell", &[edge("tool"), edge("sandbox")]),
+            package("tools-web", &[edge("tool"), edge("fetch"), edge("outgoing")]),
+            package("outgoing", &[edge("tool"), edge("vault"), edge("fetch")]),
             package("mcp", &[edge("engine"), edge("tool"), Dependency { for_tests: true, ..edge("store") }]),
             package("handfast", &[edge("mcp"), edge("engine"), edge("tools-shell"), edge("store")]),
             package("roots", &[Dependency { for_tests: true, ..edge("testkit") }]),
@@ -229,6 +236,9 @@ mod tests {
         for (from, to) in [
             ("tools-files", "engine"),
             ("tools-files", "tools-shell"),
+            ("outgoing", "tools-web"),
+            ("outgoing", "engine"),
+            ("fetch", "outgoing"),
             ("mcp", "tools-files"),
             ("mcp", "http"),
             ("sandbox", "tool"),

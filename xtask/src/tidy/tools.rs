@@ -6,7 +6,7 @@ use crate::tidy::source::Source;
 use crate::tidy::{Finding, Tree};
 
 /// Files of the families that hold no tool, each with what it holds.
-const SHARED: [(&str, &str); 25] = [
+const SHARED: [(&str, &str); 32] = [
     ("crates/tools-data/src/failure.rs", "what the errors of a database become for a caller"),
     ("crates/tools-data/src/skills.rs", "folders with a SKILL.md, and what is said of them"),
     ("crates/tools-data/src/values.rs", "values of a database as JSON, and back"),
@@ -32,6 +32,13 @@ const SHARED: [(&str, &str); 25] = [
     ("crates/tools-web/src/page.rs", "HTML as text and as Markdown"),
     ("crates/tools-web/src/placeholders.rs", "headers with secrets in them"),
     ("crates/tools-web/src/saving.rs", "a body into a file"),
+    ("crates/tools-work/src/linear.rs", "the list of what knows Linear"),
+    ("crates/tools-work/src/linear/answers.rs", "what callers get of issues and comments"),
+    ("crates/tools-work/src/linear/api.rs", "one question to Linear"),
+    ("crates/tools-work/src/linear/errors.rs", "what Linear says against a question"),
+    ("crates/tools-work/src/linear/names.rs", "names as Linear's ids"),
+    ("crates/tools-work/src/linear/params.rs", "which parameters go with which action"),
+    ("crates/tools-work/src/linear/queries.rs", "every document that is sent"),
 ];
 
 /// What the name of a denial test may hold.

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use fetch::web::Web;
+use outgoing::EnvironmentSecrets;
 use serde_json::json;
 use testkit::web::{Reply, Server};
 use tool::{Code, EffectState};
-use tools_web::EnvironmentSecrets;
 use vault::{HostRule, Locked, Places, Position};
 
 use crate::{Fixture, Rules, SECRET, echo, vault};

@@ -1,0 +1,54 @@
+//! The value of a secret, for the host that it belongs to.
+
+use std::collections::HashMap;
+
+use tool::{Code, Context, ToolError};
+use vault::{HostRule, Locked, Position, Vault, VaultError};
+
+/// The variables of this process's environment that may be sent, each with the hosts that it may go to. Where a runtime has this,
+/// `$NAME` means one of these first.
+pub struct EnvironmentSecrets(HashMap<String, (Locked, Vec<HostRule>)>);
+
+impl EnvironmentSecrets {
+    /// These: name, value, hosts.
+    pub fn new(entries: impl IntoIterator<Item = (String, Locked, Vec<HostRule>)>) -> Self {
+        Self(entries.into_iter().map(|(name, value, hosts)| (name, (value, hosts))).collect())
+    }
+}
+
+/// The value of a secret for a header to this host.
+///
+/// # Errors
+/// `EPERMISSION` where it does not belong there, `EUNAVAILABLE` where the vault is locked.
+pub fn secret(context: &Context, name: &str, host: &str) -> Result<Locked, ToolError> {
+    let refused = |why: &str, hint: &str| {
+        Err(ToolError::new(Code::Permission, format!("the secret {name} {why}")).hint(hint.to_owned()))
+    };
+    if let Ok(environment) = context.service::<EnvironmentSecrets>()
+        && let Some((value, hosts)) = environment.0.get(name)
+    {
+        if hosts.iter().any(|rule| rule.matches(host)) {
+            return Ok(Locked::copy_of(value));
+        }
+        return refused(
+            &format!("may not be sent to {host}"),
+            "the user says where it may go: `environment_secrets` in the configuration",
+        );
+    }
+    let vault = context.service::<Vault>()?;
+    match vault.value_for(name, host, Position::Header, context.clock.now()) {
+        Ok(value) => Ok(value),
+        Err(VaultError::Unknown | VaultError::NoVault) => {
+            refused("is bound to nothing", "the user stores it: `handfast vault set NAME --host HOST`")
+        }
+        Err(error @ (VaultError::Expired | VaultError::NotForHost | VaultError::NotForPlace { .. })) => {
+            refused(
+                &format!("may not be sent to {host}: {error}"),
+                "the user says where a secret may go: `handfast vault set NAME --host HOST`",
+            )
+        }
+        Err(error) => Err(ToolError::new(Code::Unavailable, error.to_string())
+            .hint("the user opens the vault with `handfast vault unlock`")
+            .because(error)),
+    }
+}
