@@ -115,8 +115,8 @@ impl Tool for ShellExecute {
     const SPEC: Spec = Spec {
         name: "shell_execute",
         title: "Run a command",
-        description: "Runs a line of shell in a sandbox: only the workspace is writable, there is no network and no standard \
-            input. Start servers in the background, for shell_session. Read and write files with the file tools.",
+        description: "Runs a line of shell in a sandbox: only the workspace is writable, the network is closed but for hosts \
+            that the profile lists, and there is no standard input. Start servers in the background, for shell_session. Read and write files with the file tools.",
         example: Example {
             files: &[("notes.txt", "one\ntwo\n")],
             arguments: r#"{"command": "wc -l < notes.txt && echo done"}"#,
