@@ -125,7 +125,7 @@ pub struct Names<'a> {
     folder: &'a Path,
     /// No name may be read, whatever the lists say.
     none: bool,
-    /// Each deny list with its last entry that matches the folder or one above, where names are all that has to be looked at.
+    /// Each deny list with its last entry that matches the folder or one above, where nothing else has to be looked at.
     quick: Option<Vec<(&'a PathList, Option<usize>)>>,
 }
 
@@ -134,7 +134,7 @@ impl<'a> Names<'a> {
         let spot = Spot::of(folder, workspace);
         let mut allowed = std::iter::once(&rules.allowed).chain(&rules.also_allowed);
         let everything_else_is_allowed = allowed.all(|allowed| allowed.workspace) && spot.relative.is_some();
-        let quick = (everything_else_is_allowed && rules.denied.iter().all(PathList::is_about_names))
+        let quick = everything_else_is_allowed
             .then(|| rules.denied.iter().map(|list| (list, list.last_of_folder(&spot))).collect());
         Self { rules, workspace, folder, none, quick }
     }
@@ -144,14 +144,27 @@ impl<'a> Names<'a> {
         if self.none {
             return false;
         }
-        match &self.quick {
-            Some(lists) => lists.iter().all(|(list, above)| list.holds_name(*above, name).is_none()),
-            None => {
-                let path = self.folder.join(name);
-                let verdict = self.rules.verdict(&Spot::of(&path, self.workspace), Kind::Unknown);
-                !matches!(verdict, PathVerdict::Denied(_) | PathVerdict::Outside)
+        let Some(lists) = &self.quick else { return self.is_allowed_there(name) };
+        for (list, above) in lists {
+            let is_denied = if list.is_about_names() {
+                list.holds_name(*above, name).is_some()
+            } else if list.may_match(name) {
+                return self.is_allowed_there(name);
+            } else {
+                list.denies(*above)
+            };
+            if is_denied {
+                return false;
             }
         }
+        true
+    }
+
+    /// The same by the whole path.
+    fn is_allowed_there(&self, name: &OsStr) -> bool {
+        let path = self.folder.join(name);
+        let verdict = self.rules.verdict(&Spot::of(&path, self.workspace), Kind::Unknown);
+        !matches!(verdict, PathVerdict::Denied(_) | PathVerdict::Outside)
     }
 }
 
@@ -268,6 +281,10 @@ mod tests {
                 }
             }
         }
-        assert_eq!(quick, 3 * 5, "the quick way was taken for the workspace's folders of three profiles");
+        assert_eq!(
+            quick,
+            4 * 5,
+            "the quick way was taken for the folders of the workspace, where all of it is allowed"
+        );
     }
 }
