@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use egress::{Authority, Cover, Gate, Met, Place, Secret, Verdict, Way};
 use fetch::address::Host;
 use fetch::dial::{Permission, Resolve, System};
-use policy::Policy;
+use policy::{AddressVerdict, Policy};
 use sandbox::CellSpec;
 use serde_json::json;
 use store::{AuditRow, Durability, Kind, Store};
@@ -48,7 +48,6 @@ pub(crate) struct Around {
 pub(crate) struct WayOut {
     around: Around,
     session: String,
-    resolver: Names,
     refused: Mutex<Refused>,
     /// What secrets its programs may use, from the first command on for which there is one.
     secrets: OnceLock<Arc<Placeholders>>,
@@ -65,9 +64,8 @@ struct Refused {
 
 impl WayOut {
     pub(crate) fn of(around: Around, session: &str) -> Self {
-        let resolver = Names(around.policy.clone());
         let (session, refused) = (session.to_owned(), Mutex::default());
-        Self { around, session, resolver, refused, secrets: OnceLock::new() }
+        Self { around, session, refused, secrets: OnceLock::new() }
     }
 
     /// Gives a cell the placeholders of the secrets that its programs may use. Blocks while files are read.
@@ -184,12 +182,11 @@ impl Gate for WayOut {
     }
 
     fn permission(&self, host: &Host, port: u16) -> Permission {
-        let (policy, host) = (self.around.policy.clone(), host.to_string());
-        Permission::to(move |address| policy.lists_address(&host, port, address))
+        permission(self.around.policy.clone(), host.to_string(), port)
     }
 
     fn resolver(&self) -> &Names {
-        &self.resolver
+        &Names
     }
 
     async fn note(&self, met: Met) -> io::Result<()> {
@@ -256,21 +253,64 @@ impl Cover for Answer {
     }
 }
 
-/// Finds the addresses of names as the system does, but for those that mean this machine (RFC 6761, section 6.3), and gives none
-/// that are denied.
-pub(crate) struct Names(Arc<Policy>);
+/// Finds the addresses of names as the system does, but for those that mean this machine (RFC 6761, section 6.3).
+pub(crate) struct Names;
 
 impl Resolve for Names {
     async fn addresses(&self, name: &str) -> io::Result<Vec<IpAddr>> {
         if Host::Name(name.to_owned()).is_localhost() {
             return Ok(vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]);
         }
-        let found = System.addresses(name).await?;
-        match found.iter().find(|address| self.0.denies_address(**address)) {
-            Some(denied) => {
-                Err(io::Error::new(io::ErrorKind::PermissionDenied, format!("{denied} is denied")))
-            }
-            None => Ok(found),
+        System.addresses(name).await
+    }
+}
+
+/// Which addresses the host may lead to.
+fn permission(policy: Arc<Policy>, host: String, port: u16) -> Permission {
+    Permission::judged(move |address| match policy.address_verdict(&host, address, port) {
+        AddressVerdict::Denied => Some(false),
+        AddressVerdict::Named => Some(true),
+        AddressVerdict::Unnamed => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use policy::{Dialect, Origin, Profiles, Programs, Setup, Source, Trust};
+
+    use super::*;
+
+    #[test]
+    fn a_listed_name_leads_to_no_address_that_is_denied_at_its_port() {
+        let profiles: Profiles = serde_json::from_value(json!({
+            "normal": {"allowed_hosts": ["a.example"], "deny_hosts": ["93.184.216.34:443", "93.184.216.35"]}
+        }))
+        .unwrap();
+        let policy = Policy::compile(&Setup {
+            sources: &[Source::new(Origin::User(Path::new("/c.yaml").into()), Trust::Trusted, profiles)],
+            profile: "normal",
+            mode: None,
+            dialect: Dialect::default(),
+            workspace: Path::new("/w"),
+            home: None,
+            protected: &[],
+            closed: &[],
+            programs: Programs::Presumed,
+            tools: &[],
+        });
+        let policy = Arc::new(policy.unwrap());
+        for (address, port, may) in [
+            ("93.184.216.34", 443, false),
+            ("::ffff:93.184.216.34", 443, false),
+            ("93.184.216.34", 80, true),
+            ("93.184.216.35", 80, false),
+            ("93.184.216.36", 443, true),
+            ("10.0.0.1", 443, false),
+        ] {
+            let permission = permission(policy.clone(), "a.example".to_owned(), port);
+            assert_eq!(permission.covers(address.parse().unwrap()), may, "{address} {port}");
         }
     }
 }

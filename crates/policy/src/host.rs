@@ -15,7 +15,7 @@ const LONGEST_HOST: usize = 253;
 pub enum AddressVerdict {
     /// `deny_hosts` names it.
     Denied,
-    /// `allowed_hosts` names it, itself and not by a wildcard; or it is this machine, and the list names `localhost`.
+    /// `allowed_hosts` names it, itself and not by a wildcard; or it is this machine, and the list names the name that means it.
     Named,
     /// Neither.
     Unnamed,

@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 
 use crate::Policy;
-use crate::host::normal_host;
+use crate::host::{AddressVerdict, normal_host};
 
 impl Policy {
     /// Whether the host may be reached at this port without anybody being asked.
@@ -28,26 +28,25 @@ impl Policy {
         self.denied_hosts.find(&host, None).is_none() && self.allowed_hosts.rules_for(&host).next().is_some()
     }
 
-    /// Whether a host that is listed may lead to an address that is not of the public internet: the address is listed itself, by
-    /// an entry that is no wildcard. For names that mean this machine (RFC 6761) the name will do.
-    pub fn lists_address(&self, host: &str, port: u16, address: IpAddr) -> bool {
+    /// What the lists say to an address that `host`, a host that was decided on, leads to. For names that mean this machine
+    /// (RFC 6761) the name will do, also by an entry for all below one of these.
+    pub fn address_verdict(&self, host: &str, address: IpAddr, port: u16) -> AddressVerdict {
         let address = address.to_canonical();
-        let spelled = address.to_string();
-        if self.denied_hosts.find(&spelled, Some(port)).is_some() {
-            return false;
+        let shown = address.to_string();
+        if self.denied_hosts.find(&shown, Some(port)).is_some() {
+            return AddressVerdict::Denied;
         }
-        let lists = |host: &str| {
-            let rule = self.allowed_hosts.find(host, Some(port));
+        let means_this_machine = |host: &String| host == "localhost" || host.ends_with(".localhost");
+        let here = normal_host(host).filter(means_this_machine).filter(|_| address.is_loopback());
+        let listed = |host: String| {
+            let rule = self.allowed_hosts.find(&host, Some(port));
             rule.is_some_and(|rule| !rule.entry.starts_with("*:") && rule.entry != "*")
         };
-        let is_here = |host: &String| host == "localhost" || host.ends_with(".localhost");
-        lists(&spelled)
-            || address.is_loopback() && normal_host(host).filter(is_here).is_some_and(|host| lists(&host))
-    }
-
-    /// Whether the address is denied at all ports, so that no name may lead to it.
-    pub fn denies_address(&self, address: IpAddr) -> bool {
-        self.denied_hosts.find(&address.to_canonical().to_string(), None).is_some()
+        if self.allowed_hosts.naming(&shown, port).is_some() || here.is_some_and(listed) {
+            AddressVerdict::Named
+        } else {
+            AddressVerdict::Unnamed
+        }
     }
 
     /// Whether a list hands this secret to the host without anybody being asked. Whether the host may be reached is asked beside it.
@@ -147,7 +146,8 @@ mod tests {
     #[test]
     fn an_address_that_is_not_public_is_named_itself_and_by_no_wildcard() {
         let lists = |entries: &[&str], host: &str, port: u16, to: &str| {
-            policy(&serde_json::json!({ "allowed_hosts": entries })).lists_address(host, port, address(to))
+            let policy = policy(&serde_json::json!({ "allowed_hosts": entries }));
+            policy.address_verdict(host, address(to), port) == AddressVerdict::Named
         };
         assert!(!lists(&["inner.example"], "inner.example", 443, "10.1.2.3"));
         assert!(lists(&["inner.example", "10.1.2.3"], "inner.example", 443, "::ffff:10.1.2.3"));
@@ -162,7 +162,8 @@ mod tests {
         let denying = policy(&serde_json::json!({
             "allowed_hosts": ["10.1.2.3"], "deny_hosts": ["10.1.2.3", "93.184.216.34"],
         }));
-        assert!(!denying.lists_address("10.1.2.3", 1, address("10.1.2.3")));
-        assert!(denying.denies_address(address("::ffff:93.184.216.34")));
+        for denied in ["10.1.2.3", "::ffff:93.184.216.34"] {
+            assert_eq!(denying.address_verdict("a.example", address(denied), 1), AddressVerdict::Denied);
+        }
     }
 }

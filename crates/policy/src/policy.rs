@@ -1,4 +1,3 @@
-use std::net::IpAddr;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -7,7 +6,7 @@ use tool::Access;
 use crate::ceiling::Bounds;
 use crate::command::CommandRules;
 use crate::examples::require_examples;
-use crate::host::{AddressVerdict, HostRules};
+use crate::host::HostRules;
 use crate::merge::{Allowed, DeniedLists, Merged};
 use crate::names::{NameRules, Shape};
 use crate::path::{AllowedPaths, Case, PathList, PathRules, Reach, Spot, fold_path, roots};
@@ -302,22 +301,6 @@ impl Policy {
     /// Whether the profile lists hosts, so that its cells have a network.
     pub fn allows_hosts(&self) -> bool {
         !self.allowed_hosts.is_empty()
-    }
-
-    /// What the lists say to an address that `host`, a host that was decided on, leads to.
-    pub fn address_verdict(&self, host: &str, address: IpAddr, port: u16) -> AddressVerdict {
-        let address = address.to_canonical();
-        let shown = address.to_string();
-        if self.denied_hosts.find(&shown, Some(port)).is_some() {
-            return AddressVerdict::Denied;
-        }
-        let is_here = host == "localhost" && address.is_loopback();
-        let named = |name: &str| self.allowed_hosts.naming(name, port).is_some();
-        if named(&shown) || is_here && named("localhost") {
-            AddressVerdict::Named
-        } else {
-            AddressVerdict::Unnamed
-        }
     }
 
     /// The keys that were ignored because their file is not trusted.
