@@ -31,7 +31,11 @@ impl Index {
     ///
     /// # Errors
     /// Where there is no model, it fails, or the index cannot be written.
-    pub fn embed(&self, stop: &dyn Fn() -> bool, progress: &dyn Fn(u64, u64)) -> Result<Embedded, IndexError> {
+    pub fn embed(
+        &self,
+        stop: &dyn Fn() -> bool,
+        progress: &dyn Fn(u64, u64),
+    ) -> Result<Embedded, IndexError> {
         let model = match self.model() {
             Some(Ok(model)) => model.clone(),
             Some(Err(error)) => return Err(IndexError::Embedding(error.clone())),
@@ -64,7 +68,9 @@ impl Index {
             self.write(&mut |connection| {
                 for (waiting, vector) in waiting.iter().zip(&vectors) {
                     connection
-                        .prepare_cached("INSERT OR IGNORE INTO embeddings (hash, model, vector) VALUES (?, ?, ?)")?
+                        .prepare_cached(
+                            "INSERT OR IGNORE INTO embeddings (hash, model, vector) VALUES (?, ?, ?)",
+                        )?
                         .execute(params![waiting.hash, id.as_slice(), bytes(vector)])?;
                 }
                 connection.execute("UPDATE state SET changes = changes + 1", [])?;

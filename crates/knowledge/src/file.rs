@@ -34,8 +34,10 @@ pub(crate) fn known(
         let path = PathBuf::from(std::ffi::OsStr::from_bytes(&path));
         Ok((path, Known { id: row.get(1)?, stamp, hash: row.get(5)?, note: row.get(6)? }))
     })?;
-    rows.filter(|row| row.as_ref().map_or(true, |(path, _)| under.is_none_or(|under| path.starts_with(under))))
-        .collect()
+    rows.filter(|row| {
+        row.as_ref().map_or(true, |(path, _)| under.is_none_or(|under| path.starts_with(under)))
+    })
+    .collect()
 }
 
 /// Takes a file out.

@@ -126,7 +126,9 @@ impl Index {
             if let Some((vector, model)) = &question {
                 let mut held = self.held();
                 held.refresh(connection, model)?;
-                lists.push(held.nearest(connection, vector, CANDIDATES, &mut |id| sieve.lets(connection, id))?);
+                lists.push(
+                    held.nearest(connection, vector, CANDIDATES, &mut |id| sieve.lets(connection, id))?,
+                );
             }
             let mut hits = Vec::new();
             for id in fused(&lists).into_iter().take(sought.most) {
@@ -195,7 +197,11 @@ impl Sieve<'_> {
 }
 
 /// The chunks that fit best by their words.
-fn by_words(connection: &Connection, sought: &Sought<'_>, sieve: &mut Sieve<'_>) -> Result<Vec<i64>, IndexError> {
+fn by_words(
+    connection: &Connection,
+    sought: &Sought<'_>,
+    sieve: &mut Sieve<'_>,
+) -> Result<Vec<i64>, IndexError> {
     let Some(query) = query(sought.query) else { return Ok(Vec::new()) };
     let mut statement = connection
         .prepare_cached("SELECT rowid FROM words WHERE words MATCH ?1 ORDER BY rank, rowid LIMIT ?2")?;
@@ -268,7 +274,12 @@ fn hit(
 }
 
 /// The cosine of a text's vector and the question's, which both have the length one.
-fn cosine(connection: &Connection, hash: &[u8], model: &[u8], question: &[f32]) -> rusqlite::Result<Option<f32>> {
+fn cosine(
+    connection: &Connection,
+    hash: &[u8],
+    model: &[u8],
+    question: &[f32],
+) -> rusqlite::Result<Option<f32>> {
     let vector: Option<Vec<u8>> = connection
         .prepare_cached("SELECT vector FROM embeddings WHERE hash = ? AND model = ?")?
         .query_row(params![hash, model], |row| row.get(0))

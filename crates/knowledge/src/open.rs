@@ -118,12 +118,16 @@ impl Index {
 
     fn connect(&self) -> Result<Connection, IndexError> {
         let failed = |source| IndexError::Open { path: self.path.clone(), source };
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+            | OpenFlags::SQLITE_OPEN_CREATE
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut connection = Connection::open_with_flags(&self.path, flags).map_err(failed)?;
         connection.busy_timeout(PATIENCE).map_err(failed)?;
         // A commit survives the end of the process; what a loss of power takes back is made again.
         connection
-            .execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -16384;")
+            .execute_batch(
+                "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -16384;",
+            )
             .map_err(failed)?;
         if format(&connection).map_err(failed)? != FORMAT {
             prepare(&mut connection).map_err(failed)?;
@@ -137,7 +141,9 @@ impl Index {
         *self.held() = Held::default();
         let _lock = lock(&self.path.with_extension("lock"))?;
         let is_whole = Connection::open(&self.path)
-            .and_then(|connection| connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0)))
+            .and_then(|connection| {
+                connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0))
+            })
             .is_ok_and(|said| said == "ok");
         if is_whole {
             return Ok(());
@@ -146,7 +152,9 @@ impl Index {
             let mut path = self.path.clone().into_os_string();
             path.push(end);
             match remove(Path::new(&path)) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(IndexError::Folder(error)),
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(IndexError::Folder(error));
+                }
                 _ => {}
             }
         }
@@ -154,7 +162,10 @@ impl Index {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the file of the index, which lies in the state and not in the base")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the file of the index, which lies in the state and not in the base"
+)]
 fn remove(path: &Path) -> std::io::Result<()> {
     std::fs::remove_file(path)
 }
@@ -167,7 +178,10 @@ pub(crate) fn lock(path: &Path) -> Result<File, IndexError> {
 }
 
 /// The file of a lock.
-#[expect(clippy::disallowed_methods, reason = "a lock beside the index, which lies in the state and not in the base")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a lock beside the index, which lies in the state and not in the base"
+)]
 pub(crate) fn lock_file(path: &Path) -> Result<File, IndexError> {
     File::options().create(true).append(true).open(path).map_err(IndexError::Folder)
 }

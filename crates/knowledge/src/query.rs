@@ -56,9 +56,12 @@ mod tests {
 
     #[test]
     fn nothing_of_a_text_is_an_operator() {
-        assert_eq!(query("NOT (wing* OR \"lift\") NEAR/2 section:x").as_deref(), Some(
-            "\"wing\" OR \"lift\" OR \"near\" OR \"2\" OR \"section\" OR \"x\" OR \"near 2\" OR \"section x\""
-        ));
+        assert_eq!(
+            query("NOT (wing* OR \"lift\") NEAR/2 section:x").as_deref(),
+            Some(
+                "\"wing\" OR \"lift\" OR \"near\" OR \"2\" OR \"section\" OR \"x\" OR \"near 2\" OR \"section x\""
+            )
+        );
         assert_eq!(query("  \" ' * ^ - \0 "), None);
     }
 

@@ -1,12 +1,12 @@
 //! From a text to its sections: headings with their paths, and where each begins.
 //!
 //! A text is read in windows that end between two blocks, so that memory is bounded whatever its length. A block that is longer than
-//! a window is cut at the end of a line; what follows is then read as if it began there.
+//! a window is cut at the end of a line; what follows is then read as if it began there, behind the end of its code where it is code.
 
 use std::io::{self, Read};
 use std::ops::Range;
 
-use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
+use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
 /// Bytes of text that are parsed at once.
 const WINDOW: usize = 1024 * 1024;
@@ -36,6 +36,7 @@ pub(crate) struct Section<'a> {
 struct Block {
     range: Range<usize>,
     heading: Option<(usize, String)>,
+    is_fenced: bool,
 }
 
 /// Reads a text to its end, and hands over one section after another.
@@ -46,7 +47,7 @@ pub(crate) fn read<E: From<io::Error>>(
     mut text: impl Read,
     each: &mut dyn FnMut(&Section<'_>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let mut reading = Reading { path: Vec::new(), line: 1, each };
+    let mut reading = Reading { path: Vec::new(), line: 1, fence: None, each };
     let mut window = String::new();
     let mut begun = false;
     loop {
@@ -75,13 +76,16 @@ fn fill(text: &mut impl Read, window: &mut String, wanted: usize) -> io::Result<
     while std::str::from_utf8(&bytes).is_err_and(|error| error.error_len().is_none()) && !end {
         end = text.by_ref().take(1).read_to_end(&mut bytes)? == 0;
     }
-    *window = String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+    *window = String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
     Ok(end)
 }
 
 struct Reading<'f, E> {
     path: Vec<(usize, String)>,
     line: usize,
+    /// What ends the code within which a window was cut.
+    fence: Option<String>,
     each: &'f mut dyn FnMut(&Section<'_>) -> Result<(), E>,
 }
 
@@ -103,14 +107,39 @@ impl<E> Reading<'_, E> {
 
     /// The sections of a window, up to the beginning of its last block unless this is the end. Gives how many bytes were used.
     fn window(&mut self, text: &str, end: bool) -> Result<usize, E> {
+        let last_line = text.rfind('\n').map_or(text.len(), |at| at + 1);
+        if let Some(fence) = self.fence.take() {
+            let used = match behind_fence(text, &fence) {
+                Some(used) => used,
+                None if end => text.len(),
+                None => {
+                    self.fence = Some(fence);
+                    last_line
+                }
+            };
+            self.section(text, 0..used, 0, &[])?;
+            return Ok(used
+                + if end && used < text.len() {
+                    self.window(text.get(used..).unwrap_or_default(), end)?
+                } else {
+                    0
+                });
+        }
         let mut blocks = blocks(text);
         let mut used = text.len();
         if !end {
+            // The last section is read with what follows, unless it fills the window.
+            if let Some(last) =
+                blocks.iter().rposition(|block| block.heading.is_some() && block.range.start > 0)
+            {
+                blocks.truncate(last + 1);
+            }
             match blocks.pop() {
                 Some(last) if last.range.start > 0 => used = last.range.start,
                 // One block fills the window.
                 last => {
-                    used = text.rfind('\n').map_or(text.len(), |at| at + 1);
+                    used = last_line;
+                    self.fence = last.as_ref().filter(|block| block.is_fenced).map(|_| fence_of(text));
                     blocks.extend(last.map(|block| Block { range: 0..used, ..block }));
                 }
             }
@@ -134,7 +163,13 @@ impl<E> Reading<'_, E> {
         Ok(used)
     }
 
-    fn section(&mut self, text: &str, range: Range<usize>, heading: usize, blocks: &[usize]) -> Result<(), E> {
+    fn section(
+        &mut self,
+        text: &str,
+        range: Range<usize>,
+        heading: usize,
+        blocks: &[usize],
+    ) -> Result<(), E> {
         let text = text.get(range).unwrap_or_default();
         let path: Vec<String> = self.path.iter().map(|(_, title)| title.clone()).collect();
         let line = self.line;
@@ -145,6 +180,24 @@ impl<E> Reading<'_, E> {
     fn give(&mut self, section: &Section<'_>) -> Result<(), E> {
         if section.text.trim().is_empty() { Ok(()) } else { (self.each)(section) }
     }
+}
+
+/// The signs with which the code at the beginning of a text is fenced.
+fn fence_of(text: &str) -> String {
+    let text = text.trim_start();
+    let sign = text.chars().next().unwrap_or('`');
+    text.chars().take_while(|c| *c == sign).collect()
+}
+
+/// Where the line ends that ends the code.
+fn behind_fence(text: &str, fence: &str) -> Option<usize> {
+    let sign = fence.chars().next()?;
+    let mut end = 0;
+    text.split_inclusive('\n').find_map(|line| {
+        end += line.len();
+        let marks = line.trim();
+        (marks.starts_with(fence) && marks.chars().all(|c| c == sign)).then_some(end)
+    })
 }
 
 fn count_lines(text: &str) -> usize {
@@ -180,11 +233,12 @@ fn blocks(text: &str) -> Vec<Block> {
         match event {
             Event::Start(tag) => {
                 if depth == 0 {
-                    let heading = match tag {
-                        Tag::Heading { level, .. } => Some((rank(level), String::new())),
+                    let heading = match &tag {
+                        Tag::Heading { level, .. } => Some((rank(*level), String::new())),
                         _ => None,
                     };
-                    found.push(Block { range, heading });
+                    let is_fenced = matches!(tag, Tag::CodeBlock(CodeBlockKind::Fenced(_)));
+                    found.push(Block { range, heading, is_fenced });
                 }
                 depth += 1;
             }
@@ -204,7 +258,7 @@ fn blocks(text: &str) -> Vec<Block> {
                     title.push(' ');
                 }
             }
-            Event::Rule if depth == 0 => found.push(Block { range, heading: None }),
+            Event::Rule if depth == 0 => found.push(Block { range, heading: None, is_fenced: false }),
             _ => {}
         }
     }

