@@ -86,6 +86,8 @@ pub(crate) enum Part {
     Egress,
     /// One row of a database, beside SQLite alone
     Data,
+    /// Indexing and searching knowledge
+    Knowledge,
     /// Covering secrets, and looking one up
     Secrets,
 }
@@ -141,6 +143,9 @@ pub(crate) fn run(
     }
     if wants(Part::Data) {
         example(repository, "handfast", "query_speed", Some(&folder.join("data")))?;
+    }
+    if wants(Part::Knowledge) {
+        example(repository, "knowledge", "knowledge_speed", Some(&folder.join("knowledge")))?;
     }
     if wants(Part::Secrets) {
         example(repository, "engine", "redact_speed", None)?;

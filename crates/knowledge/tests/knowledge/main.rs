@@ -4,6 +4,8 @@
 
 mod base;
 mod cutting;
+mod evaluation;
 mod finding;
 mod processes;
+mod quality;
 mod syncing;
