@@ -9,6 +9,7 @@ mod checkpoints;
 mod csp;
 mod doctor;
 mod init;
+mod knowing;
 mod mcp;
 mod policy;
 mod serving;
