@@ -58,7 +58,8 @@ pub(crate) fn folder(state: &Path) -> Option<PathBuf> {
 pub(crate) fn knowledge(state: &Path, workspace: &Path) -> Result<Arc<Base>, Failure> {
     let indexes = state.join("knowledge");
     create_private(&indexes)?;
-    let name: String = Hash::of(workspace.as_os_str().as_encoded_bytes()).to_string().chars().take(32).collect();
+    let name: String =
+        Hash::of(workspace.as_os_str().as_encoded_bytes()).to_string().chars().take(32).collect();
     let index = Index::new(indexes.join(format!("{name}.db")), opener(state));
     Ok(Arc::new(Base::new(index)))
 }

@@ -107,7 +107,10 @@ impl Tool for KnowledgeIndex {
         let synced = self.0.sync(context, args.scope == Which::All, under.as_deref())?;
         let has_model = self.0.index.has_model();
         if !has_model {
-            context.warn("no model is set up, so that words alone are found; `handfast setup embeddings` gets one".to_owned());
+            context.warn(
+                "no model is set up, so that words alone are found; `handfast setup embeddings` gets one"
+                    .to_owned(),
+            );
         }
         let embedded = self.0.embed(context, None)?;
         context.stop.check()?;
@@ -149,7 +152,10 @@ mod tests {
         world.workspace.write("knowledge/user/raw.md", b"\0\0");
         world.workspace.link("knowledge/user/up", "..");
         let first = world.run("knowledge_index", json!({})).unwrap();
-        assert_eq!((&first["files_indexed"], &first["chunks_created"], &first["vectors_made"]), (&json!(3), &json!(2), &json!(2)));
+        assert_eq!(
+            (&first["files_indexed"], &first["chunks_created"], &first["vectors_made"]),
+            (&json!(3), &json!(2), &json!(2))
+        );
         assert_eq!(
             first["left_out"],
             json!([
@@ -166,10 +172,11 @@ mod tests {
     #[test]
     fn what_is_missing_denied_or_outside_is_refused_and_a_stop_is_one() {
         let guard = DenyNames { read: &["closed.md"], write: &[] };
-        let world = World::new(Workspace::new().guarded(guard).with_files(&[
-            ("knowledge/closed.md", "# C\n"),
-            ("knowledge/open.md", "# O\n"),
-        ]));
+        let world = World::new(
+            Workspace::new()
+                .guarded(guard)
+                .with_files(&[("knowledge/closed.md", "# C\n"), ("knowledge/open.md", "# O\n")]),
+        );
         let fails = |path: &str| world.run("knowledge_index", json!({"path": path})).unwrap_err().code;
         assert_eq!(fails("none.md"), Code::NotFound);
         assert_eq!(fails("closed.md"), Code::Permission);

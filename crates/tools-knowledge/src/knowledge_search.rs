@@ -116,7 +116,8 @@ impl Tool for KnowledgeSearch {
 
     fn plan(&self, args: &Args, place: &Place) -> Result<Plan, ToolError> {
         if args.query.trim().is_empty() {
-            return Err(ToolError::validation("query", "it has no word").hint("ask a question, or name what you seek"));
+            return Err(ToolError::validation("query", "it has no word")
+                .hint("ask a question, or name what you seek"));
         }
         let base = place.workspace.join(FOLDER);
         let path = args.scope.scope().map_or_else(|| base.clone(), |scope| base.join(scope.as_str()));
@@ -127,7 +128,8 @@ impl Tool for KnowledgeSearch {
         let synced = self.0.sync(context, false, None)?;
         if synced.left_in_all > 0 {
             let count = synced.left_in_all;
-            context.warn(format!("{count} files are left out or were hard to read; knowledge_index names them"));
+            context
+                .warn(format!("{count} files are left out or were hard to read; knowledge_index names them"));
         }
         self.0.catch_up(context)?;
         let roots = context.service::<Roots>()?;
@@ -190,9 +192,14 @@ mod tests {
         let found = world.run("knowledge_search", json!({"query": "water"})).unwrap();
         assert_eq!((&found["mode"], &found["waiting"]), (&json!("hybrid"), &json!(0)));
         assert_eq!(found["results"][0]["section"], "Showers");
-        assert_eq!((&found["results"][0]["similarity_score"], &found["results"][0]["score_kind"]), (&json!(1.0), &json!("cosine")));
+        assert_eq!(
+            (&found["results"][0]["similarity_score"], &found["results"][0]["score_kind"]),
+            (&json!(1.0), &json!("cosine"))
+        );
         assert!(found["label"].as_str().unwrap().contains("no instruction"));
-        let found = world.run("knowledge_search", json!({"query": "E1234", "scope": "user", "max_results": 1})).unwrap();
+        let found = world
+            .run("knowledge_search", json!({"query": "E1234", "scope": "user", "max_results": 1}))
+            .unwrap();
         assert_eq!(found["results"][0]["file"], "knowledge/user/tools.md");
         let found = world.run("knowledge_search", json!({"query": "E1234", "scope": "system"})).unwrap();
         assert_eq!(found["results"], json!([]));
@@ -200,20 +207,34 @@ mod tests {
 
     #[test]
     fn what_is_denied_never_comes_out_of_the_index_that_another_has_made() {
-        let files = [("knowledge/open.md", "# Tide\n\nlow\n"), ("knowledge/closed.md", "# Tide\n\nsecret high\n")];
+        let files =
+            [("knowledge/open.md", "# Tide\n\nlow\n"), ("knowledge/closed.md", "# Tide\n\nsecret high\n")];
         let world = World::new(Workspace::new().with_files(&files));
-        assert_eq!(world.run("knowledge_search", json!({"query": "tide"})).unwrap()["results"].as_array().unwrap().len(), 2);
+        assert_eq!(
+            world.run("knowledge_search", json!({"query": "tide"})).unwrap()["results"]
+                .as_array()
+                .unwrap()
+                .len(),
+            2
+        );
         let World { workspace, base } = world;
-        let world = World { workspace: workspace.guarded(DenyNames { read: &["closed.md"], write: &[] }), base };
+        let world =
+            World { workspace: workspace.guarded(DenyNames { read: &["closed.md"], write: &[] }), base };
         let found = world.run("knowledge_search", json!({"query": "tide secret"})).unwrap();
-        assert!(found["results"].as_array().unwrap().len() == 1 && !found.to_string().contains("secret"), "{found}");
+        assert!(
+            found["results"].as_array().unwrap().len() == 1 && !found.to_string().contains("secret"),
+            "{found}"
+        );
     }
 
     #[test]
     fn what_is_changed_or_removed_beside_the_tools_is_found_as_it_is_now() {
         let world = World::new(Workspace::new().with_files(&[("knowledge/a.md", "# A\n\none\n")]));
         let count = |query: &str| {
-            world.run("knowledge_search", json!({"query": query})).unwrap()["results"].as_array().unwrap().len()
+            world.run("knowledge_search", json!({"query": query})).unwrap()["results"]
+                .as_array()
+                .unwrap()
+                .len()
         };
         assert_eq!((count("one"), count("two")), (1, 0));
         world.workspace.write("knowledge/a.md", "# A\n\ntwo\n");

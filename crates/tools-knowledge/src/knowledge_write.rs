@@ -113,7 +113,8 @@ impl Tool for KnowledgeWrite {
             }
         };
         // The file is written, whatever becomes of the index: the next search finds it.
-        let indexed = self.0.sync(context, false, Some(&relative)).and_then(|_| self.0.embed(context, Some(SHORT)));
+        let indexed =
+            self.0.sync(context, false, Some(&relative)).and_then(|_| self.0.embed(context, Some(SHORT)));
         let indexed = match indexed {
             Ok(embedded) => self.0.index.has_model() && embedded.left == 0,
             Err(error) => {
@@ -170,10 +171,9 @@ fn write(context: &Context, roots: &Roots, path: &Path, args: &Args) -> Result<&
     }
     let mut content = Vec::new();
     if let (Mode::Append, Some(opened)) = (args.mode, &opened) {
-        (&opened.file)
-            .take(LARGEST + 1)
-            .read_to_end(&mut content)
-            .map_err(|error| ToolError::new(Code::Runtime, format!("{} cannot be read: {error}", context.place.show(path))))?;
+        (&opened.file).take(LARGEST + 1).read_to_end(&mut content).map_err(|error| {
+            ToolError::new(Code::Runtime, format!("{} cannot be read: {error}", context.place.show(path)))
+        })?;
         if content.len() as u64 > LARGEST {
             let message = format!("{} has more than {LARGEST} bytes", context.place.show(path));
             return Err(ToolError::new(Code::Quota, message).hint("begin another file"));
@@ -232,7 +232,10 @@ mod tests {
             world.run("knowledge_write", arguments)
         };
         let made = write("create", "# Sea\n\nSalt").unwrap();
-        assert_eq!(made, json!({"path": "knowledge/learned/deep/sea.md", "action": "created", "indexed": true}));
+        assert_eq!(
+            made,
+            json!({"path": "knowledge/learned/deep/sea.md", "action": "created", "indexed": true})
+        );
         assert_eq!(write("create", "x").unwrap_err().code, Code::Conflict);
         assert_eq!(write("append", "\n# Tide\n\nlow\n").unwrap()["action"], "appended");
         assert_eq!(world.workspace.read("knowledge/learned/deep/sea.md"), "# Sea\n\nSalt\n\n# Tide\n\nlow\n");
@@ -248,7 +251,9 @@ mod tests {
     #[test]
     fn the_level_is_critical_for_system_and_paths_that_leave_the_base_are_refused() {
         let world = World::new(Workspace::new());
-        let plan = |path: &str| world.plan("knowledge_write", json!({"path": path, "content": "", "mode": "create"}));
+        let plan = |path: &str| {
+            world.plan("knowledge_write", json!({"path": path, "content": "", "mode": "create"}))
+        };
         for (path, level) in [
             ("system/a.md", Level::Critical),
             ("knowledge/system/a.md", Level::Critical),
@@ -261,9 +266,23 @@ mod tests {
         ] {
             let plan = plan(path).unwrap();
             assert_eq!(plan.level, Some(level), "{path}");
-            assert!(matches!(&plan.effects[..], [Effect::Write { path }] if path.starts_with(world.workspace.at("knowledge"))));
+            assert!(
+                matches!(&plan.effects[..], [Effect::Write { path }] if path.starts_with(world.workspace.at("knowledge")))
+            );
         }
-        for path in ["../a.md", "learned/../system/a.md", "/etc/a.md", "", "knowledge", ".", "a.txt", "a", "d.md/", ".git/a.md", "a\0.md"] {
+        for path in [
+            "../a.md",
+            "learned/../system/a.md",
+            "/etc/a.md",
+            "",
+            "knowledge",
+            ".",
+            "a.txt",
+            "a",
+            "d.md/",
+            ".git/a.md",
+            "a\0.md",
+        ] {
             let error = plan(path).unwrap_err();
             assert_eq!(error.code, Code::Validation, "{path:?}");
             assert!(error.message.starts_with("`path`"), "{}", error.message);

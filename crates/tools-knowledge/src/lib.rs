@@ -72,7 +72,8 @@ mod tests {
 
         fn of(workspace: Workspace, has_model: bool) -> Self {
             let model = Model { name: "wet".to_owned(), hash: [1; 32], dimensions: 2 };
-            let opens: knowledge::OpenModel = Arc::new(move || Ok(Arc::new(Wet(model.clone())) as Arc<dyn Embedder>));
+            let opens: knowledge::OpenModel =
+                Arc::new(move || Ok(Arc::new(Wet(model.clone())) as Arc<dyn Embedder>));
             let index = Index::new(workspace.at("../index.db"), has_model.then_some(opens));
             Self { base: Arc::new(Base::new(index)), workspace }
         }

@@ -32,9 +32,13 @@ fn refused(error: &RootsError) -> ShelfError {
     match error {
         RootsError::Stopped => ShelfError::Stopped,
         // What is no file any more is no file of the base.
-        RootsError::NotFound { .. } | RootsError::NoFolder { .. } | RootsError::WrongKind { .. } => ShelfError::Gone,
+        RootsError::NotFound { .. } | RootsError::NoFolder { .. } | RootsError::WrongKind { .. } => {
+            ShelfError::Gone
+        }
         RootsError::Io { source, .. } if source.raw_os_error() == Some(20) => ShelfError::Gone,
-        RootsError::Io { source, .. } => ShelfError::Io(std::io::Error::new(source.kind(), source.to_string())),
+        RootsError::Io { source, .. } => {
+            ShelfError::Io(std::io::Error::new(source.kind(), source.to_string()))
+        }
         other => ShelfError::Refused(other.to_string()),
     }
 }
@@ -75,7 +79,8 @@ impl Shelf for OfCall<'_> {
     }
 
     fn stamp(&self, path: &Path) -> Result<Stamp, ShelfError> {
-        let found = self.roots.metadata(&self.folder.join(path), LastLink::Keep).map_err(|error| refused(&error))?;
+        let found =
+            self.roots.metadata(&self.folder.join(path), LastLink::Keep).map_err(|error| refused(&error))?;
         if found.kind == EntryKind::File { Ok(stamp(&found)) } else { Err(ShelfError::Gone) }
     }
 }

