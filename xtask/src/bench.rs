@@ -90,6 +90,8 @@ pub(crate) enum Part {
     Knowledge,
     /// Covering secrets, and looking one up
     Secrets,
+    /// The nearest of 100,000 vectors, beside comparing all of them as they are
+    Vectors,
 }
 
 /// Measures what is asked for, or everything, and prints the tables.
@@ -150,6 +152,9 @@ pub(crate) fn run(
     if wants(Part::Secrets) {
         example(repository, "engine", "redact_speed", None)?;
         example(repository, "vault", "lookup_speed", None)?;
+    }
+    if wants(Part::Vectors) {
+        example(repository, "vectors", "nearest_speed", None)?;
     }
     Ok(())
 }

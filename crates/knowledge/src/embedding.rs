@@ -1,5 +1,7 @@
 //! Vectors for the chunks that have none of this model yet.
 
+use std::sync::PoisonError;
+
 use rusqlite::{Connection, params};
 
 use crate::chunk::embedded;
@@ -89,7 +91,21 @@ impl Index {
     /// # Errors
     /// Where the index cannot be read.
     pub fn waiting(&self) -> Result<u64, IndexError> {
-        self.usable_model().map_or(Ok(0), |model| self.without_vector(&model.model().hash))
+        let Some(model) = self.usable_model() else { return Ok(0) };
+        let model = model.model().hash;
+        let changes: i64 = self.with(&mut |connection| {
+            Ok(connection.prepare_cached("SELECT changes FROM state")?.query_row([], |row| row.get(0))?)
+        })?;
+        // Counting takes longer than searching, and gives the same until something changes.
+        let known = *self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((at, count)) = known
+            && at == changes
+        {
+            return Ok(count);
+        }
+        let count = self.without_vector(&model)?;
+        *self.counted.lock().unwrap_or_else(PoisonError::into_inner) = Some((changes, count));
+        Ok(count)
     }
 
     fn without_vector(&self, model: &[u8]) -> Result<u64, IndexError> {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::embedding::numbers;
-use crate::query::{query, words};
+use crate::query::{terms, words};
 use crate::{Index, IndexError, Scope};
 
 /// How many each of the two ways brings in.
@@ -15,6 +15,10 @@ const CANDIDATES: usize = 100;
 
 /// What the ranks of the first few have in common, so that one way alone decides little (Cormack, Clarke and Büttcher 2009).
 const RANK_CONSTANT: f64 = 60.0;
+
+/// Chunks of a base in which every word counts, and the share of a larger one (one in so many) that a word may be in to count.
+const SMALL_BASE: i64 = 10_000;
+const COMMON: i64 = 50;
 
 /// How a search was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -202,7 +206,7 @@ fn by_words(
     sought: &Sought<'_>,
     sieve: &mut Sieve<'_>,
 ) -> Result<Vec<i64>, IndexError> {
-    let Some(query) = query(sought.query) else { return Ok(Vec::new()) };
+    let Some(query) = telling(connection, &terms(sought.query))? else { return Ok(Vec::new()) };
     let mut statement = connection
         .prepare_cached("SELECT rowid FROM words WHERE words MATCH ?1 ORDER BY rank, rowid LIMIT ?2")?;
     let mut wanted = CANDIDATES;
@@ -225,6 +229,31 @@ fn by_words(
         }
         wanted *= 8;
     }
+}
+
+/// The query of these terms. Every chunk that holds one of them is weighed, so in a large base those that very many hold are left out:
+/// they tell little. Where there are no others, the chunks count that hold all of them.
+fn telling(connection: &Connection, terms: &[String]) -> rusqlite::Result<Option<String>> {
+    if terms.is_empty() {
+        return Ok(None);
+    }
+    let chunks: i64 = connection
+        .prepare_cached("SELECT coalesce(max(id), 0) FROM chunks")?
+        .query_row([], |row| row.get(0))?;
+    if chunks <= SMALL_BASE {
+        return Ok(Some(terms.join(" OR ")));
+    }
+    let most = (chunks / COMMON).max(SMALL_BASE / COMMON);
+    let mut statement = connection
+        .prepare_cached("SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ?1 LIMIT ?2)")?;
+    let mut rare: Vec<&str> = Vec::new();
+    for term in terms {
+        let held: i64 = statement.query_row(params![term, most + 1], |row| row.get(0))?;
+        if (1..=most).contains(&held) {
+            rare.push(term);
+        }
+    }
+    Ok(Some(if rare.is_empty() { terms.join(" AND ") } else { rare.join(" OR ") }))
 }
 
 /// One order of several: by reciprocal ranks.

@@ -25,6 +25,8 @@ pub struct Index {
     model: OnceLock<Opened>,
     idle: Mutex<Vec<Connection>>,
     pub(crate) held: Mutex<Held>,
+    /// Chunks without a vector, as of a number of changes.
+    pub(crate) counted: Mutex<Option<(i64, u64)>>,
 }
 
 /// Opens the model, once and when it is needed first.
@@ -36,7 +38,14 @@ pub type Opened = Result<Arc<dyn Embedder>, String>;
 impl Index {
     /// The index in a file, which is made when it is used first. Without a model it finds by words alone.
     pub fn new(path: PathBuf, opens: Option<OpenModel>) -> Self {
-        Self { path, opens, model: OnceLock::new(), idle: Mutex::default(), held: Mutex::default() }
+        Self {
+            path,
+            opens,
+            model: OnceLock::new(),
+            idle: Mutex::default(),
+            held: Mutex::default(),
+            counted: Mutex::default(),
+        }
     }
 
     /// Where it lies.
@@ -126,7 +135,7 @@ impl Index {
         // A commit survives the end of the process; what a loss of power takes back is made again.
         connection
             .execute_batch(
-                "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -16384;",
+                "PRAGMA wal_autocheckpoint = 16000; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -16384;",
             )
             .map_err(failed)?;
         if format(&connection).map_err(failed)? != FORMAT {
@@ -139,6 +148,7 @@ impl Index {
     fn remove_damaged(&self) -> Result<(), IndexError> {
         self.idle().clear();
         *self.held() = Held::default();
+        *self.counted.lock().unwrap_or_else(PoisonError::into_inner) = None;
         let _lock = lock(&self.path.with_extension("lock"))?;
         let is_whole = Connection::open(&self.path)
             .and_then(|connection| {

@@ -30,8 +30,8 @@ pub(crate) fn words(text: &str) -> Vec<String> {
     chosen.into_iter().filter(|word| seen.insert(word.clone())).take(MOST_WORDS).collect()
 }
 
-/// The query in the words of FTS5; none where the text has no word.
-pub(crate) fn query(text: &str) -> Option<String> {
+/// The words and the rows of words that are sought, each in the words of FTS5.
+pub(crate) fn terms(text: &str) -> Vec<String> {
     let mut terms: Vec<String> = words(text).iter().map(|word| format!("\"{word}\"")).collect();
     let joined = text.chars().take(LONGEST).collect::<String>();
     let mut rows: Vec<String> = Vec::new();
@@ -47,12 +47,17 @@ pub(crate) fn query(text: &str) -> Option<String> {
     }
     rows.truncate(MOST_WORDS);
     terms.extend(rows);
-    (!terms.is_empty()).then(|| terms.join(" OR "))
+    terms
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn query(text: &str) -> Option<String> {
+        let terms = terms(text);
+        (!terms.is_empty()).then(|| terms.join(" OR "))
+    }
 
     #[test]
     fn nothing_of_a_text_is_an_operator() {

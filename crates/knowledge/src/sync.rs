@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use crate::chunk::{Chunk, chunks};
-use crate::decoding::{AsUtf8, look};
+use crate::decoding::{AsUtf8, Looked, look};
 use crate::error::IndexError;
 use crate::file::{self, Change, Known};
 use crate::{Hash, Index, Listed, Shelf, ShelfError, Stamp};
@@ -152,7 +152,7 @@ impl Index {
         wanted: &Wanted<'_>,
         synced: &mut Synced,
     ) -> Result<Option<Read1>, IndexError> {
-        let (stamp, looked) = match look_at(shelf, path) {
+        let At { stamp, looked, bytes } = match look_at(shelf, path) {
             Ok(found) => found,
             Err(ShelfError::Stopped) => return Err(IndexError::Stopped),
             // It went meanwhile; the next run takes it out.
@@ -197,7 +197,7 @@ impl Index {
         let Some(encoding) = encoding else { return Ok(Some(read)) };
         let opened = |error| IndexError::shelf(path, error);
         if stamp.size <= SMALL_FILE {
-            let mut text = AsUtf8::new(shelf.open(path).map_err(opened)?.1.take(SMALL_FILE * 2), encoding);
+            let mut text = AsUtf8::new(bytes.as_slice(), encoding);
             chunks::<io::Error>(&mut text, &mut |chunk| {
                 read.chunks.push(chunk);
                 Ok(())
@@ -295,22 +295,28 @@ fn look_around(
     Ok((todo, seen))
 }
 
-/// Reads a file once to tell what it is; or why it is not read.
-#[expect(
-    clippy::type_complexity,
-    reason = "the two ways in which a file is not read are told apart by their callers"
-)]
-fn look_at(
-    shelf: &dyn Shelf,
-    path: &Path,
-) -> Result<(Stamp, Result<crate::decoding::Looked, String>), ShelfError> {
+/// What was found out about a file.
+struct At {
+    stamp: Stamp,
+    /// What it is, or why it is not read.
+    looked: Result<Looked, String>,
+    /// All of a small one, so that it is read once.
+    bytes: Vec<u8>,
+}
+
+fn look_at(shelf: &dyn Shelf, path: &Path) -> Result<At, ShelfError> {
     let (stamp, file) = shelf.open(path)?;
     let too_large = format!("left out: it has more than {} MiB", LARGEST_FILE / (1024 * 1024));
+    let mut bytes = Vec::new();
     if stamp.size > LARGEST_FILE {
-        return Ok((stamp, Err(too_large)));
+        return Ok(At { stamp, looked: Err(too_large), bytes });
     }
     // It may grow while it is read.
+    if stamp.size <= SMALL_FILE {
+        file.take(SMALL_FILE * 2).read_to_end(&mut bytes)?;
+        return Ok(At { stamp, looked: Ok(look(bytes.as_slice())?), bytes });
+    }
     let mut file = file.take(LARGEST_FILE + 1);
     let looked = look(&mut file)?;
-    Ok((stamp, if file.limit() == 0 { Err(too_large) } else { Ok(looked) }))
+    Ok(At { stamp, looked: if file.limit() == 0 { Err(too_large) } else { Ok(looked) }, bytes })
 }
