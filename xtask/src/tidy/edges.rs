@@ -16,6 +16,10 @@ enum Layer {
     Store,
     /// What a pure decision reads with: no input or output, and no judgement.
     Syntax,
+    /// Arithmetic by the widest instructions of the machine.
+    Arithmetic,
+    /// What compares texts by their meaning: its words, and the search.
+    Meaning,
     /// Something that works on the machine and knows no tool.
     Mechanism,
     /// The life of a call.
@@ -45,12 +49,12 @@ enum Layer {
 }
 
 use Layer::{
-    Carrier, Dialects, Door, Egress, Engine, Mechanism, Outgoing, Outward, Policy, Product, Store, Syntax,
+    Arithmetic, Carrier, Dialects, Door, Egress, Engine, Meaning, Mechanism, Outgoing, Outward, Policy, Product, Store, Syntax,
     Telling, TestKit, Tools, Vocabulary, Xtask,
 };
 
 /// The layer of every crate by name; `tools-*` go by their prefix.
-const LAYERS: [(&str, Layer); 23] = [
+const LAYERS: [(&str, Layer); 27] = [
     ("tool", Vocabulary),
     ("shell-syntax", Syntax),
     ("policy", Policy),
@@ -61,6 +65,10 @@ const LAYERS: [(&str, Layer); 23] = [
     ("checkpoint", Mechanism),
     ("database", Mechanism),
     ("edit", Mechanism),
+    ("simd", Arithmetic),
+    ("embed", Meaning),
+    ("vectors", Meaning),
+    ("embed-bert", Mechanism),
     ("vault", Mechanism),
     ("engine", Engine),
     ("dialects", Dialects),
@@ -107,7 +115,9 @@ const OWNERS: [(&str, &[&str], &str); 12] = [
 /// What code that ships may name.
 fn allowed(layer: Layer) -> &'static [Layer] {
     match layer {
-        Vocabulary | Store | Mechanism | Outward | Xtask => &[],
+        Vocabulary | Store | Arithmetic | Outward | Xtask => &[],
+        Meaning => &[Arithmetic],
+        Mechanism => &[Arithmetic, Meaning],
         Syntax | Dialects => &[Vocabulary],
         Policy => &[Vocabulary, Syntax],
         Egress => &[Outward],
