@@ -1,5 +1,6 @@
 //! The model that turns texts into vectors: where its files lie, and the knowledge that is found with it.
 
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use tools_knowledge::Base;
 
 use crate::commands::Failure;
 use crate::places::create_private;
+use crate::report::chain;
 
 /// The model that `handfast setup embeddings` gets.
 pub(crate) const MODEL: &str = "all-MiniLM-L6-v2";
@@ -64,8 +66,9 @@ pub(crate) fn knowledge(state: &Path, workspace: &Path) -> Result<Arc<Base>, Fai
     Ok(Arc::new(Base::new(index)))
 }
 
-/// What opens the model; none where there is none.
+/// What opens the model; none where there is none. An endpoint that is asked over HTTP has its place here beside it.
 pub(crate) fn opener(state: &Path) -> Option<OpenModel> {
-    let _folder = folder(state)?;
-    None
+    let folder = folder(state)?;
+    let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
+    Some(Arc::new(move || embed_bert::open_pinned(&folder, threads).map_err(|error| chain(&error))))
 }

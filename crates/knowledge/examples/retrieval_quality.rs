@@ -56,5 +56,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// What opens the model in a folder.
 fn opener(folder: PathBuf) -> knowledge::OpenModel {
-    std::sync::Arc::new(move || Err(format!("no engine for {}", folder.display())))
+    std::sync::Arc::new(move || {
+        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        embed_bert::open(&folder, threads).map_err(|error| error.to_string())
+    })
 }

@@ -18,7 +18,7 @@ enum Layer {
     Syntax,
     /// Something that works on the machine and knows no tool.
     Mechanism,
-    /// What texts are compared by.
+    /// What texts are compared by, and the arithmetic of that.
     Meaning,
     /// What is known, and found by that.
     Knowledge,
@@ -54,7 +54,7 @@ use Layer::{
 };
 
 /// The layer of every crate by name; `tools-*` go by their prefix.
-const LAYERS: [(&str, Layer); 26] = [
+const LAYERS: [(&str, Layer); 28] = [
     ("tool", Vocabulary),
     ("shell-syntax", Syntax),
     ("policy", Policy),
@@ -64,7 +64,9 @@ const LAYERS: [(&str, Layer); 26] = [
     ("watch", Mechanism),
     ("checkpoint", Mechanism),
     ("database", Mechanism),
+    ("simd", Meaning),
     ("embed", Meaning),
+    ("embed-bert", Meaning),
     ("vectors", Meaning),
     ("knowledge", Knowledge),
     ("edit", Mechanism),
