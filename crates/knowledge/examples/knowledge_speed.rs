@@ -17,6 +17,9 @@ use knowledge::{Index, Listed, Mode, Shelf, ShelfError, Sought, Stamp, Wanted};
 const FILES: usize = 10_000;
 const SECTIONS_OF_LARGE: usize = 10;
 const WORDS_OF_SECTION: usize = 140;
+/// Words there are, and how many of the most frequent ones nobody asks for.
+const VOCABULARY: f64 = 200_000.0;
+const STOP: f64 = 100.0;
 const QUERIES: usize = 40;
 
 const TARGETS: [(&str, Duration); 3] = [
@@ -78,7 +81,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for (name, mode) in [("words", Mode::Keyword), ("vectors", Mode::Vector), ("both", Mode::Hybrid)] {
         let mut times: Vec<Duration> = Vec::new();
         for query in 0..QUERIES {
-            let words: Vec<String> = (0..8).map(|word| format!("w{}", number(query * 31 + word))).collect();
+            let words: Vec<String> = (0..8).map(|place| word(query * 31 + place, STOP)).collect();
             let began = Instant::now();
             found(&large, &words.join(" "), mode)?;
             times.push(began.elapsed());
@@ -116,16 +119,15 @@ fn found(index: &Index, query: &str, mode: Mode) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Numbers in which small ones are frequent, as words are in a language.
-fn number(seed: usize) -> usize {
-    let mixed = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33;
-    let spread = mixed % 1_000 + 1;
-    (mixed / 1_000) % (20_000 / spread + 1) + spread
+/// Words as frequent as in a language: the one of rank n stands in a text with a probability of one in n.
+fn word(seed: usize, from: f64) -> String {
+    let mixed = (seed.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) % 65_536;
+    let share = f64::from(u32::try_from(mixed).unwrap_or_default()) / 65_536.0;
+    format!("w{:.0}", from * (VOCABULARY / from).powf(share))
 }
 
 fn section(which: usize) -> String {
-    let words: Vec<String> =
-        (0..WORDS_OF_SECTION).map(|word| format!("w{}", number(which * 997 + word))).collect();
+    let words: Vec<String> = (0..WORDS_OF_SECTION).map(|place| word(which * 997 + place, 1.0)).collect();
     format!("# Section {which}\n\n{}\n", words.join(" "))
 }
 

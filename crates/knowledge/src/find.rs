@@ -206,7 +206,23 @@ fn by_words(
     sought: &Sought<'_>,
     sieve: &mut Sieve<'_>,
 ) -> Result<Vec<i64>, IndexError> {
-    let Some(query) = telling(connection, &terms(sought.query))? else { return Ok(Vec::new()) };
+    let terms = terms(sought.query);
+    if terms.is_empty() {
+        return Ok(Vec::new());
+    }
+    let telling = telling(connection, &terms)?;
+    let found = ranked(connection, &telling, sought, sieve)?;
+    // Every word is one of those that very many chunks hold, and no chunk holds all of them.
+    if found.is_empty() { ranked(connection, &terms.join(" OR "), sought, sieve) } else { Ok(found) }
+}
+
+/// The chunks that fit a query best, of those that are let through.
+fn ranked(
+    connection: &Connection,
+    query: &str,
+    sought: &Sought<'_>,
+    sieve: &mut Sieve<'_>,
+) -> Result<Vec<i64>, IndexError> {
     let mut statement = connection
         .prepare_cached("SELECT rowid FROM words WHERE words MATCH ?1 ORDER BY rank, rowid LIMIT ?2")?;
     let mut wanted = CANDIDATES;
@@ -233,15 +249,12 @@ fn by_words(
 
 /// The query of these terms. Every chunk that holds one of them is weighed, so in a large base those that very many hold are left out:
 /// they tell little. Where there are no others, the chunks count that hold all of them.
-fn telling(connection: &Connection, terms: &[String]) -> rusqlite::Result<Option<String>> {
-    if terms.is_empty() {
-        return Ok(None);
-    }
+fn telling(connection: &Connection, terms: &[String]) -> rusqlite::Result<String> {
     let chunks: i64 = connection
         .prepare_cached("SELECT coalesce(max(id), 0) FROM chunks")?
         .query_row([], |row| row.get(0))?;
     if chunks <= SMALL_BASE {
-        return Ok(Some(terms.join(" OR ")));
+        return Ok(terms.join(" OR "));
     }
     let most = (chunks / COMMON).max(SMALL_BASE / COMMON);
     let mut statement = connection
@@ -253,7 +266,7 @@ fn telling(connection: &Connection, terms: &[String]) -> rusqlite::Result<Option
             rare.push(term);
         }
     }
-    Ok(Some(if rare.is_empty() { terms.join(" AND ") } else { rare.join(" OR ") }))
+    Ok(if rare.is_empty() { terms.join(" AND ") } else { rare.join(" OR ") })
 }
 
 /// One order of several: by reciprocal ranks.

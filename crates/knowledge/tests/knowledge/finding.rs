@@ -144,3 +144,21 @@ fn a_scope_is_a_folder_at_the_top() {
     assert_eq!(Scope::NAMED.map(|scope| of(Some(scope))), [1, 1, 1, 1]);
     assert_eq!(of(None), 7);
 }
+
+#[test]
+fn in_a_large_base_rare_words_decide_and_frequent_ones_count_where_there_are_no_others() {
+    let base = Base::new();
+    for file in 0..120 {
+        let section = |n: usize| format!("# Part {n}\n\nharbour log of day {file}{n:03}x\n\n");
+        base.write(&format!("{file}.md"), (0..100).map(section).collect::<String>());
+    }
+    base.write("one.md", "# Odd\n\nA gannet over the harbour.\n");
+    base.write("two.md", "# Even\n\nThe log of a lighthouse.\n");
+    base.sync();
+    assert_eq!(base.find("gannet in the harbour log")[0].path, Path::new("one.md"));
+    assert_eq!(base.find("day 7042x")[0].path, Path::new("7.md"));
+    // Every section but the odd ones holds all of these.
+    assert_eq!(base.find("harbour log day").len(), 10);
+    // No section holds all of these, and very many hold one.
+    assert_eq!(base.find("harbour lighthouse-keeper log")[0].path, Path::new("two.md"));
+}
