@@ -43,6 +43,7 @@ mod egress;
 mod fetching;
 mod homes;
 mod hostile_commands;
+mod knowledge;
 mod linear;
 mod mcp;
 mod mcp_around;

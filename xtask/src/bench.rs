@@ -86,8 +86,12 @@ pub(crate) enum Part {
     Egress,
     /// One row of a database, beside SQLite alone
     Data,
+    /// Indexing and searching knowledge
+    Knowledge,
     /// Covering secrets, and looking one up
     Secrets,
+    /// The nearest of 100,000 vectors, beside comparing all of them as they are
+    Vectors,
 }
 
 /// Measures what is asked for, or everything, and prints the tables.
@@ -142,9 +146,15 @@ pub(crate) fn run(
     if wants(Part::Data) {
         example(repository, "handfast", "query_speed", Some(&folder.join("data")))?;
     }
+    if wants(Part::Knowledge) {
+        example(repository, "knowledge", "knowledge_speed", Some(&folder.join("knowledge")))?;
+    }
     if wants(Part::Secrets) {
         example(repository, "engine", "redact_speed", None)?;
         example(repository, "vault", "lookup_speed", None)?;
+    }
+    if wants(Part::Vectors) {
+        example(repository, "vectors", "nearest_speed", None)?;
     }
     Ok(())
 }

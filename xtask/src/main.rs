@@ -17,6 +17,7 @@
 mod bench;
 mod command;
 mod docs;
+mod evaluate;
 mod repository;
 mod setup;
 mod steps;
@@ -56,6 +57,14 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Measures how good the search of knowledge is on a collection in BEIR's layout
+    Eval {
+        /// The folder with corpus.jsonl, queries.jsonl and qrels/test.tsv
+        folder: PathBuf,
+        /// The folder of the model [default: what `handfast setup embeddings` has got]
+        #[arg(long, value_name = "FOLDER")]
+        model: Option<PathBuf>,
+    },
     /// Measures the release binary and a peer side by side, and prints figures and ratios; fails on no figure
     Bench {
         /// Measures this binary instead of building one
@@ -87,6 +96,7 @@ fn run(task: Task) -> Result<()> {
         Task::Test { step } => steps::run(&repository, step.as_deref()),
         Task::Tidy => tidy::run(&repository),
         Task::Docs { check } => docs::run(&repository, check),
+        Task::Eval { folder, model } => evaluate::run(&repository, &folder, model),
         Task::Bench { binary, quick, only } => bench::run(&repository, binary.as_deref(), quick, only),
     }
 }
@@ -105,7 +115,7 @@ mod tests {
     #[test]
     fn a_bare_call_lists_every_command() {
         let help = Arguments::command().render_help().to_string();
-        for name in ["test", "tidy", "docs", "bench"] {
+        for name in ["test", "tidy", "docs", "eval", "bench"] {
             assert!(help.contains(name), "{name} is missing from:\n{help}");
         }
     }

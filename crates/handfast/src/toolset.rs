@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use policy::Programs;
 use tool::{AnyTool, Catalogue, CatalogueEntry};
 use tools_data::SkillFolders;
+use tools_knowledge::Base;
 use tools_work::Linear;
 
 use crate::toolchains;
@@ -21,6 +22,8 @@ pub(crate) struct Needed {
     pub(crate) databases: Arc<Databases>,
     /// Where skills lie beside the workspace.
     pub(crate) skills: SkillFolders,
+    /// The knowledge of the workspace.
+    pub(crate) knowledge: Arc<Base>,
     /// Where Linear is, and whose key opens it.
     pub(crate) linear: Linear,
 }
@@ -32,6 +35,7 @@ pub(crate) fn canonical(needed: &Needed) -> Vec<Arc<dyn AnyTool>> {
         tools_shell::tools(),
         tools_web::tools(),
         tools_data::tools(&needed.databases, &needed.skills),
+        tools_knowledge::tools(&needed.knowledge),
         tools_work::tools(needed.linear.clone()),
         tools_self::tools(),
         vec![ToolCall::tool()],

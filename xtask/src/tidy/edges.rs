@@ -18,6 +18,10 @@ enum Layer {
     Syntax,
     /// Something that works on the machine and knows no tool.
     Mechanism,
+    /// What texts are compared by, and the arithmetic of that.
+    Meaning,
+    /// What is known, and found by that.
+    Knowledge,
     /// The life of a call.
     Engine,
     /// A family of tools.
@@ -45,12 +49,12 @@ enum Layer {
 }
 
 use Layer::{
-    Carrier, Dialects, Door, Egress, Engine, Mechanism, Outgoing, Outward, Policy, Product, Store, Syntax,
-    Telling, TestKit, Tools, Vocabulary, Xtask,
+    Carrier, Dialects, Door, Egress, Engine, Knowledge, Meaning, Mechanism, Outgoing, Outward, Policy,
+    Product, Store, Syntax, Telling, TestKit, Tools, Vocabulary, Xtask,
 };
 
 /// The layer of every crate by name; `tools-*` go by their prefix.
-const LAYERS: [(&str, Layer); 23] = [
+const LAYERS: [(&str, Layer); 28] = [
     ("tool", Vocabulary),
     ("shell-syntax", Syntax),
     ("policy", Policy),
@@ -60,6 +64,11 @@ const LAYERS: [(&str, Layer); 23] = [
     ("watch", Mechanism),
     ("checkpoint", Mechanism),
     ("database", Mechanism),
+    ("simd", Meaning),
+    ("embed", Meaning),
+    ("embed-bert", Meaning),
+    ("vectors", Meaning),
+    ("knowledge", Knowledge),
     ("edit", Mechanism),
     ("vault", Mechanism),
     ("engine", Engine),
@@ -77,13 +86,13 @@ const LAYERS: [(&str, Layer); 23] = [
 ];
 
 /// Outside crates that only some crates may name, and why.
-const OWNERS: [(&str, &[&str], &str); 12] = [
+const OWNERS: [(&str, &[&str], &str); 13] = [
     ("brush-parser", &["shell-syntax"], "one crate says what a line for the shell runs"),
     ("tree-sitter-bash", &["shell-syntax"], "one crate says what a line for the shell runs"),
     (
         "rusqlite",
-        &["store", "database"],
-        "a second storage engine is split off behind the store, and one crate opens the agent's own databases",
+        &["store", "database", "knowledge"],
+        "a second storage engine is split off behind the store, one crate opens the agent's own databases, and one keeps an index",
     ),
     ("rmcp", &["mcp"], "the door owns every wire type"),
     (
@@ -100,6 +109,7 @@ const OWNERS: [(&str, &[&str], &str); 12] = [
         &["egress", "engine", "mcp", "http", "csp", "traces", "fetch", "handfast"],
         "tools, policy and mechanisms know no async runtime",
     ),
+    ("pulldown-cmark", &["knowledge"], "one crate cuts markdown"),
     ("clap", &["handfast", "xtask"], "a library reads no command line"),
     ("schemars", &["tool", "tools-*"], "schemas come from the tools' own types"),
 ];
@@ -109,18 +119,19 @@ fn allowed(layer: Layer) -> &'static [Layer] {
     match layer {
         Vocabulary | Store | Mechanism | Outward | Xtask => &[],
         Syntax | Dialects => &[Vocabulary],
+        Meaning | Knowledge => &[Meaning],
         Policy => &[Vocabulary, Syntax],
         Egress => &[Outward],
         Engine => &[Vocabulary, Policy, Store, Mechanism, Outward, Egress],
         Outgoing => &[Vocabulary, Mechanism, Outward],
-        Tools => &[Vocabulary, Mechanism, Outward, Outgoing],
+        Tools => &[Vocabulary, Mechanism, Knowledge, Outward, Outgoing],
         TestKit => &[Vocabulary, Mechanism],
         Door => &[Vocabulary, Engine, Dialects],
         Carrier => &[Vocabulary, Engine, Dialects, Door, Outward],
         Telling => &[Vocabulary, Engine, Outward],
         Product => &[
-            Vocabulary, Policy, Store, Mechanism, Engine, Tools, Dialects, Door, Carrier, Outward, Outgoing,
-            Telling,
+            Vocabulary, Policy, Store, Mechanism, Meaning, Knowledge, Engine, Tools, Dialects, Door, Carrier,
+            Outward, Outgoing, Telling,
         ],
     }
 }
@@ -133,6 +144,8 @@ fn allowed_in_tests(layer: Layer) -> &'static [Layer] {
         Door | Carrier => &[TestKit, Policy, Store, Mechanism],
         // What comes out of a cell is tested with cells.
         Egress => &[Mechanism],
+        // What is found by meaning is tested with a model.
+        Tools => &[TestKit, Meaning],
         _ => &[TestKit],
     }
 }
@@ -292,7 +305,7 @@ mod tests {
         ];
         let found = messages(outside, packages);
         assert_eq!(found.len(), 2, "{found:?}");
-        assert!(found[0].starts_with("rusqlite belongs to store, database alone"), "{found:?}");
+        assert!(found[0].starts_with("rusqlite belongs to store, database, knowledge alone"), "{found:?}");
         assert!(found[1].starts_with("tokio belongs to egress, engine"), "{found:?}");
     }
 }

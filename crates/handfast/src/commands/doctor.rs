@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::{Failure, print, print_json};
 use crate::cli::Global;
 use crate::compose::{Wanted, compose, entrance};
-use crate::places::open_store;
+use crate::places::{open_store, state_folder};
 use crate::report::table;
 use crate::surroundings::Surroundings;
 
@@ -38,6 +38,7 @@ pub(super) fn run(global: &Global, as_json: bool) -> Result<ExitCode, Failure> {
     let attempter = attempter()?;
     findings.extend(sandbox::probe(&attempter).into_iter().map(Finding::from));
     findings.extend(way_out::findings(&attempter));
+    findings.push(embeddings(global, &surroundings));
     let broken = findings.iter().any(Finding::breaks_a_promise);
     if as_json {
         print_json(&findings)?;
@@ -117,6 +118,29 @@ fn state(global: &Global, surroundings: &Surroundings) -> Finding {
         promise: Some("audit-tampering-found"),
         verdict,
         enforced_by: "the chain of hashes".to_owned(),
+        detail,
+        hint: hint.map(str::to_owned),
+    }
+}
+
+/// Texts can be found by their meaning.
+fn embeddings(global: &Global, surroundings: &Surroundings) -> Finding {
+    let folder = state_folder(global, surroundings).ok().and_then(|state| crate::embeddings::folder(&state));
+    let (verdict, detail, hint) = match &folder {
+        Some(folder) => {
+            (Verdict::Holds, format!("{} in {}", crate::embeddings::MODEL, folder.display()), None)
+        }
+        None => (
+            Verdict::Fails,
+            "no model: texts are found by their words".to_owned(),
+            Some("`handfast setup embeddings` gets one"),
+        ),
+    };
+    Finding {
+        name: "embeddings",
+        promise: None,
+        verdict,
+        enforced_by: "Handfast".to_owned(),
         detail,
         hint: hint.map(str::to_owned),
     }

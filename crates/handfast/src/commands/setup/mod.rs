@@ -1,27 +1,35 @@
-//! `handfast setup sandbox`: gives this machine's cells their namespaces, or says what keeps them away.
+//! `handfast setup`. What it does for embeddings is in `embeddings.rs`; here is `handfast setup sandbox`, which gives this machine's cells their namespaces, or says what keeps them away.
 //!
 //! It changes one thing only, and only where AppArmor is in the way: the profile for this program. Every other setting is
 //! for the whole machine, and so for its administrator.
 
+mod embeddings;
 mod obstacle;
 mod profile;
+mod wheel;
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use ::sandbox::SandboxError;
 use rustix::process::geteuid;
-use sandbox::SandboxError;
 
 use super::{Failure, print};
-use crate::cli::SetupCommand;
+use crate::cli::{Global, SetupCommand};
 use crate::report::{note, warn};
 use crate::surroundings::Surroundings;
 use obstacle::{Machine, Obstacle};
 use profile::{Profile, Written};
 
-pub(super) fn run(command: &SetupCommand) -> Result<ExitCode, Failure> {
-    let SetupCommand::Sandbox { print: only_print, remove } = *command;
+pub(super) fn run(global: &Global, command: &SetupCommand) -> Result<ExitCode, Failure> {
+    match command {
+        SetupCommand::Sandbox { print, remove } => sandbox(*print, *remove),
+        SetupCommand::Embeddings { from, remove } => embeddings::run(global, from.as_deref(), *remove),
+    }
+}
+
+fn sandbox(only_print: bool, remove: bool) -> Result<ExitCode, Failure> {
     let program = std::env::current_exe()?.canonicalize()?;
     let profile = Profile::for_program(&program).map_err(Failure::usage)?;
     if only_print {
@@ -31,7 +39,7 @@ pub(super) fn run(command: &SetupCommand) -> Result<ExitCode, Failure> {
     if remove {
         return take_away(&profile, &program);
     }
-    let found = sandbox::try_namespaces();
+    let found = ::sandbox::try_namespaces();
     let machine = Machine::look();
     // Root is not restricted, so that root's cells have them says nothing about anybody else's.
     let as_root = geteuid().is_root();

@@ -1,0 +1,131 @@
+//! One pass of several texts through the network: their tokens one below the other, without any padding between.
+
+use simd::{Level, Quantised};
+
+use crate::config::{Config, Pool};
+use crate::weights::{Layer, Linear, Matrix, Norm, Weights, Words};
+
+/// What one thread works in, kept from one batch to the next.
+#[derive(Debug, Default)]
+pub(crate) struct Room {
+    rows: Vec<f32>,
+    attention: Vec<f32>,
+    context: Vec<f32>,
+    added: Vec<f32>,
+    wide: Vec<f32>,
+    bytes: Quantised,
+    head: Vec<f32>,
+}
+
+/// Rows that go through the wide layer at once, so that what lies between stays in the processor's cache.
+const ROWS_AT_ONCE: usize = 96;
+
+/// The vectors of several texts, given as the numbers of their tokens.
+pub(crate) fn pass(
+    weights: &Weights,
+    config: &Config,
+    pool: Pool,
+    level: Level,
+    texts: &[Vec<u32>],
+    room: &mut Room,
+) -> Vec<Vec<f32>> {
+    let width = config.hidden_size;
+    look_up(weights, config, level, texts, room);
+    for layer in &weights.layers {
+        attend(layer, config, level, texts, room);
+        for first in (0..room.rows.len()).step_by(ROWS_AT_ONCE * width) {
+            let last = room.rows.len().min(first + ROWS_AT_ONCE * width);
+            let rows = &mut room.rows[first..last];
+            apply(&layer.up, level, rows, width, &mut room.bytes, &mut room.wide);
+            simd::gelu(level, &mut room.wide);
+            apply(&layer.down, level, &room.wide, config.intermediate_size, &mut room.bytes, &mut room.added);
+            add(&layer.after, config, level, rows, &room.added);
+        }
+    }
+    let mut start = 0;
+    texts
+        .iter()
+        .map(|text| {
+            let rows = &room.rows[start * width..(start + text.len()) * width];
+            start += text.len();
+            pooled(rows, width, pool, level)
+        })
+        .collect()
+}
+
+fn look_up(weights: &Weights, config: &Config, level: Level, texts: &[Vec<u32>], room: &mut Room) {
+    let width = config.hidden_size;
+    room.rows.clear();
+    for text in texts {
+        for (token, position) in text.iter().zip(weights.positions.chunks_exact(width)) {
+            let start = usize::try_from(*token).unwrap_or(0) * width;
+            match &weights.words {
+                Words::Floats(numbers) => room.rows.extend_from_slice(&numbers[start..start + width]),
+                Words::Bytes { bytes, scales } => {
+                    let scale = scales[start / width];
+                    room.rows.extend(bytes[start..start + width].iter().map(|byte| f32::from(*byte) * scale));
+                }
+            }
+            let last = room.rows.len() - width;
+            let Norm { gain, shift } = &weights.norm;
+            simd::normalise(level, &mut room.rows[last..], position, gain, shift, config.layer_norm_eps);
+        }
+    }
+}
+
+fn attend(layer: &Layer, config: &Config, level: Level, texts: &[Vec<u32>], room: &mut Room) {
+    let (width, head) = (config.hidden_size, config.head());
+    apply(&layer.attention, level, &room.rows, width, &mut room.bytes, &mut room.attention);
+    room.context.resize(room.rows.len(), 0.0);
+    let mut start = 0;
+    for text in texts {
+        let end = start + text.len() * width;
+        for at in (0..width).step_by(head) {
+            let own = &room.attention[start * 3..end * 3];
+            simd::attend(level, own, width, at, head, &mut room.head, &mut room.context[start..end]);
+        }
+        start = end;
+    }
+    apply(&layer.output, level, &room.context, width, &mut room.bytes, &mut room.added);
+    add(&layer.after_attention, config, level, &mut room.rows, &room.added);
+}
+
+/// `out = rows * matrix + bias`.
+fn apply(
+    linear: &Linear,
+    level: Level,
+    rows: &[f32],
+    depth: usize,
+    bytes: &mut Quantised,
+    out: &mut Vec<f32>,
+) {
+    out.resize(rows.len() / depth * linear.bias.len(), 0.0);
+    match &linear.matrix {
+        Matrix::Floats(matrix) => simd::dense(level, rows, matrix, &linear.bias, out),
+        Matrix::Bytes(matrix) => {
+            simd::quantise(level, rows, depth, bytes);
+            simd::product(level, bytes, matrix, &linear.bias, out);
+        }
+    }
+}
+
+fn add(norm: &Norm, config: &Config, level: Level, rows: &mut [f32], added: &[f32]) {
+    let width = config.hidden_size;
+    for (row, added) in rows.chunks_exact_mut(width).zip(added.chunks_exact(width)) {
+        simd::normalise(level, row, added, &norm.gain, &norm.shift, config.layer_norm_eps);
+    }
+}
+
+/// The one vector of a text, of the length one.
+fn pooled(rows: &[f32], width: usize, pool: Pool, level: Level) -> Vec<f32> {
+    let mut sum = rows.get(..width).unwrap_or_default().to_vec();
+    if pool == Pool::Mean {
+        for row in rows.chunks_exact(width).skip(1) {
+            sum.iter_mut().zip(row).for_each(|(sum, number)| *sum += number);
+        }
+    }
+    // The number of rows falls away with the length.
+    let length = simd::dot(level, &sum, &sum).sqrt().max(f32::MIN_POSITIVE);
+    sum.iter_mut().for_each(|number| *number /= length);
+    sum
+}

@@ -1,0 +1,271 @@
+//! Opening a model, and many texts over several threads.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use embed::{Embedder, Failure, Model};
+use simd::Level;
+
+use crate::config::{Config, Pool};
+use crate::files::{
+    CONFIG, MODEL, POOLING, Pinned, TOKENIZER, check_hash, check_sizes, hash, hash_of, stamp,
+};
+use crate::forward::{Room, pass};
+use crate::tensors::Tensors;
+use crate::tokens::Tokens;
+use crate::weights::{Kept, Original, Weights, write};
+use crate::{MOST_TOKENS, OpenError, PINNED, PINNED_NAME};
+
+/// Matrices that were made bytes, beside the model.
+const KEPT: &str = "weights.bytes";
+/// What such a file begins with: its format, which another number follows when it changes.
+const FORMAT: &[u8; 16] = b"embed-bert 0001\n";
+/// Tokens of one batch, beyond which no further text is taken in.
+const BATCH_TOKENS: usize = 192;
+/// Bytes of the longest `config.json` or `tokenizer.json` that is read.
+const LONGEST_FILE: u64 = 64 << 20;
+
+/// How exactly a model is computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Precision {
+    /// In floats, as it was made.
+    Exact,
+    /// With matrices and rows made bytes.
+    Bytes,
+}
+
+/// A model that is open.
+#[derive(Debug)]
+struct Bert {
+    model: Model,
+    config: Config,
+    pool: Pool,
+    tokens: Tokens,
+    weights: Weights,
+    level: Level,
+    threads: usize,
+    most: usize,
+}
+
+/// Opens the model of a folder, as bytes where the machine multiplies those more quickly. At most `threads` work at a time.
+///
+/// # Errors
+/// [`OpenError`].
+pub fn open(folder: &Path, threads: usize) -> Result<Arc<dyn Embedder>, OpenError> {
+    let name = folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy();
+    open_as(folder, &name, threads, quickest(), Level::best(), &[])
+}
+
+/// Opens [`PINNED`], and nothing else.
+///
+/// # Errors
+/// [`OpenError`], also where the files are others.
+pub fn open_pinned(folder: &Path, threads: usize) -> Result<Arc<dyn Embedder>, OpenError> {
+    open_as(folder, PINNED_NAME, threads, quickest(), Level::best(), &PINNED)
+}
+
+/// Opens the model of a folder in this way, with no wider instructions than these.
+///
+/// # Errors
+/// [`OpenError`].
+pub fn open_with(
+    folder: &Path,
+    threads: usize,
+    precision: Precision,
+    level: Level,
+) -> Result<Arc<dyn Embedder>, OpenError> {
+    let name = folder.file_name().unwrap_or(folder.as_os_str()).to_string_lossy();
+    open_as(folder, &name, threads, precision, level, &[])
+}
+
+fn quickest() -> Precision {
+    if Level::best().multiplies_bytes() { Precision::Bytes } else { Precision::Exact }
+}
+
+fn open_as(
+    folder: &Path,
+    name: &str,
+    threads: usize,
+    precision: Precision,
+    level: Level,
+    pinned: &[Pinned],
+) -> Result<Arc<dyn Embedder>, OpenError> {
+    check_sizes(folder, pinned)?;
+    let check = |name: &str, found: [u8; 32]| {
+        pinned.iter().find(|file| file.name == name).map_or(Ok(()), |file| check_hash(folder, file, found))
+    };
+    let of_config = read(&folder.join(CONFIG))?;
+    let of_tokens = read(&folder.join(TOKENIZER))?;
+    check(CONFIG, hash(&[&of_config]))?;
+    check(TOKENIZER, hash(&[&of_tokens]))?;
+    let config = Config::read(&folder.join(CONFIG), &of_config)?;
+    let tokens = Tokens::read(&folder.join(TOKENIZER), &of_tokens, config.vocab_size)?;
+    let path = folder.join(POOLING);
+    let of_pool = if path.exists() { read(&path)? } else { Vec::new() };
+    let pool = if of_pool.is_empty() { Pool::Mean } else { Pool::read(&path, &of_pool)? };
+    let most = MOST_TOKENS.min(config.max_position_embeddings);
+    let (weights, of_weights) = match precision {
+        Precision::Bytes => of_bytes(folder, &config, most, &check)?,
+        Precision::Exact => {
+            let found = hash_of(&folder.join(MODEL))?;
+            check(MODEL, found)?;
+            let tensors = Tensors::open(&folder.join(MODEL))?;
+            (Weights::from(&mut Original { tensors: &tensors, bytes: false }, &config, most)?, found)
+        }
+    };
+    let pooled: &[u8] = if pool == Pool::First { b"first" } else { b"mean" };
+    let model = Model {
+        name: name.to_owned(),
+        hash: hash(&[&of_weights, &hash(&[&of_tokens]), &hash(&[&of_config]), pooled]),
+        dimensions: config.hidden_size,
+    };
+    Ok(Arc::new(Bert { model, config, pool, tokens, weights, level, threads: threads.max(1), most }))
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, OpenError> {
+    let size = std::fs::metadata(path).map_err(OpenError::unreadable(path))?.len();
+    if size > LONGEST_FILE {
+        return Err(OpenError::unsupported(
+            path,
+            format!("it has {size} bytes, and {LONGEST_FILE} are read"),
+        ));
+    }
+    std::fs::read(path).map_err(OpenError::unreadable(path))
+}
+
+/// The weights as bytes, out of the kept file where it is of this model, and else of the model, which are then kept.
+fn of_bytes(
+    folder: &Path,
+    config: &Config,
+    most: usize,
+    check: &dyn Fn(&str, [u8; 32]) -> Result<(), OpenError>,
+) -> Result<(Weights, [u8; 32]), OpenError> {
+    let path = folder.join(MODEL);
+    let stamp = stamp(&path)?;
+    let of_config = hash(&[format!("{config:?} {most}").as_bytes()]);
+    let kept = kept(folder, config, most, &of_config);
+    if let Some((weights, found, of_stamp)) = kept {
+        if of_stamp == stamp {
+            check(MODEL, found)?;
+            return Ok((weights, found));
+        }
+        // The file was copied or touched. Its content says whether it is still the same.
+        if hash_of(&path)? == found {
+            check(MODEL, found)?;
+            keep(folder, &weights, &found, &stamp, &of_config);
+            return Ok((weights, found));
+        }
+    }
+    let found = hash_of(&path)?;
+    check(MODEL, found)?;
+    let tensors = Tensors::open(&path)?;
+    let weights = Weights::from(&mut Original { tensors: &tensors, bytes: true }, config, most)?;
+    keep(folder, &weights, &found, &stamp, &of_config);
+    Ok((weights, found))
+}
+
+/// What is kept of a model with these measures; none where there is nothing, or nothing whole.
+fn kept(
+    folder: &Path,
+    config: &Config,
+    most: usize,
+    of_config: &[u8; 32],
+) -> Option<(Weights, [u8; 32], [u8; 40])> {
+    let file = File::open(folder.join(KEPT)).ok()?;
+    let mut kept = Kept::new(BufReader::with_capacity(1 << 16, file));
+    let head = kept.bytes(FORMAT.len() + 32 + 32 + 40).ok()?;
+    let (format, rest) = head.split_at_checked(FORMAT.len())?;
+    let (measures, rest) = rest.split_at_checked(32)?;
+    let (found, stamp) = rest.split_at_checked(32)?;
+    if format != FORMAT || measures != of_config {
+        return None;
+    }
+    let (found, stamp) = (found.try_into().ok()?, stamp.try_into().ok()?);
+    let weights = Weights::from(&mut kept, config, most).ok()?;
+    kept.finish().ok()?.then_some((weights, found, stamp))
+}
+
+/// Keeps them beside the model. Where that cannot be, in a folder that is only read, opening takes longer the next time, and no more.
+fn keep(folder: &Path, weights: &Weights, found: &[u8; 32], stamp: &[u8; 40], of_config: &[u8; 32]) {
+    let head = [FORMAT.as_slice(), of_config, found, stamp].concat();
+    let kept = || -> std::io::Result<()> {
+        let mut file = tempfile::NamedTempFile::new_in(folder)?;
+        write(weights, &head, &mut std::io::BufWriter::new(file.as_file_mut()))?;
+        file.persist(folder.join(KEPT))?;
+        Ok(())
+    };
+    let _left_undone = kept().is_err();
+}
+
+/// What the threads of one call share.
+struct Work<'call> {
+    texts: &'call [&'call str],
+    next: AtomicUsize,
+    stopped: AtomicBool,
+}
+
+impl Bert {
+    /// Takes texts until there are none, and gives their vectors with their places.
+    fn work(&self, work: &Work, stop: &dyn Fn() -> bool) -> Vec<(usize, Vec<f32>)> {
+        let mut room = Room::default();
+        let mut done = Vec::new();
+        loop {
+            if stop() {
+                work.stopped.store(true, Ordering::Relaxed);
+            }
+            if work.stopped.load(Ordering::Relaxed) {
+                return done;
+            }
+            let (mut places, mut batch, mut tokens) = (Vec::new(), Vec::new(), 0);
+            while tokens < BATCH_TOKENS {
+                let place = work.next.fetch_add(1, Ordering::Relaxed);
+                let Some(text) = work.texts.get(place) else { break };
+                let text = self.tokens.of(text, self.most);
+                tokens += text.len();
+                places.push(place);
+                batch.push(text);
+            }
+            if batch.is_empty() {
+                return done;
+            }
+            let vectors = pass(&self.weights, &self.config, self.pool, self.level, &batch, &mut room);
+            done.extend(places.into_iter().zip(vectors));
+        }
+    }
+}
+
+impl Embedder for Bert {
+    fn model(&self) -> &Model {
+        &self.model
+    }
+
+    fn embed(&self, texts: &[&str], stop: &dyn Fn() -> bool) -> Result<Vec<Vec<f32>>, Failure> {
+        let work = Work { texts, next: AtomicUsize::new(0), stopped: AtomicBool::new(false) };
+        let mut all = vec![Vec::new(); texts.len()];
+        let whole = std::thread::scope(|scope| {
+            let others: Vec<_> = (1..self.threads.min(texts.len()))
+                .map(|_| scope.spawn(|| self.work(&work, &|| false)))
+                .collect();
+            let mut done = self.work(&work, stop);
+            let mut whole = true;
+            for other in others {
+                match other.join() {
+                    Ok(vectors) => done.extend(vectors),
+                    Err(_panicked) => whole = false,
+                }
+            }
+            for (place, vector) in done {
+                whole &= vector.iter().all(|number| number.is_finite());
+                all[place] = vector;
+            }
+            whole
+        });
+        if work.stopped.load(Ordering::Relaxed) {
+            return Err(Failure::Stopped);
+        }
+        if whole { Ok(all) } else { Err(Failure::Failed(format!("{} gave no numbers", self.model.name))) }
+    }
+}

@@ -1,0 +1,182 @@
+//! Keeps the index of knowledge up with its files while `up` runs: what changes below `knowledge/` is indexed when it has been quiet for a
+//! moment, by a call of the tool like any other, so that policy and audit know of it.
+//!
+//! Nothing rests on this: a search looks for itself. It makes vectors before somebody waits for them.
+
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use engine::{CallRequest, Caller, Ceiling, Door, Engine, NoAsker, Origin};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
+use rustix::io::Errno;
+use serde_json::json;
+use tokio::sync::mpsc;
+use tool::{SessionId, Stop, Unreported};
+
+use crate::compose::Composed;
+
+/// The folder, in the workspace, and the tool that indexes it.
+const FOLDER: &str = "knowledge";
+const TOOL: &str = "knowledge_index";
+
+/// How long it has to be quiet.
+const QUIET: Timespec = Timespec { tv_sec: 1, tv_nsec: 500_000_000 };
+
+/// Folders that are watched at most.
+const MOST_FOLDERS: usize = 2_000;
+
+/// What is to be told.
+const WANTED: WatchFlags = WatchFlags::CREATE
+    .union(WatchFlags::CLOSE_WRITE)
+    .union(WatchFlags::MOVED_TO)
+    .union(WatchFlags::MOVED_FROM)
+    .union(WatchFlags::DELETE)
+    .union(WatchFlags::ONLYDIR)
+    .union(WatchFlags::DONT_FOLLOW);
+
+/// Begins to keep up, where the tool is one of this runtime. Needs a tokio runtime around it.
+pub(super) fn keep_up(composed: &Composed) {
+    let engine = composed.engine.clone();
+    if !engine.tools().iter().any(|tool| tool.name() == TOOL) {
+        return;
+    }
+    let (sender, mut changed) = mpsc::channel::<()>(1);
+    let folder = composed.workspace.clone();
+    let watching = std::thread::Builder::new().name("knowing".to_owned()).spawn(move || {
+        // Where changes are not told, searches look for themselves.
+        let _ = watch(&folder, &sender);
+    });
+    if watching.is_err() {
+        return;
+    }
+    let (session, dialect) = (composed.session.clone(), composed.toolset.dialect.as_str());
+    tokio::spawn(async move {
+        while changed.recv().await.is_some() {
+            // What came of it is in the audit.
+            let _ = index(&engine, session.clone(), dialect).await;
+        }
+    });
+}
+
+async fn index(engine: &Arc<Engine>, session: SessionId, dialect: &'static str) -> bool {
+    let asker = Arc::new(NoAsker { hint: "nobody asked for this call".to_owned() });
+    let caller =
+        Caller { session, holder: None, door: Door::Library, dialect, asker, ceiling: Ceiling::default() };
+    let request = CallRequest {
+        tool: TOOL.to_owned(),
+        arguments: json!({"scope": "changed_only"}),
+        caller,
+        stop: Stop::default(),
+        progress: Arc::new(Unreported),
+        cache: false,
+        origin: Origin::default(),
+    };
+    engine.call(request).await.ok()
+}
+
+/// Tells of changes until nobody listens any more.
+fn watch(workspace: &Path, sender: &mpsc::Sender<()>) -> Result<(), Errno> {
+    let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+    let base = workspace.join(FOLDER);
+    let around = inotify::add_watch(&inotify, workspace, WANTED)?;
+    if add_below(&inotify, &base) && sender.blocking_send(()).is_err() {
+        return Ok(());
+    }
+    loop {
+        poll(&mut [PollFd::new(&inotify, PollFlags::IN)], None).or_else(ignore_interrupts)?;
+        let mut concerns = read(&inotify, around)?;
+        // Until it has been quiet for a moment: an editor writes a file in several steps, and a checkout writes many.
+        while poll(&mut [PollFd::new(&inotify, PollFlags::IN)], Some(&QUIET)).or_else(ignore_interrupts)? > 0
+        {
+            concerns = read(&inotify, around)? || concerns;
+        }
+        if !concerns {
+            continue;
+        }
+        // New folders are told of by their names alone.
+        add_below(&inotify, &base);
+        match sender.try_send(()) {
+            Err(mpsc::error::TrySendError::Closed(())) => return Ok(()),
+            // One that waits already is for this too.
+            Ok(()) | Err(mpsc::error::TrySendError::Full(())) => {}
+        }
+    }
+}
+
+fn ignore_interrupts(errno: Errno) -> Result<usize, Errno> {
+    if errno == Errno::INTR { Ok(1) } else { Err(errno) }
+}
+
+/// Reads what was told, and says whether anything of it is about the base.
+fn read(inotify: &OwnedFd, around: i32) -> Result<bool, Errno> {
+    let mut concerns = false;
+    let mut buffer = [MaybeUninit::uninit(); 16 * 1024];
+    let mut reader = Reader::new(inotify, &mut buffer);
+    loop {
+        match reader.next() {
+            Ok(event) => {
+                let is_base = event.file_name().is_some_and(|name| name.to_bytes() == FOLDER.as_bytes());
+                let is_end = event.events().contains(ReadFlags::IGNORED);
+                concerns = concerns || (!is_end && (event.wd() != around || is_base));
+            }
+            Err(Errno::AGAIN) => return Ok(concerns),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+/// Watches a folder and those below it, as far as that can be had, and says whether it is there.
+fn add_below(inotify: &OwnedFd, base: &Path) -> bool {
+    let mut waiting: Vec<PathBuf> = vec![base.to_owned()];
+    let mut watched = 0;
+    while let Some(folder) = waiting.pop() {
+        if watched >= MOST_FOLDERS || inotify::add_watch(inotify, &folder, WANTED).is_err() {
+            continue;
+        }
+        watched += 1;
+        let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+        let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        waiting.extend(folders.map(|entry| entry.path()));
+    }
+    watched > 0
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn changes_in_the_base_are_told_of_and_no_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = folder.path().to_owned();
+        let (sender, mut changed) = mpsc::channel(1);
+        let watched = workspace.clone();
+        std::thread::spawn(move || watch(&watched, &sender));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let mut told = |change: &dyn Fn()| {
+            runtime.block_on(async {
+                // Again until it is heard: the watch may not stand yet.
+                loop {
+                    change();
+                    if tokio::time::timeout(Duration::from_secs(4), changed.recv()).await.is_ok() {
+                        return;
+                    }
+                }
+            });
+        };
+        let base = workspace.join(FOLDER);
+        told(&|| std::fs::create_dir_all(base.join("user/deep")).unwrap());
+        told(&|| std::fs::write(base.join("user/deep/a.md"), "a").unwrap());
+        told(&|| std::fs::write(base.join("user/deep/a.md"), "b").unwrap());
+        told(&|| {
+            let _ = std::fs::remove_file(base.join("user/deep/a.md"));
+            std::fs::write(base.join("b.md"), "b").unwrap();
+        });
+    }
+}

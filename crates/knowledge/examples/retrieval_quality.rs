@@ -1,0 +1,63 @@
+//! How good the search is on a collection in BEIR's layout, by words, by meaning and by both. `cargo xtask eval FOLDER` runs it; by hand:
+//! `cargo run --release --package knowledge --example retrieval_quality -- FOLDER [MODEL]`.
+
+#![allow(clippy::print_stdout, reason = "it prints what it measured")]
+
+#[path = "../tests/knowledge/evaluation.rs"]
+mod evaluation;
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use evaluation::Collection;
+use knowledge::{Index, Mode};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args_os().skip(1).map(PathBuf::from);
+    let folder = arguments.next().ok_or("name the folder of a collection")?;
+    let model = arguments.next();
+    let collection = Collection::read(&folder)?;
+    let work = tempfile::tempdir()?;
+    let index = Index::new(work.path().join("index"), model.map(opener));
+    let began = Instant::now();
+    collection.index(&index, &|done, total| eprint!("\r{done} of {total} sections"))?;
+    eprintln!();
+    let without = collection.questions.iter().filter(|(id, _)| !collection.has_answer(id)).count();
+    println!(
+        "{} documents, {} questions ({without} without an answer), indexed in {:.1} s\n",
+        collection.documents(),
+        collection.questions.len(),
+        began.elapsed().as_secs_f64()
+    );
+    println!(
+        "| way     | nDCG@10 | recall@50 | ms a question |\n|---------|---------|-----------|---------------|"
+    );
+    for mode in [Mode::Keyword, Mode::Vector, Mode::Hybrid] {
+        if mode != Mode::Keyword && !index.has_model() {
+            continue;
+        }
+        let began = Instant::now();
+        let quality = collection.quality(&index, mode, "")?;
+        let each =
+            began.elapsed().as_secs_f64() * 1_000.0 / f64::from(u32::try_from(quality.questions.max(1))?);
+        println!(
+            "| {:<7} | {:.4}  | {:.4}    | {each:>13.1} |",
+            mode.as_str(),
+            quality.ndcg_10,
+            quality.recall_50
+        );
+    }
+    if !index.has_model() {
+        println!("\nby words alone: name the folder of a model to measure meaning too");
+    }
+    Ok(())
+}
+
+/// What opens the model in a folder.
+fn opener(folder: PathBuf) -> knowledge::OpenModel {
+    std::sync::Arc::new(move || {
+        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        embed_bert::open(&folder, threads).map_err(|error| error.to_string())
+    })
+}

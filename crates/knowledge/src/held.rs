@@ -1,0 +1,101 @@
+//! The vectors of one model in memory, kept up with the index.
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::IndexError;
+use crate::embedding::numbers;
+
+/// What is held, and how far it goes.
+#[derive(Default)]
+pub(crate) struct Held {
+    model: Vec<u8>,
+    vectors: vectors::Index,
+    ids: Vec<i64>,
+    changes: i64,
+    removals: i64,
+    last_chunk: i64,
+    last_embedding: i64,
+}
+
+impl Held {
+    /// Takes in what was added to the index since, and lets go of what was removed. Vectors of another model are all let go.
+    pub(crate) fn refresh(&mut self, connection: &Connection, model: &[u8]) -> Result<(), IndexError> {
+        let (changes, removals): (i64, i64) = connection
+            .prepare_cached("SELECT changes, removals FROM state")?
+            .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        // A file that was made anew counts from the beginning.
+        if self.model != model || changes < self.changes || removals < self.removals {
+            *self = Self { model: model.to_owned(), ..Self::default() };
+        }
+        if changes == self.changes && !self.ids.is_empty() {
+            return Ok(());
+        }
+        if removals != self.removals {
+            self.let_go(connection)?;
+            self.removals = removals;
+        }
+        let (chunk, embedding) = (self.last_chunk, self.last_embedding);
+        // What has a new vector, and what is new with a vector that was there.
+        self.take(
+            connection,
+            "SELECT c.id, e.id, e.vector FROM embeddings e JOIN chunks c ON c.hash = e.hash WHERE e.model = ?1 AND e.id > ?2",
+            embedding,
+        )?;
+        self.take(
+            connection,
+            "SELECT c.id, e.id, e.vector FROM chunks c JOIN embeddings e ON e.hash = c.hash AND e.model = ?1 WHERE c.id > ?2",
+            chunk,
+        )?;
+        self.changes = changes;
+        Ok(())
+    }
+
+    fn take(&mut self, connection: &Connection, sql: &str, from: i64) -> Result<(), IndexError> {
+        let mut statement = connection.prepare_cached(sql)?;
+        let mut rows = statement.query(params![self.model, from])?;
+        while let Some(row) = rows.next()? {
+            let (chunk, embedding, vector): (i64, i64, Vec<u8>) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            self.last_chunk = self.last_chunk.max(chunk);
+            self.last_embedding = self.last_embedding.max(embedding);
+            let vector = numbers(&vector);
+            if self.vectors.is_empty() {
+                self.vectors = vectors::Index::new(vector.len());
+            }
+            if let Err(place) = self.ids.binary_search(&chunk) {
+                self.ids.insert(place, chunk);
+                self.vectors.add(chunk, &vector);
+            }
+        }
+        Ok(())
+    }
+
+    fn let_go(&mut self, connection: &Connection) -> Result<(), IndexError> {
+        let mut statement = connection.prepare_cached("SELECT id FROM chunks ORDER BY id")?;
+        let there: Vec<i64> = statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+        let (kept, gone): (Vec<i64>, Vec<i64>) =
+            self.ids.iter().partition(|id| there.binary_search(id).is_ok());
+        for id in gone {
+            self.vectors.remove(id);
+        }
+        self.ids = kept;
+        Ok(())
+    }
+
+    /// The chunks nearest to a vector among those that are let through, the nearest first.
+    pub(crate) fn nearest(
+        &self,
+        connection: &Connection,
+        vector: &[f32],
+        most: usize,
+        lets: &mut dyn FnMut(i64) -> rusqlite::Result<bool>,
+    ) -> Result<Vec<i64>, IndexError> {
+        let mut statement = connection.prepare_cached(
+            "SELECT e.vector FROM chunks c JOIN embeddings e ON e.hash = c.hash AND e.model = ?1 WHERE c.id = ?2",
+        )?;
+        let found = self.vectors.search(vector, most, lets, &mut |id| {
+            let bytes = statement.query_row(params![self.model, id], |row| row.get::<_, Vec<u8>>(0));
+            Ok(bytes.optional()?.map(|bytes| numbers(&bytes)))
+        })?;
+        Ok(found.into_iter().map(|(id, _)| id).collect())
+    }
+}

@@ -1,0 +1,225 @@
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use embed::Embedder;
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+
+use crate::IndexError;
+use crate::held::Held;
+
+/// The format of the file, and of what chunks are. One of another format is made anew.
+const FORMAT: i64 = 1;
+
+/// How long a process waits for another one that writes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Connections that are kept open for the next one who asks.
+const IDLE: usize = 2;
+
+/// The index of one base.
+pub struct Index {
+    path: PathBuf,
+    opens: Option<OpenModel>,
+    model: OnceLock<Opened>,
+    idle: Mutex<Vec<Connection>>,
+    pub(crate) held: Mutex<Held>,
+    /// Chunks without a vector, as of a number of changes.
+    pub(crate) counted: Mutex<Option<(i64, u64)>>,
+}
+
+/// Opens the model, once and when it is needed first.
+pub type OpenModel = Arc<dyn Fn() -> Opened + Send + Sync>;
+
+/// The model, or why there is none.
+pub type Opened = Result<Arc<dyn Embedder>, String>;
+
+impl Index {
+    /// The index in a file, which is made when it is used first. Without a model it finds by words alone.
+    pub fn new(path: PathBuf, opens: Option<OpenModel>) -> Self {
+        Self {
+            path,
+            opens,
+            model: OnceLock::new(),
+            idle: Mutex::default(),
+            held: Mutex::default(),
+            counted: Mutex::default(),
+        }
+    }
+
+    /// Where it lies.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether a model is set up; whether it can be opened shows when it is.
+    pub fn has_model(&self) -> bool {
+        self.opens.is_some()
+    }
+
+    /// The model, opened now unless it is. None where there is none.
+    pub fn model(&self) -> Option<&Opened> {
+        let opens = self.opens.as_ref()?;
+        Some(self.model.get_or_init(|| opens()))
+    }
+
+    /// The model that can be used.
+    pub(crate) fn usable_model(&self) -> Option<&Arc<dyn Embedder>> {
+        self.model().and_then(|opened| opened.as_ref().ok())
+    }
+
+    pub(crate) fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs `work` on a connection. Where the file turns out to be damaged, or to be of another format, it is made anew and the
+    /// work done again: nothing is in it that is not in the files of the base.
+    pub(crate) fn with<T>(
+        &self,
+        work: &mut dyn FnMut(&mut Connection) -> Result<T, IndexError>,
+    ) -> Result<T, IndexError> {
+        match self.attempt(work) {
+            Err(IndexError::Database(error) | IndexError::Open { source: error, .. })
+                if IndexError::is_damage(&error) =>
+            {
+                self.remove_damaged()?;
+                self.attempt(work)
+            }
+            done => done,
+        }
+    }
+
+    /// Runs `work` in one transaction, while no other process writes.
+    pub(crate) fn write<T>(
+        &self,
+        work: &mut dyn FnMut(&Connection) -> Result<T, IndexError>,
+    ) -> Result<T, IndexError> {
+        self.with(&mut |connection| {
+            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let value = work(&transaction)?;
+            transaction.commit()?;
+            Ok(value)
+        })
+    }
+
+    fn attempt<T>(
+        &self,
+        work: &mut dyn FnMut(&mut Connection) -> Result<T, IndexError>,
+    ) -> Result<T, IndexError> {
+        let kept = self.idle().pop();
+        let mut connection = match kept {
+            Some(connection) => connection,
+            None => self.connect()?,
+        };
+        let value = work(&mut connection)?;
+        // One that saw an error may hold half a statement, and is let go.
+        let mut idle = self.idle();
+        if idle.len() < IDLE {
+            idle.push(connection);
+        }
+        Ok(value)
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn connect(&self) -> Result<Connection, IndexError> {
+        let failed = |source| IndexError::Open { path: self.path.clone(), source };
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+            | OpenFlags::SQLITE_OPEN_CREATE
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let mut connection = Connection::open_with_flags(&self.path, flags).map_err(failed)?;
+        connection.busy_timeout(PATIENCE).map_err(failed)?;
+        // A commit survives the end of the process; what a loss of power takes back is made again.
+        connection
+            .execute_batch(
+                "PRAGMA wal_autocheckpoint = 16000; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -16384;",
+            )
+            .map_err(failed)?;
+        if format(&connection).map_err(failed)? != FORMAT {
+            prepare(&mut connection).map_err(failed)?;
+        }
+        Ok(connection)
+    }
+
+    /// Takes a damaged file away, and what SQLite keeps beside it, unless another process was faster.
+    fn remove_damaged(&self) -> Result<(), IndexError> {
+        self.idle().clear();
+        *self.held() = Held::default();
+        *self.counted.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        let _lock = lock(&self.path.with_extension("lock"))?;
+        let is_whole = Connection::open(&self.path)
+            .and_then(|connection| {
+                connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0))
+            })
+            .is_ok_and(|said| said == "ok");
+        if is_whole {
+            return Ok(());
+        }
+        for end in ["", "-wal", "-shm"] {
+            let mut path = self.path.clone().into_os_string();
+            path.push(end);
+            match remove(Path::new(&path)) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(IndexError::Folder(error));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the file of the index, which lies in the state and not in the base"
+)]
+fn remove(path: &Path) -> std::io::Result<()> {
+    std::fs::remove_file(path)
+}
+
+/// Holds a lock between processes for as long as the file is open.
+pub(crate) fn lock(path: &Path) -> Result<File, IndexError> {
+    let file = lock_file(path)?;
+    file.lock().map_err(IndexError::Folder)?;
+    Ok(file)
+}
+
+/// The file of a lock.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a lock beside the index, which lies in the state and not in the base"
+)]
+pub(crate) fn lock_file(path: &Path) -> Result<File, IndexError> {
+    File::options().create(true).append(true).open(path).map_err(IndexError::Folder)
+}
+
+fn format(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.query_row("PRAGMA user_version", [], |row| row.get(0))
+}
+
+/// Makes the tables, in place of whatever is there of another format, while no other process does.
+fn prepare(connection: &mut Connection) -> rusqlite::Result<()> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    if format(&transaction)? == FORMAT {
+        return Ok(());
+    }
+    // A table of words takes its own tables along; what is gone by then is no fault.
+    let names = |kind: &str| -> rusqlite::Result<Vec<String>> {
+        let mut statement = transaction.prepare(&format!(
+            "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND sql LIKE '{kind}%'"
+        ))?;
+        let names = statement.query_map([], |row| row.get(0))?;
+        names.collect()
+    };
+    for kind in ["CREATE VIRTUAL", "CREATE TABLE"] {
+        for name in names(kind)? {
+            transaction.execute_batch(&format!("DROP TABLE IF EXISTS \"{}\"", name.replace('"', "\"\"")))?;
+        }
+    }
+    transaction.execute_batch(include_str!("schema.sql"))?;
+    transaction.pragma_update(None, "user_version", FORMAT)?;
+    transaction.commit()
+}

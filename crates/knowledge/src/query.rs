@@ -1,0 +1,94 @@
+//! From any text to a query for the words of an index.
+//!
+//! Every word goes in quoted, so that nothing of the text is an operator. A word that the index holds as several, such as
+//! `checkpoint_restore` or `re-index`, is sought as these in a row, which is the word itself, and each by itself, which finds what is
+//! spelled in another way.
+
+use std::collections::HashSet;
+
+use crate::words::is_stop_word;
+
+/// Words that count of one query: more say nothing more, and each costs time.
+const MOST_WORDS: usize = 48;
+
+/// Characters of a query that are looked at.
+const LONGEST: usize = 4_000;
+
+/// The distinct words of a text in small letters, those that are in every text left out unless there are no others.
+pub(crate) fn words(text: &str) -> Vec<String> {
+    let all: Vec<String> = text
+        .chars()
+        .take(LONGEST)
+        .collect::<String>()
+        .split(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .map(str::to_lowercase)
+        .collect();
+    let telling: Vec<String> = all.iter().filter(|word| !is_stop_word(word)).cloned().collect();
+    let chosen = if telling.is_empty() { all } else { telling };
+    let mut seen = HashSet::new();
+    chosen.into_iter().filter(|word| seen.insert(word.clone())).take(MOST_WORDS).collect()
+}
+
+/// The words and the rows of words that are sought, each in the words of FTS5.
+pub(crate) fn terms(text: &str) -> Vec<String> {
+    let mut terms: Vec<String> = words(text).iter().map(|word| format!("\"{word}\"")).collect();
+    let joined = text.chars().take(LONGEST).collect::<String>();
+    let mut rows: Vec<String> = Vec::new();
+    for word in joined.split_whitespace() {
+        let parts: Vec<&str> =
+            word.split(|c: char| !c.is_alphanumeric()).filter(|part| !part.is_empty()).collect();
+        // `don't` and `it's` are rows too, and say nothing.
+        let tells = parts.iter().any(|part| part.chars().count() > 1 && !is_stop_word(&part.to_lowercase()));
+        let row = format!("\"{}\"", parts.join(" ").to_lowercase());
+        if parts.len() > 1 && tells && !rows.contains(&row) {
+            rows.push(row);
+        }
+    }
+    rows.truncate(MOST_WORDS);
+    terms.extend(rows);
+    terms
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn query(text: &str) -> Option<String> {
+        let terms = terms(text);
+        (!terms.is_empty()).then(|| terms.join(" OR "))
+    }
+
+    #[test]
+    fn nothing_of_a_text_is_an_operator() {
+        assert_eq!(
+            query("NOT (wing* OR \"lift\") NEAR/2 section:x").as_deref(),
+            Some(
+                "\"wing\" OR \"lift\" OR \"near\" OR \"2\" OR \"section\" OR \"x\" OR \"near 2\" OR \"section x\""
+            )
+        );
+        assert_eq!(query("  \" ' * ^ - \0 "), None);
+    }
+
+    #[test]
+    fn words_that_every_text_has_are_left_out_unless_there_are_no_others() {
+        assert_eq!(query("What is the lift of a wing?").as_deref(), Some("\"lift\" OR \"wing\""));
+        assert_eq!(query("To be or not to be").as_deref(), Some("\"to\" OR \"be\" OR \"or\" OR \"not\""));
+    }
+
+    #[test]
+    fn an_identifier_is_sought_as_it_is_and_in_its_parts() {
+        assert_eq!(
+            query("checkpoint_restore EACCES").as_deref(),
+            Some("\"checkpoint\" OR \"restore\" OR \"eacces\" OR \"checkpoint restore\"")
+        );
+        assert_eq!(query("don't"), Some("\"don\" OR \"t\" OR \"don t\"".to_owned()));
+    }
+
+    #[test]
+    fn a_query_of_any_length_stays_one() {
+        let long: String = (0..100_000).map(|word| format!("w{word} ")).collect();
+        assert_eq!(words(&long).len(), MOST_WORDS);
+        assert!(query(&long).unwrap().len() < 4_000);
+    }
+}

@@ -1,0 +1,169 @@
+//! How good the search is on a collection in BEIR's layout: `corpus.jsonl`, `queries.jsonl`, `qrels/test.tsv`.
+//!
+//! Every document is a file of a base, found in the product's own way; it is as good as its best chunk.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+
+use knowledge::{Index, Listed, Mode, Shelf, ShelfError, Sought, Stamp, Wanted};
+use serde_json::Value;
+
+/// A collection.
+pub(crate) struct Collection {
+    /// The id and the text of each document, as markdown.
+    documents: Vec<(String, String)>,
+    /// The id and the text of each question.
+    pub(crate) questions: Vec<(String, String)>,
+    /// What is right, by question and document.
+    right: HashMap<String, HashMap<String, f64>>,
+}
+
+/// How good it is, on the average over the questions that have an answer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Quality {
+    /// The discounted gain of the first ten, of what it could be.
+    pub(crate) ndcg_10: f64,
+    /// The share of what is right among the first fifty.
+    pub(crate) recall_50: f64,
+    /// Questions.
+    pub(crate) questions: usize,
+}
+
+type Failure = Box<dyn std::error::Error>;
+
+impl Collection {
+    pub(crate) fn read(folder: &Path) -> Result<Self, Failure> {
+        let lines = |name: &str| -> Result<Vec<Value>, Failure> {
+            let path = folder.join(name);
+            let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+            text.lines().filter(|line| !line.is_empty()).map(|line| Ok(serde_json::from_str(line)?)).collect()
+        };
+        let text = |value: &Value, name: &str| value[name].as_str().unwrap_or_default().trim().to_owned();
+        let document = |value: &Value| {
+            let title = text(value, "title").split_whitespace().collect::<Vec<_>>().join(" ");
+            let body = text(value, "text");
+            (text(value, "_id"), if title.is_empty() { body } else { format!("# {title}\n\n{body}\n") })
+        };
+        let mut right: HashMap<String, HashMap<String, f64>> = HashMap::new();
+        for line in fs::read_to_string(folder.join("qrels/test.tsv"))?.lines().skip(1) {
+            let mut parts = line.split('\t');
+            if let (Some(question), Some(document), Some(score)) = (parts.next(), parts.next(), parts.next())
+            {
+                let score: f64 = score.trim().parse()?;
+                if score > 0.0 {
+                    right.entry(question.to_owned()).or_default().insert(document.to_owned(), score);
+                }
+            }
+        }
+        Ok(Self {
+            documents: lines("corpus.jsonl")?.iter().map(document).collect(),
+            questions: lines("queries.jsonl")?
+                .iter()
+                .map(|value| (text(value, "_id"), text(value, "text")))
+                .collect(),
+            right,
+        })
+    }
+
+    pub(crate) fn documents(&self) -> usize {
+        self.documents.len()
+    }
+
+    /// Whether a question has an answer in the collection.
+    pub(crate) fn has_answer(&self, question: &str) -> bool {
+        self.right.contains_key(question)
+    }
+
+    /// Brings all documents into an index, and gives them their vectors where it has a model.
+    pub(crate) fn index(&self, index: &Index, progress: &dyn Fn(u64, u64)) -> Result<(), Failure> {
+        let wanted =
+            Wanted { all: false, under: None, now_seconds: i64::MAX, stop: &|| false, progress: &|_, _| {} };
+        index.sync(self, &wanted)?;
+        if index.has_model() {
+            index.embed(&|| false, progress)?;
+        }
+        Ok(())
+    }
+
+    /// The ids of documents for a question, the best first.
+    pub(crate) fn ranked(&self, index: &Index, question: &str, mode: Mode) -> Result<Vec<&str>, Failure> {
+        let sought = Sought {
+            query: question,
+            scope: None,
+            mode: Some(mode),
+            most: usize::MAX,
+            may_read: &|_| true,
+            stop: &|| false,
+        };
+        let mut ranked: Vec<&str> = Vec::new();
+        for hit in index.find(&sought)?.hits {
+            let number: usize =
+                hit.path.file_stem().and_then(|name| name.to_str()).unwrap_or_default().parse()?;
+            let id = self.documents[number].0.as_str();
+            if !ranked.contains(&id) {
+                ranked.push(id);
+            }
+        }
+        Ok(ranked)
+    }
+
+    /// How good a way is, over the questions whose ids begin so.
+    pub(crate) fn quality(&self, index: &Index, mode: Mode, which: &str) -> Result<Quality, Failure> {
+        let mut quality = Quality { ndcg_10: 0.0, recall_50: 0.0, questions: 0 };
+        for (id, question) in self.questions.iter().filter(|(id, _)| id.starts_with(which)) {
+            let Some(right) = self.right.get(id) else { continue };
+            let ranked = self.ranked(index, question, mode)?;
+            quality.questions += 1;
+            quality.ndcg_10 += ndcg(&ranked, right, 10);
+            let found = ranked.iter().take(50).filter(|id| right.contains_key(**id)).count();
+            quality.recall_50 += number(found) / number(right.len());
+        }
+        let questions = number(quality.questions.max(1));
+        quality.ndcg_10 /= questions;
+        quality.recall_50 /= questions;
+        Ok(quality)
+    }
+}
+
+/// Järvelin and Kekäläinen's measure as `trec_eval` has it: the gain of a document is its score.
+fn ndcg(ranked: &[&str], right: &HashMap<String, f64>, most: usize) -> f64 {
+    let gain = |scores: &[f64]| -> f64 {
+        scores.iter().take(most).enumerate().map(|(rank, score)| score / number(rank + 2).log2()).sum()
+    };
+    let found: Vec<f64> = ranked.iter().map(|id| right.get(*id).copied().unwrap_or_default()).collect();
+    let mut best: Vec<f64> = right.values().copied().collect();
+    best.sort_by(|one, other| other.total_cmp(one));
+    gain(&found) / gain(&best)
+}
+
+#[allow(clippy::cast_precision_loss, reason = "small counts")]
+fn number(count: usize) -> f64 {
+    count as f64
+}
+
+impl Shelf for Collection {
+    fn list(
+        &self,
+        _under: Option<&Path>,
+        each: &mut dyn FnMut(&Path, Listed) -> Result<(), ShelfError>,
+    ) -> Result<(), ShelfError> {
+        for number in 0..self.documents.len() {
+            let path = format!("{number}.md");
+            each(Path::new(&path), Listed::File(self.stamp(Path::new(&path))?))?;
+        }
+        Ok(())
+    }
+
+    fn open(&self, path: &Path) -> Result<(Stamp, Box<dyn Read + '_>), ShelfError> {
+        let number: usize =
+            path.file_stem().and_then(|name| name.to_str()?.parse().ok()).ok_or(ShelfError::Gone)?;
+        let (_, text) = self.documents.get(number).ok_or(ShelfError::Gone)?;
+        Ok((self.stamp(path)?, Box::new(text.as_bytes())))
+    }
+
+    fn stamp(&self, _path: &Path) -> Result<Stamp, ShelfError> {
+        Ok(Stamp { size: 0, modified_seconds: 0, modified_nanoseconds: 0 })
+    }
+}

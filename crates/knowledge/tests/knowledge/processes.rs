@@ -1,0 +1,104 @@
+//! Several processes on one index, and some that are killed.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use knowledge::Mode;
+
+use crate::base::{Base, Folder, index, sync};
+
+/// How these tests look: a model finds what is near to anything.
+const WORDS: Option<Mode> = Some(Mode::Keyword);
+
+/// What tells a process of this test program that it is one of those that index.
+const WORK: &str = "KNOWLEDGE_TEST_FOLDER";
+
+/// The work of a process: it indexes and embeds what is there, and says when it begins and when it is done.
+#[test]
+fn a_process_that_indexes() {
+    let Some(folder) = std::env::var_os(WORK) else { return };
+    let folder = Path::new(&folder);
+    let shelf = Folder { root: folder.join("knowledge"), denied: Vec::new() };
+    let index = index(&folder.join("index"), Some("m"));
+    eprintln!("begun");
+    sync(&index, &shelf, false, None).unwrap();
+    index.embed(&|| false, &|_, _| {}).unwrap();
+    eprintln!("done");
+}
+
+fn start(base: &Base) -> (Child, BufReader<std::process::ChildStderr>) {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["processes::a_process_that_indexes", "--exact", "--nocapture"])
+        .env(WORK, base.folder.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap());
+    wait_for(&mut said, "begun");
+    (child, said)
+}
+
+fn wait_for(said: &mut impl BufRead, word: &str) {
+    let found = said.lines().map(Result::unwrap).any(|line| line == word);
+    assert!(found, "it ended without saying {word}");
+}
+
+/// Every file has all of its sections or none, and each of them is found.
+fn check(base: &Base, files: usize, sections: usize) {
+    base.sync();
+    base.embed();
+    for file in 0..files {
+        let word = format!("word{file}x");
+        let hits = base.found(&word, WORDS).hits;
+        assert_eq!(hits.len(), sections.min(10), "{word}");
+    }
+    assert_eq!(base.sync().files_indexed, 0);
+}
+
+fn write(base: &Base, files: usize, sections: usize, round: usize) {
+    for file in 0..files {
+        let text: String =
+            (0..sections).map(|n| format!("# S{n}\n\nword{file}x round{round}y\n\n")).collect();
+        base.write(&format!("{file}.md"), text);
+    }
+}
+
+#[test]
+fn a_process_that_is_killed_leaves_every_file_whole_or_as_it_was() {
+    let base = Base::with_model(Some("m"));
+    for round in 0..6 {
+        write(&base, 400, 5, round);
+        let (mut child, _said) = start(&base);
+        // Later in each round: after as many files as the index has of this round by then.
+        let wanted = round * 60;
+        let query = format!("round{round}y");
+        while base.found(&query, WORDS).hits.len() * 40 < wanted && child.try_wait().unwrap().is_none() {}
+        child.kill().unwrap();
+        child.wait().unwrap();
+        // What is there is of this round or of the one before, and never of both in one file.
+        for file in 0..400 {
+            let hits = base.found(&format!("word{file}x"), WORDS).hits;
+            let now = hits.iter().filter(|hit| hit.content.contains(&query)).count();
+            assert!(hits.is_empty() || hits.len() == 5, "{file}: {}", hits.len());
+            assert!(now == 0 || now == 5, "{file}: {now} of 5 are new");
+        }
+    }
+    check(&base, 400, 5);
+}
+
+#[test]
+fn two_processes_that_index_at_once_lose_nothing() {
+    let base = Base::with_model(Some("m"));
+    for round in 0..3 {
+        write(&base, 300, 4, round);
+        let mut all = [start(&base), start(&base), start(&base)];
+        for (child, said) in &mut all {
+            wait_for(said, "done");
+            assert!(child.wait().unwrap().success());
+        }
+        check(&base, 300, 4);
+        assert_eq!(base.found(&format!("round{round}y"), WORDS).hits.len(), 10);
+    }
+}

