@@ -33,7 +33,7 @@ use crate::denied::OwnChange;
 use crate::dry_run::denied;
 use crate::reach::Reach;
 use crate::snapshot::ChangedBy;
-use crate::stopping::requested;
+use crate::stopping::{requested, start};
 use crate::swap::Before;
 use crate::trace::Stage;
 use crate::unchanged::Looked;
@@ -327,11 +327,7 @@ impl Engine {
         let context = Arc::new(self.context(call, tool.spec(), before, cell).await?);
         let began = Instant::now();
         let own = OwnChange::begin(&self.denied, call);
-        let running = context.clone();
-        let runtime = tokio::runtime::Handle::current();
-        // A thread of its own: tools may block. It is the runtime's, so it ends with the process at the latest.
-        let mut task =
-            tokio::task::spawn_blocking(move || runtime.block_on(async { prepared.run(&running).await }));
+        let mut task = start(prepared, context.clone());
         let deadline = tokio::time::sleep(call.timeout);
         tokio::pin!(deadline);
         let ended = tokio::select! {

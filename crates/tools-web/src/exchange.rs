@@ -121,6 +121,7 @@ impl<'a> Exchange<'a> {
             host: host.clone(),
             port: next.port(),
             method: Some(method.as_str().to_owned()),
+            only_asks: false,
         }];
         if !elsewhere {
             let secret = |name: &str| Effect::UseSecret { name: name.to_owned(), host: host.clone() };

@@ -196,6 +196,7 @@ impl Tool for FetchUrl {
             host: host.clone(),
             port: target.port(),
             method: Some(args.method.as_str().to_owned()),
+            only_asks: false,
         }];
         effects.extend(
             given.names().map(|name| Effect::UseSecret { name: name.to_owned(), host: host.clone() }),
@@ -213,6 +214,12 @@ impl Tool for FetchUrl {
     fn answer_bytes(&self, args: &Args) -> u64 {
         // Base64 is a third longer, and the headers are beside it.
         if args.save_to.is_some() { 256 * 1024 } else { args.most_bytes() / 3 * 4 + 256 * 1024 }
+    }
+
+    /// A secret is read from a file and a body may be written to one, and a page is taken apart.
+    fn only_waits(&self, args: &Args) -> bool {
+        let is_plain = args.save_to.is_none() && args.format == Format::Raw && args.most_bytes() <= BYTES;
+        is_plain && Given::read(&args.headers).is_ok_and(|given| given.names().next().is_none())
     }
 
     /// The request as it will be sent, secrets by their names.
@@ -310,6 +317,7 @@ mod tests {
             host: host.to_owned(),
             port,
             method: Some(method.to_owned()),
+            only_asks: false,
         };
         let all = json!({
             "url": "https://API.Example.com./x", "headers": {"Authorization": "Bearer $b$a$a"}, "save_to": "d/f"
