@@ -473,8 +473,8 @@ impl Engine {
         let kind = if call.intent_recorded { Kind::Outcome } else { Kind::Call };
         let mut row = record::row(kind, call, &self.redactor, self.clock.now());
         record::add_outcome(&mut row, call, &outcome);
-        // Only a read that worked may be recorded behind its answer.
-        let behind = matches!(&outcome, Outcome::Ok(_)) && !call.intent_recorded;
+        // Only a read that worked may be recorded behind its answer; where it left the machine, its intent is on the disk.
+        let behind = matches!(&outcome, Outcome::Ok(_)) && (!call.intent_recorded || call.only_asks());
         let durability = if behind { Durability::Behind } else { Durability::Committed };
         let Err(unrecorded) = self.store.audit().append(row, durability).await else {
             return outcome;

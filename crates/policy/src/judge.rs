@@ -58,10 +58,9 @@ impl Policy {
             Effect::Run { command, directory } => {
                 self.judge_command(command, directory, part.real.as_deref())
             }
-            Effect::Connect { host, port, method, only_asks } => {
+            Effect::Connect { host, port, .. } => {
                 let judgement = self.judge_host(format!("connect {host}:{port}"), host, Some(*port));
-                let only_reads = method.as_deref().is_some_and(|method| ["GET", "HEAD"].contains(&method));
-                if only_reads || *only_asks { self.listed_reading(judgement, host, *port) } else { judgement }
+                if part.effect.only_asks() { self.listed_reading(judgement, host, *port) } else { judgement }
             }
             Effect::UseSecret { name, host } => self.judge_secret(name, host),
             Effect::DatabaseWrite { statement } => {

@@ -133,6 +133,12 @@ impl Effect {
         matches!(self, Effect::Connect { .. } | Effect::UseSecret { .. })
     }
 
+    /// Whether the effect only asks another machine for what it has, by its method (RFC 9110, section 9.2.1) or as the tool says.
+    pub fn only_asks(&self) -> bool {
+        let is_safe = |method: &str| ["GET", "HEAD"].contains(&method);
+        matches!(self, Effect::Connect { method, only_asks, .. } if *only_asks || method.as_deref().is_some_and(is_safe))
+    }
+
     /// Whether the effect only reads.
     pub fn only_reads(&self) -> bool {
         matches!(self, Effect::Read { .. })
