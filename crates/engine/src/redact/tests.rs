@@ -255,7 +255,7 @@ proptest! {
 
     #[test]
     fn base64_in_lines_is_covered_in_whatever_pieces_it_comes(
-        value in "[ -~]{12,200}",
+        value in "[ -~]{40,200}",
         before in "[a-z]{0,40}",
         line in 60_usize..77,
         broken in prop::sample::select(vec!["\n", "\r\n", "\\n", "\\r\\n"]),

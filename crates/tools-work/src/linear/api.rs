@@ -309,7 +309,7 @@ impl<'a> Asking<'a> {
 
     fn headers(&self) -> Result<HeaderMap, ToolError> {
         let host = self.linear.endpoint.host().to_string();
-        let key = outgoing::secret(self.context, &self.linear.secret, &host)?;
+        let key = outgoing::secret(self.context, &self.linear.secret, &host, outgoing::Position::Header)?;
         let mut value = if key.starts_with(OAUTH) { b"Bearer ".to_vec() } else { Vec::new() };
         value.extend_from_slice(&key);
         let made = HeaderValue::from_bytes(&value);
