@@ -118,7 +118,7 @@ fn serve(stream: &mut Stream, folder: &Path, (asked, received): &Kept) -> std::i
         answer.extend_from_slice(b"0\r\n\r\n");
         answer
     } else if path == "/compressed" {
-        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\nConnection: close\r\n\r\n\x1f\x8b\x08\x00".to_vec()
+        b"HTTP/1.1 200 OK\r\nContent-Encoding: compress\r\nContent-Length: 4\r\nConnection: close\r\n\r\n\x1f\x9d\x90\x61".to_vec()
     } else if path.starts_with("/git/") {
         git(folder, method, path, query, &header, &body)
     } else {

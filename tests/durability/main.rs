@@ -20,6 +20,7 @@ mod journals;
 mod killed;
 mod patches;
 mod pruning;
+mod vault;
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Stdio};

@@ -85,8 +85,8 @@ fn the_key_is_not_used_before_somebody_is_asked_and_a_denied_host_gets_nothing()
     for (profile, arguments, expected) in [
         (trusting.as_str(), &list, "ok"),
         (asking.as_str(), &create, "EAPPROVAL"),
-        // Whoever uses a secret does more than read, for the policy.
-        (asking.as_str(), &list, "EAPPROVAL"),
+        // Listing only asks for what is there, so at a listed host with a listed secret nobody is asked.
+        (asking.as_str(), &list, "ok"),
         ("", &list, "EAPPROVAL"),
         ("sandbox_config:\n  normal:\n    deny_hosts: [localhost]\n", &list, "EPERMISSION"),
         (

@@ -29,7 +29,12 @@ fn listing(hosts: &[&str]) -> Option<Policy> {
 }
 
 fn verdict(policy: &Policy, host: &str) -> Verdict {
-    let connect = Effect::Connect { host: host.to_owned(), port: 443, method: Some("GET".to_owned()) };
+    let connect = Effect::Connect {
+        host: host.to_owned(),
+        port: 443,
+        method: Some("GET".to_owned()),
+        only_asks: false,
+    };
     let parts = [Part::from(connect)];
     let request = Request {
         tool: "fetch_url",

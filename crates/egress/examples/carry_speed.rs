@@ -1,5 +1,5 @@
 //! What the proxy costs, for `cargo run --release -p egress --example carry_speed`: a connection through it beside one through a plain
-//! relay of this machine, bytes that are passed on beside the same through that relay, and an answer of HTTP by TLS, passed through
+//! relay of this machine, with the audit row that each has before it is used, bytes that are passed on beside the same through that relay, and an answer of HTTP by TLS, passed through
 //! and opened. In turns, so that a busy machine is busy for all.
 
 #![allow(
@@ -18,10 +18,12 @@ use std::time::{Duration, Instant};
 use egress::{Authority, Carrier, Gate, Listeners, Met, Trust, Verdict};
 use fetch::address::Host;
 use fetch::dial::{Permission, Resolve};
+use jiff::Timestamp;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, StreamOwned};
+use store::{AuditRow, Durability, Kind, Store};
 
 const CONNECTIONS: usize = 2_000;
 /// Bytes that are passed on each time, and by TLS.
@@ -34,9 +36,10 @@ const PART: usize = 128 * 1024;
 const THROUGH: &str = "through.test";
 const OPENED: &str = "opened.test";
 
-/// Lets everything through, and opens the connections to one host.
+/// Lets everything through, opens the connections to one host, and writes each down as the engine's gate does.
 struct All {
     authority: Authority,
+    store: Store,
 }
 
 struct Here;
@@ -66,8 +69,23 @@ impl Gate for All {
         &Here
     }
 
-    async fn note(&self, _met: Met) -> io::Result<()> {
-        Ok(())
+    async fn note(&self, met: Met) -> io::Result<()> {
+        let mut row = AuditRow::new(
+            Kind::Call,
+            Timestamp::now(),
+            "0123456789ab0123456789",
+            "cell",
+            "handfast",
+            "cell_connect",
+        );
+        row.session = Some("0123456789ab".to_owned());
+        let Met { host, port, way, .. } = met;
+        let way = way.as_str();
+        row.plan = Some(format!(
+            r#"{{"arguments":{{"way":"{way}"}},"effects":[{{"effect":"connect","host":"{host}","port":{port}}}]}}"#
+        ));
+        let durability = Durability::Committed;
+        self.store.audit().append(row, durability).await.map(drop).map_err(io::Error::other)
     }
 
     fn authority(&self) -> Option<&Authority> {
@@ -82,7 +100,9 @@ fn main() {
     let by_tls = server_by_tls(&issuer);
     let plain = listen(answer);
     let trust = Trust::of(CertificateDer::from(issuer.der().to_vec()));
-    let gate = Arc::new(All { authority: Authority::make(&trust).unwrap() });
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let gate = Arc::new(All { authority: Authority::make(&trust).unwrap(), store });
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(gate.authority.bundle().as_bytes()) {
         roots.add(certificate.unwrap()).unwrap();
@@ -111,7 +131,7 @@ fn main() {
     }
     let (direct, carried) = (middle(direct), middle(carried));
     println!(
-        "a connection with its first answer, p50: {direct:.0?} by a plain relay, {carried:.0?} by the proxy: {:.0?} more",
+        "a connection with its first answer, p50: {direct:.0?} by a plain relay, {carried:.0?} by the proxy and with its audit row: {:.0?} more",
         carried.saturating_sub(direct)
     );
     let mut times = [const { Vec::new() }; 4];

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use fetch::address::Host;
-use hyper::header::{ACCEPT_ENCODING, CONTENT_LENGTH, EXPECT, HOST, HeaderValue, IF_RANGE, RANGE};
+use hyper::header::{
+    ACCEPT_ENCODING, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderValue, IF_RANGE, RANGE, UPGRADE,
+};
 use hyper::{Request, Uri, Version};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, split};
 use tokio::net::TcpStream;
@@ -107,6 +109,13 @@ async fn exchange<G: Gate>(
         }
     };
     session.judge(&host, port, Way::Http).await?;
+    if scope.opened && asks_for_another_protocol(&head.headers) {
+        let reason = format!(
+            "a secret belongs to {host}, so what is said there is looked through, which a WebSocket cannot be; \
+             the server has to be asked by requests"
+        );
+        return Err(session.refuse(host.to_string(), port, Way::Http, reason).await.into());
+    }
     let mut head = head;
     let mut path = path;
     let swapping = Swapping { session, host: &host, port, opened: scope.opened };
@@ -181,6 +190,12 @@ async fn exchange<G: Gate>(
     };
     // Of a body that nobody wanted to its end, the rest would be taken for a request.
     Ok(if uploaded == Some(true) { next } else { Next::None })
+}
+
+/// Whether the connection is to be one of WebSockets (RFC 6455). Other protocols may be offered, and nobody has to take them.
+fn asks_for_another_protocol(headers: &HeaderMap) -> bool {
+    let values = headers.get_all(UPGRADE).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).any(|name| name.trim().eq_ignore_ascii_case("websocket"))
 }
 
 /// Sends a body on as it comes. Says whether all of it was taken.

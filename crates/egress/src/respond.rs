@@ -1,11 +1,16 @@
 //! The answer to a request, on its way back.
 
+use std::future::poll_fn;
 use std::io;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::{Buf, Bytes, BytesMut};
+use fetch::decode::Decoder;
 use http_body_util::BodyExt;
-use hyper::body::{Body as _, Incoming};
+use hyper::body::{Body as _, Frame, Incoming};
 use hyper::header::{
     CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, TE,
     TRAILER, TRANSFER_ENCODING, UPGRADE,
@@ -80,7 +85,7 @@ pub(crate) struct To<'a> {
 pub(crate) async fn respond(
     response: Response<Incoming>,
     to: To<'_>,
-    mut cover: Option<Box<dyn Cover>>,
+    cover: Option<Box<dyn Cover>>,
     writer: &mut (impl AsyncWrite + Unpin),
 ) -> Result<Next, Broken> {
     let (parts, body) = response.into_parts();
@@ -89,18 +94,15 @@ pub(crate) async fn respond(
         return Err(Refusal::unreachable("the server speaks another protocol than it was asked for").into());
     }
     without_those_of_the_connection(&mut headers);
-    if let Some(cover) = &cover {
-        let identity = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
-        if headers.get_all(CONTENT_ENCODING).iter().any(|value| !identity(value)) {
-            let reason = "the server compresses its answer although it was asked not to, so that it cannot be looked through for secrets";
-            return Err(Refusal::unreachable(reason).into());
-        }
+    let mut looking = None;
+    if let Some(cover) = cover {
         headers = covered(headers, cover.as_ref());
+        looking = Some(Looking { decoder: decoder(&mut headers)?, cover });
     }
     let has_body =
         *to.method != Method::HEAD && !matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
     // What covers changes lengths.
-    let length = body.size_hint().exact().filter(|length| cover.is_none() || *length == 0);
+    let length = body.size_hint().exact().filter(|length| looking.is_none() || *length == 0);
     let chunked = has_body && length.is_none() && to.version == Version::HTTP_11;
     if has_body {
         headers.remove(CONTENT_LENGTH);
@@ -117,18 +119,109 @@ pub(crate) async fn respond(
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
     }
     to.begun.store(true, Ordering::Relaxed);
-    let passed = pass_on(status, &headers, body, chunked, &mut cover, writer).await;
+    let mut out = Out { writer, chunked, gathered: BytesMut::new() };
+    let passed = pass_on(status, &headers, body, looking, &mut out).await;
     passed.map_err(Broken::Off)?;
     Ok(if closes { Next::None } else { Next::Another })
+}
+
+/// What looks an answer through for secrets.
+struct Looking {
+    decoder: Decoder,
+    cover: Box<dyn Cover>,
+}
+
+/// Bytes of a compressed body that are looked at at once: little, because of each a thousand may come.
+const AT_ONCE: usize = 1024;
+
+impl Looking {
+    /// Puts what can be shown of this part behind what is there already, and gives it on wherever that is much.
+    async fn part(&mut self, part: &[u8], out: &mut Out<'_, impl AsyncWrite + Unpin>) -> io::Result<()> {
+        if self.decoder.is_plain() {
+            return out.add(&self.cover.part(part, false)).await;
+        }
+        for some in part.chunks(AT_ONCE) {
+            let plain = self.decoder.push(some).map_err(io::Error::other)?;
+            out.add(&self.cover.part(&plain, false)).await?;
+        }
+        Ok(())
+    }
+
+    async fn end(mut self, out: &mut Out<'_, impl AsyncWrite + Unpin>) -> io::Result<()> {
+        let plain = self.decoder.finish().map_err(io::Error::other)?;
+        out.add(&self.cover.part(&plain, true)).await
+    }
+}
+
+/// What makes a body readable, which then says no more that it was not.
+fn decoder(headers: &mut HeaderMap) -> Result<Decoder, Refusal> {
+    let said = headers.get_all(CONTENT_ENCODING).iter().map(|value| value.to_str().unwrap_or("?"));
+    let decoder = Decoder::new(&said.collect::<Vec<_>>().join(","), u64::MAX).map_err(|error| {
+        Refusal::unreachable(format!(
+            "the answer of the server cannot be looked through for secrets: {error}"
+        ))
+    })?;
+    if !decoder.is_plain() {
+        headers.remove(CONTENT_ENCODING);
+    }
+    Ok(decoder)
+}
+
+/// Bytes that are given on at once where more has come already.
+const GATHERED: usize = 64 * 1024;
+/// Bytes of the line before a chunk: eight digits and its end.
+const SIZE: usize = 10;
+
+/// Where an answer goes.
+struct Out<'a, W> {
+    writer: &'a mut W,
+    chunked: bool,
+    /// What waits for more, with room for the line before it.
+    gathered: BytesMut,
+}
+
+impl<W: AsyncWrite + Unpin> Out<'_, W> {
+    async fn add(&mut self, data: &[u8]) -> io::Result<()> {
+        for some in data.chunks(GATHERED) {
+            if self.gathered.is_empty() {
+                self.gathered.reserve(GATHERED + AT_ONCE);
+                self.gathered.extend_from_slice(&[b'0'; SIZE]);
+            }
+            self.gathered.extend_from_slice(some);
+            if self.gathered.len() >= GATHERED {
+                self.give().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends what waits, so that the client has it.
+    async fn give(&mut self) -> io::Result<()> {
+        let mut gathered = std::mem::take(&mut self.gathered);
+        let Some(length) = gathered.len().checked_sub(SIZE).filter(|length| *length > 0) else {
+            return Ok(());
+        };
+        if self.chunked {
+            gathered[..SIZE].copy_from_slice(format!("{length:08x}\r\n").as_bytes());
+            gathered.extend_from_slice(b"\r\n");
+        } else {
+            gathered.advance(SIZE);
+        }
+        self.writer.write_all(&gathered).await?;
+        // By TLS it may still wait to be encrypted.
+        self.writer.flush().await?;
+        gathered.clear();
+        self.gathered = gathered;
+        Ok(())
+    }
 }
 
 async fn pass_on(
     status: StatusCode,
     headers: &HeaderMap,
     mut body: Incoming,
-    chunked: bool,
-    cover: &mut Option<Box<dyn Cover>>,
-    writer: &mut (impl AsyncWrite + Unpin),
+    mut looking: Option<Looking>,
+    out: &mut Out<'_, impl AsyncWrite + Unpin>,
 ) -> io::Result<()> {
     let mut head =
         format!("HTTP/1.1 {} {}\r\n", status.as_str(), status.canonical_reason().unwrap_or("-")).into_bytes();
@@ -138,21 +231,56 @@ async fn pass_on(
         }
     }
     head.extend_from_slice(b"\r\n");
-    writer.write_all(&head).await?;
-    while let Some(frame) = timeout(ANSWERED, body.frame()).await.map_err(|_| io::ErrorKind::TimedOut)? {
-        let Ok(data) = frame.map_err(io::Error::other)?.into_data() else { continue };
-        match cover {
-            Some(cover) => write_part(&cover.part(&data, false), chunked, writer).await?,
-            None => write_part(&data, chunked, writer).await?,
+    out.writer.write_all(&head).await?;
+    loop {
+        let frame = match there(&mut body).await {
+            Some(frame) => frame,
+            None => {
+                // Nobody waits for what may come later.
+                out.give().await?;
+                timeout(ANSWERED, body.frame()).await.map_err(|_| io::ErrorKind::TimedOut)?
+            }
+        };
+        let Some(frame) = frame else { break };
+        let frame = match frame {
+            Ok(frame) => frame,
+            Err(error) => {
+                // What came before it broke off is the client's.
+                out.give().await?;
+                return Err(io::Error::other(error));
+            }
+        };
+        let Ok(data) = frame.into_data() else { continue };
+        match &mut looking {
+            Some(looking) => looking.part(&data, out).await?,
+            None => out.add(&data).await?,
         }
     }
-    if let Some(cover) = cover {
-        write_part(&cover.part(&[], true), chunked, writer).await?;
+    if let Some(looking) = looking {
+        looking.end(out).await?;
     }
-    if chunked {
-        writer.write_all(b"0\r\n\r\n").await?;
+    out.give().await?;
+    if out.chunked {
+        out.writer.write_all(b"0\r\n\r\n").await?;
     }
-    writer.flush().await
+    out.writer.flush().await
+}
+
+/// The next frame, or the end, where it is there already or comes with what was received.
+async fn there(body: &mut Incoming) -> Option<Option<hyper::Result<Frame<Bytes>>>> {
+    for is_second in [false, true] {
+        let look = |context: &mut Context<'_>| match Pin::new(&mut *body).poll_frame(context) {
+            Poll::Ready(frame) => Poll::Ready(Some(frame)),
+            Poll::Pending => Poll::Ready(None),
+        };
+        let frame = poll_fn(look).await;
+        if frame.is_some() || is_second {
+            return frame;
+        }
+        // The connection to the server is read by a task of its own.
+        tokio::task::yield_now().await;
+    }
+    None
 }
 
 /// The headers with every secret covered. What cannot be read is left out.
@@ -172,18 +300,4 @@ fn covered(headers: HeaderMap, cover: &dyn Cover) -> HeaderMap {
         }
     }
     kept
-}
-
-async fn write_part(data: &[u8], chunked: bool, writer: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
-    if data.is_empty() {
-        return Ok(());
-    }
-    if chunked {
-        writer.write_all(format!("{:x}\r\n", data.len()).as_bytes()).await?;
-    }
-    writer.write_all(data).await?;
-    if chunked {
-        writer.write_all(b"\r\n").await?;
-    }
-    Ok(())
 }

@@ -22,6 +22,9 @@ use crate::{Gate, Listeners, Way, names, relay};
 /// Connections of one network at a time; more wait to be taken.
 const MOST: usize = 512;
 
+/// Bytes that may wait to be sent by an opened connection: all that is given on at once, so that it goes out at once.
+const ENCRYPTED: usize = 128 * 1024;
+
 /// Listeners that can be waited for.
 pub(crate) struct Open {
     proxy: TcpListener,
@@ -45,8 +48,12 @@ impl Open {
 
     /// Takes connections for as long as this is polled. They end with it.
     pub(crate) async fn run<G: Gate>(self, gate: Arc<G>) {
+        self.run_within(gate, MOST).await;
+    }
+
+    async fn run_within<G: Gate>(self, gate: Arc<G>, most: usize) {
         let session = Arc::new(Session::of(gate));
-        let places = Arc::new(Semaphore::new(MOST));
+        let places = Arc::new(Semaphore::new(most));
         let mut listening = JoinSet::new();
         for (listener, door) in std::iter::once((self.proxy, Door::Proxy))
             .chain(self.everywhere.into_iter().map(|listener| (listener, Door::Everywhere)))
@@ -210,7 +217,8 @@ async fn opened<G: Gate>(
 ) -> io::Result<()> {
     let Some(authority) = session.gate.authority() else { return alert(client).await };
     let acceptor = TlsAcceptor::from(authority.in_place_of(&host)?);
-    let shaken = timeout(PATIENCE, acceptor.accept(client)).await;
+    let more = |session: &mut rustls::ServerConnection| session.set_buffer_limit(Some(ENCRYPTED));
+    let shaken = timeout(PATIENCE, acceptor.accept_with(client, more)).await;
     match shaken.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
         Ok(client) => {
             let scope = Scope { door, meant: Some((host, port)), opened: true };
@@ -252,3 +260,6 @@ async fn alert(mut client: Ahead<TcpStream>) -> io::Result<()> {
     client.write_all(&ACCESS_DENIED).await?;
     client.shutdown().await
 }
+
+#[cfg(test)]
+mod tests;

@@ -189,6 +189,12 @@ impl Call {
         by.is_some_and(|decision| decision.rule.key == policy::READ_ONLY_COMMANDS)
     }
 
+    /// Whether all that it does is to read, here and from other machines.
+    pub(crate) fn only_asks(&self) -> bool {
+        let reads = |part: &Part| part.effect.only_reads() || part.effect.only_asks();
+        self.level == Level::Safe && !self.effects.is_empty() && self.effects.iter().all(reads)
+    }
+
     pub(crate) fn started_at(&self) -> Timestamp {
         self.started_at
     }

@@ -29,7 +29,7 @@ impl HostGuard {
         let covers = |planned: &Effect| match (planned, effect) {
             (
                 Effect::Connect { host, port, .. },
-                Effect::Connect { host: other, port: at, method: Some(method) },
+                Effect::Connect { host: other, port: at, method: Some(method), .. },
             ) if ["GET", "HEAD"].contains(&method.as_str()) => (host, port) == (other, at),
             _ => planned == effect,
         };

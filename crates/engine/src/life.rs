@@ -33,7 +33,7 @@ use crate::denied::OwnChange;
 use crate::dry_run::denied;
 use crate::reach::Reach;
 use crate::snapshot::ChangedBy;
-use crate::stopping::requested;
+use crate::stopping::{requested, start};
 use crate::swap::Before;
 use crate::trace::Stage;
 use crate::unchanged::Looked;
@@ -327,11 +327,7 @@ impl Engine {
         let context = Arc::new(self.context(call, tool.spec(), before, cell).await?);
         let began = Instant::now();
         let own = OwnChange::begin(&self.denied, call);
-        let running = context.clone();
-        let runtime = tokio::runtime::Handle::current();
-        // A thread of its own: tools may block. It is the runtime's, so it ends with the process at the latest.
-        let mut task =
-            tokio::task::spawn_blocking(move || runtime.block_on(async { prepared.run(&running).await }));
+        let mut task = start(prepared, context.clone());
         let deadline = tokio::time::sleep(call.timeout);
         tokio::pin!(deadline);
         let ended = tokio::select! {
@@ -477,8 +473,8 @@ impl Engine {
         let kind = if call.intent_recorded { Kind::Outcome } else { Kind::Call };
         let mut row = record::row(kind, call, &self.redactor, self.clock.now());
         record::add_outcome(&mut row, call, &outcome);
-        // Only a read that worked may be recorded behind its answer.
-        let behind = matches!(&outcome, Outcome::Ok(_)) && !call.intent_recorded;
+        // Only a read that worked may be recorded behind its answer; where it left the machine, its intent is on the disk.
+        let behind = matches!(&outcome, Outcome::Ok(_)) && (!call.intent_recorded || call.only_asks());
         let durability = if behind { Durability::Behind } else { Durability::Committed };
         let Err(unrecorded) = self.store.audit().append(row, durability).await else {
             return outcome;

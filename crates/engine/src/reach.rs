@@ -226,9 +226,10 @@ pub(crate) fn line(part: &Part, place: &Place) -> String {
             };
             format!("run in {}: {command}", place.show(directory))
         }
-        Effect::Connect { host, port, method } => {
+        Effect::Connect { host, port, method, only_asks } => {
             let method = method.as_deref().map(|method| format!("{method} to ")).unwrap_or_default();
-            format!("connect: {method}{host}:{port}")
+            let asks = if *only_asks { ", only to ask for what is there" } else { "" };
+            format!("connect: {method}{host}:{port}{asks}")
         }
         Effect::UseSecret { name, host } => format!("use the secret {name} at {host}"),
         Effect::DatabaseWrite { statement } => format!("change a database: {statement}"),

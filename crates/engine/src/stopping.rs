@@ -1,4 +1,7 @@
-use tool::{Stop, StopReason};
+use std::sync::Arc;
+
+use tokio::task::JoinHandle;
+use tool::{Context, Data, Prepared, Stop, StopReason, ToolError};
 
 /// Waits until a stop is requested.
 pub(crate) async fn requested(stop: &Stop) -> StopReason {
@@ -12,6 +15,16 @@ pub(crate) async fn requested(stop: &Stop) -> StopReason {
         // The signal itself is gone, so it will never be given.
         Err(_) => std::future::pending().await,
     }
+}
+
+/// Runs a tool, so that it goes on until it ends or is told to stop, whatever becomes of who waits for it.
+pub(crate) fn start(prepared: Prepared, context: Arc<Context>) -> JoinHandle<Result<Data, ToolError>> {
+    if prepared.only_waits {
+        return tokio::spawn(async move { prepared.run(&context).await });
+    }
+    let runtime = tokio::runtime::Handle::current();
+    // A thread of its own: tools may block. It is the runtime's, so it ends with the process at the latest.
+    tokio::task::spawn_blocking(move || runtime.block_on(async { prepared.run(&context).await }))
 }
 
 /// Requests a stop when dropped, unless it was disarmed: a caller that goes away takes its call along.

@@ -200,7 +200,7 @@ impl Gate for WayOut {
         };
         // What was refused has no effect that its row must come before.
         let durability = if met.refused.is_some() { Durability::Behind } else { Durability::Committed };
-        let effect = Effect::Connect { host: met.host, port: met.port, method: None };
+        let effect = Effect::Connect { host: met.host, port: met.port, method: None, only_asks: false };
         let row = self.row(met.way.as_str(), &effect, met.refused.as_deref(), repeated);
         self.around.store.audit().append(row, durability).await.map(drop).map_err(io::Error::other)
     }

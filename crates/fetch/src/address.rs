@@ -203,6 +203,14 @@ impl Target {
         self.url.scheme() == "https"
     }
 
+    /// The same with another query, which is percent-encoded as far as it has to be.
+    #[must_use]
+    pub fn with_query(&self, query: &str) -> Self {
+        let mut url = self.url.clone();
+        url.set_query(Some(query));
+        Self { url, ..self.clone() }
+    }
+
     /// The path with its query, as it is sent.
     pub fn path_and_query(&self) -> &str {
         &self.url[url::Position::BeforePath..url::Position::AfterQuery]

@@ -18,6 +18,7 @@ pub use body::{BodyError, decoder, whole};
 pub use failure::failure;
 pub use secret::{EnvironmentSecrets, secret};
 pub use stopping::unless_stopped;
+pub use vault::Position;
 
 /// Which addresses the call may dial for this target, as the policy has it.
 ///

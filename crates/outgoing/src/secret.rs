@@ -16,17 +16,23 @@ impl EnvironmentSecrets {
     }
 }
 
-/// The value of a secret for a header to this host.
+/// The value of a secret for this place of a request to this host.
 ///
 /// # Errors
 /// `EPERMISSION` where it does not belong there, `EUNAVAILABLE` where the vault is locked.
-pub fn secret(context: &Context, name: &str, host: &str) -> Result<Locked, ToolError> {
+pub fn secret(context: &Context, name: &str, host: &str, position: Position) -> Result<Locked, ToolError> {
     let refused = |why: &str, hint: &str| {
         Err(ToolError::new(Code::Permission, format!("the secret {name} {why}")).hint(hint.to_owned()))
     };
     if let Ok(environment) = context.service::<EnvironmentSecrets>()
         && let Some((value, hosts)) = environment.0.get(name)
     {
+        if position != Position::Header {
+            return refused(
+                "is a variable of the environment, which goes into headers alone",
+                "the user can store it for other places: `handfast vault set NAME --host HOST --in query`",
+            );
+        }
         if hosts.iter().any(|rule| rule.matches(host)) {
             return Ok(Locked::copy_of(value));
         }
@@ -36,7 +42,7 @@ pub fn secret(context: &Context, name: &str, host: &str) -> Result<Locked, ToolE
         );
     }
     let vault = context.service::<Vault>()?;
-    match vault.value_for(name, host, Position::Header, context.clock.now()) {
+    match vault.value_for(name, host, position, context.clock.now()) {
         Ok(value) => Ok(value),
         Err(VaultError::Unknown | VaultError::NoVault) => {
             refused("is bound to nothing", "the user stores it: `handfast vault set NAME --host HOST`")
@@ -44,7 +50,7 @@ pub fn secret(context: &Context, name: &str, host: &str) -> Result<Locked, ToolE
         Err(error @ (VaultError::Expired | VaultError::NotForHost | VaultError::NotForPlace { .. })) => {
             refused(
                 &format!("may not be sent to {host}: {error}"),
-                "the user says where a secret may go: `handfast vault set NAME --host HOST`",
+                "the user says where a secret may go: `handfast vault set NAME --host HOST --in header|query|body`",
             )
         }
         Err(error) => Err(ToolError::new(Code::Unavailable, error.to_string())

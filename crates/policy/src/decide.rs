@@ -10,7 +10,7 @@ impl Policy {
     ///
     /// The order of the parts does not matter to the verdict, and one more part never loosens it.
     pub fn decide(&self, request: &Request<'_>) -> Decision {
-        let judged: Vec<Judgement> = request.parts.iter().map(|part| self.judge(part)).collect();
+        let judged: Vec<Judgement> = request.parts.iter().map(|part| self.judge_for(request, part)).collect();
         let level = request.parts.iter().map(least_level).fold(self.stated(request), Ord::max);
         let call = Call { policy: self, request, judged: &judged, level };
 
@@ -26,6 +26,17 @@ impl Policy {
             .or_else(|| call.undoable())
             .unwrap_or_else(|| call.table());
         self.bounded(call.asked_by_dialect(own), request)
+    }
+}
+
+impl Policy {
+    /// That a connection only asks is believed of a call that its tool states to be safe, and of no other.
+    fn judge_for(&self, request: &Request<'_>, part: &Part) -> Judgement {
+        let mut judged = self.judge(part);
+        if request.level != Level::Safe && matches!(part.effect, Effect::Connect { only_asks: true, .. }) {
+            judged.allowed = None;
+        }
+        judged
     }
 }
 

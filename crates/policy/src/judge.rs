@@ -58,9 +58,9 @@ impl Policy {
             Effect::Run { command, directory } => {
                 self.judge_command(command, directory, part.real.as_deref())
             }
-            Effect::Connect { host, port, method } => {
+            Effect::Connect { host, port, .. } => {
                 let judgement = self.judge_host(format!("connect {host}:{port}"), host, Some(*port));
-                self.listed_reading(judgement, host, *port, method.as_deref())
+                if part.effect.only_asks() { self.listed_reading(judgement, host, *port) } else { judgement }
             }
             Effect::UseSecret { name, host } => self.judge_secret(name, host),
             Effect::DatabaseWrite { statement } => {
@@ -230,10 +230,9 @@ impl Policy {
     }
 
     /// Asking a listed host for what it has is a read, as of a listed path.
-    fn listed_reading(&self, judged: Judgement, host: &str, port: u16, method: Option<&str>) -> Judgement {
-        let reads = method.is_some_and(|method| ["GET", "HEAD"].contains(&method));
+    fn listed_reading(&self, judged: Judgement, host: &str, port: u16) -> Judgement {
         let rule = normal_host(host).and_then(|host| self.allowed_hosts.find(&host, Some(port)));
-        let Some(rule) = rule.filter(|_| reads && judged.denied.is_none()) else { return judged };
+        let Some(rule) = rule.filter(|_| judged.denied.is_none()) else { return judged };
         let reason = format!("{host} is listed by {rule}");
         Judgement { allowed: Some(Cause { rule: rule.clone(), reason, hint: None }), ..judged }
     }

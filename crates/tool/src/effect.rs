@@ -44,6 +44,10 @@ pub enum Effect {
         port: u16,
         /// The HTTP method, where there is one.
         method: Option<String>,
+        /// Whether the tool itself only asks for what is there, although the method does not say so: a question by POST. No argument
+        /// of a call sets it.
+        #[serde(default, skip_serializing_if = "is_false")]
+        only_asks: bool,
     },
     /// Hands a secret to a host.
     UseSecret {
@@ -62,6 +66,11 @@ pub enum Effect {
         /// What is changed.
         what: String,
     },
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference over")]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// A path as text: every byte that is not UTF-8 as `\xNN`, so that different paths stay different.
@@ -122,6 +131,12 @@ impl Effect {
     /// Whether the effect leaves this machine, so that its intent must be on disk before it happens.
     pub fn leaves_the_machine(&self) -> bool {
         matches!(self, Effect::Connect { .. } | Effect::UseSecret { .. })
+    }
+
+    /// Whether the effect only asks another machine for what it has, by its method (RFC 9110, section 9.2.1) or as the tool says.
+    pub fn only_asks(&self) -> bool {
+        let is_safe = |method: &str| ["GET", "HEAD"].contains(&method);
+        matches!(self, Effect::Connect { method, only_asks, .. } if *only_asks || method.as_deref().is_some_and(is_safe))
     }
 
     /// Whether the effect only reads.

@@ -51,7 +51,15 @@ pub trait Tool: Send + Sync + 'static {
         None
     }
 
-    /// Does it. Runs on a thread of its own, so it may block; it must end soon after the context's stop was requested.
+    /// Whether a call with these arguments does nothing but wait for others, a server say: it never blocks, and is done with what
+    /// came in no more time than the layers take for it. It then runs beside the other calls, where waking another thread would take
+    /// longer than the answer of a server close by.
+    fn only_waits(&self, _args: &Self::Args) -> bool {
+        false
+    }
+
+    /// Does it. Runs on a thread of its own, so it may block, unless it [`only_waits`](Tool::only_waits); it must end soon after the
+    /// context's stop was requested.
     fn run(
         &self,
         context: &Context,
@@ -112,6 +120,9 @@ impl Plan {
         }
         let looked_at = |effect: &Effect| match effect {
             Effect::Write { path } | Effect::Delete { path } => Effect::Read { path: path.clone() },
+            Effect::Connect { host, port, method, .. } => {
+                Effect::Connect { host: host.clone(), port: *port, method: method.clone(), only_asks: true }
+            }
             other => other.clone(),
         };
         let mut effects: Vec<Effect> = self.effects.iter().map(looked_at).collect();
@@ -137,6 +148,8 @@ pub struct Prepared {
     pub timeout: Option<Duration>,
     /// The most bytes that its answer may hold.
     pub answer_bytes: u64,
+    /// Whether it needs no thread of its own.
+    pub only_waits: bool,
     call: Box<dyn Ready>,
 }
 
@@ -288,8 +301,9 @@ impl<T: Tool> AnyTool for Erased<T> {
         let plan = self.tool.plan(&args, place)?;
         let timeout = self.tool.timeout(&args);
         let answer_bytes = self.tool.answer_bytes(&args);
+        let only_waits = self.tool.only_waits(&args);
         let call = Box::new(ReadyCall { tool: self.tool.clone(), args, answer_bytes });
-        Ok(Prepared { plan, timeout, answer_bytes, call })
+        Ok(Prepared { plan, timeout, answer_bytes, only_waits, call })
     }
 }
 

@@ -1,5 +1,6 @@
 //! One call's exchange with servers: redirections followed, failures that pass tried again, bodies bounded.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -14,6 +15,7 @@ use tool::{Code, Context, Effect, EffectState, Hosts, Retry, ToolError};
 
 use crate::answer::Head;
 use crate::fetch_url::{Args, Method, body_and_type};
+use crate::filling::Filling;
 use crate::placeholders::Given;
 
 /// Redirections that are followed at most; browsers follow twenty.
@@ -31,6 +33,7 @@ pub(crate) struct Exchange<'a> {
     web: Arc<Web>,
     hosts: Arc<Arc<dyn Hosts>>,
     given: Given,
+    filling: Filling,
     method: Method,
     body: Bytes,
     body_type: Option<&'static str>,
@@ -48,6 +51,7 @@ pub(crate) struct Exchange<'a> {
 impl<'a> Exchange<'a> {
     pub(crate) fn begin(context: &'a Context, args: &Args) -> Result<Self, ToolError> {
         let (body, body_type) = body_and_type(args.body.as_ref())?;
+        let target = args.target()?;
         Ok(Self {
             context,
             web: context.service()?,
@@ -56,7 +60,8 @@ impl<'a> Exchange<'a> {
             method: args.method,
             body,
             body_type,
-            target: args.target()?,
+            filling: Filling::read(args, &target)?,
+            target,
             elsewhere: false,
             redirected_from: Vec::new(),
             follows: args.follow_redirects,
@@ -121,10 +126,19 @@ impl<'a> Exchange<'a> {
             host: host.clone(),
             port: next.port(),
             method: Some(method.as_str().to_owned()),
+            only_asks: false,
         }];
+        let in_body: &[String] = if method == self.method { self.filling.names_in_body() } else { &[] };
+        if elsewhere && !in_body.is_empty() {
+            let message = format!("the server redirects to {}, and the body holds a secret", shown(&next));
+            return Err(ToolError::new(Code::Permission, message)
+                .hint("a secret goes to no other origin; ask that one by itself if it is meant"));
+        }
         if !elsewhere {
             let secret = |name: &str| Effect::UseSecret { name: name.to_owned(), host: host.clone() };
-            effects.extend(self.given.names().map(secret));
+            let names: BTreeSet<&str> =
+                self.given.names().chain(in_body.iter().map(String::as_str)).collect();
+            effects.extend(names.into_iter().map(secret));
         }
         self.hosts.may_also(method.level(), &effects).map_err(|mut error| {
             error.message = format!("the server redirects to {}: {}", shown(&next), error.message);
@@ -132,6 +146,7 @@ impl<'a> Exchange<'a> {
         })?;
         if method != self.method {
             (self.body, self.body_type) = (Bytes::new(), None);
+            self.filling.without_body();
         }
         self.redirected_from.push(self.url());
         (self.method, self.elsewhere, self.target) = (method, elsewhere, next);
@@ -180,13 +195,20 @@ impl<'a> Exchange<'a> {
             headers.remove(fetch::CONTENT_TYPE);
         }
         headers.extend(beside.clone());
+        // What a redirection leads to is the server's own text: nothing in it stands for a secret.
+        let target = if self.redirected_from.is_empty() {
+            self.filling.query(self.context, &self.target)?
+        } else {
+            self.target.clone()
+        };
+        let body = self.filling.body(self.context, &host)?.unwrap_or_else(|| self.body.clone());
         self.began.fetch_or(!self.method.is_safe(), Ordering::SeqCst);
         let method = fetch::Method::from_bytes(self.method.as_str().as_bytes());
         let ask = Ask {
-            target: self.target.clone(),
+            target,
             method: method.map_err(|error| ToolError::internal("a method is none").because(error))?,
             headers,
-            body: self.body.clone(),
+            body,
             permission: permission(self.context, &self.target)?,
             deadline: self.deadline,
         };

@@ -1,6 +1,6 @@
 //! `fetch_url`: one request to a server of the web, with secrets that the caller never sees.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use fetch::address::Target;
@@ -16,6 +16,7 @@ use tool::{
 
 use crate::answer::{self, Kind};
 use crate::exchange::Exchange;
+use crate::filling::Filling;
 use crate::page;
 use crate::placeholders::Given;
 use crate::saving::{self, Saved};
@@ -44,6 +45,9 @@ pub struct Args {
     pub(crate) headers: BTreeMap<String, String>,
     /// JSON, or a string that is sent as it is.
     pub(crate) body: Option<Value>,
+    /// Names for which `$NAME` stands for the secret in the query and the body too; there it means nothing else.
+    #[serde(default)]
+    pub(crate) secrets: Vec<String>,
     /// Seconds; default 30.
     #[schemars(range(min = 0.001, max = 3600.0))]
     pub(crate) timeout: Option<f64>,
@@ -196,9 +200,12 @@ impl Tool for FetchUrl {
             host: host.clone(),
             port: target.port(),
             method: Some(args.method.as_str().to_owned()),
+            only_asks: false,
         }];
+        let filling = Filling::read(args, &target)?;
+        let names: BTreeSet<&str> = given.names().chain(filling.names()).collect();
         effects.extend(
-            given.names().map(|name| Effect::UseSecret { name: name.to_owned(), host: host.clone() }),
+            names.into_iter().map(|name| Effect::UseSecret { name: name.to_owned(), host: host.clone() }),
         );
         if let Some(path) = &args.save_to {
             effects.push(Effect::Write { path: place.resolve("save_to", path)? });
@@ -213,6 +220,14 @@ impl Tool for FetchUrl {
     fn answer_bytes(&self, args: &Args) -> u64 {
         // Base64 is a third longer, and the headers are beside it.
         if args.save_to.is_some() { 256 * 1024 } else { args.most_bytes() / 3 * 4 + 256 * 1024 }
+    }
+
+    /// A secret is read from a file and a body may be written to one, and a page is taken apart.
+    fn only_waits(&self, args: &Args) -> bool {
+        let is_plain = args.save_to.is_none() && args.format == Format::Raw && args.most_bytes() <= BYTES;
+        is_plain
+            && args.secrets.is_empty()
+            && Given::read(&args.headers).is_ok_and(|given| given.names().next().is_none())
     }
 
     /// The request as it will be sent, secrets by their names.
@@ -310,6 +325,7 @@ mod tests {
             host: host.to_owned(),
             port,
             method: Some(method.to_owned()),
+            only_asks: false,
         };
         let all = json!({
             "url": "https://API.Example.com./x", "headers": {"Authorization": "Bearer $b$a$a"}, "save_to": "d/f"

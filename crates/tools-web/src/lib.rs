@@ -3,6 +3,7 @@
 mod answer;
 mod exchange;
 mod fetch_url;
+mod filling;
 mod page;
 mod placeholders;
 mod saving;

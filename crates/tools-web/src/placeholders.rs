@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use fetch::{HeaderMap, HeaderName, HeaderValue};
+use outgoing::Position;
 use tool::{Context, ToolError};
 
 /// Headers that are about the connection, the body's length or who is asked: a second opinion on these is how requests are
@@ -26,9 +27,9 @@ const OWN: [&str; 13] = [
 const MOST: usize = 100;
 const MOST_BYTES: usize = 64 * 1024;
 
-/// A part of a header's value.
+/// A part of a text in which secrets may stand.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Part {
+pub(crate) enum Part {
     Text(String),
     Secret(String),
 }
@@ -88,7 +89,7 @@ impl Given {
                 match part {
                     Part::Text(text) => bytes.extend_from_slice(text.as_bytes()),
                     Part::Secret(secret) => {
-                        bytes.extend_from_slice(&outgoing::secret(context, secret, host)?);
+                        bytes.extend_from_slice(&outgoing::secret(context, secret, host, Position::Header)?);
                     }
                 }
             }
@@ -131,6 +132,17 @@ impl Part {
 
 /// `$NAME`, `${NAME}` for a name with dots and dashes, and `$$`; any other dollar sign is one.
 fn parts(value: &str) -> Vec<Part> {
+    let mut parts = apart(value, true, |_| true);
+    parts.retain(|part| *part != Part::Text(String::new()));
+    parts
+}
+
+/// The same where only these names are meant, and every other dollar sign is one, doubled or not.
+pub(crate) fn listed(value: &str, names: &[String]) -> Vec<Part> {
+    apart(value, false, |name| names.iter().any(|listed| listed == name))
+}
+
+fn apart(value: &str, doubled: bool, is_meant: impl Fn(&str) -> bool) -> Vec<Part> {
     let mut parts = Vec::new();
     let mut text = String::new();
     let mut rest = value;
@@ -148,7 +160,7 @@ fn parts(value: &str) -> Vec<Part> {
                 (begins && vault::is_name(name)).then_some((name, after))
             }
         };
-        rest = match name {
+        rest = match name.filter(|(name, _)| is_meant(name)) {
             Some((name, after)) => {
                 parts.push(Part::Text(std::mem::take(&mut text)));
                 parts.push(Part::Secret(name.to_owned()));
@@ -156,13 +168,12 @@ fn parts(value: &str) -> Vec<Part> {
             }
             None => {
                 text.push('$');
-                behind.strip_prefix('$').unwrap_or(behind)
+                if doubled { behind.strip_prefix('$').unwrap_or(behind) } else { behind }
             }
         };
     }
     text.push_str(rest);
     parts.push(Part::Text(text));
-    parts.retain(|part| *part != Part::Text(String::new()));
     parts
 }
 

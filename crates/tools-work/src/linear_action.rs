@@ -114,7 +114,8 @@ impl Tool for LinearAction {
             Action::ListIssues => Level::Safe,
             Action::CreateIssue | Action::UpdateIssue | Action::CreateComment => Level::Moderate,
         };
-        Ok(Plan { level: Some(level), ..Plan::of(self.linear.effects()) }.only_tried(args.dry_run))
+        let effects = self.linear.effects(level == Level::Safe);
+        Ok(Plan { level: Some(level), ..Plan::of(effects) }.only_tried(args.dry_run))
     }
 
     fn preview(&self, _context: &Context, args: &Args) -> Option<String> {
@@ -359,10 +360,13 @@ mod tests {
     #[test]
     fn listing_is_safe_and_changing_is_not_and_both_name_host_and_secret() {
         let host = "api.linear.app".to_owned();
-        let effects = [
-            Effect::Connect { host: host.clone(), port: 443, method: Some("POST".to_owned()) },
-            Effect::UseSecret { name: "linear_api_key".to_owned(), host },
-        ];
+        let effects = |only_asks| {
+            let method = Some("POST".to_owned());
+            [
+                Effect::Connect { host: host.clone(), port: 443, method, only_asks },
+                Effect::UseSecret { name: "linear_api_key".to_owned(), host: host.clone() },
+            ]
+        };
         let create = json!({"action": "create_issue", "params": {"team": "ENG", "title": "T"}});
         let mut tried = create.clone();
         tried["dry_run"] = json!(true);
@@ -377,6 +381,7 @@ mod tests {
             (tried, Level::Safe),
         ] {
             let plan = plan(arguments.clone()).unwrap();
+            let effects = effects(level == Level::Safe);
             assert_eq!((plan.level, plan.effects.as_slice()), (Some(level), &effects[..]), "{arguments}");
         }
     }

@@ -142,10 +142,10 @@ fn allowed_in_tests(layer: Layer) -> &'static [Layer] {
         Xtask => &[],
         // A door is tested in front of a real engine, and that needs what the engine is made of.
         Door | Carrier => &[TestKit, Policy, Store, Mechanism],
-        // What comes out of a cell is tested with cells.
-        Egress => &[Mechanism],
         // What is found by meaning is tested with a model.
         Tools => &[TestKit, Meaning],
+        // What comes out of a cell is tested with cells, and its speed measured with the row that each connection has in the audit.
+        Egress => &[Mechanism, Store],
         _ => &[TestKit],
     }
 }

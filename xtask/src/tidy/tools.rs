@@ -31,6 +31,7 @@ const SHARED: [(&str, &str); 34] = [
     ("crates/tools-shell/src/wording.rs", "how the end of a command is worded"),
     ("crates/tools-web/src/answer.rs", "what a body is to its reader"),
     ("crates/tools-web/src/exchange.rs", "redirections, what is tried again, and bounds"),
+    ("crates/tools-web/src/filling.rs", "secrets in queries and bodies"),
     ("crates/tools-web/src/page.rs", "HTML as text and as Markdown"),
     ("crates/tools-web/src/placeholders.rs", "headers with secrets in them"),
     ("crates/tools-web/src/saving.rs", "a body into a file"),

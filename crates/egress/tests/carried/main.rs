@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
+mod opened;
 mod support;
 
 use std::io::{Read, Write};
@@ -96,6 +97,64 @@ fn what_is_not_listed_is_refused_with_a_line_of_text() {
     }
     assert!(world.allowed().is_empty());
     assert!(tunnel(&world, "A.TEST.", port, &hello("a.test")).contains("first 22"));
+}
+
+#[test]
+fn an_address_has_one_form_in_brackets_too_and_a_zone_is_none() {
+    let world = World::allowing(&["127.0.0.1"]);
+    let port = echo();
+    // An IPv4 address in an IPv6 one is that address, for the lists and for who dials it.
+    for host in ["127.0.0.1", "[::ffff:127.0.0.1]", "[::FFFF:7f00:1]"] {
+        let answer = tunnel(&world, host, port, &hello("127.0.0.1"));
+        assert!(answer.contains("first 22"), "{host}: {answer}");
+    }
+    assert_eq!(world.allowed(), ["127.0.0.1"; 3]);
+    for host in ["[::1]", "[::]", "[fe80::1]", "[64:ff9b::7f00:1]", "[::127.0.0.1]"] {
+        let answer = tunnel(&world, host, port, &hello("127.0.0.1"));
+        assert!(answer.starts_with("HTTP/1.1 403 "), "{host}: {answer}");
+    }
+    // The zone of an address means something on one machine alone.
+    for host in [
+        "[fe80::1%25lo]",
+        "[fe80::1%lo]",
+        "[::ffff:127.0.0.1%25lo]",
+        "::1",
+        "[::1",
+        "[127.0.0.1]",
+        "[]",
+        "[v1.a]",
+    ] {
+        let answer = tunnel(&world, host, port, &hello("127.0.0.1"));
+        assert!(answer.starts_with("HTTP/1.1 400 "), "{host}: {answer}");
+    }
+    let (port, _kept) = recording();
+    let plain = format!("GET http://[::ffff:127.0.0.1]:{port}/ HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n");
+    assert!(world.ask(&plain).ends_with("hello"));
+    assert_eq!(world.allowed().len(), 4);
+}
+
+#[test]
+fn an_endless_answer_ends_with_who_wanted_it() {
+    let world = World::allowing(&["a.test"]);
+    let (sender, ended) = std::sync::mpsc::channel();
+    let sender = std::sync::Mutex::new(sender);
+    let port = server(move |mut stream| {
+        let _head = stream.read(&mut [0; 1024]).unwrap();
+        stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").unwrap();
+        let part = [b'x'; 65536];
+        while stream.write_all(&part).is_ok() {}
+        sender.lock().unwrap().send(()).unwrap();
+    });
+    let mut stream = connect(world.proxy);
+    let said = format!("GET http://a.test:{port}/ HTTP/1.1\r\nHost: a.test:{port}\r\n\r\n");
+    stream.write_all(said.as_bytes()).unwrap();
+    let mut part = vec![0; 65536];
+    let mut read = 0;
+    while read < 10 << 20 {
+        read += stream.read(&mut part).unwrap();
+    }
+    drop(stream);
+    ended.recv_timeout(Duration::from_secs(20)).unwrap();
 }
 
 #[test]

@@ -5,10 +5,13 @@
 //! few texts that have these bytes there are compared.
 //! An automaton for ten thousand texts does not fit into the processor's caches; these bits do.
 
+mod begun;
+
 use std::ops::Range;
 
 use vault::Locked;
 
+use self::begun::{Beginnings, may_become_break};
 use super::forms::Form;
 
 /// The shortest text that is found, in bytes.
@@ -35,6 +38,7 @@ pub(super) struct Matcher {
     /// By hash as well: where the entries of a bucket begin in `entries`.
     buckets: Vec<u32>,
     entries: Vec<Entry>,
+    beginnings: Beginnings,
     multiplier: u64,
     /// How far a text may reach, line breaks within it included.
     reach: usize,
@@ -81,12 +85,14 @@ impl Matcher {
         let _ = getrandom::fill(&mut seed);
         let multiplier = u64::from_le_bytes(seed) | 1 << 63 | 1;
         let reach = texts.iter().map(Self::reach_of).max().unwrap_or(0);
+        let beginnings = Beginnings::of(&texts, &bytes);
         let mut matcher = Self {
             bytes,
             texts,
             bits: vec![0; 1 << (log - 6)],
             buckets: Vec::new(),
             entries: Vec::new(),
+            beginnings,
             multiplier,
             reach,
         };
@@ -147,9 +153,9 @@ impl Matcher {
     /// Whether anything is there to be found.
     pub(super) fn finds_any(&self, within: &[u8]) -> bool {
         let mut any = false;
-        self.look(within, |_| {
-            any = true;
-            false
+        self.look(within, |_, is_whole| {
+            any = is_whole;
+            !any
         });
         any
     }
@@ -157,8 +163,8 @@ impl Matcher {
     /// Everything that is found, in order; what overlaps is one, of the one that begins first and of those the longest.
     pub(super) fn find(&self, within: &[u8]) -> Vec<Found> {
         let mut all = Vec::new();
-        self.look(within, |found| {
-            all.push(found);
+        self.look(within, |found, is_whole| {
+            all.extend(Some(found).filter(|_| is_whole));
             true
         });
         all.sort_by(|one, other| (one.at.start, other.at.end).cmp(&(other.at.start, one.at.end)));
@@ -172,8 +178,8 @@ impl Matcher {
         merged
     }
 
-    /// Tells of each place where a text lies, until that is enough.
-    fn look(&self, within: &[u8], mut tell: impl FnMut(Found) -> bool) {
+    /// Tells of each place where a text lies, or lies as far as it has come, until that is enough. Says whether all of it is there.
+    fn look(&self, within: &[u8], mut tell: impl FnMut(Found, bool) -> bool) {
         if self.is_empty() || within.len() < LEAST {
             return;
         }
@@ -201,7 +207,7 @@ impl Matcher {
         within: &[u8],
         place: usize,
         hash: usize,
-        tell: &mut impl FnMut(Found) -> bool,
+        tell: &mut impl FnMut(Found, bool) -> bool,
     ) -> bool {
         let (first, last) = (self.buckets[hash / BUCKET] as usize, self.buckets[hash / BUCKET + 1] as usize);
         for entry in &self.entries[first..last] {
@@ -211,13 +217,14 @@ impl Matcher {
             let found = if text.wraps {
                 wrapped(within, place, bytes, offset)
             } else {
-                place
-                    .checked_sub(offset)
-                    .filter(|start| within[*start..].starts_with(bytes))
-                    .map(|start| start..start + bytes.len())
+                place.checked_sub(offset).and_then(|start| {
+                    let rest = &within[start..];
+                    let there = rest.len().min(bytes.len());
+                    (rest[..there] == bytes[..there]).then_some((start..start + there, there == bytes.len()))
+                })
             };
-            if let Some(at) = found
-                && !tell(Found { at, owner: text.owner })
+            if let Some((at, is_whole)) = found
+                && !tell(Found { at, owner: text.owner }, is_whole)
             {
                 return false;
             }
@@ -226,18 +233,30 @@ impl Matcher {
     }
 }
 
-/// Where `text` lies around `place`, which is its byte `offset`, with line breaks in it or without.
-fn wrapped(within: &[u8], place: usize, text: &[u8], offset: usize) -> Option<Range<usize>> {
-    let (mut end, mut since) = (place, 0);
+/// Where `text` lies around `place`, which is its byte `offset`, with line breaks in it or without, and whether all of it is there.
+fn wrapped(within: &[u8], place: usize, text: &[u8], offset: usize) -> Option<(Range<usize>, bool)> {
+    let (mut end, mut since, mut is_whole) = (place, 0, true);
     for byte in &text[offset..] {
-        if within.get(end) != Some(byte) {
-            let length = line_break(within.get(end..)?)?;
+        let rest = &within[end..];
+        if rest.first() != Some(byte) {
+            let Some(length) = line_break(rest) else {
+                if rest.is_empty() || may_become_break(rest) {
+                    is_whole = false;
+                    break;
+                }
+                return None;
+            };
             if since < LEAST_LINE && end - place > since {
                 return None;
             }
             (end, since) = (end + length, 0);
-            if within.get(end) != Some(byte) {
-                return None;
+            match within.get(end) {
+                None => {
+                    is_whole = false;
+                    break;
+                }
+                Some(next) if next != byte => return None,
+                Some(_) => {}
             }
         }
         (end, since) = (end + 1, since + 1);
@@ -253,7 +272,7 @@ fn wrapped(within: &[u8], place: usize, text: &[u8], offset: usize) -> Option<Ra
         }
         start -= 1;
     }
-    Some(start..end)
+    Some((start..end, is_whole))
 }
 
 /// Line breaks, as they are and as JSON escapes them.

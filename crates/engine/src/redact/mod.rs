@@ -22,7 +22,7 @@ use serde_json::Value;
 use tool::{Data, Progress};
 use vault::{Contents, Locked, Vault};
 
-use matcher::{LEAST, Matcher};
+use matcher::{Found, LEAST, Matcher};
 
 /// The secrets of this runtime and what stands in their place. Copies know the same.
 #[derive(Clone)]
@@ -223,11 +223,10 @@ impl Known {
 
     /// Moves what is settled from `pending` to `covered`: everything, or all but what could still be a part of a secret.
     fn settle(&self, pending: &mut Vec<u8>, covered: &mut Vec<u8>, ended: bool) {
-        // Twice, so that what overlaps with a secret that begins before is there as a whole too.
-        let settled =
-            if ended { pending.len() } else { pending.len().saturating_sub(2 * self.matcher.reach()) };
+        let all = self.matcher.find(pending);
+        let settled = if ended { pending.len() } else { self.settled(pending, &all) };
         let mut at = 0;
-        for found in self.matcher.find(pending).into_iter().take_while(|found| found.at.start < settled) {
+        for found in all.into_iter().take_while(|found| found.at.start < settled) {
             covered.extend_from_slice(&pending[at..found.at.start]);
             covered.extend_from_slice(self.cover(found.owner).as_bytes());
             at = found.at.end;
@@ -237,6 +236,18 @@ impl Known {
             at = settled;
         }
         pending.drain(..at);
+    }
+}
+
+impl Known {
+    /// How much of what has come can go on: all but what may be the beginning of a secret, and what a secret overlaps with that may
+    /// be one.
+    fn settled(&self, pending: &[u8], all: &[Found]) -> usize {
+        let begun = self.matcher.begun(pending);
+        let across = all.iter().find(|found| found.at.start < begun && found.at.end > begun);
+        // Where one overlaps with the next for ever, it goes on all the same: what is behind so much is there as a whole.
+        let most = pending.len().saturating_sub(2 * self.matcher.reach());
+        across.map_or(begun, |found| found.at.start).max(most)
     }
 }
 
@@ -256,6 +267,11 @@ impl Pieces {
         let mut covered = Vec::with_capacity(self.pending.len());
         self.known.settle(&mut self.pending, &mut covered, ended);
         covered
+    }
+
+    #[cfg(test)]
+    fn held(&self) -> usize {
+        self.pending.len()
     }
 
     /// A text beside the stream with every secret covered; none where there is none in it.

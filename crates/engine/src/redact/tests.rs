@@ -82,6 +82,57 @@ fn a_secret_across_two_reads_is_covered() {
     assert_eq!(String::from_utf8(out).unwrap(), "before [SECRET:TOKEN] between [SECRET:LONG] after sk-12345");
 }
 
+/// What goes on of each piece as it comes, and what at the end.
+fn passed_on(redactor: &Redactor, pieces: &[&[u8]]) -> Vec<String> {
+    let mut stream = redactor.pieces();
+    let mut passed: Vec<Vec<u8>> = pieces.iter().map(|piece| stream.next(piece, false)).collect();
+    passed.push(stream.next(b"", true));
+    passed.into_iter().map(|part| String::from_utf8(part).unwrap()).collect()
+}
+
+/// What goes on of a text that comes in pieces of these lengths, again and again.
+fn in_pieces(redactor: &Redactor, mut rest: &[u8], lengths: &[usize]) -> Vec<u8> {
+    let (mut stream, mut lengths, mut passed) = (redactor.pieces(), lengths.iter().cycle(), Vec::new());
+    while !rest.is_empty() {
+        let (part, behind) = rest.split_at(lengths.next().map_or(1, |length| (*length).min(rest.len())));
+        passed.extend(stream.next(part, false));
+        rest = behind;
+    }
+    passed.extend(stream.next(b"", true));
+    passed
+}
+
+#[test]
+fn only_what_may_be_the_beginning_of_a_secret_is_held_back() {
+    let key = format!("-----BEGIN KEY-----\n{}\n-----END KEY-----", "a0123456789".repeat(300));
+    let redactor = Redactor::new([
+        ("KEY".to_owned(), key),
+        ("TOKEN".to_owned(), "sk-1234567890abcdef".to_owned()),
+        ("LONG".to_owned(), "sk-1234567890abcdef-and-more".to_owned()),
+    ]);
+    // Each event of a stream of events is complete with its empty line, and nobody may have to wait for the next one.
+    let events = [&b"data: one.\n\n"[..], b": \r\n\r\n", b"data: {\"n\": 1}\n\n"];
+    let whole = events.map(|event| String::from_utf8(event.to_vec()).unwrap());
+    assert_eq!(passed_on(&redactor, &events)[..3], whole);
+    assert_eq!(passed_on(&redactor, &[b"a sk-123", b"4x", b" sk-"]), ["a ", "sk-1234x", " ", "sk-"]);
+    let one = passed_on(
+        &redactor,
+        &[b"<sk-1234567890abcdef", b"-and-", b"less>", b"<sk-1234567890abcdef-and-more>"],
+    );
+    assert_eq!(one, ["<", "", "[SECRET:TOKEN]-and-less>", "<[SECRET:LONG]>", ""]);
+}
+
+#[test]
+fn what_overlaps_without_end_goes_on_all_the_same() {
+    let mut stream = one("aaaaaaaaaaaaaaaa").pieces();
+    let mut passed = 0;
+    for _ in 0..1_000 {
+        passed += stream.next(&[b'a'; 1_000], false).len();
+        assert!(stream.held() < 10_000);
+    }
+    assert!(passed > 0);
+}
+
 #[test]
 fn secrets_that_overlap_are_covered_as_one() {
     let redactor = Redactor::new([
@@ -196,8 +247,29 @@ proptest! {
         let redactor = one(&value);
         let covered = redactor.text(&text);
         prop_assert!(covered.as_ref().is_some_and(|text| text.contains("[SECRET:S]") && !text.contains(&part)), "{covered:?}");
-        let pieces = streamed(&redactor, text.as_bytes(), lengths);
-        prop_assert_eq!(Some(String::from_utf8(pieces).unwrap()), covered);
+        let pieces = streamed(&redactor, text.as_bytes(), lengths.clone());
+        prop_assert_eq!(Some(String::from_utf8(pieces).unwrap()), covered.clone());
+        let passed = in_pieces(&redactor, text.as_bytes(), &lengths);
+        prop_assert_eq!(Some(String::from_utf8(passed).unwrap()), covered);
+    }
+
+    #[test]
+    fn base64_in_lines_is_covered_in_whatever_pieces_it_comes(
+        value in "[ -~]{40,200}",
+        before in "[a-z]{0,40}",
+        line in 60_usize..77,
+        broken in prop::sample::select(vec!["\n", "\r\n", "\\n", "\\r\\n"]),
+        lengths in prop::collection::vec(1_usize..40, 1..6),
+    ) {
+        use base64::Engine as _;
+        let all = base64::engine::general_purpose::STANDARD.encode(format!("{before}{value}"));
+        let lines: Vec<&str> = all.as_bytes().chunks(line).map(|line| std::str::from_utf8(line).unwrap()).collect();
+        let text = lines.join(broken);
+        let redactor = one(&value);
+        let covered = redactor.text(&text);
+        prop_assert!(covered.is_some());
+        let passed = in_pieces(&redactor, text.as_bytes(), &lengths);
+        prop_assert_eq!(Some(String::from_utf8(passed).unwrap()), covered);
     }
 
     #[test]

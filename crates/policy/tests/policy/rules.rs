@@ -399,6 +399,13 @@ fn asking_a_listed_host_for_what_it_has_is_a_read_and_anything_else_is_not() {
         host: host.to_owned(),
         port: 443,
         method: Some(method.to_owned()),
+        only_asks: false,
+    };
+    let question = |host: &str| Effect::Connect {
+        host: host.to_owned(),
+        port: 443,
+        method: Some("POST".to_owned()),
+        only_asks: true,
     };
     let lists = r#"{"allowed_hosts": ["docs.rs"], "allowed_secrets": ["token at docs.rs"], "deny_hosts": ["x.docs.rs"]}"#;
     let policy = normal(lists, Mode::SmartAuto);
@@ -409,6 +416,13 @@ fn asking_a_listed_host_for_what_it_has_is_a_read_and_anything_else_is_not() {
         (Level::Safe, vec![ask("GET", "docs.rs"), secret("other", "docs.rs")], "check 9"),
         (Level::Moderate, vec![ask("POST", "docs.rs")], "check 9"),
         (Level::Moderate, vec![ask("POST", "docs.rs"), secret("token", "docs.rs")], "check 9"),
+        (Level::Safe, vec![question("docs.rs"), secret("token", "docs.rs")], "pass 7"),
+        (Level::Safe, vec![question("docs.rs"), secret("other", "docs.rs")], "check 9"),
+        (Level::Safe, vec![ask("POST", "docs.rs"), secret("token", "docs.rs")], "check 9"),
+        // That it only asks is not believed of what its tool does not state to be safe.
+        (Level::Moderate, vec![question("docs.rs"), secret("token", "docs.rs")], "check 9"),
+        (Level::Safe, vec![question("crates.io")], "check 6"),
+        (Level::Safe, vec![question("x.docs.rs")], "deny 1"),
         (Level::Safe, vec![ask("GET", "crates.io")], "check 6"),
         (Level::Safe, vec![ask("GET", "x.docs.rs")], "deny 1"),
         (Level::Safe, vec![ask("get", "docs.rs")], "pass 9"),

@@ -86,7 +86,7 @@ pub(crate) fn run(line: &str) -> Effect {
 }
 
 pub(crate) fn connect(host: &str) -> Effect {
-    Effect::Connect { host: host.to_owned(), port: 443, method: None }
+    Effect::Connect { host: host.to_owned(), port: 443, method: None, only_asks: false }
 }
 
 pub(crate) fn decide_all(policy: &Policy, level: Level, effects: &[Effect]) -> Decision {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use fetch::web::Web;
 use outgoing::EnvironmentSecrets;
-use serde_json::json;
+use serde_json::{Value, json};
 use testkit::web::{Reply, Server};
-use tool::{Code, EffectState};
+use tool::{Code, Context, EffectState};
 use vault::{HostRule, Locked, Places, Position};
 
 use crate::{Fixture, Rules, SECRET, echo, vault};
@@ -98,6 +98,101 @@ fn an_address_that_is_not_public_is_refused_in_every_spelling_and_nothing_is_sen
     assert!(server.seen().is_empty());
     // The same server answers who may dial it.
     assert!(Fixture::new().fetch(json!({"url": server.url("/")})).is_ok());
+}
+
+/// A fixture whose secret may stand in the query and in the body, and not in headers.
+fn beyond_headers() -> (Fixture, tempfile::TempDir, Context) {
+    let folder = tempfile::tempdir().unwrap();
+    let fixture = Fixture::new();
+    let mut context = fixture.workspace.context();
+    let value = "a&b \"\\0123456789";
+    let vault = vault(folder.path(), Places::of(&[Position::Query, Position::Body]));
+    let hosts = Some(HostRule::parse_all(["localhost"]).unwrap());
+    let places = Some(Places::of(&[Position::Query, Position::Body]));
+    let change = vault::Change { hosts, places, ..vault::Change::named("ODD").unwrap() };
+    vault.set(&change, value.as_bytes(), jiff::Timestamp::UNIX_EPOCH).unwrap();
+    context.services.insert(vault);
+    (fixture, folder, context)
+}
+
+#[test]
+fn a_secret_that_is_listed_goes_into_the_query_and_the_body_as_each_is_written() {
+    let server = Server::http(echo);
+    let (fixture, _folder, context) = beyond_headers();
+    let send = |arguments: Value| fixture.fetch_in(&context, arguments).unwrap();
+    let url = server.url("/x?$filter=a&key=$ODD&$ODDER=${ODD}");
+    let sent = send(json!({"url": url, "secrets": ["ODD"]}));
+    let odd = "a%26b%20%22%5C0123456789";
+    assert_eq!(sent["data"]["path"], format!("/x?$filter=a&key={odd}&$ODDER={odd}"));
+    // The URL that is shown is the one that was given.
+    assert!(sent["url"].as_str().unwrap().contains("key=$ODD&"), "{}", sent["url"]);
+    let post = |body: Value, kind: Option<&str>| {
+        let headers = kind.map_or(json!({}), |kind| json!({"Content-Type": kind}));
+        let arguments = json!({
+            "url": server.url("/"), "method": "POST", "headers": headers, "body": body, "secrets": ["ODD", "API_KEY"]
+        });
+        send(arguments)["data"]["body"].as_str().unwrap().to_owned()
+    };
+    let json = post(json!({"a": ["$ODD"], "$ODD": "$$API_KEY $OTHER"}), None);
+    let parsed: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(parsed, json!({"a": ["a&b \"\\0123456789"], "$ODD": format!("${SECRET} $OTHER")}));
+    assert_eq!(post(json!("$ODD$API_KEY"), None), format!("a&b \"\\0123456789{SECRET}"));
+    let form = post(json!("k=$ODD&l=$API_KEY"), Some("application/x-www-form-urlencoded"));
+    assert_eq!(form, format!("k={odd}&l={SECRET}"));
+    let written = post(json!("{\"k\": \"$ODD\", \"l\": \"$API_KEY\"}"), Some("application/ld+json; a=b"));
+    assert_eq!(serde_json::from_str::<Value>(&written).unwrap()["k"], "a&b \"\\0123456789");
+    // What is not listed is a dollar sign.
+    let plain = send(json!({"url": server.url("/?k=$ODD"), "method": "POST", "body": "$API_KEY"}));
+    assert_eq!((&plain["data"]["path"], &plain["data"]["body"]), (&json!("/?k=$ODD"), &json!("$API_KEY")));
+}
+
+#[test]
+fn a_secret_beyond_headers_is_refused_where_it_does_not_belong_and_nothing_is_sent() {
+    let server = Server::http(echo);
+    let fixture = Fixture::new();
+    for (arguments, code, said) in [
+        // The vault says: in headers alone.
+        (json!({"url": server.url("/?k=$API_KEY")}), Code::Permission, "in the query"),
+        (
+            json!({"url": server.url("/"), "method": "POST", "body": {"k": "$API_KEY"}}),
+            Code::Permission,
+            "in the body",
+        ),
+        (json!({"url": server.url("/$API_KEY")}), Code::Validation, "in the path"),
+        (json!({"url": server.url("/?k=$API_KEYS")}), Code::Validation, "neither in the query"),
+    ] {
+        let mut arguments = arguments;
+        arguments["secrets"] = json!(["API_KEY"]);
+        let error = fixture.fetch(arguments.clone()).unwrap_err();
+        assert_eq!(error.code, code, "{arguments}: {error:?}");
+        assert!(error.message.contains(said), "{arguments}: {}", error.message);
+        assert!(!format!("{error:?}").contains(SECRET));
+    }
+    assert!(server.seen().is_empty());
+}
+
+#[test]
+fn a_body_with_a_secret_follows_no_redirection_to_another_origin() {
+    let other = Server::http(echo);
+    let to = other.url("/stolen?k=$API_KEY");
+    let server = Server::http(move |request| match request.path.as_str() {
+        "/away" => Reply::redirect(307, &to),
+        "/here" => Reply::redirect(308, "/echo?k=$API_KEY"),
+        _ => echo(request),
+    });
+    let (fixture, _folder, context) = beyond_headers();
+    let post = |path: &str| {
+        let arguments =
+            json!({"url": server.url(path), "method": "POST", "body": "$API_KEY", "secrets": ["API_KEY"]});
+        fixture.fetch_in(&context, arguments)
+    };
+    let error = post("/away").unwrap_err();
+    assert_eq!((error.code, error.effect), (Code::Permission, EffectState::Maybe));
+    assert!(error.message.contains("the body holds a secret"), "{}", error.message);
+    assert!(other.seen().is_empty());
+    // What a redirection says is the server's own text, in which nothing stands for a secret.
+    let here = post("/here").unwrap();
+    assert_eq!((&here["data"]["path"], &here["data"]["body"]), (&json!("/echo?k=$API_KEY"), &json!(SECRET)));
 }
 
 #[test]

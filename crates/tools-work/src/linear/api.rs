@@ -74,14 +74,15 @@ impl Linear {
         Ok(Self { endpoint, secret: secret.to_owned() })
     }
 
-    /// What each call does beyond this machine.
-    pub(crate) fn effects(&self) -> Vec<Effect> {
+    /// What each call does beyond this machine. Every question of GraphQL is a POST, so it is said here which ones only ask.
+    pub(crate) fn effects(&self, only_asks: bool) -> Vec<Effect> {
         let host = self.endpoint.host().to_string();
         vec![
             Effect::Connect {
                 host: host.clone(),
                 port: self.endpoint.port(),
                 method: Some("POST".to_owned()),
+                only_asks,
             },
             Effect::UseSecret { name: self.secret.clone(), host },
         ]
@@ -308,7 +309,7 @@ impl<'a> Asking<'a> {
 
     fn headers(&self) -> Result<HeaderMap, ToolError> {
         let host = self.linear.endpoint.host().to_string();
-        let key = outgoing::secret(self.context, &self.linear.secret, &host)?;
+        let key = outgoing::secret(self.context, &self.linear.secret, &host, outgoing::Position::Header)?;
         let mut value = if key.starts_with(OAUTH) { b"Bearer ".to_vec() } else { Vec::new() };
         value.extend_from_slice(&key);
         let made = HeaderValue::from_bytes(&value);

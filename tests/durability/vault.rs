@@ -1,0 +1,54 @@
+//! The vault while its key is changed or a secret is stored: killed at whichever point, what was in it is still there and opens.
+
+use serde_json::json;
+
+use crate::every_point::stride;
+use crate::harness::Fixture;
+use crate::killed::{Ended, kill_at};
+
+const VALUE: &str = "value-of-the-vault-0123456789";
+
+fn prepared() -> Fixture {
+    let fixture = Fixture::with_files(&[("told", VALUE)]).with_vault();
+    fixture.store("api_key", VALUE);
+    fixture
+}
+
+/// Whether the value can be had: what is known is covered.
+fn opens(fixture: &Fixture) -> bool {
+    let read = fixture.call("file_read", json!({"path": "told"}));
+    read["data"]["content"].as_str().unwrap().contains("[SECRET:api_key]")
+}
+
+#[test]
+fn a_rotation_that_is_killed_leaves_every_secret_and_a_key_that_opens_it() {
+    let line = ["vault", "rotate"];
+    let run = |fixture: &Fixture, point: usize| {
+        let mut command = fixture.command();
+        command.args(line);
+        kill_at(&command, point)
+    };
+    let fixture = prepared();
+    assert!(opens(&fixture), "the control");
+    let Ended::ByItself { points, code: 0 } = run(&fixture, usize::MAX) else { panic!("it fails") };
+    let (mut killed, mut all) = (0, false);
+    for point in (1..2 * points).step_by(stride()) {
+        let fixture = prepared();
+        let Ended::Killed(change) = run(&fixture, point) else {
+            all = true;
+            break;
+        };
+        killed += 1;
+        let at = format!("point {point} of about {points}, {change}");
+        assert!(opens(&fixture), "{at}");
+        let listed = fixture.run(&["vault", "list", "--json"]);
+        assert!(listed.code == 0 && listed.stdout.contains("api_key"), "{at}: {}", listed.stderr);
+        // Nothing that was left stands in the way of what comes next.
+        let again = fixture.run(&line);
+        assert_eq!(again.code, 0, "{at}: {}", again.stderr);
+        fixture.store("another", "another-value-0123456789");
+        assert!(opens(&fixture), "{at}");
+        assert_eq!(fixture.run(&["audit", "verify"]).code, 0, "{at}");
+    }
+    assert!(all && killed > 3, "of about {points} points, {killed} were come to");
+}
