@@ -9,7 +9,7 @@ use policy::Programs;
 use tool::{AnyTool, Catalogue, CatalogueEntry};
 use tools_data::SkillFolders;
 use tools_knowledge::Base;
-use tools_work::Linear;
+use tools_work::{Gmail, Linear};
 
 use crate::toolchains;
 
@@ -26,6 +26,8 @@ pub(crate) struct Needed {
     pub(crate) knowledge: Arc<Base>,
     /// Where Linear is, and whose key opens it.
     pub(crate) linear: Linear,
+    /// Where Gmail is.
+    pub(crate) gmail: Gmail,
 }
 
 /// Every canonical tool, in the order in which they are listed.
@@ -36,7 +38,7 @@ pub(crate) fn canonical(needed: &Needed) -> Vec<Arc<dyn AnyTool>> {
         tools_web::tools(),
         tools_data::tools(&needed.databases, &needed.skills),
         tools_knowledge::tools(&needed.knowledge),
-        tools_work::tools(needed.linear.clone()),
+        tools_work::tools(needed.linear.clone(), &needed.gmail),
         tools_self::tools(),
         vec![ToolCall::tool()],
     ];

@@ -10,6 +10,7 @@ mod csp;
 mod doctor;
 mod init;
 mod knowing;
+mod login;
 mod mcp;
 mod policy;
 mod serving;
@@ -75,6 +76,8 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Doctor { json } => doctor::run(global, json),
         Command::Vault { command } => vault::run(global, command),
         Command::Setup { command } => setup::run(global, &command),
+        Command::Login { command } => login::login(global, command),
+        Command::Logout { command } => login::logout(global, &command),
         Command::OpenApi => {
             print(&format!("{}\n", serde_json::to_string_pretty(&http::document())?))?;
             Ok(ExitCode::SUCCESS)
