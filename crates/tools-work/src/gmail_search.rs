@@ -129,6 +129,7 @@ mod tests {
             host: host.to_owned(),
             port: 443,
             method: Some(method.to_owned()),
+            only_asks: host == "oauth2.googleapis.com",
         };
         let secret =
             |name: &str, host: &str| Effect::UseSecret { name: name.to_owned(), host: host.to_owned() };
