@@ -11,6 +11,7 @@ use dialects::{CatalogueKind, Dialect};
 use policy::{EffectKind, Mode};
 
 use crate::cli_audit::AuditCommand;
+use crate::cli_login::{LoginCommand, LogoutCommand};
 use crate::cli_vault::VaultCommand;
 
 /// The hands of an AI agent, held fast.
@@ -159,6 +160,16 @@ pub(crate) enum Command {
     Vault {
         #[command(subcommand)]
         command: Option<VaultCommand>,
+    },
+    /// Lets calls use an account of yours, with tokens that lie in the vault and that nobody sees.
+    Login {
+        #[command(subcommand)]
+        command: LoginCommand,
+    },
+    /// Ends that.
+    Logout {
+        #[command(subcommand)]
+        command: LogoutCommand,
     },
     /// Tries out what this machine can enforce: attempts to break out of a cell, each with a control.
     ///

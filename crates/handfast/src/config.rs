@@ -59,6 +59,8 @@ pub struct Settings {
     pub environment_secrets: Option<BTreeMap<String, Vec<String>>>,
     /// Where Linear is. A workspace's file may not say so.
     pub linear: Option<LinearPlace>,
+    /// Where Gmail is. A workspace's file may not say so.
+    pub gmail: Option<GmailPlace>,
 }
 
 /// Where Linear is, where that is not its usual place.
@@ -67,6 +69,21 @@ pub struct Settings {
 pub struct LinearPlace {
     /// The URL of its API, such as that of a proxy before it; https, or http on this machine.
     pub endpoint: String,
+}
+
+/// Where Gmail is and where its logins are given out, where that is not Google's usual place. Each is a URL: https, or http on this
+/// machine.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GmailPlace {
+    /// Of its API, such as that of a proxy before it.
+    pub endpoint: Option<String>,
+    /// Where a person logs in.
+    pub authorization: Option<String>,
+    /// Where tokens are given out.
+    pub token: Option<String>,
+    /// Where they are taken back.
+    pub revocation: Option<String>,
 }
 
 /// Which questions may be put to the user of an MCP client.

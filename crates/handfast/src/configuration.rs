@@ -10,13 +10,13 @@ use policy::{Ceiling, EffectKind, EffectKinds, FilePlace, Mode, Origin, Policy, 
 use store::Store;
 use tool::{AnyTool, Place};
 use tools_data::SkillFolders;
-use tools_work::Linear;
+use tools_work::{Endpoints, Gmail, Linear};
 use vault::HostRule;
 
 use crate::cli::Global;
 use crate::commands::Failure;
 use crate::config::{
-    self, ConfigFile, Elicitation, LinearPlace, MANAGED_FOLDER, Settings, USER_FILE, WORKSPACE_FILE,
+    self, ConfigFile, Elicitation, GmailPlace, LinearPlace, MANAGED_FOLDER, Settings, USER_FILE, WORKSPACE_FILE,
 };
 use crate::identity::OAuth;
 use crate::labels::{Labels, profile_of, require};
@@ -201,6 +201,17 @@ fn linear(place: Option<LinearPlace>, key_in_environment: bool) -> Result<Linear
     Linear::at(&endpoint, secret).map_err(|error| Failure::usage(format!("`linear.endpoint`: {error}")))
 }
 
+/// Where Gmail is.
+fn gmail(place: Option<GmailPlace>) -> Result<Gmail, Failure> {
+    let endpoints = place.map_or_else(Endpoints::default, |place| Endpoints {
+        api: place.endpoint,
+        authorization: place.authorization,
+        token: place.token,
+        revocation: place.revocation,
+    });
+    Gmail::at(endpoints).map_err(|(name, error)| Failure::usage(format!("`gmail.{name}`: {error}")))
+}
+
 /// The hosts of each variable that may be sent.
 fn hosts_of(
     named: Option<BTreeMap<String, Vec<String>>>,
@@ -277,7 +288,8 @@ impl Configuration {
             files.of_the_user("linear", |settings| settings.linear.clone(), warn),
             dialect == Dialect::Sluagh && environment_secrets.contains_key(LINEAR_VARIABLE),
         )?;
-        let needed = Needed { databases, skills, linear };
+        let gmail = gmail(files.of_the_user("gmail", |settings| settings.gmail.clone(), warn))?;
+        let needed = Needed { databases, skills, linear, gmail };
         Ok(Self {
             toolset: Toolset {
                 read_only: global.read_only,

@@ -5,6 +5,7 @@
 
 mod cli;
 mod cli_audit;
+mod cli_login;
 mod cli_vault;
 mod commands;
 mod compose;
@@ -31,7 +32,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::error::ErrorKind;
 
-pub use config::{ConfigError, ConfigFile, Elicitation, LinearPlace, Settings};
+pub use config::{ConfigError, ConfigFile, Elicitation, GmailPlace, LinearPlace, Settings};
 pub use dialects::{CatalogueKind, Dialect};
 pub use engine::{
     Answer, Approval, ApprovalError, Approvals, Approved, Asked, Asker, Ceiling, Checked, EffectKind,

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use policy::Programs;
 use tool::{AnyTool, Catalogue, CatalogueEntry};
 use tools_data::SkillFolders;
-use tools_work::Linear;
+use tools_work::{Gmail, Linear};
 
 use crate::toolchains;
 
@@ -23,6 +23,8 @@ pub(crate) struct Needed {
     pub(crate) skills: SkillFolders,
     /// Where Linear is, and whose key opens it.
     pub(crate) linear: Linear,
+    /// Where Gmail is.
+    pub(crate) gmail: Gmail,
 }
 
 /// Every canonical tool, in the order in which they are listed.
@@ -32,7 +34,7 @@ pub(crate) fn canonical(needed: &Needed) -> Vec<Arc<dyn AnyTool>> {
         tools_shell::tools(),
         tools_web::tools(),
         tools_data::tools(&needed.databases, &needed.skills),
-        tools_work::tools(needed.linear.clone()),
+        tools_work::tools(needed.linear.clone(), &needed.gmail),
         tools_self::tools(),
         vec![ToolCall::tool()],
     ];

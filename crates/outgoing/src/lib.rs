@@ -4,6 +4,7 @@
 //! It sends nothing by itself and tries nothing again: each tool knows what of its requests may come twice.
 
 mod body;
+mod endpoint;
 mod failure;
 mod secret;
 mod stopping;
@@ -15,6 +16,7 @@ use fetch::dial::Permission;
 use tool::{Context, Hosts, ToolError};
 
 pub use body::{BodyError, decoder, whole};
+pub use endpoint::{EndpointError, endpoint};
 pub use failure::failure;
 pub use secret::{EnvironmentSecrets, secret};
 pub use stopping::unless_stopped;

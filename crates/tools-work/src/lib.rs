@@ -1,5 +1,10 @@
-//! The tools for other people's trackers. One file each; this is only the list.
+//! The tools for other people's trackers and mailboxes. One file each; this is only the list.
 
+mod failure;
+mod gmail;
+mod gmail_read;
+mod gmail_search;
+mod gmail_send;
 mod linear;
 mod linear_action;
 
@@ -7,11 +12,21 @@ use std::sync::Arc;
 
 use tool::{AnyTool, Erased};
 
-pub use linear::api::{EndpointError, Linear};
+pub use gmail::oauth;
+pub use gmail::place::{Endpoints, Gmail};
+pub use gmail_read::GmailRead;
+pub use gmail_search::GmailSearch;
+pub use gmail_send::GmailSend;
+pub use linear::api::Linear;
 pub use linear::queries;
 pub use linear_action::LinearAction;
 
 /// The family, in the order in which it is listed.
-pub fn tools(linear: Linear) -> Vec<Arc<dyn AnyTool>> {
-    vec![Erased::tool(LinearAction { linear })]
+pub fn tools(linear: Linear, gmail: &Gmail) -> Vec<Arc<dyn AnyTool>> {
+    vec![
+        Erased::tool(LinearAction { linear }),
+        Erased::tool(GmailSearch { gmail: gmail.clone() }),
+        Erased::tool(GmailRead { gmail: gmail.clone() }),
+        Erased::tool(GmailSend { gmail: gmail.clone() }),
+    ]
 }

@@ -1,6 +1,6 @@
 //! The files of a vault: read, decrypted, and replaced as a whole.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -118,12 +118,28 @@ pub(crate) fn remove(path: &Path) -> Result<()> {
 
 /// The folder, made where it is not there, and the right to change what is in it, until the file is dropped.
 pub(crate) fn lock(folder: &Path) -> Result<File> {
+    let (file, path) = lock_file(folder, LOCK)?;
+    file.lock().map_err(VaultError::system("lock", &path))?;
+    Ok(file)
+}
+
+/// The same with a lock of this name; none while somebody else holds it.
+pub(crate) fn try_lock(folder: &Path, name: &str) -> Result<Option<File>> {
+    let (file, path) = lock_file(folder, name)?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(VaultError::system("lock", &path)(error)),
+    }
+}
+
+fn lock_file(folder: &Path, name: &str) -> Result<(File, PathBuf)> {
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(folder)
         .map_err(VaultError::system("make", folder))?;
-    let path: PathBuf = folder.join(LOCK);
+    let path = folder.join(name);
     let file = OpenOptions::new()
         .write(true)
         .create(true)
@@ -131,6 +147,5 @@ pub(crate) fn lock(folder: &Path) -> Result<File> {
         .mode(0o600)
         .open(&path)
         .map_err(VaultError::system("open", &path))?;
-    file.lock().map_err(VaultError::system("lock", &path))?;
-    Ok(file)
+    Ok((file, path))
 }

@@ -36,4 +36,4 @@ pub use entry::{Change, Entry, HostRule, LEAST_CHARACTERS, MOST_BYTES, Name, Pla
 pub use error::{Result, VaultError};
 pub use key::{Keys, make_key_file};
 pub use memory::Locked;
-pub use store::Vault;
+pub use store::{Turn, Vault};

@@ -1,5 +1,6 @@
 //! The vault as it is used: opened when it is needed, read again when another program has changed it, changed under a lock.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::file::{CONTENT, IDENTITY, PREVIOUS, Stamp};
 use crate::key::Identity;
 use crate::{
-    Change, Contents, Entry, Keys, LEAST_CHARACTERS, Locked, MOST_BYTES, Position, Result, VaultError,
+    Change, Contents, Entry, Keys, LEAST_CHARACTERS, Locked, MOST_BYTES, Name, Position, Result, VaultError,
 };
 use crate::{file, key, keyring};
 
@@ -23,6 +24,12 @@ pub struct Vault {
     folder: PathBuf,
     keys: Keys,
     open: Mutex<Open>,
+}
+
+/// The right to renew something, until it is dropped or its program ends.
+#[derive(Debug)]
+pub struct Turn {
+    _file: File,
 }
 
 /// What is known while it is unlocked.
@@ -140,6 +147,17 @@ impl Vault {
             };
             Ok((contents.changed(name, Some((entry, value))), before.is_some()))
         })
+    }
+
+    /// Takes the turn to renew what is behind this name; none while another program, or another thread of this one, has it.
+    ///
+    /// What was renewed meanwhile is looked for once the turn was taken. Others use the vault as ever.
+    ///
+    /// # Errors
+    /// [`VaultError::System`].
+    pub fn turn(&self, name: &Name) -> Result<Option<Turn>> {
+        let taken = file::try_lock(&self.folder, &format!("{}.turn", name.as_str()))?;
+        Ok(taken.map(|file| Turn { _file: file }))
     }
 
     /// Removes a secret. Whether there was one.

@@ -9,6 +9,7 @@ mod checkpoints;
 mod csp;
 mod doctor;
 mod init;
+mod login;
 mod mcp;
 mod policy;
 mod serving;
@@ -73,6 +74,8 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Trust { file } => trust::run(global, file),
         Command::Doctor { json } => doctor::run(global, json),
         Command::Vault { command } => vault::run(global, command),
+        Command::Login { command } => login::login(global, command),
+        Command::Logout { command } => login::logout(global, &command),
         Command::Setup { command } => setup::run(&command),
         Command::OpenApi => {
             print(&format!("{}\n", serde_json::to_string_pretty(&http::document())?))?;

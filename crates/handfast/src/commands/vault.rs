@@ -88,13 +88,13 @@ pub(super) fn run(global: &Global, command: Option<VaultCommand>) -> Result<Exit
 }
 
 /// Changes of the vault, which are in the audit as those by its tools are.
-struct Recorded<'a> {
-    global: &'a Global,
-    surroundings: &'a Surroundings,
+pub(super) struct Recorded<'a> {
+    pub(super) global: &'a Global,
+    pub(super) surroundings: &'a Surroundings,
 }
 
 impl Recorded<'_> {
-    fn change<T>(
+    pub(super) fn change<T>(
         &self,
         what: &str,
         arguments: &Value,
@@ -187,7 +187,7 @@ fn new_passphrase() -> Result<Zeroizing<String>, Failure> {
 }
 
 /// The vault, with what opens it: what the surroundings give, and else a passphrase that is typed.
-fn opened(global: &Global, folder: PathBuf, may_make: bool) -> Result<Vault, Failure> {
+pub(super) fn opened(global: &Global, folder: PathBuf, may_make: bool) -> Result<Vault, Failure> {
     let keys = vault_keys();
     let vault = Vault::new(folder.clone(), keys);
     let asks = match vault.contents() {
@@ -206,7 +206,7 @@ fn opened(global: &Global, folder: PathBuf, may_make: bool) -> Result<Vault, Fai
 }
 
 /// The error with what to do.
-fn said(error: VaultError) -> Failure {
+pub(super) fn said(error: VaultError) -> Failure {
     let what = match &error {
         VaultError::Locked | VaultError::NoVault => {
             "; name a key file with HANDFAST_VAULT_KEY_FILE (`handfast vault make-key FILE` makes one), set \

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use fetch::address::{AddressError, Host, Target};
+use fetch::address::Target;
 use fetch::web::{Ask, Web, WebError, pause};
 use fetch::{HeaderMap, HeaderValue};
-use outgoing::{BodyError, failure, permission};
+use outgoing::{BodyError, EndpointError, failure, permission};
 use serde_json::{Value, json};
 use tool::{Code, Context, Effect, EffectState, Retry, ToolError};
 
@@ -32,26 +32,6 @@ pub struct Linear {
     secret: String,
 }
 
-/// Why an endpoint cannot be one.
-#[derive(Debug)]
-pub enum EndpointError {
-    /// It is no URL.
-    Address(AddressError),
-    /// The key would go over the network for everybody to read.
-    Plain,
-}
-
-impl std::fmt::Display for EndpointError {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Address(error) => error.fmt(formatter),
-            Self::Plain => formatter.write_str("http is for this machine alone; write https"),
-        }
-    }
-}
-
-impl std::error::Error for EndpointError {}
-
 impl Linear {
     /// The endpoint of Linear itself (its documentation of the API, "Endpoint").
     pub const ENDPOINT: &str = "https://api.linear.app/graphql";
@@ -63,14 +43,7 @@ impl Linear {
     /// # Errors
     /// [`EndpointError`].
     pub fn at(endpoint: &str, secret: &str) -> Result<Self, EndpointError> {
-        let endpoint = Target::parse(endpoint).map_err(EndpointError::Address)?;
-        let is_here = match endpoint.host() {
-            Host::Address(address) => address.is_loopback(),
-            host @ Host::Name(_) => host.is_localhost(),
-        };
-        if !endpoint.is_tls() && !is_here {
-            return Err(EndpointError::Plain);
-        }
+        let endpoint = outgoing::endpoint(endpoint)?;
         Ok(Self { endpoint, secret: secret.to_owned() })
     }
 

@@ -1,0 +1,248 @@
+//! `handfast login` and `handfast logout`: the user lets calls use an account, and ends that. No token is ever printed.
+
+mod client;
+mod loopback;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use fetch::address::Target;
+use fetch::dial::Permission;
+use fetch::web::{Ask, Web};
+use fetch::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::{Value, json};
+use tool::{Clock, visible};
+use tools_work::Gmail;
+use tools_work::oauth::{self, Attempt, CLIENT_SECRET, Client, Grant, LOGIN, Login, REFRESH, Refused, SECRETS};
+use vault::{Locked, Position, Vault, VaultError};
+
+use super::vault::{Recorded, opened, said};
+use super::{Failure, print, tokio_runtime};
+use crate::cli::Global;
+use crate::cli_login::{GmailLogin, LoginCommand, LogoutCommand};
+use crate::compose::SystemClock;
+use crate::configuration::Configuration;
+use crate::places::{VAULT_FOLDER, state_folder};
+use crate::report::{note, warn};
+use crate::signals::Signals;
+use crate::surroundings::Surroundings;
+use loopback::{Answer, Loopback};
+
+/// How long Google may take to answer.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Bytes of an answer at most.
+const LARGEST: u64 = 1024 * 1024;
+
+pub(super) fn login(global: &Global, command: LoginCommand) -> Result<ExitCode, Failure> {
+    let LoginCommand::Gmail(arguments) = command;
+    let at = Account::of(global, true)?;
+    // Before anybody is sent to a browser in vain.
+    match at.vault.contents() {
+        Err(error) => return Err(said(error)),
+        Ok(_) if !at.vault.exists() && !at.vault.can_be_made() => return Err(said(VaultError::NoVault)),
+        Ok(_) => {}
+    }
+    let client = client::of(&arguments, &at.vault, &at.gmail)?;
+    let scopes = if arguments.scope.is_empty() {
+        oauth::SCOPES.join(" ")
+    } else {
+        arguments.scope.join(" ")
+    };
+    tokio_runtime()?.block_on(async {
+        let mut signals = Signals::listen()?;
+        tokio::select! {
+            done = at.log_in(&arguments, &client, &scopes) => done,
+            code = signals.next() => {
+                note("nobody was logged in");
+                Ok(ExitCode::from(code))
+            }
+        }
+    })
+}
+
+pub(super) fn logout(global: &Global, command: &LogoutCommand) -> Result<ExitCode, Failure> {
+    let LogoutCommand::Gmail { forget_client } = command;
+    let at = Account::of(global, false)?;
+    tokio_runtime()?.block_on(at.log_out(*forget_client))
+}
+
+/// An account, and where what is known of it lies.
+struct Account<'a> {
+    gmail: Gmail,
+    vault: Vault,
+    recorded: (&'a Global, Surroundings),
+    web: Web,
+}
+
+impl<'a> Account<'a> {
+    fn of(global: &'a Global, may_make: bool) -> Result<Self, Failure> {
+        let surroundings = Surroundings::of_this_process();
+        let folder: PathBuf = state_folder(global, &surroundings)?.join(VAULT_FOLDER);
+        let gmail = Configuration::of(global)?.needed.gmail;
+        let vault = opened(global, folder, may_make)?;
+        Ok(Self { gmail, vault, recorded: (global, surroundings), web: Web::default() })
+    }
+
+    fn recorded(&self) -> Recorded<'_> {
+        Recorded { global: self.recorded.0, surroundings: &self.recorded.1 }
+    }
+
+    async fn log_in(&self, arguments: &GmailLogin, client: &Client, scopes: &str) -> Result<ExitCode, Failure> {
+        let attempt = Attempt::begin()?;
+        let listening = Loopback::listen(arguments.port).await?;
+        let redirect = listening.address();
+        let address =
+            attempt.address(&self.gmail, client, &redirect, scopes, arguments.account.as_deref());
+        note(&format!(
+            "open this address in a browser, and let it; waiting {} s for the answer at {redirect} (Ctrl-C ends that)",
+            arguments.wait.as_secs()
+        ));
+        print(&format!("{address}\n"))?;
+        if arguments.open {
+            open_browser(&address);
+        }
+        let answer = tokio::time::timeout(arguments.wait, listening.answer(&attempt)).await;
+        let code = match answer {
+            Err(_) => return Err("nobody has answered in time; run it again, with a longer --wait".into()),
+            Ok(Answer::Denied(why)) => {
+                return Err(format!("it was not let: {}; nobody was logged in", visible(&why)).into());
+            }
+            Ok(Answer::Code(code)) => code,
+        };
+        let grant = self.granted(attempt.exchange(client, &code, &redirect)).await?;
+        if grant.refresh.is_none() {
+            return Err("Google gave no token that outlives the hour; take Handfast's access back in your Google account, and log in again"
+                .into());
+        }
+        self.keep(client, scopes, &grant).await?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Puts what was given out into the vault, and says so.
+    async fn keep(&self, client: &Client, scopes: &str, grant: &Grant) -> Result<(), Failure> {
+        let account = self.account(&grant.access).await;
+        let given = grant.scopes.clone().unwrap_or_else(|| scopes.to_owned());
+        let login = Login { client_id: client.id.clone(), account: account.clone(), scopes: given.clone() };
+        let asked = json!({"account": account, "scopes": given, "host": self.gmail.api().host().to_string()});
+        self.recorded().change("gmail_login", &asked, || {
+            let now = SystemClock.now();
+            login.keep(&self.vault, &self.gmail, client, now)?;
+            grant.keep(&self.vault, &self.gmail, now)
+        })?;
+        let missing: Vec<&str> =
+            scopes.split(' ').filter(|scope| !given.split(' ').any(|one| one == *scope)).collect();
+        if !missing.is_empty() {
+            warn(&format!("it was not let do everything: {} is missing", visible(&missing.join(", "))));
+        }
+        let whose = account.map_or_else(|| "Gmail".to_owned(), |account| format!("Gmail as {}", visible(&account)));
+        note(&format!("logged in to {whose}; `handfast logout gmail` ends that"));
+        Ok(())
+    }
+
+    /// Whose mailbox it is, where that may be asked.
+    async fn account(&self, token: &Locked) -> Option<String> {
+        let target = self.gmail.api().join("gmail/v1/users/me/profile").ok()?;
+        let mut value = HeaderValue::from_bytes(&[b"Bearer ", &token[..]].concat()).ok()?;
+        value.set_sensitive(true);
+        let headers = [(HeaderName::from_static("authorization"), value)].into_iter().collect();
+        let (status, body) = self.ask(fetch::Method::GET, &target, headers, Vec::new()).await.ok()?;
+        let said: Value = serde_json::from_slice(&body).ok().filter(|_| status == 200)?;
+        let address = said["emailAddress"].as_str()?;
+        // It becomes the sender of what is sent.
+        let plain = |c: char| c.is_ascii_graphic() && !"<>,;:\"()".contains(c);
+        (address.contains('@') && address.chars().all(plain)).then(|| address.to_owned())
+    }
+
+    async fn granted(&self, form: Vec<u8>) -> Result<Grant, Failure> {
+        let (status, mut body) = self.post(self.gmail.token(), form).await?;
+        Grant::read(status, &mut body, SystemClock.now()).map_err(|refused| {
+            let what = match &refused {
+                Refused::Said { error, .. } if error == "invalid_client" => {
+                    "; look at the client (--client), and at its type, which has to be \"Desktop app\""
+                }
+                _ => "; nobody was logged in",
+            };
+            Failure::from(format!("Google gives out no token ({}){what}", visible(&refused.to_string())))
+        })
+    }
+
+    async fn log_out(&self, forget_client: bool) -> Result<ExitCode, Failure> {
+        let host = self.gmail.revocation().host().to_string();
+        let token = match self.vault.value_for(REFRESH, &host, Position::Body, SystemClock.now()) {
+            Ok(token) => Some(token),
+            Err(VaultError::Unknown | VaultError::NoVault) => None,
+            // Bound to another address: it is not sent to this one.
+            Err(VaultError::NotForHost | VaultError::NotForPlace { .. } | VaultError::Expired) => {
+                warn("the login was made for another address, so it is not taken back there; do that in your Google account");
+                None
+            }
+            Err(error) => return Err(said(error)),
+        };
+        let was = self.vault.contents().map_err(said)?.get(REFRESH).is_some();
+        if let Some(token) = token {
+            let taken = self.post(self.gmail.revocation(), oauth::revocation(&token)).await;
+            let what = match taken {
+                // A token that Google knows no longer is taken back already.
+                Ok((200 | 400, _)) => None,
+                Ok((status, _)) => Some(format!("it answers with status {status}")),
+                Err(failure) => Some(failure.error.to_string()),
+            };
+            if let Some(what) = what {
+                warn(&format!(
+                    "Google could not be asked to take the login back ({what}); do that in your Google account"
+                ));
+            }
+        }
+        self.recorded().change("gmail_logout", &json!({ "forget_client": forget_client }), || {
+            for name in SECRETS.into_iter().filter(|name| forget_client || ![CLIENT_SECRET, LOGIN].contains(name)) {
+                self.vault.remove(name)?;
+            }
+            Ok(())
+        })?;
+        note(if was { "logged out of Gmail" } else { "nobody was logged in to Gmail" });
+        Ok(ExitCode::SUCCESS)
+    }
+
+    async fn post(&self, target: &Target, form: Vec<u8>) -> Result<(u16, Vec<u8>), Failure> {
+        let kind = HeaderValue::from_static("application/x-www-form-urlencoded");
+        self.ask(fetch::Method::POST, target, [(fetch::CONTENT_TYPE, kind)].into_iter().collect(), form).await
+    }
+
+    /// An answer to the user's own command: the addresses are those of the user's configuration, wherever they lead.
+    async fn ask(
+        &self,
+        method: fetch::Method,
+        target: &Target,
+        mut headers: HeaderMap,
+        body: Vec<u8>,
+    ) -> Result<(u16, Vec<u8>), Failure> {
+        let agent = HeaderValue::from_static(concat!("handfast/", env!("CARGO_PKG_VERSION")));
+        headers.insert(fetch::USER_AGENT, agent);
+        let ask = Ask {
+            target: target.clone(),
+            method,
+            headers,
+            body: body.into(),
+            permission: Permission::judged(|_| Some(true)),
+            deadline: Instant::now() + PATIENCE,
+        };
+        let mut answer = self.web.send(ask).await?;
+        let status = answer.status;
+        let unread = || Failure::from("the answer cannot be read");
+        let decoder = outgoing::decoder(&answer, true, LARGEST).map_err(|_| unread())?;
+        let body = outgoing::whole(&mut answer, decoder).await.map_err(|_| unread())?;
+        Ok((status, body))
+    }
+}
+
+/// Asks the desktop to show the address. Who has none opens it by hand.
+#[expect(clippy::disallowed_methods, reason = "the user's own command starts the user's own browser, outside of any call")]
+fn open_browser(address: &str) {
+    use std::process::{Command, Stdio};
+    let mut command = Command::new("xdg-open");
+    command.arg(address).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    if let Err(error) = command.spawn() {
+        warn(&format!("no browser could be opened (xdg-open: {error}); open the address by hand"));
+    }
+}

@@ -1,0 +1,76 @@
+//! The OAuth client that a login is made for: of a file, of the environment, or of the login before.
+
+use std::io::Read;
+use std::path::Path;
+
+use serde_json::Value;
+use tool::Clock;
+use tools_work::Gmail;
+use tools_work::oauth::{CLIENT_SECRET, Client, Login};
+use vault::{LEAST_CHARACTERS, Locked, Position, Vault, VaultError};
+use zeroize::Zeroizing;
+
+use crate::cli_login::GmailLogin;
+use crate::commands::Failure;
+use crate::commands::vault::said;
+use crate::compose::SystemClock;
+use crate::surroundings::variable;
+
+const ID_VARIABLE: &str = "HANDFAST_GMAIL_CLIENT_ID";
+const SECRET_VARIABLE: &str = "HANDFAST_GMAIL_CLIENT_SECRET";
+/// Bytes of a client's file at most.
+const LARGEST: u64 = 64 * 1024;
+
+pub(super) fn of(arguments: &GmailLogin, vault: &Vault, gmail: &Gmail) -> Result<Client, Failure> {
+    if let Some(path) = &arguments.client {
+        return read(path);
+    }
+    let id_of_environment =
+        || variable(ID_VARIABLE).and_then(|id| String::from_utf8(id.to_vec()).ok()).filter(|id| !id.is_empty());
+    if let Some(id) = arguments.client_id.clone().or_else(id_of_environment) {
+        return checked(id, variable(SECRET_VARIABLE).filter(|secret| !secret.is_empty()));
+    }
+    let Some(login) = Login::of(vault).map_err(said)? else {
+        return Err(Failure::usage(format!(
+            "Google has to know the program that asks: name the file of an OAuth client of the type \"Desktop app\" with --client \
+             (Google's console makes one), or set {ID_VARIABLE} and {SECRET_VARIABLE}"
+        )));
+    };
+    let host = gmail.token().host().to_string();
+    let secret = match vault.value_for(CLIENT_SECRET, &host, Position::Body, SystemClock.now()) {
+        Ok(secret) => Some(secret),
+        Err(VaultError::Unknown) => None,
+        Err(VaultError::NotForHost) => {
+            return Err(Failure::usage(format!(
+                "the OAuth client of the vault belongs to another address than {host}; name one with --client"
+            )));
+        }
+        Err(error) => return Err(said(error)),
+    };
+    Ok(Client { id: login.client_id, secret })
+}
+
+fn read(path: &Path) -> Result<Client, Failure> {
+    let wrong = |why: &dyn std::fmt::Display| Failure::usage(format!("{}: {why}", path.display()));
+    let mut text = Zeroizing::new(String::new());
+    let file = std::fs::File::open(path).map_err(|error| wrong(&error))?;
+    file.take(LARGEST).read_to_string(&mut text).map_err(|error| wrong(&error))?;
+    let file: Value = serde_json::from_str(&text).map_err(|_| wrong(&"this is no file of an OAuth client"))?;
+    if file.get("web").is_some() {
+        return Err(wrong(&"this client is for web sites; make one of the type \"Desktop app\""));
+    }
+    let client = file.get("installed").unwrap_or(&file);
+    let id = client["client_id"].as_str().ok_or_else(|| wrong(&"this file names no `client_id`"))?;
+    let secret = client["client_secret"].as_str().map(|secret| Locked::copy_of(secret.as_bytes()));
+    checked(id.to_owned(), secret)
+}
+
+fn checked(id: String, secret: Option<Locked>) -> Result<Client, Failure> {
+    if !id.bytes().all(|byte| byte.is_ascii_graphic()) || id.is_empty() {
+        return Err(Failure::usage("the id of the OAuth client is no id"));
+    }
+    if secret.as_ref().is_some_and(|secret| secret.len() < LEAST_CHARACTERS || !secret.is_ascii()) {
+        return Err(Failure::usage("the secret of the OAuth client is none that Google gives"));
+    }
+    Ok(Client { id, secret })
+}

@@ -1,0 +1,281 @@
+//! A server on this machine that behaves like Gmail and like Google's logins, over the part of them that is used here: consent, tokens,
+//! messages, pages, limits, and answers that get lost.
+//!
+//! The part is `gmail/discovery.json`; every request is held to it before anything is done, and every answer before it is given.
+//! What is in the mailbox stays in memory.
+
+mod discovery;
+mod logins;
+mod mailbox;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE;
+use serde_json::{Value, json};
+
+use crate::web::{Reply, Request, Server};
+pub use discovery::{Asked, Discovery};
+use logins::Logins;
+use mailbox::Mailbox;
+
+/// Whose mailbox it is.
+pub const ACCOUNT: &str = "ada@example.com";
+/// The program that the logins know.
+pub const CLIENT_ID: &str = "0123456789-handfast.apps.example.com";
+/// Its secret.
+pub const CLIENT_SECRET: &str = "GOCSPX-0123456789abcdefgh";
+
+/// The server.
+pub struct Gmail {
+    /// What it listens with, and what came.
+    pub server: Server,
+    state: Arc<Mutex<State>>,
+}
+
+struct State {
+    discovery: Discovery,
+    mailbox: Mailbox,
+    logins: Logins,
+    trouble: Vec<Trouble>,
+}
+
+/// What goes wrong with one of the next requests to the API. Those that are no such requests pass by it.
+#[derive(Debug, Clone)]
+pub enum Trouble {
+    /// A message is sent, and the connection ends before the answer.
+    LosesAnswer,
+    /// A message is not sent, and the connection ends.
+    LosesQuestion,
+    /// A message is sent, and who stands in between answers with this status.
+    Gateway(u16),
+    /// A message gets no answer, and the connection stays open.
+    Hangs,
+    /// Any request is refused: status, reason, message, and the header `Retry-After` where it is not empty.
+    Refuses(u16, &'static str, String, &'static str),
+    /// A request that reads is answered with this, whatever it asks for.
+    Answers(String),
+}
+
+impl Trouble {
+    fn meets(&self, is_send: bool) -> bool {
+        match self {
+            Self::Refuses(..) => true,
+            Self::Answers(_) => !is_send,
+            _ => is_send,
+        }
+    }
+}
+
+impl Default for Gmail {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Gmail {
+    /// The mailbox of Ada, with one message in it, from Grace; nobody is logged in.
+    pub fn new() -> Self {
+        let state = Arc::new(Mutex::new(State {
+            discovery: Discovery::own(),
+            mailbox: Mailbox::new(),
+            logins: Logins::new(),
+            trouble: Vec::new(),
+        }));
+        let answering = state.clone();
+        let server = Server::http(move |request| {
+            answering.lock().unwrap_or_else(PoisonError::into_inner).answer(request)
+        });
+        let gmail = Self { server, state };
+        gmail.deliver(
+            "From: Grace Hopper <grace@example.com>\r\nTo: ada@example.com\r\nSubject: The compiler\r\n\
+             Message-ID: <a-0@example.com>\r\n\r\nIt works.\r\n",
+        );
+        gmail
+    }
+
+    /// Its address.
+    pub fn endpoint(&self) -> String {
+        self.server.url("/")
+    }
+
+    /// What goes wrong, each once, in this order.
+    pub fn trouble(&self, trouble: impl IntoIterator<Item = Trouble>) {
+        self.with(|state| state.trouble.extend(trouble));
+    }
+
+    /// Puts a message into the mailbox; its id.
+    pub fn deliver(&self, raw: impl AsRef<[u8]>) -> String {
+        self.with(|state| state.mailbox.add(raw.as_ref(), &["INBOX", "UNREAD"], None))
+    }
+
+    /// The same with its parts as Gmail would give them.
+    pub fn deliver_parts(&self, payload: Value) -> String {
+        self.with(|state| state.mailbox.add_parts(payload))
+    }
+
+    /// Every message that was sent, whole, the oldest first.
+    pub fn sent(&self) -> Vec<String> {
+        self.with(|state| state.mailbox.sent())
+    }
+
+    /// How many requests to send came.
+    pub fn sends(&self) -> usize {
+        self.server.seen().iter().filter(|request| request.method == "POST" && request.path.contains("/send")).count()
+    }
+
+    /// Gives messages that are sent another id than they have, as some servers do.
+    pub fn renames(&self) {
+        self.with(|state| state.mailbox.renames = true);
+    }
+
+    /// Lets no page have more results.
+    pub fn bound_pages(&self, most: usize) {
+        self.with(|state| state.mailbox.most_of_a_page = most);
+    }
+
+    /// Logs in as a person would who lets these scopes pass: the token that opens the mailbox, and the one that gets others.
+    pub fn log_in(&self, scopes: &[&str]) -> (String, String) {
+        self.with(|state| state.logins.give(&scopes.join(" ")))
+    }
+
+    /// What a browser does at this address where the person says yes, or no: where it is sent on to.
+    ///
+    /// # Errors
+    /// What is wrong with the address.
+    pub fn consent(&self, address: &str, says_yes: bool) -> Result<String, String> {
+        self.with(|state| state.logins.consent(address, says_yes))
+    }
+
+    /// Forgets every token that opens the mailbox, as if its hour had passed.
+    pub fn forget_access(&self) {
+        self.with(|state| state.logins.access.clear());
+    }
+
+    /// Takes back what gets others.
+    pub fn revoke(&self) {
+        self.with(|state| state.logins.revoke());
+    }
+
+    /// Whether somebody is logged in.
+    pub fn is_logged_in(&self) -> bool {
+        self.with(|state| state.logins.refresh.is_some())
+    }
+
+    /// How often a token was renewed, or asked for.
+    pub fn renewals(&self) -> usize {
+        self.server.seen().iter().filter(|request| request.path == "/token").count()
+    }
+
+    /// The next requests for tokens are answered with these, each once, the last first.
+    pub fn token_trouble(&self, trouble: impl IntoIterator<Item = Reply>) {
+        self.with(|state| state.logins.trouble.extend(trouble));
+    }
+
+    /// How long tokens are good that are given out from now on, in seconds.
+    pub fn tokens_last(&self, seconds: u64) {
+        self.with(|state| state.logins.lasts = seconds);
+    }
+
+    fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
+        work(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl State {
+    fn answer(&mut self, request: &Request) -> Reply {
+        match request.path.split('?').next().unwrap_or_default() {
+            "/token" => return self.logins.token(request),
+            "/revoke" => return self.logins.revoked(request),
+            _ => {}
+        }
+        let Asked { method, parameters, body } = match self.discovery.asked(request) {
+            Ok(asked) => asked,
+            Err(fault) => return refusal(400, "invalidArgument", &fault, ""),
+        };
+        let is_send = method == "gmail.users.messages.send";
+        let trouble = self.trouble.iter().position(|trouble| trouble.meets(is_send));
+        let trouble = trouble.map(|at| self.trouble.remove(at));
+        match &trouble {
+            Some(Trouble::LosesQuestion) => return Reply::raw(""),
+            Some(Trouble::Hangs) => return Reply::hanging(""),
+            Some(Trouble::Refuses(status, reason, message, retry_after)) => {
+                return refusal(*status, reason, message, retry_after);
+            }
+            Some(Trouble::Answers(text)) => return Reply::json(text),
+            Some(Trouble::LosesAnswer | Trouble::Gateway(_)) | None => {}
+        }
+        let token = request.header("authorization").strip_prefix("Bearer ").unwrap_or_default();
+        let Some(scopes) = self.logins.access.get(token) else {
+            return refusal(401, "authError", "Request had invalid authentication credentials.", "");
+        };
+        if !self.discovery.lets(&method, scopes) {
+            return refusal(403, "insufficientPermissions", "Request had insufficient authentication scopes.", "");
+        }
+        let done = self.done(&method, &parameters, &body);
+        let reply = match done {
+            Ok(value) => {
+                let fault = self.discovery.answer_fault(&method, &value);
+                assert_eq!(fault, None, "the answer of {method}");
+                Reply::json(&value.to_string())
+            }
+            Err((status, reason, message)) => refusal(status, reason, &message, ""),
+        };
+        match trouble {
+            Some(Trouble::LosesAnswer) => Reply::raw(""),
+            Some(Trouble::Gateway(status)) => {
+                Reply::of(status, &[("content-type", "text/html")], "<h1>Bad gateway</h1>")
+            }
+            _ => reply,
+        }
+    }
+
+    fn done(
+        &mut self,
+        method: &str,
+        parameters: &HashMap<String, Vec<String>>,
+        body: &(Value, Vec<u8>),
+    ) -> Result<Value, (u16, &'static str, String)> {
+        let one = |name: &str| parameters.get(name).and_then(|all| all.first()).map_or("", String::as_str);
+        let format = if one("format").is_empty() { "full" } else { one("format") };
+        let headers = parameters.get("metadataHeaders").map(Vec::as_slice).unwrap_or_default();
+        let gone = || (404, "notFound", "Requested entity was not found.".to_owned());
+        let mailbox = &mut self.mailbox;
+        match method {
+            "gmail.users.getProfile" => Ok(json!({
+                "emailAddress": ACCOUNT, "messagesTotal": mailbox.len(), "threadsTotal": mailbox.len(), "historyId": "7",
+            })),
+            "gmail.users.messages.list" => {
+                let most = one("maxResults").parse().unwrap_or(100);
+                mailbox.list(one("q"), most, one("pageToken")).map_err(|said| (400, "invalidArgument", said))
+            }
+            "gmail.users.messages.get" => mailbox.message(one("id"), format, headers).ok_or_else(gone),
+            "gmail.users.threads.get" => mailbox.thread(one("id"), format).ok_or_else(gone),
+            "gmail.users.messages.attachments.get" => {
+                let content = mailbox.attachment(one("messageId"), one("id")).ok_or_else(gone)?;
+                Ok(json!({"size": content.len(), "data": URL_SAFE.encode(&content)}))
+            }
+            _ => {
+                let (about, raw) = body;
+                let thread = about["threadId"].as_str();
+                if thread.is_some_and(|thread| mailbox.thread(thread, "minimal").is_none()) {
+                    return Err(gone());
+                }
+                let id = mailbox.send(raw, thread).map_err(|said| (400, "invalidArgument", said))?;
+                mailbox.message(&id, "minimal", &[]).ok_or_else(gone)
+            }
+        }
+    }
+}
+
+fn refusal(status: u16, reason: &str, message: &str, retry_after: &str) -> Reply {
+    let error = json!({"error": {
+        "code": status, "message": message, "errors": [{"domain": "global", "reason": reason, "message": message}],
+    }});
+    let mut headers = vec![("content-type", "application/json; charset=UTF-8")];
+    if !retry_after.is_empty() {
+        headers.push(("retry-after", retry_after));
+    }
+    Reply::of(status, &headers, error.to_string())
+}

@@ -1,0 +1,312 @@
+//! One request to Gmail at a time: sent with the login, waited for where Gmail wants to be left alone, and put again only where it
+//! reads.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use fetch::address::Target;
+use fetch::web::{Ask, Web, WebError, pause};
+use fetch::{Bytes, HeaderMap, HeaderValue};
+use outgoing::{BodyError, failure, permission};
+use serde::de::DeserializeOwned;
+use tool::{Code, Context, EffectState, Retry, ToolError};
+use url::form_urlencoded::Serializer;
+use vault::{Locked, Vault};
+
+use crate::gmail::errors::{Complaint, MOST_WAITS};
+use crate::gmail::message::Wire;
+use crate::gmail::place::Gmail;
+use crate::gmail::tokens::Tokens;
+
+/// What is waited before a request that reads is put a second and a third time.
+const WAITS: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(1)];
+/// Bytes of an answer at most. The largest that Gmail gives is an attachment in base64: it takes no message above 50 MB.
+const LARGEST: u64 = 80 * 1024 * 1024;
+/// What is left of a call's time after waiting for a limit, at the least, for the request itself.
+const SPARE: Duration = Duration::from_secs(2);
+/// Requests of one call that are on their way at once: Gmail counts 250 units a second for one person, and a message is five.
+const AT_ONCE: usize = 4;
+
+/// One call's requests.
+pub(crate) struct Asking<'a> {
+    context: &'a Context,
+    web: Arc<Web>,
+    vault: Arc<Vault>,
+    gmail: &'a Gmail,
+    deadline: Instant,
+    /// The token that was good last.
+    token: Mutex<Option<Arc<Locked>>>,
+    /// Whether something has gone out that may have been sent on, and was not answered.
+    began: Arc<AtomicBool>,
+}
+
+/// Why there is no answer to work with.
+pub(crate) enum Refused {
+    /// The request cannot have been carried out.
+    Undone(ToolError, bool),
+    /// It may have been.
+    Lost(ToolError),
+    /// Gmail says why.
+    Said(Complaint),
+}
+
+/// A request, as often as it is put.
+struct Request {
+    method: fetch::Method,
+    target: Target,
+    body: Bytes,
+    kind: Option<HeaderValue>,
+}
+
+impl<'a> Asking<'a> {
+    pub(crate) fn begin(context: &'a Context, gmail: &'a Gmail) -> Result<Self, ToolError> {
+        Ok(Self {
+            context,
+            web: context.service()?,
+            vault: context.service()?,
+            gmail,
+            deadline: Instant::now() + context.timeout,
+            token: Mutex::default(),
+            began: Arc::default(),
+        })
+    }
+
+    pub(crate) fn context(&self) -> &'a Context {
+        self.context
+    }
+
+    pub(crate) fn vault(&self) -> &Vault {
+        &self.vault
+    }
+
+    pub(crate) fn began(&self) -> Arc<AtomicBool> {
+        self.began.clone()
+    }
+
+    /// What lies at this path, put again where no answer came.
+    pub(crate) async fn get<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        query: &[(&str, &str)],
+    ) -> Result<T, ToolError> {
+        let target = self.target(path, query)?;
+        let request = Request { method: fetch::Method::GET, target, body: Bytes::new(), kind: None };
+        let mut waits = WAITS.iter();
+        loop {
+            let (error, may_pass) = match self.patiently(&request).await {
+                Ok(body) => return serde_json::from_slice(&body).map_err(|error| unlike(&error)),
+                Err(Refused::Said(complaint)) => {
+                    let may_pass = complaint.may_pass();
+                    (complaint.into(), may_pass)
+                }
+                Err(Refused::Undone(error, may_pass)) => (error, may_pass),
+                Err(Refused::Lost(error)) => (error, true),
+            };
+            let wait = waits.next().copied().filter(|wait| may_pass && *wait < self.left());
+            let Some(wait) = wait else { return Err(if may_pass { error.retry(Retry::Now) } else { error }) };
+            pause(wait).await;
+        }
+    }
+
+    /// These messages, in this order, in this format.
+    pub(crate) async fn messages(&self, ids: &[String], query: &[(&str, &str)]) -> Result<Vec<Wire>, ToolError> {
+        let mut found = Vec::with_capacity(ids.len());
+        for some in ids.chunks(AT_ONCE) {
+            self.context.stop.check()?;
+            let total = u64::try_from(ids.len()).ok();
+            self.context.progress.report(u64::try_from(found.len()).unwrap_or_default(), total, "messages");
+            found.extend(all(some.iter().map(|id| self.message(id, query)).collect()).await?);
+        }
+        Ok(found)
+    }
+
+    /// One message.
+    pub(crate) async fn message(&self, id: &str, query: &[(&str, &str)]) -> Result<Wire, ToolError> {
+        self.get(&format!("messages/{}", segment(id)), query).await
+    }
+
+    /// Sends this on, once.
+    pub(crate) async fn upload(&self, body: Bytes, kind: HeaderValue) -> Result<Wire, Refused> {
+        let undone = |error| Refused::Undone(error, false);
+        let path = "upload/gmail/v1/users/me/messages/send?uploadType=multipart";
+        let target = self.gmail.api().join(path).map_err(|error| undone(malformed(&error)))?;
+        let request = Request { method: fetch::Method::POST, target, body, kind: Some(kind) };
+        self.began.store(true, Ordering::SeqCst);
+        let answer = self.patiently(&request).await;
+        let is_sure = match &answer {
+            Ok(_) | Err(Refused::Undone(..)) => true,
+            Err(Refused::Said(complaint)) => !complaint.may_pass(),
+            Err(Refused::Lost(_)) => false,
+        };
+        self.began.store(!is_sure, Ordering::SeqCst);
+        let body = answer?;
+        serde_json::from_slice(&body)
+            .map_err(|error| Refused::Lost(unlike(&error).effect(EffectState::Done)))
+    }
+
+    fn target(&self, path: &str, query: &[(&str, &str)]) -> Result<Target, ToolError> {
+        let mut text = format!("gmail/v1/users/me/{path}");
+        if !query.is_empty() {
+            text.push('?');
+            text.push_str(&Serializer::new(String::new()).extend_pairs(query).finish());
+        }
+        self.gmail.api().join(&text).map_err(|error| malformed(&error))
+    }
+
+    pub(crate) fn left(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+
+    /// The body of the answer, waited for where Gmail's limits are used up and the call has the time. A token that is not taken is
+    /// renewed once. Neither has done anything before.
+    async fn patiently(&self, request: &Request) -> Result<Vec<u8>, Refused> {
+        let mut renewed = false;
+        let mut attempt = 0;
+        loop {
+            let token = self.token(None).await?;
+            let (complaint, headers) = match self.once(request, &token).await? {
+                Ok(body) => return Ok(body),
+                Err(refused) => refused,
+            };
+            if complaint.is_about_the_token() && !renewed {
+                renewed = true;
+                self.token(Some(&token)).await?;
+                continue;
+            }
+            if !complaint.is_limit() {
+                return Err(Refused::Said(complaint));
+            }
+            let now = self.context.clock.now();
+            let wait = complaint.wait(&headers, now, attempt);
+            match wait.filter(|wait| attempt < MOST_WAITS && *wait + SPARE < self.left()) {
+                Some(wait) => {
+                    self.context.progress.report(0, None, "waiting for Gmail's rate limit");
+                    attempt += 1;
+                    pause(wait).await;
+                }
+                None => return Err(Refused::Undone(complaint.limited(wait, now), false)),
+            }
+        }
+    }
+
+    /// The token of this call, another one than was refused.
+    async fn token(&self, refused: Option<&Locked>) -> Result<Arc<Locked>, Refused> {
+        let undone = |error| Refused::Undone(error, false);
+        let kept = || self.token.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_another = |token: &Arc<Locked>| refused.is_none_or(|refused| refused[..] != token[..]);
+        let known = kept().clone().filter(is_another);
+        if let Some(token) = known {
+            return Ok(token);
+        }
+        let tokens = Tokens {
+            context: self.context,
+            web: &self.web,
+            gmail: self.gmail,
+            vault: &self.vault,
+            deadline: self.deadline,
+        };
+        let token = Arc::new(tokens.access(refused).await.map_err(undone)?);
+        *kept() = Some(token.clone());
+        Ok(token)
+    }
+
+    /// One request, once.
+    async fn once(
+        &self,
+        request: &Request,
+        token: &Locked,
+    ) -> Result<Result<Vec<u8>, (Complaint, HeaderMap)>, Refused> {
+        let undone = |error| Refused::Undone(error, false);
+        let ask = Ask {
+            target: request.target.clone(),
+            method: request.method.clone(),
+            headers: headers(token, request.kind.as_ref()).map_err(undone)?,
+            body: request.body.clone(),
+            permission: permission(self.context, &request.target).map_err(undone)?,
+            deadline: self.deadline,
+        };
+        let mut answer = self.web.send(ask).await.map_err(refused)?;
+        let (status, headers) = (answer.status, answer.headers.clone());
+        let garbled = |why: &dyn std::fmt::Display| {
+            let message = format!("Gmail's answer, of status {status}, cannot be read: {why}");
+            Refused::Lost(ToolError::new(Code::Runtime, message).hint("Gmail may answer later"))
+        };
+        let decoder = outgoing::decoder(&answer, true, LARGEST).map_err(|error| garbled(&error))?;
+        let body = outgoing::whole(&mut answer, decoder).await.map_err(|error| match error {
+            BodyError::Web(error) => Refused::Lost(failure(error)),
+            BodyError::Decode(error) => garbled(&error),
+        })?;
+        if (200..300).contains(&status) {
+            return Ok(Ok(body));
+        }
+        Ok(Err((Complaint::read(status, &body), headers)))
+    }
+}
+
+/// What all of these come to, in their order, all of them under way at once; the first error is that of all.
+async fn all<T>(futures: Vec<impl Future<Output = Result<T, ToolError>>>) -> Result<Vec<T>, ToolError> {
+    let mut under_way: Vec<_> = futures.into_iter().map(|future| (Box::pin(future), None)).collect();
+    std::future::poll_fn(|context| {
+        let mut waits = false;
+        for (future, done) in under_way.iter_mut().filter(|(_, done)| done.is_none()) {
+            match future.as_mut().poll(context) {
+                Poll::Ready(Ok(value)) => *done = Some(value),
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => waits = true,
+            }
+        }
+        if waits {
+            return Poll::Pending;
+        }
+        Poll::Ready(Ok(under_way.iter_mut().filter_map(|(_, done)| done.take()).collect()))
+    })
+    .await
+}
+
+/// A part of a path, in which nothing means anything.
+pub(crate) fn segment(text: &str) -> String {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_".contains(byte);
+    let byte = |byte: u8| if plain(&byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    text.bytes().map(byte).collect()
+}
+
+fn headers(token: &Locked, kind: Option<&HeaderValue>) -> Result<HeaderMap, ToolError> {
+    let mut value = b"Bearer ".to_vec();
+    value.extend_from_slice(token);
+    let made = HeaderValue::from_bytes(&value);
+    // What was copied on the way here must not stay in memory that is used again.
+    value.fill(0);
+    let mut made = made.map_err(|_| {
+        ToolError::new(Code::Unavailable, "the login of Gmail has characters that no token has")
+            .hint("the user logs in again: `handfast login gmail`")
+    })?;
+    made.set_sensitive(true);
+    let usual = [
+        (fetch::ACCEPT, "application/json"),
+        (fetch::ACCEPT_ENCODING, fetch::decode::ACCEPTED),
+        (fetch::USER_AGENT, concat!("handfast/", env!("CARGO_PKG_VERSION"))),
+    ];
+    let mut headers: HeaderMap =
+        usual.into_iter().map(|(name, value)| (name, HeaderValue::from_static(value))).collect();
+    headers.extend(kind.map(|kind| (fetch::CONTENT_TYPE, kind.clone())));
+    headers.insert("authorization", made);
+    Ok(headers)
+}
+
+fn refused(error: WebError) -> Refused {
+    let (may_have_acted, may_pass) = (error.may_have_acted(), error.may_pass());
+    let error = failure(error);
+    if may_have_acted { Refused::Lost(error) } else { Refused::Undone(error, may_pass) }
+}
+
+/// An answer that is none of Gmail.
+pub(crate) fn unlike(error: &dyn std::fmt::Display) -> ToolError {
+    ToolError::new(Code::Runtime, format!("Gmail's answer is none that it documents: {error}"))
+        .hint("Gmail may answer later")
+}
+
+fn malformed(error: &dyn std::fmt::Display) -> ToolError {
+    ToolError::internal(format!("a request has no address: {error}"))
+}

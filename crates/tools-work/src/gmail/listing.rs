@@ -1,0 +1,69 @@
+//! Which messages a search finds, over as many pages as it takes.
+
+use tool::ToolError;
+
+use crate::gmail::api::Asking;
+use crate::gmail::message::WireList;
+
+/// Characters of a search, and of what names a page, at most.
+const LONGEST: usize = 4_000;
+/// Messages of one page at most (Google's discovery document, `maxResults` of `gmail.users.messages.list`).
+const MOST_OF_A_PAGE: usize = 500;
+/// Pages that are asked for, at most: a page may have fewer than were asked for.
+const MOST_PAGES: usize = 20;
+
+/// What is looked for.
+pub(crate) struct Wanted<'a> {
+    query: &'a str,
+    results: usize,
+    page: Option<&'a str>,
+}
+
+impl<'a> Wanted<'a> {
+    /// Reads the arguments.
+    pub(crate) fn read(
+        query: &'a str,
+        results: u32,
+        most: u32,
+        page: Option<&'a str>,
+    ) -> Result<Self, ToolError> {
+        if query.chars().count() > LONGEST {
+            return Err(ToolError::validation("query", format!("is longer than {LONGEST} characters")));
+        }
+        if !(1..=most).contains(&results) {
+            return Err(ToolError::validation("max_results", format!("{results} is not between 1 and {most}")));
+        }
+        if page.is_some_and(|page| page.is_empty() || page.chars().count() > LONGEST) {
+            return Err(ToolError::validation("page_token", "is no `next_page_token` of an answer"));
+        }
+        Ok(Self { query, results: usize::try_from(results).unwrap_or(usize::MAX), page })
+    }
+}
+
+/// The ids of the messages, the newest first, and where it goes on.
+pub(crate) async fn ids(
+    asking: &Asking<'_>,
+    wanted: &Wanted<'_>,
+) -> Result<(Vec<String>, Option<String>), ToolError> {
+    let mut found: Vec<String> = Vec::new();
+    let mut page = wanted.page.map(str::to_owned);
+    for _ in 0..MOST_PAGES {
+        asking.context().stop.check()?;
+        let size = (wanted.results - found.len()).min(MOST_OF_A_PAGE).to_string();
+        let mut query = vec![("maxResults", size.as_str())];
+        if !wanted.query.is_empty() {
+            query.push(("q", wanted.query));
+        }
+        if let Some(page) = &page {
+            query.push(("pageToken", page));
+        }
+        let list: WireList = asking.get("messages", &query).await?;
+        let room = wanted.results - found.len();
+        found.extend(list.messages.into_iter().take(room).map(|one| one.id));
+        page = list.next_page_token.filter(|token| !token.is_empty());
+        if page.is_none() || found.len() >= wanted.results {
+            break;
+        }
+    }
+    Ok((found, page))
+}

@@ -1,0 +1,166 @@
+//! Attachments as files of the workspace. Their names were chosen by whoever sent them.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use checkpoint::Draft;
+use roots::{LastLink, Roots, RootsError};
+use tool::{Code, Context, SnapshotUse, ToolError};
+
+use crate::failure::of_roots;
+use crate::gmail::api::{Asking, segment};
+use crate::gmail::message::{Attachment, Body, Content, Mail};
+
+/// Bytes of a name at most: what file systems take, with room for a number.
+const LONGEST_NAME: usize = 200;
+/// Bytes of all that one call saves, at most.
+const MOST_BYTES: u64 = 256 * 1024 * 1024;
+/// Numbers that are tried where a name is taken.
+const MOST_TRIED: usize = 1_000;
+
+/// The folder that attachments go into: in the workspace, or it cannot be drafted.
+pub(crate) fn folder(context: &Context, given: &str) -> Result<PathBuf, ToolError> {
+    let folder = context.place.resolve("save_to", given)?;
+    if !folder.starts_with(&context.place.workspace) {
+        let message = format!("`save_to`: {given} lies outside the workspace");
+        return Err(ToolError::new(Code::Permission, message).hint("attachments are saved in the workspace alone"));
+    }
+    Ok(folder)
+}
+
+/// Saves every attachment of these messages. No file that is there is written over: what has a name of its own already gets a number.
+pub(crate) async fn save(asking: &Asking<'_>, folder: &Path, mails: &mut [(String, Mail)]) -> Result<(), ToolError> {
+    let context = asking.context();
+    let roots = context.service::<Roots>()?;
+    // Begun before anything is looked at, so that whatever others change from here on is a conflict.
+    let draft = context.service::<Draft>()?;
+    let relative = real_folder(context, &roots, folder)?;
+    let (mut taken, mut total) = (BTreeSet::new(), 0);
+    for (message, mail) in mails {
+        for attachment in &mut mail.attachments {
+            context.stop.check()?;
+            let Some(content) = content(asking, message, attachment, MOST_BYTES - total).await? else { continue };
+            total += u64::try_from(content.len()).unwrap_or(u64::MAX);
+            let name = free(&roots, folder, &file_name(&attachment.name), &mut taken).map_err(of_roots(context))?;
+            draft.write(&relative.join(&name), &content, None, None).map_err(|error| {
+                ToolError::new(Code::Runtime, format!("{name} could not be saved: {error}")).because(error)
+            })?;
+            attachment.size_bytes = u64::try_from(content.len()).unwrap_or(u64::MAX);
+            attachment.saved_to = Some(context.place.show(&folder.join(&name)));
+            context.progress.report(total, None, "bytes saved");
+        }
+    }
+    context.used_snapshot(SnapshotUse { taken_at: draft.begun(), nothing_else: true });
+    Ok(())
+}
+
+/// Where the folder really lies, relative to the workspace. What of it is not there is made.
+fn real_folder(context: &Context, roots: &Roots, folder: &Path) -> Result<PathBuf, ToolError> {
+    let workspace = &context.place.workspace;
+    let real = roots::real_path(folder, LastLink::Follow).map_err(of_roots(context))?;
+    match roots.metadata(folder, LastLink::Follow) {
+        Ok(found) if found.kind != roots::EntryKind::Folder => {
+            return Err(ToolError::validation("save_to", "is no folder"));
+        }
+        Ok(_) | Err(RootsError::NotFound { .. } | RootsError::NoFolder { .. }) => {}
+        Err(error) => return Err(of_roots(context)(error)),
+    }
+    real.strip_prefix(workspace).map(Path::to_owned).map_err(|_| {
+        ToolError::new(Code::Permission, "`save_to`: leads out of the workspace")
+            .hint("attachments are saved in the workspace alone")
+    })
+}
+
+/// The bytes of an attachment; none where it is not saved, and then it says why.
+async fn content(
+    asking: &Asking<'_>,
+    message: &str,
+    attachment: &mut Attachment,
+    left: u64,
+) -> Result<Option<Vec<u8>>, ToolError> {
+    let found = match std::mem::take(&mut attachment.content) {
+        Content::Here(bytes) => Some(bytes),
+        Content::At(_) if attachment.size_bytes > left => {
+            attachment.not_saved = Some(format!("one call saves at most {MOST_BYTES} bytes"));
+            return Ok(None);
+        }
+        Content::At(id) => {
+            let path = format!("messages/{}/attachments/{}", segment(message), segment(&id));
+            asking.get::<Body>(&path, &[]).await?.bytes()
+        }
+        Content::Nowhere => None,
+    };
+    match found {
+        None => attachment.not_saved = Some("Gmail gives no content for it".to_owned()),
+        Some(bytes) if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > left => {
+            attachment.not_saved = Some(format!("one call saves at most {MOST_BYTES} bytes"));
+        }
+        Some(bytes) => return Ok(Some(bytes)),
+    }
+    Ok(None)
+}
+
+/// A name that no file of the folder has, and none that was given out before.
+fn free(roots: &Roots, folder: &Path, name: &str, taken: &mut BTreeSet<String>) -> Result<String, RootsError> {
+    let dot = name.rfind('.').filter(|dot| *dot > 0).unwrap_or(name.len());
+    let (stem, extension) = name.split_at(dot);
+    let mut tried = name.to_owned();
+    for number in 2..MOST_TRIED {
+        let is_there = match roots.metadata(&folder.join(&tried), LastLink::Keep) {
+            Ok(_) => true,
+            Err(RootsError::NotFound { .. } | RootsError::NoFolder { .. }) => false,
+            Err(error) => return Err(error),
+        };
+        // Some file systems take names for one that differ by their case.
+        if !is_there && taken.insert(tried.to_lowercase()) {
+            break;
+        }
+        tried = format!("{stem} ({number}){extension}");
+    }
+    Ok(tried)
+}
+
+/// The name as a file of the workspace may have it: no folder, nothing hidden, nothing that a program looks for by itself, nothing
+/// that steers a terminal.
+fn file_name(name: &str) -> String {
+    let last = name.rsplit(['/', '\\']).next().unwrap_or_default();
+    let plain = |c: char| if c.is_control() || ":*?\"<>|".contains(c) { '_' } else { c };
+    let plain: String = last.chars().filter(|c| !tool::is_invisible(*c)).map(plain).collect();
+    let plain = plain.trim_matches(|c: char| c.is_whitespace() || c == '.');
+    // A name that begins with a dot is hidden, and is what programs read by themselves.
+    let hidden = last.trim_start().starts_with('.');
+    let mut name = if hidden || plain.is_empty() { format!("_{plain}") } else { plain.to_owned() };
+    if name.len() > LONGEST_NAME {
+        let dot = name.rfind('.').filter(|dot| name.len() - dot <= 20).unwrap_or(name.len());
+        let extension = name.split_off(dot);
+        name.truncate(name.floor_char_boundary(LONGEST_NAME - extension.len()));
+        name.push_str(&extension);
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_stays_in_its_folder_and_hides_nothing() {
+        for (name, expected) in [
+            ("report.pdf", "report.pdf"),
+            ("../../.ssh/authorized_keys", "authorized_keys"),
+            ("C:\\Users\\x\\evil.exe", "evil.exe"),
+            (".envrc", "_envrc"),
+            ("..", "_"),
+            ("", "_"),
+            (" . ", "_"),
+            ("a\r\nb\u{1b}[2K.txt", "a__b_[2K.txt"),
+            ("invoice\u{202e}fdp.exe", "invoicefdp.exe"),
+            ("aux\u{0}.txt", "aux_.txt"),
+            ("Größe – 2026.txt", "Größe – 2026.txt"),
+        ] {
+            assert_eq!(file_name(name), expected, "{name:?}");
+        }
+        let long = file_name(&format!("{}.tar.gz", "ü".repeat(300)));
+        assert!(long.len() <= LONGEST_NAME && long.ends_with(".gz"), "{long}");
+    }
+}

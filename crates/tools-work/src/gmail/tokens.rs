@@ -1,0 +1,179 @@
+//! The token that opens the mailbox: the vault's where it is good, and else another one, which one program gets at a time.
+
+use std::time::{Duration, Instant};
+
+use fetch::web::{Ask, Web, pause};
+use fetch::{HeaderMap, HeaderValue};
+use jiff::SignedDuration;
+use outgoing::{BodyError, failure, permission};
+use tool::{Code, Context, Retry, ToolError};
+use vault::{Locked, Name, Position, Vault, VaultError};
+
+use crate::gmail::oauth::{self, ACCESS, CLIENT_SECRET, Client, Grant, Login, REFRESH, Refused};
+use crate::gmail::place::Gmail;
+
+/// A token that ends within this is not begun with: a request takes its time.
+const MARGIN: SignedDuration = SignedDuration::from_secs(60);
+/// How often it is looked whether another program has renewed the token.
+const LOOKED_EVERY: Duration = Duration::from_millis(50);
+/// What is waited before a renewal without an answer is tried a second and a third time: asking twice gives two good tokens.
+const WAITS: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(1)];
+/// Bytes of an answer at most.
+const LARGEST: u64 = 64 * 1024;
+
+/// Where the token of one call comes from.
+pub(crate) struct Tokens<'a> {
+    pub(crate) context: &'a Context,
+    pub(crate) web: &'a Web,
+    pub(crate) gmail: &'a Gmail,
+    pub(crate) vault: &'a Vault,
+    pub(crate) deadline: Instant,
+}
+
+impl Tokens<'_> {
+    /// A token that is good as far as anybody knows, and another one than was `refused`.
+    pub(crate) async fn access(&self, refused: Option<&Locked>) -> Result<Locked, ToolError> {
+        let name = Name::parse(ACCESS).map_err(unreadable)?;
+        loop {
+            if let Some(token) = self.kept(refused)? {
+                return Ok(token);
+            }
+            if let Some(turn) = self.vault.turn(&name).map_err(unreadable)? {
+                // Who had the turn before may have renewed it.
+                let kept = self.kept(refused)?;
+                let token = match kept {
+                    Some(token) => Ok(token),
+                    None => self.renew().await,
+                };
+                drop(turn);
+                return token;
+            }
+            if LOOKED_EVERY >= self.left() {
+                let message = "another program is renewing the login of Gmail, and does not end";
+                return Err(ToolError::new(Code::Timeout, message).retry(Retry::Now));
+            }
+            pause(LOOKED_EVERY).await;
+        }
+    }
+
+    /// The token of the vault, where it is still good.
+    fn kept(&self, refused: Option<&Locked>) -> Result<Option<Locked>, ToolError> {
+        let now = self.context.clock.now();
+        let contents = self.vault.contents().map_err(unreadable)?;
+        let Some((entry, value)) = contents.get(ACCESS) else { return Ok(None) };
+        let ends = entry.expires_at.and_then(|end| end.checked_sub(MARGIN).ok());
+        if ends.is_some_and(|end| end <= now) || refused.is_some_and(|refused| refused[..] == *value) {
+            return Ok(None);
+        }
+        let host = self.gmail.api().host().to_string();
+        self.vault.value_for(ACCESS, &host, Position::Header, now).map(Some).map_err(unreadable)
+    }
+
+    /// Another token, which is put into the vault.
+    async fn renew(&self) -> Result<Locked, ToolError> {
+        let now = self.context.clock.now();
+        let host = self.gmail.token().host().to_string();
+        let secret = |name: &str| match self.vault.value_for(name, &host, Position::Body, now) {
+            Ok(value) => Ok(Some(value)),
+            Err(VaultError::Unknown | VaultError::NoVault) => Ok(None),
+            Err(error) => Err(unreadable(error)),
+        };
+        let login = Login::of(self.vault).map_err(unreadable)?.ok_or_else(nobody)?;
+        let token = secret(REFRESH)?.ok_or_else(nobody)?;
+        let client = Client { id: login.client_id, secret: secret(CLIENT_SECRET)? };
+        self.context.progress.report(0, None, "renewing the login of Gmail");
+        let mut waits = WAITS.iter();
+        loop {
+            let (error, may_pass) = match self.asked(oauth::refresh(&client, &token)).await {
+                Ok(Ok(grant)) => {
+                    grant.keep(self.vault, self.gmail, self.context.clock.now()).map_err(unreadable)?;
+                    return Ok(grant.access);
+                }
+                Ok(Err(refused)) => {
+                    let may_pass = matches!(refused, Refused::Unlike { status } if status >= 500);
+                    (denied(&refused), may_pass)
+                }
+                Err(error) => error,
+            };
+            let wait = waits.next().copied().filter(|wait| may_pass && *wait < self.left());
+            let Some(wait) = wait else { return Err(error) };
+            pause(wait).await;
+        }
+    }
+
+    /// What the server of tokens says to this; or that it says nothing, and whether it may a moment later.
+    async fn asked(&self, form: Vec<u8>) -> Result<Result<Grant, Refused>, (ToolError, bool)> {
+        let last = |error| (error, false);
+        let usual = [
+            (fetch::ACCEPT, "application/json"),
+            (fetch::CONTENT_TYPE, "application/x-www-form-urlencoded"),
+            (fetch::USER_AGENT, concat!("handfast/", env!("CARGO_PKG_VERSION"))),
+        ];
+        let headers: HeaderMap =
+            usual.into_iter().map(|(name, value)| (name, HeaderValue::from_static(value))).collect();
+        let ask = Ask {
+            target: self.gmail.token().clone(),
+            method: fetch::Method::POST,
+            headers,
+            body: form.into(),
+            permission: permission(self.context, self.gmail.token()).map_err(last)?,
+            deadline: self.deadline,
+        };
+        let broken = |error: fetch::web::WebError| {
+            let may_pass = error.may_pass();
+            (failure(error), may_pass)
+        };
+        let mut answer = self.web.send(ask).await.map_err(broken)?;
+        let status = answer.status;
+        let garbled = |_| last(denied(&Refused::Unlike { status }));
+        let decoder = outgoing::decoder(&answer, true, LARGEST).map_err(garbled)?;
+        let mut body = outgoing::whole(&mut answer, decoder).await.map_err(|error| match error {
+            BodyError::Web(error) => broken(error),
+            BodyError::Decode(error) => garbled(error),
+        })?;
+        Ok(Grant::read(status, &mut body, self.context.clock.now()))
+    }
+
+    fn left(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+}
+
+/// What the server of tokens says, as callers see it.
+fn denied(refused: &Refused) -> ToolError {
+    match refused {
+        Refused::Said { error, .. } if error == "invalid_grant" => {
+            let message = format!("the login of Gmail is good no longer ({refused})");
+            ToolError::new(Code::Permission, message).hint(
+                "it was taken back, or has run out; the user logs in again: `handfast login gmail`",
+            )
+        }
+        Refused::Said { error, .. } if ["invalid_client", "unauthorized_client"].contains(&error.as_str()) => {
+            let message = format!("Google does not take the program that the login was made for ({refused})");
+            ToolError::new(Code::Permission, message)
+                .hint("the user logs in with another client: `handfast login gmail --client FILE`")
+        }
+        refused => {
+            let message = format!("the login of Gmail could not be renewed: {refused}");
+            ToolError::new(Code::Runtime, message).hint("Google may answer later")
+        }
+    }
+}
+
+fn nobody() -> ToolError {
+    ToolError::new(Code::Unavailable, "nobody is logged in to Gmail")
+        .hint("the user logs in: `handfast login gmail`")
+}
+
+fn unreadable(error: VaultError) -> ToolError {
+    match &error {
+        VaultError::NotForHost | VaultError::NotForPlace { .. } => {
+            ToolError::new(Code::Permission, format!("the login of Gmail was made for another address: {error}"))
+                .hint("the user logs in again, for the address that is configured: `handfast login gmail`")
+        }
+        VaultError::Unknown | VaultError::NoVault => nobody(),
+        _ => ToolError::new(Code::Unavailable, error.to_string())
+            .hint("the user opens the vault with `handfast vault unlock`"),
+    }
+    .because(error)
+}

@@ -1,0 +1,251 @@
+//! `gmail_read`: what stands in messages, and the files that came with them.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tool::{
+    Class, Context, Effect, Example, Lane, Level, Place, Plan, Presentation, Spec, TextCap, Timeout, Tool,
+    ToolError,
+};
+
+use crate::gmail::api::{Asking, segment};
+use crate::gmail::listing::{Wanted, ids};
+use crate::gmail::message::{LABEL, LONGEST_BODY, Mail, Shown, Wire, WireThread};
+use crate::gmail::place::Gmail;
+use crate::gmail::saving;
+
+/// Reads a mailbox.
+pub struct GmailRead {
+    /// Where it is.
+    pub(crate) gmail: Gmail,
+}
+
+/// Messages, unless asked otherwise, and at most.
+const MESSAGES: u32 = 10;
+const MOST_MESSAGES: u32 = 50;
+/// Bytes of all bodies of an answer.
+const BODIES: usize = 2 * 1024 * 1024;
+/// Characters of an id at most.
+const LONGEST_ID: usize = 200;
+
+/// The arguments.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    /// As in Gmail's search box; or `id`, or `thread_id`.
+    query: Option<String>,
+    /// One message, of `gmail_search`.
+    id: Option<String>,
+    /// A whole conversation, the oldest message first.
+    thread_id: Option<String>,
+    /// Default 10, at most 50.
+    #[serde(default = "messages")]
+    #[schemars(range(min = 1, max = 50))]
+    max_results: u32,
+    /// Default true.
+    #[serde(default = "yes")]
+    include_body: bool,
+    /// HTML beside the text; default false.
+    #[serde(default)]
+    include_html: bool,
+    /// A folder of the workspace for the attachments. Nothing there is written over.
+    save_to: Option<String>,
+    /// `next_page_token` of the answer before.
+    page_token: Option<String>,
+}
+
+fn messages() -> u32 {
+    MESSAGES
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// What stands there.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Output {
+    /// The newest first; of a conversation the oldest.
+    messages: Vec<Mail>,
+    /// For what follows, where something does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_page_token: Option<String>,
+    /// What this is to its reader.
+    label: &'static str,
+}
+
+/// Which messages.
+enum Which<'a> {
+    Found(Wanted<'a>),
+    One(&'a str),
+    Thread(&'a str),
+}
+
+impl Args {
+    fn which(&self) -> Result<Which<'_>, ToolError> {
+        let is_id = |field: &str, id: &str| {
+            let plain = id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+            if plain && (1..=LONGEST_ID).contains(&id.len()) {
+                return Ok(());
+            }
+            Err(ToolError::validation(field, "is no id of Gmail").hint("`gmail_search` finds ids"))
+        };
+        let which = match (&self.query, &self.id, &self.thread_id) {
+            (Some(query), None, None) => {
+                return Wanted::read(query, self.max_results, MOST_MESSAGES, self.page_token.as_deref())
+                    .map(Which::Found);
+            }
+            (None, Some(id), None) => is_id("id", id).map(|()| Which::One(id)),
+            (None, None, Some(id)) => is_id("thread_id", id).map(|()| Which::Thread(id)),
+            _ => Err(ToolError::validation("query", "goes without `id` and `thread_id`, and one of them is needed")),
+        }?;
+        if self.page_token.is_some() {
+            return Err(ToolError::validation("page_token", "goes with `query` alone"));
+        }
+        Ok(which)
+    }
+}
+
+impl Tool for GmailRead {
+    type Args = Args;
+    type Output = Output;
+
+    const SPEC: Spec = Spec {
+        name: "gmail_read",
+        title: "Read Gmail",
+        description: "Reads messages of the user's Gmail: by search, one by its id, or a conversation. Attachments are listed, or saved \
+                      into a folder. The login is never seen.",
+        example: Example {
+            files: &[],
+            arguments: r#"{"query": "from:grace@example.com subject:compiler", "max_results": 1}"#,
+            result: r#"{"messages": [{"from": "Grace Hopper <grace@example.com>", "to": "ada@example.com", "subject": "The compiler",
+                        "body": "It works.\n", "labels": ["INBOX", "UNREAD"], "attachments": []}]}"#,
+        },
+        level: Level::Moderate,
+        class: Class { reads_only: false, destructive: false, idempotent: true, open_world: true },
+        timeout: Timeout::fixed(120),
+        lane: Lane::Read,
+        text: TextCap::Default,
+        presentation: Presentation::Record,
+    };
+
+    fn plan(&self, args: &Args, place: &Place) -> Result<Plan, ToolError> {
+        args.which()?;
+        let mut effects = self.gmail.effects(&["GET"]);
+        let Some(folder) = &args.save_to else { return Ok(Plan::of(effects)) };
+        let path = place.resolve("save_to", folder)?;
+        if path == place.workspace {
+            return Err(ToolError::validation("save_to", "is the whole workspace; name a folder in it"));
+        }
+        effects.push(Effect::Write { path });
+        Ok(Plan::of(effects).on_snapshot())
+    }
+
+    fn preview(&self, _context: &Context, args: &Args) -> Option<String> {
+        let which = match args.which().ok()? {
+            Which::Found(_) => format!(
+                "search: {}\nat most {} messages",
+                args.query.as_deref().unwrap_or_default(),
+                args.max_results
+            ),
+            Which::One(id) => format!("message: {id}"),
+            Which::Thread(id) => format!("conversation: {id}"),
+        };
+        let saved = args.save_to.as_ref().map(|folder| format!("\nattachments into: {folder}"));
+        Some(which + &saved.unwrap_or_default())
+    }
+
+    fn answer_bytes(&self, _args: &Args) -> u64 {
+        4 * 1024 * 1024
+    }
+
+    async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
+        let folder = args.save_to.as_deref().map(|folder| saving::folder(context, folder)).transpose()?;
+        let asking = Asking::begin(context, &self.gmail)?;
+        let began = asking.began();
+        let work = Box::pin(async {
+            let (found, next_page_token) = found(&asking, &args).await?;
+            let mut left = BODIES;
+            let mut mails = Vec::with_capacity(found.len());
+            for wire in found {
+                let id = wire.id.clone();
+                let most = left.min(LONGEST_BODY);
+                let mail = wire.mail(Shown { body: args.include_body, html: args.include_html, most });
+                left = left.saturating_sub(mail.shown_bytes());
+                mails.push((id, mail));
+            }
+            if let Some(folder) = &folder {
+                saving::save(&asking, folder, &mut mails).await?;
+            }
+            let messages = mails.into_iter().map(|(_, mail)| mail).collect();
+            Ok(Output { messages, next_page_token, label: LABEL })
+        });
+        outgoing::unless_stopped(&context.stop, &began, work).await
+    }
+}
+
+async fn found(asking: &Asking<'_>, args: &Args) -> Result<(Vec<Wire>, Option<String>), ToolError> {
+    const FULL: [(&str, &str); 1] = [("format", "full")];
+    match args.which()? {
+        Which::Found(wanted) => {
+            let (ids, next) = ids(asking, &wanted).await?;
+            Ok((asking.messages(&ids, &FULL).await?, next))
+        }
+        Which::One(id) => Ok((vec![asking.message(id, &FULL).await?], None)),
+        Which::Thread(id) => {
+            let thread: WireThread = asking.get(&format!("threads/{}", segment(id)), &FULL).await?;
+            let most = usize::try_from(args.max_results).unwrap_or(usize::MAX);
+            // The newest of a long conversation.
+            let skipped = thread.messages.len().saturating_sub(most);
+            Ok((thread.messages.into_iter().skip(skipped).collect(), None))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use testkit::Workspace;
+    use tool::Erased;
+
+    use super::*;
+    use crate::gmail::place::Endpoints;
+
+    fn plan(arguments: Value) -> Result<Plan, ToolError> {
+        let gmail = Gmail::at(Endpoints::default()).unwrap();
+        let place = Place::at("/w".into());
+        Erased::tool(GmailRead { gmail }).prepare(arguments, &place).map(|prepared| prepared.plan)
+    }
+
+    #[test]
+    fn what_is_saved_is_a_write_of_its_folder() {
+        assert!(!plan(json!({"query": "a"})).unwrap().on_snapshot);
+        let saving = plan(json!({"id": "18c", "save_to": "mail/in"})).unwrap();
+        assert!(saving.on_snapshot && saving.effects.contains(&Effect::Write { path: "/w/mail/in".into() }));
+        let shown = |arguments: Value| {
+            let gmail = Gmail::at(Endpoints::default()).unwrap();
+            let context = Workspace::new().context();
+            let prepared = Erased::tool(GmailRead { gmail }).prepare(arguments, &context.place).unwrap();
+            prepared.preview(&context).unwrap()
+        };
+        assert_eq!(shown(json!({"query": "is:unread"})), "search: is:unread\nat most 10 messages");
+        assert_eq!(shown(json!({"thread_id": "t", "save_to": "in"})), "conversation: t\nattachments into: in");
+    }
+
+    #[test]
+    fn refuses_what_names_no_message_or_two_at_once() {
+        for (arguments, field) in [
+            (json!({}), "query"),
+            (json!({"query": "a", "id": "b"}), "query"),
+            (json!({"id": "a", "thread_id": "b"}), "query"),
+            (json!({"id": "../../profile"}), "id"),
+            (json!({"id": ""}), "id"),
+            (json!({"thread_id": "a?format=raw"}), "thread_id"),
+            (json!({"id": "a", "page_token": "b"}), "page_token"),
+            (json!({"query": "a", "max_results": 51}), "max_results"),
+            (json!({"query": "a", "save_to": "."}), "save_to"),
+        ] {
+            let error = plan(arguments).unwrap_err();
+            assert!(error.message.contains(&format!("`{field}`")), "{}", error.message);
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! `gmail_search`: which messages there are.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use tool::{
+    Class, Context, Example, Lane, Level, Place, Plan, Presentation, Spec, TextCap, Timeout, Tool, ToolError,
+};
+
+use crate::gmail::api::Asking;
+use crate::gmail::listing::{Wanted, ids};
+use crate::gmail::message::{LABEL, Summary};
+use crate::gmail::place::Gmail;
+
+/// Searches a mailbox.
+pub struct GmailSearch {
+    /// Where it is.
+    pub(crate) gmail: Gmail,
+}
+
+/// Results, unless asked otherwise, and at most.
+const RESULTS: u32 = 10;
+const MOST_RESULTS: u32 = 200;
+
+/// What is asked of each message.
+const HEADERS: [(&str, &str); 4] = [
+    ("format", "metadata"),
+    ("metadataHeaders", "From"),
+    ("metadataHeaders", "To"),
+    ("metadataHeaders", "Subject"),
+];
+
+/// The arguments.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    /// As in Gmail's search box, such as from:ada is:unread has:attachment; empty for the newest of all.
+    query: String,
+    /// Default 10, at most 200.
+    #[serde(default = "results")]
+    #[schemars(range(min = 1, max = 200))]
+    max_results: u32,
+    /// `next_page_token` of the answer before.
+    page_token: Option<String>,
+}
+
+fn results() -> u32 {
+    RESULTS
+}
+
+/// What was found.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Output {
+    /// The newest first.
+    results: Vec<Summary>,
+    /// For what follows, where something does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_page_token: Option<String>,
+    /// What this is to its reader.
+    label: &'static str,
+}
+
+impl Tool for GmailSearch {
+    type Args = Args;
+    type Output = Output;
+
+    const SPEC: Spec = Spec {
+        name: "gmail_search",
+        title: "Search Gmail",
+        description: "Searches the user's Gmail with its search operators: who, what about, when, how it begins. The login is never seen.",
+        example: Example {
+            files: &[],
+            arguments: r#"{"query": "from:grace@example.com subject:compiler", "max_results": 5}"#,
+            result: r#"{"results": [{"from": "Grace Hopper <grace@example.com>", "subject": "The compiler", "snippet": "It works."}]}"#,
+        },
+        level: Level::Safe,
+        class: Class { reads_only: false, destructive: false, idempotent: true, open_world: true },
+        timeout: Timeout::fixed(60),
+        lane: Lane::Read,
+        text: TextCap::Default,
+        presentation: Presentation::Record,
+    };
+
+    fn plan(&self, args: &Args, _place: &Place) -> Result<Plan, ToolError> {
+        Wanted::read(&args.query, args.max_results, MOST_RESULTS, args.page_token.as_deref())?;
+        Ok(Plan::of(self.gmail.effects(&["GET"])))
+    }
+
+    fn preview(&self, _context: &Context, args: &Args) -> Option<String> {
+        Some(format!("search: {}\nat most {} messages", args.query, args.max_results))
+    }
+
+    fn answer_bytes(&self, _args: &Args) -> u64 {
+        2 * 1024 * 1024
+    }
+
+    async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
+        let asking = Asking::begin(context, &self.gmail)?;
+        let began = asking.began();
+        let work = Box::pin(async {
+            let wanted =
+                Wanted::read(&args.query, args.max_results, MOST_RESULTS, args.page_token.as_deref())?;
+            let (ids, next_page_token) = ids(&asking, &wanted).await?;
+            let found = asking.messages(&ids, &HEADERS).await?;
+            let results = found.into_iter().map(crate::gmail::message::Wire::summary).collect();
+            Ok(Output { results, next_page_token, label: LABEL })
+        });
+        outgoing::unless_stopped(&context.stop, &began, work).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use testkit::Workspace;
+    use tool::{Effect, Erased};
+
+    use super::*;
+    use crate::gmail::place::Endpoints;
+
+    fn plan(arguments: Value) -> Result<Plan, ToolError> {
+        let gmail = Gmail::at(Endpoints::default()).unwrap();
+        let place = Workspace::new().place();
+        Erased::tool(GmailSearch { gmail }).prepare(arguments, &place).map(|prepared| prepared.plan)
+    }
+
+    #[test]
+    fn the_plan_names_every_host_and_what_it_is_told() {
+        let connect = |host: &str, method: &str| Effect::Connect {
+            host: host.to_owned(),
+            port: 443,
+            method: Some(method.to_owned()),
+        };
+        let secret =
+            |name: &str, host: &str| Effect::UseSecret { name: name.to_owned(), host: host.to_owned() };
+        let (api, token) = ("gmail.googleapis.com", "oauth2.googleapis.com");
+        assert_eq!(
+            plan(json!({"query": "is:unread"})).unwrap().effects,
+            [
+                connect(api, "GET"),
+                secret("gmail_access_token", api),
+                connect(token, "POST"),
+                secret("gmail_refresh_token", token),
+                secret("gmail_client_secret", token),
+            ]
+        );
+    }
+
+    #[test]
+    fn refuses_what_no_search_takes() {
+        for (arguments, field) in [
+            (json!({"query": "a", "max_results": 0}), "max_results"),
+            (json!({"query": "a", "max_results": 201}), "max_results"),
+            (json!({"query": "x".repeat(5_000)}), "query"),
+            (json!({"query": "a", "page_token": ""}), "page_token"),
+        ] {
+            let error = plan(arguments).unwrap_err();
+            assert!(error.message.contains(&format!("`{field}`")), "{}", error.message);
+        }
+    }
+}

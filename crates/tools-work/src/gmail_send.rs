@@ -1,0 +1,395 @@
+//! `gmail_send`: one message to others, sent once.
+
+use roots::Roots;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tool::{
+    Class, Context, Effect, EffectState, Example, Lane, Level, Place, Plan, Presentation, Retry, Spec,
+    TextCap, Timeout, Tool, ToolError,
+};
+
+use crate::gmail::addresses::{self, Mailbox};
+use crate::gmail::api::{Asking, Refused};
+use crate::gmail::compose::{self, Attached, Draft};
+use crate::gmail::message::{Wire, WireList};
+use crate::gmail::oauth::Login;
+use crate::gmail::place::Gmail;
+use crate::gmail::reply::Answered;
+
+/// Sends mail.
+pub struct GmailSend {
+    /// Where the mailbox is.
+    pub(crate) gmail: Gmail,
+}
+
+/// Characters of a subject (RFC 5322, section 2.1.1), and files of a message, at most.
+const LONGEST_SUBJECT: usize = 998;
+const MOST_ATTACHED: usize = 100;
+/// Bytes of a text at most.
+const LONGEST_BODY: usize = 8 * 1024 * 1024;
+
+/// The arguments.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    /// An address, or a list of them; also as Name <name@example.com>.
+    to: Value,
+    /// With `reply_to_id` it may be left out: that of the conversation.
+    subject: Option<String>,
+    /// Plain text.
+    body: String,
+    /// The same as HTML, for those who see that.
+    html: Option<String>,
+    /// Copies.
+    #[serde(default)]
+    cc: Vec<String>,
+    /// Copies that nobody else sees.
+    #[serde(default)]
+    bcc: Vec<String>,
+    /// Files to send along.
+    #[serde(default)]
+    attachments: Vec<String>,
+    /// The message that this answers.
+    reply_to_id: Option<String>,
+    /// Shows what would be sent, and sends nothing; default false.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+/// What was done.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Output {
+    /// False of a dry run.
+    sent: bool,
+    /// Gmail's id of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message_id: Option<String>,
+    /// Of its conversation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thread_id: Option<String>,
+    /// Of a dry run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    would_send: Option<Shown>,
+}
+
+/// A message that would be sent.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Shown {
+    /// Whose it is, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<String>,
+    /// Everybody.
+    to: Vec<String>,
+    /// Copies.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    cc: Vec<String>,
+    /// Copies that nobody else sees.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    bcc: Vec<String>,
+    /// Its subject.
+    subject: String,
+    /// The conversation that it goes on with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thread_id: Option<String>,
+    /// Who wrote the message that it answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    in_reply_to: Option<String>,
+    /// What goes along.
+    attachments: Vec<Attached>,
+    /// Bytes of all of it.
+    size_bytes: usize,
+}
+
+/// The arguments, read.
+struct Read {
+    to: Vec<Mailbox>,
+    cc: Vec<Mailbox>,
+    bcc: Vec<Mailbox>,
+}
+
+impl Args {
+    fn read(&self) -> Result<Read, ToolError> {
+        let texts: Vec<&str> = match &self.to {
+            Value::String(text) => vec![text],
+            Value::Array(list) if list.iter().all(Value::is_string) => {
+                list.iter().filter_map(Value::as_str).collect()
+            }
+            _ => return Err(ToolError::validation("to", "is no address and no list of addresses")),
+        };
+        let read = Read { to: all("to", &texts)?, cc: all("cc", &self.cc)?, bcc: all("bcc", &self.bcc)? };
+        if read.to.is_empty() {
+            return Err(ToolError::validation("to", "names nobody"));
+        }
+        let everybody = read.to.len() + read.cc.len() + read.bcc.len();
+        if everybody > addresses::MOST {
+            let problem = format!("with `cc` and `bcc` there are {everybody} addresses, and Gmail takes {}", addresses::MOST);
+            return Err(ToolError::validation("to", problem));
+        }
+        let subject = self.subject.as_deref().unwrap_or_default();
+        addresses::plain("subject", subject)?;
+        if subject.chars().count() > LONGEST_SUBJECT {
+            return Err(ToolError::validation("subject", format!("is longer than {LONGEST_SUBJECT} characters")));
+        }
+        if self.subject.is_none() && self.reply_to_id.is_none() {
+            return Err(ToolError::validation("subject", "is missing"));
+        }
+        for (field, text) in [("body", Some(&self.body)), ("html", self.html.as_ref())] {
+            if text.is_some_and(|text| text.len() > LONGEST_BODY) {
+                let problem = format!("is longer than {LONGEST_BODY} bytes");
+                return Err(ToolError::validation(field, problem).hint("send it as a file"));
+            }
+        }
+        if self.attachments.len() > MOST_ATTACHED {
+            let problem = format!("names more than {MOST_ATTACHED} files");
+            return Err(ToolError::validation("attachments", problem).hint("send them as one archive"));
+        }
+        Ok(read)
+    }
+}
+
+/// Everybody whom these texts name.
+fn all<T: AsRef<str>>(field: &str, texts: &[T]) -> Result<Vec<Mailbox>, ToolError> {
+    let read: Result<Vec<_>, _> = texts.iter().map(|text| addresses::read(field, text.as_ref())).collect();
+    read.map(|read| read.concat())
+}
+
+impl Tool for GmailSend {
+    type Args = Args;
+    type Output = Output;
+
+    const SPEC: Spec = Spec {
+        name: "gmail_send",
+        title: "Send mail by Gmail",
+        description: "Sends an email from the user's Gmail, with files of the workspace, also as an answer in a conversation. Never sent \
+                      twice. The login is never seen.",
+        example: Example {
+            files: &[("notes.txt", "A-0 is done.\n")],
+            arguments: r#"{"to": "Grace Hopper <grace@example.com>", "subject": "Notes", "body": "Here they are.", "attachments": ["notes.txt"]}"#,
+            result: r#"{"sent": true}"#,
+        },
+        level: Level::Destructive,
+        class: Class { reads_only: false, destructive: true, idempotent: false, open_world: true },
+        timeout: Timeout::fixed(120),
+        lane: Lane::Read,
+        text: TextCap::Default,
+        presentation: Presentation::Record,
+    };
+
+    fn plan(&self, args: &Args, place: &Place) -> Result<Plan, ToolError> {
+        args.read()?;
+        // What was sent is looked for where its answer is lost, and what is answered is looked at.
+        let mut effects = self.gmail.effects(&["POST", "GET"]);
+        for (index, path) in args.attachments.iter().enumerate() {
+            let path = place.resolve(&compose::field(index), path)?;
+            compose::file_name(index, &path)?;
+            effects.push(Effect::Read { path });
+        }
+        Ok(Plan::of(effects).only_tried(args.dry_run))
+    }
+
+    /// Everybody who would get it, and all of it.
+    fn preview(&self, context: &Context, args: &Args) -> Option<String> {
+        let read = args.read().ok()?;
+        let mut shown = String::new();
+        for (field, list) in [("To", &read.to), ("Cc", &read.cc), ("Bcc", &read.bcc)] {
+            for mailbox in list {
+                shown.push_str(&format!("{field}: {mailbox}\n"));
+            }
+        }
+        let subject = args.subject.as_deref().unwrap_or("(that of the conversation)");
+        shown.push_str(&format!("Subject: {subject}\n"));
+        if let Some(id) = &args.reply_to_id {
+            shown.push_str(&format!("In answer to: {id}\n"));
+        }
+        for path in &args.attachments {
+            shown.push_str(&format!("Attachment: {path}{}\n", size_of(context, path)));
+        }
+        shown.push_str(&format!("\n{}\n", args.body));
+        if let Some(html) = &args.html {
+            shown.push_str(&format!("\nThe same as HTML:\n\n{html}\n"));
+        }
+        Some(shown)
+    }
+
+    fn answer_bytes(&self, _args: &Args) -> u64 {
+        128 * 1024
+    }
+
+    async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
+        let asking = Asking::begin(context, &self.gmail)?;
+        let began = asking.began();
+        let work = Box::pin(async { send(&asking, context, args).await });
+        outgoing::unless_stopped(&context.stop, &began, work).await
+    }
+}
+
+/// What is known of a file's size before anything is decided: nothing of one that may not be read.
+fn size_of(context: &Context, path: &str) -> String {
+    let opened = || {
+        let path = context.place.resolve("attachments", path).ok()?;
+        context.service::<Roots>().ok()?.open_file(&path).ok()
+    };
+    opened().map(|file| format!(" ({} bytes)", file.metadata.size_bytes)).unwrap_or_default()
+}
+
+async fn send(asking: &Asking<'_>, context: &Context, args: Args) -> Result<Output, ToolError> {
+    let read = args.read()?;
+    // What cannot be read is found out before anybody is asked for anything.
+    let attached = compose::attach(context, &args.attachments)?;
+    let answered = match &args.reply_to_id {
+        Some(id) => Some(Answered::find(asking, id).await?),
+        None => None,
+    };
+    let subject = match (&args.subject, &answered) {
+        (Some(subject), Some(answered)) if subject.is_empty() => answered.subject(),
+        (None, Some(answered)) => answered.subject(),
+        (subject, _) => subject.clone().unwrap_or_default(),
+    };
+    // Under another subject Gmail begins another conversation; what it answers is still said.
+    let thread_id = answered.as_ref().filter(|answered| answered.goes_on_with(&subject));
+    let thread_id = thread_id.map(|answered| answered.thread_id.as_str());
+    let account = Login::of(asking.vault()).ok().flatten().and_then(|login| login.account);
+    let draft = Draft {
+        from: account.as_deref(),
+        to: &read.to,
+        cc: &read.cc,
+        bcc: &read.bcc,
+        subject: &subject,
+        body: &args.body,
+        html: args.html.as_deref(),
+        in_reply_to: answered.as_ref().and_then(|answered| answered.message_id.as_deref()),
+        references: answered.as_ref().map_or(&[], |answered| answered.references.as_slice()),
+        thread_id,
+        at: context.clock.now(),
+    };
+    let (ready, attachments) = compose::written(&draft, attached)?;
+    if args.dry_run {
+        let shown = |list: &[Mailbox]| list.iter().map(ToString::to_string).collect();
+        let would_send = Shown {
+            to: shown(&read.to),
+            cc: shown(&read.cc),
+            bcc: shown(&read.bcc),
+            thread_id: thread_id.map(str::to_owned),
+            in_reply_to: answered.as_ref().map(|answered| answered.from.clone()),
+            from: account.clone(),
+            subject: subject.clone(),
+            attachments,
+            size_bytes: ready.size_bytes,
+        };
+        return Ok(Output { sent: false, message_id: None, thread_id: None, would_send: Some(would_send) });
+    }
+    context.stop.check()?;
+    let sent = |wire: Wire| Output {
+        sent: true,
+        message_id: Some(wire.id),
+        thread_id: Some(wire.thread_id).filter(|id| !id.is_empty()),
+        would_send: None,
+    };
+    let lost = match asking.upload(ready.body, ready.kind).await {
+        Ok(wire) => return Ok(sent(wire)),
+        Err(Refused::Undone(error, _)) => return Err(error),
+        Err(Refused::Said(complaint)) if !complaint.may_pass() => return Err(complaint.into()),
+        Err(Refused::Said(complaint)) => complaint.into(),
+        Err(Refused::Lost(error)) => error,
+    };
+    // INVARIANT: what may have been sent is looked for, and never sent again.
+    match look_for(asking, &ready.message_id).await {
+        Some(wire) => Ok(sent(wire)),
+        None => Err(unsure(lost, &ready.message_id)),
+    }
+}
+
+/// The message of this id of its own, where Gmail has it.
+async fn look_for(asking: &Asking<'_>, message_id: &str) -> Option<Wire> {
+    let query = format!("in:sent rfc822msgid:{message_id}");
+    let list: WireList = asking.get("messages", &[("maxResults", "1"), ("q", &query)]).await.ok()?;
+    let id = list.messages.into_iter().next()?.id;
+    asking.message(&id, &[("format", "minimal")]).await.ok()
+}
+
+/// The error where nobody can tell whether it was sent.
+fn unsure(error: ToolError, message_id: &str) -> ToolError {
+    let effect = if error.effect == EffectState::Done { EffectState::Done } else { EffectState::Maybe };
+    error
+        .effect(effect)
+        .retry(Retry::Never)
+        .data(json!({ "rfc822_message_id": message_id }))
+        .hint("look whether it was sent, with `gmail_search` for in:sent, before you send it again")
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::{DenyNames, Workspace};
+    use tool::{Code, Erased};
+
+    use super::*;
+    use crate::gmail::place::Endpoints;
+
+    fn tool() -> std::sync::Arc<dyn tool::AnyTool> {
+        Erased::tool(GmailSend { gmail: Gmail::at(Endpoints::default()).unwrap() })
+    }
+
+    fn plan(arguments: Value) -> Result<Plan, ToolError> {
+        tool().prepare(arguments, &Place::at("/w".into())).map(|prepared| prepared.plan)
+    }
+
+    #[test]
+    fn the_plan_names_what_goes_along_and_a_dry_run_is_safe() {
+        let send = json!({"to": ["a@example.com"], "subject": "s", "body": "b", "attachments": ["d/x.pdf"]});
+        let planned = plan(send.clone()).unwrap();
+        assert!(planned.effects.contains(&Effect::Read { path: "/w/d/x.pdf".into() }));
+        let mut tried = send;
+        tried["dry_run"] = json!(true);
+        let tried = plan(tried).unwrap();
+        assert_eq!((tried.level, tried.dry_run.is_some()), (Some(Level::Safe), true));
+    }
+
+    #[test]
+    fn a_human_who_is_asked_is_shown_everybody_and_everything() {
+        let workspace = Workspace::new().with_files(&[("a.txt", "12345"), (".env", "KEY=1")]);
+        let context = workspace.guarded(DenyNames { read: &[".env"], write: &[] }).context();
+        let send = json!({
+            "to": "Ada <ada@example.com>, b@example.com", "bcc": ["Eve <eve@ex\u{430}mple.com>"], "subject": "Plan",
+            "body": "Text.\nMore.", "html": "<p>Text.</p>", "attachments": ["a.txt", ".env", "gone"], "reply_to_id": "18c",
+        });
+        let shown = tool().prepare(send, &context.place).unwrap().preview(&context).unwrap();
+        assert_eq!(
+            shown,
+            "To: Ada <ada@example.com>\nTo: b@example.com\nBcc: Eve <eve@xn--exmple-4nf.com>\nSubject: Plan\nIn answer to: 18c\n\
+             Attachment: a.txt (5 bytes)\nAttachment: .env\nAttachment: gone\n\nText.\nMore.\n\nThe same as HTML:\n\n<p>Text.</p>\n"
+        );
+    }
+
+    #[test]
+    fn refuses_what_is_no_message_and_what_would_put_headers_into_it() {
+        let with = |field: &str, value: Value| {
+            let mut arguments = json!({"to": "a@example.com", "subject": "s", "body": "b"});
+            arguments[field] = value;
+            arguments
+        };
+        for (field, value) in [
+            ("to", json!([])),
+            ("to", json!(7)),
+            ("to", json!(["a@example.com", 7])),
+            ("to", json!("a@example.com\r\nBcc: evil@example.com")),
+            ("cc", json!(["a@example.com\nX-Evil: 1"])),
+            ("cc", json!(["a@example.com\u{1f}b@example.com"])),
+            ("bcc", json!(["a\0@example.com"])),
+            ("bcc", json!([""])),
+            ("subject", json!("s\r\nBcc: evil@example.com")),
+            ("subject", json!("x".repeat(999))),
+            ("subject", json!(null)),
+            ("attachments[0]", json!("")),
+            ("to", json!((0..501).map(|number| format!("a{number}@example.com")).collect::<Vec<_>>())),
+        ] {
+            let arguments = match field {
+                "attachments[0]" => with("attachments", json!(["a\r\nb.txt"])),
+                field => with(field, value),
+            };
+            let error = plan(arguments).unwrap_err();
+            assert_eq!(error.code, Code::Validation);
+            assert!(error.message.contains(&format!("`{field}`")), "{field}: {}", error.message);
+        }
+    }
+}
