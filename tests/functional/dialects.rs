@@ -10,9 +10,11 @@ mod sluagh;
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
+use testkit::gmail::Gmail;
 use testkit::linear::Linear;
 use testkit::web::Reply;
 
+use crate::gmail::logged_in;
 use crate::harness::{Fixture, Run};
 use crate::linear::with_key;
 use crate::server::Server;
@@ -90,9 +92,10 @@ fn hold_to_the_contract(dialect: &str, text: &'static str) {
         let all = found.len() == contract.rows.len();
         assert!(all && found.iter().zip(&contract.rows).all(|(row, of)| fits(row, of)), "{name}: {found:#?}");
 
-        let linear = Linear::new();
+        let (linear, gmail) = (Linear::new(), Gmail::new());
         let fixture = match name {
             "linear_action" => with_key(&linear, ""),
+            name if name.starts_with("gmail_") => logged_in(&gmail, ""),
             _ => Fixture::new().with_vault(),
         };
         for (path, content) in tool["example"]["files"].as_object().unwrap() {

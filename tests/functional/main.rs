@@ -41,6 +41,7 @@ mod doors;
 mod dry_runs;
 mod egress;
 mod fetching;
+mod gmail;
 mod homes;
 mod hostile_commands;
 mod linear;

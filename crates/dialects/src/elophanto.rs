@@ -4,6 +4,7 @@
 use serde_json::json;
 use tool::{Example, Timeout};
 
+use crate::elophanto_gmail;
 use crate::table::{Field, From, Given, Kind, Need, Outside, nothing};
 
 const PATH: Field = Field {
@@ -255,6 +256,9 @@ pub(crate) const TOOLS: &[Outside] = &[
             result: r#"{"key": "github.com", "stored": true}"#,
         },
     },
+    elophanto_gmail::READ,
+    elophanto_gmail::SEND,
+    elophanto_gmail::SEARCH,
     Outside {
         name: "skill_read",
         canonical: "skill_read",

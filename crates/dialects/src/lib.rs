@@ -11,6 +11,7 @@ mod catalogue;
 mod csp1;
 mod dialect;
 mod elophanto;
+mod elophanto_gmail;
 mod msc;
 mod sage;
 mod sluagh;

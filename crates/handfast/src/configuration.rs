@@ -16,7 +16,8 @@ use vault::HostRule;
 use crate::cli::Global;
 use crate::commands::Failure;
 use crate::config::{
-    self, ConfigFile, Elicitation, GmailPlace, LinearPlace, MANAGED_FOLDER, Settings, USER_FILE, WORKSPACE_FILE,
+    self, ConfigFile, Elicitation, GmailPlace, LinearPlace, MANAGED_FOLDER, Settings, USER_FILE,
+    WORKSPACE_FILE,
 };
 use crate::identity::OAuth;
 use crate::labels::{Labels, profile_of, require};

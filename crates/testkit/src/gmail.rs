@@ -122,7 +122,11 @@ impl Gmail {
 
     /// How many requests to send came.
     pub fn sends(&self) -> usize {
-        self.server.seen().iter().filter(|request| request.method == "POST" && request.path.contains("/send")).count()
+        self.server
+            .seen()
+            .iter()
+            .filter(|request| request.method == "POST" && request.path.contains("/send"))
+            .count()
     }
 
     /// Gives messages that are sent another id than they have, as some servers do.
@@ -211,7 +215,12 @@ impl State {
             return refusal(401, "authError", "Request had invalid authentication credentials.", "");
         };
         if !self.discovery.lets(&method, scopes) {
-            return refusal(403, "insufficientPermissions", "Request had insufficient authentication scopes.", "");
+            return refusal(
+                403,
+                "insufficientPermissions",
+                "Request had insufficient authentication scopes.",
+                "",
+            );
         }
         let done = self.done(&method, &parameters, &body);
         let reply = match done {

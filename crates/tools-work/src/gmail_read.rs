@@ -96,7 +96,10 @@ impl Args {
             }
             (None, Some(id), None) => is_id("id", id).map(|()| Which::One(id)),
             (None, None, Some(id)) => is_id("thread_id", id).map(|()| Which::Thread(id)),
-            _ => Err(ToolError::validation("query", "goes without `id` and `thread_id`, and one of them is needed")),
+            _ => Err(ToolError::validation(
+                "query",
+                "goes without `id` and `thread_id`, and one of them is needed",
+            )),
         }?;
         if self.page_token.is_some() {
             return Err(ToolError::validation("page_token", "goes with `query` alone"));
@@ -228,7 +231,10 @@ mod tests {
             prepared.preview(&context).unwrap()
         };
         assert_eq!(shown(json!({"query": "is:unread"})), "search: is:unread\nat most 10 messages");
-        assert_eq!(shown(json!({"thread_id": "t", "save_to": "in"})), "conversation: t\nattachments into: in");
+        assert_eq!(
+            shown(json!({"thread_id": "t", "save_to": "in"})),
+            "conversation: t\nattachments into: in"
+        );
     }
 
     #[test]

@@ -123,13 +123,19 @@ impl Args {
         }
         let everybody = read.to.len() + read.cc.len() + read.bcc.len();
         if everybody > addresses::MOST {
-            let problem = format!("with `cc` and `bcc` there are {everybody} addresses, and Gmail takes {}", addresses::MOST);
+            let problem = format!(
+                "with `cc` and `bcc` there are {everybody} addresses, and Gmail takes {}",
+                addresses::MOST
+            );
             return Err(ToolError::validation("to", problem));
         }
         let subject = self.subject.as_deref().unwrap_or_default();
         addresses::plain("subject", subject)?;
         if subject.chars().count() > LONGEST_SUBJECT {
-            return Err(ToolError::validation("subject", format!("is longer than {LONGEST_SUBJECT} characters")));
+            return Err(ToolError::validation(
+                "subject",
+                format!("is longer than {LONGEST_SUBJECT} characters"),
+            ));
         }
         if self.subject.is_none() && self.reply_to_id.is_none() {
             return Err(ToolError::validation("subject", "is missing"));

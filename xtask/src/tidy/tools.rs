@@ -6,7 +6,7 @@ use crate::tidy::source::Source;
 use crate::tidy::{Finding, Tree};
 
 /// Files of the families that hold no tool, each with what it holds.
-const SHARED: [(&str, &str); 32] = [
+const SHARED: [(&str, &str); 45] = [
     ("crates/tools-data/src/failure.rs", "what the errors of a database become for a caller"),
     ("crates/tools-data/src/skills.rs", "folders with a SKILL.md, and what is said of them"),
     ("crates/tools-data/src/values.rs", "values of a database as JSON, and back"),
@@ -32,6 +32,19 @@ const SHARED: [(&str, &str); 32] = [
     ("crates/tools-web/src/page.rs", "HTML as text and as Markdown"),
     ("crates/tools-web/src/placeholders.rs", "headers with secrets in them"),
     ("crates/tools-web/src/saving.rs", "a body into a file"),
+    ("crates/tools-work/src/failure.rs", "what the errors of the roots become for a caller"),
+    ("crates/tools-work/src/gmail.rs", "the list of what knows Gmail"),
+    ("crates/tools-work/src/gmail/addresses.rs", "addresses of mail, read in one way"),
+    ("crates/tools-work/src/gmail/api.rs", "one request to Gmail"),
+    ("crates/tools-work/src/gmail/compose.rs", "a message as it is sent on"),
+    ("crates/tools-work/src/gmail/errors.rs", "what Gmail says against a request"),
+    ("crates/tools-work/src/gmail/listing.rs", "which messages a search finds"),
+    ("crates/tools-work/src/gmail/message.rs", "what callers get of messages"),
+    ("crates/tools-work/src/gmail/oauth.rs", "logins, and what of them lies in the vault"),
+    ("crates/tools-work/src/gmail/place.rs", "where Gmail is"),
+    ("crates/tools-work/src/gmail/reply.rs", "what ties an answer to a message"),
+    ("crates/tools-work/src/gmail/saving.rs", "attachments as files of the workspace"),
+    ("crates/tools-work/src/gmail/tokens.rs", "the token of a call"),
     ("crates/tools-work/src/linear.rs", "the list of what knows Linear"),
     ("crates/tools-work/src/linear/answers.rs", "what callers get of issues and comments"),
     ("crates/tools-work/src/linear/api.rs", "one question to Linear"),

@@ -14,7 +14,9 @@ use fetch::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 use tool::{Clock, visible};
 use tools_work::Gmail;
-use tools_work::oauth::{self, Attempt, CLIENT_SECRET, Client, Grant, LOGIN, Login, REFRESH, Refused, SECRETS};
+use tools_work::oauth::{
+    self, Attempt, CLIENT_SECRET, Client, Grant, LOGIN, Login, REFRESH, Refused, SECRETS,
+};
 use vault::{Locked, Position, Vault, VaultError};
 
 use super::vault::{Recorded, opened, said};
@@ -44,11 +46,7 @@ pub(super) fn login(global: &Global, command: LoginCommand) -> Result<ExitCode, 
         Ok(_) => {}
     }
     let client = client::of(&arguments, &at.vault, &at.gmail)?;
-    let scopes = if arguments.scope.is_empty() {
-        oauth::SCOPES.join(" ")
-    } else {
-        arguments.scope.join(" ")
-    };
+    let scopes = if arguments.scope.is_empty() { oauth::SCOPES.join(" ") } else { arguments.scope.join(" ") };
     tokio_runtime()?.block_on(async {
         let mut signals = Signals::listen()?;
         tokio::select! {
@@ -88,12 +86,16 @@ impl<'a> Account<'a> {
         Recorded { global: self.recorded.0, surroundings: &self.recorded.1 }
     }
 
-    async fn log_in(&self, arguments: &GmailLogin, client: &Client, scopes: &str) -> Result<ExitCode, Failure> {
+    async fn log_in(
+        &self,
+        arguments: &GmailLogin,
+        client: &Client,
+        scopes: &str,
+    ) -> Result<ExitCode, Failure> {
         let attempt = Attempt::begin()?;
         let listening = Loopback::listen(arguments.port).await?;
         let redirect = listening.address();
-        let address =
-            attempt.address(&self.gmail, client, &redirect, scopes, arguments.account.as_deref());
+        let address = attempt.address(&self.gmail, client, &redirect, scopes, arguments.account.as_deref());
         note(&format!(
             "open this address in a browser, and let it; waiting {} s for the answer at {redirect} (Ctrl-C ends that)",
             arguments.wait.as_secs()
@@ -135,7 +137,8 @@ impl<'a> Account<'a> {
         if !missing.is_empty() {
             warn(&format!("it was not let do everything: {} is missing", visible(&missing.join(", "))));
         }
-        let whose = account.map_or_else(|| "Gmail".to_owned(), |account| format!("Gmail as {}", visible(&account)));
+        let whose =
+            account.map_or_else(|| "Gmail".to_owned(), |account| format!("Gmail as {}", visible(&account)));
         note(&format!("logged in to {whose}; `handfast logout gmail` ends that"));
         Ok(())
     }
@@ -174,7 +177,9 @@ impl<'a> Account<'a> {
             Err(VaultError::Unknown | VaultError::NoVault) => None,
             // Bound to another address: it is not sent to this one.
             Err(VaultError::NotForHost | VaultError::NotForPlace { .. } | VaultError::Expired) => {
-                warn("the login was made for another address, so it is not taken back there; do that in your Google account");
+                warn(
+                    "the login was made for another address, so it is not taken back there; do that in your Google account",
+                );
                 None
             }
             Err(error) => return Err(said(error)),
@@ -195,7 +200,9 @@ impl<'a> Account<'a> {
             }
         }
         self.recorded().change("gmail_logout", &json!({ "forget_client": forget_client }), || {
-            for name in SECRETS.into_iter().filter(|name| forget_client || ![CLIENT_SECRET, LOGIN].contains(name)) {
+            for name in
+                SECRETS.into_iter().filter(|name| forget_client || ![CLIENT_SECRET, LOGIN].contains(name))
+            {
                 self.vault.remove(name)?;
             }
             Ok(())
@@ -237,7 +244,10 @@ impl<'a> Account<'a> {
 }
 
 /// Asks the desktop to show the address. Who has none opens it by hand.
-#[expect(clippy::disallowed_methods, reason = "the user's own command starts the user's own browser, outside of any call")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the user's own command starts the user's own browser, outside of any call"
+)]
 fn open_browser(address: &str) {
     use std::process::{Command, Stdio};
     let mut command = Command::new("xdg-open");

@@ -59,7 +59,8 @@ impl Discovery {
             let is_method = method["httpMethod"] == request.method.as_str();
             let upload = method["mediaUpload"]["protocols"]["simple"]["path"].as_str();
             let upload = upload.map(|path| path.trim_start_matches('/'));
-            let in_path = of_path(method["path"].as_str().unwrap_or_default(), path).map(|found| (found, false));
+            let in_path =
+                of_path(method["path"].as_str().unwrap_or_default(), path).map(|found| (found, false));
             let in_path = in_path.or_else(|| Some((of_path(upload?, path)?, true)));
             in_path.filter(|_| is_method).map(|(parameters, uploads)| (id, method, parameters, uploads))
         });
@@ -78,7 +79,11 @@ impl Discovery {
             }
             all.push(value.into_owned());
         }
-        let body = if uploads { self.uploaded(id, method, request, &parameters)? } else { (Value::Null, Vec::new()) };
+        let body = if uploads {
+            self.uploaded(id, method, request, &parameters)?
+        } else {
+            (Value::Null, Vec::new())
+        };
         if !uploads && !request.body.is_empty() {
             return Err(format!("{id} has a body"));
         }
@@ -99,7 +104,8 @@ impl Discovery {
             return Err(format!("{id} is uploaded in another way"));
         }
         let kind = request.header("content-type");
-        let boundary = kind.strip_prefix("multipart/related; boundary=\"").and_then(|rest| rest.strip_suffix('"'));
+        let boundary =
+            kind.strip_prefix("multipart/related; boundary=\"").and_then(|rest| rest.strip_suffix('"'));
         let boundary = boundary.ok_or_else(|| format!("{kind} is no type of an upload"))?;
         let text = String::from_utf8_lossy(&request.body).into_owned();
         let parts: Vec<&str> = text.split(&format!("--{boundary}")).collect();
@@ -114,10 +120,13 @@ impl Discovery {
             (head.to_ascii_lowercase(), body.strip_suffix("\r\n").unwrap_or(body).to_owned())
         };
         let ((about_head, about), (media_head, media)) = (split(about), split(media));
-        if !about_head.starts_with("content-type: application/json") || media_head != "content-type: message/rfc822" {
+        if !about_head.starts_with("content-type: application/json")
+            || media_head != "content-type: message/rfc822"
+        {
             return Err(format!("the parts are {about_head} and {media_head}"));
         }
-        let accepts = upload["accept"].as_array().is_some_and(|all| all.iter().any(|kind| *kind == "message/*"));
+        let accepts =
+            upload["accept"].as_array().is_some_and(|all| all.iter().any(|kind| *kind == "message/*"));
         let most: usize = upload["maxSize"].as_str().and_then(|size| size.parse().ok()).unwrap_or(0);
         if !accepts || media.len() > most {
             return Err(format!("{} bytes are uploaded, and {most} are taken", media.len()));
@@ -150,8 +159,20 @@ impl Discovery {
                 items.iter().find_map(|item| self.fault(&schema["items"], item, &format!("{at}[]")))
             }
             "string" => value.as_str().filter(|text| is_of_type(schema, text)).map_or_else(wrong, |_| None),
-            "integer" => if value.is_i64() { None } else { wrong() },
-            "boolean" => if value.is_boolean() { None } else { wrong() },
+            "integer" => {
+                if value.is_i64() {
+                    None
+                } else {
+                    wrong()
+                }
+            }
+            "boolean" => {
+                if value.is_boolean() {
+                    None
+                } else {
+                    wrong()
+                }
+            }
             _ => None,
         }
     }
@@ -180,7 +201,8 @@ fn part_of(own: &Value, theirs: &Value, at: &str, found: &mut Vec<String>) {
             }
         }
         (Value::Array(own), Value::Array(theirs)) => {
-            found.extend(own.iter().filter(|item| !theirs.contains(item)).map(|item| format!("{at}: {item}")));
+            found
+                .extend(own.iter().filter(|item| !theirs.contains(item)).map(|item| format!("{at}: {item}")));
         }
         _ if own == theirs => {}
         _ => found.push(format!("{at}: {own}")),
@@ -208,7 +230,8 @@ fn of_path(form: &str, path: &str) -> Option<HashMap<String, Vec<String>>> {
         match form.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
             Some(name) if !part.is_empty() => {
                 // A part of a path has no plus for a space.
-                let decoded: Vec<_> = parse(format!("x={}", part.replace('+', "%2B")).as_bytes()).into_owned().collect();
+                let decoded: Vec<_> =
+                    parse(format!("x={}", part.replace('+', "%2B")).as_bytes()).into_owned().collect();
                 found.insert(name.to_owned(), decoded.into_iter().map(|(_, value)| value).collect());
             }
             _ if form == &part => {}

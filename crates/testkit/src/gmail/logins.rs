@@ -70,7 +70,10 @@ impl Logins {
             }
         }
         let mut redirect = Url::parse(&one("redirect_uri")).map_err(|error| error.to_string())?;
-        if redirect.scheme() != "http" || redirect.host_str() != Some("127.0.0.1") || redirect.port().is_none() {
+        if redirect.scheme() != "http"
+            || redirect.host_str() != Some("127.0.0.1")
+            || redirect.port().is_none()
+        {
             return Err(format!("the answer would go to {redirect}"));
         }
         if one("state").len() < 32 || one("code_challenge").len() != 43 || one("scope").is_empty() {
@@ -80,10 +83,17 @@ impl Logins {
             self.given += 1;
             let code = format!("4/code-{:04}", self.given);
             redirect.query_pairs_mut().append_pair("state", &one("state")).append_pair("code", &code);
-            let code_of = Code { challenge: one("code_challenge"), redirect: one("redirect_uri"), scopes: one("scope") };
+            let code_of = Code {
+                challenge: one("code_challenge"),
+                redirect: one("redirect_uri"),
+                scopes: one("scope"),
+            };
             self.codes.insert(code, code_of);
         } else {
-            redirect.query_pairs_mut().append_pair("state", &one("state")).append_pair("error", "access_denied");
+            redirect
+                .query_pairs_mut()
+                .append_pair("state", &one("state"))
+                .append_pair("error", "access_denied");
         }
         Ok(redirect.to_string())
     }

@@ -62,7 +62,9 @@ impl Mailbox {
 
     pub(super) fn send(&mut self, raw: &[u8], thread: Option<&str>) -> Result<String, String> {
         let message = MessageParser::new().parse(raw).ok_or("no message")?;
-        let to = message.to().is_some_and(|to| to.iter().all(|one| one.address().is_some_and(|at| at.contains('@'))));
+        let to = message
+            .to()
+            .is_some_and(|to| to.iter().all(|one| one.address().is_some_and(|at| at.contains('@'))));
         if !to {
             return Err("Invalid To header".to_owned());
         }
@@ -75,7 +77,8 @@ impl Mailbox {
         let fits = |thread: &&str| {
             let subject = |text: &str| text.trim_start_matches("Re: ").to_owned();
             let own = subject(message.subject().unwrap_or_default());
-            let is_answer = message.in_reply_to().as_text().is_some() && !matches!(message.references(), mail_parser::HeaderValue::Empty);
+            let is_answer = message.in_reply_to().as_text().is_some()
+                && !matches!(message.references(), mail_parser::HeaderValue::Empty);
             let first = self.messages.iter().find(|stored| stored.thread == **thread);
             is_answer && first.is_some_and(|first| subject(&first.header("Subject")) == own)
         };
@@ -133,7 +136,8 @@ impl Mailbox {
 impl Stored {
     fn header(&self, name: &str) -> String {
         let headers = self.payload["headers"].as_array().into_iter().flatten();
-        let mut found = headers.filter(|header| header["name"].as_str().is_some_and(|own| own.eq_ignore_ascii_case(name)));
+        let mut found = headers
+            .filter(|header| header["name"].as_str().is_some_and(|own| own.eq_ignore_ascii_case(name)));
         found.next().and_then(|header| header["value"].as_str()).unwrap_or_default().to_owned()
     }
 
@@ -194,7 +198,8 @@ fn part(message: &Message<'_>, at: u32, path: &str, attachments: &mut Vec<(Strin
         .map(|header| json!({"name": header.name(), "value": text(header.offset_start, header.offset_end)}))
         .collect();
     let kind = part_of.content_type();
-    let mime = kind.map_or("text/plain".to_owned(), |kind| format!("{}/{}", kind.c_type, kind.subtype().unwrap_or("")));
+    let mime = kind
+        .map_or("text/plain".to_owned(), |kind| format!("{}/{}", kind.c_type, kind.subtype().unwrap_or("")));
     let name = part_of.attachment_name().unwrap_or_default();
     let mut shown = json!({"partId": path, "mimeType": mime, "filename": name, "headers": headers});
     match &part_of.body {
@@ -203,7 +208,8 @@ fn part(message: &Message<'_>, at: u32, path: &str, attachments: &mut Vec<(Strin
                 let dot = if path.is_empty() { "" } else { "." };
                 (format!("{path}{dot}{number}"), *at)
             });
-            let parts: Vec<Value> = numbered.map(|(path, at)| part(message, at, &path, attachments)).collect();
+            let parts: Vec<Value> =
+                numbered.map(|(path, at)| part(message, at, &path, attachments)).collect();
             shown["body"] = json!({"size": 0});
             shown["parts"] = json!(parts);
         }

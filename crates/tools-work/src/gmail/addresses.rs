@@ -44,7 +44,8 @@ pub(crate) fn plain(field: &str, text: &str) -> Result<(), ToolError> {
 pub(crate) fn read(field: &str, text: &str) -> Result<Vec<Mailbox>, ToolError> {
     plain(field, text)?;
     let refused = |problem: String| {
-        Err(ToolError::validation(field, problem).hint("write it as name@example.com, or as Name <name@example.com>"))
+        Err(ToolError::validation(field, problem)
+            .hint("write it as name@example.com, or as Name <name@example.com>"))
     };
     if text.len() > LONGEST_FIELD {
         return refused(format!("is longer than {LONGEST_FIELD} bytes"));

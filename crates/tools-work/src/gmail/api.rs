@@ -111,7 +111,11 @@ impl<'a> Asking<'a> {
     }
 
     /// These messages, in this order, in this format.
-    pub(crate) async fn messages(&self, ids: &[String], query: &[(&str, &str)]) -> Result<Vec<Wire>, ToolError> {
+    pub(crate) async fn messages(
+        &self,
+        ids: &[String],
+        query: &[(&str, &str)],
+    ) -> Result<Vec<Wire>, ToolError> {
         let mut found = Vec::with_capacity(ids.len());
         for some in ids.chunks(AT_ONCE) {
             self.context.stop.check()?;
@@ -142,8 +146,7 @@ impl<'a> Asking<'a> {
         };
         self.began.store(!is_sure, Ordering::SeqCst);
         let body = answer?;
-        serde_json::from_slice(&body)
-            .map_err(|error| Refused::Lost(unlike(&error).effect(EffectState::Done)))
+        serde_json::from_slice(&body).map_err(|error| Refused::Lost(unlike(&error).effect(EffectState::Done)))
     }
 
     fn target(&self, path: &str, query: &[(&str, &str)]) -> Result<Target, ToolError> {

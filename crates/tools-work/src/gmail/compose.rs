@@ -120,7 +120,10 @@ fn media_type(name: &str) -> String {
 }
 
 /// Writes the message.
-pub(crate) fn written(draft: &Draft<'_>, attached: Vec<Attached>) -> Result<(Ready, Vec<Attached>), ToolError> {
+pub(crate) fn written(
+    draft: &Draft<'_>,
+    attached: Vec<Attached>,
+) -> Result<(Ready, Vec<Attached>), ToolError> {
     let message_id = own_id(draft.from)?;
     let mut message = MessageBuilder::new()
         .message_id(message_id.as_str())
@@ -171,7 +174,8 @@ pub(crate) fn written(draft: &Draft<'_>, attached: Vec<Attached>) -> Result<(Rea
 
 /// What is said of a message that Gmail would not take.
 fn too_large(what: &str) -> ToolError {
-    let message = format!("`attachments`: the message has {what}, and Gmail takes {LARGEST} with everything in it");
+    let message =
+        format!("`attachments`: the message has {what}, and Gmail takes {LARGEST} with everything in it");
     ToolError::new(Code::Validation, message).hint("send less of it, or a link to it")
 }
 
@@ -250,18 +254,24 @@ mod tests {
         };
         let name = "Résumé, \"final\" 2026 – sehr langer Name, der über eine Zeile hinausgeht und weiter.txt";
         let bytes = [b"a\nb\r\nc\rd\0".as_slice(), &[0xff; 100]].concat();
-        let (ready, told) = written(&whole, vec![attached(name, &bytes), attached("x.eml", b"Subject: y")]).unwrap();
+        let (ready, told) =
+            written(&whole, vec![attached(name, &bytes), attached("x.eml", b"Subject: y")]).unwrap();
         let sent = message(&ready);
-        let named: Vec<_> = sent.to().unwrap().iter().map(|one| (one.name(), one.address().unwrap())).collect();
+        let named: Vec<_> =
+            sent.to().unwrap().iter().map(|one| (one.name(), one.address().unwrap())).collect();
         assert_eq!(named, [(Some("Jürgen Größe"), "j@example.com"), (None, "b@example.com")]);
         assert_eq!(sent.bcc().unwrap().first().unwrap().address(), Some("c@example.com"));
         assert_eq!(sent.subject(), Some(subject.trim()));
         assert_eq!(sent.body_text(0).unwrap().replace("\r\n", "\n").trim_end(), "Grüße – 🙂\n.\nFrom here");
         assert_eq!(sent.body_html(0).unwrap().trim_end(), html);
-        assert_eq!((sent.message_id(), sent.in_reply_to().as_text()), (Some(&*ready.message_id), Some("b@x")));
+        assert_eq!(
+            (sent.message_id(), sent.in_reply_to().as_text()),
+            (Some(&*ready.message_id), Some("b@x"))
+        );
         assert_eq!(sent.references().as_text_list().unwrap(), ["a@x", "b@x"]);
         assert_eq!(sent.date().unwrap().to_timestamp(), 0);
-        let files: Vec<_> = sent.attachments().map(|part| (part.attachment_name().unwrap(), part.contents())).collect();
+        let files: Vec<_> =
+            sent.attachments().map(|part| (part.attachment_name().unwrap(), part.contents())).collect();
         assert_eq!(files, [(name, bytes.as_slice()), ("x.eml", b"Subject: y".as_slice())]);
         assert_eq!(told[1].mime_type, "application/octet-stream");
         let start = String::from_utf8_lossy(&ready.body[..200]).into_owned();
@@ -270,7 +280,13 @@ mod tests {
 
     #[test]
     fn a_text_file_that_goes_along_arrives_byte_for_byte() {
-        for bytes in [b"a\nb\n".as_slice(), b"a\r\nb\rc", "Grüße\n".as_bytes(), b" \n.\n", b"x".repeat(3_000).as_slice()] {
+        for bytes in [
+            b"a\nb\n".as_slice(),
+            b"a\r\nb\rc",
+            "Grüße\n".as_bytes(),
+            b" \n.\n",
+            b"x".repeat(3_000).as_slice(),
+        ] {
             let to = read("to", "a@example.com").unwrap();
             let (ready, _) = written(&draft(&to, "s", "b"), vec![attached("a.txt", bytes)]).unwrap();
             assert_eq!(message(&ready).attachments().next().unwrap().contents(), bytes);

@@ -97,9 +97,10 @@ fn until(text: &str, now: Timestamp) -> Option<Duration> {
     if let Ok(seconds) = text.parse::<u64>() {
         return Some(Duration::from_secs(seconds));
     }
-    let at = text.parse::<Timestamp>().ok().or_else(|| {
-        jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(text).ok()
-    })?;
+    let at = text
+        .parse::<Timestamp>()
+        .ok()
+        .or_else(|| jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(text).ok())?;
     Some(at.duration_since(now).try_into().unwrap_or(Duration::ZERO))
 }
 
@@ -170,7 +171,8 @@ mod tests {
     #[test]
     fn the_wait_is_what_gmail_says_in_whatever_place_and_else_doubles() {
         let now = Timestamp::from_second(1_000).unwrap();
-        let header = |value: &'static str| [(RETRY_AFTER, HeaderValue::from_static(value))].into_iter().collect();
+        let header =
+            |value: &'static str| [(RETRY_AFTER, HeaderValue::from_static(value))].into_iter().collect();
         let seconds = Duration::from_secs;
         let limit = complaint(429, "rateLimitExceeded", "Slow down.");
         for (headers, attempt, expected) in [

@@ -31,7 +31,10 @@ impl<'a> Wanted<'a> {
             return Err(ToolError::validation("query", format!("is longer than {LONGEST} characters")));
         }
         if !(1..=most).contains(&results) {
-            return Err(ToolError::validation("max_results", format!("{results} is not between 1 and {most}")));
+            return Err(ToolError::validation(
+                "max_results",
+                format!("{results} is not between 1 and {most}"),
+            ));
         }
         if page.is_some_and(|page| page.is_empty() || page.chars().count() > LONGEST) {
             return Err(ToolError::validation("page_token", "is no `next_page_token` of an answer"));

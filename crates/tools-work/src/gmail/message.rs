@@ -440,7 +440,8 @@ mod tests {
         let only = mail(&html);
         assert!(only.body.contains("One & two") && !only.body.contains('<'), "{}", only.body);
         assert!(only.html.unwrap().starts_with("<p>"));
-        let both = json!({"mimeType": "multipart/alternative", "parts": [part("text/plain", b"Plain."), html]});
+        let both =
+            json!({"mimeType": "multipart/alternative", "parts": [part("text/plain", b"Plain."), html]});
         assert_eq!(mail(&both).body, "Plain.");
     }
 
@@ -452,7 +453,8 @@ mod tests {
         });
         let inner = json!({"mimeType": "message/rfc822", "filename": "", "body": {"attachmentId": "B", "size": 9},
             "parts": [part("text/plain", b"Not this one's.")]});
-        let named = json!({"mimeType": "text/plain", "filename": "notes.txt", "body": {"size": 1, "data": "eA"}});
+        let named =
+            json!({"mimeType": "text/plain", "filename": "notes.txt", "body": {"size": 1, "data": "eA"}});
         let whole = json!({"mimeType": "multipart/mixed", "parts": [part("text/plain", b"Text."), attached, inner, named]});
         let mail = mail(&whole);
         assert_eq!(mail.body, "Text.");
@@ -468,12 +470,17 @@ mod tests {
             deep = json!({"mimeType": "multipart/mixed", "parts": [deep]});
         }
         assert_eq!(mail(&deep).body, "deep");
-        let many: Vec<Value> = (0..5_000).map(|_| json!({"mimeType": "image/png", "filename": "x", "body": {}})).collect();
-        assert_eq!(mail(&json!({"mimeType": "multipart/mixed", "parts": many})).attachments.len(), MOST_LISTED);
+        let many: Vec<Value> =
+            (0..5_000).map(|_| json!({"mimeType": "image/png", "filename": "x", "body": {}})).collect();
+        assert_eq!(
+            mail(&json!({"mimeType": "multipart/mixed", "parts": many})).attachments.len(),
+            MOST_LISTED
+        );
         let long = mail(&part("text/plain", "ü".repeat(LONGEST_BODY).as_bytes()));
         assert!(long.body.len() <= LONGEST_BODY && long.body_truncated);
         let subject = format!("a\r\nBcc: evil@example.com\u{0}{}", "x".repeat(10_000));
-        let headed = mail(&json!({"headers": [{"name": "SUBJECT", "value": subject}], "body": {"data": "%%%"}}));
+        let headed =
+            mail(&json!({"headers": [{"name": "SUBJECT", "value": subject}], "body": {"data": "%%%"}}));
         assert!(headed.subject.starts_with("a  Bcc: ") && headed.subject.len() <= LONGEST_HEADER);
         let wire: Wire = serde_json::from_value(json!({"id": "1", "internalDate": "9".repeat(30)})).unwrap();
         assert_eq!(wire.summary().date, "");

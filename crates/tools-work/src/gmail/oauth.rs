@@ -307,10 +307,7 @@ mod tests {
         let client = Client { id: "id".to_owned(), secret: None };
         let address = attempt.address(&gmail, &client, "http://127.0.0.1:1/", "a b", Some("x@example.com"));
         // RFC 7636, appendix B.
-        assert!(
-            address.contains("code_challenge=E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM&"),
-            "{address}"
-        );
+        assert!(address.contains("code_challenge=E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM&"), "{address}");
         assert!(address.starts_with("https://accounts.google.com/o/oauth2/v2/auth?response_type=code&"));
         assert!(address.contains("&scope=a+b&") && address.ends_with("&login_hint=x%40example.com"));
         assert!(attempt.is_answered_by("s") && !attempt.is_answered_by("t") && !attempt.is_answered_by(""));

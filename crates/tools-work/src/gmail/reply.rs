@@ -145,9 +145,13 @@ mod tests {
     #[test]
     fn the_subject_is_that_of_the_conversation() {
         let subject = |text: &str| answered(&[("Subject", text)]);
-        for (text, expected) in
-            [("Plan", "Re: Plan"), ("RE: Plan", "RE: Plan"), ("Aw: Re: Plan", "Aw: Re: Plan"), ("", "Re: "), ("Größe", "Re: Größe")]
-        {
+        for (text, expected) in [
+            ("Plan", "Re: Plan"),
+            ("RE: Plan", "RE: Plan"),
+            ("Aw: Re: Plan", "Aw: Re: Plan"),
+            ("", "Re: "),
+            ("Größe", "Re: Größe"),
+        ] {
             assert_eq!(subject(text).subject(), expected);
         }
         assert!(subject("Plan").goes_on_with("Re: plan") && subject("Re: Plan").goes_on_with("Plan"));

@@ -23,13 +23,19 @@ pub(crate) fn folder(context: &Context, given: &str) -> Result<PathBuf, ToolErro
     let folder = context.place.resolve("save_to", given)?;
     if !folder.starts_with(&context.place.workspace) {
         let message = format!("`save_to`: {given} lies outside the workspace");
-        return Err(ToolError::new(Code::Permission, message).hint("attachments are saved in the workspace alone"));
+        return Err(
+            ToolError::new(Code::Permission, message).hint("attachments are saved in the workspace alone")
+        );
     }
     Ok(folder)
 }
 
 /// Saves every attachment of these messages. No file that is there is written over: what has a name of its own already gets a number.
-pub(crate) async fn save(asking: &Asking<'_>, folder: &Path, mails: &mut [(String, Mail)]) -> Result<(), ToolError> {
+pub(crate) async fn save(
+    asking: &Asking<'_>,
+    folder: &Path,
+    mails: &mut [(String, Mail)],
+) -> Result<(), ToolError> {
     let context = asking.context();
     let roots = context.service::<Roots>()?;
     // Begun before anything is looked at, so that whatever others change from here on is a conflict.
@@ -39,9 +45,12 @@ pub(crate) async fn save(asking: &Asking<'_>, folder: &Path, mails: &mut [(Strin
     for (message, mail) in mails {
         for attachment in &mut mail.attachments {
             context.stop.check()?;
-            let Some(content) = content(asking, message, attachment, MOST_BYTES - total).await? else { continue };
+            let Some(content) = content(asking, message, attachment, MOST_BYTES - total).await? else {
+                continue;
+            };
             total += u64::try_from(content.len()).unwrap_or(u64::MAX);
-            let name = free(&roots, folder, &file_name(&attachment.name), &mut taken).map_err(of_roots(context))?;
+            let name =
+                free(&roots, folder, &file_name(&attachment.name), &mut taken).map_err(of_roots(context))?;
             draft.write(&relative.join(&name), &content, None, None).map_err(|error| {
                 ToolError::new(Code::Runtime, format!("{name} could not be saved: {error}")).because(error)
             })?;
@@ -101,7 +110,12 @@ async fn content(
 }
 
 /// A name that no file of the folder has, and none that was given out before.
-fn free(roots: &Roots, folder: &Path, name: &str, taken: &mut BTreeSet<String>) -> Result<String, RootsError> {
+fn free(
+    roots: &Roots,
+    folder: &Path,
+    name: &str,
+    taken: &mut BTreeSet<String>,
+) -> Result<String, RootsError> {
     let dot = name.rfind('.').filter(|dot| *dot > 0).unwrap_or(name.len());
     let (stem, extension) = name.split_at(dot);
     let mut tried = name.to_owned();

@@ -144,11 +144,12 @@ fn denied(refused: &Refused) -> ToolError {
     match refused {
         Refused::Said { error, .. } if error == "invalid_grant" => {
             let message = format!("the login of Gmail is good no longer ({refused})");
-            ToolError::new(Code::Permission, message).hint(
-                "it was taken back, or has run out; the user logs in again: `handfast login gmail`",
-            )
+            ToolError::new(Code::Permission, message)
+                .hint("it was taken back, or has run out; the user logs in again: `handfast login gmail`")
         }
-        Refused::Said { error, .. } if ["invalid_client", "unauthorized_client"].contains(&error.as_str()) => {
+        Refused::Said { error, .. }
+            if ["invalid_client", "unauthorized_client"].contains(&error.as_str()) =>
+        {
             let message = format!("Google does not take the program that the login was made for ({refused})");
             ToolError::new(Code::Permission, message)
                 .hint("the user logs in with another client: `handfast login gmail --client FILE`")
@@ -167,10 +168,11 @@ fn nobody() -> ToolError {
 
 fn unreadable(error: VaultError) -> ToolError {
     match &error {
-        VaultError::NotForHost | VaultError::NotForPlace { .. } => {
-            ToolError::new(Code::Permission, format!("the login of Gmail was made for another address: {error}"))
-                .hint("the user logs in again, for the address that is configured: `handfast login gmail`")
-        }
+        VaultError::NotForHost | VaultError::NotForPlace { .. } => ToolError::new(
+            Code::Permission,
+            format!("the login of Gmail was made for another address: {error}"),
+        )
+        .hint("the user logs in again, for the address that is configured: `handfast login gmail`"),
         VaultError::Unknown | VaultError::NoVault => nobody(),
         _ => ToolError::new(Code::Unavailable, error.to_string())
             .hint("the user opens the vault with `handfast vault unlock`"),

@@ -28,7 +28,10 @@ fn every_request_and_every_answer_is_good_by_the_document() {
         ("gmail_read", json!({"id": id, "save_to": "in"})),
         ("gmail_read", json!({"thread_id": id})),
         ("gmail_read", json!({"query": "text"})),
-        ("gmail_send", json!({"to": "a@example.com", "subject": "s", "body": "b", "attachments": ["a.txt"], "reply_to_id": id})),
+        (
+            "gmail_send",
+            json!({"to": "a@example.com", "subject": "s", "body": "b", "attachments": ["a.txt"], "reply_to_id": id}),
+        ),
         ("gmail_send", json!({"to": "a@example.com", "subject": "ü", "body": "b", "html": "<b>"})),
     ] {
         fixture.data(tool, arguments);
@@ -40,7 +43,9 @@ fn every_request_and_every_answer_is_good_by_the_document() {
     for document in &documents {
         let mut methods = Vec::new();
         for request in &requests {
-            methods.push(document.asked(request).unwrap_or_else(|fault| panic!("{}: {fault}", request.path)).method);
+            methods.push(
+                document.asked(request).unwrap_or_else(|fault| panic!("{}: {fault}", request.path)).method,
+            );
         }
         for method in ["list", "get", "attachments.get", "send"] {
             assert!(methods.contains(&format!("gmail.users.messages.{method}")), "nothing asks for {method}");
@@ -68,8 +73,12 @@ fn every_request_and_every_answer_is_good_by_the_document() {
     }
     for document in &documents {
         let fault = |answer| document.answer_fault("gmail.users.messages.get", &answer);
-        assert_eq!(fault(json!({"id": "1", "internalDate": "7", "payload": {"parts": [{"body": {"size": 1}}]}})), None);
-        for answer in [json!({"id": 1}), json!({"shoeSize": 47}), json!({"internalDate": "soon"}), json!([])] {
+        assert_eq!(
+            fault(json!({"id": "1", "internalDate": "7", "payload": {"parts": [{"body": {"size": 1}}]}})),
+            None
+        );
+        for answer in [json!({"id": 1}), json!({"shoeSize": 47}), json!({"internalDate": "soon"}), json!([])]
+        {
             assert!(fault(answer.clone()).is_some(), "{answer} passes");
         }
     }
@@ -80,7 +89,8 @@ fn the_part_of_the_document_is_a_part_of_the_published_one() {
     let own = Discovery::own();
     let published = published().unwrap_or_else(Discovery::own);
     assert_eq!(own.beyond(&published), Vec::<String>::new());
-    let other = Discovery::parse(r#"{"methods": {}, "schemas": {"Profile": {"type": "object"}}, "parameters": {}}"#);
+    let other =
+        Discovery::parse(r#"{"methods": {}, "schemas": {"Profile": {"type": "object"}}, "parameters": {}}"#);
     let found = own.beyond(&other);
     for what in ["gmail.users.messages.send", "schemas.Profile.properties"] {
         assert!(found.iter().any(|found| found.contains(what)), "{what} in {found:?}");

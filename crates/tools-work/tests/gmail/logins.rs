@@ -1,7 +1,6 @@
 //! The login: renewed when it has run out, by one program at a time, and told of when it is good no longer.
 
 use serde_json::{Value, json};
-use testkit::gmail::ACCOUNT;
 use testkit::web::Reply;
 use tool::{Code, EffectState};
 use tools_work::oauth::{ACCESS, REFRESH, SCOPES};
@@ -46,7 +45,12 @@ fn a_token_that_is_refused_in_between_is_renewed_once_also_for_a_send() {
     assert_eq!((fixture.server.renewals(), fixture.server.sent().len()), (2, 1));
     // A server that takes no token at all ends it.
     fixture.server.trouble(vec![
-        testkit::gmail::Trouble::Refuses(401, "authError", "Invalid Credentials".to_owned(), "");
+        testkit::gmail::Trouble::Refuses(
+            401,
+            "authError",
+            "Invalid Credentials".to_owned(),
+            ""
+        );
         3
     ]);
     let error = fixture.error("gmail_send", to_grace());
@@ -94,7 +98,9 @@ fn a_login_that_was_taken_back_or_never_made_is_told_with_what_to_do() {
     let nobody = Fixture::without_login();
     let error = nobody.error("gmail_search", search());
     assert_eq!(error.code, Code::Unavailable);
-    assert!(error.message.contains("nobody is logged in") && error.hint.unwrap().contains("handfast login gmail"));
+    assert!(
+        error.message.contains("nobody is logged in") && error.hint.unwrap().contains("handfast login gmail")
+    );
     assert!(nobody.server.server.seen().is_empty());
     let narrow = Fixture::without_login();
     narrow.log_in(&["https://www.googleapis.com/auth/gmail.send"], 3_600);
@@ -132,7 +138,8 @@ fn each_secret_goes_to_its_own_host_and_no_other() {
     // The same server by another name: what is bound to the first is not sent to it.
     let port = fixture.server.server.address.port();
     let elsewhere = |path: &str| Some(format!("http://127.0.0.1:{port}{path}"));
-    let gmail = Gmail::at(Endpoints { api: elsewhere("/"), token: elsewhere("/token"), ..Endpoints::default() });
+    let gmail =
+        Gmail::at(Endpoints { api: elsewhere("/"), token: elsewhere("/token"), ..Endpoints::default() });
     let tools = tools_work::tools(
         tools_work::Linear::at(tools_work::Linear::ENDPOINT, tools_work::Linear::SECRET).unwrap(),
         &gmail.unwrap(),
@@ -153,5 +160,4 @@ fn each_secret_goes_to_its_own_host_and_no_other() {
     let used = fixture.vault().value_for(ACCESS, "evil.example", vault::Position::Header, now);
     assert!(matches!(used, Err(VaultError::NotForHost)));
     assert!(fixture.server.server.seen().iter().all(|request| request.path != "/token"));
-    let _ = ACCOUNT;
 }

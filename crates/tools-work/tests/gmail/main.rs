@@ -94,7 +94,12 @@ impl Fixture {
         self.call_in(&self.context(), tool, arguments)
     }
 
-    pub(crate) fn call_in(&self, context: &Context, tool: &str, arguments: Value) -> Result<Value, ToolError> {
+    pub(crate) fn call_in(
+        &self,
+        context: &Context,
+        tool: &str,
+        arguments: Value,
+    ) -> Result<Value, ToolError> {
         let _entered = self.runtime.enter();
         let linear = Linear::at(Linear::ENDPOINT, Linear::SECRET).unwrap();
         let tools = tools_work::tools(linear, &self.gmail());
@@ -125,8 +130,12 @@ impl Fixture {
 
 pub(crate) fn gmail(server: &Server) -> Gmail {
     let url = |path: &str| Some(server.server.url(path));
-    let endpoints =
-        Endpoints { api: url("/"), authorization: url("/auth"), token: url("/token"), revocation: url("/revoke") };
+    let endpoints = Endpoints {
+        api: url("/"),
+        authorization: url("/auth"),
+        token: url("/token"),
+        revocation: url("/revoke"),
+    };
     Gmail::at(endpoints).unwrap()
 }
 
@@ -134,11 +143,16 @@ fn keep(vault: &Vault, gmail: &Gmail, (access, refresh): (&str, &str), seconds: 
     let now = FixedClock::default().now();
     let locked = |text: &str| Locked::copy_of(text.as_bytes());
     let client = Client { id: CLIENT_ID.to_owned(), secret: Some(locked(CLIENT_SECRET)) };
-    let login = Login { client_id: CLIENT_ID.to_owned(), account: Some(ACCOUNT.to_owned()), scopes: String::new() };
+    let login =
+        Login { client_id: CLIENT_ID.to_owned(), account: Some(ACCOUNT.to_owned()), scopes: String::new() };
     login.keep(vault, gmail, &client, now).unwrap();
     let ends = now.checked_add(jiff::SignedDuration::from_secs(seconds)).unwrap();
-    let grant =
-        Grant { access: locked(access), refresh: Some(locked(refresh)), expires_at: Some(ends), scopes: None };
+    let grant = Grant {
+        access: locked(access),
+        refresh: Some(locked(refresh)),
+        expires_at: Some(ends),
+        scopes: None,
+    };
     grant.keep(vault, gmail, now).unwrap();
 }
 

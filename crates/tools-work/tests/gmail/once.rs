@@ -21,11 +21,9 @@ fn an_answer_that_is_lost_sends_nothing_again() {
 #[test]
 fn where_nobody_can_tell_whether_it_was_sent_it_says_so_and_sends_nothing_again() {
     let busy = || Trouble::Refuses(503, "backendError", "Backend Error".to_owned(), "");
-    for (trouble, renames, sent) in [
-        (Trouble::LosesQuestion, false, 0),
-        (Trouble::LosesAnswer, true, 1),
-        (busy(), false, 0),
-    ] {
+    for (trouble, renames, sent) in
+        [(Trouble::LosesQuestion, false, 0), (Trouble::LosesAnswer, true, 1), (busy(), false, 0)]
+    {
         let fixture = Fixture::new();
         if renames {
             fixture.server.renames();

@@ -21,7 +21,9 @@ fn a_search_finds_over_pages_and_says_where_it_goes_on() {
     let fixture = Fixture::new();
     for number in 1..=7 {
         let from = if number % 2 == 0 { "alan@example.com" } else { "grace@example.com" };
-        fixture.server.deliver(format!("From: {from}\r\nTo: ada@example.com\r\nSubject: N{number}\r\n\r\nBody's <b>\r\n"));
+        fixture.server.deliver(format!(
+            "From: {from}\r\nTo: ada@example.com\r\nSubject: N{number}\r\n\r\nBody's <b>\r\n"
+        ));
     }
     fixture.server.bound_pages(3);
     let all = fixture.data("gmail_search", json!({"query": "", "max_results": 100}));
@@ -55,7 +57,7 @@ fn a_message_is_read_with_its_letters_and_what_came_with_it() {
         &read["messages"][0],
         &json!({
             "id": id, "from": "Jürgen <j@example.com>", "to": "ada@example.com, b@example.com", "cc": "c@example.com",
-            "subject": "Grüße", "body": "Schön.\n",
+            "subject": "Grüße", "body": "Schön.",
             "attachments": [
                 {"name": "Bé.pdf", "mime_type": "application/pdf", "size_bytes": 4},
                 {"name": "../../.envrc", "mime_type": "text/plain", "size_bytes": 6},
@@ -74,7 +76,8 @@ fn attachments_are_saved_under_names_that_stay_in_their_folder_and_nothing_is_wr
     let id = fixture.server.deliver(WITH_FILES);
     fixture.workspace.write("in/Bé.pdf", "mine");
     let saved = fixture.data("gmail_read", json!({"id": id, "save_to": "in"}));
-    let at = |number: usize| saved["messages"][0]["attachments"][number]["saved_to"].as_str().unwrap().to_owned();
+    let at =
+        |number: usize| saved["messages"][0]["attachments"][number]["saved_to"].as_str().unwrap().to_owned();
     assert_eq!((at(0), at(1)), ("in/Bé (2).pdf".to_owned(), "in/_envrc".to_owned()));
     assert_eq!(std::fs::read(fixture.workspace.at("in/Bé (2).pdf")).unwrap(), [0, 1, 2, 3]);
     assert_eq!(fixture.workspace.read("in/Bé.pdf"), "mine");
@@ -123,21 +126,27 @@ fn an_answer_goes_on_with_its_conversation() {
     let fixture = Fixture::new();
     fixture.log_in(&["https://mail.google.com/"], 3_600);
     let first = fixture.data("gmail_search", json!({"query": "compiler"}))["results"][0].clone();
-    let answer = |subject: Value| {
-        json!({"to": "grace@example.com", "body": "Indeed.", "subject": subject, "reply_to_id": first["id"]})
-    };
+    let answer = |subject: Value| json!({"to": "grace@example.com", "body": "Indeed.", "subject": subject, "reply_to_id": first["id"]});
     let sent = fixture.data("gmail_send", answer(Value::Null));
     assert_eq!(sent["thread_id"], first["thread_id"]);
     let raw = fixture.server.sent().pop().unwrap();
-    for line in ["Subject: Re: The compiler\r\n", "In-Reply-To: <a-0@example.com>\r\n", "References: <a-0@example.com>\r\n"] {
+    for line in [
+        "Subject: Re: The compiler\r\n",
+        "In-Reply-To: <a-0@example.com>\r\n",
+        "References: <a-0@example.com>\r\n",
+    ] {
         assert!(raw.contains(line), "{line}: {raw}");
     }
     // The answer to the answer names both.
-    let again = json!({"to": "grace@example.com", "body": "Yes.", "subject": "", "reply_to_id": sent["message_id"]});
+    let again =
+        json!({"to": "grace@example.com", "body": "Yes.", "subject": "", "reply_to_id": sent["message_id"]});
     let again = fixture.data("gmail_send", again);
     assert_eq!(again["thread_id"], first["thread_id"]);
     let raw = fixture.server.sent().pop().unwrap();
-    assert!(raw.contains("References: <a-0@example.com>") && raw.contains("Subject: Re: The compiler\r\n"), "{raw}");
+    assert!(
+        raw.contains("References: <a-0@example.com>") && raw.contains("Subject: Re: The compiler\r\n"),
+        "{raw}"
+    );
     let elsewhere = fixture.data("gmail_send", answer(json!("Something else")));
     assert_ne!(elsewhere["thread_id"], first["thread_id"]);
     let whole = fixture.data("gmail_read", json!({"thread_id": first["thread_id"]}));
@@ -145,7 +154,10 @@ fn an_answer_goes_on_with_its_conversation() {
     let newest = fixture.data("gmail_read", json!({"thread_id": first["thread_id"], "max_results": 1}));
     assert_eq!(newest["messages"][0]["body"], "Yes.\n".trim_end());
     let sends = fixture.server.sends();
-    let gone = fixture.error("gmail_send", json!({"to": "a@example.com", "subject": "s", "body": "b", "reply_to_id": "18cffff"}));
+    let gone = fixture.error(
+        "gmail_send",
+        json!({"to": "a@example.com", "subject": "s", "body": "b", "reply_to_id": "18cffff"}),
+    );
     assert_eq!((gone.code, gone.effect), (Code::NotFound, EffectState::None));
     assert!(gone.message.contains("`reply_to_id`"), "{}", gone.message);
     assert_eq!(fixture.server.sends(), sends);

@@ -25,8 +25,9 @@ pub(super) fn of(arguments: &GmailLogin, vault: &Vault, gmail: &Gmail) -> Result
     if let Some(path) = &arguments.client {
         return read(path);
     }
-    let id_of_environment =
-        || variable(ID_VARIABLE).and_then(|id| String::from_utf8(id.to_vec()).ok()).filter(|id| !id.is_empty());
+    let id_of_environment = || {
+        variable(ID_VARIABLE).and_then(|id| String::from_utf8(id.to_vec()).ok()).filter(|id| !id.is_empty())
+    };
     if let Some(id) = arguments.client_id.clone().or_else(id_of_environment) {
         return checked(id, variable(SECRET_VARIABLE).filter(|secret| !secret.is_empty()));
     }
@@ -55,7 +56,8 @@ fn read(path: &Path) -> Result<Client, Failure> {
     let mut text = Zeroizing::new(String::new());
     let file = std::fs::File::open(path).map_err(|error| wrong(&error))?;
     file.take(LARGEST).read_to_string(&mut text).map_err(|error| wrong(&error))?;
-    let file: Value = serde_json::from_str(&text).map_err(|_| wrong(&"this is no file of an OAuth client"))?;
+    let file: Value =
+        serde_json::from_str(&text).map_err(|_| wrong(&"this is no file of an OAuth client"))?;
     if file.get("web").is_some() {
         return Err(wrong(&"this client is for web sites; make one of the type \"Desktop app\""));
     }

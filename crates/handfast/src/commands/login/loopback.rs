@@ -36,7 +36,10 @@ impl Loopback {
     /// Listens at this port; at any that is free where it is 0.
     pub(super) async fn listen(port: u16) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", port)).await.map_err(|error| {
-            io::Error::new(error.kind(), format!("port {port} of this machine cannot be listened at: {error}"))
+            io::Error::new(
+                error.kind(),
+                format!("port {port} of this machine cannot be listened at: {error}"),
+            )
         })?;
         let port = listener.local_addr()?.port();
         Ok(Self { listener, port })
@@ -86,7 +89,8 @@ impl Loopback {
         // A page of another site that is led here by its name has another host.
         let own = format!("127.0.0.1:{}", self.port);
         let host = lines.filter_map(|line| line.split_once(':'));
-        let mut host = host.filter(|(name, _)| name.eq_ignore_ascii_case("host")).map(|(_, value)| value.trim());
+        let mut host =
+            host.filter(|(name, _)| name.eq_ignore_ascii_case("host")).map(|(_, value)| value.trim());
         if method != "GET" || host.next() != Some(&own) || host.next().is_some() {
             return None;
         }
@@ -100,7 +104,9 @@ impl Loopback {
         }
         match (one("code"), one("error")) {
             (Some(code), None) if !code.is_empty() => Some(Answer::Code(code.into_owned())),
-            (_, error) => Some(Answer::Denied(error.map_or_else(|| "no reason is given".to_owned(), std::borrow::Cow::into_owned))),
+            (_, error) => Some(Answer::Denied(
+                error.map_or_else(|| "no reason is given".to_owned(), std::borrow::Cow::into_owned),
+            )),
         }
     }
 }
