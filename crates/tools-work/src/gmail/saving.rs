@@ -175,6 +175,6 @@ mod tests {
             assert_eq!(file_name(name), expected, "{name:?}");
         }
         let long = file_name(&format!("{}.tar.gz", "ü".repeat(300)));
-        assert!(long.len() <= LONGEST_NAME && long.ends_with(".gz"), "{long}");
+        assert!(long.len() <= LONGEST_NAME && long.get(long.len() - 3..) == Some(".gz"), "{long}");
     }
 }

@@ -34,6 +34,10 @@ impl Tokens<'_> {
     /// A token that is good as far as anybody knows, and another one than was `refused`.
     pub(crate) async fn access(&self, refused: Option<&Locked>) -> Result<Locked, ToolError> {
         let name = Name::parse(ACCESS).map_err(unreadable)?;
+        if !self.vault.exists() {
+            // Nothing is made where there is nothing to renew.
+            return Err(nobody());
+        }
         loop {
             if let Some(token) = self.kept(refused)? {
                 return Ok(token);

@@ -60,7 +60,7 @@ fn a_message_is_read_with_its_letters_and_what_came_with_it() {
             "subject": "Grüße", "body": "Schön.",
             "attachments": [
                 {"name": "Bé.pdf", "mime_type": "application/pdf", "size_bytes": 4},
-                {"name": "../../.envrc", "mime_type": "text/plain", "size_bytes": 6},
+                {"name": "../../.envrc", "mime_type": "text/plain", "size_bytes": 4},
             ],
         }),
     );
