@@ -72,7 +72,7 @@ impl Gate for All {
     async fn note(&self, met: Met) -> io::Result<()> {
         let mut row = AuditRow::new(
             Kind::Call,
-            Timestamp::now(),
+            Timestamp::UNIX_EPOCH,
             "0123456789ab0123456789",
             "cell",
             "handfast",

@@ -192,7 +192,7 @@ async fn exchange<G: Gate>(
     Ok(if uploaded == Some(true) { next } else { Next::None })
 }
 
-/// Whether the connection is to be one of WebSockets (RFC 6455). Other protocols may be offered, and nobody has to take them.
+/// Whether the connection is to be one of the protocol WebSocket (RFC 6455). Other protocols may be offered, and nobody has to take them.
 fn asks_for_another_protocol(headers: &HeaderMap) -> bool {
     let values = headers.get_all(UPGRADE).iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).any(|name| name.trim().eq_ignore_ascii_case("websocket"))
