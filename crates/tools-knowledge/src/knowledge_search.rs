@@ -88,7 +88,7 @@ pub(crate) struct Section {
     /// The text.
     content: String,
     /// Of `score_kind`: the order does not go by it alone.
-    similarity_score: f32,
+    similarity_score: f64,
     /// `cosine` of the meanings, or, where there is no vector, `words`: the share of the question's words that it holds.
     score_kind: String,
 }
@@ -154,7 +154,7 @@ impl Tool for KnowledgeSearch {
             section: hit.section,
             lines: format!("{}-{}", hit.lines.0, hit.lines.1),
             content: shown(&hit.content),
-            similarity_score: hit.score.value(),
+            similarity_score: (f64::from(hit.score.value()) * 10_000.0).round() / 10_000.0,
             score_kind: hit.score.as_str().to_owned(),
         });
         Ok(Output {
