@@ -154,7 +154,7 @@ impl Index {
         &self,
         sought: &Sought<'_>,
         without_model: &mut Option<String>,
-    ) -> Result<Option<(Vec<f32>, Vec<u8>)>, IndexError> {
+    ) -> Result<Option<Question>, IndexError> {
         let model = match self.model() {
             None => return Ok(None),
             Some(Err(error)) => {
@@ -173,6 +173,9 @@ impl Index {
         }
     }
 }
+
+/// A question as a vector, and the model that made it.
+type Question = (Vec<f32>, Vec<u8>);
 
 /// Lets through what is in the scope and may be read, and asks about each file once.
 struct Sieve<'a> {
@@ -289,7 +292,7 @@ fn hit(
     connection: &Connection,
     id: i64,
     question: &str,
-    vector: Option<&(Vec<f32>, Vec<u8>)>,
+    vector: Option<&Question>,
 ) -> Result<Option<Hit>, IndexError> {
     let row = connection
         .prepare_cached(

@@ -77,6 +77,7 @@ pub struct Output {
 }
 
 /// One section.
+#[expect(clippy::struct_field_names, reason = "the names are the contract's")]
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Section {
     /// Relative to the workspace.
