@@ -19,6 +19,7 @@ use tempfile::NamedTempFile;
 use crate::database::Database;
 use crate::error::StoreError;
 use crate::hash::Hash;
+use crate::keys::{Key, key};
 
 /// The buffer of one `put`, which is all the memory it takes.
 const BUFFER: usize = 64 * 1024;
@@ -39,6 +40,20 @@ pub struct BlobRef {
     pub hash: Hash,
     /// Its length in bytes.
     pub size: u64,
+}
+
+/// What is not to be removed.
+pub(crate) struct Referred {
+    /// What outputs are, sorted.
+    pub(crate) outputs: Vec<Hash>,
+    /// What checkpoints need, by its keys, sorted. A content with the key of another stays with that.
+    pub(crate) saved: Vec<Key>,
+}
+
+impl Referred {
+    fn knows(&self, hash: &Hash) -> bool {
+        self.outputs.binary_search(hash).is_ok() || self.saved.binary_search(&key(hash)).is_ok()
+    }
 }
 
 /// The blobs of one store.
@@ -95,7 +110,7 @@ impl Blobs {
         Self { folder, database }
     }
 
-    /// Removes every file that was last put or begun before `before` and that `referred` does not know.
+    /// Removes every file that was last put or begun before `before` and that `referred`, which was read since then, does not know.
     /// Gives how many blobs and bytes were removed.
     ///
     /// It begins with one of the folders and ends where it `goes_on` no more, so that with another `first` each time it comes
@@ -104,7 +119,7 @@ impl Blobs {
         &self,
         before: Timestamp,
         (first, goes_on): (usize, &dyn Fn() -> bool),
-        mut referred: impl FnMut(&Hash) -> Result<bool, StoreError>,
+        referred: &Referred,
     ) -> Result<(u64, u64), StoreError> {
         let (mut count, mut bytes) = (0, 0);
         let mut folders: Vec<PathBuf> = entries(&self.folder)?.collect();
@@ -122,8 +137,8 @@ impl Blobs {
                 let hash = name.and_then(|name| name.strip_suffix(COMPRESSED).unwrap_or(name).parse().ok());
                 let kept = match (&pack, &hash, incoming) {
                     (_, _, true) => false,
-                    (Some(pack), _, false) => self.refers_into(pack)?,
-                    (_, Some(hash), false) => referred(hash)?,
+                    (Some(pack), _, false) => self.holds_any(pack, &referred.saved)?,
+                    (_, Some(hash), false) => referred.knows(hash),
                     // Not a file of this program.
                     (None, None, false) => true,
                 };

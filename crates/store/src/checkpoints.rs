@@ -17,6 +17,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use crate::database::Database;
 use crate::error::StoreError;
 use crate::hash::Hash;
+use crate::packs::refer;
 
 /// What one call changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -133,7 +134,7 @@ impl Checkpoints {
         unsaved: &[PathBuf],
     ) -> Result<(), StoreError> {
         self.database.write(|transaction| {
-            transaction.execute("DELETE FROM checkpoint_entries WHERE checkpoint = ?", [id])?;
+            remove_entries(transaction, id)?;
             add_entries(transaction, id, entries)?;
             transaction.execute(
                 "UPDATE checkpoints SET state = 2, paths = ?, unsaved = ? WHERE id = ?",
@@ -160,7 +161,7 @@ impl Checkpoints {
         })
     }
 
-    /// Takes an entry that was added out again, because its change did not happen.
+    /// Takes an entry that was added out again, because its change did not happen. Its content stays as long as the checkpoint.
     pub fn retract(&self, id: &str, entry: &CheckpointEntry) -> Result<(), StoreError> {
         self.database.write(|transaction| {
             transaction.execute(
@@ -176,7 +177,7 @@ impl Checkpoints {
     /// Removes a checkpoint whose change did not happen.
     pub fn remove(&self, id: &str) -> Result<(), StoreError> {
         self.database.write(|transaction| {
-            transaction.execute("DELETE FROM checkpoint_entries WHERE checkpoint = ?", [id])?;
+            remove_entries(transaction, id)?;
             transaction.execute("DELETE FROM checkpoints WHERE id = ?", [id])?;
             Ok(())
         })
@@ -270,9 +271,8 @@ impl Checkpoints {
             ];
             let removed: Vec<String> =
                 statement.query_map(limits, |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
-            let mut entries = transaction.prepare("DELETE FROM checkpoint_entries WHERE checkpoint = ?")?;
             for id in &removed {
-                entries.execute([id])?;
+                remove_entries(transaction, id)?;
             }
             Ok(removed.len() as u64)
         })
@@ -310,6 +310,13 @@ fn add_entries_from(
             entry.content.as_ref().map(|hash| &hash.as_bytes()[..]),
         ])?;
     }
+    refer(transaction, id, entries.iter().filter_map(|entry| entry.content.as_ref()))
+}
+
+/// Removes the entries of a checkpoint, and what it says that it needs.
+fn remove_entries(transaction: &Connection, id: &str) -> rusqlite::Result<()> {
+    transaction.prepare_cached("DELETE FROM checkpoint_entries WHERE checkpoint = ?")?.execute([id])?;
+    transaction.prepare_cached("DELETE FROM checkpoint_contents WHERE checkpoint = ?")?.execute([id])?;
     Ok(())
 }
 

@@ -14,15 +14,20 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use rustix::fs::{FileType, FlockOperation, Mode};
 
 use crate::error::StoreError;
+use crate::packs;
+
+/// What a migration does beside its statements.
+type Moving = fn(&Connection) -> rusqlite::Result<()>;
 
 /// Migrations in order; the one at index `n` brings the file to `user_version` `n + 1`. A migration that
 /// was released is never edited.
-const MIGRATIONS: &[&str] = &[
-    include_str!("schema/0001.sql"),
-    include_str!("schema/0002.sql"),
-    include_str!("schema/0003.sql"),
-    include_str!("schema/0004.sql"),
-    include_str!("schema/0005.sql"),
+const MIGRATIONS: &[(&str, Option<Moving>)] = &[
+    (include_str!("schema/0001.sql"), None),
+    (include_str!("schema/0002.sql"), None),
+    (include_str!("schema/0003.sql"), None),
+    (include_str!("schema/0004.sql"), None),
+    (include_str!("schema/0005.sql"), None),
+    (include_str!("schema/0006.sql"), Some(packs::gather)),
 ];
 
 /// Connections that are kept open for the next reader.
@@ -186,10 +191,12 @@ impl Database {
                 .map_err(|error| self.error(error))?;
             prepare()?;
         }
-        for (format, migration) in (1_i64..).zip(MIGRATIONS).filter(|(format, _)| *format > found) {
+        for (format, (statements, moving)) in (1_i64..).zip(MIGRATIONS).filter(|(format, _)| *format > found)
+        {
             let apply = |connection: &mut Connection| {
                 let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-                transaction.execute_batch(migration)?;
+                transaction.execute_batch(statements)?;
+                moving.map_or(Ok(()), |moving| moving(&transaction))?;
                 transaction.pragma_update(None, "user_version", format)?;
                 transaction.commit()
             };

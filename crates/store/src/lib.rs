@@ -21,6 +21,7 @@ mod checkpoints;
 mod database;
 mod error;
 mod hash;
+mod keys;
 mod leases;
 mod memories;
 mod outputs;
@@ -28,6 +29,7 @@ mod packs;
 mod pruned;
 mod saver;
 mod trust;
+mod unpacking;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

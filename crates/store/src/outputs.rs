@@ -11,10 +11,11 @@ use jiff::{SignedDuration, Timestamp};
 use rusqlite::{OptionalExtension, Row};
 use serde::Serialize;
 
-use crate::blobs::{BlobRef, Blobs};
+use crate::blobs::{BlobRef, Blobs, Referred};
 use crate::database::Database;
 use crate::error::StoreError;
 use crate::hash::Hash;
+use crate::keys::keys;
 
 /// How long a blob stays that nothing refers to, so that it can be given an id after it was put.
 const UNREFERRED_FOR: SignedDuration = SignedDuration::from_hours(1);
@@ -147,7 +148,7 @@ impl Outputs {
         })?;
         let first = usize::try_from(now.subsec_nanosecond()).unwrap_or_default();
         let before = subtract(now, UNREFERRED_FOR);
-        let (blobs, bytes) = self.blobs.sweep(before, (first, goes_on), |hash| self.refers_to(hash))?;
+        let (blobs, bytes) = self.blobs.sweep(before, (first, goes_on), &self.referred()?)?;
         Ok(Pruned { outputs: outputs as u64, blobs, bytes })
     }
 
@@ -155,16 +156,25 @@ impl Outputs {
         Self { database, blobs }
     }
 
-    fn refers_to(&self, hash: &Hash) -> Result<bool, StoreError> {
-        self.database.with(|connection| {
-            connection
-                .query_row(
-                    "SELECT EXISTS (SELECT 1 FROM outputs WHERE blob = ?1)
-                         OR EXISTS (SELECT 1 FROM checkpoint_entries WHERE content = ?1)",
-                    [hash.as_bytes()],
-                    |row| row.get(0),
-                )
-                .map_err(|error| self.database.error(error))
+    /// What outputs and checkpoints need. What comes to be needed after this was put or touched after it, too, and so is not
+    /// removed by who began before.
+    fn referred(&self) -> Result<Referred, StoreError> {
+        self.database.read(|connection| {
+            let mut statement = connection.prepare("SELECT blob FROM outputs")?;
+            let mut rows = statement.query([])?;
+            let (mut outputs, mut saved) = (Vec::new(), Vec::new());
+            while let Some(row) = rows.next()? {
+                outputs.extend(Hash::from_slice(row.get_ref(0)?.as_blob()?));
+            }
+            let mut statement = connection.prepare("SELECT keys FROM checkpoint_contents")?;
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                saved.extend(keys(row.get_ref(0)?.as_blob()?));
+            }
+            outputs.sort_unstable();
+            saved.sort_unstable();
+            saved.dedup();
+            Ok(Referred { outputs, saved })
         })
     }
 }

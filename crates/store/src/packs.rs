@@ -1,23 +1,22 @@
 //! Small saved files, many in one blob: making a file for each would take longer than copying them.
 //!
-//! A pack is the compressed contents one behind the other, and rows say where each lies. The file is there before its rows,
+//! A pack is the compressed contents one behind the other, and a row says where each lies. The file is there before its row,
 //! so a process that is killed leaves at most a file that no row names, which pruning removes. A pack stays as a whole while
 //! anything in it is referred to.
+//!
+//! Nothing is looked up by its hash in the database: the keys of all packs are gone through, which takes less than the writing
+//! of index pages all over the file did.
 
-use std::collections::{BTreeMap, HashMap};
-use std::fs::File;
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::FileExt;
+use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
 
-use rusqlite::{OptionalExtension, params};
-use zstd::bulk::Decompressor;
+use rusqlite::{Connection, params};
 
 use crate::blobs::{Blobs, PACK, create_folder, touch};
 use crate::error::StoreError;
 use crate::hash::Hash;
-use crate::saver::lock;
+use crate::keys::{Key, common, key, keys, sorted};
 
 /// The largest content that is packed; what a larger one costs is its bytes.
 pub(crate) const LARGEST_PACKED: usize = 64 * 1024;
@@ -26,13 +25,125 @@ pub(crate) const LARGEST_PACKED: usize = 64 * 1024;
 const FULL: usize = 4 * 1024 * 1024;
 
 /// Where a content lies in its pack. All numbers are bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
-    start: u32,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) start: u32,
     /// As it lies there, compressed.
-    length: u32,
+    pub(crate) length: u32,
     /// Before it was compressed.
-    size: u32,
+    pub(crate) size: u32,
+}
+
+impl Place {
+    /// How long the pack has to be.
+    pub(crate) fn end(&self) -> u64 {
+        u64::from(self.start) + u64::from(self.length)
+    }
+}
+
+/// What the database knows of a pack.
+pub(crate) struct Pack {
+    pub(crate) name: Hash,
+    pub(crate) contents: BTreeMap<Hash, Place>,
+}
+
+impl Pack {
+    /// The pack of this number; none where it is damaged or gone.
+    pub(crate) fn read(connection: &Connection, number: i64) -> rusqlite::Result<Option<Self>> {
+        let mut statement =
+            connection.prepare_cached("SELECT name, directory FROM packs WHERE number = ?")?;
+        let mut rows = statement.query([number])?;
+        let Some(row) = rows.next()? else { return Ok(None) };
+        let Some(name) = Hash::from_slice(row.get_ref(0)?.as_blob()?) else { return Ok(None) };
+        let entries = row.get_ref(1)?.as_blob()?.as_chunks::<ENTRY>().0.iter();
+        Ok(Some(Self { name, contents: entries.map(decode).collect() }))
+    }
+}
+
+/// The bytes of one content in a directory: its hash and three numbers.
+const ENTRY: usize = 32 + 3 * 4;
+
+fn encode(hash: &Hash, place: &Place, to: &mut Vec<u8>) {
+    to.extend(hash.as_bytes());
+    for number in [place.start, place.length, place.size] {
+        to.extend(number.to_le_bytes());
+    }
+}
+
+fn decode(entry: &[u8; ENTRY]) -> (Hash, Place) {
+    let (mut hash, mut number) = ([0; 32], [[0; 4]; 3]);
+    hash.copy_from_slice(&entry[..32]);
+    number.as_flattened_mut().copy_from_slice(&entry[32..]);
+    let [start, length, size] = number.map(u32::from_le_bytes);
+    (hash.into(), Place { start, length, size })
+}
+
+fn add_pack(transaction: &Connection, name: &Hash, contents: &BTreeMap<Hash, Place>) -> rusqlite::Result<()> {
+    let keys: Vec<Key> = contents.keys().map(key).collect();
+    let mut directory = Vec::with_capacity(contents.len() * ENTRY);
+    for (hash, place) in contents {
+        encode(hash, place, &mut directory);
+    }
+    transaction
+        .prepare_cached("INSERT OR REPLACE INTO packs (name, keys, directory) VALUES (?, ?, ?)")?
+        .execute(params![name.as_bytes(), keys.as_flattened(), directory])
+        .map(drop)
+}
+
+/// Gathers what formats 3 to 5 had a row for each: where contents lie in packs, and what checkpoints need.
+pub(crate) fn gather(transaction: &Connection) -> rusqlite::Result<()> {
+    {
+        let mut statement =
+            transaction.prepare("SELECT pack, content, start, length, size FROM packed ORDER BY pack")?;
+        let mut rows = statement.query([])?;
+        let mut gathered: Option<Pack> = None;
+        while let Some(row) = rows.next()? {
+            let name = Hash::from_slice(row.get_ref(0)?.as_blob()?);
+            let Some((name, content)) = name.zip(Hash::from_slice(row.get_ref(1)?.as_blob()?)) else {
+                continue;
+            };
+            let place = Place { start: row.get(2)?, length: row.get(3)?, size: row.get(4)? };
+            if let Some(done) = gathered.take_if(|pack| pack.name != name) {
+                add_pack(transaction, &done.name, &done.contents)?;
+            }
+            gathered
+                .get_or_insert_with(|| Pack { name, contents: BTreeMap::new() })
+                .contents
+                .insert(content, place);
+        }
+        if let Some(last) = gathered {
+            add_pack(transaction, &last.name, &last.contents)?;
+        }
+    }
+    let mut statement = transaction.prepare("SELECT DISTINCT checkpoint FROM checkpoint_entries")?;
+    let checkpoints: Vec<String> =
+        statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+    for checkpoint in checkpoints {
+        let mut statement = transaction.prepare_cached(
+            "SELECT content FROM checkpoint_entries WHERE checkpoint = ? AND content IS NOT NULL",
+        )?;
+        let contents: Vec<Vec<u8>> =
+            statement.query_map([&checkpoint], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+        let contents: Vec<Hash> = contents.iter().filter_map(|content| Hash::from_slice(content)).collect();
+        refer(transaction, &checkpoint, &contents)?;
+    }
+    transaction.execute_batch("DROP INDEX checkpoint_entries_by_content; DROP TABLE packed;")
+}
+
+/// Says that a checkpoint needs these contents.
+pub(crate) fn refer<'a>(
+    transaction: &Connection,
+    checkpoint: &str,
+    contents: impl IntoIterator<Item = &'a Hash>,
+) -> rusqlite::Result<()> {
+    let keys = sorted(contents);
+    if keys.is_empty() {
+        return Ok(());
+    }
+    transaction
+        .prepare_cached("INSERT INTO checkpoint_contents (checkpoint, keys) VALUES (?, ?)")?
+        .execute(params![checkpoint, keys.as_flattened()])
+        .map(drop)
 }
 
 /// A pack that is being filled.
@@ -104,50 +215,42 @@ impl Blobs {
             create_folder(folder)?;
         }
         incoming.persist(&path).map_err(|error| StoreError::from_io(&path, error.error))?;
-        self.database.write(|transaction| {
-            let mut statement = transaction.prepare(
-                "INSERT INTO packed (content, pack, start, length, size) VALUES (?, ?, ?, ?, ?)
-                 ON CONFLICT (content) DO UPDATE SET
-                     pack = excluded.pack, start = excluded.start, length = excluded.length, size = excluded.size",
-            )?;
-            for (content, Place { start, length, size }) in &filled.contents {
-                statement.execute(params![content.as_bytes(), pack.as_bytes(), start, length, size])?;
-            }
-            Ok(())
-        })
+        self.database.write(|transaction| add_pack(transaction, &pack, &filled.contents))
     }
 
     /// Which of these are packed. Their packs are marked as used just now.
     fn find_packed<'a>(&self, contents: impl Iterator<Item = &'a Hash>) -> Result<Vec<Hash>, StoreError> {
-        let found: Vec<(Hash, Hash, u64)> = self.database.read(|connection| {
-            // Ends as it is dropped. Outside one, every query would take and give back a lock of its own.
+        let wanted: Vec<&Hash> = contents.collect();
+        let wanted_keys = sorted(wanted.iter().copied());
+        let candidates = self.database.read(|connection| {
+            // Ends as it is dropped: both queries see the same packs.
             let reading = connection.unchecked_transaction()?;
-            let mut statement =
-                reading.prepare("SELECT pack, start + length FROM packed WHERE content = ?")?;
-            let mut found = Vec::new();
-            for content in contents {
-                let row = statement.query_row([content.as_bytes()], |row| {
-                    Ok((Hash::from_slice(row.get_ref(0)?.as_blob()?), row.get::<_, u32>(1)?))
-                });
-                if let Some((Some(pack), end)) = row.optional()? {
-                    found.push((*content, pack, end.into()));
+            let mut statement = reading.prepare("SELECT number, keys FROM packs")?;
+            let mut rows = statement.query([])?;
+            let mut numbers: Vec<i64> = Vec::new();
+            while let Some(row) = rows.next()? {
+                if common(&wanted_keys, keys(row.get_ref(1)?.as_blob()?)).next().is_some() {
+                    numbers.push(row.get(0)?);
                 }
             }
-            Ok(found)
+            numbers
+                .into_iter()
+                .map(|number| Pack::read(&reading, number))
+                .collect::<rusqlite::Result<Vec<_>>>()
         })?;
-        let mut lengths = BTreeMap::new();
         let mut packed = Vec::new();
-        for (content, pack, end) in found {
-            let length = match lengths.get(&pack) {
-                Some(length) => *length,
-                None => *lengths.entry(pack).or_insert(self.use_pack(&pack)?),
-            };
-            // A power loss may have left a short one.
-            if end <= length {
-                packed.push(content);
+        for pack in candidates.into_iter().flatten() {
+            let lies_there = |hash: &&&Hash| pack.contents.contains_key(**hash);
+            let mut found = wanted.iter().filter(lies_there).peekable();
+            if found.peek().is_none() {
+                continue;
             }
+            let length = self.use_pack(&pack.name)?;
+            // A power loss may have left a short one.
+            packed.extend(found.filter(|hash| pack.contents[**hash].end() <= length).copied().copied());
         }
         packed.sort_unstable();
+        packed.dedup();
         Ok(packed)
     }
 
@@ -161,23 +264,20 @@ impl Blobs {
         Ok(length)
     }
 
-    /// Whether anything in a pack is referred to.
-    pub(crate) fn refers_into(&self, pack: &Hash) -> Result<bool, StoreError> {
+    /// Whether anything in a pack has one of these keys, which are sorted.
+    pub(crate) fn holds_any(&self, pack: &Hash, wanted: &[Key]) -> Result<bool, StoreError> {
         self.database.read(|connection| {
-            connection.query_row(
-                "SELECT EXISTS (
-                    SELECT 1 FROM packed JOIN checkpoint_entries USING (content) WHERE packed.pack = ?
-                )",
-                [pack.as_bytes()],
-                |row| row.get(0),
-            )
+            let mut statement = connection.prepare_cached("SELECT keys FROM packs WHERE name = ?")?;
+            let mut rows = statement.query([pack.as_bytes()])?;
+            let Some(row) = rows.next()? else { return Ok(false) };
+            Ok(common(keys(row.get_ref(0)?.as_blob()?), wanted).next().is_some())
         })
     }
 
     /// Before a pack is removed.
     pub(crate) fn forget_pack(&self, pack: &Hash) -> Result<(), StoreError> {
         self.database.write(|transaction| {
-            transaction.execute("DELETE FROM packed WHERE pack = ?", [pack.as_bytes()]).map(drop)
+            transaction.execute("DELETE FROM packs WHERE name = ?", [pack.as_bytes()]).map(drop)
         })
     }
 
@@ -186,75 +286,145 @@ impl Blobs {
     }
 }
 
-/// A pack that is open, and what lies in it.
-struct Opened {
-    file: File,
-    places: HashMap<Hash, Place>,
-}
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::time::Duration;
 
-/// How many packs are open at a time: more than there are threads, each of which may read another one.
-const MOST_OPEN: usize = 8;
+    use crate::{Checkpoint, CheckpointEntry, CheckpointState, Retention, Store};
 
-/// Reads packed contents; those of one pack without looking each up.
-#[derive(Default)]
-pub(crate) struct Unpacking {
-    /// The one that was opened last comes last.
-    open: Mutex<Vec<Arc<Opened>>>,
-    idle: Mutex<Vec<Decompressor<'static>>>,
-}
+    use super::*;
 
-impl Unpacking {
-    /// A packed content; nothing where it is not packed, or its pack is gone.
-    pub(crate) fn read(&self, blobs: &Blobs, content: &Hash) -> Result<Option<Vec<u8>>, StoreError> {
-        let Some(pack) = self.pack_of(blobs, content)? else { return Ok(None) };
-        let Some(place) = pack.places.get(content) else { return Ok(None) };
-        let idle = lock(&self.idle).pop();
-        let mut decompressor = match idle {
-            Some(decompressor) => decompressor,
-            None => Decompressor::new().map_err(|error| blobs.failed(error))?,
+    fn content(store: &Store, hash: &Hash) -> Option<Vec<u8>> {
+        let mut read = Vec::new();
+        store.blobs().reader().unwrap().open(hash).ok()?.read_to_end(&mut read).unwrap();
+        Some(read)
+    }
+
+    fn save(store: &Store, names: &[&str]) -> Vec<Hash> {
+        let saver = store.blobs().saver().unwrap();
+        let hashes = names.iter().map(|name| saver.save(&mut name.as_bytes()).unwrap()).collect();
+        saver.finish().unwrap();
+        hashes
+    }
+
+    fn checkpoint(store: &Store, id: &str, contents: &[Hash]) {
+        let checkpoint = Checkpoint {
+            id: id.to_owned(),
+            session: None,
+            tool: "file_write".to_owned(),
+            workspace: "/w".into(),
+            made_at: "2026-01-01T00:00:00Z".parse().unwrap(),
+            folder: id.to_owned(),
+            state: CheckpointState::Done,
+            undoes: None,
+            paths: 1,
+            bytes: 1,
+            unsaved: Vec::new(),
+            roots: Vec::new(),
         };
-        let mut compressed = vec![0; place.length as usize];
-        let read = pack.file.read_exact_at(&mut compressed, place.start.into());
-        let bytes = read.and_then(|()| decompressor.decompress(&compressed, place.size as usize));
-        lock(&self.idle).push(decompressor);
-        bytes.map(Some).map_err(|error| blobs.failed(error))
+        let entry = |content: &Hash| CheckpointEntry {
+            path: "a".into(),
+            before: None,
+            after: None,
+            content: Some(*content),
+        };
+        store.checkpoints().add(&checkpoint, &contents.iter().map(entry).collect::<Vec<_>>()).unwrap();
     }
 
-    fn pack_of(&self, blobs: &Blobs, content: &Hash) -> Result<Option<Arc<Opened>>, StoreError> {
-        // Whoever needs one that is being opened waits, so that it is not opened twice.
-        let mut open = lock(&self.open);
-        if let Some(pack) = open.iter().rev().find(|pack| pack.places.contains_key(content)) {
-            return Ok(Some(pack.clone()));
-        }
-        let Some(pack) = open_pack_of(blobs, content)?.map(Arc::new) else { return Ok(None) };
-        if open.len() == MOST_OPEN {
-            open.remove(0);
-        }
-        open.push(pack.clone());
-        Ok(Some(pack))
+    fn prune(store: &Store) -> u64 {
+        let none = Retention { max_bytes: 0, max_age: Duration::ZERO, keep_newest: 0 };
+        store.outputs().prune(&none, "2200-01-01T00:00:00Z".parse().unwrap()).unwrap().blobs
     }
-}
 
-fn open_pack_of(blobs: &Blobs, content: &Hash) -> Result<Option<Opened>, StoreError> {
-    let found = blobs.database.read(|connection| {
-        let mut statement = connection.prepare(
-            "SELECT content, start, length, size, pack FROM packed
-             WHERE pack = (SELECT pack FROM packed WHERE content = ?)",
-        )?;
-        let mut rows = statement.query([content.as_bytes()])?;
-        let (mut places, mut pack) = (HashMap::new(), None);
-        while let Some(row) = rows.next()? {
-            let place = Place { start: row.get(1)?, length: row.get(2)?, size: row.get(3)? };
-            pack = Hash::from_slice(row.get_ref(4)?.as_blob()?);
-            places.extend(Hash::from_slice(row.get_ref(0)?.as_blob()?).map(|content| (content, place)));
+    /// Brings a state back to format 5, with a row for each content.
+    fn as_format_5(store: &Store) {
+        let connection = store.database.connect().unwrap();
+        let fourth = include_str!("schema/0004.sql");
+        connection.execute_batch(fourth).unwrap();
+        let numbers: Vec<i64> = connection
+            .prepare("SELECT number FROM packs")
+            .unwrap()
+            .query_map([], |row| row.get(0))
+            .unwrap()
+            .collect::<Result<_, _>>()
+            .unwrap();
+        for number in numbers {
+            let pack = Pack::read(&connection, number).unwrap().unwrap();
+            for (content, Place { start, length, size }) in &pack.contents {
+                connection
+                    .execute(
+                        "INSERT INTO packed (content, pack, start, length, size) VALUES (?, ?, ?, ?, ?)",
+                        params![content.as_bytes(), pack.name.as_bytes(), start, length, size],
+                    )
+                    .unwrap();
+            }
         }
-        Ok(pack.map(|pack| (pack, places)))
-    })?;
-    let Some((pack, places)) = found else { return Ok(None) };
-    let path = blobs.pack_path(&pack);
-    match File::open(&path) {
-        Ok(file) => Ok(Some(Opened { file, places })),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(StoreError::from_io(&path, error)),
+        connection
+            .execute_batch(
+                "CREATE INDEX checkpoint_entries_by_content ON checkpoint_entries (content) WHERE content IS NOT NULL;
+                 DROP TABLE packs; DROP TABLE checkpoint_contents; PRAGMA user_version = 5;",
+            )
+            .unwrap();
+    }
+
+    #[test]
+    fn a_state_of_format_5_keeps_what_it_has_saved() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let (kept, left) = (save(&store, &["one", "two", "three"]), save(&store, &["four", "five"]));
+        checkpoint(&store, "c1", &kept[1..2]);
+        checkpoint(&store, "c2", &[]);
+        as_format_5(&store);
+        drop(store);
+        let store = Store::open(folder.path()).unwrap();
+        for (hash, name) in kept.iter().chain(&left).zip(["one", "two", "three", "four", "five"]) {
+            assert_eq!(content(&store, hash).as_deref(), Some(name.as_bytes()));
+        }
+        // What it has packed is packed once, and goes with what needs it.
+        save(&store, &["one", "four"]);
+        assert_eq!(prune(&store), 1, "the pack of what no checkpoint needs");
+        assert_eq!(
+            content(&store, &kept[2]).as_deref(),
+            Some(&b"three"[..]),
+            "in the pack of what one needs"
+        );
+        assert_eq!(content(&store, &left[0]), None);
+        store.checkpoints().remove("c1").unwrap();
+        assert_eq!(prune(&store), 1);
+        let left: i64 = store
+            .database
+            .read(|connection| connection.query_row("SELECT count(*) FROM packs", [], |row| row.get(0)))
+            .unwrap();
+        assert_eq!(left, 0);
+    }
+
+    #[test]
+    fn a_content_whose_hash_begins_like_another_is_not_taken_for_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let saved = save(&store, &["one", "two"]);
+        let mut alike = *saved[0].as_bytes();
+        alike[31] ^= 1;
+        let alike = Hash::from(alike);
+        assert_eq!(key(&alike), key(&saved[0]));
+        assert_eq!(content(&store, &alike), None);
+        let found = store.blobs().find_packed([&alike, &saved[0]].into_iter()).unwrap();
+        assert_eq!(found, [saved[0]]);
+        // The control: it is its whole hash that is missing.
+        assert_eq!(content(&store, &saved[0]).as_deref(), Some(&b"one"[..]));
+    }
+
+    #[test]
+    fn what_is_saved_while_somebody_reads_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        save(&store, &["one", "two"]);
+        let reader = store.blobs().reader().unwrap();
+        assert!(reader.open(&Hash::of(b"three")).is_err());
+        let later = save(&store, &["three", "four"]);
+        let mut read = String::new();
+        reader.open(&later[1]).unwrap().read_to_string(&mut read).unwrap();
+        assert_eq!(read, "four");
     }
 }

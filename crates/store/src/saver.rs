@@ -12,7 +12,8 @@ use zstd::bulk::Compressor;
 use crate::blobs::{Blobs, COMPRESSED, INCOMING, create_folder, retry_with_folder, touch};
 use crate::error::StoreError;
 use crate::hash::Hash;
-use crate::packs::{Filling, LARGEST_PACKED, Unpacking};
+use crate::packs::{Filling, LARGEST_PACKED};
+use crate::unpacking::Unpacking;
 
 /// Up to which size a file is read and compressed in one piece.
 const IN_ONE_PIECE: usize = 1024 * 1024;

@@ -31,7 +31,8 @@ struct Open {
     identity: Option<(Source, Arc<Identity>)>,
     /// The key that the passphrase did not open: trying again would take as long.
     refused: Option<Stamp>,
-    contents: Option<(Stamp, Arc<Contents>)>,
+    /// What was read, of which version; of none where there was no file.
+    contents: Option<(Option<Stamp>, Arc<Contents>)>,
 }
 
 /// Where the key came from.
@@ -241,7 +242,7 @@ impl Vault {
         {
             *open = Open::default();
         }
-        if let (Some(now), Some((stamp, contents))) = (now, &open.contents)
+        if let Some((stamp, contents)) = &open.contents
             && *stamp == now
         {
             return Ok(contents.clone());
@@ -249,11 +250,12 @@ impl Vault {
         let Some((cipher, stamp)) = file::read(&path)? else {
             open.contents = None;
             // A key without what it opens: somebody has taken that away.
-            return if self.has_passphrase() && self.path(PREVIOUS).exists() {
-                Err(VaultError::Damaged { path })
-            } else {
-                Ok(Arc::new(Contents::empty()))
-            };
+            if self.has_passphrase() && self.path(PREVIOUS).exists() {
+                return Err(VaultError::Damaged { path });
+            }
+            let nothing = Arc::new(Contents::empty());
+            open.contents = Some((None, nothing.clone()));
+            return Ok(nothing);
         };
         let identity = self.identity(open)?;
         let contents = match decrypted(&cipher, &identity, &path) {
@@ -273,7 +275,7 @@ impl Vault {
             other => other?,
         };
         let contents = Arc::new(contents);
-        open.contents = Some((stamp, contents.clone()));
+        open.contents = Some((Some(stamp), contents.clone()));
         Ok(contents)
     }
 

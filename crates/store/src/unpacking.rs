@@ -1,0 +1,127 @@
+//! Reading what lies in packs.
+
+use std::cmp::Reverse;
+use std::fs::File;
+use std::io::ErrorKind;
+use std::os::unix::fs::FileExt;
+use std::sync::{Arc, Mutex};
+
+use zstd::bulk::Decompressor;
+
+use crate::blobs::Blobs;
+use crate::error::StoreError;
+use crate::hash::Hash;
+use crate::keys::{Key, key, keys};
+use crate::packs::{Pack, Place};
+use crate::saver::lock;
+
+/// How many packs are open at a time: more than there are threads, each of which may read another one.
+const MOST_OPEN: usize = 8;
+
+/// A pack that is open, and what lies in it.
+struct Opened {
+    file: File,
+    number: i64,
+    pack: Pack,
+}
+
+/// Reads packed contents; those of one pack without looking each up.
+#[derive(Default)]
+pub(crate) struct Unpacking {
+    packs: Mutex<Packs>,
+    idle: Mutex<Vec<Decompressor<'static>>>,
+}
+
+#[derive(Default)]
+struct Packs {
+    /// Which packs may hold what, the newest first: sorted, and read again only where a pack has come since.
+    index: Vec<(Key, Reverse<i64>)>,
+    newest: Option<i64>,
+    /// The one that was opened last comes last.
+    open: Vec<Arc<Opened>>,
+}
+
+impl Unpacking {
+    /// A packed content; nothing where it is not packed, or its pack is gone.
+    pub(crate) fn read(&self, blobs: &Blobs, content: &Hash) -> Result<Option<Vec<u8>>, StoreError> {
+        // Whoever needs one that is being opened waits, so that it is not opened twice.
+        let found = lock(&self.packs).find(blobs, content)?;
+        let Some(opened) = found else { return Ok(None) };
+        let Some(place) = opened.pack.contents.get(content) else { return Ok(None) };
+        let idle = lock(&self.idle).pop();
+        let mut decompressor = match idle {
+            Some(decompressor) => decompressor,
+            None => Decompressor::new().map_err(|error| blobs.failed(error))?,
+        };
+        let mut compressed = vec![0; place.length as usize];
+        let read = opened.file.read_exact_at(&mut compressed, place.start.into());
+        let bytes = read.and_then(|()| decompressor.decompress(&compressed, place.size as usize));
+        lock(&self.idle).push(decompressor);
+        bytes.map(Some).map_err(|error| blobs.failed(error))
+    }
+}
+
+impl Packs {
+    fn find(&mut self, blobs: &Blobs, content: &Hash) -> Result<Option<Arc<Opened>>, StoreError> {
+        let holds = |opened: &&Arc<Opened>| opened.pack.contents.contains_key(content);
+        if let Some(opened) = self.open.iter().rev().find(holds) {
+            return Ok(Some(opened.clone()));
+        }
+        self.update_index(blobs)?;
+        let key = key(content);
+        let first = self.index.partition_point(|(found, _)| *found < key);
+        for (_, Reverse(number)) in self.index[first..].iter().take_while(|(found, _)| *found == key) {
+            if self.open.iter().any(|opened| opened.number == *number) {
+                continue;
+            }
+            // One that a power loss cut may have been made again under another name.
+            let Some(opened) = open(blobs, *number, content)? else { continue };
+            if self.open.len() == MOST_OPEN {
+                self.open.remove(0);
+            }
+            let opened = Arc::new(opened);
+            self.open.push(opened.clone());
+            return Ok(Some(opened));
+        }
+        Ok(None)
+    }
+
+    fn update_index(&mut self, blobs: &Blobs) -> Result<(), StoreError> {
+        blobs.database.read(|connection| {
+            let mut statement = connection.prepare_cached("SELECT max(number) FROM packs")?;
+            let newest = statement.query_row([], |row| row.get(0))?;
+            if newest == self.newest {
+                return Ok(());
+            }
+            let mut statement = connection.prepare("SELECT number, keys FROM packs")?;
+            let mut rows = statement.query([])?;
+            self.index.clear();
+            while let Some(row) = rows.next()? {
+                let number = row.get(0)?;
+                self.index.extend(keys(row.get_ref(1)?.as_blob()?).iter().map(|key| (*key, Reverse(number))));
+            }
+            // Runs that are in order, which is what this sort is quick with.
+            self.index.sort();
+            self.newest = newest;
+            Ok(())
+        })
+    }
+}
+
+/// The pack of this number, where the content lies in it and it is whole as far as that.
+fn open(blobs: &Blobs, number: i64, content: &Hash) -> Result<Option<Opened>, StoreError> {
+    let pack = blobs.database.read(|connection| Pack::read(connection, number))?;
+    let Some((pack, end)) =
+        pack.and_then(|pack| pack.contents.get(content).map(Place::end).map(|end| (pack, end)))
+    else {
+        return Ok(None);
+    };
+    let path = blobs.pack_path(&pack.name);
+    let file = match File::open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(StoreError::from_io(&path, error)),
+    };
+    let length = file.metadata().map_err(|error| StoreError::from_io(&path, error))?.len();
+    Ok((end <= length).then_some(Opened { file, number, pack }))
+}
