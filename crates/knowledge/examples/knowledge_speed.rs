@@ -215,7 +215,9 @@ impl Embedder for Hashed {
                 })
                 .collect();
             let length = vector.iter().map(|number| number * number).sum::<f32>().sqrt();
-            vector.iter_mut().for_each(|number| *number /= length);
+            for number in &mut vector {
+                *number /= length;
+            }
             vector
         };
         Ok(texts.iter().map(of).collect())

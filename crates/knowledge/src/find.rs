@@ -18,7 +18,7 @@ const RANK_CONSTANT: f64 = 60.0;
 
 /// Chunks of a base in which every word counts, and the share of a larger one (one in so many) that a word may be in to count.
 const SMALL_BASE: i64 = 10_000;
-const COMMON: i64 = 50;
+const SHARE_THAT_TELLS: i64 = 50;
 
 /// How a search was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -154,7 +154,7 @@ impl Index {
         &self,
         sought: &Sought<'_>,
         without_model: &mut Option<String>,
-    ) -> Result<Option<(Vec<f32>, Vec<u8>)>, IndexError> {
+    ) -> Result<Option<Question>, IndexError> {
         let model = match self.model() {
             None => return Ok(None),
             Some(Err(error)) => {
@@ -173,6 +173,9 @@ impl Index {
         }
     }
 }
+
+/// A question as a vector, and the model that made it.
+type Question = (Vec<f32>, Vec<u8>);
 
 /// Lets through what is in the scope and may be read, and asks about each file once.
 struct Sieve<'a> {
@@ -256,7 +259,7 @@ fn telling(connection: &Connection, terms: &[String]) -> rusqlite::Result<String
     if chunks <= SMALL_BASE {
         return Ok(terms.join(" OR "));
     }
-    let most = (chunks / COMMON).max(SMALL_BASE / COMMON);
+    let most = (chunks / SHARE_THAT_TELLS).max(SMALL_BASE / SHARE_THAT_TELLS);
     let mut statement = connection
         .prepare_cached("SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ?1 LIMIT ?2)")?;
     let mut rare: Vec<&str> = Vec::new();
@@ -289,7 +292,7 @@ fn hit(
     connection: &Connection,
     id: i64,
     question: &str,
-    vector: Option<&(Vec<f32>, Vec<u8>)>,
+    vector: Option<&Question>,
 ) -> Result<Option<Hit>, IndexError> {
     let row = connection
         .prepare_cached(

@@ -13,7 +13,7 @@ use crate::held::Held;
 const FORMAT: i64 = 1;
 
 /// How long a process waits for another one that writes.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Connections that are kept open for the next one who asks.
 const IDLE: usize = 2;
@@ -172,10 +172,6 @@ impl Index {
     }
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the file of the index, which lies in the state and not in the base"
-)]
 fn remove(path: &Path) -> std::io::Result<()> {
     std::fs::remove_file(path)
 }
@@ -188,10 +184,6 @@ pub(crate) fn lock(path: &Path) -> Result<File, IndexError> {
 }
 
 /// The file of a lock.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "a lock beside the index, which lies in the state and not in the base"
-)]
 pub(crate) fn lock_file(path: &Path) -> Result<File, IndexError> {
     File::options().create(true).append(true).open(path).map_err(IndexError::Folder)
 }

@@ -20,7 +20,7 @@ pub struct KnowledgeIndex(pub(crate) Arc<Base>);
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// Default changed_only; all reads every file again.
+    /// Default `changed_only`; `all` reads every file again.
     #[serde(default)]
     scope: Which,
     /// One file or folder, relative to knowledge/.

@@ -77,6 +77,7 @@ pub struct Output {
 }
 
 /// One section.
+#[expect(clippy::struct_field_names, reason = "the names are the contract's")]
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Section {
     /// Relative to the workspace.
@@ -88,7 +89,7 @@ pub(crate) struct Section {
     /// The text.
     content: String,
     /// Of `score_kind`: the order does not go by it alone.
-    similarity_score: f32,
+    similarity_score: f64,
     /// `cosine` of the meanings, or, where there is no vector, `words`: the share of the question's words that it holds.
     score_kind: String,
 }
@@ -154,7 +155,7 @@ impl Tool for KnowledgeSearch {
             section: hit.section,
             lines: format!("{}-{}", hit.lines.0, hit.lines.1),
             content: shown(&hit.content),
-            similarity_score: hit.score.value(),
+            similarity_score: (f64::from(hit.score.value()) * 10_000.0).round() / 10_000.0,
             score_kind: hit.score.as_str().to_owned(),
         });
         Ok(Output {

@@ -193,7 +193,7 @@ impl Embedder for Counting {
                 if stop() {
                     return Err(Failure::Stopped);
                 }
-                let mut vector = vec![0.01_f32; 8];
+                let mut vector = [0.01_f32; 8];
                 let text = text.to_lowercase();
                 for (meaning, words) in MEANINGS.iter().enumerate() {
                     for word in *words {

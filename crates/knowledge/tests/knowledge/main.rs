@@ -1,6 +1,11 @@
 //! A base of knowledge as its callers use it: real files, a real index, real processes.
 
-#![allow(clippy::disallowed_methods, reason = "these tests lay out the files that are indexed")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test program: it starts processes, and what goes wrong in it ends it"
+)]
 
 mod base;
 mod cutting;

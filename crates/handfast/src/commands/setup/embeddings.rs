@@ -215,7 +215,7 @@ fn get(pip: &[&str], package: &str, download: &Path) -> Result<Got, Failure> {
     let said = fs::read(&said).unwrap_or_default();
     let said = String::from_utf8_lossy(&said);
     let last = said.lines().rev().find(|line| line.contains("ERROR")).or_else(|| said.lines().last());
-    Ok(Got::Failed(tool::visible(last.unwrap_or("pip ended without a word").trim()).to_string()))
+    Ok(Got::Failed(tool::visible(last.unwrap_or("pip ended without a word").trim())))
 }
 
 /// Waits for the end of a download, or for a signal, whose exit code it gives.

@@ -92,7 +92,7 @@ fn unpack(package: impl Read + Seek, target: &Path, place: &Path, depth: usize) 
                 Err(WheelError::WrongHash { .. }) | Ok(()) => {}
                 Err(error) => return Err(error),
             }
-        } else if name.ends_with(".zip") && depth > 0 {
+        } else if Path::new(&name).extension().is_some_and(|end| end == "zip") && depth > 0 {
             let mut inner = tempfile::tempfile_in(target).map_err(failed)?;
             io::copy(&mut entry.take(LARGEST_INNER), &mut inner).map_err(failed)?;
             inner.rewind().map_err(failed)?;
