@@ -50,7 +50,7 @@ use Layer::{
 };
 
 /// The layer of every crate by name; `tools-*` go by their prefix.
-const LAYERS: [(&str, Layer); 23] = [
+const LAYERS: [(&str, Layer); 25] = [
     ("tool", Vocabulary),
     ("shell-syntax", Syntax),
     ("policy", Policy),
@@ -60,6 +60,8 @@ const LAYERS: [(&str, Layer); 23] = [
     ("watch", Mechanism),
     ("checkpoint", Mechanism),
     ("database", Mechanism),
+    ("embed", Mechanism),
+    ("embed-http", Outgoing),
     ("edit", Mechanism),
     ("vault", Mechanism),
     ("engine", Engine),
@@ -97,7 +99,7 @@ const OWNERS: [(&str, &[&str], &str); 12] = [
     ("seccompiler", &["sandbox"], "one crate sets up what confines a command"),
     (
         "tokio",
-        &["egress", "engine", "mcp", "http", "csp", "traces", "fetch", "handfast"],
+        &["egress", "embed-http", "engine", "mcp", "http", "csp", "traces", "fetch", "handfast"],
         "tools, policy and mechanisms know no async runtime",
     ),
     ("clap", &["handfast", "xtask"], "a library reads no command line"),
