@@ -163,3 +163,51 @@ fn a_dry_run_shows_nothing_that_may_not_be_read_and_tells_what_would_be_asked() 
     assert_eq!(call(&fixture, "file_write", &planted)["error"]["code"], "EAPPROVAL");
     assert!(!fixture.workspace().join(".git").exists());
 }
+
+#[test]
+fn a_dry_run_of_data_and_memory_shows_the_change_asks_nobody_and_changes_nothing() {
+    let fixture = filled().asking();
+    fixture.call("db_write", json!({"sql": "CREATE TABLE t (id INTEGER PRIMARY KEY, v)"}));
+    fixture.call("db_write", json!({"sql": "INSERT INTO t(v) VALUES ('a')"}));
+    fixture.call("memory", json!({"action": "create", "key": "k", "message": "first"}));
+    let state = || {
+        let rows = fixture.data("db_query", json!({"sql": "SELECT * FROM t"}));
+        let memories = fixture.data("memory", json!({"action": "audit"}));
+        let checkpoints = fixture.run(&["checkpoints", "list", "--json"]).stdout;
+        (rows, memories, checkpoints)
+    };
+    let before = state();
+    for (tool, arguments, diff) in [
+        ("db_write", json!({"sql": "UPDATE t SET v = ?", "params": ["b"]}), "-t(1, \"a\")\n+t(1, \"b\")\n"),
+        ("db_write", json!({"sql": "DROP TABLE t"}), "-CREATE TABLE t (id INTEGER PRIMARY KEY, v)\n"),
+        ("memory", json!({"action": "create", "key": "n", "message": "x\ny"}), "+x\n+y\n"),
+        ("memory", json!({"action": "update", "key": "k", "message": "second"}), "-first\n+second\n"),
+        ("memory", json!({"action": "delete", "key": "k"}), "-first\n"),
+    ] {
+        for tried in [
+            call(&fixture, tool, &dry(&arguments)),
+            fixture.run(&["--dry-run", "call", tool, &arguments.to_string()]).json(),
+        ] {
+            assert_eq!((&tried["ok"], &tried["data"]["diff"]), (&json!(true), &json!(diff)), "{tried:#}");
+            let meta = &tried["meta"];
+            assert!(meta["decision"] == "pass" && meta.get("checkpoint").is_none(), "{meta:#}");
+            assert!(meta["warnings"][0].as_str().unwrap().contains("a human must agree"), "{meta:#}");
+        }
+        assert_eq!(state(), before, "{tool} {arguments}");
+        assert_eq!(call(&fixture, tool, &arguments)["error"]["code"], "EAPPROVAL", "{tool}");
+    }
+    // What the call would be refused for.
+    for (tool, arguments, code) in [
+        ("db_write", json!({"sql": "INSERT INTO t VALUES (1, 'twice')"}), "ECONFLICT"),
+        ("db_write", json!({"sql": "TRUNCATE t"}), "EPERMISSION"),
+        ("memory", json!({"action": "create", "key": "k", "message": "x"}), "ECONFLICT"),
+        ("memory", json!({"action": "update", "key": "k", "message": "x", "version": 7}), "ECONFLICT"),
+        ("memory", json!({"action": "delete", "key": "none"}), "ENOTFOUND"),
+    ] {
+        let tried = call(&fixture, tool, &dry(&arguments));
+        assert_eq!(tried["error"]["code"], code, "{tool} {arguments}: {tried:#}");
+    }
+    // Reading is what it always is.
+    let read = fixture.run(&["--dry-run", "call", "memory", r#"{"action": "read", "key": "k"}"#]).json();
+    assert_eq!(read["data"]["entries"][0]["content"], "first", "{read:#}");
+}

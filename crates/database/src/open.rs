@@ -172,15 +172,9 @@ impl Database {
         &self,
         work: impl FnOnce(&mut Reader) -> Result<T, DatabaseError>,
     ) -> Result<T, DatabaseError> {
-        let file = self.look()?;
-        let kept = {
-            let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-            idle.retain(|reader| reader.file == file && file.is_some());
-            idle.pop()
-        };
-        let mut reader = match kept {
+        let mut reader = match self.kept()? {
             Some(reader) => reader,
-            None => self.reader(file)?,
+            None => self.reader(self.look()?)?,
         };
         reader.watch.enter(Phase::Own);
         let done = work(&mut reader);
@@ -195,6 +189,17 @@ impl Database {
             idle.push(reader);
         }
         done
+    }
+
+    /// One that is open on the file that is there. How its folder was reached was looked at when it was opened.
+    fn kept(&self) -> Result<Option<Reader>, DatabaseError> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.is_empty() {
+            return Ok(None);
+        }
+        let file = self.found()?;
+        idle.retain(|reader| reader.file == file && file.is_some());
+        Ok(idle.pop())
     }
 
     fn reader(&self, file: Option<(u64, u64)>) -> Result<Reader, DatabaseError> {
@@ -250,26 +255,34 @@ impl Database {
     }
 
     /// Which file is there; none where none is.
-    fn look(&self) -> Result<Option<(u64, u64)>, DatabaseError> {
-        let refused =
-            |because: &str| DatabaseError::Refused { path: self.path.clone(), because: because.to_owned() };
+    pub(crate) fn look(&self) -> Result<Option<(u64, u64)>, DatabaseError> {
         let folder = self.path.parent().unwrap_or(Path::new("/"));
         if folder.canonicalize().is_ok_and(|real| real != folder) {
-            return Err(refused("a link leads to its folder"));
+            return Err(self.refused("a link leads to its folder"));
         }
+        self.found()
+    }
+
+    fn refused(&self, because: &str) -> DatabaseError {
+        DatabaseError::Refused { path: self.path.clone(), because: because.to_owned() }
+    }
+
+    fn found(&self) -> Result<Option<(u64, u64)>, DatabaseError> {
         let found = match fs::symlink_metadata(&self.path) {
             Ok(found) => found,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(source) => return Err(DatabaseError::Io { path: self.path.clone(), source }),
         };
         if !found.is_file() {
-            return Err(refused("it is no file"));
+            return Err(self.refused("it is no file"));
         }
         if found.nlink() > 1 {
-            return Err(refused("it has a further name, under which others may change it while it is open"));
+            return Err(
+                self.refused("it has a further name, under which others may change it while it is open")
+            );
         }
         if self.journal_names_another() {
-            return Err(refused("its rollback journal names another file, which would be removed"));
+            return Err(self.refused("its rollback journal names another file, which would be removed"));
         }
         Ok(Some((found.dev(), found.ino())))
     }
@@ -329,7 +342,7 @@ pub(crate) fn interrupt_where(
 
 /// Opens what a stranger may have written: no function of the schema is trusted, no shadow table or schema can be written past its
 /// rules, pages are checked as they are read, and no statement, value or expression grows beyond bounds.
-fn defend(connection: &mut Connection) -> rusqlite::Result<Arc<Watch>> {
+pub(crate) fn defend(connection: &mut Connection) -> rusqlite::Result<Arc<Watch>> {
     for (setting, value) in [
         (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
         (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),

@@ -49,14 +49,27 @@ impl Database {
     ) -> Result<Written, DatabaseError> {
         let writer = self.writer(stopped)?;
         self.wait(stopped, || writer.connection.execute_batch("BEGIN IMMEDIATE"))?;
+        let (tracked, mut written) = self.change(&writer, (sql, parameters), planned, returning)?;
+        let (change, not_undoable) = self.end(&writer.connection, tracked.as_deref())?;
+        self.commit(&writer, change.as_ref(), keep)?;
+        written.not_undoable = not_undoable;
+        Ok(written)
+    }
+
+    /// Runs it in the transaction that has begun, and notes the rows that it touches where they can be told apart.
+    pub(crate) fn change(
+        &self,
+        writer: &Writer,
+        (sql, parameters): (&str, &[Value]),
+        planned: &Statement,
+        returning: Bounds,
+    ) -> Result<(Option<Vec<Tracked>>, Written), DatabaseError> {
         if self.judge(&writer.connection, &writer.watch, sql)? != *planned {
             return Err(DatabaseError::Drifted);
         }
         let tracked = self.begin(&writer.connection, planned)?;
-        let (affected, last_insert_id, returned) = self.run(&writer, sql, parameters, planned, returning)?;
-        let (change, not_undoable) = self.end(&writer.connection, tracked.as_deref())?;
-        self.commit(&writer, change.as_ref(), keep)?;
-        Ok(Written { affected, last_insert_id, returned, not_undoable })
+        let written = self.run(writer, sql, parameters, planned, returning)?;
+        Ok((tracked, written))
     }
 
     /// Begins to note what becomes of the rows of the tables; none where only the whole database can be saved.
@@ -100,7 +113,7 @@ impl Database {
         parameters: &[Value],
         planned: &Statement,
         returning: Bounds,
-    ) -> Result<(u64, Option<i64>, Page), DatabaseError> {
+    ) -> Result<Written, DatabaseError> {
         let Writer { connection, watch } = writer;
         watch.enter(Phase::Run);
         let failed = |error| refused(watch, self.error(error));
@@ -116,7 +129,8 @@ impl Database {
         watch.enter(Phase::Own);
         let affected = if planned.only_rows() { connection.changes() } else { 0 };
         let inserted = planned.inserts() && affected > 0;
-        Ok((affected, inserted.then(|| connection.last_insert_rowid()), returned))
+        let last_insert_id = inserted.then(|| connection.last_insert_rowid());
+        Ok(Written { affected, last_insert_id, returned, not_undoable: None })
     }
 
     /// What has changed; none where nothing has, or where it cannot be undone, and why.
@@ -125,20 +139,29 @@ impl Database {
         connection: &Connection,
         tracked: Option<&[Tracked]>,
     ) -> Result<(Option<Change>, Option<String>), DatabaseError> {
-        let failed = |error| self.error(error);
+        match self.rows(connection, tracked)? {
+            Some(rows) => Ok((rows, None)),
+            None => self.whole(connection),
+        }
+    }
+
+    /// The rows that have changed, which may be none; nothing where they are not told apart, or are too many.
+    pub(crate) fn rows(
+        &self,
+        connection: &Connection,
+        tracked: Option<&[Tracked]>,
+    ) -> Result<Option<Option<Change>>, DatabaseError> {
+        let Some(tracked) = tracked else { return Ok(None) };
         let mut bytes = 0;
         let mut all = Vec::new();
-        for table in tracked.into_iter().flatten() {
-            match table.end(connection, &mut bytes).map_err(failed)? {
+        for table in tracked {
+            match table.end(connection, &mut bytes).map_err(|error| self.error(error))? {
                 Some(rows) => all.push(rows),
-                None => return self.whole(connection),
+                None => return Ok(None),
             }
         }
-        if tracked.is_none() {
-            return self.whole(connection);
-        }
         all.retain(|table| !table.rows.is_empty());
-        Ok(((!all.is_empty()).then_some(Change::Rows(all)), None))
+        Ok(Some((!all.is_empty()).then_some(Change::Rows(all))))
     }
 
     /// The whole database as it was before the transaction, which others still see.
@@ -151,14 +174,7 @@ impl Database {
             let before = digest(&reader.connection).map_err(failed)?;
             Ok(Some((image(&reader.connection).map_err(failed)?, before)))
         })?;
-        let Some((image, before)) = saved else {
-            let most = LARGEST_SAVED / 1024 / 1024;
-            let why = format!(
-                "the database is larger than {most} MiB, and a change of its schema, of very many rows, or of a table with \
-                 triggers, computed columns or no rowid is undone by restoring all of it"
-            );
-            return Ok((None, Some(why)));
-        };
+        let Some((image, before)) = saved else { return Ok((None, Some(too_large_to_undo()))) };
         // Full text search writes to its tables only at the end of a transaction, or where one is divided.
         connection.execute_batch("SAVEPOINT divided; RELEASE divided").map_err(failed)?;
         let after = digest(connection).map_err(failed)?;
@@ -184,4 +200,13 @@ impl Database {
         }
         committed
     }
+}
+
+/// Why a change cannot be undone that only the whole database, as it was, would undo.
+pub(crate) fn too_large_to_undo() -> String {
+    let most = LARGEST_SAVED / 1024 / 1024;
+    format!(
+        "the database is larger than {most} MiB, and a change of its schema, of very many rows, or of a table with \
+         triggers, computed columns or no rowid is undone by restoring all of it"
+    )
 }

@@ -33,6 +33,7 @@ impl Engine {
             session: call.session.0.clone(),
             call: call.id.0.clone(),
             now: Timestamp::UNIX_EPOCH,
+            only_tries: call.dry_run.is_some(),
         };
         OfCaller { store: self.store.clone(), clock: self.clock.clone(), who }
     }

@@ -30,13 +30,14 @@ pub use hyper::header::{
 pub use hyper::{HeaderMap, Method, Uri};
 pub use rustls::pki_types::CertificateDer;
 
-/// A larger answer is an error, in bytes: nothing that is asked for here has one.
+/// A larger answer is an error, in bytes, unless whoever asks expects one.
 const LARGEST: usize = 1024 * 1024;
 
 /// A client for one URL. Needs a tokio runtime around its requests.
 pub struct Client {
     url: Uri,
     client: Pooled<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    largest: usize,
 }
 
 /// What a server answered.
@@ -71,7 +72,15 @@ impl Client {
             .https_or_http()
             .enable_http1()
             .build();
-        Ok(Self { url, client: Pooled::builder(TokioExecutor::new()).build(connector) })
+        let client = Pooled::builder(TokioExecutor::new()).build(connector);
+        Ok(Self { url, client, largest: LARGEST })
+    }
+
+    /// The same, taking answers of up to so many bytes in place of a megabyte.
+    #[must_use]
+    pub fn taking(mut self, largest: usize) -> Self {
+        self.largest = largest;
+        self
     }
 
     /// Where it asks.
@@ -82,7 +91,7 @@ impl Client {
     /// Asks for what is there.
     ///
     /// # Errors
-    /// Where there is no answer, or one beyond a megabyte. That the server refuses is an answer.
+    /// Where there is no answer, or one that is too large. That the server refuses is an answer.
     pub async fn get(&self) -> io::Result<Answer> {
         self.ask(Request::new(Full::default())).await
     }
@@ -108,7 +117,8 @@ impl Client {
         let retry_after = answer.headers().get(hyper::header::RETRY_AFTER);
         let retry_after = retry_after.and_then(|value| value.to_str().ok()?.trim().parse().ok());
         let status = answer.status().as_u16();
-        let body = Limited::new(answer.into_body(), LARGEST).collect().await.map_err(io::Error::other)?;
+        let body =
+            Limited::new(answer.into_body(), self.largest).collect().await.map_err(io::Error::other)?;
         Ok(Answer { status, retry_after, body: body.to_bytes().to_vec() })
     }
 }

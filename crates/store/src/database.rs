@@ -116,12 +116,28 @@ impl Database {
         &self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
+        self.end(|transaction| transaction.commit(), work)
+    }
+
+    /// Does the same and takes it back: what `work` gives is what it would have come to.
+    pub(crate) fn try_write<T>(
+        &self,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        self.end(|transaction| transaction.rollback(), work)
+    }
+
+    fn end<T>(
+        &self,
+        end: impl FnOnce(rusqlite::Transaction<'_>) -> rusqlite::Result<()>,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
         self.with(|connection| {
             let transaction = connection
                 .transaction_with_behavior(TransactionBehavior::Immediate)
                 .map_err(|error| self.error(error))?;
             let value = work(&transaction).map_err(|error| self.error(error))?;
-            transaction.commit().map_err(|error| self.error(error))?;
+            end(transaction).map_err(|error| self.error(error))?;
             Ok(value)
         })
     }

@@ -70,6 +70,8 @@ pub struct Remembering {
     pub call: String,
     /// The time.
     pub now: Timestamp,
+    /// Whether changes are only tried: what they come to is the answer, and none is made.
+    pub only_tries: bool,
 }
 
 /// What came of a change.
@@ -113,7 +115,7 @@ impl Memories {
         (key, content): (&str, &str),
         shared: bool,
     ) -> Result<Remembered, StoreError> {
-        self.database.write(|connection| {
+        self.write(who, |connection| {
             if let Some((_, there)) = find(connection, who, key)? {
                 return Ok(Remembered::Conflict(there));
             }
@@ -240,6 +242,14 @@ impl Memories {
         Self { database }
     }
 
+    fn write(
+        &self,
+        who: &Remembering,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<Remembered>,
+    ) -> Result<Remembered, StoreError> {
+        if who.only_tries { self.database.try_write(work) } else { self.database.write(work) }
+    }
+
     fn change(
         &self,
         who: &Remembering,
@@ -247,7 +257,7 @@ impl Memories {
         expected: Option<u64>,
         change: impl FnOnce(&Connection, i64, &Memory) -> rusqlite::Result<()>,
     ) -> Result<Remembered, StoreError> {
-        self.database.write(|connection| {
+        self.write(who, |connection| {
             let Some((number, memory)) = find(connection, who, key)? else { return Ok(Remembered::Unknown) };
             if expected.is_some_and(|expected| expected != memory.version) {
                 return Ok(Remembered::Conflict(memory));
@@ -334,7 +344,14 @@ mod tests {
     fn who(agent: &str) -> Remembering {
         let now = Timestamp::from_second(1_800_000_000).unwrap();
         let text = |text: &str| text.to_owned();
-        Remembering { workspace: "/w".into(), agent: text(agent), session: text("s"), call: text("c"), now }
+        Remembering {
+            workspace: "/w".into(),
+            agent: text(agent),
+            session: text("s"),
+            call: text("c"),
+            now,
+            only_tries: false,
+        }
     }
 
     fn done(remembered: Remembered) -> Memory {
@@ -393,6 +410,27 @@ mod tests {
         assert_eq!((versions[0].call.as_str(), versions[0].agent.as_str()), ("c", "one"));
         // The key is free again.
         done(memories.create(&one, "i2", ("k", "anew"), false).unwrap());
+    }
+
+    #[test]
+    fn what_is_only_tried_comes_to_the_same_and_changes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let memories = store.memories();
+        let one = who("one");
+        let tries = Remembering { only_tries: true, ..one.clone() };
+        let first = done(memories.create(&one, "i", ("k", "first"), false).unwrap());
+        assert_eq!(done(memories.create(&tries, "j", ("new", "text"), true).unwrap()).key, "new");
+        let updated = done(memories.update(&tries, "k", "second", Some(1)).unwrap());
+        assert_eq!((updated.version, updated.content.as_str()), (2, "second"));
+        assert!(matches!(memories.create(&tries, "j", ("k", "x"), false).unwrap(), Remembered::Conflict(_)));
+        assert!(matches!(memories.update(&tries, "k", "x", Some(7)).unwrap(), Remembered::Conflict(_)));
+        assert_eq!(memories.delete(&tries, "none", None).unwrap(), Remembered::Unknown);
+        done(memories.delete(&tries, "k", None).unwrap());
+        let (all, _) = memories.list(&one, &Sought::Keys(""), (0, 10)).unwrap();
+        assert_eq!(all, [first]);
+        assert_eq!(memories.history(&one, "k").unwrap().len(), 1);
+        assert_eq!(memories.list(&one, &Sought::Words("second text"), (0, 10)).unwrap().0, []);
     }
 
     #[test]

@@ -119,13 +119,16 @@ impl Plan {
             return self;
         }
         let looked_at = |effect: &Effect| match effect {
-            Effect::Write { path } | Effect::Delete { path } => Effect::Read { path: path.clone() },
+            Effect::Write { path } | Effect::Delete { path } => Some(Effect::Read { path: path.clone() }),
             Effect::Connect { host, port, method, .. } => {
-                Effect::Connect { host: host.clone(), port: *port, method: method.clone(), only_asks: true }
+                let (host, method) = (host.clone(), method.clone());
+                Some(Effect::Connect { host, port: *port, method, only_asks: true })
             }
-            other => other.clone(),
+            // The agent's own data, which it may read at any time.
+            Effect::DatabaseWrite { .. } => None,
+            other => Some(other.clone()),
         };
-        let mut effects: Vec<Effect> = self.effects.iter().map(looked_at).collect();
+        let mut effects: Vec<Effect> = self.effects.iter().filter_map(looked_at).collect();
         effects.dedup();
         Self {
             effects,
@@ -354,6 +357,7 @@ mod tests {
             Effect::Read { path: path() },
             Effect::Write { path: path() },
             Effect::Delete { path: "/w/g".into() },
+            Effect::DatabaseWrite { statement: "insert t".to_owned() },
         ]);
         assert_eq!(plan.clone().only_tried(false), plan);
         let tried = plan.clone().on_snapshot().only_tried(true);

@@ -127,7 +127,6 @@ impl Tool for DbQuery {
 
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
         let skip = args.skip()?;
-        let mark = args.mark();
         let bounds = Bounds {
             skip,
             rows: usize::try_from(args.limit.unwrap_or(ROWS.0).clamp(1, ROWS.1)).unwrap_or(usize::MAX),
@@ -138,7 +137,7 @@ impl Tool for DbQuery {
             .query(&args.sql, &parameters, bounds, &stopped(context))
             .map_err(|error| failed_in(context, error))?;
         let row_count = page.rows.len();
-        let cursor = page.has_more.then(|| format!("{}-{mark}", skip + row_count as u64));
+        let cursor = page.has_more.then(|| format!("{}-{}", skip + row_count as u64, args.mark()));
         let columns = page.columns.clone();
         Ok(Output { rows: rows(page), columns, row_count, cursor })
     }

@@ -1,9 +1,9 @@
 //! `db_write`: changes the agent's database, one statement and one transaction a call.
 
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use database::{Bounds, DatabaseError, Databases, Keep, Statement, dangerous_spelling};
+use database::{Bounds, DatabaseError, Databases, Keep, Statement, Stopped, dangerous_spelling};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -17,6 +17,9 @@ use crate::values::{parameters, rows};
 
 /// What of the rows of `RETURNING` an answer has: rows, and bytes of their values.
 const RETURNED: Bounds = Bounds { skip: 0, rows: 1_000, bytes: 100_000 };
+
+/// How long a preview may take.
+const PREVIEW: Duration = Duration::from_secs(2);
 
 /// Changes data.
 pub struct DbWrite(pub(crate) Arc<Databases>);
@@ -34,6 +37,9 @@ pub struct Args {
     /// Seconds, default 30; it waits so long for others who write.
     #[schemars(range(min = 1, max = 600))]
     timeout: Option<u64>,
+    /// Change nothing, only show it.
+    #[serde(default)]
+    dry_run: bool,
     /// What the plan found: the run does this or nothing.
     #[serde(skip)]
     planned: OnceLock<Statement>,
@@ -50,6 +56,9 @@ pub struct Output {
     /// Of RETURNING, at most 1000.
     #[serde(skip_serializing_if = "Option::is_none")]
     rows: Option<Vec<Map<String, Value>>>,
+    /// Of a dry run: each row and table as it was (-) and would be (+).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    diff: Option<String>,
 }
 
 impl Tool for DbWrite {
@@ -82,7 +91,8 @@ impl Tool for DbWrite {
             // SQLite has no such statement; what it would be elsewhere is decided on all the same, and never run.
             Err(DatabaseError::Syntax(_)) if dangerous_spelling(&args.sql).is_some() => {
                 let lines = dangerous_spelling(&args.sql).map(str::to_owned).into_iter();
-                return Ok(Plan { level: Some(Level::Destructive), ..Plan::of(lines.map(write).collect()) });
+                let plan = Plan::of(lines.map(write).collect());
+                return Ok(Plan { level: Some(Level::Destructive), ..plan }.only_tried(args.dry_run));
             }
             Err(error) => return Err(failed(error)),
         };
@@ -90,11 +100,23 @@ impl Tool for DbWrite {
         let plan = Plan::of(statement.lines().into_iter().map(write).collect());
         let statement = args.planned.get_or_init(|| statement);
         debug_assert!(!statement.lines().is_empty());
-        Ok(Plan { level: Some(level), ..plan })
+        Ok(Plan { level: Some(level), ..plan }.only_tried(args.dry_run))
     }
 
     fn timeout(&self, args: &Args) -> Option<Duration> {
         args.timeout.map(Duration::from_secs)
+    }
+
+    /// Tries it, for as long as a human likes to wait.
+    fn preview(&self, context: &Context, args: &Args) -> Option<String> {
+        let (planned, stopped) = (args.planned.get()?, stopped(context));
+        let until = Instant::now() + PREVIEW;
+        let stopped: Stopped = Arc::new(move || stopped() || Instant::now() > until);
+        let parameters = parameters(args.params.as_deref()).ok()?;
+        let database = named(&self.0, args.database.as_deref()).ok()?;
+        let tried = database.try_write((&args.sql, &parameters), planned, RETURNED, &stopped).ok()?;
+        let undoing = tried.written.not_undoable.map(|why| format!("it could not be undone: {why}\n"));
+        Some(undoing.unwrap_or_default() + &text(&tried.lines))
     }
 
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
@@ -106,12 +128,20 @@ impl Tool for DbWrite {
             ));
         };
         let parameters = parameters(args.params.as_deref())?;
-        let keep = context.service::<Arc<dyn Keep>>()?;
-        let written = database
-            .write((&args.sql, &parameters), planned, RETURNED, keep.as_ref().as_ref(), &stopped(context))
-            .map_err(|error| failed_in(context, error))?;
+        let (statement, stopped) = ((args.sql.as_str(), parameters.as_slice()), stopped(context));
+        let (written, lines) = if args.dry_run {
+            let tried = database.try_write(statement, planned, RETURNED, &stopped);
+            tried.map(|tried| (tried.written, Some(tried.lines)))
+        } else {
+            let keep = context.service::<Arc<dyn Keep>>()?;
+            let written = database.write(statement, planned, RETURNED, keep.as_ref().as_ref(), &stopped);
+            written.map(|written| (written, None))
+        }
+        .map_err(|error| failed_in(context, error))?;
         if let Some(why) = written.not_undoable {
-            context.warn(format!("this cannot be undone: {why}"));
+            let what =
+                if args.dry_run { "the call itself could not be undone" } else { "this cannot be undone" };
+            context.warn(format!("{what}: {why}"));
         }
         if written.returned.has_more {
             context.warn(format!(
@@ -124,8 +154,13 @@ impl Tool for DbWrite {
             affected_rows: written.affected,
             last_insert_id: written.last_insert_id,
             rows: has_rows.then(|| rows(written.returned)),
+            diff: lines.map(|lines| text(&lines)),
         })
     }
+}
+
+fn text(lines: &[String]) -> String {
+    lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
 #[cfg(test)]
@@ -149,6 +184,23 @@ mod tests {
         assert_eq!(returned["rows"][1], json!({"id": 2, "v": {"integer": "9223372036854775807"}}));
         assert_eq!(write(json!({"sql": "DELETE FROM t WHERE id = 1"})), json!({"affected_rows": 1}));
         assert_eq!(world.kept.0.lock().unwrap().len(), 4);
+    }
+
+    #[test]
+    fn a_dry_run_is_safe_shows_the_change_and_makes_none() {
+        let world = World::new();
+        world.run("db_write", json!({"sql": "CREATE TABLE t (id INTEGER PRIMARY KEY, v)"})).unwrap();
+        world.run("db_write", json!({"sql": "INSERT INTO t(v) VALUES ('a')"})).unwrap();
+        let arguments = json!({"sql": "DELETE FROM t", "dry_run": true});
+        let plan = world.plan("db_write", arguments.clone()).unwrap();
+        assert_eq!((plan.effects, plan.level), (vec![], Some(Level::Safe)));
+        let tried = plan.dry_run.unwrap();
+        assert_eq!(tried.level, Some(Level::Destructive));
+        assert_eq!(tried.effects, [Effect::DatabaseWrite { statement: "delete t".to_owned() }]);
+        let told = world.run("db_write", arguments).unwrap();
+        assert_eq!(told, json!({"affected_rows": 1, "diff": "-t(1, \"a\")\n"}));
+        let rows = world.run("db_query", json!({"sql": "SELECT v FROM t"})).unwrap();
+        assert_eq!((rows["row_count"].clone(), world.kept.0.lock().unwrap().len()), (json!(1), 2));
     }
 
     #[test]

@@ -45,6 +45,9 @@ pub struct Args {
     /// From an earlier answer: what comes next.
     #[serde(default)]
     offset: u64,
+    /// Change nothing, only show what would be remembered or forgotten.
+    #[serde(default)]
+    dry_run: bool,
 }
 
 // Its parts carry no text of their own: the schema of a list of names is then one that every provider accepts.
@@ -76,6 +79,9 @@ pub struct Output {
     /// How a search was made.
     #[serde(skip_serializing_if = "Option::is_none")]
     mode: Option<String>,
+    /// Of a dry run: the text as it was (-) and would be (+).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    diff: Option<String>,
 }
 
 impl Action {
@@ -152,17 +158,27 @@ impl Tool for Memory {
         // Named as a statement, so that `allowed_database_statements: [memory]` lets an agent remember unasked.
         let effect =
             changes.then(|| Effect::DatabaseWrite { statement: format!("memory {}", args.action.as_str()) });
-        Ok(Plan { level: Some(level), ..Plan::of(effect.into_iter().collect()) })
+        let plan = Plan { level: Some(level), ..Plan::of(effect.into_iter().collect()) };
+        Ok(plan.only_tried(args.dry_run && changes))
     }
 
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
         let memories = context.service::<Arc<dyn Memories>>()?;
         let one = |entry| Output { entries: vec![entry], ..Output::default() };
+        let old = match args.action {
+            Action::Update | Action::Delete if args.dry_run => Some(memories.read(&args.key)?.content),
+            _ => None,
+        };
+        let shown = |entry: MemoryEntry| {
+            let new = (args.action != Action::Delete).then_some(entry.content.as_str());
+            let diff = args.dry_run.then(|| difference(old.as_deref(), new));
+            Output { diff, ..one(entry) }
+        };
         match args.action {
-            Action::Create => memories.create(&args.key, &args.message, args.shared).map(one),
+            Action::Create => memories.create(&args.key, &args.message, args.shared).map(shown),
             Action::Read => memories.read(&args.key).map(one),
-            Action::Update => memories.update(&args.key, &args.message, args.version).map(one),
-            Action::Delete => memories.delete(&args.key, args.version).map(one),
+            Action::Update => memories.update(&args.key, &args.message, args.version).map(shown),
+            Action::Delete => memories.delete(&args.key, args.version).map(shown),
             Action::History => Ok(Output { versions: memories.history(&args.key)?, ..Output::default() }),
             Action::Audit if !args.key.is_empty() => {
                 Ok(Output { versions: memories.history(&args.key)?, ..Output::default() })
@@ -200,6 +216,14 @@ fn page(args: &Args, memories: &dyn Memories, sought: MemorySearch<'_>) -> Resul
         next_offset: found.has_more.then_some(next),
         ..Output::default()
     })
+}
+
+/// Every line of the old text behind `-` and of the new one behind `+`.
+fn difference(old: Option<&str>, new: Option<&str>) -> String {
+    let side = |sign, text: Option<&str>| {
+        text.into_iter().flat_map(str::lines).map(|line| format!("{sign}{line}\n")).collect::<String>()
+    };
+    side('-', old) + &side('+', new)
 }
 
 fn beginning(text: &str) -> String {

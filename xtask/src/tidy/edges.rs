@@ -54,7 +54,7 @@ use Layer::{
 };
 
 /// The layer of every crate by name; `tools-*` go by their prefix.
-const LAYERS: [(&str, Layer); 28] = [
+const LAYERS: [(&str, Layer); 29] = [
     ("tool", Vocabulary),
     ("shell-syntax", Syntax),
     ("policy", Policy),
@@ -69,6 +69,7 @@ const LAYERS: [(&str, Layer); 28] = [
     ("embed-bert", Meaning),
     ("vectors", Meaning),
     ("knowledge", Knowledge),
+    ("embed-http", Outgoing),
     ("edit", Mechanism),
     ("vault", Mechanism),
     ("engine", Engine),
@@ -106,7 +107,7 @@ const OWNERS: [(&str, &[&str], &str); 13] = [
     ("seccompiler", &["sandbox"], "one crate sets up what confines a command"),
     (
         "tokio",
-        &["egress", "engine", "mcp", "http", "csp", "traces", "fetch", "handfast"],
+        &["egress", "embed-http", "engine", "mcp", "http", "csp", "traces", "fetch", "handfast"],
         "tools, policy and mechanisms know no async runtime",
     ),
     ("pulldown-cmark", &["knowledge"], "one crate cuts markdown"),
@@ -123,7 +124,7 @@ fn allowed(layer: Layer) -> &'static [Layer] {
         Policy => &[Vocabulary, Syntax],
         Egress => &[Outward],
         Engine => &[Vocabulary, Policy, Store, Mechanism, Outward, Egress],
-        Outgoing => &[Vocabulary, Mechanism, Outward],
+        Outgoing => &[Vocabulary, Mechanism, Meaning, Outward],
         Tools => &[Vocabulary, Mechanism, Knowledge, Outward, Outgoing],
         TestKit => &[Vocabulary, Mechanism],
         Door => &[Vocabulary, Engine, Dialects],

@@ -4,5 +4,6 @@
 
 mod files;
 mod statements;
+mod tried;
 mod undo;
 mod world;

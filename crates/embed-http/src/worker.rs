@@ -1,0 +1,109 @@
+//! The thread that asks: whoever embeds may be in an async runtime or in none, and looks at whether to stop meanwhile.
+
+use std::sync::mpsc::Sender;
+use std::thread;
+use std::time::Duration;
+
+use embed::Failure;
+use fetch::{Client, HeaderName, HeaderValue, Uri};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
+
+use crate::answer;
+
+/// The most bytes of an answer: 32 vectors of 3,072 numbers, each written with all its digits.
+const LARGEST_ANSWER: usize = 16 * 1024 * 1024;
+
+/// How long one request may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Requests for one batch where the server says that it has too much to do, and the longest pause between two.
+const ATTEMPTS: u32 = 5;
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// One request, and who waits for its answer.
+pub(crate) struct Job {
+    pub(crate) body: Vec<u8>,
+    pub(crate) said: Sender<Result<Vec<u8>, String>>,
+    /// Closed when nobody waits any more.
+    pub(crate) gone: oneshot::Receiver<()>,
+}
+
+/// The thread. It ends when this goes.
+pub(crate) struct Worker {
+    jobs: UnboundedSender<Job>,
+}
+
+impl Worker {
+    pub(crate) fn start(url: Uri, headers: Vec<(HeaderName, HeaderValue)>) -> Result<Self, Failure> {
+        let failed = |error: std::io::Error| Failure::Failed(format!("{url}: {error}"));
+        let client = Client::new(url.clone()).map_err(failed)?.taking(LARGEST_ANSWER);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+        let (jobs, mut waiting) = unbounded_channel();
+        let work = async move {
+            let asking = Asking { client, headers };
+            asking.all(&mut waiting).await;
+        };
+        let thread = thread::Builder::new().name("embeddings".to_owned());
+        thread.spawn(move || runtime.block_on(work)).map_err(failed)?;
+        Ok(Self { jobs })
+    }
+
+    pub(crate) fn take(&self, job: Job) -> Result<(), Failure> {
+        self.jobs.send(job).map_err(|_| Failure::Failed("the thread that asks has ended".to_owned()))
+    }
+}
+
+struct Asking {
+    client: Client,
+    headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl Asking {
+    async fn all(&self, waiting: &mut UnboundedReceiver<Job>) {
+        while let Some(job) = waiting.recv().await {
+            tokio::select! {
+                // First, so that no server is asked for nobody.
+                biased;
+                _ = job.gone => {}
+                told = self.one(job.body) => {
+                    // Who has just gone needs no answer.
+                    let _ = job.said.send(told);
+                }
+            }
+        }
+    }
+
+    async fn one(&self, body: Vec<u8>) -> Result<Vec<u8>, String> {
+        let mut pause = Duration::from_millis(500);
+        for attempt in 1.. {
+            let asked = tokio::time::timeout(PATIENCE, self.client.post(self.headers.clone(), body.clone()));
+            let answer = match asked.await {
+                Ok(Ok(answer)) => answer,
+                Ok(Err(error)) => return Err(error.to_string()),
+                Err(_) => return Err(format!("no answer within {} seconds", PATIENCE.as_secs())),
+            };
+            match answer.status {
+                200..=299 => return Ok(answer.body),
+                429 | 503 if attempt < ATTEMPTS => {
+                    let wanted = answer.retry_after.map_or(pause, Duration::from_secs);
+                    tokio::time::sleep(wanted.min(LONGEST_PAUSE)).await;
+                    pause *= 2;
+                }
+                status => return Err(refused(status, &answer.body)),
+            }
+        }
+        Err("the server has too much to do".to_owned())
+    }
+}
+
+fn refused(status: u16, body: &[u8]) -> String {
+    let hint = match status {
+        401 | 403 => "; look at the key",
+        404 => "; look at the address and the name of the model",
+        300..=399 => "; it leads elsewhere, and redirections are not followed: name the place itself",
+        429 | 503 => "; try again later",
+        _ => "",
+    };
+    format!("the server answered {status}: {}{hint}", answer::words(body))
+}
