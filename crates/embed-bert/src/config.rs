@@ -54,7 +54,8 @@ pub(crate) enum Pool {
 
 impl Config {
     pub(crate) fn read(path: &Path, bytes: &[u8]) -> Result<Self, OpenError> {
-        let config: Self = serde_json::from_slice(bytes).map_err(|error| OpenError::damaged(path, error.to_string()))?;
+        let config: Self =
+            serde_json::from_slice(bytes).map_err(|error| OpenError::damaged(path, error.to_string()))?;
         let refuse = |what: String| Err(OpenError::unsupported(path, what));
         if config.model_type != "bert" {
             return refuse(format!("model_type is {:?}, and only \"bert\" is known", config.model_type));
@@ -100,12 +101,16 @@ impl Pool {
         let pooling: Pooling =
             serde_json::from_slice(bytes).map_err(|error| OpenError::damaged(path, error.to_string()))?;
         match pooling {
-            Pooling { pooling_mode_mean_tokens: true, pooling_mode_cls_token: false, pooling_mode_max_tokens: false } => {
-                Ok(Self::Mean)
-            }
-            Pooling { pooling_mode_cls_token: true, pooling_mode_mean_tokens: false, pooling_mode_max_tokens: false } => {
-                Ok(Self::First)
-            }
+            Pooling {
+                pooling_mode_mean_tokens: true,
+                pooling_mode_cls_token: false,
+                pooling_mode_max_tokens: false,
+            } => Ok(Self::Mean),
+            Pooling {
+                pooling_mode_cls_token: true,
+                pooling_mode_mean_tokens: false,
+                pooling_mode_max_tokens: false,
+            } => Ok(Self::First),
             _ => Err(OpenError::unsupported(path, "its pooling is neither the mean nor the first token")),
         }
     }

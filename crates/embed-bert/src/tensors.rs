@@ -39,12 +39,15 @@ impl Tensors {
         file.read_exact_at(&mut length, 0).map_err(failed())?;
         let length = u64::from_le_bytes(length);
         if length > LONGEST_HEAD || length > size - 8 {
-            return Err(OpenError::damaged(path, format!("its head has {length} bytes, and the file {size}")));
+            return Err(OpenError::damaged(
+                path,
+                format!("its head has {length} bytes, and the file {size}"),
+            ));
         }
         let mut head = vec![0; usize::try_from(length).unwrap_or(0)];
         file.read_exact_at(&mut head, 8).map_err(failed())?;
-        let mut head: serde_json::Map<String, serde_json::Value> =
-            serde_json::from_slice(&head).map_err(|error| OpenError::damaged(path, format!("its head: {error}")))?;
+        let mut head: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(&head)
+            .map_err(|error| OpenError::damaged(path, format!("its head: {error}")))?;
         head.remove("__metadata__");
         let mut tensors = HashMap::new();
         for (name, tensor) in head {
@@ -78,7 +81,8 @@ impl Tensors {
         }
         let mut bytes = vec![0; count * 4];
         self.file.read_exact_at(&mut bytes, self.start + from).map_err(OpenError::unreadable(&self.path))?;
-        let numbers: Vec<f32> = bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
+        let numbers: Vec<f32> =
+            bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
         if numbers.iter().all(|number| number.is_finite()) {
             Ok(numbers)
         } else {

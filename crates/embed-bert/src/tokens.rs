@@ -71,9 +71,12 @@ struct Model {
 impl Tokens {
     /// From a `tokenizer.json` whose numbers are all below `limit`.
     pub(crate) fn read(path: &Path, bytes: &[u8], limit: usize) -> Result<Self, OpenError> {
-        let file: File = serde_json::from_slice(bytes).map_err(|error| OpenError::damaged(path, error.to_string()))?;
+        let file: File =
+            serde_json::from_slice(bytes).map_err(|error| OpenError::damaged(path, error.to_string()))?;
         let kinds = (file.normalizer.r#type.as_str(), file.pre_tokenizer.r#type.as_str());
-        if kinds != ("BertNormalizer", "BertPreTokenizer") || file.model.r#type.is_some_and(|kind| kind != "WordPiece") {
+        if kinds != ("BertNormalizer", "BertPreTokenizer")
+            || file.model.r#type.is_some_and(|kind| kind != "WordPiece")
+        {
             return Err(OpenError::unsupported(path, "its tokenizer is not that of BERT"));
         }
         let limit = u32::try_from(limit).unwrap_or(u32::MAX);

@@ -10,7 +10,9 @@ use embed::{Embedder, Failure, Model};
 use simd::Level;
 
 use crate::config::{Config, Pool};
-use crate::files::{CONFIG, MODEL, POOLING, Pinned, TOKENIZER, check_hash, check_sizes, hash, hash_of, stamp};
+use crate::files::{
+    CONFIG, MODEL, POOLING, Pinned, TOKENIZER, check_hash, check_sizes, hash, hash_of, stamp,
+};
 use crate::forward::{Room, pass};
 use crate::tensors::Tensors;
 use crate::tokens::Tokens;
@@ -126,7 +128,10 @@ fn open_as(
 fn read(path: &Path) -> Result<Vec<u8>, OpenError> {
     let size = std::fs::metadata(path).map_err(OpenError::unreadable(path))?.len();
     if size > LONGEST_FILE {
-        return Err(OpenError::unsupported(path, format!("it has {size} bytes, and {LONGEST_FILE} are read")));
+        return Err(OpenError::unsupported(
+            path,
+            format!("it has {size} bytes, and {LONGEST_FILE} are read"),
+        ));
     }
     std::fs::read(path).map_err(OpenError::unreadable(path))
 }
@@ -163,7 +168,12 @@ fn of_bytes(
 }
 
 /// What is kept of a model with these measures; none where there is nothing, or nothing whole.
-fn kept(folder: &Path, config: &Config, most: usize, of_config: &[u8; 32]) -> Option<(Weights, [u8; 32], [u8; 40])> {
+fn kept(
+    folder: &Path,
+    config: &Config,
+    most: usize,
+    of_config: &[u8; 32],
+) -> Option<(Weights, [u8; 32], [u8; 40])> {
     let file = File::open(folder.join(KEPT)).ok()?;
     let mut kept = Kept::new(BufReader::with_capacity(1 << 16, file));
     let head = kept.bytes(FORMAT.len() + 32 + 32 + 40).ok()?;
@@ -236,8 +246,9 @@ impl Embedder for Bert {
         let work = Work { texts, next: AtomicUsize::new(0), stopped: AtomicBool::new(false) };
         let mut all = vec![Vec::new(); texts.len()];
         let whole = std::thread::scope(|scope| {
-            let others: Vec<_> =
-                (1..self.threads.min(texts.len())).map(|_| scope.spawn(|| self.work(&work, &|| false))).collect();
+            let others: Vec<_> = (1..self.threads.min(texts.len()))
+                .map(|_| scope.spawn(|| self.work(&work, &|| false)))
+                .collect();
             let mut done = self.work(&work, stop);
             let mut whole = true;
             for other in others {

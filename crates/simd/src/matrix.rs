@@ -1,6 +1,10 @@
 //! Products of bytes: rows that were made bytes each by its own range, with a matrix that was made bytes each column by its own.
 
-#![allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, reason = "rounding is what happens here")]
+#![allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    reason = "rounding is what happens here"
+)]
 
 use crate::level::Kind;
 use crate::{Level, Line};
@@ -44,13 +48,31 @@ impl Panels {
 
     fn empty(depth: usize, columns: usize) -> Self {
         let lines = columns.div_ceil(COLUMNS) * depth.div_ceil(4) * LINES;
-        Self { depth, columns, lines: vec![Line::ZERO; lines], scales: vec![0.0; columns], sums: vec![0; columns] }
+        Self {
+            depth,
+            columns,
+            lines: vec![Line::ZERO; lines],
+            scales: vec![0.0; columns],
+            sums: vec![0; columns],
+        }
     }
 
     fn place(&self, column: usize, place: usize) -> (usize, usize) {
         let (panel, within) = (column / COLUMNS, column % COLUMNS);
         let line = (panel * self.depth.div_ceil(4) + place / 4) * LINES + within / 16;
         (line, (within % 16) * 4 + place % 4)
+    }
+
+    /// What bytes leave of the numbers that they were made of, in the same order.
+    pub fn left_of(&self, weights: &[f32]) -> Vec<f32> {
+        let mut left = weights.to_vec();
+        for (column, numbers) in left.chunks_exact_mut(self.depth.max(1)).enumerate().take(self.columns) {
+            for (place, number) in numbers.iter_mut().enumerate() {
+                let (line, at) = self.place(column, place);
+                *number -= f32::from(self.lines[line].0[at]) * self.scales[column];
+            }
+        }
+        left
     }
 
     /// Numbers of one result.
@@ -173,7 +195,10 @@ pub fn product(level: Level, rows: &Quantised, matrix: &Panels, bias: &[f32], ou
 
 /// The sums of up to six rows with one panel.
 fn sums(level: Level, rows: &[u8], stride: usize, panel: &[Line], tile: &mut Tile) {
-    assert!(panel.len() == stride / 4 * LINES && rows.len().is_multiple_of(stride.max(1)), "whole rows and a whole panel");
+    assert!(
+        panel.len() == stride / 4 * LINES && rows.len().is_multiple_of(stride.max(1)),
+        "whole rows and a whole panel"
+    );
     #[cfg(target_arch = "x86_64")]
     if level.0 != Kind::Portable {
         crate::x86::sums(level.0, rows, stride, panel, tile);

@@ -1,15 +1,19 @@
 //! The same by the instructions of x86-64. The one module of this crate that reads through pointers.
 
-#![allow(unsafe_code, reason = "loads of vectors, and calls of what is compiled for features that were found")]
+#![allow(
+    unsafe_code,
+    reason = "loads of vectors, and calls of what is compiled for features that were found"
+)]
 #![allow(clippy::cast_ptr_alignment, reason = "the loads take any alignment")]
 
 use std::arch::x86_64::{
-    __m256, __m256i, __m512, __m512i, _mm_cvtsi128_si32, _mm_add_epi32, _mm_shuffle_epi32, _mm256_add_epi32,
-    _mm256_and_si256, _mm256_broadcast_ss, _mm256_castsi256_si128, _mm256_dpbusd_avx_epi32, _mm256_extracti128_si256,
-    _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_madd_epi16, _mm256_set1_epi8, _mm256_set1_epi16,
-    _mm256_set1_epi32, _mm256_setzero_ps, _mm256_setzero_si256, _mm256_slli_epi16, _mm256_srai_epi16, _mm256_srli_epi16,
-    _mm256_storeu_ps, _mm256_storeu_si256, _mm256_xor_si256, _mm512_dpbusd_epi32, _mm512_fmadd_ps, _mm512_loadu_ps,
-    _mm512_loadu_si512, _mm512_reduce_add_epi32, _mm512_set1_epi8, _mm512_set1_epi32, _mm512_set1_ps, _mm512_setzero_ps,
+    __m256, __m256i, __m512, __m512i, _mm_add_epi32, _mm_cvtsi128_si32, _mm_shuffle_epi32, _mm256_add_epi32,
+    _mm256_and_si256, _mm256_broadcast_ss, _mm256_castsi256_si128, _mm256_dpbusd_avx_epi32,
+    _mm256_extracti128_si256, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_madd_epi16,
+    _mm256_set1_epi8, _mm256_set1_epi16, _mm256_set1_epi32, _mm256_setzero_ps, _mm256_setzero_si256,
+    _mm256_slli_epi16, _mm256_srai_epi16, _mm256_srli_epi16, _mm256_storeu_ps, _mm256_storeu_si256,
+    _mm256_xor_si256, _mm512_dpbusd_epi32, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_loadu_si512,
+    _mm512_reduce_add_epi32, _mm512_set1_epi8, _mm512_set1_epi32, _mm512_set1_ps, _mm512_setzero_ps,
     _mm512_setzero_si512, _mm512_storeu_ps, _mm512_storeu_si512, _mm512_xor_si512,
 };
 
@@ -120,7 +124,8 @@ unsafe fn sums_256<const R: usize>(rows: &[u8], stride: usize, panel: &[Line], t
                 let bytes = _mm256_set1_epi32(unsafe { four(rows, row * stride + step * 4) });
                 let (first, second) = (_mm256_and_si256(bytes, low), _mm256_srli_epi16::<8>(bytes));
                 for (sum, (even, odd)) in sums.iter_mut().zip(even.into_iter().zip(odd)) {
-                    let both = _mm256_add_epi32(_mm256_madd_epi16(first, even), _mm256_madd_epi16(second, odd));
+                    let both =
+                        _mm256_add_epi32(_mm256_madd_epi16(first, even), _mm256_madd_epi16(second, odd));
                     *sum = _mm256_add_epi32(*sum, both);
                 }
             }
@@ -155,7 +160,10 @@ fn put<const R: usize>(tile: &mut Tile, line: usize, sums: [[__m256i; 2]; R]) {
 
 /// Dot products with many rows.
 pub(crate) fn dots(kind: Kind, query: &Split, rows: &[Line], out: &mut [f32]) {
-    assert!(rows.len() == out.len() * query.lines() && query.second.len() == query.lines(), "a place for every row");
+    assert!(
+        rows.len() == out.len() * query.lines() && query.second.len() == query.lines(),
+        "a place for every row"
+    );
     // SAFETY: a kind is made only where its features were found; the sizes are as asserted.
     match kind {
         Kind::Avx512Vnni => unsafe { dots_512(query, rows, out) },
@@ -179,14 +187,16 @@ unsafe fn dots_512(query: &Split, rows: &[Line], out: &mut [f32]) {
         let (mut first, mut second) = (_mm512_setzero_si512(), _mm512_setzero_si512());
         for (row, (high, low)) in row.iter().zip(query.first.iter().zip(&query.second)) {
             // SAFETY: a line is 64 bytes.
-            let [row, high, low] = unsafe {
-                [row, high, low].map(|line| _mm512_loadu_si512(line.0.as_ptr().cast()))
-            };
+            let [row, high, low] =
+                unsafe { [row, high, low].map(|line| _mm512_loadu_si512(line.0.as_ptr().cast())) };
             let row = _mm512_xor_si512(row, flip);
             first = _mm512_dpbusd_epi32(first, row, high);
             second = _mm512_dpbusd_epi32(second, row, low);
         }
-        *out = whole(_mm512_reduce_add_epi32(first) - first_excess, _mm512_reduce_add_epi32(second) - second_excess);
+        *out = whole(
+            _mm512_reduce_add_epi32(first) - first_excess,
+            _mm512_reduce_add_epi32(second) - second_excess,
+        );
     }
 }
 
@@ -245,10 +255,25 @@ fn sum_of(eight: __m256i) -> i32 {
 }
 
 /// Products of floats: up to four rows of `left` with 32 columns of `right`, see `float::grid`, which has checked the sizes.
-pub(crate) fn grid(kind: Kind, left: &[f32], left_stride: usize, right: &[f32], right_stride: usize, depth: usize, count: usize, out: &mut Grid) {
+pub(crate) fn grid(
+    kind: Kind,
+    left: &[f32],
+    left_stride: usize,
+    right: &[f32],
+    right_stride: usize,
+    depth: usize,
+    count: usize,
+    out: &mut Grid,
+) {
     assert!(count <= out.len(), "it fits the grid");
-    assert!(depth == 0 || left.len() >= (count - 1) * left_stride + depth, "every row of the left side is there");
-    assert!(depth == 0 || right.len() >= (depth - 1) * right_stride + WIDTH, "every row of the right side is there");
+    assert!(
+        depth == 0 || left.len() >= (count - 1) * left_stride + depth,
+        "every row of the left side is there"
+    );
+    assert!(
+        depth == 0 || right.len() >= (depth - 1) * right_stride + WIDTH,
+        "every row of the right side is there"
+    );
     macro_rules! by_count {
         ($function:ident) => {
             // SAFETY: a kind is made only where its features were found; the sizes are as asserted.
@@ -269,7 +294,14 @@ pub(crate) fn grid(kind: Kind, left: &[f32], left_stride: usize, right: &[f32], 
 /// # Safety
 /// `R` rows of `depth` numbers in `left`, `depth` rows of 32 in `right`, each by its stride.
 #[target_feature(enable = "avx512f")]
-unsafe fn grid_512<const R: usize>(left: &[f32], left_stride: usize, right: &[f32], right_stride: usize, depth: usize, out: &mut Grid) {
+unsafe fn grid_512<const R: usize>(
+    left: &[f32],
+    left_stride: usize,
+    right: &[f32],
+    right_stride: usize,
+    depth: usize,
+    out: &mut Grid,
+) {
     let mut sums: [[__m512; 2]; R] = [[_mm512_setzero_ps(); 2]; R];
     for step in 0..depth {
         // SAFETY: the row is there, as the caller promises.
@@ -295,7 +327,14 @@ unsafe fn grid_512<const R: usize>(left: &[f32], left_stride: usize, right: &[f3
 /// # Safety
 /// As `grid_512`.
 #[target_feature(enable = "avx2,fma")]
-unsafe fn grid_256<const R: usize>(left: &[f32], left_stride: usize, right: &[f32], right_stride: usize, depth: usize, out: &mut Grid) {
+unsafe fn grid_256<const R: usize>(
+    left: &[f32],
+    left_stride: usize,
+    right: &[f32],
+    right_stride: usize,
+    depth: usize,
+    out: &mut Grid,
+) {
     for half in 0..2 {
         let mut sums: [[__m256; 2]; R] = [[_mm256_setzero_ps(); 2]; R];
         for step in 0..depth {

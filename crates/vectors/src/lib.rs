@@ -1,21 +1,58 @@
-//! The nearest of many vectors: every one compared as bytes, the best again as they are.
+//! The nearest of many vectors: every one is compared as bytes, and those that may be among the nearest again as they are.
+//!
+//! What is found is exact, and nothing is approximated: with each vector lies how far its bytes are from it, so that it is known which
+//! ones can still be nearer than those that were compared as they are. In memory is one byte for each number, and some 40 for each vector;
+//! the vectors themselves stay where they are kept, and are asked for by their ids.
+//!
+//! It knows no model, no texts and no database.
+
+mod rows;
 
 use std::collections::HashMap;
 
+use simd::{Level, Split};
+
+use crate::rows::Rows;
+
+/// So many are compared as they are at first: mostly the nearest ten are among them.
+const FIRST: usize = 50;
+/// So many at most, however alike all are: then what was found is the nearest of those that are nearest as bytes.
+const MOST: usize = 5_000;
+/// What rounding adds to a product of floats, at most.
+const SLACK: f32 = 2e-5;
+
 /// Vectors in memory as one byte a number, by their ids.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Index {
     dimensions: usize,
-    bytes: Vec<i8>,
-    scales: Vec<f32>,
+    level: Level,
+    rows: Rows,
     ids: Vec<i64>,
-    places: HashMap<i64, usize>,
+    places: HashMap<i64, u32>,
+}
+
+impl Default for Index {
+    fn default() -> Self {
+        Self::new(0)
+    }
+}
+
+/// One that may be among the nearest: its place, and the most that its product can be.
+#[derive(Debug, Clone, Copy)]
+struct Candidate {
+    place: u32,
+    most: f32,
 }
 
 impl Index {
     /// None yet, of this many numbers each.
     pub fn new(dimensions: usize) -> Self {
-        Self { dimensions, ..Self::default() }
+        Self::with_level(dimensions, Level::best())
+    }
+
+    /// None yet, compared by these instructions.
+    pub fn with_level(dimensions: usize, level: Level) -> Self {
+        Self { dimensions, level, rows: Rows::new(dimensions), ids: Vec::new(), places: HashMap::new() }
     }
 
     /// How many there are.
@@ -28,39 +65,36 @@ impl Index {
         self.ids.is_empty()
     }
 
-    /// Takes a vector in, in place of the one of this id. One of another length is left out.
+    /// Takes a vector in, in place of the one of this id. One of another length, or with what is no number in it, is left out.
     pub fn add(&mut self, id: i64, vector: &[f32]) {
-        if vector.len() != self.dimensions {
+        if vector.len() != self.dimensions || !vector.iter().all(|number| number.is_finite()) {
             return;
         }
-        self.remove(id);
-        let (bytes, scale) = small(vector);
-        self.places.insert(id, self.ids.len());
-        self.ids.push(id);
-        self.scales.push(scale);
-        self.bytes.extend(bytes);
+        let next = u32::try_from(self.ids.len());
+        let Ok(next) = next else { return };
+        let place = *self.places.entry(id).or_insert(next);
+        if place == next {
+            self.ids.push(id);
+        }
+        self.rows.put(at(place), vector);
     }
 
     /// Takes a vector out.
     pub fn remove(&mut self, id: i64) {
         let Some(place) = self.places.remove(&id) else { return };
-        let last = self.ids.len() - 1;
-        if place != last
-            && let Some(moved) = self.ids.last().copied()
-        {
-            let from = last * self.dimensions;
-            self.bytes.copy_within(from..from + self.dimensions, place * self.dimensions);
-            self.scales.swap(place, last);
-            self.ids.swap(place, last);
-            self.places.insert(moved, place);
+        self.ids.swap_remove(at(place));
+        self.rows.swap_remove(at(place));
+        if let Some(moved) = self.ids.get(at(place)) {
+            self.places.insert(*moved, place);
         }
-        self.ids.pop();
-        self.scales.pop();
-        self.bytes.truncate(last * self.dimensions);
     }
 
-    /// The ids and cosines of those nearest to a vector of the length one, the nearest first. `filter` says which count, and `row` gives a
-    /// vector as it is.
+    /// The ids and products of the `most` nearest to `vector`, the nearest first; for vectors of the length one a product is the cosine.
+    /// `filter` says which count, and `row` gives a vector as it is; both are asked about a few alone. What `row` no longer has is
+    /// passed over.
+    ///
+    /// # Errors
+    /// The first of `filter` or `row`.
     pub fn search<E>(
         &self,
         vector: &[f32],
@@ -68,49 +102,77 @@ impl Index {
         filter: &mut dyn FnMut(i64) -> Result<bool, E>,
         row: &mut dyn FnMut(i64) -> Result<Option<Vec<f32>>, E>,
     ) -> Result<Vec<(i64, f32)>, E> {
-        if vector.len() != self.dimensions || self.dimensions == 0 {
+        if vector.len() != self.dimensions || most == 0 || !vector.iter().all(|number| number.is_finite()) {
             return Ok(Vec::new());
         }
-        let (query, _) = small(vector);
-        let rows = self.bytes.chunks_exact(self.dimensions).zip(&self.scales).zip(&self.ids);
-        let mut all: Vec<(f32, i64)> = rows
-            .map(|((bytes, scale), id)| {
-                let sum: i32 =
-                    bytes.iter().zip(&query).map(|(one, other)| i32::from(*one) * i32::from(*other)).sum();
-                #[expect(clippy::cast_precision_loss, reason = "an estimate, made exact below")]
-                (sum as f32 * scale, *id)
-            })
-            .collect();
-        let wanted = most.saturating_mul(2).min(all.len());
-        let mut from = 0;
+        let mut rest = self.candidates(vector);
         let mut found: Vec<(i64, f32)> = Vec::new();
-        // The best so far, and as many again while the filter takes too many away.
-        while from < all.len() && found.len() < wanted {
-            let some = (from + wanted * 2).min(all.len());
-            if some < all.len() {
-                all[from..].select_nth_unstable_by(some - from - 1, |one, other| other.0.total_cmp(&one.0));
+        let mut compared = 0;
+        let mut next = FIRST.max(most * 2);
+        while !rest.is_empty() && (compared < MOST || found.len() < most) {
+            // The next ones in their order; those that cannot be among the nearest any more are let go first.
+            if let Some(least) = least_of(&found, most) {
+                rest.retain(|candidate| candidate.most >= least);
             }
-            for (_, id) in &all[from..some] {
-                if filter(*id)?
-                    && let Some(exact) = row(*id)?
+            next = next.min(rest.len());
+            if next < rest.len() {
+                rest.select_nth_unstable_by(next, |one, other| other.most.total_cmp(&one.most));
+            }
+            let mut some: Vec<Candidate> = rest.drain(..next).collect();
+            some.sort_unstable_by(|one, other| other.most.total_cmp(&one.most));
+            for candidate in some {
+                if least_of(&found, most).is_some_and(|least| candidate.most < least) {
+                    rest.clear();
+                    break;
+                }
+                let id = self.ids[at(candidate.place)];
+                if filter(id)?
+                    && let Some(exact) = row(id)?
+                    && exact.len() == self.dimensions
                 {
-                    found.push((*id, exact.iter().zip(vector).map(|(one, other)| one * other).sum()));
+                    compared += 1;
+                    keep(&mut found, most, id, simd::dot(self.level, vector, &exact));
                 }
             }
-            from = some;
+            next = FIRST.max(next * 2);
         }
-        found.sort_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));
-        found.truncate(most);
         Ok(found)
+    }
+
+    /// All of them, each with the most that its product can be.
+    fn candidates(&self, vector: &[f32]) -> Vec<Candidate> {
+        let largest = vector.iter().fold(f32::MIN_POSITIVE, |largest, number| largest.max(number.abs()));
+        let scale = largest / 16_128.0;
+        #[expect(clippy::cast_possible_truncation, reason = "at most 16,128 by the scale")]
+        let numbers: Vec<i16> = vector.iter().map(|number| (number / scale).round() as i16).collect();
+        let length = simd::dot(self.level, vector, vector).sqrt();
+        let cut_off = |(number, whole): (&f32, &i16)| (number - f32::from(*whole) * scale).powi(2);
+        let left = vector.iter().zip(&numbers).map(cut_off).sum::<f32>().sqrt();
+        // What was cut off the query, and what rounding adds, counts for no row more than for the longest.
+        let always = self.rows.longest * (2.0 * left + SLACK * length);
+        let query = Split::new(&numbers);
+        let mut all = Vec::with_capacity(self.len());
+        self.rows.each(self.level, &query, |place, product, row| {
+            all.push(Candidate { place, most: product * scale * row.scale + row.error * length + always });
+        });
+        all
     }
 }
 
-/// A vector as bytes, and what one of them stands for.
-fn small(vector: &[f32]) -> (Vec<i8>, f32) {
-    let largest =
-        vector.iter().fold(0.0_f32, |largest, number| largest.max(number.abs())).max(f32::MIN_POSITIVE);
-    let scale = largest / 127.0;
-    #[expect(clippy::cast_possible_truncation, reason = "at most 127 by the scale")]
-    let bytes = vector.iter().map(|number| (number / scale).round() as i8).collect();
-    (bytes, scale)
+/// A place as it is counted.
+fn at(place: u32) -> usize {
+    usize::try_from(place).unwrap_or(usize::MAX)
+}
+
+/// The product of the last one, where there are as many as are wanted.
+fn least_of(found: &[(i64, f32)], most: usize) -> Option<f32> {
+    found.get(most - 1).map(|(_, product)| *product)
+}
+
+/// Keeps the best `most`, the nearest first and among equals that of the lowest id.
+fn keep(found: &mut Vec<(i64, f32)>, most: usize, id: i64, product: f32) {
+    let before = |other: &(i64, f32)| other.1.total_cmp(&product).reverse().then(other.0.cmp(&id)).is_lt();
+    let place = found.partition_point(before);
+    found.insert(place, (id, product));
+    found.truncate(most);
 }

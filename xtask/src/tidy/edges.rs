@@ -49,8 +49,8 @@ enum Layer {
 }
 
 use Layer::{
-    Arithmetic, Carrier, Dialects, Door, Egress, Engine, Meaning, Mechanism, Outgoing, Outward, Policy, Product, Store, Syntax,
-    Telling, TestKit, Tools, Vocabulary, Xtask,
+    Arithmetic, Carrier, Dialects, Door, Egress, Engine, Meaning, Mechanism, Outgoing, Outward, Policy,
+    Product, Store, Syntax, Telling, TestKit, Tools, Vocabulary, Xtask,
 };
 
 /// The layer of every crate by name; `tools-*` go by their prefix.

@@ -18,7 +18,11 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
                 }
                 let may = UNSAFE.iter().any(|folder| path.starts_with(folder));
                 if attribute.contains("unsafe_code") && !may {
-                    found.push(Finding::line(path, number, "unsafe code stays in crates/sandbox and crates/simd"));
+                    found.push(Finding::line(
+                        path,
+                        number,
+                        "unsafe code stays in crates/sandbox and crates/simd",
+                    ));
                 }
             }
         }
