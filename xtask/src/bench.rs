@@ -8,6 +8,7 @@
 
 mod changes;
 mod commands;
+mod embedding;
 mod http;
 mod measure;
 mod report;
@@ -86,6 +87,10 @@ pub(crate) enum Part {
     Egress,
     /// One row of a database, beside SQLite alone
     Data,
+    /// Texts that become vectors, beside onnxruntime with the same model
+    Embedding,
+    /// The nearest of many vectors, beside a plain scan
+    Vectors,
     /// Covering secrets, and looking one up
     Secrets,
 }
@@ -141,6 +146,12 @@ pub(crate) fn run(
     }
     if wants(Part::Data) {
         example(repository, "handfast", "query_speed", Some(&folder.join("data")))?;
+    }
+    if wants(Part::Embedding) {
+        embedding::run(repository, quick)?;
+    }
+    if wants(Part::Vectors) {
+        example(repository, "vectors", "search_speed", None)?;
     }
     if wants(Part::Secrets) {
         example(repository, "engine", "redact_speed", None)?;
