@@ -8,6 +8,7 @@
 
 mod changes;
 mod commands;
+mod embedding;
 mod http;
 mod measure;
 mod report;
@@ -88,10 +89,12 @@ pub(crate) enum Part {
     Data,
     /// Indexing and searching knowledge
     Knowledge,
+    /// Texts that become vectors, beside onnxruntime with the same model
+    Embedding,
+    /// The nearest of many vectors, beside a plain scan
+    Vectors,
     /// Covering secrets, and looking one up
     Secrets,
-    /// The nearest of 100,000 vectors, beside comparing all of them as they are
-    Vectors,
 }
 
 /// Measures what is asked for, or everything, and prints the tables.
@@ -149,12 +152,15 @@ pub(crate) fn run(
     if wants(Part::Knowledge) {
         example(repository, "knowledge", "knowledge_speed", Some(&folder.join("knowledge")))?;
     }
+    if wants(Part::Embedding) {
+        embedding::run(repository, quick)?;
+    }
+    if wants(Part::Vectors) {
+        example(repository, "vectors", "search_speed", None)?;
+    }
     if wants(Part::Secrets) {
         example(repository, "engine", "redact_speed", None)?;
         example(repository, "vault", "lookup_speed", None)?;
-    }
-    if wants(Part::Vectors) {
-        example(repository, "vectors", "nearest_speed", None)?;
     }
     Ok(())
 }

@@ -5,6 +5,9 @@
 //!
 //! - `target/test-tools/venv/bin/python`: a Python with the official MCP SDK; the whole-binary tests run this one.
 //! - `target/test-tools/node/node_modules`: the TypeScript SDK and the benchmark's peer.
+//! - what vectors are made with and held against: see `embedding`.
+
+pub(crate) mod embedding;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -53,7 +56,8 @@ pub(crate) fn run_all(repository: &Repository) -> Result<()> {
     check_components(repository)?;
     install_programs()?;
     install_python_tools(repository)?;
-    install_node_tools(repository)
+    install_node_tools(repository)?;
+    embedding::install(repository)
 }
 
 fn check_components(repository: &Repository) -> Result<()> {

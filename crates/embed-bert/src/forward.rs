@@ -9,7 +9,8 @@ use crate::weights::{Layer, Linear, Matrix, Norm, Weights, Words};
 #[derive(Debug, Default)]
 pub(crate) struct Room {
     rows: Vec<f32>,
-    attention: Vec<f32>,
+    asked: Vec<f32>,
+    values: Vec<f32>,
     context: Vec<f32>,
     added: Vec<f32>,
     wide: Vec<f32>,
@@ -75,14 +76,23 @@ fn look_up(weights: &Weights, config: &Config, level: Level, texts: &[Vec<u32>],
 
 fn attend(layer: &Layer, config: &Config, level: Level, texts: &[Vec<u32>], room: &mut Room) {
     let (width, head) = (config.hidden_size, config.head());
-    apply(&layer.attention, level, &room.rows, width, &mut room.bytes, &mut room.attention);
+    apply(&layer.asked, level, &room.rows, width, &mut room.bytes, &mut room.asked);
+    apply(&layer.values, level, &room.rows, width, &mut room.bytes, &mut room.values);
     room.context.resize(room.rows.len(), 0.0);
     let mut start = 0;
     for text in texts {
         let end = start + text.len() * width;
         for at in (0..width).step_by(head) {
-            let own = &room.attention[start * 3..end * 3];
-            simd::attend(level, own, width, at, head, &mut room.head, &mut room.context[start..end]);
+            let (asked, values) = (&room.asked[start * 2..end * 2], &room.values[start..end]);
+            simd::attend(
+                level,
+                asked,
+                values,
+                width,
+                at..at + head,
+                &mut room.head,
+                &mut room.context[start..end],
+            );
         }
         start = end;
     }
@@ -105,6 +115,13 @@ fn apply(
         Matrix::Bytes(matrix) => {
             simd::quantise(level, rows, depth, bytes);
             simd::product(level, bytes, matrix, &linear.bias, out);
+        }
+        Matrix::Fine(first, second) => {
+            simd::quantise(level, rows, depth, bytes);
+            simd::product(level, bytes, first, &linear.bias, out);
+            let mut left = vec![0.0; out.len()];
+            simd::product(level, bytes, second, &vec![0.0; linear.bias.len()], &mut left);
+            out.iter_mut().zip(&left).for_each(|(out, left)| *out += left);
         }
     }
 }

@@ -235,3 +235,64 @@ fn is_chinese(character: char) -> bool {
         0x4E00..=0x9FFF | 0x3400..=0x4DBF | 0x20000..=0x2A6DF | 0x2A700..=0x2B73F | 0x2B740..=0x2B81F
         | 0x2B920..=0x2CEAF | 0xF900..=0xFAFF | 0x2F800..=0x2FA1F)
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::disallowed_methods, reason = "the peer is a program")]
+
+    use std::io::{BufRead, BufReader, Write};
+    use std::path::PathBuf;
+    use std::process::{Command, Stdio};
+
+    use proptest::prelude::*;
+    use proptest::strategy::ValueTree;
+    use proptest::test_runner::TestRunner;
+
+    use super::*;
+
+    fn tools() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/test-tools")
+    }
+
+    /// The numbers of each text by the tokenizer's authors.
+    fn peer(texts: &[String]) -> Vec<Vec<u32>> {
+        let mut child = Command::new(tools().join("embedding/bin/python"))
+            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../xtask/test-tools/embedding_peer.py"))
+            .args(["tokens".as_ref(), tools().join("model/all-MiniLM-L6-v2").as_os_str()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("`cargo xtask test` installs it");
+        writeln!(child.stdin.take().unwrap(), "{}", serde_json::json!(texts)).unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(child.wait().unwrap().success());
+        serde_json::from_str(&line).unwrap()
+    }
+
+    #[test]
+    fn texts_at_random_have_the_tokens_that_the_authors_give_them() {
+        let path = tools().join("model/all-MiniLM-L6-v2/tokenizer.json");
+        let tokens = Tokens::read(&path, &std::fs::read(&path).unwrap(), 30_522).unwrap();
+        let letter = prop_oneof![
+            4 => "[a-z]{1,12}",
+            2 => "[A-Z][a-z]{1,9}[.,;:!?]",
+            2 => Just(" ".to_owned()),
+            1 => any::<char>().prop_map(String::from),
+            1 => "[\\u{80}-\\u{2FF}]{1,6}",
+            1 => "[\\u{300}-\\u{36F}]",
+            1 => "[\\u{370}-\\u{FFF}]{1,6}",
+            1 => "[\\u{2000}-\\u{206F}]",
+            1 => "[\\u{3000}-\\u{FAFF}]{1,3}",
+            1 => "[\\x00-\\x7F]{1,4}",
+            1 => prop_oneof![Just("[MASK]"), Just("[CLS]"), Just("[mask]"), Just("[SEP"), Just("\u{fffd}")].prop_map(str::to_owned),
+            1 => "[a-z]{95,105}",
+        ];
+        let text = prop::collection::vec(letter, 0..60).prop_map(|parts| parts.concat());
+        let mut runner = TestRunner::deterministic();
+        let texts: Vec<String> = (0..3_000).map(|_| text.new_tree(&mut runner).unwrap().current()).collect();
+        for (text, right) in texts.iter().zip(peer(&texts)) {
+            assert_eq!(tokens.of(text, 256), right, "{text:?}");
+        }
+    }
+}

@@ -13,6 +13,19 @@ use crate::tensors::Tensors;
 pub(crate) enum Matrix {
     Floats(Rows),
     Bytes(Panels),
+    /// Bytes, and what these leave as bytes: 16 bits.
+    Fine(Panels, Panels),
+}
+
+/// How precise a matrix must be for all to be precise enough.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Need {
+    /// Floats.
+    Floats,
+    /// Twice as many bytes.
+    Fine,
+    /// Bytes.
+    Bytes,
 }
 
 /// The vectors of the vocabulary.
@@ -39,11 +52,15 @@ pub(crate) struct Norm {
 /// One layer.
 #[derive(Debug)]
 pub(crate) struct Layer {
-    /// Queries, keys and values side by side.
-    pub(crate) attention: Linear,
+    /// Queries and keys side by side.
+    pub(crate) asked: Linear,
+    /// In floats: of all matrices this one costs the most precision as bytes, with rows of bytes above all, and it is a twelfth of the
+    /// work.
+    pub(crate) values: Linear,
     pub(crate) output: Linear,
     pub(crate) after_attention: Norm,
     pub(crate) up: Linear,
+    /// In twice as many bytes: what is large before it lets the steps of bytes be seen.
     pub(crate) down: Linear,
     pub(crate) after: Norm,
 }
@@ -64,7 +81,13 @@ pub(crate) trait Source {
     fn words(&mut self, rows: usize, width: usize) -> Result<Words, Self::Error>;
     /// Several tensors of the same width, one below the other.
     fn floats(&mut self, names: &[String], shape: &[usize]) -> Result<Vec<f32>, Self::Error>;
-    fn matrix(&mut self, names: &[String], columns: usize, depth: usize) -> Result<Matrix, Self::Error>;
+    fn matrix(
+        &mut self,
+        names: &[String],
+        columns: usize,
+        depth: usize,
+        fine: bool,
+    ) -> Result<Matrix, Self::Error>;
     fn positions(&mut self, config: &Config, most: usize) -> Result<Vec<f32>, Self::Error>;
 }
 
@@ -78,13 +101,15 @@ impl Weights {
         let mut layers = Vec::with_capacity(config.num_hidden_layers);
         for layer in 0..config.num_hidden_layers {
             let of = |name: &str| format!("encoder.layer.{layer}.{name}");
-            let own = ["query", "key", "value"].map(|name| of(&format!("attention.self.{name}")));
+            let asked = ["query", "key"].map(|name| of(&format!("attention.self.{name}")));
+            let values = [of("attention.self.value")];
             layers.push(Layer {
-                attention: linear(source, &own, hidden, hidden)?,
-                output: linear(source, &[of("attention.output.dense")], hidden, hidden)?,
+                asked: linear(source, &asked, hidden, hidden, Need::Bytes)?,
+                values: linear(source, &values, hidden, hidden, Need::Floats)?,
+                output: linear(source, &[of("attention.output.dense")], hidden, hidden, Need::Bytes)?,
                 after_attention: self::norm(source, &of("attention.output.LayerNorm"), hidden)?,
-                up: linear(source, &[of("intermediate.dense")], wide, hidden)?,
-                down: linear(source, &[of("output.dense")], hidden, wide)?,
+                up: linear(source, &[of("intermediate.dense")], wide, hidden, Need::Bytes)?,
+                down: linear(source, &[of("output.dense")], hidden, wide, Need::Fine)?,
                 after: self::norm(source, &of("output.LayerNorm"), hidden)?,
             });
         }
@@ -97,10 +122,18 @@ fn linear<S: Source>(
     names: &[String],
     columns: usize,
     depth: usize,
+    need: Need,
 ) -> Result<Linear, S::Error> {
     let with = |end: &str| -> Vec<String> { names.iter().map(|name| format!("{name}.{end}")).collect() };
     Ok(Linear {
-        matrix: source.matrix(&with("weight"), columns, depth)?,
+        matrix: match need {
+            Need::Floats => {
+                Matrix::Floats(Rows::new(&source.floats(&with("weight"), &[columns, depth])?, depth))
+            }
+            Need::Fine | Need::Bytes => {
+                source.matrix(&with("weight"), columns, depth, matches!(need, Need::Fine))?
+            }
+        },
         bias: source.floats(&with("bias"), &[columns])?,
     })
 }
@@ -146,12 +179,23 @@ impl Source for Original<'_> {
         Ok(all)
     }
 
-    fn matrix(&mut self, names: &[String], columns: usize, depth: usize) -> Result<Matrix, OpenError> {
+    fn matrix(
+        &mut self,
+        names: &[String],
+        columns: usize,
+        depth: usize,
+        fine: bool,
+    ) -> Result<Matrix, OpenError> {
         let numbers = self.floats(names, &[columns, depth])?;
-        Ok(if self.bytes {
-            Matrix::Bytes(Panels::new(&numbers, depth))
+        if !self.bytes {
+            return Ok(Matrix::Floats(Rows::new(&numbers, depth)));
+        }
+        let first = Panels::new(&numbers, depth);
+        Ok(if fine {
+            let second = Panels::new(&first.left_of(&numbers), depth);
+            Matrix::Fine(first, second)
         } else {
-            Matrix::Floats(Rows::new(&numbers, depth))
+            Matrix::Bytes(first)
         })
     }
 
@@ -173,7 +217,6 @@ impl Source for Original<'_> {
 pub(crate) struct Kept<R> {
     reader: R,
     hasher: blake3::Hasher,
-    /// How many tensors stand below each other under several names.
     room: Vec<u8>,
 }
 
@@ -192,6 +235,11 @@ impl<R: Read> Kept<R> {
     fn numbers(&mut self, count: usize) -> io::Result<Vec<f32>> {
         let bytes = self.bytes(count * 4)?;
         Ok(bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect())
+    }
+
+    fn panels(&mut self, columns: usize, depth: usize) -> io::Result<Panels> {
+        let bytes = self.bytes(Panels::written(depth, columns))?;
+        Panels::read(bytes, depth, columns).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
     /// Whether all that was read is what was written, and nothing stands behind it.
@@ -215,12 +263,10 @@ impl<R: Read> Source for Kept<R> {
         self.numbers(names.len() * shape.iter().product::<usize>())
     }
 
-    fn matrix(&mut self, names: &[String], columns: usize, depth: usize) -> io::Result<Matrix> {
+    fn matrix(&mut self, names: &[String], columns: usize, depth: usize, fine: bool) -> io::Result<Matrix> {
         let columns = names.len() * columns;
-        let bytes = self.bytes(Panels::written(depth, columns))?;
-        Panels::read(bytes, depth, columns)
-            .map(Matrix::Bytes)
-            .ok_or_else(|| io::ErrorKind::InvalidData.into())
+        let first = self.panels(columns, depth)?;
+        Ok(if fine { Matrix::Fine(first, self.panels(columns, depth)?) } else { Matrix::Bytes(first) })
     }
 
     fn positions(&mut self, config: &Config, most: usize) -> io::Result<Vec<f32>> {
@@ -244,7 +290,8 @@ pub(crate) fn write(weights: &Weights, head: &[u8], file: &mut impl Write) -> io
     let mut parts = Vec::new();
     of_norm(&weights.norm, &mut parts);
     for layer in &weights.layers {
-        of_linear(&layer.attention, &mut parts);
+        of_linear(&layer.asked, &mut parts);
+        of_linear(&layer.values, &mut parts);
         of_linear(&layer.output, &mut parts);
         of_norm(&layer.after_attention, &mut parts);
         of_linear(&layer.up, &mut parts);
@@ -256,8 +303,13 @@ pub(crate) fn write(weights: &Weights, head: &[u8], file: &mut impl Write) -> io
 }
 
 fn of_linear(linear: &Linear, parts: &mut Vec<u8>) {
-    if let Matrix::Bytes(panels) = &linear.matrix {
-        panels.write(parts);
+    match &linear.matrix {
+        Matrix::Bytes(panels) => panels.write(parts),
+        Matrix::Fine(first, second) => {
+            first.write(parts);
+            second.write(parts);
+        }
+        Matrix::Floats(rows) => parts.extend(plain(&rows.weights())),
     }
     parts.extend(plain(&linear.bias));
 }

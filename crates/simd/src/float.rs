@@ -7,6 +7,8 @@
     reason = "rounding is what happens here"
 )]
 
+use std::ops::Range;
+
 use crate::level::{Kind, widest};
 use crate::{Level, Quantised};
 
@@ -38,6 +40,15 @@ impl Rows {
             }
         }
         Self { depth, columns, numbers }
+    }
+
+    /// The numbers as they were given.
+    pub fn weights(&self) -> Vec<f32> {
+        let at = |column: usize, place: usize| {
+            column / WIDTH * WIDTH * self.depth + place * WIDTH + column % WIDTH
+        };
+        let columns = 0..self.columns;
+        columns.flat_map(|column| (0..self.depth).map(move |place| self.numbers[at(column, place)])).collect()
     }
 }
 
@@ -104,43 +115,42 @@ fn products(
     }
 }
 
-/// What one text says of itself: attention of one head. `rows` has the queries, keys and values of a token in each row, those of this
-/// head from `at` on, `size` numbers each and `width` apart; the result goes to the same place of `out`, whose rows are `width` long.
+/// What one text says of itself: attention of one head, the numbers `head` of each row of `width`. A row of `asked` has the query of
+/// a token and then its key; the result goes to the same place of `out`.
 ///
 /// # Panics
-/// Where `size` is no multiple of 32, or the sizes do not fit each other.
+/// Where the head's size is no multiple of 32, or the sizes do not fit each other.
 pub fn attend(
     level: Level,
-    rows: &[f32],
+    asked: &[f32],
+    values: &[f32],
     width: usize,
-    at: usize,
-    size: usize,
+    head: Range<usize>,
     room: &mut Vec<f32>,
     out: &mut [f32],
 ) {
-    let tokens = out.len() / width;
+    let (tokens, at, size) = (out.len() / width, head.start, head.len());
     let padded = tokens.div_ceil(WIDTH) * WIDTH;
-    assert!(
-        size.is_multiple_of(WIDTH) && rows.len() == tokens * width * 3 && at + size <= width,
-        "one head of these rows"
-    );
+    assert!(size.is_multiple_of(WIDTH) && head.end <= width, "one head of these rows");
+    assert!(asked.len() == tokens * width * 2 && values.len() == tokens * width, "a row for each token");
     room.clear();
     room.resize(padded * size + tokens * size + HEIGHT * padded, 0.0);
     let (keys, rest) = room.split_at_mut(padded * size);
-    let (values, scores) = rest.split_at_mut(tokens * size);
-    for (token, row) in rows.chunks_exact(width * 3).enumerate() {
-        for (place, key) in row[width + at..][..size].iter().enumerate() {
+    let (own, scores) = rest.split_at_mut(tokens * size);
+    for (token, (asked, values)) in asked.chunks_exact(width * 2).zip(values.chunks_exact(width)).enumerate()
+    {
+        for (place, key) in asked[width + at..][..size].iter().enumerate() {
             keys[place * padded + token] = *key;
         }
-        values[token * size..][..size].copy_from_slice(&row[width * 2 + at..][..size]);
+        own[token * size..][..size].copy_from_slice(&values[head.clone()]);
     }
     let scale = 1.0 / (size as f32).sqrt();
     let mut grid: Grid = [[0.0; WIDTH]; HEIGHT];
     for first in (0..tokens).step_by(HEIGHT) {
         let height = HEIGHT.min(tokens - first);
         for column in (0..padded).step_by(WIDTH) {
-            let queries = &rows[first * width * 3 + at..];
-            products(level, queries, width * 3, &keys[column..], padded, size, height, &mut grid);
+            let queries = &asked[first * width * 2 + at..];
+            products(level, queries, width * 2, &keys[column..], padded, size, height, &mut grid);
             for (row, sums) in grid.iter().enumerate().take(height) {
                 scores[row * padded + column..][..WIDTH].copy_from_slice(sums);
             }
@@ -149,7 +159,7 @@ pub fn attend(
             soften(level, &mut row[..tokens], scale);
         }
         for part in (0..size).step_by(WIDTH) {
-            products(level, scores, padded, &values[part..], size, tokens, height, &mut grid);
+            products(level, scores, padded, &own[part..], size, tokens, height, &mut grid);
             for (row, sums) in (first..first + height).zip(&grid) {
                 out[row * width + at + part..][..WIDTH].copy_from_slice(sums);
             }

@@ -63,6 +63,18 @@ impl Panels {
         (line, (within % 16) * 4 + place % 4)
     }
 
+    /// What bytes leave of the numbers that they were made of, in the same order.
+    pub fn left_of(&self, weights: &[f32]) -> Vec<f32> {
+        let mut left = weights.to_vec();
+        for (column, numbers) in left.chunks_exact_mut(self.depth.max(1)).enumerate().take(self.columns) {
+            for (place, number) in numbers.iter_mut().enumerate() {
+                let (line, at) = self.place(column, place);
+                *number -= f32::from(self.lines[line].0[at]) * self.scales[column];
+            }
+        }
+        left
+    }
+
     /// Numbers of one result.
     pub fn columns(&self) -> usize {
         self.columns

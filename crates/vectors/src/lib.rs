@@ -1,45 +1,58 @@
-//! The nearest of many vectors, found exactly: each is held as one byte a number with a bound on what that leaves out, all of them are
-//! gone through, and whatever may be among the nearest is compared again as it is.
+//! The nearest of many vectors: every one is compared as bytes, and those that may be among the nearest again as they are.
 //!
-//! There is no structure to build, to keep or to repair: a vector is there from when it is added, and gone when it is removed. It
-//! takes some 420 bytes for one of 384 numbers; the vectors themselves stay where they are, and are asked for.
+//! What is found is exact, and nothing is approximated: with each vector lies how far its bytes are from it, so that it is known which
+//! ones can still be nearer than those that were compared as they are. In memory is one byte for each number, and some 40 for each vector;
+//! the vectors themselves stay where they are kept, and are asked for by their ids.
+//!
+//! It knows no model, no texts and no database.
 
-mod scan;
-mod small;
+mod rows;
 
 use std::collections::HashMap;
 
-use scan::{Nearest, bounds};
-use small::{Query, Small};
+use simd::{Level, Split};
 
-/// Rows that lie in memory one behind the other, so that growing never copies what is there.
-const BLOCK: usize = 1024;
+use crate::rows::Rows;
 
-/// The most vectors that are compared as they are for one search. Only where more than these lie within what bytes leave out of each
-/// other, as thousands of copies do, a search may take one of them for another.
-const MOST_COMPARED: usize = 1_000;
+/// So many are compared as they are at first: mostly the nearest ten are among them.
+const FIRST: usize = 50;
+/// So many at most, however alike all are: then what was found is the nearest of those that are nearest as bytes.
+const MOST: usize = 5_000;
+/// What rounding adds to a product of floats, at most.
+const SLACK: f32 = 2e-5;
 
-/// Vectors in memory, by their ids.
-#[derive(Debug, Default)]
+/// Vectors in memory as one byte a number, by their ids.
+#[derive(Debug)]
 pub struct Index {
     dimensions: usize,
-    blocks: Vec<Vec<i8>>,
-    /// What one unit of a row stands for, and the length of what its bytes leave out.
-    scales: Vec<Scale>,
+    level: Level,
+    rows: Rows,
     ids: Vec<i64>,
     places: HashMap<i64, u32>,
 }
 
+impl Default for Index {
+    fn default() -> Self {
+        Self::new(0)
+    }
+}
+
+/// One that may be among the nearest: its place, and the most that its product can be.
 #[derive(Debug, Clone, Copy)]
-struct Scale {
-    unit: f32,
-    left_out: f32,
+struct Candidate {
+    place: u32,
+    most: f32,
 }
 
 impl Index {
     /// None yet, of this many numbers each.
     pub fn new(dimensions: usize) -> Self {
-        Self { dimensions, ..Self::default() }
+        Self::with_level(dimensions, Level::best())
+    }
+
+    /// None yet, compared by these instructions.
+    pub fn with_level(dimensions: usize, level: Level) -> Self {
+        Self { dimensions, level, rows: Rows::new(dimensions), ids: Vec::new(), places: HashMap::new() }
     }
 
     /// How many there are.
@@ -52,54 +65,36 @@ impl Index {
         self.ids.is_empty()
     }
 
-    /// Whether there is one of this id.
-    pub fn contains(&self, id: i64) -> bool {
-        self.places.contains_key(&id)
+    /// Takes a vector in, in place of the one of this id. One of another length, or with what is no number in it, is left out.
+    pub fn add(&mut self, id: i64, vector: &[f32]) {
+        if vector.len() != self.dimensions || !vector.iter().all(|number| number.is_finite()) {
+            return;
+        }
+        let next = u32::try_from(self.ids.len());
+        let Ok(next) = next else { return };
+        let place = *self.places.entry(id).or_insert(next);
+        if place == next {
+            self.ids.push(id);
+        }
+        self.rows.put(at(place), vector);
     }
 
-    /// Takes a vector of the length one in, in place of the one of this id. Whether it has been: one of fewer or more numbers, or with
-    /// one that is none, is left out.
-    pub fn add(&mut self, id: i64, vector: &[f32]) -> bool {
-        self.remove(id);
-        let is_one = vector.len() == self.dimensions && vector.iter().all(|number| number.is_finite());
-        let Some(place) = u32::try_from(self.ids.len()).ok().filter(|_| is_one) else { return false };
-        let Small { bytes, unit, left_out } = Small::of(vector);
-        if self.ids.len().is_multiple_of(BLOCK) {
-            self.blocks.push(Vec::with_capacity(BLOCK * self.dimensions));
-        }
-        if let Some(block) = self.blocks.last_mut() {
-            block.extend(bytes);
-        }
-        self.scales.push(Scale { unit, left_out });
-        self.ids.push(id);
-        self.places.insert(id, place);
-        true
-    }
-
-    /// Takes a vector out, and puts the last one in its place.
+    /// Takes a vector out.
     pub fn remove(&mut self, id: i64) {
         let Some(place) = self.places.remove(&id) else { return };
-        let (at, dimensions) = (place as usize, self.dimensions);
-        self.ids.swap_remove(at);
-        self.scales.swap_remove(at);
-        let Some(last) = self.blocks.last_mut() else { return };
-        let row = last.split_off(last.len() - dimensions);
-        if last.is_empty() {
-            self.blocks.pop();
-        }
-        // The last one lies here now, unless it was the one.
-        if let Some(moved) = self.ids.get(at) {
-            let start = at % BLOCK * dimensions;
-            self.blocks[at / BLOCK][start..start + dimensions].copy_from_slice(&row);
+        self.ids.swap_remove(at(place));
+        self.rows.swap_remove(at(place));
+        if let Some(moved) = self.ids.get(at(place)) {
             self.places.insert(*moved, place);
         }
     }
 
-    /// The ids of those nearest to a vector of the length one, with their cosines, the nearest first; of two that are as near, the
-    /// smaller id. `filter` says which count, and `row` gives a vector as it is; one that it does not give does not count.
+    /// The ids and products of the `most` nearest to `vector`, the nearest first; for vectors of the length one a product is the cosine.
+    /// `filter` says which count, and `row` gives a vector as it is; both are asked about a few alone. What `row` no longer has is
+    /// passed over.
     ///
     /// # Errors
-    /// Those of `filter` and `row`.
+    /// The first of `filter` or `row`.
     pub fn search<E>(
         &self,
         vector: &[f32],
@@ -107,191 +102,77 @@ impl Index {
         filter: &mut dyn FnMut(i64) -> Result<bool, E>,
         row: &mut dyn FnMut(i64) -> Result<Option<Vec<f32>>, E>,
     ) -> Result<Vec<(i64, f32)>, E> {
-        let is_one = vector.len() == self.dimensions && vector.iter().all(|number| number.is_finite());
-        if !is_one || most == 0 || self.is_empty() {
+        if vector.len() != self.dimensions || most == 0 || !vector.iter().all(|number| number.is_finite()) {
             return Ok(Vec::new());
         }
-        let bounds = bounds(&self.blocks, &self.scales, &Query::of(vector));
-        let mut nearest = Nearest::new(most);
+        let mut rest = self.candidates(vector);
+        let mut found: Vec<(i64, f32)> = Vec::new();
         let mut compared = 0;
-        for place in scan::best_first(&bounds, most) {
-            if compared >= MOST_COMPARED.max(2 * most) && nearest.is_full()
-                || nearest.is_beyond(bounds[place])
-            {
-                break;
+        let mut next = FIRST.max(most * 2);
+        while !rest.is_empty() && (compared < MOST || found.len() < most) {
+            // The next ones in their order; those that cannot be among the nearest any more are let go first.
+            if let Some(least) = least_of(&found, most) {
+                rest.retain(|candidate| candidate.most >= least);
             }
-            let id = self.ids[place];
-            if !filter(id)? {
-                continue;
+            next = next.min(rest.len());
+            if next < rest.len() {
+                rest.select_nth_unstable_by(next, |one, other| other.most.total_cmp(&one.most));
             }
-            if let Some(exact) = row(id)?.filter(|exact| exact.len() == vector.len()) {
-                compared += 1;
-                nearest.add(id, exact.iter().zip(vector).map(|(one, other)| one * other).sum());
+            let mut some: Vec<Candidate> = rest.drain(..next).collect();
+            some.sort_unstable_by(|one, other| other.most.total_cmp(&one.most));
+            for candidate in some {
+                if least_of(&found, most).is_some_and(|least| candidate.most < least) {
+                    rest.clear();
+                    break;
+                }
+                let id = self.ids[at(candidate.place)];
+                if filter(id)?
+                    && let Some(exact) = row(id)?
+                    && exact.len() == self.dimensions
+                {
+                    compared += 1;
+                    keep(&mut found, most, id, simd::dot(self.level, vector, &exact));
+                }
             }
+            next = FIRST.max(next * 2);
         }
-        Ok(nearest.into_sorted())
+        Ok(found)
+    }
+
+    /// All of them, each with the most that its product can be.
+    fn candidates(&self, vector: &[f32]) -> Vec<Candidate> {
+        let largest = vector.iter().fold(f32::MIN_POSITIVE, |largest, number| largest.max(number.abs()));
+        let scale = largest / 16_128.0;
+        #[expect(clippy::cast_possible_truncation, reason = "at most 16,128 by the scale")]
+        let numbers: Vec<i16> = vector.iter().map(|number| (number / scale).round() as i16).collect();
+        let length = simd::dot(self.level, vector, vector).sqrt();
+        let cut_off = |(number, whole): (&f32, &i16)| (number - f32::from(*whole) * scale).powi(2);
+        let left = vector.iter().zip(&numbers).map(cut_off).sum::<f32>().sqrt();
+        // What was cut off the query, and what rounding adds, counts for no row more than for the longest.
+        let always = self.rows.longest * (2.0 * left + SLACK * length);
+        let query = Split::new(&numbers);
+        let mut all = Vec::with_capacity(self.len());
+        self.rows.each(self.level, &query, |place, product, row| {
+            all.push(Candidate { place, most: product * scale * row.scale + row.error * length + always });
+        });
+        all
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-    use std::convert::Infallible;
+/// A place as it is counted.
+fn at(place: u32) -> usize {
+    usize::try_from(place).unwrap_or(usize::MAX)
+}
 
-    use proptest::prelude::*;
+/// The product of the last one, where there are as many as are wanted.
+fn least_of(found: &[(i64, f32)], most: usize) -> Option<f32> {
+    found.get(most - 1).map(|(_, product)| *product)
+}
 
-    use super::*;
-
-    fn unit(numbers: &[f32]) -> Vec<f32> {
-        let length = numbers.iter().map(|number| number * number).sum::<f32>().sqrt();
-        numbers.iter().map(|number| if length > 0.0 { number / length } else { 0.0 }).collect()
-    }
-
-    /// Searches, and counts how many vectors were compared as they are.
-    fn search(
-        index: &Index,
-        rows: &BTreeMap<i64, Vec<f32>>,
-        vector: &[f32],
-        most: usize,
-        lets: impl Fn(i64) -> bool,
-    ) -> (Vec<(i64, f32)>, usize) {
-        let mut compared = 0;
-        let found = index.search::<Infallible>(vector, most, &mut |id| Ok(lets(id)), &mut |id| {
-            compared += 1;
-            Ok(rows.get(&id).cloned())
-        });
-        let Ok(found) = found;
-        (found, compared)
-    }
-
-    fn exactly(
-        rows: &BTreeMap<i64, Vec<f32>>,
-        vector: &[f32],
-        most: usize,
-        lets: impl Fn(i64) -> bool,
-    ) -> Vec<(i64, f32)> {
-        let cosine = |row: &Vec<f32>| row.iter().zip(vector).map(|(one, other)| one * other).sum::<f32>();
-        let mut all: Vec<(i64, f32)> =
-            rows.iter().filter(|(id, _)| lets(**id)).map(|(id, row)| (*id, cosine(row))).collect();
-        all.sort_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));
-        all.truncate(most);
-        all
-    }
-
-    const NUMBERS: usize = 24;
-
-    fn vector() -> impl Strategy<Value = Vec<f32>> {
-        proptest::collection::vec(-1.0_f32..1.0, NUMBERS).prop_map(|numbers| unit(&numbers))
-    }
-
-    proptest! {
-        #[test]
-        fn what_is_found_is_what_comparing_all_finds(
-            changes in proptest::collection::vec((0..60_i64, proptest::option::weighted(0.8, vector())), 1..150),
-            looked_for in vector(),
-            most in 1..12_usize,
-            left_out in 0..7_i64,
-        ) {
-            let (mut index, mut rows) = (Index::new(NUMBERS), BTreeMap::new());
-            for (id, vector) in changes {
-                if let Some(vector) = vector {
-                    prop_assert!(index.add(id, &vector));
-                    rows.insert(id, vector);
-                } else {
-                    index.remove(id);
-                    rows.remove(&id);
-                }
-                prop_assert_eq!(index.len(), rows.len());
-                prop_assert_eq!(index.contains(id), rows.contains_key(&id));
-            }
-            let lets = |id: i64| id % 7 != left_out;
-            let (found, _) = search(&index, &rows, &looked_for, most, lets);
-            prop_assert_eq!(found, exactly(&rows, &looked_for, most, lets));
-        }
-    }
-
-    /// Numbers that look like chance, the same each time.
-    fn scattered(seed: u64) -> Vec<f32> {
-        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        let mut next = || {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            f32::from((state >> 48) as u16) / f32::from(u16::MAX) - 0.5
-        };
-        (0..384).map(|_| next()).collect()
-    }
-
-    #[test]
-    fn of_many_only_those_that_may_be_among_the_nearest_are_compared_as_they_are() {
-        let mut index = Index::new(384);
-        let centre = unit(&scattered(1));
-        let rows: BTreeMap<i64, Vec<f32>> = (0..3_000)
-            .map(|id| {
-                let mixed: Vec<f32> = centre
-                    .iter()
-                    .zip(unit(&scattered(u64::try_from(id).unwrap() + 2)))
-                    .map(|(one, other)| one + other)
-                    .collect();
-                (id, unit(&mixed))
-            })
-            .collect();
-        rows.iter().for_each(|(id, row)| assert!(index.add(*id, row)));
-        let (found, compared) = search(&index, &rows, &centre, 10, |_| true);
-        assert_eq!(found, exactly(&rows, &centre, 10, |_| true));
-        assert!((10..600).contains(&compared), "{compared}");
-        // More than a block, and the last one moves into each place that is left.
-        for id in 0..2_990 {
-            index.remove(id);
-        }
-        let left: BTreeMap<i64, Vec<f32>> = rows.range(2_990..).map(|(id, row)| (*id, row.clone())).collect();
-        let (found, _) = search(&index, &left, &centre, 10, |_| true);
-        assert_eq!(found, exactly(&left, &centre, 10, |_| true));
-    }
-
-    #[test]
-    fn thousands_of_copies_are_not_all_compared() {
-        let mut index = Index::new(NUMBERS);
-        let same = unit(&[1.0; NUMBERS]);
-        let rows: BTreeMap<i64, Vec<f32>> = (0..5_000).map(|id| (id, same.clone())).collect();
-        rows.iter().for_each(|(id, row)| assert!(index.add(*id, row)));
-        let (found, compared) = search(&index, &rows, &same, 3, |_| true);
-        assert_eq!(found.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [0, 1, 2]);
-        assert!(compared <= MOST_COMPARED, "{compared}");
-        // Where few count, all of them are found however many do not.
-        let (found, _) = search(&index, &rows, &same, 3, |id| id >= 4_998);
-        assert_eq!(found.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [4_998, 4_999]);
-    }
-
-    #[test]
-    fn what_is_no_vector_of_the_index_is_neither_taken_in_nor_looked_for() {
-        let mut index = Index::new(2);
-        for odd in [&[1.0][..], &[1.0, 0.0, 0.0], &[f32::NAN, 0.0], &[f32::INFINITY, 0.0]] {
-            assert!(!index.add(1, odd), "{odd:?}");
-            assert!(index.is_empty());
-        }
-        assert!(index.add(1, &[0.6, 0.8]) && index.add(2, &[0.0, 0.0]));
-        let rows = BTreeMap::from([(1, vec![0.6, 0.8]), (2, vec![0.0, 0.0])]);
-        for odd in [&[1.0][..], &[f32::NAN, 0.0]] {
-            assert_eq!(search(&index, &rows, odd, 5, |_| true).0, []);
-        }
-        assert_eq!(search(&index, &rows, &[1.0, 0.0], 5, |_| true).0, [(1, 0.6), (2, 0.0)]);
-        assert_eq!(search(&index, &rows, &[1.0, 0.0], 0, |_| true).0, []);
-        // What lies nowhere any more is not found.
-        assert_eq!(
-            search(&index, &BTreeMap::from([(2, vec![0.0, 0.0])]), &[1.0, 0.0], 5, |_| true).0,
-            [(2, 0.0)]
-        );
-        // One that takes the place of another, with what is no vector: the old one is not what its id stands for any more.
-        assert!(!index.add(1, &[1.0]));
-        assert!(!index.contains(1));
-    }
-
-    #[test]
-    fn an_error_of_who_is_asked_ends_the_search() {
-        let mut index = Index::new(1);
-        index.add(1, &[1.0]);
-        assert_eq!(index.search(&[1.0], 1, &mut |_| Err("closed"), &mut |_| Ok(None)), Err("closed"));
-        assert_eq!(index.search(&[1.0], 1, &mut |_| Ok(true), &mut |_| Err("gone")), Err("gone"));
-    }
+/// Keeps the best `most`, the nearest first and among equals that of the lowest id.
+fn keep(found: &mut Vec<(i64, f32)>, most: usize, id: i64, product: f32) {
+    let before = |other: &(i64, f32)| other.1.total_cmp(&product).reverse().then(other.0.cmp(&id)).is_lt();
+    let place = found.partition_point(before);
+    found.insert(place, (id, product));
+    found.truncate(most);
 }

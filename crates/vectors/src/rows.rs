@@ -1,0 +1,87 @@
+//! The bytes of all vectors, in blocks, so that taking one more in never copies the others.
+
+use simd::{Level, Line, Split, dots};
+
+/// Vectors of one block.
+const BLOCK: usize = 256;
+
+/// Rows of bytes, and what each stands for.
+#[derive(Debug)]
+pub(crate) struct Rows {
+    lines: usize,
+    blocks: Vec<Box<[Line]>>,
+    facts: Vec<Fact>,
+    /// The length of the longest vector that there ever was.
+    pub(crate) longest: f32,
+}
+
+/// What the bytes of one vector stand for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Fact {
+    /// What one counts.
+    pub(crate) scale: f32,
+    /// The length of what they leave of the vector.
+    pub(crate) error: f32,
+}
+
+impl Rows {
+    pub(crate) fn new(dimensions: usize) -> Self {
+        Self { lines: dimensions.div_ceil(64), blocks: Vec::new(), facts: Vec::new(), longest: 0.0 }
+    }
+
+    /// Puts a vector at a place, which is at most the first free one.
+    pub(crate) fn put(&mut self, place: usize, vector: &[f32]) {
+        if place == self.facts.len() {
+            self.facts.push(Fact { scale: 0.0, error: 0.0 });
+        }
+        if place / BLOCK == self.blocks.len() {
+            self.blocks.push(vec![Line::ZERO; BLOCK * self.lines].into_boxed_slice());
+        }
+        let largest = vector.iter().fold(f32::MIN_POSITIVE, |largest, number| largest.max(number.abs()));
+        let scale = largest / 127.0;
+        let (mut error, mut length) = (0.0_f64, 0.0_f64);
+        let row = &mut self.blocks[place / BLOCK][place % BLOCK * self.lines..][..self.lines];
+        for (bytes, numbers) in row.iter_mut().zip(vector.chunks(64)) {
+            for (to, number) in bytes.0.iter_mut().zip(numbers) {
+                #[expect(clippy::cast_possible_truncation, reason = "at most 127 by the scale")]
+                let byte = (number / scale).round() as i8;
+                *to = byte;
+                let stands_for = f32::from(byte) * scale;
+                error += f64::from(number - stands_for).powi(2);
+                length += f64::from(*number).powi(2);
+            }
+        }
+        self.facts[place] = Fact { scale, error: above(error.sqrt()) };
+        self.longest = self.longest.max(above(length.sqrt()));
+    }
+
+    /// Takes a vector out, and puts the last one into its place.
+    pub(crate) fn swap_remove(&mut self, place: usize) {
+        self.facts.swap_remove(place);
+        let last = self.facts.len();
+        let moved: Vec<Line> = self.blocks[last / BLOCK][last % BLOCK * self.lines..][..self.lines].to_vec();
+        self.blocks[place / BLOCK][place % BLOCK * self.lines..][..self.lines].copy_from_slice(&moved);
+        self.blocks.truncate(last.div_ceil(BLOCK));
+    }
+
+    /// The product of each with a query, as bytes.
+    pub(crate) fn each(&self, level: Level, query: &Split, mut each: impl FnMut(u32, f32, &Fact)) {
+        let mut products = [0.0; BLOCK];
+        let mut place = 0;
+        for (lines, facts) in self.blocks.iter().zip(self.facts.chunks(BLOCK)) {
+            let products = &mut products[..facts.len()];
+            dots(level, query, &lines[..facts.len() * self.lines], products);
+            for (product, fact) in products.iter().zip(facts) {
+                each(place, *product, fact);
+                place += 1;
+            }
+        }
+    }
+}
+
+/// A float that is not less.
+fn above(number: f64) -> f32 {
+    #[expect(clippy::cast_possible_truncation, reason = "what is cut off is added again")]
+    let near = number as f32;
+    near * (1.0 + 2.0 * f32::EPSILON)
+}

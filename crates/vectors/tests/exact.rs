@@ -1,0 +1,157 @@
+//! The index beside a plain scan over the vectors as they are.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+
+use proptest::prelude::*;
+use simd::Level;
+use vectors::Index;
+
+type Rows = BTreeMap<i64, Vec<f32>>;
+
+fn unit(mut vector: Vec<f32>) -> Vec<f32> {
+    let length = vector.iter().map(|number| number * number).sum::<f32>().sqrt();
+    if length > 0.0 {
+        vector.iter_mut().for_each(|number| *number /= length);
+    }
+    vector
+}
+
+fn plain(rows: &Rows, query: &[f32], most: usize, filter: &dyn Fn(i64) -> bool) -> Vec<(i64, f32)> {
+    let product = |row: &[f32]| simd::dot(Level::best(), query, row);
+    let mut all: Vec<(i64, f32)> =
+        rows.iter().filter(|(id, _)| filter(**id)).map(|(id, row)| (*id, product(row))).collect();
+    all.sort_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));
+    all.truncate(most);
+    all
+}
+
+fn found(
+    index: &Index,
+    rows: &Rows,
+    query: &[f32],
+    most: usize,
+    filter: &dyn Fn(i64) -> bool,
+) -> Vec<(i64, f32)> {
+    let answer = index
+        .search(query, most, &mut |id| Ok::<_, Infallible>(filter(id)), &mut |id| Ok(rows.get(&id).cloned()));
+    answer.unwrap()
+}
+
+/// Takes a vector in, or out.
+#[derive(Debug, Clone)]
+enum Step {
+    Add(i64, Vec<f32>),
+    Remove(i64),
+}
+
+fn steps(dimensions: usize) -> impl Strategy<Value = Vec<Step>> {
+    // Few different numbers make vectors that are as near as each other, which is the hard case.
+    let vector = prop_oneof![
+        prop::collection::vec(-1.0_f32..1.0, dimensions),
+        prop::collection::vec(prop_oneof![Just(0.0_f32), Just(1.0), Just(-1.0), Just(1e-3)], dimensions),
+    ];
+    let step = prop_oneof![
+        4 => (0..300_i64, vector).prop_map(|(id, vector)| Step::Add(id, unit(vector))),
+        1 => (0..300_i64).prop_map(Step::Remove),
+    ];
+    prop::collection::vec(step, 1..600)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn what_is_found_is_what_a_plain_scan_finds(
+        (all, query) in prop_oneof![Just(3_usize), Just(64), Just(100), Just(384)]
+            .prop_flat_map(|dimensions| (steps(dimensions), prop::collection::vec(-1.0_f32..1.0, dimensions))),
+        most in 1..30_usize,
+        nth in 1..5_i64,
+    ) {
+        let query = unit(query);
+        let mut index = Index::new(query.len());
+        let mut rows = Rows::new();
+        for step in all {
+            match step {
+                Step::Add(id, vector) => {
+                    index.add(id, &vector);
+                    rows.insert(id, vector);
+                }
+                Step::Remove(id) => {
+                    index.remove(id);
+                    rows.remove(&id);
+                }
+            }
+        }
+        prop_assert_eq!(index.len(), rows.len());
+        prop_assert_eq!(found(&index, &rows, &query, most, &|_| true), plain(&rows, &query, most, &|_| true));
+        let filter = |id: i64| id % nth == 0;
+        prop_assert_eq!(found(&index, &rows, &query, most, &filter), plain(&rows, &query, most, &filter));
+    }
+}
+
+/// Numbers that look random, and are the same each time.
+fn numbers(seed: u64) -> impl FnMut() -> f32 {
+    let mut state = seed;
+    move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        f32::from(u16::try_from(state >> 48).unwrap()) / 32_768.0 - 1.0
+    }
+}
+
+#[test]
+fn thousands_that_are_nearly_alike_are_still_told_apart() {
+    let mut next = numbers(7);
+    let middle: Vec<f32> = (0..384).map(|_| next()).collect();
+    let near =
+        |next: &mut dyn FnMut() -> f32| unit(middle.iter().map(|number| number + next() * 0.2).collect());
+    let rows: Rows = (0..3_000).map(|id| (id, near(&mut next))).collect();
+    let mut index = Index::new(384);
+    rows.iter().for_each(|(id, row)| index.add(*id, row));
+    for _ in 0..10 {
+        let query = near(&mut next);
+        assert_eq!(found(&index, &rows, &query, 10, &|_| true), plain(&rows, &query, 10, &|_| true));
+    }
+}
+
+#[test]
+fn few_vectors_are_asked_for_where_they_differ() {
+    let mut next = numbers(8);
+    let rows: Rows = (0..3_000).map(|id| (id, unit((0..384).map(|_| next()).collect()))).collect();
+    let mut index = Index::new(384);
+    rows.iter().for_each(|(id, row)| index.add(*id, row));
+    let mut asked = 0;
+    let mut row = |id: i64| {
+        asked += 1;
+        Ok::<_, Infallible>(rows.get(&id).cloned())
+    };
+    let nearest = index.search(&rows[&5], 1, &mut |_| Ok(true), &mut row).unwrap();
+    assert_eq!(nearest[0].0, 5);
+    assert!(asked <= 50, "{asked}");
+}
+
+#[test]
+fn what_is_no_vector_of_this_length_is_neither_taken_in_nor_looked_for() {
+    let mut index = Index::new(3);
+    index.add(1, &[1.0, 0.0]);
+    index.add(2, &[f32::NAN, 0.0, 0.0]);
+    assert!(index.is_empty());
+    index.add(3, &[0.0, 0.0, 0.0]);
+    let rows = Rows::from([(3, vec![0.0; 3])]);
+    assert_eq!(found(&index, &rows, &[1.0, 0.0], 5, &|_| true), []);
+    assert_eq!(found(&index, &rows, &[1.0, f32::INFINITY, 0.0], 5, &|_| true), []);
+    assert_eq!(found(&index, &rows, &[1.0, 0.0, 0.0], 5, &|_| true), [(3, 0.0)]);
+    assert_eq!(
+        found(&index, &Rows::new(), &[1.0, 0.0, 0.0], 5, &|_| true),
+        [],
+        "it is gone where it was kept"
+    );
+}
+
+#[test]
+fn a_failure_of_who_keeps_the_vectors_is_handed_on() {
+    let mut index = Index::new(2);
+    index.add(1, &[1.0, 0.0]);
+    assert_eq!(index.search(&[1.0, 0.0], 1, &mut |_| Ok(true), &mut |_| Err("locked")), Err("locked"));
+    assert_eq!(index.search(&[1.0, 0.0], 1, &mut |_| Err("locked"), &mut |_| Ok(None)), Err("locked"));
+}
