@@ -354,7 +354,8 @@ mod tests {
     #[test]
     fn a_human_who_is_asked_is_shown_everybody_and_everything() {
         let workspace = Workspace::new().with_files(&[("a.txt", "12345"), (".env", "KEY=1")]);
-        let context = workspace.guarded(DenyNames { read: &[".env"], write: &[] }).context();
+        let workspace = workspace.guarded(DenyNames { read: &[".env"], write: &[] });
+        let context = workspace.context();
         let send = json!({
             "to": "Ada <ada@example.com>, b@example.com", "bcc": ["Eve <eve@ex\u{430}mple.com>"], "subject": "Plan",
             "body": "Text.\nMore.", "html": "<p>Text.</p>", "attachments": ["a.txt", ".env", "gone"], "reply_to_id": "18c",

@@ -252,7 +252,7 @@ mod tests {
             thread_id: Some("t1"),
             ..draft(&to, subject.trim(), "Grüße – 🙂\n.\nFrom here\n")
         };
-        let name = "Résumé, \"final\" 2026 – sehr langer Name, der über eine Zeile hinausgeht und weiter.txt";
+        let name = "Résumé, \"final\" 2026 – sehr langer Name, der über eine Zeile hinausgeht und weiter.bin";
         let bytes = [b"a\nb\r\nc\rd\0".as_slice(), &[0xff; 100]].concat();
         let (ready, told) =
             written(&whole, vec![attached(name, &bytes), attached("x.eml", b"Subject: y")]).unwrap();
