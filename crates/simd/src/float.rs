@@ -9,7 +9,9 @@
 
 use std::ops::Range;
 
-use crate::level::{Kind, widest};
+#[cfg(target_arch = "x86_64")]
+use crate::level::Kind;
+use crate::level::widest;
 use crate::{Level, Quantised};
 
 /// Columns of one grid.
@@ -31,7 +33,7 @@ pub struct Rows {
 impl Rows {
     /// From the numbers of one column (one output) after the other, `depth` each.
     pub fn new(weights: &[f32], depth: usize) -> Self {
-        let columns = if depth == 0 { 0 } else { weights.len() / depth };
+        let columns = weights.len().checked_div(depth).unwrap_or(0);
         let mut numbers = vec![0.0; columns.div_ceil(WIDTH) * WIDTH * depth];
         for (column, weights) in weights.chunks_exact(depth.max(1)).enumerate() {
             let panel = column / WIDTH * WIDTH * depth;
@@ -104,7 +106,7 @@ fn products(
         crate::x86::grid(level.0, left, left_stride, right, right_stride, depth, height, out);
         return;
     }
-    let _portable = level.0 == Kind::Portable;
+    let _ = level;
     for (row, sums) in out.iter_mut().enumerate().take(height) {
         *sums = [0.0; WIDTH];
         for (step, number) in left[row * left_stride..][..depth].iter().enumerate() {

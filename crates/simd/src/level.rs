@@ -92,7 +92,7 @@ macro_rules! widest {
                 }
             }
             #[cfg(not(target_arch = "x86_64"))]
-            let _portable = level;
+            let _ = level;
             $body::<false>($($argument),*)
         }
     };

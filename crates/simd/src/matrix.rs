@@ -6,6 +6,7 @@
     reason = "rounding is what happens here"
 )]
 
+#[cfg(target_arch = "x86_64")]
 use crate::level::Kind;
 use crate::{Level, Line};
 
@@ -30,7 +31,7 @@ pub struct Panels {
 impl Panels {
     /// From floats, the numbers of one column (one output) after the other; `depth` numbers each.
     pub fn new(weights: &[f32], depth: usize) -> Self {
-        let columns = if depth == 0 { 0 } else { weights.len() / depth };
+        let columns = weights.len().checked_div(depth).unwrap_or(0);
         let mut panels = Self::empty(depth, columns);
         for (column, numbers) in weights.chunks_exact(depth.max(1)).enumerate() {
             let largest = numbers.iter().fold(0.0_f32, |largest, number| largest.max(number.abs()));
@@ -204,7 +205,7 @@ fn sums(level: Level, rows: &[u8], stride: usize, panel: &[Line], tile: &mut Til
         crate::x86::sums(level.0, rows, stride, panel, tile);
         return;
     }
-    let _portable = level.0 == Kind::Portable;
+    let _ = level;
     for (row, sums) in rows.chunks_exact(stride.max(1)).zip(tile.iter_mut()) {
         *sums = [0; COLUMNS];
         for (four, lines) in row.as_chunks::<4>().0.iter().zip(panel.as_chunks::<LINES>().0) {

@@ -255,6 +255,7 @@ fn sum_of(eight: __m256i) -> i32 {
 }
 
 /// Products of floats: up to four rows of `left` with 32 columns of `right`, see `float::grid`, which has checked the sizes.
+#[allow(clippy::too_many_arguments, reason = "two matrices by their strides")]
 pub(crate) fn grid(
     kind: Kind,
     left: &[f32],

@@ -72,7 +72,9 @@ fn scan(rows: &[Vec<f32>], query: &[f32]) -> Vec<i64> {
 
 fn unit(mut vector: Vec<f32>) -> Vec<f32> {
     let length = vector.iter().map(|number| number * number).sum::<f32>().sqrt();
-    vector.iter_mut().for_each(|number| *number /= length);
+    for number in &mut vector {
+        *number /= length;
+    }
     vector
 }
 
