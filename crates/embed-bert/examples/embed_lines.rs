@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         let (cpu, wall) = (cpu_time()?, Instant::now());
         let vectors = embedder.embed(&texts, &|| false)?;
-        let (cpu, wall) = ((cpu_time()? - cpu).as_secs_f64(), wall.elapsed().as_secs_f64());
+        let (cpu, wall) = (cpu_time()?.saturating_sub(cpu).as_secs_f64(), wall.elapsed().as_secs_f64());
         println!("{}", serde_json::json!({"cpu": cpu, "wall": wall, "vectors": vectors}));
     }
     Ok(())

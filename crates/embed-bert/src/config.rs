@@ -34,6 +34,7 @@ fn epsilon() -> f32 {
 
 /// What lies in `1_Pooling/config.json`, where it is there.
 #[derive(Deserialize)]
+#[allow(clippy::struct_field_names, reason = "the names of the file")]
 struct Pooling {
     #[serde(default)]
     pooling_mode_cls_token: bool,

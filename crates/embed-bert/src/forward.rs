@@ -143,6 +143,8 @@ fn pooled(rows: &[f32], width: usize, pool: Pool, level: Level) -> Vec<f32> {
     }
     // The number of rows falls away with the length.
     let length = simd::dot(level, &sum, &sum).sqrt().max(f32::MIN_POSITIVE);
-    sum.iter_mut().for_each(|number| *number /= length);
+    for number in &mut sum {
+        *number /= length;
+    }
     sum
 }

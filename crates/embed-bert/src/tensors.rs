@@ -17,7 +17,7 @@ pub(crate) struct Tensors {
     path: PathBuf,
     file: File,
     start: u64,
-    tensors: HashMap<String, Tensor>,
+    named: HashMap<String, Tensor>,
 }
 
 #[derive(Deserialize)]
@@ -49,7 +49,7 @@ impl Tensors {
         let mut head: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(&head)
             .map_err(|error| OpenError::damaged(path, format!("its head: {error}")))?;
         head.remove("__metadata__");
-        let mut tensors = HashMap::new();
+        let mut named = HashMap::new();
         for (name, tensor) in head {
             let tensor: Tensor = serde_json::from_value(tensor)
                 .map_err(|error| OpenError::damaged(path, format!("its head, at {name}: {error}")))?;
@@ -57,14 +57,14 @@ impl Tensors {
             if from > to || to > size - 8 - length {
                 return Err(OpenError::damaged(path, format!("it ends before the end of {name}")));
             }
-            tensors.insert(name, tensor);
+            named.insert(name, tensor);
         }
-        Ok(Self { path: path.to_owned(), file, start: 8 + length, tensors })
+        Ok(Self { path: path.to_owned(), file, start: 8 + length, named })
     }
 
     /// A tensor of floats of exactly this shape; some models have `bert.` before its name.
     pub(crate) fn floats(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, OpenError> {
-        let found = self.tensors.get(name).or_else(|| self.tensors.get(&format!("bert.{name}")));
+        let found = self.named.get(name).or_else(|| self.named.get(&format!("bert.{name}")));
         let tensor = found.ok_or_else(|| OpenError::damaged(&self.path, format!("it has no {name}")))?;
         if tensor.shape != shape {
             let what = format!("{name} has the shape {:?}, and config.json says {shape:?}", tensor.shape);

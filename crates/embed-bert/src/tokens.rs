@@ -1,4 +1,4 @@
-//! From text to the numbers of WordPiece, as BERT's tokenizer does it: only as much of a text is looked at as the model takes.
+//! From text to the numbers of `WordPiece`, as BERT's tokenizer does it: only as much of a text is looked at as the model takes.
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -136,12 +136,15 @@ fn read(path: &Path) -> Result<Vec<u8>, OpenError> {
     std::fs::read(path).map_err(OpenError::unreadable(path))
 }
 
+/// Whether a file of this name may have this hash.
+type Check<'pinned> = dyn Fn(&str, [u8; 32]) -> Result<(), OpenError> + 'pinned;
+
 /// The weights as bytes, out of the kept file where it is of this model, and else of the model, which are then kept.
 fn of_bytes(
     folder: &Path,
     config: &Config,
     most: usize,
-    check: &dyn Fn(&str, [u8; 32]) -> Result<(), OpenError>,
+    check: &Check,
 ) -> Result<(Weights, [u8; 32]), OpenError> {
     let path = folder.join(MODEL);
     let stamp = stamp(&path)?;

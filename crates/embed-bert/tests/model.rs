@@ -1,4 +1,4 @@
-//! The pinned model, beside what others compute with the same files: NumPy in floats, and the tokenizer of its authors.
+//! The pinned model, beside what others compute with the same files: `NumPy` in floats, and the tokenizer of its authors.
 //! `cargo xtask test` fetches both.
 
 #![allow(clippy::disallowed_methods, reason = "the peer is a program")]

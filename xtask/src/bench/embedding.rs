@@ -75,13 +75,24 @@ pub(super) fn run(repository: &Repository, quick: bool) -> Result<()> {
         .iter()
         .zip(&floats)
         .map(|(one, other)| -> f64 { one.iter().zip(other).map(|(one, other)| one * other).sum() });
-    println!("embedding, {} chunks of the project's documents, the best of {rounds} rounds", chunks.len());
-    println!("  {:<28} {:>14} {:>12} {:>14}", "", "chunks/CPU s", "chunks/s", "13 tokens, ms");
+    let (mut out, failed) =
+        (std::io::stdout().lock(), |error: std::io::Error| Failure(format!("cannot print: {error}")));
+    writeln!(
+        out,
+        "embedding, {} chunks of the project's documents, the best of {rounds} rounds",
+        chunks.len()
+    )
+    .map_err(failed)?;
+    writeln!(out, "  {:<28} {:>14} {:>12} {:>14}", "", "chunks/CPU s", "chunks/s", "13 tokens, ms")
+        .map_err(failed)?;
     for (server, ((by_cpu, by_wall), query)) in servers.iter().zip(best.iter().zip(query)) {
-        println!("  {:<28} {by_cpu:>14.1} {by_wall:>12.1} {:>14.2}", server.name, query * 1e3);
+        writeln!(out, "  {:<28} {by_cpu:>14.1} {by_wall:>12.1} {:>14.2}", server.name, query * 1e3)
+            .map_err(failed)?;
     }
-    println!("  chunks per CPU second, ratio to onnxruntime {:.2} (at least 1)", best[0].0 / best[3].0);
-    println!("  least cosine of bytes to floats {:.5} (at least 0.999)", cosines.fold(1.0, f64::min));
+    writeln!(out, "  chunks per CPU second, ratio to onnxruntime {:.2} (at least 1)", best[0].0 / best[3].0)
+        .map_err(failed)?;
+    writeln!(out, "  least cosine of bytes to floats {:.5} (at least 0.999)", cosines.fold(1.0, f64::min))
+        .map_err(failed)?;
     servers.into_iter().try_for_each(Server::stop)
 }
 

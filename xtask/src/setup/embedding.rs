@@ -1,7 +1,7 @@
 //! The model that tests make vectors with, and what these are held against.
 //!
 //! - `target/test-tools/model/all-MiniLM-L6-v2`: its files, by their hashes.
-//! - `target/test-tools/embedding/bin/python`: NumPy and the tokenizer of its authors.
+//! - `target/test-tools/embedding/bin/python`: `NumPy` and the tokenizer of its authors.
 //! - `target/test-tools/embedding-bench`, `target/test-tools/model-bytes`: the benchmark's peer, installed for it alone.
 
 use std::path::Path;
