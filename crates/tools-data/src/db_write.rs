@@ -56,7 +56,7 @@ pub struct Output {
     /// Of RETURNING, at most 1000.
     #[serde(skip_serializing_if = "Option::is_none")]
     rows: Option<Vec<Map<String, Value>>>,
-    /// Of a dry run: each row and table as it was (-) and would be (+).
+    /// Of a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
     diff: Option<String>,
 }

@@ -45,7 +45,7 @@ pub struct Args {
     /// From an earlier answer: what comes next.
     #[serde(default)]
     offset: u64,
-    /// Change nothing, only show what would be remembered or forgotten.
+    /// Change nothing, only show it.
     #[serde(default)]
     dry_run: bool,
 }
@@ -79,7 +79,7 @@ pub struct Output {
     /// How a search was made.
     #[serde(skip_serializing_if = "Option::is_none")]
     mode: Option<String>,
-    /// Of a dry run: the text as it was (-) and would be (+).
+    /// Of a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
     diff: Option<String>,
 }
