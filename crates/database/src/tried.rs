@@ -7,7 +7,7 @@ use crate::action::Statement;
 use crate::open::{Stopped, Writer, defend, interrupt_where};
 use crate::whole::{LARGEST_SAVED, image, in_memory, size};
 use crate::write::too_large_to_undo;
-use crate::{Bounds, Database, DatabaseError, Value, Written};
+use crate::{Bounds, Change, Database, DatabaseError, Value, Written};
 
 /// Bytes that a change may add to a copy in memory.
 const ROOM: usize = 64 * 1024 * 1024;
@@ -48,7 +48,7 @@ impl Database {
             let rows = self.rows(connection, tracked.as_deref())?;
             let mut lines = differing(&schema, &self::schema(connection).map_err(failed)?);
             match rows {
-                Some(rows) => lines.extend(rows.iter().flat_map(|rows| rows.lines(false))),
+                Some(rows) => lines.extend(Change::Rows(rows).lines(false)),
                 None => {
                     if written.affected > 0 {
                         lines.push(format!("{} rows, which are not shown one by one", written.affected));

@@ -5,6 +5,7 @@ use std::path::Path;
 use rusqlite::Connection;
 
 use crate::action::{Phase, Statement};
+use crate::change::TableRows;
 use crate::open::{Stopped, Writer};
 use crate::read::refused;
 use crate::track::Tracked;
@@ -140,7 +141,7 @@ impl Database {
         tracked: Option<&[Tracked]>,
     ) -> Result<(Option<Change>, Option<String>), DatabaseError> {
         match self.rows(connection, tracked)? {
-            Some(rows) => Ok((rows, None)),
+            Some(rows) => Ok(((!rows.is_empty()).then_some(Change::Rows(rows)), None)),
             None => self.whole(connection),
         }
     }
@@ -150,7 +151,7 @@ impl Database {
         &self,
         connection: &Connection,
         tracked: Option<&[Tracked]>,
-    ) -> Result<Option<Option<Change>>, DatabaseError> {
+    ) -> Result<Option<Vec<TableRows>>, DatabaseError> {
         let Some(tracked) = tracked else { return Ok(None) };
         let mut bytes = 0;
         let mut all = Vec::new();
@@ -161,7 +162,7 @@ impl Database {
             }
         }
         all.retain(|table| !table.rows.is_empty());
-        Ok(Some((!all.is_empty()).then_some(Change::Rows(all))))
+        Ok(Some(all))
     }
 
     /// The whole database as it was before the transaction, which others still see.

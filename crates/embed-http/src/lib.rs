@@ -1,4 +1,4 @@
-//! Vectors from a server with OpenAI's `/v1/embeddings`: that service itself, or one of one's own that speaks like it.
+//! Vectors from a server with `OpenAI`'s `/v1/embeddings`: that service itself, or one of one's own that speaks like it.
 //!
 //! Every text that is embedded is sent there, so nothing comes this way unless its user's configuration names the server.
 //! It reads no configuration and no environment, and keeps nothing on disk.
@@ -57,7 +57,7 @@ impl Remote {
     /// # Errors
     /// [`Failure`] where the settings name no server that a key may go to, or where the server does not answer.
     pub fn open(settings: Settings, stop: &dyn Fn() -> bool) -> Result<Self, Failure> {
-        let worker = Worker::start(address(&settings)?, headers(&settings)?)?;
+        let worker = Worker::start(&address(&settings)?, headers(&settings)?)?;
         let model = Model { name: settings.model.clone(), hash: [0; 32], dimensions: 0 };
         let mut remote = Self { settings, model, worker };
         let dimensions = match remote.settings.dimensions {

@@ -15,7 +15,7 @@ use crate::answer;
 const LARGEST_ANSWER: usize = 16 * 1024 * 1024;
 
 /// How long one request may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Requests for one batch where the server says that it has too much to do, and the longest pause between two.
 const ATTEMPTS: u32 = 5;
@@ -35,7 +35,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    pub(crate) fn start(url: Uri, headers: Vec<(HeaderName, HeaderValue)>) -> Result<Self, Failure> {
+    pub(crate) fn start(url: &Uri, headers: Vec<(HeaderName, HeaderValue)>) -> Result<Self, Failure> {
         let failed = |error: std::io::Error| Failure::Failed(format!("{url}: {error}"));
         let client = Client::new(url.clone()).map_err(failed)?.taking(LARGEST_ANSWER);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;

@@ -36,7 +36,7 @@ const LARGEST: usize = 1024 * 1024;
 /// A client for one URL. Needs a tokio runtime around its requests.
 pub struct Client {
     url: Uri,
-    client: Pooled<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    pooled: Pooled<HttpsConnector<HttpConnector>, Full<Bytes>>,
     largest: usize,
 }
 
@@ -72,8 +72,8 @@ impl Client {
             .https_or_http()
             .enable_http1()
             .build();
-        let client = Pooled::builder(TokioExecutor::new()).build(connector);
-        Ok(Self { url, client, largest: LARGEST })
+        let pooled = Pooled::builder(TokioExecutor::new()).build(connector);
+        Ok(Self { url, pooled, largest: LARGEST })
     }
 
     /// The same, taking answers of up to so many bytes in place of a megabyte.
@@ -113,7 +113,7 @@ impl Client {
 
     async fn ask(&self, mut request: Request<Full<Bytes>>) -> io::Result<Answer> {
         request.uri_mut().clone_from(&self.url);
-        let answer = self.client.request(request).await.map_err(|error| io::Error::other(chain(&error)))?;
+        let answer = self.pooled.request(request).await.map_err(|error| io::Error::other(chain(&error)))?;
         let retry_after = answer.headers().get(hyper::header::RETRY_AFTER);
         let retry_after = retry_after.and_then(|value| value.to_str().ok()?.trim().parse().ok());
         let status = answer.status().as_u16();

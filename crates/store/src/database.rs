@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use rusqlite::{Connection, DropBehavior, OpenFlags, TransactionBehavior};
 use rustix::fs::{FileType, FlockOperation, Mode};
 
 use crate::error::StoreError;
@@ -116,7 +116,7 @@ impl Database {
         &self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
-        self.end(|transaction| transaction.commit(), work)
+        self.end(DropBehavior::Commit, work)
     }
 
     /// Does the same and takes it back: what `work` gives is what it would have come to.
@@ -124,20 +124,21 @@ impl Database {
         &self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
-        self.end(|transaction| transaction.rollback(), work)
+        self.end(DropBehavior::Rollback, work)
     }
 
     fn end<T>(
         &self,
-        end: impl FnOnce(rusqlite::Transaction<'_>) -> rusqlite::Result<()>,
+        end: DropBehavior,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
         self.with(|connection| {
-            let transaction = connection
+            let mut transaction = connection
                 .transaction_with_behavior(TransactionBehavior::Immediate)
                 .map_err(|error| self.error(error))?;
             let value = work(&transaction).map_err(|error| self.error(error))?;
-            end(transaction).map_err(|error| self.error(error))?;
+            transaction.set_drop_behavior(end);
+            transaction.finish().map_err(|error| self.error(error))?;
             Ok(value)
         })
     }

@@ -26,7 +26,7 @@ pub(crate) fn sorted<'a>(hashes: impl IntoIterator<Item = &'a Hash>) -> Vec<Key>
 }
 
 /// The keys that are in both, which are sorted. Takes the time of the shorter one.
-pub(crate) fn common<'a>(mut one: &'a [Key], mut other: &'a [Key]) -> impl Iterator<Item = Key> + 'a {
+pub(crate) fn in_both<'a>(mut one: &'a [Key], mut other: &'a [Key]) -> impl Iterator<Item = Key> + 'a {
     std::iter::from_fn(move || {
         loop {
             let (first, second) = (*one.first()?, *other.first()?);
@@ -43,7 +43,7 @@ pub(crate) fn common<'a>(mut one: &'a [Key], mut other: &'a [Key]) -> impl Itera
 }
 
 /// What is left from this key on, looked for in steps that double, because it mostly is near.
-fn from<'a>(keys: &'a [Key], key: Key) -> &'a [Key] {
+fn from(keys: &[Key], key: Key) -> &[Key] {
     let mut step = 1;
     while keys.get(step).is_some_and(|found| *found < key) {
         step *= 2;
@@ -62,14 +62,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_common_is_what_sets_have_in_common(
+        fn what_is_in_both_is_what_sets_share(
             one in proptest::collection::btree_set(0..400_u64, 0..80),
             other in proptest::collection::btree_set(0..400_u64, 0..300),
         ) {
             let list = |set: &BTreeSet<u64>| set.iter().map(|number| number.to_be_bytes()).collect::<Vec<Key>>();
             let expected: Vec<Key> = one.intersection(&other).map(|number| number.to_be_bytes()).collect();
-            prop_assert_eq!(common(&list(&one), &list(&other)).collect::<Vec<_>>(), expected.clone());
-            prop_assert_eq!(common(&list(&other), &list(&one)).collect::<Vec<_>>(), expected);
+            prop_assert_eq!(in_both(&list(&one), &list(&other)).collect::<Vec<_>>(), expected.clone());
+            prop_assert_eq!(in_both(&list(&other), &list(&one)).collect::<Vec<_>>(), expected);
         }
     }
 

@@ -16,7 +16,7 @@ use rusqlite::{Connection, params};
 use crate::blobs::{Blobs, PACK, create_folder, touch};
 use crate::error::StoreError;
 use crate::hash::Hash;
-use crate::keys::{Key, common, key, keys, sorted};
+use crate::keys::{Key, in_both, key, keys, sorted};
 
 /// The largest content that is packed; what a larger one costs is its bytes.
 pub(crate) const LARGEST_PACKED: usize = 64 * 1024;
@@ -229,7 +229,7 @@ impl Blobs {
             let mut rows = statement.query([])?;
             let mut numbers: Vec<i64> = Vec::new();
             while let Some(row) = rows.next()? {
-                if common(&wanted_keys, keys(row.get_ref(1)?.as_blob()?)).next().is_some() {
+                if in_both(&wanted_keys, keys(row.get_ref(1)?.as_blob()?)).next().is_some() {
                     numbers.push(row.get(0)?);
                 }
             }
@@ -270,7 +270,7 @@ impl Blobs {
             let mut statement = connection.prepare_cached("SELECT keys FROM packs WHERE name = ?")?;
             let mut rows = statement.query([pack.as_bytes()])?;
             let Some(row) = rows.next()? else { return Ok(false) };
-            Ok(common(keys(row.get_ref(0)?.as_blob()?), wanted).next().is_some())
+            Ok(in_both(keys(row.get_ref(0)?.as_blob()?), wanted).next().is_some())
         })
     }
 

@@ -141,7 +141,7 @@ fn an_endless_answer_ends_with_who_wanted_it() {
     let port = server(move |mut stream| {
         let _head = stream.read(&mut [0; 1024]).unwrap();
         stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").unwrap();
-        let part = [b'x'; 65536];
+        let part = vec![b'x'; 65_536];
         while stream.write_all(&part).is_ok() {}
         sender.lock().unwrap().send(()).unwrap();
     });

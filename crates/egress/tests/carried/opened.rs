@@ -6,6 +6,7 @@ use std::net::{IpAddr, Shutdown, TcpListener, TcpStream, UdpSocket};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
+use base64::Engine as _;
 use egress::{Authority, Carrier, Cover, Gate, Listeners, Met, Place, Secret, Serving, Trust, Verdict};
 use fetch::address::Host;
 use fetch::dial::{Permission, Resolve};
@@ -91,7 +92,7 @@ impl Cover for Covering {
         let text = self.0.replace(SECRET, COVERED);
         let begun = (1..SECRET.len()).rev().find(|length| text.ends_with(&SECRET[..*length]));
         let (shown, held) = text.split_at(text.len() - begun.filter(|_| !ended).unwrap_or(0));
-        self.0 = held.to_owned();
+        held.clone_into(&mut self.0);
         shown.as_bytes().to_vec()
     }
 
@@ -357,7 +358,6 @@ fn a_websocket_is_refused_with_the_reason() {
 
 #[test]
 fn a_placeholder_is_swapped_wherever_the_writes_part_it() {
-    use base64::Engine as _;
     let basic = base64::engine::general_purpose::STANDARD.encode(format!("me:{PLACEHOLDER}"));
     let swapped = base64::engine::general_purpose::STANDARD.encode(format!("me:{SECRET}"));
     let (world, received) = World::answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");

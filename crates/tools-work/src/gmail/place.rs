@@ -86,7 +86,7 @@ impl Gmail {
             port: target.port(),
             method: Some(method.to_owned()),
             // To renew a token changes nothing that anybody keeps there; it is believed of calls that read alone.
-            only_asks: std::ptr::eq(target, &self.token),
+            only_asks: std::ptr::eq(target, &raw const self.token),
         };
         let secret = |name: &str, target: &Target| Effect::UseSecret {
             name: name.to_owned(),
