@@ -394,7 +394,6 @@ fn a_placeholder_is_swapped_wherever_the_writes_part_it() {
 #[test]
 fn the_placeholder_of_another_session_goes_nowhere() {
     let (world, received) = World::answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
-    use base64::Engine as _;
     let basic = base64::engine::general_purpose::STANDARD.encode(format!("me:{FOREIGN}"));
     for said in [
         world.head("GET /", &format!("X-Key: {FOREIGN}\r\n")),
