@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use testkit::web::{Reply, Request, Server};
 
 use crate::harness::{Fixture, Run};
 
@@ -155,4 +156,66 @@ fn packages_without_the_model_and_a_missing_network_are_told_of_and_leave_nothin
     let left: Vec<_> =
         std::fs::read_dir(fixture.state().join("models")).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(left, ["lock"]);
+}
+
+/// A vector that tells two subjects apart, whatever the words.
+fn by_subject(request: &Request) -> Reply {
+    let asked: Value = serde_json::from_slice(&request.body).unwrap();
+    let texts = asked["input"].as_array().unwrap().iter().map(|text| text.as_str().unwrap());
+    let vector = |text: &str| {
+        let is_of_boats = ["ship", "boat", "moor"].iter().any(|word| text.to_lowercase().contains(word));
+        if is_of_boats { json!([1, 0.1]) } else { json!([0.1, 1]) }
+    };
+    let entry = |(index, text): (usize, &str)| json!({"index": index, "embedding": vector(text)});
+    let data: Vec<Value> = texts.enumerate().map(entry).collect();
+    Reply::json(&json!({"object": "list", "data": data, "model": "m"}).to_string())
+}
+
+#[test]
+fn a_server_that_the_users_own_configuration_names_makes_the_vectors_with_a_key_of_the_vault() {
+    const KEY: &str = "sk-own-0123456789abcdef";
+    let server = Server::http(by_subject);
+    let fixture = Fixture::with_files(&[
+        ("knowledge/a.md", "# Mooring\n\nBow line first.\n"),
+        ("knowledge/b.md", "# Bread\n\nFlour, water, salt.\n"),
+    ])
+    .with_vault();
+    let place = format!(
+        "embeddings:\n  endpoint: {}\n  model: m\n  key: embeddings_key\n",
+        server.url("/v1/embeddings")
+    );
+    // A workspace's own file sends nothing anywhere.
+    fixture.write("handfast.yaml", &place);
+    let arguments = json!({"query": "how to tie up a ship"}).to_string();
+    let search = || fixture.run(&["call", "knowledge_search", &arguments]);
+    assert_eq!(search().json()["data"]["mode"], "keyword");
+    assert!(server.seen().is_empty());
+    fixture.write("handfast.yaml", "");
+    let folder = fixture.home().join(".config/handfast");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("config.yaml"), &place).unwrap();
+    let without = search().json();
+    assert_eq!(without["data"]["mode"], "keyword");
+    assert!(without.to_string().contains("embeddings_key"), "{without:#}");
+    assert!(server.seen().is_empty(), "without its key nothing is asked");
+    let set =
+        fixture.run_with_input(&["vault", "set", "embeddings_key", "--host", "localhost"], KEY.as_bytes());
+    assert_eq!(set.code, 0, "{}", set.stderr);
+    let found = search().json();
+    assert_eq!(found["data"]["mode"], "hybrid", "{found:#}");
+    assert_eq!(files(&found).first(), Some(&"knowledge/a.md"));
+    assert_eq!(found["data"]["results"][0]["score_kind"], "cosine");
+    let seen = server.seen();
+    assert!(!seen.is_empty());
+    assert!(seen.iter().all(|request| request.header("authorization") == format!("Bearer {KEY}")));
+    // The key is nowhere in an answer, also where the server says it back.
+    assert!(!found.to_string().contains(KEY));
+    let told = fixture.run(&["doctor", "--json"]).json();
+    let told =
+        told.as_array().unwrap().iter().find(|finding| finding["name"] == "embeddings").unwrap().clone();
+    assert_eq!(
+        (&told["verdict"], &told["detail"]),
+        (&json!("holds"), &json!("m, 2 numbers for a text")),
+        "{told:#}"
+    );
 }

