@@ -128,7 +128,7 @@ fn start_once(kind: &Kind, figures: &mut Figures) -> Result<()> {
     let mut server = Server::start(kind)?;
     let answer = server.request("tools/list", &json!({}))?;
     figures.start.add(started.elapsed());
-    figures.resident_kib = figures.resident_kib.max(server.status("VmRSS")?);
+    figures.resident_kib = figures.resident_kib.max(server.resident()?);
     figures.threads = figures.threads.max(server.status("Threads")?);
     (figures.tools, figures.tokens) = size_of_list(&answer)?;
     server.stop()

@@ -147,15 +147,25 @@ impl Server {
         }
     }
 
+    /// The memory that the server and every process it has started take, in KiB: a page that several of them share counts once, and not
+    /// once for each, as the sum of their `VmRSS` would have it.
+    pub(super) fn resident(&self) -> Result<u64> {
+        self.figure_of_all("smaps_rollup", "Pss")
+    }
+
     /// A figure of `/proc/PID/status`, summed over the server and every process it has started.
     pub(super) fn status(&self, field: &str) -> Result<u64> {
+        self.figure_of_all("status", field)
+    }
+
+    fn figure_of_all(&self, file: &str, field: &str) -> Result<u64> {
         let mut sum = 0;
         let mut waiting = vec![self.process];
         while let Some(process) = waiting.pop() {
-            let figure = match std::fs::read_to_string(format!("/proc/{process}/status")) {
+            let figure = match std::fs::read_to_string(format!("/proc/{process}/{file}")) {
                 Ok(status) => figure(&status, field),
                 Err(error) if process == self.process => {
-                    return Err(self.fault(&format!("cannot read its status: {error}")));
+                    return Err(self.fault(&format!("cannot read its {file}: {error}")));
                 }
                 Err(_ended) => None,
             };
@@ -163,7 +173,7 @@ impl Server {
             match figure {
                 Some(figure) => sum += figure,
                 None if process == self.process => {
-                    return Err(self.fault(&format!("/proc/{process}/status has no figure {field}")));
+                    return Err(self.fault(&format!("/proc/{process}/{file} has no figure {field}")));
                 }
                 None => continue,
             }

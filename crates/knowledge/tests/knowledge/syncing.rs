@@ -161,7 +161,7 @@ fn what_is_stopped_keeps_what_is_done() {
 }
 
 #[test]
-fn a_large_file_goes_in_whole_and_takes_little_memory() {
+fn a_large_file_goes_in_whole() {
     let base = Base::new();
     let part = |n: usize| format!("## Part {n}\n\n{}\n\n", "some words about this part of it ".repeat(20));
     let text: String = (0..12_000).map(part).collect();
