@@ -11,7 +11,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::beneath::{LIST, look, names, open, set_modified};
+use crate::beneath::{LIST, look, names, open, set_modified, spread};
 use crate::journal::{Journal, Stage};
 use crate::known::Known;
 use crate::remove::remove_tree;
@@ -67,6 +67,7 @@ impl Area {
             Err(errno) => return Err(failed(errno)),
         }
         let folder = openat(CWD, path, LIST | OFlags::CLOEXEC, Mode::empty()).map_err(failed)?;
+        spread(&folder);
         Ok(Self { path: path.to_owned(), folder })
     }
 
@@ -85,6 +86,7 @@ impl Area {
         for part in [UPPER, WORK, TAKEN] {
             mkdirat(&call.folder, part, private).map_err(failed)?;
         }
+        spread(&call.open(UPPER)?);
         Ok(call)
     }
 

@@ -113,7 +113,12 @@ impl Draft {
         let chosen = wanted.entries.iter().filter(|entry| is_wanted(entry, wanted.only, &self.workspace));
         let chosen: Vec<&SavedEntry> = chosen.collect();
         let begin = || Holders::new(self.workspace.as_fd(), PLACE);
-        let decided = several::each(&chosen, begin, |holders, entry| self.decide(holders, entry, wanted))?;
+        let decided = several::each(
+            &chosen,
+            |entry| &entry.path,
+            begin,
+            |holders, entry| self.decide(holders, entry, wanted),
+        )?;
         for (entry, decided) in chosen.into_iter().zip(decided) {
             match decided {
                 Decided::Act(act, now) => acts.push((entry.path.as_path(), (act, now))),

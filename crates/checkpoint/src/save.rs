@@ -360,11 +360,16 @@ impl<'a> Walk<'a> {
         let unread = std::mem::take(&mut self.unread);
         let (contents, (before, after)) = (self.contents, self.roots);
         let begin = || (Holders::new(before, PLACE), Holders::new(after, PLACE), Vec::new());
-        let states = several::each(&unread, begin, |(before, after, buffer), (path, entry, side)| {
-            let holders = if *side == Side::Before { before } else { after };
-            let parent = holders.of(path).map_err(|errno| stopped("reach", path, errno))?;
-            read(contents, parent, path, entry, (*side, buffer))
-        })?;
+        let states = several::each(
+            &unread,
+            |(path, ..)| path,
+            begin,
+            |(before, after, buffer), (path, entry, side)| {
+                let holders = if *side == Side::Before { before } else { after };
+                let parent = holders.of(path).map_err(|errno| stopped("reach", path, errno))?;
+                read(contents, parent, path, entry, (*side, buffer))
+            },
+        )?;
         for ((path, entry, side), state) in unread.into_iter().zip(states) {
             if let Some(state) = state {
                 self.note_file(&path, side, state);

@@ -3,12 +3,15 @@
 //! Nearly all the time of a small file is the system's, which serves several threads at once.
 
 use std::num::NonZeroUsize;
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// How many items a thread takes at a time: neighbours lie in the same folder, which is opened once. Below two such shares,
-/// the caller does it alone.
+/// How many items a thread takes at a time, at least. Below two such shares, the caller does it alone.
 const SHARE: usize = 64;
+
+/// How many it takes at most to have all of one folder: that is opened once then, and no other thread waits for its lock.
+const MOST_OF_ONE_FOLDER: usize = 512;
 
 /// How many threads work at most, the caller among them. Beyond, they wait for the locks of the file system.
 const MOST_THREADS: usize = 4;
@@ -19,10 +22,11 @@ const MOST_THREADS: usize = 4;
 /// The first item in their order that fails ends it; others may have been worked on by then, behind it, too.
 pub(crate) fn each<T: Sync, S, R: Send, E: Send>(
     items: &[T],
+    path: impl Fn(&T) -> &Path,
     begin: impl Fn() -> S + Sync,
     work: impl Fn(&mut S, &T) -> Result<R, E> + Sync,
 ) -> Result<Vec<R>, E> {
-    let shares: Vec<&[T]> = items.chunks(SHARE).collect();
+    let shares = shares(items, path);
     let next = AtomicUsize::new(0);
     let take_shares = || {
         let (mut state, mut done) = (begin(), Vec::new());
@@ -61,6 +65,24 @@ pub(crate) fn each<T: Sync, S, R: Send, E: Send>(
     Ok(all)
 }
 
+/// The items in shares, neighbours of one folder in the same one.
+fn shares<T>(items: &[T], path: impl Fn(&T) -> &Path) -> Vec<&[T]> {
+    let mut shares = Vec::new();
+    let mut rest = items;
+    while !rest.is_empty() {
+        let mut end = SHARE.min(rest.len());
+        while end < rest.len().min(MOST_OF_ONE_FOLDER)
+            && path(&rest[end]).parent() == path(&rest[end - 1]).parent()
+        {
+            end += 1;
+        }
+        let (share, behind) = rest.split_at(end);
+        shares.push(share);
+        rest = behind;
+    }
+    shares
+}
+
 /// How many processors there are takes some system calls to find out, so it is asked only where it matters.
 fn threads(shares: usize) -> usize {
     if shares < 2 {
@@ -73,11 +95,29 @@ fn threads(shares: usize) -> usize {
 mod tests {
     use super::*;
 
+    /// Folders of 100 items each.
+    fn place(item: &usize) -> &'static Path {
+        const FOLDERS: [&str; 3] = ["a/x", "b/x", "c/x"];
+        Path::new(FOLDERS[item / 100 % FOLDERS.len()])
+    }
+
+    #[test]
+    fn a_folder_is_one_share_unless_it_is_large() {
+        let items: Vec<usize> = (0..1_000).collect();
+        assert!(shares(&items, place).iter().all(|share| share.len() == 100));
+        let lengths: Vec<usize> =
+            shares(&items, |_| Path::new("one/x")).iter().map(|share| share.len()).collect();
+        assert_eq!(lengths, [MOST_OF_ONE_FOLDER, 1_000 - MOST_OF_ONE_FOLDER]);
+        // Many small folders do not make many small shares.
+        let names: Vec<String> = (0..200).map(|folder| format!("{folder}/x")).collect();
+        assert_eq!(shares(&names, |name| Path::new(name))[0].len(), SHARE);
+    }
+
     #[test]
     fn results_come_in_the_order_of_the_items_whoever_worked_on_them() {
         for count in [0, 1, SHARE, SHARE + 1, 20 * SHARE + 3] {
             let items: Vec<usize> = (0..count).collect();
-            let done = each(&items, || (), |(), item| Ok::<_, ()>(item * 2)).unwrap();
+            let done = each(&items, place, || (), |(), item| Ok::<_, ()>(item * 2)).unwrap();
             assert_eq!(done, items.iter().map(|item| item * 2).collect::<Vec<_>>());
         }
     }
@@ -89,6 +129,7 @@ mod tests {
         let worked = AtomicUsize::new(0);
         let failed = each(
             &items,
+            place,
             || (),
             |(), item| {
                 if *item < first {
@@ -102,13 +143,13 @@ mod tests {
 
     #[test]
     fn a_thread_keeps_its_state_from_one_item_to_the_next() {
-        let items = vec![(); 10 * SHARE];
+        let items: Vec<usize> = (0..10 * SHARE).collect();
         let begun = AtomicUsize::new(0);
-        let count = |state: &mut usize, (): &()| {
+        let count = |state: &mut usize, _: &usize| {
             *state += 1;
             Ok::<_, ()>(*state)
         };
-        let counted = each(&items, || begun.fetch_add(0, Ordering::Relaxed), count).unwrap();
+        let counted = each(&items, place, || begun.fetch_add(0, Ordering::Relaxed), count).unwrap();
         assert!(counted.iter().any(|count| *count > 1), "{counted:?}");
     }
 }

@@ -16,7 +16,7 @@ use crate::bench::changes::tree::Tree;
 use crate::bench::measure::Durations;
 use crate::bench::server::{Answer, Kind, Server};
 use crate::bench::text_of;
-use crate::command::{Failure, Result, remove_folder, write};
+use crate::command::{Failure, Result, write};
 
 pub(super) use memory::{Peaks, peaks};
 
@@ -66,6 +66,8 @@ pub(super) struct Samples {
 pub(super) struct Places {
     pub(super) handfast: PathBuf,
     pub(super) other: PathBuf,
+    /// What was used in earlier turns.
+    away: PathBuf,
 }
 
 impl Places {
@@ -74,11 +76,19 @@ impl Places {
     }
 
     fn lay_out(&self, name: &str, tree: &Tree, turn: usize) -> Result<()> {
-        self.both().iter().try_for_each(|place| {
-            let folder = place.join(name);
-            remove_folder(&folder)?;
-            tree.lay_out(&folder, turn)
-        })
+        self.put_away(name)?;
+        self.both().iter().try_for_each(|place| tree.lay_out(&place.join(name), turn))
+    }
+
+    /// What was used goes out of the way and is not removed before the end: a file system that gives no inode again for a
+    /// while (ext4 without a journal) makes everything slow that is made behind a removal, whoever makes it.
+    fn put_away(&self, name: &str) -> Result<()> {
+        for used in self.both().map(|place| place.join(name)).iter().filter(|used| used.exists()) {
+            let failed = |error| Failure(format!("cannot move {}: {error}", used.display()));
+            let number = std::fs::read_dir(&self.away).map_err(failed)?.count();
+            std::fs::rename(used, self.away.join(number.to_string())).map_err(failed)?;
+        }
+        Ok(())
     }
 
     /// So that neither pays for what was written before.
@@ -89,14 +99,17 @@ impl Places {
 
 /// Lays out the two workspaces.
 pub(super) fn prepare(folder: &Path) -> Result<Places> {
-    let places = Places { handfast: folder.join("handfast"), other: folder.join("other") };
+    let [handfast, other, away] = ["handfast", "other", "away"].map(|name| folder.join(name));
+    std::fs::create_dir_all(&away)
+        .map_err(|error| Failure(format!("cannot make {}: {error}", away.display())))?;
+    let places = Places { handfast, other, away };
     for place in places.both() {
         write(&place.join("large.txt"), &format!("{}\nturn 0\n{0}", text_of(EDITED / 2)))?;
     }
     let real = |place: &Path| {
         place.canonicalize().map_err(|error| Failure(format!("cannot find {}: {error}", place.display())))
     };
-    Ok(Places { handfast: real(&places.handfast)?, other: real(&places.other)? })
+    Ok(Places { handfast: real(&places.handfast)?, other: real(&places.other)?, ..places })
 }
 
 /// Measures all. `kind` must serve the workspace of Handfast, `peer` the other one.
@@ -179,7 +192,7 @@ fn change_all(server: &mut Server, places: &Places, turn: usize, changes: &mut C
     let lay_out = |turn: usize| {
         places.lay_out("files", &CHANGED, turn)?;
         places.lay_out("new", &CHANGED, turn + 1)?;
-        remove_folder(&places.other.join("copy"))?;
+        places.put_away("copy")?;
         places.flush()
     };
     lay_out(4 * turn)?;
