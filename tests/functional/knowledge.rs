@@ -159,7 +159,7 @@ fn packages_without_the_model_and_a_missing_network_are_told_of_and_leave_nothin
 }
 
 /// A vector that tells two subjects apart, whatever the words.
-fn by_subject(request: &Request) -> Reply {
+pub(crate) fn by_subject(request: &Request) -> Reply {
     let asked: Value = serde_json::from_slice(&request.body).unwrap();
     let texts = asked["input"].as_array().unwrap().iter().map(|text| text.as_str().unwrap());
     let vector = |text: &str| {

@@ -59,6 +59,7 @@ mod random_undo;
 mod screen;
 mod sessions;
 mod setup;
+mod setup_embeddings;
 mod traces;
 mod undo;
 mod up;

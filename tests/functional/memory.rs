@@ -1,8 +1,13 @@
 //! What an agent remembers is there in later sessions, with who, when and which call, and nothing of it is lost silently.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use serde_json::{Value, json};
+use testkit::web::{Reply, Server};
 
 use crate::harness::Fixture;
+use crate::knowledge::by_subject;
 
 fn remember(fixture: &Fixture, arguments: Value) -> Value {
     let result = fixture.call("memory", arguments.clone());
@@ -100,4 +105,55 @@ fn rules_decide_on_what_is_remembered_and_the_audit_has_it() {
         rows.contains("memory create") && rows.contains(made["meta"]["call_id"].as_str().unwrap()),
         "{rows}"
     );
+}
+
+#[test]
+fn what_is_remembered_is_found_by_its_meaning_and_by_its_words_where_the_model_cannot_be_used() {
+    let fixture = Fixture::new();
+    let create = |key: &str, text: &str| {
+        remember(&fixture, json!({"action": "create", "key": key, "message": text}));
+    };
+    let search = || remember(&fixture, json!({"action": "search", "message": "how to tie up a ship"}));
+    let keys = |found: &Value| -> Vec<String> {
+        let entries = found["data"]["entries"].as_array().unwrap();
+        entries.iter().map(|entry| entry["key"].as_str().unwrap().to_owned()).collect()
+    };
+    // Remembered before there is a model.
+    create("dinner", "Flour, water, salt.");
+    create("berth", "Mooring: bow line first.");
+    let found = search();
+    assert_eq!((keys(&found), &found["data"]["mode"]), (vec![], &json!("keyword")));
+    let fails = Arc::new(AtomicBool::new(false));
+    let failing = fails.clone();
+    let server =
+        Server::http(
+            move |request| {
+                if failing.load(Ordering::SeqCst) { Reply::status(500) } else { by_subject(request) }
+            },
+        );
+    let folder = fixture.home().join(".config/handfast");
+    std::fs::create_dir_all(&folder).unwrap();
+    let place = format!("embeddings:\n  endpoint: {}\n  model: m\n", server.url("/v1/embeddings"));
+    std::fs::write(folder.join("config.yaml"), place).unwrap();
+    let found = search();
+    assert_eq!(keys(&found), ["berth", "dinner"], "{found:#}");
+    let data = &found["data"];
+    assert_eq!((&data["mode"], &data["waiting"]), (&json!("hybrid"), &json!(0)));
+    assert_eq!(data["entries"][0]["similarity_score"], json!(1.0));
+    assert!(data["entries"][1]["similarity_score"].as_f64().unwrap() < 0.5);
+    let sent: String =
+        server.seen().iter().map(|request| String::from_utf8_lossy(&request.body).into_owned()).collect();
+    assert!(sent.contains("berth: Mooring: bow line first."), "its name says what it is about");
+    // A text that changes is of its new meaning, and one that is gone is not near to anything.
+    remember(&fixture, json!({"action": "update", "key": "berth", "message": "Bread."}));
+    create("yacht", "A boat of wood.");
+    assert_eq!(keys(&search())[0], "yacht");
+    remember(&fixture, json!({"action": "delete", "key": "yacht"}));
+    assert!(!keys(&search()).contains(&"yacht".to_owned()));
+    let listed = remember(&fixture, json!({"action": "list"}));
+    assert!(listed["data"]["entries"][0].get("similarity_score").is_none(), "{listed:#}");
+    fails.store(true, Ordering::SeqCst);
+    let found = remember(&fixture, json!({"action": "search", "message": "bread for a ship"}));
+    assert_eq!((keys(&found), &found["data"]["mode"]), (vec!["berth".to_owned()], &json!("keyword")));
+    assert!(found["meta"]["warnings"].to_string().contains("by words alone"), "{found:#}");
 }

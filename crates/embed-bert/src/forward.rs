@@ -1,6 +1,6 @@
 //! One pass of several texts through the network: their tokens one below the other, without any padding between.
 
-use simd::{Level, Quantised};
+use simd::{Level, Panels, Quantised};
 
 use crate::config::{Config, Pool};
 use crate::weights::{Layer, Linear, Matrix, Norm, Weights, Words};
@@ -21,25 +21,36 @@ pub(crate) struct Room {
 /// Rows that go through the wide layer at once, so that what lies between stays in the processor's cache.
 const ROWS_AT_ONCE: usize = 96;
 
+/// How finely rows are made bytes where a matrix is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fineness {
+    /// One for each number.
+    OneByte,
+    /// Another one for what the first leaves of it.
+    TwoBytes,
+}
+
 /// The vectors of several texts, given as the numbers of their tokens.
 pub(crate) fn pass(
     weights: &Weights,
     config: &Config,
     pool: Pool,
-    level: Level,
+    (level, fineness): (Level, Fineness),
     texts: &[Vec<u32>],
     room: &mut Room,
 ) -> Vec<Vec<f32>> {
     let width = config.hidden_size;
     look_up(weights, config, level, texts, room);
     for layer in &weights.layers {
-        attend(layer, config, level, texts, room);
+        attend(layer, config, (level, fineness), texts, room);
         for first in (0..room.rows.len()).step_by(ROWS_AT_ONCE * width) {
             let last = room.rows.len().min(first + ROWS_AT_ONCE * width);
             let rows = &mut room.rows[first..last];
-            apply(&layer.up, level, rows, width, &mut room.bytes, &mut room.wide);
+            // Of all rows these cost the most precision as one byte a number, and they lie in the cache.
+            apply(&layer.up, level, rows, (width, Fineness::TwoBytes), &mut room.bytes, &mut room.wide);
             simd::gelu(level, &mut room.wide);
-            apply(&layer.down, level, &room.wide, config.intermediate_size, &mut room.bytes, &mut room.added);
+            let wide = (config.intermediate_size, fineness);
+            apply(&layer.down, level, &room.wide, wide, &mut room.bytes, &mut room.added);
             add(&layer.after, config, level, rows, &room.added);
         }
     }
@@ -74,10 +85,17 @@ fn look_up(weights: &Weights, config: &Config, level: Level, texts: &[Vec<u32>],
     }
 }
 
-fn attend(layer: &Layer, config: &Config, level: Level, texts: &[Vec<u32>], room: &mut Room) {
+fn attend(
+    layer: &Layer,
+    config: &Config,
+    (level, fineness): (Level, Fineness),
+    texts: &[Vec<u32>],
+    room: &mut Room,
+) {
     let (width, head) = (config.hidden_size, config.head());
-    apply(&layer.asked, level, &room.rows, width, &mut room.bytes, &mut room.asked);
-    apply(&layer.values, level, &room.rows, width, &mut room.bytes, &mut room.values);
+    let deep = (width, fineness);
+    apply(&layer.asked, level, &room.rows, deep, &mut room.bytes, &mut room.asked);
+    apply(&layer.values, level, &room.rows, deep, &mut room.bytes, &mut room.values);
     room.context.resize(room.rows.len(), 0.0);
     let mut start = 0;
     for text in texts {
@@ -96,7 +114,7 @@ fn attend(layer: &Layer, config: &Config, level: Level, texts: &[Vec<u32>], room
         }
         start = end;
     }
-    apply(&layer.output, level, &room.context, width, &mut room.bytes, &mut room.added);
+    apply(&layer.output, level, &room.context, deep, &mut room.bytes, &mut room.added);
     add(&layer.after_attention, config, level, &mut room.rows, &room.added);
 }
 
@@ -105,25 +123,35 @@ fn apply(
     linear: &Linear,
     level: Level,
     rows: &[f32],
-    depth: usize,
+    (depth, fineness): (usize, Fineness),
     bytes: &mut Quantised,
     out: &mut Vec<f32>,
 ) {
     out.resize(rows.len() / depth * linear.bias.len(), 0.0);
-    match &linear.matrix {
-        Matrix::Floats(matrix) => simd::dense(level, rows, matrix, &linear.bias, out),
-        Matrix::Bytes(matrix) => {
-            simd::quantise(level, rows, depth, bytes);
-            simd::product(level, bytes, matrix, &linear.bias, out);
-        }
-        Matrix::Fine(first, second) => {
-            simd::quantise(level, rows, depth, bytes);
-            simd::product(level, bytes, first, &linear.bias, out);
-            let mut left = vec![0.0; out.len()];
-            simd::product(level, bytes, second, &vec![0.0; linear.bias.len()], &mut left);
-            out.iter_mut().zip(&left).for_each(|(out, left)| *out += left);
-        }
+    let (first, second) = match &linear.matrix {
+        Matrix::Floats(matrix) => return simd::dense(level, rows, matrix, &linear.bias, out),
+        Matrix::Bytes(matrix) => (matrix, None),
+        Matrix::Fine(first, second) => (first, Some(second)),
+    };
+    simd::quantise(level, rows, depth, bytes);
+    simd::product(level, bytes, first, &linear.bias, out);
+    if let Some(second) = second {
+        add_product(level, bytes, second, out);
     }
+    if fineness == Fineness::TwoBytes {
+        let mut left = rows.to_vec();
+        bytes.left_of(&mut left, depth);
+        simd::quantise(level, &left, depth, bytes);
+        // What both halves leave over would be a product too, far below what is rounded anyway.
+        add_product(level, bytes, first, out);
+    }
+}
+
+/// `out += rows * matrix`.
+fn add_product(level: Level, rows: &Quantised, matrix: &Panels, out: &mut [f32]) {
+    let mut more = vec![0.0; out.len()];
+    simd::product(level, rows, matrix, &vec![0.0; matrix.columns()], &mut more);
+    out.iter_mut().zip(&more).for_each(|(out, more)| *out += more);
 }
 
 fn add(norm: &Norm, config: &Config, level: Level, rows: &mut [f32], added: &[f32]) {

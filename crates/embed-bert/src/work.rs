@@ -13,7 +13,7 @@ use crate::config::{Config, Pool};
 use crate::files::{
     CONFIG, MODEL, POOLING, Pinned, TOKENIZER, check_hash, check_sizes, hash, hash_of, stamp,
 };
-use crate::forward::{Room, pass};
+use crate::forward::{Fineness, Room, pass};
 use crate::tensors::Tensors;
 use crate::tokens::Tokens;
 use crate::weights::{Kept, Original, Weights, write};
@@ -25,6 +25,9 @@ const KEPT: &str = "weights.bytes";
 const FORMAT: &[u8; 16] = b"embed-bert 0001\n";
 /// Tokens of one batch, beyond which no further text is taken in.
 const BATCH_TOKENS: usize = 192;
+/// Tokens of a text, its begin and end included, up to which all of its rows are made two bytes a number: the noise of few rows has
+/// little to even out with, and few rows cost little.
+const SHORT_TOKENS: usize = 16;
 /// Bytes of the longest `config.json` or `tokenizer.json` that is read.
 const LONGEST_FILE: u64 = 64 << 20;
 
@@ -210,6 +213,9 @@ struct Work<'call> {
     stopped: AtomicBool,
 }
 
+/// Places of texts, and their tokens.
+type Batch = (Vec<usize>, Vec<Vec<u32>>);
+
 impl Bert {
     /// Takes texts until there are none, and gives their vectors with their places.
     fn work(&self, work: &Work, stop: &dyn Fn() -> bool) -> Vec<(usize, Vec<f32>)> {
@@ -222,20 +228,24 @@ impl Bert {
             if work.stopped.load(Ordering::Relaxed) {
                 return done;
             }
-            let (mut places, mut batch, mut tokens) = (Vec::new(), Vec::new(), 0);
+            let (mut short, mut long, mut tokens) = (Batch::default(), Batch::default(), 0);
             while tokens < BATCH_TOKENS {
                 let place = work.next.fetch_add(1, Ordering::Relaxed);
                 let Some(text) = work.texts.get(place) else { break };
                 let text = self.tokens.of(text, self.most);
                 tokens += text.len();
-                places.push(place);
-                batch.push(text);
+                let batch = if text.len() <= SHORT_TOKENS { &mut short } else { &mut long };
+                batch.0.push(place);
+                batch.1.push(text);
             }
-            if batch.is_empty() {
+            if tokens == 0 {
                 return done;
             }
-            let vectors = pass(&self.weights, &self.config, self.pool, self.level, &batch, &mut room);
-            done.extend(places.into_iter().zip(vectors));
+            for ((places, texts), fineness) in [(short, Fineness::TwoBytes), (long, Fineness::OneByte)] {
+                let ways = (self.level, fineness);
+                let vectors = pass(&self.weights, &self.config, self.pool, ways, &texts, &mut room);
+                done.extend(places.into_iter().zip(vectors));
+            }
         }
     }
 }

@@ -1,5 +1,7 @@
 //! What turns texts into vectors, for whoever compares texts by their meaning: the words alone, no engine.
 
+use std::sync::Arc;
+
 /// A model that makes vectors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Model {
@@ -22,6 +24,12 @@ pub trait Embedder: Send + Sync {
     /// [`Failure`].
     fn embed(&self, texts: &[&str], stop: &dyn Fn() -> bool) -> Result<Vec<Vec<f32>>, Failure>;
 }
+
+/// Opens a model.
+pub type OpenModel = Arc<dyn Fn() -> Opened + Send + Sync>;
+
+/// The model, or why there is none.
+pub type Opened = Result<Arc<dyn Embedder>, String>;
 
 /// Why there are no vectors.
 #[derive(Debug, Clone, PartialEq, Eq)]

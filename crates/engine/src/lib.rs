@@ -49,6 +49,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use database::Databases;
+use embed::OpenModel;
 use policy::Policy;
 use sandbox::{SessionLimits, Sessions};
 use store::Store;
@@ -105,6 +106,8 @@ pub struct Parts {
     pub vault: Option<Arc<Vault>>,
     /// The databases of the workspace, where calls may change them.
     pub databases: Option<Arc<Databases>>,
+    /// What opens the model by which agents find what they remember, where one is set up.
+    pub embeddings: Option<OpenModel>,
     /// How many commands may run on after their calls; none where this runtime ends with a call.
     pub sessions: Option<SessionLimits>,
     /// Who follows the lives of calls.
@@ -138,6 +141,7 @@ pub struct Engine {
     sessions: Option<Arc<Sessions>>,
     services: Services,
     databases: Option<Arc<Databases>>,
+    meanings: Option<Arc<memory::Meanings>>,
     reach: reach::Reach,
     leases: approvals::Leases,
     lanes: admit::Lanes,
@@ -174,6 +178,7 @@ impl Engine {
             redactor,
             vault,
             databases,
+            embeddings,
             sessions,
             tracer,
             mut services,
@@ -228,6 +233,7 @@ impl Engine {
             vault,
             services,
             databases,
+            meanings: embeddings.map(|opens| Arc::new(memory::Meanings::new(opens))),
             leases: approvals::Leases::default(),
             cache: cache::Cache::default(),
             running: Mutex::default(),

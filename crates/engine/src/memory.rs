@@ -3,13 +3,19 @@
 //! An agent is whom a token or an identity provider tells apart; without one, everybody who works here as this user is the agent
 //! `main`. A caller that acts on behalf of another is an agent of its own, by its session.
 
+mod meaning;
+
 use std::sync::Arc;
 
+use embed::Failure;
 use jiff::Timestamp;
-use store::{Memory, Remembered, Remembering, Sought, Store, StoreError};
+use store::{Meaning, Memory, Remembered, Remembering, Store, StoreError};
 use tool::{
-    Clock, Code, Memories, MemoryChange, MemoryEntry, MemoryPage, MemorySearch, Retry, SessionId, ToolError,
+    Clock, Code, Memories, MemoryChange, MemoryEntry, MemoryFound, MemoryPage, Retry, SessionId, Stop,
+    ToolError,
 };
+
+pub(crate) use self::meaning::Meanings;
 
 use crate::Engine;
 use crate::call::Call;
@@ -22,6 +28,8 @@ pub(crate) struct OfCaller {
     store: Arc<Store>,
     clock: Arc<dyn Clock>,
     who: Remembering,
+    meanings: Option<Arc<Meanings>>,
+    stop: Stop,
 }
 
 impl Engine {
@@ -35,7 +43,13 @@ impl Engine {
             now: Timestamp::UNIX_EPOCH,
             only_tries: call.dry_run.is_some(),
         };
-        OfCaller { store: self.store.clone(), clock: self.clock.clone(), who }
+        OfCaller {
+            store: self.store.clone(),
+            clock: self.clock.clone(),
+            who,
+            meanings: self.meanings.clone(),
+            stop: call.stop.clone(),
+        }
     }
 }
 
@@ -80,14 +94,36 @@ impl Memories for OfCaller {
         changed(made, key, "read it, then repeat the change with its version")
     }
 
-    fn list(&self, sought: MemorySearch<'_>, skip: u64, limit: u32) -> Result<MemoryPage, ToolError> {
-        let sought = match sought {
-            MemorySearch::Keys(prefix) => Sought::Keys(prefix),
-            MemorySearch::Words(text) => Sought::Words(text),
-        };
+    fn list(&self, prefix: &str, skip: u64, limit: u32) -> Result<MemoryPage, ToolError> {
         let (found, has_more) =
-            self.store.memories().list(&self.who, &sought, (skip, limit)).map_err(failed)?;
+            self.store.memories().list(&self.who, prefix, (skip, limit)).map_err(failed)?;
         Ok(MemoryPage { entries: found.into_iter().map(entry).collect(), has_more })
+    }
+
+    fn search(&self, question: &str, skip: u64, limit: u32) -> Result<MemoryFound, ToolError> {
+        let (mut meant, mut waiting, mut without_model) = (None, 0, None);
+        if let Some(meanings) = &self.meanings {
+            match meanings.question(question, &self.stop) {
+                Ok(question) => {
+                    waiting = meanings.catch_up(&self.store, &self.who, &question.model, &self.stop);
+                    meant = Some(question);
+                }
+                Err(Failure::Failed(why)) => without_model = Some(why),
+                Err(stopped @ Failure::Stopped) => without_model = Some(stopped.to_string()),
+            }
+            self.stop.check()?;
+        }
+        let meaning = meant
+            .as_ref()
+            .map(|question| Meaning { vector: &question.vector, model: &question.model.model().hash });
+        let (found, has_more) =
+            self.store.memories().search(&self.who, question, meaning, (skip, limit)).map_err(failed)?;
+        let scored = |(memory, cosine): (Memory, Option<f32>)| {
+            let similarity_score = cosine.map(|cosine| (f64::from(cosine) * 10_000.0).round() / 10_000.0);
+            MemoryEntry { similarity_score, ..entry(memory) }
+        };
+        let page = MemoryPage { entries: found.into_iter().map(scored).collect(), has_more };
+        Ok(MemoryFound { page, by_meaning: meant.is_some(), waiting, without_model })
     }
 
     fn history(&self, key: &str) -> Result<Vec<MemoryChange>, ToolError> {
@@ -119,7 +155,7 @@ fn changed(made: Result<Remembered, StoreError>, key: &str, hint: &str) -> Resul
 
 fn entry(memory: Memory) -> MemoryEntry {
     let Memory { id, key, content, version, shared, agent, created_at, changed_at } = memory;
-    MemoryEntry { id, key, content, version, shared, agent, created_at, changed_at }
+    MemoryEntry { id, key, content, version, shared, agent, created_at, changed_at, similarity_score: None }
 }
 
 fn unknown(key: &str) -> ToolError {

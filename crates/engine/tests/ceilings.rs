@@ -169,6 +169,7 @@ impl Bench {
             redactor: Redactor::new([]),
             vault: None,
             databases: None,
+            embeddings: None,
             sessions: None,
             tracer: None,
             services: tool::Services::default(),

@@ -202,6 +202,7 @@ impl Bench {
             redactor: Redactor::new([("TOKEN".to_owned(), "sk-1234567890abcdef".to_owned())]),
             vault: None,
             databases: None,
+            embeddings: None,
             sessions: None,
             tracer: None,
             services: tool::Services::default(),

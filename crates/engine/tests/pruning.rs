@@ -98,6 +98,7 @@ fn engine(folder: &Path, workspace: &Path, clock: Arc<Advancing>, store: Arc<Sto
         redactor: Redactor::new([]),
         vault: None,
         databases: None,
+        embeddings: None,
         sessions: None,
         tracer: None,
         services: tool::Services::default(),

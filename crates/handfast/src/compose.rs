@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use ::traces::Exporter;
 use dialects::Dialect;
+use embed::OpenModel;
 use engine::{CellSetup, DuplicateTool, Engine, Parts, Redactor, Registry, Tracer};
 use fetch::web::Web;
 use jiff::Timestamp;
-use knowledge::OpenModel;
 use outgoing::EnvironmentSecrets;
 use policy::Policy;
 use sandbox::{Entrance, SessionLimits, Spawner};
@@ -145,6 +145,7 @@ pub(crate) fn compose(wanted: Wanted) -> Result<Composed, Failure> {
         redactor: Redactor::new(secrets),
         vault: Some(vault),
         databases: Some(configuration.needed.databases.clone()),
+        embeddings: configuration.embeddings.clone(),
         sessions,
         tracer: traces.clone().map(|exporter| exporter as Arc<dyn Tracer>),
         services,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use database::Databases;
 use dialects::Dialect;
-use knowledge::OpenModel;
+use embed::OpenModel;
 use policy::{Ceiling, EffectKind, EffectKinds, FilePlace, Mode, Origin, Policy, Programs, Source, Trust};
 use store::Store;
 use tool::{AnyTool, Place};

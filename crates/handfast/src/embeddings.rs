@@ -4,9 +4,10 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use embed::{OpenModel, Opened};
 use embed_bert::{PINNED, PINNED_NAME};
 use fetch::Uri;
-use knowledge::{Index, OpenModel, Opened};
+use knowledge::Index;
 use store::Hash;
 use tool::Clock as _;
 use tools_knowledge::Base;
@@ -59,11 +60,17 @@ pub(crate) fn opener(
         let host = host.ok_or_else(|| {
             Failure::usage(format!("`embeddings.endpoint`: {} is no URL with a host", place.endpoint))
         })?;
-        return Ok(Some(Arc::new(move || open_server(&place, &host, &vault))));
+        return Ok(Some(once(move || open_server(&place, &host, &vault))));
     }
     let Some(folder) = folder(state) else { return Ok(None) };
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get);
-    Ok(Some(Arc::new(move || embed_bert::open_pinned(&folder, threads).map_err(|error| chain(&error)))))
+    Ok(Some(once(move || embed_bert::open_pinned(&folder, threads).map_err(|error| chain(&error)))))
+}
+
+/// Opens it once, for all who use it.
+fn once(opens: impl Fn() -> Opened + Send + Sync + 'static) -> OpenModel {
+    let opened = OnceLock::new();
+    Arc::new(move || opened.get_or_init(&opens).clone())
 }
 
 fn open_server(place: &EmbeddingsPlace, host: &str, vault: &LaterVault) -> Opened {

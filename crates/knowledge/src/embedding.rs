@@ -3,6 +3,7 @@
 use std::sync::PoisonError;
 
 use rusqlite::{Connection, params};
+use search::bytes;
 
 use crate::chunk::embedded;
 use crate::open::lock_file;
@@ -134,15 +135,4 @@ fn waiting(connection: &Connection, model: &[u8], from: i64) -> rusqlite::Result
         Ok(Waiting { chunk: row.get(0)?, hash: row.get(1)?, text: embedded(&section, &text, heading) })
     })?;
     rows.collect()
-}
-
-/// A vector as it is kept: its numbers one after another, the lowest byte first.
-pub(crate) fn bytes(vector: &[f32]) -> Vec<u8> {
-    vector.iter().flat_map(|number| number.to_le_bytes()).collect()
-}
-
-/// A vector from how it is kept.
-pub(crate) fn numbers(bytes: &[u8]) -> Vec<f32> {
-    let whole = bytes.chunks_exact(4);
-    whole.map(|part| f32::from_le_bytes([part[0], part[1], part[2], part[3]])).collect()
 }

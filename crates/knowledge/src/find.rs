@@ -5,16 +5,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OptionalExtension, params};
+use search::{cosine_of, fused, terms, words};
 
-use crate::embedding::numbers;
-use crate::query::{terms, words};
 use crate::{Index, IndexError, Scope};
 
 /// How many each of the two ways brings in.
 const CANDIDATES: usize = 100;
-
-/// What the ranks of the first few have in common, so that one way alone decides little (Cormack, Clarke and Büttcher 2009).
-const RANK_CONSTANT: f64 = 60.0;
 
 /// Chunks of a base in which every word counts, and the share of a larger one (one in so many) that a word may be in to count.
 const SMALL_BASE: i64 = 10_000;
@@ -272,21 +268,6 @@ fn telling(connection: &Connection, terms: &[String]) -> rusqlite::Result<String
     Ok(if rare.is_empty() { terms.join(" AND ") } else { rare.join(" OR ") })
 }
 
-/// One order of several: by reciprocal ranks.
-fn fused(lists: &[Vec<i64>]) -> Vec<i64> {
-    let mut scores: HashMap<i64, f64> = HashMap::new();
-    for list in lists {
-        let mut rank = RANK_CONSTANT;
-        for id in list {
-            rank += 1.0;
-            *scores.entry(*id).or_default() += 1.0 / rank;
-        }
-    }
-    let mut all: Vec<(i64, f64)> = scores.into_iter().collect();
-    all.sort_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));
-    all.into_iter().map(|(id, _)| id).collect()
-}
-
 /// One chunk as it is shown.
 fn hit(
     connection: &Connection,
@@ -329,7 +310,7 @@ fn cosine(
         .prepare_cached("SELECT vector FROM embeddings WHERE hash = ? AND model = ?")?
         .query_row(params![hash, model], |row| row.get(0))
         .optional()?;
-    Ok(vector.map(|vector| numbers(&vector).iter().zip(question).map(|(one, other)| one * other).sum()))
+    Ok(vector.map(|vector| cosine_of(&vector, question)))
 }
 
 /// The share of a question's words that a chunk holds.
@@ -345,16 +326,4 @@ fn share(connection: &Connection, id: i64, question: &str) -> rusqlite::Result<f
     }
     let all = u8::try_from(words.len()).unwrap_or(u8::MAX).max(1);
     Ok(f32::from(held) / f32::from(all))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_both_ways_find_comes_before_what_one_finds_first() {
-        assert_eq!(fused(&[vec![1, 2, 3], vec![4, 2, 5]]), [2, 1, 4, 3, 5]);
-        assert_eq!(fused(&[vec![7, 8], vec![]]), [7, 8]);
-        assert_eq!(fused(&[]), Vec::<i64>::new());
-    }
 }

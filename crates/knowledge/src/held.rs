@@ -1,9 +1,9 @@
 //! The vectors of one model in memory, kept up with the index.
 
 use rusqlite::{Connection, OptionalExtension, params};
+use search::numbers;
 
 use crate::IndexError;
-use crate::embedding::numbers;
 
 /// What is held, and how far it goes.
 #[derive(Default)]

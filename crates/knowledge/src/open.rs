@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use embed::Embedder;
+use embed::{Embedder, OpenModel, Opened};
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 
 use crate::IndexError;
@@ -28,12 +28,6 @@ pub struct Index {
     /// Chunks without a vector, as of a number of changes.
     pub(crate) counted: Mutex<Option<(i64, u64)>>,
 }
-
-/// Opens the model, once and when it is needed first.
-pub type OpenModel = Arc<dyn Fn() -> Opened + Send + Sync>;
-
-/// The model, or why there is none.
-pub type Opened = Result<Arc<dyn Embedder>, String>;
 
 impl Index {
     /// The index in a file, which is made when it is used first. Without a model it finds by words alone.

@@ -1,4 +1,4 @@
-//! Words: about how many a model reads, and which say nothing.
+//! About how many words a model reads.
 
 /// Letters of one token, on the average, of a word that a model's vocabulary does not hold whole.
 const LETTERS: usize = 6;
@@ -35,31 +35,9 @@ pub(crate) fn tokens_upto(text: &str, most: usize) -> usize {
     count
 }
 
-/// Words of English that stand in every text. A question of nothing else is asked with them.
-const STOP: [&str; 96] = [
-    "a", "about", "above", "after", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be",
-    "because", "been", "before", "being", "both", "but", "by", "can", "could", "did", "do", "does", "doing",
-    "each", "few", "for", "from", "had", "has", "have", "he", "her", "here", "him", "his", "how", "i", "if",
-    "in", "into", "is", "it", "its", "me", "more", "most", "my", "no", "nor", "not", "of", "on", "only",
-    "or", "other", "our", "out", "over", "own", "same", "she", "should", "so", "some", "such", "than",
-    "that", "the", "their", "them", "then", "there", "these", "they", "this", "those", "to", "too", "us",
-    "was", "we", "were", "what", "when", "where", "which", "who", "why", "will", "with", "would", "you",
-];
-
-/// Whether a word, in small letters, is in every text.
-pub(crate) fn is_stop_word(word: &str) -> bool {
-    STOP.binary_search(&word).is_ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn stop_words_are_in_order_so_that_they_are_found() {
-        assert!(STOP.is_sorted());
-        assert!(is_stop_word("the") && is_stop_word("you") && !is_stop_word("wing"));
-    }
 
     #[test]
     fn signs_and_long_words_count_for_more() {

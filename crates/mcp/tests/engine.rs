@@ -149,6 +149,7 @@ impl World {
             redactor: Redactor::new([]),
             vault: None,
             databases: None,
+            embeddings: None,
             sessions: None,
             tracer: None,
             services: tool::Services::default(),

@@ -151,6 +151,17 @@ impl Quantised {
         self.zeros.resize(rows, 0);
     }
 
+    /// What the bytes leave of the rows that they were made of, in place of these.
+    pub fn left_of(&self, rows: &mut [f32], depth: usize) {
+        let bytes = self.bytes.chunks_exact(self.stride.max(1));
+        let facts = self.scales.iter().zip(&self.zeros);
+        for (row, (bytes, (scale, zero))) in rows.chunks_exact_mut(depth.max(1)).zip(bytes.zip(facts)) {
+            for (number, byte) in row.iter_mut().zip(bytes) {
+                *number -= (i32::from(*byte) - zero) as f32 * scale;
+            }
+        }
+    }
+
     /// How many rows there are.
     pub fn rows(&self) -> usize {
         self.scales.len()

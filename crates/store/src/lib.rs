@@ -49,7 +49,9 @@ pub use checkpoints::{Checkpoint, CheckpointEntry, CheckpointRetention, Checkpoi
 pub use error::{Cause, StoreError};
 pub use hash::{Hash, HashSyntaxError};
 pub use leases::{Lease, LeaseKind, Leases};
-pub use memories::{Memories, Memory, MemoryVersion, Remembered, Remembering, Sought};
+pub use memories::{
+    FoundMemories, Meaning, Memories, Memory, MemoryVersion, Remembered, Remembering, Unread,
+};
 pub use outputs::{Output, Outputs, Pruned, Retention};
 pub use saver::{Reader, Saver};
 pub use trust::Trust;

@@ -3,6 +3,8 @@
 //! An agent sees its own and those that are shared in the workspace. What is deleted is out of every list and stays in its history.
 //! Nothing is written here but what a call asks for.
 
+mod finding;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -13,9 +15,11 @@ use crate::approvals::{bytes, time};
 use crate::database::Database;
 use crate::error::StoreError;
 
-/// Memories of one agent at most that are not deleted, and characters of one search that are looked at.
+use finding::forget_vectors;
+pub use finding::{FoundMemories, Meaning, Unread};
+
+/// Memories of one agent at most that are not deleted.
 const MOST_MEMORIES: i64 = 10_000;
-const LONGEST_SEARCH: usize = 1_000;
 
 /// Something remembered, as it is now.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,15 +91,6 @@ pub enum Remembered {
     Full,
 }
 
-/// What is looked for.
-#[derive(Clone, Debug)]
-pub enum Sought<'a> {
-    /// Those whose key begins so, by their keys.
-    Keys(&'a str),
-    /// Those with any of these words, the most fitting first.
-    Words(&'a str),
-}
-
 /// The memories of one store.
 pub struct Memories {
     database: Arc<Database>,
@@ -164,6 +159,7 @@ impl Memories {
             )?;
             connection
                 .execute("UPDATE memory_words SET content = ? WHERE rowid = ?", params![content, number])?;
+            forget_vectors(connection, number)?;
             note(connection, who, number, version, "updated", content)
         })
     }
@@ -183,35 +179,27 @@ impl Memories {
                 params![version, now, now, number],
             )?;
             connection.execute("DELETE FROM memory_words WHERE rowid = ?", [number])?;
+            forget_vectors(connection, number)?;
             note(connection, who, number, version, "deleted", &memory.content)
         })
     }
 
-    /// What is sought, from the given place on, and whether there is more.
+    /// Those whose key begins so, by their keys, from the given place on, and whether there is more.
     pub fn list(
         &self,
         who: &Remembering,
-        sought: &Sought<'_>,
+        prefix: &str,
         (skip, limit): (u64, u32),
     ) -> Result<(Vec<Memory>, bool), StoreError> {
-        let (from, order, term) = match sought {
-            Sought::Keys(prefix) => {
-                let condition = "substr(m.key, 1, length(?3)) = ?3 AND m.deleted_at_us IS NULL";
-                (format!("memories m WHERE {SEEN} AND {condition}"), "m.key, m.number", (*prefix).to_owned())
-            }
-            Sought::Words(text) => {
-                let words = "memory_words JOIN memories m ON m.number = memory_words.rowid WHERE memory_words MATCH ?3";
-                (format!("{words} AND {SEEN}"), "bm25(memory_words), m.number", words_of(text))
-            }
-        };
-        if matches!(sought, Sought::Words(_)) && term.is_empty() {
-            return Ok((Vec::new(), false));
-        }
         let skip = i64::try_from(skip).unwrap_or(i64::MAX);
         self.database.read(|connection| {
-            let sql = format!("SELECT {COLUMNS} FROM {from} ORDER BY {order} LIMIT ?4 OFFSET ?5");
+            let sql = format!(
+                "SELECT {COLUMNS} FROM memories m
+                 WHERE {SEEN} AND substr(m.key, 1, length(?3)) = ?3 AND m.deleted_at_us IS NULL
+                 ORDER BY m.key, m.number LIMIT ?4 OFFSET ?5"
+            );
             let mut statement = connection.prepare_cached(&sql)?;
-            let limits = params![bytes(&who.workspace), who.agent, term, i64::from(limit) + 1, skip];
+            let limits = params![bytes(&who.workspace), who.agent, prefix, i64::from(limit) + 1, skip];
             let mut found: Vec<Memory> =
                 statement.query_map(limits, memory)?.collect::<rusqlite::Result<_>>()?;
             let more = found.len() > limit as usize;
@@ -304,13 +292,6 @@ fn next(memory: &Memory) -> i64 {
     i64::try_from(memory.version).unwrap_or(i64::MAX).saturating_add(1)
 }
 
-/// Any of the words, each in quotes: nothing that is sought is an operator of the index.
-fn words_of(text: &str) -> String {
-    let text: String = text.chars().take(LONGEST_SEARCH).collect();
-    let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
-    words.map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" OR ")
-}
-
 fn memory(row: &Row<'_>) -> rusqlite::Result<Memory> {
     Ok(Memory {
         id: row.get(0)?,
@@ -341,7 +322,7 @@ mod tests {
     use super::*;
     use crate::Store;
 
-    fn who(agent: &str) -> Remembering {
+    pub(super) fn who(agent: &str) -> Remembering {
         let now = Timestamp::from_second(1_800_000_000).unwrap();
         let text = |text: &str| text.to_owned();
         Remembering {
@@ -354,7 +335,7 @@ mod tests {
         }
     }
 
-    fn done(remembered: Remembered) -> Memory {
+    pub(super) fn done(remembered: Remembered) -> Memory {
         let Remembered::Done(memory) = remembered else { panic!("{remembered:?}") };
         memory
     }
@@ -372,16 +353,20 @@ mod tests {
         assert_eq!(memories.read(&two, "port").unwrap().unwrap().agent, "one");
         assert_eq!(memories.update(&two, "color", "red", None).unwrap(), Remembered::Unknown);
         assert!(memories.history(&two, "i1").unwrap().is_empty());
-        let keys = |who: &Remembering, sought: &Sought<'_>| {
-            let (found, _) = memories.list(who, sought, (0, 10)).unwrap();
+        let keys = |who: &Remembering| {
+            let (found, _) = memories.list(who, "", (0, 10)).unwrap();
             found.into_iter().map(|memory| memory.key).collect::<Vec<_>>()
         };
-        assert_eq!(keys(&one, &Sought::Keys("")), ["color", "port"]);
-        assert_eq!(keys(&two, &Sought::Keys("")), ["port"]);
-        assert_eq!(keys(&two, &Sought::Words("blue ports")), ["port"]);
-        assert_eq!(keys(&one, &Sought::Words("blue")), ["color"]);
+        let by_words = |who: &Remembering, words: &str| {
+            let (found, _) = memories.search(who, words, None, (0, 10)).unwrap();
+            found.into_iter().map(|(memory, _)| memory.key).collect::<Vec<_>>()
+        };
+        assert_eq!(keys(&one), ["color", "port"]);
+        assert_eq!(keys(&two), ["port"]);
+        assert_eq!(by_words(&two, "blue ports"), ["port"]);
+        assert_eq!(by_words(&one, "blue"), ["color"]);
         let elsewhere = Remembering { workspace: "/other".into(), ..one.clone() };
-        assert!(keys(&elsewhere, &Sought::Keys("")).is_empty());
+        assert!(keys(&elsewhere).is_empty());
         // An own one of the same key as a shared one comes first for its agent, where it was there before.
         assert!(matches!(
             memories.create(&two, "i3", ("port", "x"), false).unwrap(),
@@ -402,7 +387,7 @@ mod tests {
         assert!(matches!(stale, Remembered::Conflict(Memory { version: 2, .. })));
         done(memories.delete(&one, "k", Some(2)).unwrap());
         assert_eq!(memories.read(&one, "k").unwrap(), None);
-        assert_eq!(memories.list(&one, &Sought::Words("second"), (0, 10)).unwrap().0, []);
+        assert_eq!(memories.search(&one, "second", None, (0, 10)).unwrap().0, []);
         let versions = memories.history(&one, "k").unwrap();
         let told: Vec<_> =
             versions.iter().map(|v| (v.version, v.what.as_str(), v.content.as_str())).collect();
@@ -427,30 +412,9 @@ mod tests {
         assert!(matches!(memories.update(&tries, "k", "x", Some(7)).unwrap(), Remembered::Conflict(_)));
         assert_eq!(memories.delete(&tries, "none", None).unwrap(), Remembered::Unknown);
         done(memories.delete(&tries, "k", None).unwrap());
-        let (all, _) = memories.list(&one, &Sought::Keys(""), (0, 10)).unwrap();
+        let (all, _) = memories.list(&one, "", (0, 10)).unwrap();
         assert_eq!(all, [first]);
         assert_eq!(memories.history(&one, "k").unwrap().len(), 1);
-        assert_eq!(memories.list(&one, &Sought::Words("second text"), (0, 10)).unwrap().0, []);
-    }
-
-    #[test]
-    fn nothing_that_is_sought_is_an_operator() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path()).unwrap();
-        let one = who("one");
-        done(store.memories().create(&one, "i", ("k", "alpha NEAR beta"), false).unwrap());
-        for (text, many) in [
-            ("alpha", 1),
-            ("\"alpha", 1),
-            ("NEAR(", 1),
-            ("k: *", 1),
-            ("gamma OR delta", 0),
-            ("", 0),
-            ("()*^", 0),
-            ("'; DROP TABLE memories; --", 0),
-        ] {
-            let (found, more) = store.memories().list(&one, &Sought::Words(text), (0, 5)).unwrap();
-            assert_eq!((found.len(), more), (many, false), "{text}");
-        }
+        assert_eq!(memories.search(&one, "second text", None, (0, 10)).unwrap().0, []);
     }
 }

@@ -28,6 +28,9 @@ pub struct MemoryEntry {
     /// When it was changed last.
     #[schemars(with = "String")]
     pub changed_at: Timestamp,
+    /// Of a search by meaning: the cosine of its vector and the question's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub similarity_score: Option<f64>,
 }
 
 /// One version of it.
@@ -60,13 +63,17 @@ pub struct MemoryPage {
     pub has_more: bool,
 }
 
-/// What is looked for.
-#[derive(Debug, Clone, Copy)]
-pub enum MemorySearch<'a> {
-    /// Keys that begin so.
-    Keys(&'a str),
-    /// Texts with any of these words, the most fitting first.
-    Words(&'a str),
+/// What a search found.
+#[derive(Debug, Clone)]
+pub struct MemoryFound {
+    /// The most fitting first.
+    pub page: MemoryPage,
+    /// Whether the meaning counted beside the words.
+    pub by_meaning: bool,
+    /// Entries that have no vector yet, and are found by their words alone.
+    pub waiting: u64,
+    /// Why the meaning did not count although a model is set up.
+    pub without_model: Option<String>,
 }
 
 /// The memory of the agent that calls: its own entries, and those that are shared in the workspace.
@@ -95,11 +102,17 @@ pub trait Memories: Send + Sync {
     /// As [`Memories::update`].
     fn delete(&self, key: &str, version: Option<u64>) -> Result<MemoryEntry, ToolError>;
 
-    /// What is looked for, from the place `skip` on.
+    /// Those whose key begins so, from the place `skip` on.
     ///
     /// # Errors
     /// Where it cannot be read.
-    fn list(&self, sought: MemorySearch<'_>, skip: u64, limit: u32) -> Result<MemoryPage, ToolError>;
+    fn list(&self, prefix: &str, skip: u64, limit: u32) -> Result<MemoryPage, ToolError>;
+
+    /// What fits a question, by its words, and by its meaning where a model is set up.
+    ///
+    /// # Errors
+    /// Where it cannot be read, or the call is to end.
+    fn search(&self, question: &str, skip: u64, limit: u32) -> Result<MemoryFound, ToolError>;
 
     /// Every version, also of one that is deleted.
     ///

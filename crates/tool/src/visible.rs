@@ -25,6 +25,14 @@ pub fn visible_lines(text: &str) -> String {
     escaped(text, Some("\n  | "), None)
 }
 
+/// The first characters of a text, with a sign where it goes on.
+pub fn beginning(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
 fn escaped(text: &str, line_break: Option<&str>, tab: Option<&str>) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {

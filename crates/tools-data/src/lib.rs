@@ -47,7 +47,7 @@ mod tests {
     use database::{Change, Databases, Keep, KeepError};
     use serde_json::Value;
     use testkit::Workspace;
-    use tool::{AnyTool, Code, Memories, MemoryChange, MemoryEntry, MemoryPage, MemorySearch, ToolError};
+    use tool::{AnyTool, Code, Memories, MemoryChange, MemoryEntry, MemoryFound, MemoryPage, ToolError};
 
     /// Keeps what undoes changes in memory.
     #[derive(Default)]
@@ -70,7 +70,18 @@ mod tests {
             let at = jiff::Timestamp::UNIX_EPOCH;
             let text = |text: &str| text.to_owned();
             let (id, key, content, agent) = (text("m1"), text(key), text(content), text("main"));
-            Ok(MemoryEntry { id, key, content, version: 1, shared, agent, created_at: at, changed_at: at })
+            let (created_at, changed_at, similarity_score) = (at, at, None);
+            Ok(MemoryEntry {
+                id,
+                key,
+                content,
+                version: 1,
+                shared,
+                agent,
+                created_at,
+                changed_at,
+                similarity_score,
+            })
         }
         fn read(&self, _key: &str) -> Result<MemoryEntry, ToolError> {
             Err(ToolError::new(Code::NotFound, "none"))
@@ -81,8 +92,12 @@ mod tests {
         fn delete(&self, key: &str, _version: Option<u64>) -> Result<MemoryEntry, ToolError> {
             self.read(key)
         }
-        fn list(&self, _sought: MemorySearch<'_>, _skip: u64, _limit: u32) -> Result<MemoryPage, ToolError> {
+        fn list(&self, _prefix: &str, _skip: u64, _limit: u32) -> Result<MemoryPage, ToolError> {
             Ok(MemoryPage { entries: Vec::new(), has_more: false })
+        }
+        fn search(&self, question: &str, skip: u64, limit: u32) -> Result<MemoryFound, ToolError> {
+            let page = self.list(question, skip, limit)?;
+            Ok(MemoryFound { page, by_meaning: false, waiting: 0, without_model: None })
         }
         fn history(&self, _key: &str) -> Result<Vec<MemoryChange>, ToolError> {
             Ok(Vec::new())

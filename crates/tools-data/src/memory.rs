@@ -1,11 +1,11 @@
-//! `memory`: what an agent wants to know again in a later session.
+//! `memory`: what an agent wants to know again in a later session, found by words and by meaning.
 
 use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::{
-    Class, Context, Effect, Example, Lane, Level, Memories, MemoryChange, MemoryEntry, MemorySearch, Place,
+    Class, Context, Effect, Example, Lane, Level, Memories, MemoryChange, MemoryEntry, MemoryPage, Place,
     Plan, Presentation, Spec, TextCap, Timeout, Tool, ToolError,
 };
 
@@ -28,7 +28,7 @@ pub struct Memory;
 pub struct Args {
     /// What to do; `audit` shows who made what, when and in which call.
     action: Action,
-    /// The text; for search the words, for list how keys begin.
+    /// The text; for search a question or words, for list how keys begin.
     #[serde(default)]
     message: String,
     /// Its name or id; of a new one default its id.
@@ -76,9 +76,12 @@ pub struct Output {
     /// The `offset` of what comes next.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_offset: Option<u64>,
-    /// How a search was made.
+    /// Of a search, `hybrid`: by words and meaning; `keyword`: by words alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     mode: Option<String>,
+    /// Of a search by meaning: entries that are found by their words alone, until their vectors are made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waiting: Option<u64>,
     /// Of a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
     diff: Option<String>,
@@ -108,6 +111,11 @@ impl Action {
 }
 
 impl Args {
+    /// Where the answer begins, and its most entries.
+    fn page(&self) -> (u64, u32) {
+        (self.offset, self.limit.unwrap_or(ENTRIES.0).clamp(1, ENTRIES.1))
+    }
+
     fn check(&self) -> Result<(), ToolError> {
         let needs_key =
             matches!(self.action, Action::Read | Action::Update | Action::Delete | Action::History);
@@ -184,16 +192,22 @@ impl Tool for Memory {
                 Ok(Output { versions: memories.history(&args.key)?, ..Output::default() })
             }
             Action::Search => {
-                let found = page(&args, memories.as_ref().as_ref(), MemorySearch::Words(&args.message))?;
-                Ok(Output { mode: Some("keyword".to_owned()), ..found })
+                let (skip, limit) = args.page();
+                let found = memories.search(&args.message, skip, limit)?;
+                if let Some(why) = &found.without_model {
+                    context.warn(format!("found by words alone, because the model cannot be used: {why}"));
+                }
+                let mode = if found.by_meaning { "hybrid" } else { "keyword" };
+                let waiting = found.by_meaning.then_some(found.waiting);
+                Ok(Output { mode: Some(mode.to_owned()), waiting, ..page(&args, found.page) })
             }
-            Action::List => page(&args, memories.as_ref().as_ref(), MemorySearch::Keys(&args.message)),
+            Action::List => listed(&args, memories.as_ref().as_ref()),
             Action::Audit => {
-                let found = page(&args, memories.as_ref().as_ref(), MemorySearch::Keys(&args.message))?;
+                let found = listed(&args, memories.as_ref().as_ref())?;
                 let mut versions = Vec::new();
                 for entry in &found.entries {
                     versions.extend(memories.history(&entry.id)?.into_iter().map(|mut change| {
-                        change.content = beginning(&change.content);
+                        change.content = tool::beginning(&change.content, SHOWN);
                         change
                     }));
                 }
@@ -203,19 +217,18 @@ impl Tool for Memory {
     }
 }
 
-fn page(args: &Args, memories: &dyn Memories, sought: MemorySearch<'_>) -> Result<Output, ToolError> {
-    let limit = args.limit.unwrap_or(ENTRIES.0).clamp(1, ENTRIES.1);
-    let found = memories.list(sought, args.offset, limit)?;
+fn listed(args: &Args, memories: &dyn Memories) -> Result<Output, ToolError> {
+    let (skip, limit) = args.page();
+    Ok(page(args, memories.list(&args.message, skip, limit)?))
+}
+
+fn page(args: &Args, found: MemoryPage) -> Output {
     let next = args.offset + found.entries.len() as u64;
     let entries = found.entries.into_iter().map(|mut entry| {
-        entry.content = beginning(&entry.content);
+        entry.content = tool::beginning(&entry.content, SHOWN);
         entry
     });
-    Ok(Output {
-        entries: entries.collect(),
-        next_offset: found.has_more.then_some(next),
-        ..Output::default()
-    })
+    Output { entries: entries.collect(), next_offset: found.has_more.then_some(next), ..Output::default() }
 }
 
 /// Every line of the old text behind `-` and of the new one behind `+`.
@@ -224,14 +237,6 @@ fn difference(old: Option<&str>, new: Option<&str>) -> String {
         text.into_iter().flat_map(str::lines).map(|line| format!("{sign}{line}\n")).collect::<String>()
     };
     side('-', old) + &side('+', new)
-}
-
-fn beginning(text: &str) -> String {
-    let mut shown: String = text.chars().take(SHOWN).collect();
-    if shown.len() < text.len() {
-        shown.push('…');
-    }
-    shown
 }
 
 #[cfg(test)]

@@ -154,7 +154,7 @@ impl Tool for KnowledgeSearch {
             file: tool::path_text(&Path::new(FOLDER).join(&hit.path)),
             section: hit.section,
             lines: format!("{}-{}", hit.lines.0, hit.lines.1),
-            content: shown(&hit.content),
+            content: tool::beginning(&hit.content, SHOWN),
             similarity_score: (f64::from(hit.score.value()) * 10_000.0).round() / 10_000.0,
             score_kind: hit.score.as_str().to_owned(),
         });
@@ -165,14 +165,6 @@ impl Tool for KnowledgeSearch {
             waiting: found.waiting,
         })
     }
-}
-
-fn shown(text: &str) -> String {
-    let mut shown: String = text.chars().take(SHOWN).collect();
-    if shown.len() < text.len() {
-        shown.push('…');
-    }
-    shown
 }
 
 #[cfg(test)]

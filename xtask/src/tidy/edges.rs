@@ -18,6 +18,8 @@ enum Layer {
     Syntax,
     /// Something that works on the machine and knows no tool.
     Mechanism,
+    /// What whoever searches by words and by meaning speaks in: no engine and no database.
+    Search,
     /// What texts are compared by, and the arithmetic of that.
     Meaning,
     /// What is known, and found by that.
@@ -50,11 +52,11 @@ enum Layer {
 
 use Layer::{
     Carrier, Dialects, Door, Egress, Engine, Knowledge, Meaning, Mechanism, Outgoing, Outward, Policy,
-    Product, Store, Syntax, Telling, TestKit, Tools, Vocabulary, Xtask,
+    Product, Search, Store, Syntax, Telling, TestKit, Tools, Vocabulary, Xtask,
 };
 
 /// The layer of every crate by name; `tools-*` go by their prefix.
-const LAYERS: [(&str, Layer); 29] = [
+const LAYERS: [(&str, Layer); 30] = [
     ("tool", Vocabulary),
     ("shell-syntax", Syntax),
     ("policy", Policy),
@@ -64,8 +66,9 @@ const LAYERS: [(&str, Layer); 29] = [
     ("watch", Mechanism),
     ("checkpoint", Mechanism),
     ("database", Mechanism),
+    ("search", Search),
+    ("embed", Search),
     ("simd", Meaning),
-    ("embed", Meaning),
     ("embed-bert", Meaning),
     ("vectors", Meaning),
     ("knowledge", Knowledge),
@@ -118,21 +121,22 @@ const OWNERS: [(&str, &[&str], &str); 13] = [
 /// What code that ships may name.
 fn allowed(layer: Layer) -> &'static [Layer] {
     match layer {
-        Vocabulary | Store | Mechanism | Outward | Xtask => &[],
+        Vocabulary | Mechanism | Search | Outward | Xtask => &[],
+        Store => &[Search],
         Syntax | Dialects => &[Vocabulary],
-        Meaning | Knowledge => &[Meaning],
+        Meaning | Knowledge => &[Search, Meaning],
         Policy => &[Vocabulary, Syntax],
         Egress => &[Outward],
-        Engine => &[Vocabulary, Policy, Store, Mechanism, Outward, Egress],
-        Outgoing => &[Vocabulary, Mechanism, Meaning, Outward],
+        Engine => &[Vocabulary, Policy, Store, Mechanism, Search, Outward, Egress],
+        Outgoing => &[Vocabulary, Mechanism, Search, Outward],
         Tools => &[Vocabulary, Mechanism, Knowledge, Outward, Outgoing],
         TestKit => &[Vocabulary, Mechanism],
         Door => &[Vocabulary, Engine, Dialects],
         Carrier => &[Vocabulary, Engine, Dialects, Door, Outward],
         Telling => &[Vocabulary, Engine, Outward],
         Product => &[
-            Vocabulary, Policy, Store, Mechanism, Meaning, Knowledge, Engine, Tools, Dialects, Door, Carrier,
-            Outward, Outgoing, Telling,
+            Vocabulary, Policy, Store, Mechanism, Search, Meaning, Knowledge, Engine, Tools, Dialects, Door,
+            Carrier, Outward, Outgoing, Telling,
         ],
     }
 }
@@ -144,7 +148,7 @@ fn allowed_in_tests(layer: Layer) -> &'static [Layer] {
         // A door is tested in front of a real engine, and that needs what the engine is made of.
         Door | Carrier => &[TestKit, Policy, Store, Mechanism],
         // What is found by meaning is tested with a model.
-        Tools => &[TestKit, Meaning],
+        Tools => &[TestKit, Search],
         // What comes out of a cell is tested with cells, and its speed measured with the row that each connection has in the audit.
         Egress => &[Mechanism, Store],
         _ => &[TestKit],

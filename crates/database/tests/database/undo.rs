@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use database::{Change, DatabaseError, Value};
 
-use crate::world::{NOTES, World};
+use crate::world::{ALL, NOTES, World, integer, never};
 
 #[test]
 fn every_change_of_rows_is_undone_exactly_and_done_again() {
@@ -142,4 +142,41 @@ fn a_change_that_cannot_be_kept_does_not_happen_and_one_that_did_not_happen_is_k
         world.undo(std::slice::from_ref(&change), false).unwrap();
         assert!(!world.database().has_happened(&change).unwrap(), "{sql}");
     }
+}
+
+#[test]
+fn in_a_large_database_rows_are_undone_and_what_only_all_of_it_would_undo_says_that_it_is_not() {
+    let world = World::with(NOTES);
+    world.write("CREATE TABLE large (b BLOB)").unwrap();
+    // Each step is less than what is kept row by row.
+    for _ in 0..4 {
+        world
+            .write("INSERT INTO large SELECT zeroblob(17 << 20)")
+            .unwrap_or_else(|error| panic!("it is filled: {error}"));
+    }
+    let before = world.rows("SELECT * FROM notes");
+    let written = world.write("UPDATE notes SET body = 'changed'").unwrap();
+    assert_eq!(written.not_undoable, None);
+    world.undo(&[world.kept.last()], false).unwrap();
+    assert_eq!(world.rows("SELECT * FROM notes"), before);
+    let many = || world.kept.happened.lock().unwrap().len();
+    let kept = many();
+    for sql in [
+        "ALTER TABLE notes ADD COLUMN c DEFAULT 5",
+        "CREATE TABLE keyed (k TEXT PRIMARY KEY) WITHOUT ROWID",
+        "INSERT INTO keyed VALUES ('a')",
+        // More rows than are kept one by one.
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 50001) INSERT INTO notes(title) SELECT i FROM n",
+    ] {
+        let planned = world.database().plan(sql).unwrap();
+        let tried = world.database().try_write((sql, &[]), &planned, ALL, &never()).unwrap();
+        assert!(tried.written.not_undoable.is_some(), "{sql}: told before it happens");
+        let why = world.write(sql).unwrap().not_undoable;
+        assert!(why.is_some_and(|why| why.contains("larger than 64 MiB")), "{sql}");
+        assert_eq!(many(), kept, "{sql}");
+    }
+    assert_eq!(world.rows("SELECT count(*) FROM notes"), [[integer(50_004)]]);
+    // What came before it is undone all the same, by its rows, unless its table is another one now.
+    let earlier = world.kept.happened.lock().unwrap()[1].clone();
+    assert!(matches!(world.undo(&[earlier], true), Err(DatabaseError::Conflict { .. })));
 }

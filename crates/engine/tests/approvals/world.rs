@@ -172,6 +172,7 @@ impl World {
             redactor: Redactor::default(),
             vault: None,
             databases: None,
+            embeddings: None,
             sessions: None,
             tracer: None,
             services: tool::Services::default(),

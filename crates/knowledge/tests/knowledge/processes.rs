@@ -1,5 +1,6 @@
 //! Several processes on one index, and some that are killed.
 
+use std::fmt::Write;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -100,5 +101,65 @@ fn two_processes_that_index_at_once_lose_nothing() {
         }
         check(&base, 300, 4);
         assert_eq!(base.found(&format!("round{round}y"), WORDS).hits.len(), 10);
+    }
+}
+
+/// What tells a process of this test program that it is one that says how much memory it took, and that it is to hold as
+/// much as a large file has besides.
+const MEASURED: &str = "KNOWLEDGE_TEST_MEASURED";
+const HOLDS: &str = "KNOWLEDGE_TEST_HOLDS";
+
+/// Bytes of a large file.
+const SIZE: usize = 100_000_000;
+
+/// The work of a process: it indexes what is there, and says the most memory that it ever had, in KiB.
+#[test]
+fn a_process_that_says_its_memory() {
+    let Some(folder) = std::env::var_os(MEASURED) else { return };
+    let folder = Path::new(&folder);
+    let held = std::env::var_os(HOLDS).map(|_| vec![1_u8; SIZE]);
+    let shelf = Folder { root: folder.join("knowledge"), denied: Vec::new() };
+    let synced = sync(&index(&folder.join("index"), None), &shelf, true, None).unwrap();
+    assert_eq!(synced.files_indexed, 1);
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let most = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    eprintln!("{} KiB", most.trim().trim_end_matches(" kB"));
+    drop(held);
+}
+
+/// The most memory, in MiB, of a process that indexes this text.
+fn memory(text: &str, holds: bool) -> u64 {
+    let base = Base::new();
+    base.write("a.md", text);
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["processes::a_process_that_says_its_memory", "--exact", "--nocapture"])
+        .env(MEASURED, base.folder.path());
+    if holds {
+        command.env(HOLDS, "1");
+    }
+    let output = command.output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{said}");
+    let kib = said.lines().find_map(|line| line.strip_suffix(" KiB")).unwrap();
+    kib.parse::<u64>().unwrap() / 1024
+}
+
+#[test]
+fn a_hundred_megabytes_are_indexed_in_bounded_memory_with_and_without_headings_or_lines() {
+    let paragraph = "What is said of the tide here is said again and again, in the same words. ".repeat(13);
+    let short = format!("# One\n\n{paragraph}\n");
+    let (small, control) = (memory(&short, false), memory(&short, true));
+    assert!(control > small + 90, "what is held shows: {control} MiB, {small} MiB");
+    let mut sections = String::with_capacity(SIZE + 2_000);
+    while sections.len() < SIZE {
+        let number = sections.len();
+        write!(sections, "## Part {number}\n\n{paragraph}\n\n").unwrap();
+    }
+    let with_headings = memory(&sections, false);
+    drop(sections);
+    let one_line = memory(&paragraph.repeat(SIZE / paragraph.len()), false);
+    for (what, most) in [("sections", with_headings), ("one line", one_line)] {
+        assert!(most < small + 50, "{what}: {most} MiB, and {small} MiB for a small file");
     }
 }

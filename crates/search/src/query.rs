@@ -15,7 +15,7 @@ const MOST_WORDS: usize = 48;
 const LONGEST: usize = 4_000;
 
 /// The distinct words of a text in small letters, those that are in every text left out unless there are no others.
-pub(crate) fn words(text: &str) -> Vec<String> {
+pub fn words(text: &str) -> Vec<String> {
     let all: Vec<String> = text
         .chars()
         .take(LONGEST)
@@ -31,7 +31,7 @@ pub(crate) fn words(text: &str) -> Vec<String> {
 }
 
 /// The words and the rows of words that are sought, each in the words of FTS5.
-pub(crate) fn terms(text: &str) -> Vec<String> {
+pub fn terms(text: &str) -> Vec<String> {
     let mut terms: Vec<String> = words(text).iter().map(|word| format!("\"{word}\"")).collect();
     let joined = text.chars().take(LONGEST).collect::<String>();
     let mut rows: Vec<String> = Vec::new();

@@ -1,0 +1,325 @@
+//! Finding what is remembered: by words, and by meaning where its vectors were made.
+//!
+//! Who sees a memory is said in every statement, so that a vector that is near tells nothing of what another agent remembers. A vector
+//! is of one version: that of an earlier one is never compared, and goes with the next change.
+
+use std::collections::HashMap;
+
+use rusqlite::{Connection, Statement, params};
+use search::{bytes, cosine_of, fused, terms};
+
+use super::{COLUMNS, Memories, Memory, Remembering, SEEN, memory};
+use crate::approvals::bytes as path_bytes;
+use crate::error::StoreError;
+
+/// How many the meaning brings in, whatever the page, so that the order is one; and words at most.
+const NEAREST: usize = 100;
+const MOST_BY_WORDS: i64 = 10_000;
+
+/// A question as a vector of the length one, and the hash of the model that made it.
+#[derive(Clone, Copy, Debug)]
+pub struct Meaning<'a> {
+    /// The vector.
+    pub vector: &'a [f32],
+    /// The model.
+    pub model: &'a [u8; 32],
+}
+
+/// A memory without a vector of a model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unread {
+    /// How it is known here.
+    pub number: i64,
+    /// Its version, which the vectors are to be of.
+    pub version: i64,
+    /// Its key; none where that is its id.
+    pub key: Option<String>,
+    /// Its text.
+    pub content: String,
+}
+
+/// What was found: each with the cosine of its meaning and the question's where both were compared, and whether there is more.
+pub type FoundMemories = (Vec<(Memory, Option<f32>)>, bool);
+
+/// Memories that count: those that `SEEN` says, and that are not deleted.
+const LIVE: &str = "m.deleted_at_us IS NULL";
+
+impl Memories {
+    /// What fits a question best, from the given place on: by its words and, where it has a vector, by its meaning.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    pub fn search(
+        &self,
+        who: &Remembering,
+        question: &str,
+        meaning: Option<Meaning<'_>>,
+        (skip, limit): (u64, u32),
+    ) -> Result<FoundMemories, StoreError> {
+        let (skip, limit) = (usize::try_from(skip).unwrap_or(usize::MAX), limit as usize);
+        self.database.read(|connection| {
+            let mut lists = vec![by_words(connection, who, question)?];
+            let cosines = match meaning {
+                Some(meaning) => cosines(connection, who, meaning)?,
+                None => HashMap::new(),
+            };
+            lists.push(nearest(&cosines));
+            let ids = fused(&lists);
+            let has_more = ids.len() > skip.saturating_add(limit);
+            let sql = format!("SELECT {COLUMNS} FROM memories m WHERE {SEEN} AND {LIVE} AND m.number = ?3");
+            let mut statement = connection.prepare_cached(&sql)?;
+            let mut found = Vec::new();
+            for number in ids.into_iter().skip(skip).take(limit) {
+                let mut rows = seen(&mut statement, who, number)?;
+                // One that went meanwhile is passed over.
+                found.extend(rows.pop().map(|memory| (memory, cosines.get(&number).copied())));
+            }
+            Ok((found, has_more))
+        })
+    }
+
+    /// How many of the memories that an agent sees have no vector of this model, and the newest of them.
+    ///
+    /// # Errors
+    /// Where it cannot be read.
+    pub fn unread(
+        &self,
+        who: &Remembering,
+        model: &[u8; 32],
+        most: u32,
+    ) -> Result<(u64, Vec<Unread>), StoreError> {
+        let without = format!(
+            "FROM memories m WHERE {SEEN} AND {LIVE} AND NOT EXISTS
+               (SELECT 1 FROM memory_vectors v WHERE v.memory = m.number AND v.version = m.version AND v.model = ?3)"
+        );
+        let folder = path_bytes(&who.workspace);
+        self.database.read(|connection| {
+            let count: i64 = connection
+                .prepare_cached(&format!("SELECT count(*) {without}"))?
+                .query_row(params![folder, who.agent, model.as_slice()], |row| row.get(0))?;
+            if count == 0 || most == 0 {
+                return Ok((count.unsigned_abs(), Vec::new()));
+            }
+            let mut statement = connection.prepare_cached(&format!(
+                "SELECT m.number, m.version, nullif(m.key, m.id), m.content {without} ORDER BY m.number DESC LIMIT ?4"
+            ))?;
+            let unread = statement.query_map(params![folder, who.agent, model.as_slice(), most], |row| {
+                Ok(Unread { number: row.get(0)?, version: row.get(1)?, key: row.get(2)?, content: row.get(3)? })
+            })?;
+            Ok((count.unsigned_abs(), unread.collect::<rusqlite::Result<_>>()?))
+        })
+    }
+
+    /// Keeps the vectors of a memory's pieces in place of those that it had, where it still is of that version.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn keep_vectors(&self, model: &[u8; 32], of: &[(&Unread, &[Vec<f32>])]) -> Result<(), StoreError> {
+        self.database.write(|connection| {
+            let mut insert = connection.prepare_cached(
+                "INSERT INTO memory_vectors (memory, version, model, vector)
+                 SELECT number, version, ?3, ?4 FROM memories
+                 WHERE number = ?1 AND version = ?2 AND deleted_at_us IS NULL",
+            )?;
+            for (unread, vectors) in of {
+                forget_vectors(connection, unread.number)?;
+                for vector in *vectors {
+                    insert.execute(params![
+                        unread.number,
+                        unread.version,
+                        model.as_slice(),
+                        bytes(vector)
+                    ])?;
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Lets go of the vectors of a memory that changes.
+pub(super) fn forget_vectors(connection: &Connection, number: i64) -> rusqlite::Result<()> {
+    connection.prepare_cached("DELETE FROM memory_vectors WHERE memory = ?")?.execute([number])?;
+    Ok(())
+}
+
+fn seen(statement: &mut Statement<'_>, who: &Remembering, number: i64) -> rusqlite::Result<Vec<Memory>> {
+    statement.query_map(params![path_bytes(&who.workspace), who.agent, number], memory)?.collect()
+}
+
+/// The memories with any of the words, the most fitting first. Nothing that is sought is an operator of the index.
+fn by_words(connection: &Connection, who: &Remembering, question: &str) -> rusqlite::Result<Vec<i64>> {
+    let terms = terms(question);
+    if terms.is_empty() {
+        return Ok(Vec::new());
+    }
+    let sql = format!(
+        "SELECT m.number FROM memory_words JOIN memories m ON m.number = memory_words.rowid
+         WHERE memory_words MATCH ?3 AND {SEEN} AND {LIVE} ORDER BY bm25(memory_words), m.number LIMIT ?4"
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
+    let sought = params![path_bytes(&who.workspace), who.agent, terms.join(" OR "), MOST_BY_WORDS];
+    statement.query_map(sought, |row| row.get(0))?.collect()
+}
+
+/// The best cosine of every memory that the agent sees and that has vectors of the model.
+fn cosines(
+    connection: &Connection,
+    who: &Remembering,
+    meaning: Meaning<'_>,
+) -> rusqlite::Result<HashMap<i64, f32>> {
+    // In this order of the tables: the index of what an agent sees is short, and vectors are looked up by it.
+    let sql = format!(
+        "SELECT m.number, v.vector FROM memories m CROSS JOIN memory_vectors v
+         ON v.memory = m.number AND v.version = m.version AND v.model = ?3 WHERE {SEEN} AND {LIVE}"
+    );
+    let mut statement = connection.prepare_cached(&sql)?;
+    let mut rows =
+        statement.query(params![path_bytes(&who.workspace), who.agent, meaning.model.as_slice()])?;
+    let mut best: HashMap<i64, f32> = HashMap::new();
+    while let Some(row) = rows.next()? {
+        let cosine = cosine_of(row.get_ref(1)?.as_blob()?, meaning.vector);
+        best.entry(row.get(0)?).and_modify(|best| *best = best.max(cosine)).or_insert(cosine);
+    }
+    Ok(best)
+}
+
+fn nearest(cosines: &HashMap<i64, f32>) -> Vec<i64> {
+    let mut all: Vec<(i64, f32)> = cosines.iter().map(|(number, cosine)| (*number, *cosine)).collect();
+    all.sort_unstable_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));
+    all.into_iter().take(NEAREST).map(|(number, _)| number).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{done, who};
+    use super::*;
+    use crate::Store;
+
+    const MODEL: [u8; 32] = [1; 32];
+
+    /// Gives every memory that an agent sees a vector: one direction for each first letter of its text.
+    fn read_all(memories: &Memories, who: &Remembering, model: &[u8; 32]) -> u64 {
+        let (count, unread) = memories.unread(who, model, 1_000).unwrap();
+        for unread in &unread {
+            memories.keep_vectors(model, &[(unread, &[direction(&unread.content)])]).unwrap();
+        }
+        count
+    }
+
+    fn direction(text: &str) -> Vec<f32> {
+        if text.starts_with('b') { vec![1.0, 0.0] } else { vec![0.0, 1.0] }
+    }
+
+    fn found(memories: &Memories, who: &Remembering, question: &str, model: &[u8; 32]) -> Vec<String> {
+        let vector = direction(question);
+        let meaning = Some(Meaning { vector: &vector, model });
+        let (found, more) = memories.search(who, question, meaning, (0, 10)).unwrap();
+        assert!(!more);
+        found.into_iter().map(|(memory, _)| memory.key).collect()
+    }
+
+    #[test]
+    fn what_is_near_is_found_without_a_word_of_it_and_nothing_of_another_agent() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let memories = store.memories();
+        let (one, two) = (who("one"), who("two"));
+        let elsewhere = Remembering { workspace: "/other".into(), ..one.clone() };
+        for (agent, id, key, text, shared) in [
+            (&one, "i1", "ship", "boats", false),
+            (&one, "i2", "food", "water", false),
+            (&one, "i3", "pier", "berths", true),
+            (&two, "i4", "mast", "booms", false),
+            (&elsewhere, "i5", "far", "bridges", true),
+        ] {
+            done(memories.create(agent, id, (key, text), shared).unwrap());
+        }
+        assert_eq!(read_all(memories, &one, &MODEL), 3);
+        assert_eq!(read_all(memories, &two, &MODEL), 1);
+        assert_eq!(read_all(memories, &elsewhere, &MODEL), 1);
+        assert_eq!(read_all(memories, &one, &MODEL), 0);
+        assert_eq!(found(memories, &one, "baidarka", &MODEL), ["ship", "pier", "food"]);
+        assert_eq!(found(memories, &two, "baidarka", &MODEL), ["pier", "mast"]);
+        assert_eq!(found(memories, &elsewhere, "baidarka", &MODEL), ["far"]);
+        // Words alone find nothing here, and words and meaning together put first what both find.
+        assert!(memories.search(&one, "baidarka", None, (0, 10)).unwrap().0.is_empty());
+        assert_eq!(found(memories, &one, "berth", &MODEL)[0], "pier");
+        let vector = direction("b");
+        let (page, more) = memories
+            .search(&one, "baidarka", Some(Meaning { vector: &vector, model: &MODEL }), (1, 1))
+            .unwrap();
+        assert_eq!((page[0].0.key.as_str(), page[0].1, more), ("pier", Some(1.0), true));
+    }
+
+    #[test]
+    fn a_change_and_a_deletion_take_the_vectors_along_and_those_of_two_models_never_meet() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let memories = store.memories();
+        let one = who("one");
+        let kept = || -> i64 {
+            let count = |connection: &Connection| {
+                connection.query_row("SELECT count(*) FROM memory_vectors", [], |row| row.get(0))
+            };
+            memories.database.read(count).unwrap()
+        };
+        done(memories.create(&one, "i", ("k", "boats"), false).unwrap());
+        let (_, stale) = memories.unread(&one, &MODEL, 10).unwrap();
+        read_all(memories, &one, &MODEL);
+        // What is only tried takes nothing along.
+        let tries = Remembering { only_tries: true, ..one.clone() };
+        done(memories.update(&tries, "k", "water", None).unwrap());
+        done(memories.delete(&tries, "k", None).unwrap());
+        assert_eq!((kept(), found(memories, &one, "b", &MODEL)), (1, vec!["k".to_owned()]));
+        done(memories.update(&one, "k", "water", None).unwrap());
+        assert_eq!(kept(), 0);
+        // A vector of what it was comes too late.
+        memories.keep_vectors(&MODEL, &[(&stale[0], &[direction("boats")])]).unwrap();
+        assert_eq!((kept(), memories.unread(&one, &MODEL, 0).unwrap().0), (0, 1));
+        read_all(memories, &one, &MODEL);
+        let other = [2; 32];
+        assert!(found(memories, &one, "b", &other).is_empty());
+        assert_eq!(read_all(memories, &one, &other), 1);
+        assert!(found(memories, &one, "b", &MODEL).is_empty(), "one model's vectors took the other's place");
+        assert_eq!(found(memories, &one, "b", &other), ["k"]);
+        done(memories.delete(&one, "k", None).unwrap());
+        assert_eq!((kept(), memories.unread(&one, &other, 10).unwrap().0), (0, 0));
+        assert!(found(memories, &one, "water", &other).is_empty());
+    }
+
+    #[test]
+    fn a_long_text_is_as_near_as_the_nearest_of_its_pieces() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let memories = store.memories();
+        let one = who("one");
+        done(memories.create(&one, "i", ("", "water and boats"), false).unwrap());
+        let (_, unread) = memories.unread(&one, &MODEL, 1).unwrap();
+        memories.keep_vectors(&MODEL, &[(&unread[0], &[vec![0.0, 1.0], vec![0.6, 0.8]])]).unwrap();
+        let meaning = Meaning { vector: &[1.0, 0.0], model: &MODEL };
+        let (found, _) = memories.search(&one, "x", Some(meaning), (0, 1)).unwrap();
+        assert_eq!(found[0].1, Some(0.6));
+    }
+
+    #[test]
+    fn nothing_that_is_sought_is_an_operator() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let one = who("one");
+        done(store.memories().create(&one, "i", ("k", "alpha NEAR beta"), false).unwrap());
+        for (text, many) in [
+            ("alpha", 1),
+            ("\"alpha", 1),
+            ("NEAR(", 1),
+            ("k: *", 1),
+            ("gamma OR delta", 0),
+            ("", 0),
+            ("()*^", 0),
+            ("'; DROP TABLE memories; --", 0),
+        ] {
+            let (found, more) = store.memories().search(&one, text, None, (0, 5)).unwrap();
+            assert_eq!((found.len(), more), (many, false), "{text}");
+        }
+    }
+}
