@@ -86,7 +86,6 @@ impl Area {
         for part in [UPPER, WORK, TAKEN] {
             mkdirat(&call.folder, part, private).map_err(failed)?;
         }
-        spread(&call.open(UPPER)?);
         Ok(call)
     }
 

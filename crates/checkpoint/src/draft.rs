@@ -17,7 +17,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use crate::area::UPPER;
-use crate::beneath::{LIST, PLACE, look, names, open, set_mode, spread};
+use crate::beneath::{LIST, PLACE, look, names, open, set_mode};
 use crate::known::Known;
 use crate::sides::name_of;
 use crate::{Call, Entry, Error, Kind, Result, State, Time, Workspace, attributes};
@@ -222,9 +222,6 @@ impl Draft {
             }
             owner = lower.as_ref().map_or(owner, owner_of);
             upper = open(upper.as_fd(), Path::new(name), LIST).map_err(&failed)?;
-            if lower.is_some() {
-                spread(&upper);
-            }
         }
         Ok(Holder { path: path.to_owned(), upper, lower, owner })
     }

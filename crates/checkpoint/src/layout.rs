@@ -12,7 +12,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::beneath::{LIST, PLACE, look, names, open, set_mode, spread, times};
+use crate::beneath::{LIST, PLACE, look, names, open, set_mode, times};
 use crate::renamed::There;
 use crate::restore::{Act, Acts, find};
 use crate::several;
@@ -63,7 +63,7 @@ impl<'a> Layout<'a> {
             match act {
                 Act::Settle(state, time) => {
                     let modified = time.or(now.map(|now| now.modified)).unwrap_or(state.entry.modified);
-                    self.folder(path, state, modified, true)?;
+                    self.folder(path, state, modified)?;
                     if time.is_none() {
                         self.restored.paths += 1;
                     }
@@ -83,7 +83,7 @@ impl<'a> Layout<'a> {
                         return Ok(self.restored);
                     }
                     if state.entry.kind == Kind::Folder {
-                        self.folder(path, state, state.entry.modified, is_folder)?;
+                        self.folder(path, state, state.entry.modified)?;
                     } else {
                         self.put(path, state)?;
                         // What lay in the folder in its place goes with it.
@@ -150,7 +150,7 @@ impl<'a> Layout<'a> {
             match find(&self.draft.workspace, &so_far)? {
                 Some((holder, now)) if now.kind == Kind::Folder => {
                     let state = State::of(holder.as_fd(), name, &so_far, now, None)?;
-                    self.make_folder(&so_far, &state, now.modified, true)?;
+                    self.make_folder(&so_far, &state, now.modified)?;
                 }
                 Some(_) => return Err(Error::system("find the folder", &so_far, Errno::NOTDIR)),
                 None => self.make_gone_folder(&so_far)?,
@@ -159,7 +159,7 @@ impl<'a> Layout<'a> {
         open(self.draft.upper.as_fd(), parent, LIST).map_err(failed)
     }
 
-    fn folder(&mut self, path: &Path, state: &State, modified: Time, is_there: bool) -> Result<()> {
+    fn folder(&mut self, path: &Path, state: &State, modified: Time) -> Result<()> {
         if path.as_os_str().is_empty() {
             // The workspace itself is there. Its rights stay as they are.
             self.folders.push((PathBuf::new(), 0o700, modified));
@@ -169,18 +169,14 @@ impl<'a> Layout<'a> {
         if open(self.draft.upper.as_fd(), path, PLACE).is_ok() {
             return Ok(());
         }
-        self.make_folder(path, state, modified, is_there)
+        self.make_folder(path, state, modified)
     }
 
-    /// Where the workspace has it, it stays in the layout, and what is in it goes over.
-    fn make_folder(&mut self, path: &Path, state: &State, modified: Time, is_there: bool) -> Result<()> {
+    fn make_folder(&mut self, path: &Path, state: &State, modified: Time) -> Result<()> {
         let failed = Error::while_doing("lay out", path);
         let parent =
             open(self.draft.upper.as_fd(), path.parent().unwrap_or(Path::new("")), LIST).map_err(&failed)?;
         mkdirat(&parent, name_of(path), Mode::from_raw_mode(0o700)).map_err(&failed)?;
-        if is_there && let Ok(made) = open(parent.as_fd(), Path::new(name_of(path)), LIST) {
-            spread(&made);
-        }
         own(&parent, name_of(path), state).map_err(&failed)?;
         self.folders.push((path.to_owned(), state.entry.mode, modified));
         Ok(())

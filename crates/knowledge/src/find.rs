@@ -2,19 +2,19 @@
 
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use rusqlite::{Connection, OptionalExtension, params};
 use search::{cosine_of, fused, terms, words};
 
+use crate::held::Held;
+use crate::ranked::Ranked;
 use crate::{Index, IndexError, Scope};
 
 /// How many each of the two ways brings in.
-const CANDIDATES: usize = 100;
-
-/// Chunks of a base in which every word counts, and the share of a larger one (one in so many) that a word may be in to count.
-const SMALL_BASE: i64 = 10_000;
-const SHARE_THAT_TELLS: i64 = 50;
+pub(crate) const CANDIDATES: usize = 100;
 
 /// How a search was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,24 +117,37 @@ impl Index {
         let mut without_model = None;
         let wants_meaning = sought.mode != Some(Mode::Keyword) && !sought.query.trim().is_empty();
         let question = if wants_meaning { self.question(sought, &mut without_model)? } else { None };
-        let found = self.with(&mut |connection| {
-            let mut sieve = Sieve { sought, files: HashMap::new() };
-            let mut lists = Vec::new();
-            if sought.mode != Some(Mode::Vector) {
-                lists.push(by_words(connection, sought, &mut sieve)?);
-            }
-            if let Some((vector, model)) = &question {
-                let mut held = self.held();
-                held.refresh(connection, model)?;
-                lists.push(
-                    held.nearest(connection, vector, CANDIDATES, &mut |id| sieve.lets(connection, id))?,
-                );
-            }
-            let mut hits = Vec::new();
-            for id in fused(&lists).into_iter().take(sought.most) {
-                hits.extend(hit(connection, id, sought.query, question.as_ref())?);
-            }
-            Ok(hits)
+        let by_words = (sought.mode != Some(Mode::Vector)).then(|| terms(sought.query));
+        let found = thread::scope(|scope| {
+            // Both ways take the same time, so each has a processor to itself where there are two.
+            let both = question.is_some().then_some(()).and(by_words.as_deref());
+            let mut meanwhile = both.and_then(|terms| {
+                let work = || self.read(&mut |connection| Ok(Ranked::new(connection, terms)?));
+                thread::Builder::new().name("words".to_owned()).spawn_scoped(scope, work).ok()
+            });
+            self.read(&mut |connection| {
+                let mut sieve = Sieve { sought, files: HashMap::new() };
+                let mut lists = Vec::new();
+                let mut held = None;
+                if let Some((vector, model)) = &question {
+                    let held = held.insert(self.held());
+                    held.refresh(connection, model)?;
+                    let mut lets = |file| sieve.lets(connection, file);
+                    lists.push(held.nearest(connection, vector, CANDIDATES, &mut lets)?);
+                }
+                if let Some(terms) = &by_words {
+                    let ranked = match meanwhile.take() {
+                        Some(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic))?,
+                        None => Ranked::new(connection, terms)?,
+                    };
+                    lists.push(let_through(ranked, connection, &mut sieve, held.as_deref())?);
+                }
+                let mut hits = Vec::new();
+                for id in fused(&lists).into_iter().take(sought.most) {
+                    hits.extend(hit(connection, id, sought.query, question.as_ref())?);
+                }
+                Ok(hits)
+            })
         })?;
         let mode = match (&question, sought.mode) {
             (None, _) => Mode::Keyword,
@@ -180,92 +193,53 @@ struct Sieve<'a> {
 }
 
 impl Sieve<'_> {
-    fn lets(&mut self, connection: &Connection, chunk: i64) -> rusqlite::Result<bool> {
-        let file: Option<i64> = connection
-            .prepare_cached("SELECT file FROM chunks WHERE id = ?")?
-            .query_row([chunk], |row| row.get(0))
-            .optional()?;
-        let Some(file) = file else { return Ok(false) };
+    fn lets(&mut self, connection: &Connection, file: i64) -> rusqlite::Result<bool> {
         if let Some(known) = self.files.get(&file) {
             return Ok(*known);
         }
-        let (path, scope): (Vec<u8>, i64) = connection
+        let found: Option<(Vec<u8>, i64)> = connection
             .prepare_cached("SELECT path, scope FROM files WHERE id = ?")?
-            .query_row([file], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        let lets = self.sought.scope.is_none_or(|wanted| wanted.number() == scope)
-            && (self.sought.may_read)(Path::new(std::ffi::OsStr::from_bytes(&path)));
+            .query_row([file], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?;
+        let lets = found.is_some_and(|(path, scope)| {
+            self.sought.scope.is_none_or(|wanted| wanted.number() == scope)
+                && (self.sought.may_read)(Path::new(std::ffi::OsStr::from_bytes(&path)))
+        });
         self.files.insert(file, lets);
         Ok(lets)
     }
 }
 
-/// The chunks that fit best by their words.
-fn by_words(
+/// The best by their words of those that are let through.
+fn let_through(
+    mut ranked: Ranked,
     connection: &Connection,
-    sought: &Sought<'_>,
     sieve: &mut Sieve<'_>,
+    held: Option<&Held>,
 ) -> Result<Vec<i64>, IndexError> {
-    let terms = terms(sought.query);
-    if terms.is_empty() {
-        return Ok(Vec::new());
-    }
-    let telling = telling(connection, &terms)?;
-    let found = ranked(connection, &telling, sought, sieve)?;
-    // Every word is one of those that very many chunks hold, and no chunk holds all of them.
-    if found.is_empty() { ranked(connection, &terms.join(" OR "), sought, sieve) } else { Ok(found) }
-}
-
-/// The chunks that fit a query best, of those that are let through.
-fn ranked(
-    connection: &Connection,
-    query: &str,
-    sought: &Sought<'_>,
-    sieve: &mut Sieve<'_>,
-) -> Result<Vec<i64>, IndexError> {
-    let mut statement = connection
-        .prepare_cached("SELECT rowid FROM words WHERE words MATCH ?1 ORDER BY rank, rowid LIMIT ?2")?;
-    let mut wanted = CANDIDATES;
+    let mut file_of = connection.prepare_cached("SELECT file FROM chunks WHERE id = ?")?;
     loop {
-        let limit = i64::try_from(wanted).unwrap_or(i64::MAX);
-        let ids: Vec<i64> =
-            statement.query_map(params![query, limit], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
         let mut kept = Vec::new();
-        for id in &ids {
-            if sieve.lets(connection, *id)? {
+        for id in &ranked.ids {
+            let file = match held.and_then(|held| held.file_of(*id)) {
+                Some(file) => Some(file),
+                None => file_of.query_row([id], |row| row.get(0)).optional()?,
+            };
+            if let Some(file) = file
+                && sieve.lets(connection, file)?
+            {
                 kept.push(*id);
             }
         }
-        if kept.len() >= CANDIDATES || ids.len() < wanted {
+        if kept.len() >= CANDIDATES || ranked.is_all {
             kept.truncate(CANDIDATES);
             return Ok(kept);
         }
-        if (sought.stop)() {
+        if (sieve.sought.stop)() {
             return Err(IndexError::Stopped);
         }
-        wanted *= 8;
+        ranked.more(connection)?;
     }
-}
-
-/// The query of these terms. Every chunk that holds one of them is weighed, so in a large base those that very many hold are left out:
-/// they tell little. Where there are no others, the chunks count that hold all of them.
-fn telling(connection: &Connection, terms: &[String]) -> rusqlite::Result<String> {
-    let chunks: i64 = connection
-        .prepare_cached("SELECT coalesce(max(id), 0) FROM chunks")?
-        .query_row([], |row| row.get(0))?;
-    if chunks <= SMALL_BASE {
-        return Ok(terms.join(" OR "));
-    }
-    let most = (chunks / SHARE_THAT_TELLS).max(SMALL_BASE / SHARE_THAT_TELLS);
-    let mut statement = connection
-        .prepare_cached("SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ?1 LIMIT ?2)")?;
-    let mut rare: Vec<&str> = Vec::new();
-    for term in terms {
-        let held: i64 = statement.query_row(params![term, most + 1], |row| row.get(0))?;
-        if (1..=most).contains(&held) {
-            rare.push(term);
-        }
-    }
-    Ok(if rare.is_empty() { terms.join(" AND ") } else { rare.join(" OR ") })
 }
 
 /// One chunk as it is shown.

@@ -5,12 +5,17 @@ use search::numbers;
 
 use crate::IndexError;
 
+/// What is known of a chunk beside its vector, so that nothing is looked up for one that does not count.
+pub(crate) struct Known {
+    file: i64,
+    embedding: i64,
+}
+
 /// What is held, and how far it goes.
 #[derive(Default)]
 pub(crate) struct Held {
     model: Vec<u8>,
-    vectors: vectors::Index,
-    ids: Vec<i64>,
+    vectors: vectors::Index<Known>,
     changes: i64,
     removals: i64,
     last_chunk: i64,
@@ -27,7 +32,7 @@ impl Held {
         if self.model != model || changes < self.changes || removals < self.removals {
             *self = Self { model: model.to_owned(), ..Self::default() };
         }
-        if changes == self.changes && !self.ids.is_empty() {
+        if changes == self.changes && !self.vectors.is_empty() {
             return Ok(());
         }
         if removals != self.removals {
@@ -38,12 +43,12 @@ impl Held {
         // What has a new vector, and what is new with a vector that was there.
         self.take(
             connection,
-            "SELECT c.id, e.id, e.vector FROM embeddings e JOIN chunks c ON c.hash = e.hash WHERE e.model = ?1 AND e.id > ?2",
+            "SELECT c.id, c.file, e.id, e.vector FROM embeddings e JOIN chunks c ON c.hash = e.hash WHERE e.model = ?1 AND e.id > ?2",
             embedding,
         )?;
         self.take(
             connection,
-            "SELECT c.id, e.id, e.vector FROM chunks c JOIN embeddings e ON e.hash = c.hash AND e.model = ?1 WHERE c.id > ?2",
+            "SELECT c.id, c.file, e.id, e.vector FROM chunks c JOIN embeddings e ON e.hash = c.hash AND e.model = ?1 WHERE c.id > ?2",
             chunk,
         )?;
         self.changes = changes;
@@ -54,16 +59,15 @@ impl Held {
         let mut statement = connection.prepare_cached(sql)?;
         let mut rows = statement.query(params![self.model, from])?;
         while let Some(row) = rows.next()? {
-            let (chunk, embedding, vector): (i64, i64, Vec<u8>) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            let (chunk, file, embedding): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
             self.last_chunk = self.last_chunk.max(chunk);
             self.last_embedding = self.last_embedding.max(embedding);
-            let vector = numbers(&vector);
+            let vector = numbers(row.get_ref(3)?.as_blob().unwrap_or_default());
             if self.vectors.is_empty() {
                 self.vectors = vectors::Index::new(vector.len());
             }
-            if let Err(place) = self.ids.binary_search(&chunk) {
-                self.ids.insert(place, chunk);
-                self.vectors.add(chunk, &vector);
+            if self.vectors.note(chunk).is_none() {
+                self.vectors.add(chunk, Known { file, embedding }, &vector);
             }
         }
         Ok(())
@@ -72,16 +76,16 @@ impl Held {
     fn let_go(&mut self, connection: &Connection) -> Result<(), IndexError> {
         let mut statement = connection.prepare_cached("SELECT id FROM chunks ORDER BY id")?;
         let there: Vec<i64> = statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
-        let (kept, gone): (Vec<i64>, Vec<i64>) =
-            self.ids.iter().partition(|id| there.binary_search(id).is_ok());
-        for id in gone {
-            self.vectors.remove(id);
-        }
-        self.ids = kept;
+        self.vectors.retain(|id| there.binary_search(&id).is_ok());
         Ok(())
     }
 
-    /// The chunks nearest to a vector among those that are let through, the nearest first.
+    /// The file of a chunk, where it is held.
+    pub(crate) fn file_of(&self, chunk: i64) -> Option<i64> {
+        self.vectors.note(chunk).map(|known| known.file)
+    }
+
+    /// The chunks nearest to a vector among those whose files are let through, the nearest first.
     pub(crate) fn nearest(
         &self,
         connection: &Connection,
@@ -89,13 +93,13 @@ impl Held {
         most: usize,
         lets: &mut dyn FnMut(i64) -> rusqlite::Result<bool>,
     ) -> Result<Vec<i64>, IndexError> {
-        let mut statement = connection.prepare_cached(
-            "SELECT e.vector FROM chunks c JOIN embeddings e ON e.hash = c.hash AND e.model = ?1 WHERE c.id = ?2",
-        )?;
-        let found = self.vectors.search(vector, most, lets, &mut |id| {
-            let bytes = statement.query_row(params![self.model, id], |row| row.get::<_, Vec<u8>>(0));
-            Ok(bytes.optional()?.map(|bytes| numbers(&bytes)))
-        })?;
+        let mut statement =
+            connection.prepare_cached("SELECT vector FROM embeddings WHERE id = ? AND model = ?")?;
+        let found =
+            self.vectors.search(vector, most, &mut |_, known| lets(known.file), &mut |_, known| {
+                let row = params![known.embedding, self.model];
+                statement.query_row(row, |row| Ok(numbers(row.get_ref(0)?.as_blob()?))).optional()
+            })?;
         Ok(found.into_iter().map(|(id, _)| id).collect())
     }
 }

@@ -19,6 +19,7 @@ mod find;
 mod hash;
 mod held;
 mod open;
+mod ranked;
 mod scope;
 mod sections;
 mod shelf;

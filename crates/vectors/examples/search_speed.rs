@@ -30,16 +30,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     let before = resident()?;
     let mut index = Index::new(DIMENSIONS);
     for (id, row) in (0_i64..).zip(&rows) {
-        index.add(id, row);
+        // With a note as large as that of a base of knowledge.
+        index.add(id, [id; 2], row);
     }
     let (mut ours, mut plain, mut same, mut asked) = (Vec::new(), Vec::new(), 0, 0);
     for query in &queries {
         let began = Instant::now();
-        let mut row = |id: i64| {
+        let mut row = |id: i64, _: &[i64; 2]| {
             asked += 1;
             Ok::<_, Infallible>(usize::try_from(id).ok().and_then(|id| rows.get(id).cloned()))
         };
-        let found = index.search(query, NEAREST, &mut |_| Ok(true), &mut row)?;
+        let found = index.search(query, NEAREST, &mut |_, _| Ok(true), &mut row)?;
         ours.push(began.elapsed());
         let began = Instant::now();
         let exact = scan(&rows, query);

@@ -1,14 +1,12 @@
 //! The nearest of many vectors: every one is compared as bytes, and those that may be among the nearest again as they are.
 //!
 //! What is found is exact, and nothing is approximated: with each vector lies how far its bytes are from it, so that it is known which
-//! ones can still be nearer than those that were compared as they are. In memory is one byte for each number, and some 40 for each vector;
+//! ones can still be nearer than those that were compared as they are. In memory is one byte for each number, and some 30 for each vector beside its keeper's note;
 //! the vectors themselves stay where they are kept, and are asked for by their ids.
 //!
 //! It knows no model, no texts and no database.
 
 mod rows;
-
-use std::collections::HashMap;
 
 use simd::{Level, Split};
 
@@ -21,17 +19,19 @@ const MOST: usize = 5_000;
 /// What rounding adds to a product of floats, at most.
 const SLACK: f32 = 2e-5;
 
-/// Vectors in memory as one byte a number, by their ids.
+/// Vectors in memory as one byte a number, by their ids, each with what its keeper wants to know of it.
 #[derive(Debug)]
-pub struct Index {
+pub struct Index<T = ()> {
     dimensions: usize,
     level: Level,
     rows: Rows,
     ids: Vec<i64>,
-    places: HashMap<i64, u32>,
+    notes: Vec<T>,
+    /// The places by their ids.
+    order: Vec<u32>,
 }
 
-impl Default for Index {
+impl<T> Default for Index<T> {
     fn default() -> Self {
         Self::new(0)
     }
@@ -44,7 +44,7 @@ struct Candidate {
     most: f32,
 }
 
-impl Index {
+impl<T> Index<T> {
     /// None yet, of this many numbers each.
     pub fn new(dimensions: usize) -> Self {
         Self::with_level(dimensions, Level::best())
@@ -52,7 +52,8 @@ impl Index {
 
     /// None yet, compared by these instructions.
     pub fn with_level(dimensions: usize, level: Level) -> Self {
-        Self { dimensions, level, rows: Rows::new(dimensions), ids: Vec::new(), places: HashMap::new() }
+        let rows = Rows::new(dimensions);
+        Self { dimensions, level, rows, ids: Vec::new(), notes: Vec::new(), order: Vec::new() }
     }
 
     /// How many there are.
@@ -65,28 +66,52 @@ impl Index {
         self.ids.is_empty()
     }
 
+    /// The note of this id.
+    pub fn note(&self, id: i64) -> Option<&T> {
+        self.find(id).ok().map(|among| &self.notes[at(self.order[among])])
+    }
+
     /// Takes a vector in, in place of the one of this id. One of another length, or with what is no number in it, is left out.
-    pub fn add(&mut self, id: i64, vector: &[f32]) {
+    pub fn add(&mut self, id: i64, note: T, vector: &[f32]) {
         if vector.len() != self.dimensions || !vector.iter().all(|number| number.is_finite()) {
             return;
         }
-        let next = u32::try_from(self.ids.len());
-        let Ok(next) = next else { return };
-        let place = *self.places.entry(id).or_insert(next);
-        if place == next {
-            self.ids.push(id);
-        }
+        let place = match self.find(id) {
+            Ok(known) => {
+                let place = self.order[known];
+                self.notes[at(place)] = note;
+                place
+            }
+            Err(among) => {
+                let Ok(next) = u32::try_from(self.ids.len()) else { return };
+                self.order.insert(among, next);
+                self.ids.push(id);
+                self.notes.push(note);
+                next
+            }
+        };
         self.rows.put(at(place), vector);
     }
 
-    /// Takes a vector out.
-    pub fn remove(&mut self, id: i64) {
-        let Some(place) = self.places.remove(&id) else { return };
-        self.ids.swap_remove(at(place));
-        self.rows.swap_remove(at(place));
-        if let Some(moved) = self.ids.get(at(place)) {
-            self.places.insert(*moved, place);
+    /// Keeps those of these ids alone.
+    pub fn retain(&mut self, mut keep: impl FnMut(i64) -> bool) {
+        let before = self.ids.len();
+        for place in (0..before).rev() {
+            if !keep(self.ids[place]) {
+                self.ids.swap_remove(place);
+                self.notes.swap_remove(place);
+                self.rows.swap_remove(place);
+            }
         }
+        if self.ids.len() < before {
+            self.order = (0_u32..).zip(&self.ids).map(|(place, _)| place).collect();
+            self.order.sort_unstable_by_key(|place| self.ids[at(*place)]);
+        }
+    }
+
+    /// Where the place of an id lies in the order, or would lie.
+    fn find(&self, id: i64) -> Result<usize, usize> {
+        self.order.binary_search_by_key(&id, |place| self.ids[at(*place)])
     }
 
     /// The ids and products of the `most` nearest to `vector`, the nearest first; for vectors of the length one a product is the cosine.
@@ -99,8 +124,8 @@ impl Index {
         &self,
         vector: &[f32],
         most: usize,
-        filter: &mut dyn FnMut(i64) -> Result<bool, E>,
-        row: &mut dyn FnMut(i64) -> Result<Option<Vec<f32>>, E>,
+        filter: &mut dyn FnMut(i64, &T) -> Result<bool, E>,
+        row: &mut dyn FnMut(i64, &T) -> Result<Option<Vec<f32>>, E>,
     ) -> Result<Vec<(i64, f32)>, E> {
         if vector.len() != self.dimensions || most == 0 || !vector.iter().all(|number| number.is_finite()) {
             return Ok(Vec::new());
@@ -125,9 +150,9 @@ impl Index {
                     rest.clear();
                     break;
                 }
-                let id = self.ids[at(candidate.place)];
-                if filter(id)?
-                    && let Some(exact) = row(id)?
+                let (id, note) = (self.ids[at(candidate.place)], &self.notes[at(candidate.place)]);
+                if filter(id, note)?
+                    && let Some(exact) = row(id, note)?
                     && exact.len() == self.dimensions
                 {
                     compared += 1;

@@ -29,19 +29,21 @@ fn plain(rows: &Rows, query: &[f32], most: usize, filter: &dyn Fn(i64) -> bool) 
 }
 
 fn found(
-    index: &Index,
+    index: &Index<i64>,
     rows: &Rows,
     query: &[f32],
     most: usize,
     filter: &dyn Fn(i64) -> bool,
 ) -> Vec<(i64, f32)> {
-    let answer = index
-        .search(query, most, &mut |id| Ok::<_, Infallible>(filter(id)), &mut |id| Ok(rows.get(&id).cloned()));
+    let answer = index.search(query, most, &mut |id, _| Ok::<_, Infallible>(filter(id)), &mut |id, note| {
+        assert_eq!(*note, id * 3, "the note of another one");
+        Ok(rows.get(&id).cloned())
+    });
     let Ok(answer) = answer;
     answer
 }
 
-/// Takes a vector in, or out.
+/// Takes a vector in, or the one of this id and of the next two out.
 #[derive(Debug, Clone)]
 enum Step {
     Add(i64, Vec<f32>),
@@ -77,12 +79,13 @@ proptest! {
         for step in all {
             match step {
                 Step::Add(id, vector) => {
-                    index.add(id, &vector);
+                    index.add(id, id * 3, &vector);
                     rows.insert(id, vector);
                 }
-                Step::Remove(id) => {
-                    index.remove(id);
-                    rows.remove(&id);
+                Step::Remove(from) => {
+                    let goes = |id: i64| id >= from && id < from + 3;
+                    index.retain(|id| !goes(id));
+                    rows.retain(|id, _| !goes(*id));
                 }
             }
         }
@@ -111,7 +114,7 @@ fn thousands_that_are_nearly_alike_are_still_told_apart() {
     let rows: Rows = (0..3_000).map(|id| (id, near(&mut next))).collect();
     let mut index = Index::new(384);
     for (id, row) in &rows {
-        index.add(*id, row);
+        index.add(*id, id * 3, row);
     }
     for _ in 0..10 {
         let query = near(&mut next);
@@ -125,14 +128,14 @@ fn few_vectors_are_asked_for_where_they_differ() {
     let rows: Rows = (0..3_000).map(|id| (id, unit((0..384).map(|_| next()).collect()))).collect();
     let mut index = Index::new(384);
     for (id, row) in &rows {
-        index.add(*id, row);
+        index.add(*id, id * 3, row);
     }
     let mut asked = 0;
-    let mut row = |id: i64| {
+    let mut row = |id: i64, _: &i64| {
         asked += 1;
         Ok::<_, Infallible>(rows.get(&id).cloned())
     };
-    let nearest = index.search(&rows[&5], 1, &mut |_| Ok(true), &mut row).unwrap();
+    let nearest = index.search(&rows[&5], 1, &mut |_, _| Ok(true), &mut row).unwrap();
     assert_eq!(nearest[0].0, 5);
     assert!(asked <= 50, "{asked}");
 }
@@ -140,10 +143,10 @@ fn few_vectors_are_asked_for_where_they_differ() {
 #[test]
 fn what_is_no_vector_of_this_length_is_neither_taken_in_nor_looked_for() {
     let mut index = Index::new(3);
-    index.add(1, &[1.0, 0.0]);
-    index.add(2, &[f32::NAN, 0.0, 0.0]);
+    index.add(1, 3, &[1.0, 0.0]);
+    index.add(2, 6, &[f32::NAN, 0.0, 0.0]);
     assert!(index.is_empty());
-    index.add(3, &[0.0, 0.0, 0.0]);
+    index.add(3, 9, &[0.0, 0.0, 0.0]);
     let rows = Rows::from([(3, vec![0.0; 3])]);
     assert_eq!(found(&index, &rows, &[1.0, 0.0], 5, &|_| true), []);
     assert_eq!(found(&index, &rows, &[1.0, f32::INFINITY, 0.0], 5, &|_| true), []);
@@ -158,7 +161,13 @@ fn what_is_no_vector_of_this_length_is_neither_taken_in_nor_looked_for() {
 #[test]
 fn a_failure_of_who_keeps_the_vectors_is_handed_on() {
     let mut index = Index::new(2);
-    index.add(1, &[1.0, 0.0]);
-    assert_eq!(index.search(&[1.0, 0.0], 1, &mut |_| Ok(true), &mut |_| Err("locked")), Err("locked"));
-    assert_eq!(index.search(&[1.0, 0.0], 1, &mut |_| Err("locked"), &mut |_| Ok(None)), Err("locked"));
+    index.add(1, (), &[1.0, 0.0]);
+    assert_eq!(
+        index.search(&[1.0, 0.0], 1, &mut |_, ()| Ok(true), &mut |_, ()| Err("locked")),
+        Err("locked")
+    );
+    assert_eq!(
+        index.search(&[1.0, 0.0], 1, &mut |_, ()| Err("locked"), &mut |_, ()| Ok(None)),
+        Err("locked")
+    );
 }
