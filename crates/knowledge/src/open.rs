@@ -146,6 +146,7 @@ impl Index {
         if format(&connection).map_err(failed)? != FORMAT {
             prepare(&mut connection).map_err(failed)?;
         }
+        connection.execute_batch(crate::ranked::TABLES).map_err(failed)?;
         Ok(connection)
     }
 
