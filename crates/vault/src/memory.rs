@@ -80,7 +80,8 @@ impl DerefMut for Locked {
 
 impl Drop for Locked {
     fn drop(&mut self) {
-        self.bytes.as_mut_slice().zeroize();
+        // All that was ever written to: what a shorter length left behind is wiped already.
+        self.deref_mut().zeroize();
         // Before the memory is given back: it may be somebody else's at once.
         drop(self.guard.take());
     }
