@@ -102,7 +102,7 @@ fn short_texts() -> Vec<String> {
     let pages = pages.map(|page| std::fs::read_to_string(root().join(page)).unwrap()).concat();
     let words: Vec<&str> = pages.split_whitespace().collect();
     let mut texts: Vec<String> =
-        (0..600).map(|number| words[number * 23..][..1 + number % 70].join(" ")).collect();
+        (0..600).map(|number| words[number * 23..][..=number % 70].join(" ")).collect();
     let others = [
         "",
         " ",
