@@ -102,7 +102,7 @@ fn short_texts() -> Vec<String> {
     let pages = pages.map(|page| std::fs::read_to_string(root().join(page)).unwrap()).concat();
     let words: Vec<&str> = pages.split_whitespace().collect();
     let mut texts: Vec<String> =
-        (0..600).map(|number| words[number * 23..][..1 + number % 70].join(" ")).collect();
+        (0..400).map(|number| words[number * 34..][..=number % 70].join(" ")).collect();
     let others = [
         "",
         " ",
@@ -190,7 +190,7 @@ fn a_text_has_the_same_vector_whatever_is_asked_with_it() {
     let folder = model();
     let embedder = open_pinned(folder.path(), 3).unwrap();
     assert_eq!((embedder.model().name.as_str(), embedder.model().dimensions), ("all-MiniLM-L6-v2", 384));
-    let texts: Vec<String> = texts().into_iter().chain(short_texts().into_iter().skip(580)).collect();
+    let texts: Vec<String> = texts().into_iter().chain(short_texts().into_iter().skip(380)).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let together = vectors(&embedder, &texts);
     for (text, vector) in texts.iter().zip(&together) {

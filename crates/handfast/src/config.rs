@@ -88,7 +88,7 @@ pub struct GmailPlace {
     pub revocation: Option<String>,
 }
 
-/// A server that makes vectors of texts. Every text of the knowledge, and every question, is sent there.
+/// A server that makes vectors of texts. Every text of the knowledge and of the memory, and every question, is sent there.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EmbeddingsPlace {

@@ -363,7 +363,8 @@ mod tests {
         connection
             .execute_batch(
                 "CREATE INDEX checkpoint_entries_by_content ON checkpoint_entries (content) WHERE content IS NOT NULL;
-                 DROP TABLE packs; DROP TABLE checkpoint_contents; PRAGMA user_version = 5;",
+                 DROP TABLE packs; DROP TABLE checkpoint_contents; DROP TABLE memory_vectors; DROP INDEX memories_by_agent;
+                 PRAGMA user_version = 5;",
             )
             .unwrap();
     }

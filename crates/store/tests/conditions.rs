@@ -118,10 +118,10 @@ fn a_newer_database_is_refused_and_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     Store::open(folder.path()).unwrap().close().unwrap();
     let path = folder.path().join("handfast.db");
-    Connection::open(&path).unwrap().pragma_update(None, "user_version", 7).unwrap();
+    Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
     let before = std::fs::read(&path).unwrap();
     let Err(error) = Store::open(folder.path()) else { panic!("it was opened") };
-    assert!(matches!(error, StoreError::NewerDatabase { found: 7, known, .. } if known < 7));
+    assert!(matches!(error, StoreError::NewerDatabase { found: 99, known, .. } if known < 99));
     assert!(error.to_string().contains("use the newer Handfast"));
     assert_eq!(std::fs::read(&path).unwrap(), before);
 }

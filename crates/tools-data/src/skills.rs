@@ -9,6 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+use reaching::failure;
 use roots::{EntryKind, Folder, Guard, Refusal, Right, Root, Roots, RootsError, Step, Visit, Walk};
 use serde::Deserialize;
 use tool::{Code, Context, ToolError};
@@ -198,7 +199,7 @@ impl Skill {
             let real = roots.open_folder(folder)?.real().to_owned();
             Ok((real, roots.open_file(&folder.join(path))?))
         };
-        let (real, opened) = open().map_err(|error| refused(context, error))?;
+        let (real, opened) = open().map_err(failure(context))?;
         // A link may lead to another file of the skill, and nowhere else.
         if !opened.real.starts_with(&real) {
             return Err(ToolError::new(
@@ -217,7 +218,7 @@ impl Skill {
         let mut files = Files { found: Vec::new(), context };
         let walked =
             opened.and_then(|folder| Walk { recursive: true, after: None }.over(&folder, &mut files));
-        walked.map_err(|error| refused(context, error))?;
+        walked.map_err(failure(context))?;
         Ok(files.found)
     }
 
@@ -264,10 +265,10 @@ fn of_folder(
             | RootsError::NotInRoots { .. }
             | RootsError::WrongKind { .. },
         ) => return Ok(()),
-        Err(error) => return Err(refused(context, error)),
+        Err(error) => return Err(failure(context)(error)),
     };
     let mut folders = Folders(Vec::new());
-    Walk::default().over(&opened, &mut folders).map_err(|error| refused(context, error))?;
+    Walk::default().over(&opened, &mut folders).map_err(failure(context))?;
     for name in folders.0 {
         context.stop.check()?;
         let place = folder.join(OsStr::from_bytes(&name));
@@ -318,20 +319,6 @@ fn text(opened: roots::OpenedFile) -> Result<String, String> {
 fn no_file(path: &Path) -> ToolError {
     ToolError::new(Code::NotFound, format!("the skill has no file {}", tool::path_text(path)))
         .hint("`files` of an answer names what is there")
-}
-
-fn refused(context: &Context, error: RootsError) -> ToolError {
-    let error = error.relative_to(&context.place.workspace);
-    let code = match &error {
-        RootsError::NotFound { .. } | RootsError::NoFolder { .. } => Code::NotFound,
-        RootsError::WrongKind { .. } => Code::Validation,
-        RootsError::NotInRoots { .. }
-        | RootsError::LeadsOutside { .. }
-        | RootsError::ReadOnly { .. }
-        | RootsError::Refused { .. } => Code::Permission,
-        _ => Code::Runtime,
-    };
-    ToolError::new(code, error.to_string()).because(error)
 }
 
 /// The user's folder of skills and nothing else, to be read.

@@ -1,3 +1,4 @@
+use reaching::failure;
 use roots::{Removal, Roots};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,7 +7,6 @@ use tool::{
     ToolError,
 };
 
-use crate::failure::failure;
 use crate::showing;
 
 /// Deletes a file or a folder.

@@ -2,6 +2,7 @@ use std::io::Read;
 use std::path::PathBuf;
 
 use edit::{Count, Document, Replacement};
+use reaching::failure;
 use roots::{OpenedFile, Roots};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,7 +11,6 @@ use tool::{
     Tool, ToolError,
 };
 
-use crate::failure::failure;
 use crate::refused::{changed_since, refusal, unreadable};
 use crate::text::Decoding;
 use crate::version;

@@ -1,6 +1,7 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
+use reaching::failure;
 use roots::{Entry, Folder, Roots, RootsError, Step, Visit, Walk};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,7 +10,6 @@ use tool::{
     ToolError,
 };
 
-use crate::failure::failure;
 use crate::rows::{Listed, Names, Rows};
 use crate::selection::{Cursor, NameGlob, is_hidden};
 

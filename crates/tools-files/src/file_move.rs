@@ -1,3 +1,4 @@
+use reaching::failure;
 use roots::{Roots, RootsError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -5,8 +6,6 @@ use tool::{
     Class, Context, Effect, Example, Lane, Level, Place, Plan, Presentation, Spec, TextCap, Timeout, Tool,
     ToolError,
 };
-
-use crate::failure::failure;
 
 /// Moves or renames a file or a folder.
 pub(crate) struct FileMove;

@@ -1,6 +1,7 @@
 use std::io;
 use std::path::Path;
 
+use reaching::failure;
 use roots::Roots;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,7 +10,6 @@ use tool::{
     ToolError,
 };
 
-use crate::failure::failure;
 use crate::parts::Reader;
 use crate::text::{Decoding, LONGEST_CHARACTER};
 use crate::version::HASHED_BYTES;

@@ -3,6 +3,7 @@ use std::path::{Path, PathBuf};
 
 use grep_regex::RegexMatcher;
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
+use reaching::failure;
 use roots::{Entry, EntryKind, Folder, LastLink, OpenedFile, Roots, RootsError, Step, Visit, Walk};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,7 +12,6 @@ use tool::{
     ToolError,
 };
 
-use crate::failure::failure;
 use crate::hits::{Hits, Match, Pattern, Stoppable};
 use crate::selection::{Cursor, IgnoreRules, NameGlob, is_hidden};
 

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use reaching::failure;
 use roots::{Roots, RootsError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,7 +13,6 @@ use tool::{
     TextCap, Timeout, Tool, ToolError,
 };
 
-use crate::failure::failure;
 use crate::showing;
 
 /// Creates or overwrites a file.

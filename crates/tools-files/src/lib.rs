@@ -3,7 +3,6 @@
 //! They reach files through [`roots`] alone, by descriptor, and leave every decision to the policy:
 //! a plan names paths by their spelling, and the guard behind the roots judges what was really opened.
 
-mod failure;
 mod file_delete;
 mod file_edit;
 mod file_list;

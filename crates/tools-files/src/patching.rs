@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 use checkpoint::Draft;
 use edit::patch::{Action, Drift, FileChange, Hunk, HunkRefused, Mode, apply};
 use edit::{Document, Near};
+use reaching::failure;
 use roots::{EntryKind, LastLink, Roots, RootsError, real_path};
 use serde_json::{Value, json};
 use tool::{Code, Context, ToolError};
 
-use crate::failure::failure;
 use crate::file_edit::whole;
 use crate::file_patch::{Changed, Planned};
 use crate::refused::{absent, place, unreadable};

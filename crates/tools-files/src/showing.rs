@@ -4,10 +4,9 @@ use std::io::Read;
 use std::path::Path;
 
 use edit::unified_whole;
+use reaching::failure;
 use roots::{Entry, EntryKind, Folder, LastLink, OpenedFile, Roots, RootsError, Step, Visit, Walk};
 use tool::{Context, ToolError};
-
-use crate::failure::failure;
 
 /// A larger content is told of by its size: nobody would read the difference.
 const LARGEST: u64 = 1024 * 1024;

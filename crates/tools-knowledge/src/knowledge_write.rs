@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use reaching::failure;
 use roots::{EntryKind, LastLink, Roots, RootsError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -104,7 +105,7 @@ impl Tool for KnowledgeWrite {
         let relative = file(&args.path)?;
         let path = context.place.workspace.join(FOLDER).join(&relative);
         no_links(context, &roots, &path)?;
-        let folders = roots.create_parents(&path).map_err(|error| refused(context, error))?;
+        let folders = roots.create_parents(&path).map_err(failure(context))?;
         let action = match write(context, &roots, &path, &args) {
             Ok(action) => action,
             Err(error) => {
@@ -158,7 +159,7 @@ fn is_link(context: &Context, path: &Path) -> ToolError {
 }
 
 fn write(context: &Context, roots: &Roots, path: &Path, args: &Args) -> Result<&'static str, ToolError> {
-    let outward = |error| refused(context, error);
+    let outward = failure(context);
     let opened = match roots.open_file(path) {
         Ok(opened) => Some(opened),
         Err(RootsError::NotFound { .. } | RootsError::NoFolder { .. }) => None,
@@ -199,21 +200,6 @@ fn write(context: &Context, roots: &Roots, path: &Path, args: &Args) -> Result<&
         (Mode::Append, Some(_)) => "appended",
         (_, Some(_)) => "replaced",
     })
-}
-
-fn refused(context: &Context, error: RootsError) -> ToolError {
-    let error = error.relative_to(&context.place.workspace);
-    let code = match &error {
-        RootsError::NotFound { .. } | RootsError::NoFolder { .. } => Code::NotFound,
-        RootsError::WrongKind { .. } | RootsError::Exists { .. } => Code::Validation,
-        RootsError::Changed { .. } => Code::Conflict,
-        RootsError::NotInRoots { .. }
-        | RootsError::LeadsOutside { .. }
-        | RootsError::ReadOnly { .. }
-        | RootsError::Refused { .. } => Code::Permission,
-        _ => Code::Runtime,
-    };
-    ToolError::new(code, error.to_string()).because(error)
 }
 
 #[cfg(test)]

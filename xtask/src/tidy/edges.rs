@@ -38,7 +38,7 @@ enum Layer {
     Outward,
     /// What carries the connections of cells.
     Egress,
-    /// What the tools that ask other servers have in common.
+    /// What tools of several families have in common.
     Outgoing,
     /// What tells others of the calls.
     Telling,
@@ -56,7 +56,7 @@ use Layer::{
 };
 
 /// The layer of every crate by name; `tools-*` go by their prefix.
-const LAYERS: [(&str, Layer); 30] = [
+const LAYERS: [(&str, Layer); 31] = [
     ("tool", Vocabulary),
     ("shell-syntax", Syntax),
     ("policy", Policy),
@@ -83,6 +83,7 @@ const LAYERS: [(&str, Layer); 30] = [
     ("fetch", Outward),
     ("egress", Egress),
     ("outgoing", Outgoing),
+    ("reaching", Outgoing),
     ("traces", Telling),
     ("handfast", Product),
     ("testkit", TestKit),

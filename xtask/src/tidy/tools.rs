@@ -6,11 +6,10 @@ use crate::tidy::source::Source;
 use crate::tidy::{Finding, Tree};
 
 /// Files of the families that hold no tool, each with what it holds.
-const SHARED: [(&str, &str); 48] = [
+const SHARED: [(&str, &str); 47] = [
     ("crates/tools-data/src/failure.rs", "what the errors of a database become for a caller"),
     ("crates/tools-data/src/skills.rs", "folders with a SKILL.md, and what is said of them"),
     ("crates/tools-data/src/values.rs", "values of a database as JSON, and back"),
-    ("crates/tools-files/src/failure.rs", "what the errors of the roots become for a caller"),
     ("crates/tools-knowledge/src/base.rs", "the index of a base, and bringing it up to date"),
     ("crates/tools-knowledge/src/shelf.rs", "the files of a base as a call may see them"),
     ("crates/tools-self/src/vault_failure.rs", "what the errors of the vault become for a caller"),

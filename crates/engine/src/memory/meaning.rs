@@ -157,6 +157,9 @@ fn read_some(
     let hash = &model.model().hash;
     let memories = store.memories();
     let (count, unread) = memories.unread(who, hash, MEMORIES).map_err(|error| error.to_string())?;
+    if unread.is_empty() {
+        return Ok(0);
+    }
     let mut texts: Vec<String> = Vec::new();
     let mut taken: Vec<(&Unread, usize)> = Vec::new();
     for unread in &unread {

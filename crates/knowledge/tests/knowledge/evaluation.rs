@@ -109,21 +109,6 @@ impl Collection {
         Ok(ranked)
     }
 
-    /// The highest cosine of a question and any chunk.
-    #[allow(dead_code, reason = "the program that measures does not ask for it")]
-    pub(crate) fn best(&self, index: &Index, question: &str) -> Result<f32, Failure> {
-        let sought = Sought {
-            query: question,
-            scope: None,
-            mode: Some(Mode::Vector),
-            most: 1,
-            may_read: &|_| true,
-            stop: &|| false,
-        };
-        let found = index.find(&sought)?;
-        Ok(found.hits.first().map_or(-1.0, |hit| hit.score.value()))
-    }
-
     /// How good a way is, over the questions whose ids begin so.
     pub(crate) fn quality(&self, index: &Index, mode: Mode, which: &str) -> Result<Quality, Failure> {
         let mut quality = Quality { ndcg_10: 0.0, recall_50: 0.0, questions: 0 };

@@ -289,6 +289,30 @@ mod tests {
     }
 
     #[test]
+    fn what_a_state_of_format_6_remembers_is_found_and_gets_its_vectors() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let one = who("one");
+        done(store.memories().create(&one, "i", ("k", "boats"), false).unwrap());
+        let as_format_6 = |connection: &mut Connection| {
+            connection
+                .execute_batch(
+                    "DROP TABLE memory_vectors; DROP INDEX memories_by_agent; PRAGMA user_version = 6;",
+                )
+                .unwrap();
+            Ok(())
+        };
+        store.memories().database.with(as_format_6).unwrap();
+        drop(store);
+        let store = Store::open(folder.path()).unwrap();
+        let memories = store.memories();
+        assert_eq!(memories.search(&one, "boat", None, (0, 5)).unwrap().0.len(), 1);
+        assert!(found(memories, &one, "baidarka", &MODEL).is_empty());
+        assert_eq!(read_all(memories, &one, &MODEL), 1);
+        assert_eq!(found(memories, &one, "baidarka", &MODEL), ["k"]);
+    }
+
+    #[test]
     fn a_long_text_is_as_near_as_the_nearest_of_its_pieces() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path()).unwrap();

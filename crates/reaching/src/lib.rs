@@ -1,4 +1,6 @@
-//! What the errors of the roots become for a caller.
+//! What tools have in common that act through roots: what a failure of these is to a caller.
+//!
+//! It opens nothing, and knows no tool but the names of those that its hints speak of.
 
 use roots::{EntryKind, RootsError};
 use tool::{Code, Context, EffectState, Retry, ToolError};
@@ -7,7 +9,7 @@ const LISTED: &str = "file tools reach the workspace and the paths that the prof
                       `allowed_read_paths` and `allowed_write_paths` add to them";
 
 /// For `map_err`: the outward error, with paths as the workspace shows them.
-pub(crate) fn failure(context: &Context) -> impl Fn(RootsError) -> ToolError + Copy + '_ {
+pub fn failure(context: &Context) -> impl Fn(RootsError) -> ToolError + Copy + '_ {
     move |error| outward(context, error.relative_to(&context.place.workspace))
 }
 
