@@ -120,7 +120,7 @@ fn nodes_client_of_http_2_gets_what_it_may_and_the_agent_is_told_of_the_rest() {
           stream.on("response", (answer) => (said += answer[":status"] + " " + (answer["x-echo"] || "") + " "));
           stream.on("data", (data) => (said += data));
           stream.on("trailers", (trailers) => (late = trailers["x-late"]));
-          stream.on("end", () => done(said + " " + late));
+          stream.on("end", () => done(said.trim() + " " + late));
           stream.on("error", fail);
           if (body) { for (const letter of body) stream.write(letter); stream.end(); }
         });
