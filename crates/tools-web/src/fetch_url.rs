@@ -258,7 +258,7 @@ impl Tool for FetchUrl {
                 let path = context.place.resolve("save_to", path)?;
                 let roots = context.service::<Roots>()?;
                 let goal = Goal { roots: &roots, path: &path, limit, kept: &kept };
-                match saving::save(context, &mut exchange, &args, goal).await? {
+                match Box::pin(saving::save(context, &mut exchange, &args, goal)).await? {
                     Saved::File { head, size_bytes, resumed_from } => {
                         let mut output = output(&exchange, head, None, Kind::File, size_bytes);
                         output.saved_to = Some(context.place.show(&path));

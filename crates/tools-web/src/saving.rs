@@ -68,7 +68,7 @@ pub(crate) async fn save(
     goal: Goal<'_>,
 ) -> Result<Saved, ToolError> {
     let keeping = Keeping::of(context, args, goal.path);
-    let held = keeping.as_ref().and_then(|keeping| keeping.left_by_earlier());
+    let held = keeping.as_ref().and_then(Keeping::left_by_earlier);
     context.stop.check()?;
     let begun = held.as_ref().and_then(|part| Some((part.body()?.clone(), part.written())));
     let (answer, goes_on) = match begun {

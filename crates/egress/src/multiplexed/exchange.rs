@@ -178,7 +178,8 @@ fn head(request: Request<Incoming>) -> Result<(Head, Incoming), Refusal> {
     }
     joined_cookies(&mut headers)?;
     let path = parts.uri.path_and_query().map_or("", |path| path.as_str());
-    if !path.starts_with('/') && !(path == "*" && parts.method == Method::OPTIONS) {
+    let is_path = path.starts_with('/') || path == "*" && parts.method == Method::OPTIONS;
+    if !is_path {
         return Err(Refusal::malformed("the request has no path"));
     }
     let framing = match body.size_hint().exact() {

@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 
 use base64::Engine as _;
 use bytes::Bytes;
-use http_body_util::{BodyExt, Full};
+use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming};
 use hyper::client::conn::http2::{SendRequest, handshake};
 use hyper::header::{HeaderMap, HeaderValue};
