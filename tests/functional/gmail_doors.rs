@@ -45,12 +45,13 @@ fn a_client_of_mcp_reads_mail_and_its_user_sees_what_is_to_be_sent() {
     assert_eq!(found["results"][0]["subject"], "The compiler", "{found:#}");
     // The access token runs out: the call after that renews it, and the client notices nothing.
     gmail.forget_access();
+    let renewed = gmail.renewals();
     let id = found["results"][0]["id"].as_str().unwrap();
     // Reading changes that it was read, so the user is asked.
     let (question, read) = server.asked("gmail_read", json!({"id": id}), "allow once");
     assert!(question.contains("gmail_read") && question.contains("gmail_access_token"), "{question}");
     assert!(read["isError"] != true && read.to_string().contains("The compiler"), "{read:#}");
-    assert_eq!(gmail.renewals(), 1);
+    assert_eq!(gmail.renewals(), renewed + 1);
     // Somebody sends the token back: what the client gets has none of it.
     let token = token(&gmail);
     gmail.deliver(format!(
