@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use rcgen::{BasicConstraints, Certificate, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
@@ -26,13 +26,7 @@ pub(crate) struct Https {
 impl Https {
     /// Serves the folder at `127.0.0.1`, with a certificate for these names and addresses.
     pub(crate) fn serving(folder: &Path, names: &[&str]) -> Self {
-        let mut parameters = CertificateParams::new(Vec::<String>::new()).unwrap();
-        parameters.distinguished_name.push(DnType::CommonName, "the authority of a test");
-        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let issuer = CertifiedIssuer::self_signed(parameters, KeyPair::generate().unwrap()).unwrap();
-        let key = KeyPair::generate().unwrap();
-        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        let certificate = CertificateParams::new(names).unwrap().signed_by(&key, &issuer).unwrap();
+        let (issuer, certificate, key) = certified(names);
         let chain = vec![CertificateDer::from(certificate.der().to_vec())];
         let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -58,8 +52,20 @@ impl Https {
                 });
             }
         });
-        Self { port, authority: issuer.pem(), asked, received }
+        Self { port, authority: issuer, asked, received }
     }
+}
+
+/// An authority of its own, in PEM, and a certificate for these names and addresses with its key.
+pub(crate) fn certified(names: &[&str]) -> (String, Certificate, KeyPair) {
+    let mut parameters = CertificateParams::new(Vec::<String>::new()).unwrap();
+    parameters.distinguished_name.push(DnType::CommonName, "the authority of a test");
+    parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let issuer = CertifiedIssuer::self_signed(parameters, KeyPair::generate().unwrap()).unwrap();
+    let key = KeyPair::generate().unwrap();
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    let certificate = CertificateParams::new(names).unwrap().signed_by(&key, &issuer).unwrap();
+    (issuer.pem(), certificate, key)
 }
 
 /// What a server was asked, and all that it received.

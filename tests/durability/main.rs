@@ -14,6 +14,7 @@ mod harness;
 mod server;
 
 mod databases;
+mod downloads;
 mod every_point;
 mod full_disk;
 mod journals;

@@ -14,7 +14,7 @@ use testkit::gmail::{ACCOUNT, CLIENT_ID, CLIENT_SECRET, Gmail};
 use crate::harness::{Fixture, Run};
 
 /// A profile under which the server may be asked, with this beside.
-fn listed(beside: &str) -> String {
+pub(crate) fn listed(beside: &str) -> String {
     format!(
         "sandbox_config:\n  normal:\n    allowed_hosts: [localhost]\n    allowed_secrets: [\"* at localhost\"]\n    {beside}\n"
     )

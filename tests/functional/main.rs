@@ -42,6 +42,7 @@ mod dry_runs;
 mod egress;
 mod fetching;
 mod gmail;
+mod gmail_doors;
 mod homes;
 mod hostile_commands;
 mod knowledge;

@@ -22,7 +22,7 @@ fn request(id: u32, method: &str, params: Value) -> Value {
 }
 
 /// Opens a session; the header that names it.
-fn open(up: &Up, revision: &str) -> String {
+pub(crate) fn open(up: &Up, revision: &str) -> String {
     let params =
         json!({"protocolVersion": revision, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
     let opened = post(up, &[], &request(1, "initialize", params));
@@ -39,7 +39,7 @@ fn open(up: &Up, revision: &str) -> String {
     format!("mcp-session-id: {session}")
 }
 
-fn call(id: u32, tool: &str, arguments: Value) -> Value {
+pub(crate) fn call(id: u32, tool: &str, arguments: Value) -> Value {
     request(id, "tools/call", json!({"name": tool, "arguments": arguments}))
 }
 

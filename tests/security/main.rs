@@ -32,6 +32,7 @@ mod hosts;
 mod http_door;
 mod identity;
 mod limits;
+mod multiplexed;
 mod ordinary_user;
 mod own_files;
 mod placeholders;

@@ -10,11 +10,36 @@ use crate::harness::Fixture;
 use crate::https::Https;
 use crate::secrets::{everything_below, leaked};
 
-const SECRET: &str = "sk-live-0123456789-abcdef";
+pub(crate) const SECRET: &str = "sk-live-0123456789-abcdef";
 
 /// The host that the secret belongs to, and one that may be reached too.
-const OWN: &str = "api.localhost";
+pub(crate) const OWN: &str = "api.localhost";
 const OTHER: &str = "other.localhost";
+
+/// The user trusts this authority, lets commands reach both hosts at the port, and has a secret for one.
+pub(crate) fn configure(fixture: &Fixture, authority: &str, port: u16, places: &[&str]) {
+    std::fs::write(fixture.outside().join("authority.crt"), authority).unwrap();
+    let folder = fixture.home().join(".config/handfast");
+    std::fs::create_dir_all(&folder).unwrap();
+    let profile = format!(
+        "sandbox_config:\n  normal:\n    allowed_hosts: [\"{OWN}:{port}\", \"{OTHER}:{port}\"]\n    \
+         allowed_secrets: [\"api_key at {OWN}\"]\n"
+    );
+    std::fs::write(folder.join("config.yaml"), profile).unwrap();
+    let mut arguments = vec!["vault", "set", "api_key", "--host", OWN];
+    for place in places {
+        arguments.extend(["--in", place]);
+    }
+    let stored = fixture.run_with_input(&arguments, SECRET.as_bytes());
+    assert_eq!(stored.code, 0, "{}", stored.stderr);
+}
+
+/// The program, which trusts the test's authority as it would one of the system.
+pub(crate) fn trusting(fixture: &Fixture) -> Command {
+    let mut command = fixture.command();
+    command.env("SSL_CERT_FILE", fixture.outside().join("authority.crt"));
+    command
+}
 
 struct World {
     fixture: Fixture,
@@ -29,29 +54,12 @@ impl World {
         std::fs::create_dir_all(served.join("git")).unwrap();
         std::fs::write(served.join("file"), "content\n").unwrap();
         let https = Https::serving(&served, &[OWN, OTHER]);
-        std::fs::write(fixture.outside().join("authority.crt"), &https.authority).unwrap();
-        let folder = fixture.home().join(".config/handfast");
-        std::fs::create_dir_all(&folder).unwrap();
-        let port = https.port;
-        let profile = format!(
-            "sandbox_config:\n  normal:\n    allowed_hosts: [\"{OWN}:{port}\", \"{OTHER}:{port}\"]\n    \
-             allowed_secrets: [\"api_key at {OWN}\"]\n"
-        );
-        std::fs::write(folder.join("config.yaml"), profile).unwrap();
-        let mut arguments = vec!["vault", "set", "api_key", "--host", OWN];
-        for place in places {
-            arguments.extend(["--in", place]);
-        }
-        let stored = fixture.run_with_input(&arguments, SECRET.as_bytes());
-        assert_eq!(stored.code, 0, "{}", stored.stderr);
+        configure(&fixture, &https.authority, https.port, places);
         Self { fixture, https }
     }
 
-    /// The program, which trusts the test's authority as it would one of the system.
     fn command(&self) -> Command {
-        let mut command = self.fixture.command();
-        command.env("SSL_CERT_FILE", self.fixture.outside().join("authority.crt"));
-        command
+        trusting(&self.fixture)
     }
 
     /// The result of one call.
@@ -80,7 +88,7 @@ impl World {
     }
 }
 
-fn backwards(text: &str) -> String {
+pub(crate) fn backwards(text: &str) -> String {
     text.chars().rev().collect()
 }
 

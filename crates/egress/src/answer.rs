@@ -39,12 +39,16 @@ impl Refusal {
         }
     }
 
-    /// Answers, as the last thing on the connection.
-    pub(crate) async fn send(&self, to: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
-        // One line, whatever was in the name of the host.
+    /// The reason in one line, whatever was in the name of the host.
+    pub(crate) fn body(&self) -> String {
         let reason: String =
             self.reason.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
-        let body = format!("handfast: {reason}\n");
+        format!("handfast: {reason}\n")
+    }
+
+    /// Answers, as the last thing on the connection.
+    pub(crate) async fn send(&self, to: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
+        let body = self.body();
         let head = format!(
             "HTTP/1.1 {} {}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
             self.status,

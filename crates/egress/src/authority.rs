@@ -18,8 +18,9 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
-/// The one protocol that is spoken on an opened connection: what is swapped and covered is the text of its messages.
-const SPOKEN: &[u8] = b"http/1.1";
+/// The protocols that are spoken on an opened connection (RFC 7301): what is swapped and covered are the messages of HTTP.
+pub(crate) const HTTP2: &[u8] = b"h2";
+const HTTP1: &[u8] = b"http/1.1";
 
 /// Whom servers may have their certificates from.
 #[derive(Debug, Clone)]
@@ -53,7 +54,8 @@ pub struct Authority {
     key: KeyPair,
     provider: Arc<CryptoProvider>,
     given: Mutex<HashMap<Host, Arc<ServerConfig>>>,
-    servers: Arc<ClientConfig>,
+    /// For servers that are to speak HTTP/1.1, and for those that may speak HTTP/2 too.
+    servers: [Arc<ClientConfig>; 2],
     bundle: String,
 }
 
@@ -78,7 +80,9 @@ impl Authority {
             .map_err(io::Error::other)?
             .with_root_certificates(roots)
             .with_no_client_auth();
-        servers.alpn_protocols = vec![SPOKEN.to_vec()];
+        servers.alpn_protocols = vec![HTTP1.to_vec()];
+        let mut of_both = servers.clone();
+        of_both.alpn_protocols.insert(0, HTTP2.to_vec());
         let mut bundle = issuer.pem();
         trust.roots.iter().for_each(|certificate| add(&mut bundle, certificate));
         Ok(Self {
@@ -86,7 +90,7 @@ impl Authority {
             key: make_key()?,
             provider,
             given: Mutex::default(),
-            servers: Arc::new(servers),
+            servers: [Arc::new(servers), Arc::new(of_both)],
             bundle,
         })
     }
@@ -96,9 +100,14 @@ impl Authority {
         &self.bundle
     }
 
-    /// With what this proxy speaks to servers.
+    /// With what this proxy speaks HTTP/1.1 to servers.
     pub(crate) fn servers(&self) -> Arc<ClientConfig> {
-        self.servers.clone()
+        self.servers[0].clone()
+    }
+
+    /// With what it speaks HTTP/2, or where a server does not, HTTP/1.1.
+    pub(crate) fn servers_of_both(&self) -> Arc<ClientConfig> {
+        self.servers[1].clone()
     }
 
     /// With what it speaks to who means this host.
@@ -120,7 +129,7 @@ impl Authority {
             .with_no_client_auth()
             .with_single_cert(vec![certificate.der().clone()], key)
             .map_err(io::Error::other)?;
-        config.alpn_protocols = vec![SPOKEN.to_vec()];
+        config.alpn_protocols = vec![HTTP2.to_vec(), HTTP1.to_vec()];
         let config = Arc::new(config);
         given.insert(host.clone(), config.clone());
         Ok(config)

@@ -11,7 +11,7 @@ use crate::answer::Refusal;
 use crate::head::Framing;
 
 /// How long the next part of a body may take to come.
-const PATIENCE: Duration = Duration::from_mins(1);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The most that the line before a chunk may have, and all trailers together, in bytes.
 const LONGEST_LINE: usize = 1024;

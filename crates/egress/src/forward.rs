@@ -4,7 +4,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use fetch::address::Host;
 use hyper::header::{
     ACCEPT_ENCODING, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderValue, IF_RANGE, RANGE, UPGRADE,
@@ -12,7 +12,6 @@ use hyper::header::{
 use hyper::{Request, Uri, Version};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, split};
 use tokio::net::TcpStream;
-use tokio::sync::mpsc::Sender;
 use tokio::time::timeout;
 
 use crate::ahead::Ahead;
@@ -24,16 +23,16 @@ use crate::respond::{self, ANSWERED, Broken, Next};
 use crate::serve::Door;
 use crate::session::Session;
 use crate::swap::{self, Swapping};
-use crate::upload::Upload;
+use crate::upload::{Upload, Uploader};
 use crate::upstream::Upstream;
 use crate::{Gate, Way};
 
 /// How long a connection waits for its next request.
-const KEPT: Duration = Duration::from_mins(1);
+pub(crate) const KEPT: Duration = Duration::from_mins(1);
 
 /// Bodies up to this many bytes are put together before they are sent, where a secret may stand in them, so that they can be sent
 /// with their length: some servers take no others.
-const WHOLE: u64 = 1024 * 1024;
+pub(crate) const WHOLE: u64 = 1024 * 1024;
 
 /// Where the requests of a connection may go.
 #[derive(Debug)]
@@ -120,7 +119,7 @@ async fn exchange<G: Gate>(
     let mut path = path;
     let swapping = Swapping { session, host: &host, port, opened: scope.opened };
     swapping.head(&mut head.headers, &mut path).await?;
-    let is_there = |there: &Upstream| there.host == host && there.port == port && !there.sender.is_closed();
+    let is_there = |there: &Upstream| there.is_to(&host, port) && !there.is_closed();
     let server = match upstream.take().filter(is_there) {
         Some(there) => upstream.insert(there),
         None => upstream.insert(open(session, scope, &host, port).await?),
@@ -151,24 +150,16 @@ async fn exchange<G: Gate>(
     let uploading = async {
         if let Some(whole) = whole {
             // That nobody takes it shows in the answer.
-            let _gone = sender.send(Ok(whole)).await;
+            sender.send(whole).await;
         }
-        match send_on(&mut reading, reader, body, &swapping, &sender).await {
-            Ok(whole) => {
-                drop(sender);
-                Ok(whole)
-            }
-            Err(refusal) => {
-                // So that the server does not take what it has for all of it.
-                let _gone = sender.send(Err(io::ErrorKind::ConnectionAborted.into())).await;
-                Err(refusal)
-            }
-        }
+        // Where it is refused, its sender goes without a word, so that the server does not take what it has for all of it.
+        let is_taken = send_on(&mut reading, reader, body, &swapping, &sender).await?;
+        sender.end();
+        Ok::<_, Refusal>(is_taken)
     };
     let answering = async {
-        let unreachable =
-            |error: hyper::Error| Refusal::unreachable(format!("{host} gave no answer: {error}"));
-        let response = timeout(ANSWERED, server.sender.send_request(request))
+        let unreachable = |error: io::Error| Refusal::unreachable(format!("{host} gave no answer: {error}"));
+        let response = timeout(ANSWERED, server.send(request))
             .await
             .map_err(|_| Refusal::unreachable(format!("{host} gave no answer in time")))?
             .map_err(unreachable)?;
@@ -204,17 +195,17 @@ async fn send_on<G: Gate>(
     reader: &mut Ahead<impl AsyncRead + Unpin>,
     mut body: swap::Body,
     swapping: &Swapping<'_, G>,
-    to: &Sender<io::Result<Bytes>>,
+    to: &Uploader,
 ) -> Result<bool, Refusal> {
     while let Some(part) = reading.next(reader).await? {
         let part = body.next(part, swapping).await?;
         // A server that wants no more of it has said why, or is gone.
-        if !part.is_empty() && to.send(Ok(part)).await.is_err() {
+        if !part.is_empty() && !to.send(part).await {
             return Ok(false);
         }
     }
     let rest = body.rest();
-    Ok(rest.is_empty() || to.send(Ok(rest)).await.is_ok())
+    Ok(rest.is_empty() || to.send(rest).await)
 }
 
 /// A connection to where requests go.
@@ -226,7 +217,7 @@ async fn open<G: Gate>(
 ) -> Result<Upstream, Refusal> {
     let stream = session.open(host, port, Way::Http).await?;
     let made = match session.gate.authority().filter(|_| scope.opened) {
-        Some(authority) => Upstream::by_tls(stream, host.clone(), port, authority).await,
+        Some(authority) => Upstream::by_tls(stream, host.clone(), port, authority.servers()).await,
         None if scope.opened => Err(io::ErrorKind::Unsupported.into()),
         None => Upstream::plain(stream, host.clone(), port).await,
     };
@@ -235,7 +226,10 @@ async fn open<G: Gate>(
 
 /// Where a request goes, and the path that is asked for there; or what it was for, and why it goes nowhere.
 #[expect(clippy::type_complexity, reason = "said once, in the line above")]
-fn place(scope: &Scope, head: &Head) -> Result<(Host, u16, String), (Option<(Host, u16)>, Refusal)> {
+pub(crate) fn place(
+    scope: &Scope,
+    head: &Head,
+) -> Result<(Host, u16, String), (Option<(Host, u16)>, Refusal)> {
     let nowhere = |refusal| (None, refusal);
     let named = head.host().map_err(nowhere)?;
     let (host, port, path) = match &head.target {
@@ -269,7 +263,7 @@ fn place(scope: &Scope, head: &Head) -> Result<(Host, u16, String), (Option<(Hos
     Ok((host, port, path))
 }
 
-fn request(
+pub(crate) fn request(
     mut head: Head,
     scope: &Scope,
     host: &Host,

@@ -12,8 +12,8 @@ use crate::ahead::Ahead;
 use crate::answer::Refusal;
 
 /// The most that a head may have, in bytes and in headers: what the largest servers take, several times.
-const LARGEST: usize = 64 * 1024;
-const MOST_HEADERS: usize = 128;
+pub(crate) const LARGEST: usize = 64 * 1024;
+pub(crate) const MOST_HEADERS: usize = 128;
 
 /// A request without its body.
 #[derive(Debug)]

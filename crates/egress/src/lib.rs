@@ -10,7 +10,7 @@
 //! TLS goes through untouched, but for hosts that a secret belongs to: there the connection is opened, with a certificate that only
 //! the cells of the session trust, what stands for the secret in the cell is swapped for its value, and in what comes back the value is
 //! covered. HTTP is read request by request, and written anew, so that nobody behind this proxy reads another
-//! request than it did.
+//! request than it did. An opened connection may be one of HTTP/2 on either side.
 //!
 //! This crate knows no policy and no tools: a [`Gate`] says what may go where. It runs on a thread of its own.
 
@@ -21,6 +21,7 @@ mod body;
 mod forward;
 mod head;
 mod hello;
+mod multiplexed;
 mod names;
 mod relay;
 mod respond;

@@ -96,11 +96,9 @@ pub(crate) async fn respond(
     without_those_of_the_connection(&mut headers);
     let mut looking = None;
     if let Some(cover) = cover {
-        headers = covered(headers, cover.as_ref());
-        looking = Some(Looking { decoder: decoder(&mut headers)?, cover });
+        looking = Some(Looking::of(&mut headers, cover)?);
     }
-    let has_body =
-        *to.method != Method::HEAD && !matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+    let has_body = has_body(to.method, status);
     // What covers changes lengths.
     let length = body.size_hint().exact().filter(|length| looking.is_none() || *length == 0);
     let chunked = has_body && length.is_none() && to.version == Version::HTTP_11;
@@ -125,8 +123,13 @@ pub(crate) async fn respond(
     Ok(if closes { Next::None } else { Next::Another })
 }
 
+/// Whether an answer of this status to this method has a body.
+pub(crate) fn has_body(method: &Method, status: StatusCode) -> bool {
+    *method != Method::HEAD && !matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
+}
+
 /// What looks an answer through for secrets.
-struct Looking {
+pub(crate) struct Looking {
     decoder: Decoder,
     cover: Box<dyn Cover>,
 }
@@ -135,21 +138,35 @@ struct Looking {
 const AT_ONCE: usize = 1024;
 
 impl Looking {
-    /// Puts what can be shown of this part behind what is there already, and gives it on wherever that is much.
-    async fn part(&mut self, part: &[u8], out: &mut Out<'_, impl AsyncWrite + Unpin>) -> io::Result<()> {
-        if self.decoder.is_plain() {
-            return out.add(&self.cover.part(part, false)).await;
-        }
-        for some in part.chunks(AT_ONCE) {
-            let plain = self.decoder.push(some).map_err(io::Error::other)?;
-            out.add(&self.cover.part(&plain, false)).await?;
-        }
-        Ok(())
+    /// For the answer with these headers, which are covered, and say no more how the body was encoded.
+    pub(crate) fn of(headers: &mut HeaderMap, cover: Box<dyn Cover>) -> Result<Self, Refusal> {
+        *headers = covered(std::mem::take(headers), cover.as_ref());
+        Ok(Self { decoder: decoder(headers)?, cover })
     }
 
-    async fn end(mut self, out: &mut Out<'_, impl AsyncWrite + Unpin>) -> io::Result<()> {
+    /// What can be shown of the next bytes, of which as many are taken as may be looked at at once.
+    pub(crate) fn some(&mut self, part: &mut Bytes) -> io::Result<Vec<u8>> {
+        if self.decoder.is_plain() {
+            return Ok(self.cover.part(&std::mem::take(part), false));
+        }
+        let some = part.split_to(part.len().min(AT_ONCE));
+        let plain = self.decoder.push(&some).map_err(io::Error::other)?;
+        Ok(self.cover.part(&plain, false))
+    }
+
+    /// The rest, and these trailers as they can be shown.
+    pub(crate) fn rest(mut self, trailers: HeaderMap) -> io::Result<(Vec<u8>, HeaderMap)> {
         let plain = self.decoder.finish().map_err(io::Error::other)?;
-        out.add(&self.cover.part(&plain, true)).await
+        let rest = self.cover.part(&plain, true);
+        Ok((rest, covered(trailers, self.cover.as_ref())))
+    }
+
+    /// Puts what can be shown of this part behind what is there already, and gives it on wherever that is much.
+    async fn part(&mut self, mut part: Bytes, out: &mut Out<'_, impl AsyncWrite + Unpin>) -> io::Result<()> {
+        while !part.is_empty() {
+            out.add(&self.some(&mut part)?).await?;
+        }
+        Ok(())
     }
 }
 
@@ -252,12 +269,12 @@ async fn pass_on(
         };
         let Ok(data) = frame.into_data() else { continue };
         match &mut looking {
-            Some(looking) => looking.part(&data, out).await?,
+            Some(looking) => looking.part(data, out).await?,
             None => out.add(&data).await?,
         }
     }
     if let Some(looking) = looking {
-        looking.end(out).await?;
+        out.add(&looking.rest(HeaderMap::new())?.0).await?;
     }
     out.give().await?;
     if out.chunked {

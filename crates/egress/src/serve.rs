@@ -13,11 +13,12 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::ahead::Ahead;
 use crate::answer::Refusal;
+use crate::authority::HTTP2;
 use crate::forward::{self, Scope};
 use crate::head::{self, Target};
 use crate::hello::{self, ACCESS_DENIED, HANDSHAKE, PATIENCE};
 use crate::session::{Session, Touch};
-use crate::{Gate, Listeners, Way, names, relay};
+use crate::{Gate, Listeners, Way, multiplexed, names, relay};
 
 /// Connections of one network at a time; more wait to be taken.
 const MOST: usize = 512;
@@ -103,7 +104,7 @@ async fn take<G: Gate>(
     }
 }
 
-async fn carry<G: Gate>(session: &Session<G>, stream: TcpStream, door: Door) -> io::Result<()> {
+async fn carry<G: Gate>(session: &Arc<Session<G>>, stream: TcpStream, door: Door) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let meant = stream.local_addr()?;
     let mut client = Ahead::of(stream);
@@ -124,7 +125,7 @@ async fn carry<G: Gate>(session: &Session<G>, stream: TcpStream, door: Door) -> 
 }
 
 /// A program that knows of the proxy.
-async fn proxy<G: Gate>(session: &Session<G>, mut client: Ahead<TcpStream>) -> io::Result<()> {
+async fn proxy<G: Gate>(session: &Arc<Session<G>>, mut client: Ahead<TcpStream>) -> io::Result<()> {
     let head = match timeout(PATIENCE, head::read(&mut client)).await {
         Ok(Ok(Some(head))) => head,
         Ok(Ok(None)) => return Ok(()),
@@ -178,7 +179,7 @@ async fn proxy<G: Gate>(session: &Session<G>, mut client: Ahead<TcpStream>) -> i
 
 /// A program that has connected to an address and speaks TLS.
 async fn tls<G: Gate>(
-    session: &Session<G>,
+    session: &Arc<Session<G>>,
     mut client: Ahead<TcpStream>,
     meant: Host,
     port: u16,
@@ -209,7 +210,7 @@ async fn tls<G: Gate>(
 
 /// A connection that is opened: this proxy is the server that was meant, for a program that trusts the authority of its session.
 async fn opened<G: Gate>(
-    session: &Session<G>,
+    session: &Arc<Session<G>>,
     client: Ahead<TcpStream>,
     host: Host,
     port: u16,
@@ -222,6 +223,9 @@ async fn opened<G: Gate>(
     match shaken.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
         Ok(client) => {
             let scope = Scope { door, meant: Some((host, port)), opened: true };
+            if client.get_ref().1.alpn_protocol() == Some(HTTP2) {
+                return multiplexed::serve(session.clone(), client, scope).await;
+            }
             forward::serve(session, Ahead::of(client), None, None, scope).await
         }
         Err(error) => {
@@ -246,7 +250,7 @@ async fn same_name(client: &mut Ahead<TcpStream>, host: &Host) -> Result<(), Str
 }
 
 async fn refuse_tls<G: Gate>(
-    session: &Session<G>,
+    session: &Arc<Session<G>>,
     client: Ahead<TcpStream>,
     host: &Host,
     port: u16,

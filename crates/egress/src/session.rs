@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use fetch::address::Host;
 use fetch::dial::{DialError, dial};
 use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
 
 use crate::answer::Refusal;
 use crate::names::Addresses;
@@ -14,6 +15,9 @@ use crate::{Gate, Met, Verdict, Way};
 
 /// How long a connection may take to be made.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How many further connections to servers the requests of one network may have at a time.
+const FURTHER: usize = 64;
 
 /// What is touched of a connection by TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,11 +30,13 @@ pub(crate) enum Touch {
 pub(crate) struct Session<G> {
     pub(crate) gate: Arc<G>,
     pub(crate) addresses: Addresses,
+    /// Connections to servers beside the one that each connection of a program may have.
+    pub(crate) further: Arc<Semaphore>,
 }
 
 impl<G: Gate> Session<G> {
     pub(crate) fn of(gate: Arc<G>) -> Self {
-        Self { gate, addresses: Addresses::default() }
+        Self { gate, addresses: Addresses::default(), further: Arc::new(Semaphore::new(FURTHER)) }
     }
 
     /// Asks whether the host may be reached, and whether the connection is to be opened.

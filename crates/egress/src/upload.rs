@@ -2,6 +2,8 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -11,19 +13,40 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 /// Parts that may wait to be sent.
 const WAITING: usize = 4;
 
+/// The end that gives the parts. Dropped before the end was said, the body breaks off, so that no server takes what it has for all.
+#[derive(Debug)]
+pub(crate) struct Uploader {
+    parts: Sender<Bytes>,
+    whole: Arc<AtomicBool>,
+}
+
+impl Uploader {
+    /// Sends a part; says whether anybody takes it.
+    pub(crate) async fn send(&self, part: Bytes) -> bool {
+        self.parts.send(part).await.is_ok()
+    }
+
+    /// Nothing comes any more.
+    pub(crate) fn end(self) {
+        self.whole.store(true, Ordering::Release);
+    }
+}
+
 /// The receiving end, which is sent.
 #[derive(Debug)]
 pub(crate) struct Upload {
-    parts: Receiver<io::Result<Bytes>>,
+    parts: Receiver<Bytes>,
+    whole: Arc<AtomicBool>,
     /// Its length in bytes, where it is known.
     left: Option<u64>,
 }
 
 impl Upload {
-    /// Both ends. Dropping the other one ends the body.
-    pub(crate) fn of(length: Option<u64>) -> (Sender<io::Result<Bytes>>, Self) {
+    /// Both ends.
+    pub(crate) fn of(length: Option<u64>) -> (Uploader, Self) {
         let (sender, parts) = channel(WAITING);
-        (sender, Self { parts, left: length })
+        let whole = Arc::new(AtomicBool::new(false));
+        (Uploader { parts: sender, whole: whole.clone() }, Self { parts, whole, left: length })
     }
 }
 
@@ -35,12 +58,15 @@ impl Body for Upload {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        self.parts.poll_recv(context).map(|part| {
-            let part = part?;
-            if let (Some(left), Ok(part)) = (&mut self.left, &part) {
-                *left = left.saturating_sub(part.len() as u64);
+        self.parts.poll_recv(context).map(|part| match part {
+            Some(part) => {
+                if let Some(left) = &mut self.left {
+                    *left = left.saturating_sub(part.len() as u64);
+                }
+                Some(Ok(Frame::data(part)))
             }
-            Some(part.map(Frame::data))
+            None if self.whole.load(Ordering::Acquire) => None,
+            None => Some(Err(io::ErrorKind::ConnectionAborted.into())),
         })
     }
 

@@ -6,12 +6,16 @@ use std::ffi::OsString;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use egress::{Carrier, Listeners, Serving};
+use policy::Ceiling;
 use sandbox::{CellSpec, Doors, SandboxError, SessionNetwork};
 
 use crate::way_out::{Around, WayOut};
 
 /// Ports at which a program that knows of no proxy is met, beside those that the policy names.
 const USUAL_PORTS: [u16; 2] = [80, 443];
+
+/// Ceilings under which one session can have ways out.
+const MOST_CEILINGS: usize = 16;
 
 /// The networks of the sessions of one runtime.
 #[derive(Default)]
@@ -24,6 +28,8 @@ struct State {
     of_spawner: Option<String>,
     others: HashMap<String, SessionNetwork>,
     ways_out: HashMap<String, (Arc<WayOut>, Serving)>,
+    /// Under which ceilings there is a network of a session's, by its bounded owner.
+    ceilings: HashMap<String, Vec<Ceiling>>,
     /// What carries the connections, from the first way out on.
     carrier: Option<Carrier>,
 }
@@ -50,6 +56,17 @@ impl Networks {
     /// Where this machine refuses one.
     pub(crate) fn of(&self, owner: &str) -> Result<Option<SessionNetwork>, SandboxError> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).of(owner, true)
+    }
+
+    /// Whose the network is of who acts under this ceiling on behalf of the owner; none where there are too many.
+    pub(crate) fn owner_under(&self, owner: &str, ceiling: Ceiling) -> Option<String> {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = state.ceilings.entry(owner.to_owned()).or_default();
+        let at = known.iter().position(|one| *one == ceiling).or_else(|| {
+            let is_room = known.len() < MOST_CEILINGS;
+            is_room.then(|| known.push(ceiling)).map(|()| known.len() - 1)
+        })?;
+        Some(under(owner, at))
     }
 
     /// Puts the cell into the network of its session, and opens a way out of that where there is none yet.
@@ -99,9 +116,12 @@ impl Networks {
     /// The session has ended.
     pub(crate) fn forget(&self, owner: &str) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        state.others.remove(owner);
-        if let Some((way_out, _)) = state.ways_out.remove(owner) {
-            way_out.close();
+        let ceilings = state.ceilings.remove(owner).map_or(0, |ceilings| ceilings.len());
+        for owner in (0..ceilings).map(|at| under(owner, at)).chain([owner.to_owned()]) {
+            state.others.remove(&owner);
+            if let Some((way_out, _)) = state.ways_out.remove(&owner) {
+                way_out.close();
+            }
         }
     }
 
@@ -112,6 +132,10 @@ impl Networks {
             way_out.close();
         }
     }
+}
+
+fn under(owner: &str, ceiling: usize) -> String {
+    format!("{owner} under {ceiling}")
 }
 
 impl Drop for Networks {

@@ -14,6 +14,26 @@ use crate::{Engine, cell};
 /// The cell of a command while it is specified, and what its user should know about it.
 pub(crate) type Specifying = tokio::task::JoinHandle<Result<(CellSpec, Option<String>), ToolError>>;
 
+/// The network of a call's commands.
+pub(crate) struct Network {
+    /// Whose it is.
+    pub(crate) owner: String,
+    rules: Rules,
+}
+
+/// By which rules it has a way out.
+enum Rules {
+    These(Arc<Policy>),
+    /// No host may be reached from it.
+    NoHosts,
+    /// Hosts might be, and there are too many networks already.
+    TooMany,
+}
+
+const NO_NAMESPACES: &str = "no host can be reached from this command: this machine refuses namespaces, and without them nothing \
+                             would hold a program to the hosts that are listed; `handfast doctor` says what to do";
+const TOO_MANY: &str = "no host can be reached from this command: this session has had callers under too many different ceilings";
+
 impl Engine {
     /// The cell for one call. Blocks while denied files are looked for.
     pub(crate) fn specification(
@@ -28,24 +48,26 @@ impl Engine {
         Ok((spec, warning))
     }
 
-    /// Puts the cell into the network of its session. Where that cannot be had it has one of its own, and its result says so; what
-    /// else its user should know is given back.
-    fn settle_network(&self, owner: &str, cell: &mut CellSpec, goes_out: bool) -> Option<String> {
-        if goes_out {
-            if !sandbox::has_namespaces() {
-                return Some(
-                    "no host can be reached from this command: this machine refuses namespaces".to_owned(),
-                );
+    /// Puts the cell into its network. Where that cannot be had it has one of its own, and its result says so; what else its user
+    /// should know is given back.
+    fn settle_network(&self, network: &Network, cell: &mut CellSpec) -> Option<String> {
+        let Network { owner, rules } = network;
+        match rules {
+            Rules::These(_) if !sandbox::has_namespaces() => {
+                return Some(NO_NAMESPACES.to_owned());
             }
-            let around = Around {
-                policy: self.policy.clone(),
-                store: self.store.clone(),
-                redactor: self.redactor.clone(),
-                clock: self.clock.clone(),
-                vault: self.vault.clone(),
-                folder: self.cell.certificates.clone(),
-            };
-            return self.networks.settle_with_way_out(owner, cell, &around).err();
+            Rules::These(rules) => {
+                let around = Around {
+                    policy: rules.clone(),
+                    store: self.store.clone(),
+                    redactor: self.redactor.clone(),
+                    clock: self.clock.clone(),
+                    vault: self.vault.clone(),
+                    folder: self.cell.certificates.clone(),
+                };
+                return self.networks.settle_with_way_out(owner, cell, &around).err();
+            }
+            Rules::NoHosts | Rules::TooMany => {}
         }
         if cell.spawner.is_some() {
             match self.networks.of(owner) {
@@ -53,13 +75,28 @@ impl Engine {
                 Err(_) => cell.spawner = None,
             }
         }
-        None
+        matches!(rules, Rules::TooMany).then(|| TOO_MANY.to_owned())
     }
 
-    /// Whether a command of this call may reach the hosts that the policy lists. Who acts under a ceiling reaches none: the network
-    /// of a session has one way out, which knows the policy and no ceilings.
-    fn goes_out(&self, call: &Call) -> bool {
-        self.policy.allows_hosts() && call.ceiling.is_unbounded()
+    /// Which network the commands of this call are in. Callers under ceilings that leave them different hosts are never in one
+    /// network, because each has one way out, and whoever reaches a program of another's reaches what that does.
+    pub(crate) fn network(&self, call: &Call) -> Network {
+        let owner = call.owner();
+        if !self.policy.allows_hosts() {
+            return Network { owner, rules: Rules::NoHosts };
+        }
+        if call.ceiling.is_unbounded() {
+            return Network { owner, rules: Rules::These(self.policy.clone()) };
+        }
+        let ceiling = call.ceiling.of_connections();
+        let rules = self.policy.under(&ceiling);
+        if !rules.allows_hosts() {
+            return Network { owner, rules: Rules::NoHosts };
+        }
+        match self.networks.owner_under(&owner, ceiling) {
+            Some(owner) => Network { owner, rules: Rules::These(Arc::new(rules)) },
+            None => Network { owner, rules: Rules::TooMany },
+        }
     }
 
     /// Begins to specify the cell of a command.
@@ -68,12 +105,11 @@ impl Engine {
             return None;
         }
         let engine = self.clone();
-        let (background, rules, owner) = (call.background, call.rules(self), call.owner());
-        let goes_out = self.goes_out(call);
+        let (background, rules, network) = (call.background, call.rules(self), self.network(call));
         let denied = call.reach(self).denied();
         Some(tokio::task::spawn_blocking(move || {
             let mut specified = engine.specification(&rules, &denied)?;
-            if let Some(told) = engine.settle_network(&owner, &mut specified.0, goes_out) {
+            if let Some(told) = engine.settle_network(&network, &mut specified.0) {
                 specified.1 = Some(specified.1.map_or(told.clone(), |warning| format!("{warning}; {told}")));
             }
             if !specified.0.has_doors {
@@ -90,12 +126,12 @@ impl Engine {
 
     /// Whether what the call does leaves this machine, or can, so that its intent must be on the disk first.
     pub(crate) fn leaves_the_machine(&self, call: &Call, lane: Lane) -> bool {
-        let reaches_hosts = lane == Lane::Command && self.goes_out(call);
+        let reaches_hosts = lane == Lane::Command && matches!(self.network(call).rules, Rules::These(_));
         reaches_hosts || call.effects.iter().any(|part| part.effect.leaves_the_machine())
     }
 
     /// What the way out of the session's network has refused, for the answer of a command.
     pub(crate) fn told_by_network(&self, call: &Call, lane: Lane) -> Vec<String> {
-        if lane == Lane::Command { self.networks.take_notes(&call.owner()) } else { Vec::new() }
+        if lane == Lane::Command { self.networks.take_notes(&self.network(call).owner) } else { Vec::new() }
     }
 }

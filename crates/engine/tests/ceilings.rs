@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use store::Store;
 use testkit::FixedClock;
+use testkit::web::{Reply, Server};
 use tool::{
     AnyTool, CallResult, Catalogue, Class, Code, CommandLine, Context, Effect, Erased, Example, Lane, Level,
     Place, Plan, Presentation, SessionId, Spec, Stop, TextCap, Timeout, Tool, ToolError, Unreported,
@@ -149,6 +150,10 @@ fn policy_of(workspace: &std::path::Path, mode: Mode, profile: &str) -> Policy {
 
 impl Bench {
     fn new(mode: Mode) -> Self {
+        Self::with(mode, "{}")
+    }
+
+    fn with(mode: Mode, profile: &str) -> Self {
         let base = if std::path::Path::new("/var/tmp").is_dir() { "/var/tmp" } else { "/tmp" };
         let folder = tempfile::tempdir_in(base).unwrap();
         let workspace = folder.path().canonicalize().unwrap().join("workspace");
@@ -160,7 +165,7 @@ impl Bench {
         let tools: [Arc<dyn AnyTool>; 1] = [Erased::tool(Obedient)];
         let engine = Engine::new(Parts {
             place: Place::at(workspace.clone()),
-            policy: Arc::new(policy_of(&workspace, mode, "{}")),
+            policy: Arc::new(policy_of(&workspace, mode, profile)),
             store: Arc::new(Store::open(&folder.path().join("state")).unwrap()),
             registry: Registry::new(tools).unwrap(),
             catalogue: Catalogue::default(),
@@ -263,6 +268,69 @@ fn the_rules_of_a_ceiling_hold_for_file_tools_and_commands_too() {
     // The control.
     assert_eq!(said(&bench.call(&bench.caller, read)), "read");
     assert_eq!(said(&bench.call(&bench.caller, line)), "hiddenvisible");
+}
+
+#[test]
+fn who_acts_under_a_ceiling_reaches_the_hosts_that_it_leaves_and_no_others() {
+    let server = Server::http(|request| Reply::of(200, &[], request.header("host")));
+    let listing = |hosts: &[&str]| {
+        let hosts: Vec<String> =
+            hosts.iter().map(|host| format!("{host}.localhost:{}", server.address.port())).collect();
+        json!({ "allowed_hosts": hosts }).to_string()
+    };
+    let bench = Bench::with(Mode::FullAuto, &listing(&["a", "b"]));
+    let rules = |hosts: &[&str]| Arc::new(policy_of(&bench.workspace(), Mode::FullAuto, &listing(hosts)));
+    let reached = |caller: &Caller| {
+        let port = server.address.port();
+        let line = format!(
+            "$ for host in a b c; do curl -s -m 20 http://$host.localhost:{port}/ > answer && grep -q ^$host. answer && printf $host; done"
+        );
+        let result = bench.call(caller, json!({"plans": "run", "does": line}));
+        (said(&result), result.meta.warnings.join(" "))
+    };
+    let bounded = bench.under(&Ceiling::default().with_policy(rules(&["a", "c"])));
+    let (hosts, warnings) = reached(&bounded);
+    assert_eq!(hosts, "a", "what both list: {warnings}");
+    assert!(warnings.contains("b.localhost") && warnings.contains("this caller may do less"), "{warnings}");
+    // A chain of callers, each under a ceiling of its own.
+    let further =
+        bounded.on_behalf(SessionId("child".to_owned()), &Ceiling::default().with_policy(rules(&["b", "c"])));
+    assert_eq!(reached(&further).0, "");
+    let silent = bench.under(&Ceiling {
+        effects: EffectKinds::of(&[EffectKind::Read, EffectKind::Write, EffectKind::Delete, EffectKind::Run]),
+        ..Ceiling::default()
+    });
+    assert_eq!(reached(&silent).0, "");
+    // The control: the same calls of the caller itself.
+    assert_eq!(reached(&bench.caller).0, "ab");
+    assert_eq!(server.seen().len(), 3);
+}
+
+#[test]
+fn only_callers_that_may_reach_the_same_hosts_share_a_network() {
+    let bench = Bench::with(Mode::FullAuto, r#"{"allowed_hosts": ["a.example", "b.example"]}"#);
+    let rules = |profile: &str| Arc::new(policy_of(&bench.workspace(), Mode::FullAuto, profile));
+    let network = |ceiling: &Ceiling| {
+        let result = bench
+            .call(&bench.under(ceiling), json!({"plans": "run", "does": "$ readlink /proc/self/ns/net"}));
+        (said(&result), result.meta.warnings.join(" "))
+    };
+    let one = rules(r#"{"allowed_hosts": ["a.example"]}"#);
+    let narrow = Ceiling::default().with_policy(one.clone());
+    let soon = Ceiling { expires_at: Some(jiff::Timestamp::MAX), may_ask: false, ..narrow.clone() };
+    let other = Ceiling::default().with_policy(rules(r#"{"allowed_hosts": ["b.example"]}"#));
+    let first = network(&narrow).0;
+    assert_eq!(first, network(&narrow).0);
+    assert_eq!(first, network(&soon).0, "what else bounds it makes no difference");
+    assert_ne!(first, network(&other).0);
+    assert_ne!(first, network(&Ceiling::default()).0);
+    // The number of networks is bounded, and who comes too late is told.
+    let mut told = String::new();
+    for _ in 0..20 {
+        told = network(&Ceiling::default().with_policy(rules(r#"{"allowed_hosts": ["a.example"]}"#))).1;
+    }
+    assert!(told.contains("too many different ceilings"), "{told}");
+    assert_eq!(first, network(&narrow).0);
 }
 
 #[test]

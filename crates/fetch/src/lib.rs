@@ -5,11 +5,12 @@
 //! long as it is let: whoever asks bounds the time.
 //!
 //! [`web::Web`] is for what tools ask of any server, on addresses that were checked ([`address`], [`dial`]), with bodies that are
-//! bounded ([`decode`]).
+//! bounded ([`decode`]). What breaks off of a large one is kept for the next call ([`part`]).
 
 pub mod address;
 pub mod decode;
 pub mod dial;
+pub mod part;
 pub mod web;
 
 use std::io;
@@ -24,8 +25,9 @@ use hyper_util::rt::TokioExecutor;
 
 pub use hyper::body::Bytes;
 pub use hyper::header::{
-    ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderName,
-    HeaderValue, IF_RANGE, LAST_MODIFIED, LOCATION, RANGE, RETRY_AFTER, USER_AGENT,
+    ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, DATE, ETAG,
+    HeaderName, HeaderValue, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE,
+    LAST_MODIFIED, LOCATION, RANGE, RETRY_AFTER, USER_AGENT,
 };
 pub use hyper::{HeaderMap, Method, Uri};
 pub use rustls::pki_types::CertificateDer;

@@ -23,7 +23,9 @@ use crate::commands::Failure;
 use crate::config::Elicitation;
 use crate::configuration::{Configuration, compile};
 use crate::identity::OAuth;
-use crate::places::{VAULT_FOLDER, create_as_its_parent, create_private, place, real, state_folder};
+use crate::places::{
+    DOWNLOADS_FOLDER, VAULT_FOLDER, create_as_its_parent, create_private, place, real, state_folder,
+};
 use crate::report::{Warn, warn};
 use crate::surroundings::{Surroundings, variable, vault_keys};
 use crate::toolchains;
@@ -125,6 +127,7 @@ pub(crate) fn compose(wanted: Wanted) -> Result<Composed, Failure> {
     let clock = Arc::new(SystemClock);
     let mut services = Services::default();
     services.insert(Arc::new(Web::default()));
+    services.insert(Arc::new(fetch::part::Parts::in_folder(state.join(DOWNLOADS_FOLDER))));
     let mut secrets = std::mem::take(&mut surroundings.credentials);
     if configuration.toolset.dialect == Dialect::Sluagh {
         let (environment, named) = environment_secrets(&configuration.environment_secrets, warn);

@@ -14,6 +14,8 @@ use crate::surroundings::Surroundings;
 
 /// The folder of the vault in the state folder.
 pub(crate) const VAULT_FOLDER: &str = "vault";
+/// The folder of the state that has what broke off of downloads.
+pub(crate) const DOWNLOADS_FOLDER: &str = "downloads";
 
 /// Creates a folder and those above it that are missing, each for the owner of the one above: root makes none in a user's home that
 /// the user cannot use.

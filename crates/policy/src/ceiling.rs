@@ -191,6 +191,13 @@ impl Ceiling {
         !self.policies.is_empty()
     }
 
+    /// What of it bounds the connections of programs: two callers for whom that is the same may share a way out.
+    #[must_use]
+    pub fn of_connections(&self) -> Ceiling {
+        let kinds = EffectKinds::of(&[EffectKind::Connect, EffectKind::UseSecret]);
+        Ceiling { effects: self.effects.both(kinds), policies: self.policies.clone(), ..Ceiling::default() }
+    }
+
     /// Whether nothing is allowed any more.
     pub fn has_expired(&self, now: Timestamp) -> bool {
         self.expires_at.is_some_and(|end| end <= now)
@@ -338,6 +345,16 @@ impl Policy {
             return deny("may_ask", format!("nobody may be asked for this caller: {}", strictest.reason));
         }
         strictest
+    }
+
+    /// Whether the ceiling has this kind of effect. Without one it has all.
+    pub(crate) fn bounds_allow(&self, kind: EffectKind) -> bool {
+        self.bounds.as_ref().is_none_or(|bounds| bounds.ceiling.effects.has(kind))
+    }
+
+    /// The policies of the ceiling, which all have to agree.
+    pub(crate) fn bounding(&self) -> impl Iterator<Item = &Policy> {
+        self.bounds.iter().flat_map(|bounds| bounds.policies.iter().map(Arc::as_ref))
     }
 
     /// The rule by which the ceiling denies every path for this access.

@@ -3,8 +3,8 @@
 
 use std::net::IpAddr;
 
-use crate::Policy;
 use crate::host::{AddressVerdict, normal_host};
+use crate::{EffectKind, Policy};
 
 impl Policy {
     /// Whether the host may be reached at this port without anybody being asked.
@@ -13,24 +13,42 @@ impl Policy {
     /// Why not, and what to do about it, as one sentence.
     pub fn host_verdict(&self, host: &str, port: u16) -> Result<(), String> {
         let judged = self.judge_host(String::new(), host, Some(port));
-        match judged.denied.or(judged.unlisted) {
-            None => Ok(()),
-            Some(cause) => Err(match cause.hint {
+        if let Some(cause) = judged.denied.or(judged.unlisted) {
+            return Err(match cause.hint {
                 Some(hint) => format!("{}; {hint}", cause.reason),
                 None => cause.reason,
-            }),
+            });
         }
+        if !self.bounds_allow(EffectKind::Connect) {
+            return Err("this caller may not speak to other machines".to_owned());
+        }
+        let beyond = |reason| format!("this caller may do less than the one that made it: {reason}");
+        self.bounding().try_for_each(|policy| policy.host_verdict(host, port).map_err(beyond))
     }
 
     /// Whether the host may be reached at any port.
     pub fn names_host(&self, host: &str) -> bool {
-        let Some(host) = normal_host(host) else { return false };
-        self.denied_hosts.find(&host, None).is_none() && self.allowed_hosts.rules_for(&host).next().is_some()
+        let Some(normal) = normal_host(host) else { return false };
+        self.denied_hosts.find(&normal, None).is_none()
+            && self.allowed_hosts.rules_for(&normal).next().is_some()
+            && self.bounds_allow(EffectKind::Connect)
+            && self.bounding().all(|policy| policy.names_host(host))
     }
 
     /// What the lists say to an address that `host`, a host that was decided on, leads to. For names that mean this machine
-    /// (RFC 6761) the name will do, also by an entry for all below one of these.
+    /// (RFC 6761) the name will do, also by an entry for all below one of these. Under a ceiling the strictest answer counts.
     pub fn address_verdict(&self, host: &str, address: IpAddr, port: u16) -> AddressVerdict {
+        let own = self.own_address_verdict(host, address, port);
+        self.bounding().fold(own, |strictest, policy| {
+            match (strictest, policy.address_verdict(host, address, port)) {
+                (AddressVerdict::Denied, _) | (_, AddressVerdict::Denied) => AddressVerdict::Denied,
+                (AddressVerdict::Named, AddressVerdict::Named) => AddressVerdict::Named,
+                _ => AddressVerdict::Unnamed,
+            }
+        })
+    }
+
+    fn own_address_verdict(&self, host: &str, address: IpAddr, port: u16) -> AddressVerdict {
         let address = address.to_canonical();
         let shown = address.to_string();
         if self.denied_hosts.find(&shown, Some(port)).is_some() {
@@ -51,14 +69,26 @@ impl Policy {
 
     /// Whether a list hands this secret to the host without anybody being asked. Whether the host may be reached is asked beside it.
     pub fn lists_secret(&self, name: &str, host: &str) -> bool {
-        let Some(host) = normal_host(host) else { return false };
-        self.denied_secrets.find_at(name, Some(&host)).is_none()
-            && self.allowed_secrets.find_at(name, Some(&host)).is_some()
+        let Some(normal) = normal_host(host) else { return false };
+        self.denied_secrets.find_at(name, Some(&normal)).is_none()
+            && self.allowed_secrets.find_at(name, Some(&normal)).is_some()
+            && self.bounds_allow(EffectKind::UseSecret)
+            && self.bounding().all(|policy| policy.lists_secret(name, host))
     }
 
     /// Whether a list hands this secret to any host.
     pub fn names_secret(&self, name: &str) -> bool {
-        self.denied_secrets.find_at(name, None).is_none() && self.allowed_secrets.names(name)
+        self.denied_secrets.find_at(name, None).is_none()
+            && self.allowed_secrets.names(name)
+            && self.bounds_allow(EffectKind::UseSecret)
+            && self.bounding().all(|policy| policy.names_secret(name))
+    }
+
+    /// Whether the profile lists hosts, so that its cells have a network, and the ceiling leaves any.
+    pub fn allows_hosts(&self) -> bool {
+        !self.allowed_hosts.is_empty()
+            && self.bounds_allow(EffectKind::Connect)
+            && self.bounding().all(Policy::allows_hosts)
     }
 
     /// The ports that entries of `allowed_hosts` name, in order.
@@ -126,6 +156,52 @@ mod tests {
             assert_eq!(policy.names_host(host), known, "{host}");
         }
         assert_eq!(policy.named_ports(), [80, 8443]);
+    }
+
+    #[test]
+    fn under_a_ceiling_every_list_has_to_agree() {
+        use crate::{Ceiling, EffectKind, EffectKinds};
+        use std::sync::Arc;
+
+        let own = policy(&serde_json::json!({
+            "allowed_hosts": ["a.example", "b.example", "10.0.0.1", "10.0.0.2"],
+            "allowed_secrets": ["key at a.example", "key at b.example"],
+        }));
+        let narrow = Arc::new(policy(&serde_json::json!({
+            "allowed_hosts": ["a.example", "c.example", "10.0.0.1"], "allowed_secrets": ["key at a.example"],
+        })));
+        let denying = Arc::new(policy(&serde_json::json!({
+            "allowed_hosts": ["*", "10.0.0.1"], "deny_hosts": ["a.example"], "allowed_secrets": ["key"],
+        })));
+        let bounded = own.under(&Ceiling::default().with_policy(narrow));
+        for (host, reached) in [("a.example", true), ("b.example", false), ("c.example", false)] {
+            assert_eq!(bounded.host_verdict(host, 443).is_ok(), reached, "{host}");
+            assert_eq!(bounded.names_host(host), reached, "{host}");
+            assert_eq!(bounded.lists_secret("key", host), reached, "{host}");
+        }
+        assert!(bounded.names_secret("key") && bounded.allows_hosts());
+        let named = |policy: &Policy, to| policy.address_verdict("a.example", address(to), 443);
+        assert_eq!(named(&bounded, "10.0.0.1"), AddressVerdict::Named);
+        assert_eq!(named(&bounded, "10.0.0.2"), AddressVerdict::Unnamed);
+        // A chain of ceilings only ever takes away.
+        let both = bounded.under(&Ceiling::default().with_policy(denying));
+        let reason = both.host_verdict("a.example", 443).unwrap_err();
+        assert!(reason.contains("this caller may do less") && reason.contains("denied"), "{reason}");
+        assert!(!both.names_host("a.example") && !both.names_host("b.example"));
+        for (kinds, hosts, secrets) in [
+            (&[EffectKind::Run][..], false, false),
+            (&[EffectKind::Connect], true, false),
+            (&[EffectKind::UseSecret], false, true),
+        ] {
+            let policy = own.under(&Ceiling { effects: EffectKinds::of(kinds), ..Ceiling::default() });
+            assert_eq!(policy.allows_hosts(), hosts, "{kinds:?}");
+            assert_eq!(policy.host_verdict("a.example", 443).is_ok(), hosts, "{kinds:?}");
+            assert_eq!(policy.names_host("a.example"), hosts, "{kinds:?}");
+            assert_eq!(policy.lists_secret("key", "a.example"), secrets, "{kinds:?}");
+            assert_eq!(policy.names_secret("key"), secrets, "{kinds:?}");
+        }
+        let listing_none = Arc::new(policy(&serde_json::json!({})));
+        assert!(!own.under(&Ceiling::default().with_policy(listing_none)).allows_hosts());
     }
 
     #[test]

@@ -298,11 +298,6 @@ impl Policy {
         own.or(built_in).lower(most)
     }
 
-    /// Whether the profile lists hosts, so that its cells have a network.
-    pub fn allows_hosts(&self) -> bool {
-        !self.allowed_hosts.is_empty()
-    }
-
     /// The keys that were ignored because their file is not trusted.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings

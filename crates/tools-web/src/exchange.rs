@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use fetch::address::Target;
 use fetch::decode::{ACCEPTED, DecodeError, Decoder};
 use fetch::web::{Answer, Ask, Web, WebError, pause};
-use fetch::{Bytes, HeaderMap, HeaderValue};
+use fetch::{Bytes, HeaderMap, HeaderName, HeaderValue};
 use outgoing::{BodyError, failure, permission};
 use serde_json::json;
 use tool::{Code, Context, Effect, EffectState, Hosts, Retry, ToolError};
@@ -26,6 +26,16 @@ const WAITS: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(1)
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// What goes along to another origin of what the caller gave. Any other header may be a credential.
 const KEPT_ELSEWHERE: [&str; 4] = ["accept", "accept-language", "user-agent", "content-type"];
+
+/// By what a caller asks for a part of something, or for what has changed.
+const CONDITIONS: [HeaderName; 6] = [
+    fetch::RANGE,
+    fetch::IF_RANGE,
+    fetch::IF_MATCH,
+    fetch::IF_NONE_MATCH,
+    fetch::IF_MODIFIED_SINCE,
+    fetch::IF_UNMODIFIED_SINCE,
+];
 
 /// One exchange, from the first request to the last byte.
 pub(crate) struct Exchange<'a> {
@@ -89,10 +99,20 @@ impl<'a> Exchange<'a> {
         &self.redirected_from
     }
 
-    /// The answer that no redirection leads away from.
-    pub(crate) async fn answer(&mut self) -> Result<Answer, ToolError> {
+    /// Where the last answer came from, secrets by their names.
+    pub(crate) fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// Whether the caller asks for a part, or for what has changed.
+    pub(crate) fn is_conditional(&self) -> bool {
+        CONDITIONS.iter().any(|name| self.given.has(name))
+    }
+
+    /// The answer that no redirection leads away from, with these headers beside the caller's.
+    pub(crate) async fn answer(&mut self, beside: &HeaderMap) -> Result<Answer, ToolError> {
         loop {
-            let answer = self.patiently(&HeaderMap::new()).await?;
+            let answer = self.patiently(beside).await?;
             let location = answer.header(fetch::LOCATION).map(str::to_owned);
             let Some(location) = location.filter(|_| self.follows && is_redirection(answer.status)) else {
                 return Ok(answer);
@@ -154,7 +174,7 @@ impl<'a> Exchange<'a> {
     }
 
     /// The answer to a request, tried again where it only reads and the failure may pass.
-    pub(crate) async fn patiently(&self, beside: &HeaderMap) -> Result<Answer, ToolError> {
+    async fn patiently(&self, beside: &HeaderMap) -> Result<Answer, ToolError> {
         let mut waits = WAITS.iter();
         loop {
             let sent = self.once(beside).await;

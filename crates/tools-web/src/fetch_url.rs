@@ -1,6 +1,7 @@
 //! `fetch_url`: one request to a server of the web, with secrets that the caller never sees.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use fetch::address::Target;
@@ -19,7 +20,7 @@ use crate::exchange::Exchange;
 use crate::filling::Filling;
 use crate::page;
 use crate::placeholders::Given;
-use crate::saving::{self, Saved};
+use crate::saving::{self, Goal, Saved};
 
 /// Asks a server.
 pub struct FetchUrl;
@@ -54,7 +55,7 @@ pub struct Args {
     /// What becomes of an HTML page; default raw.
     #[serde(default)]
     pub(crate) format: Format,
-    /// A file for the body, in place of `data`.
+    /// A file for the body, in place of `data`. Where it breaks off, the same call again goes on from there, for a day.
     pub(crate) save_to: Option<String>,
     /// Larger bodies are refused; default 4 MiB, at most 32 MiB; 1 GiB and 64 GiB with `save_to`.
     #[schemars(range(min = 1))]
@@ -144,6 +145,9 @@ pub struct Output {
     /// The file that has the body.
     #[serde(skip_serializing_if = "Option::is_none")]
     saved_to: Option<String>,
+    /// Bytes of it that an earlier call had fetched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resumed_from: Option<u64>,
 }
 
 impl Args {
@@ -248,19 +252,23 @@ impl Tool for FetchUrl {
         let limit = args.most_bytes();
         let mut exchange = Exchange::begin(context, &args)?;
         let began = exchange.began();
+        let kept = AtomicU64::new(0);
         let work = Box::pin(async {
             let answer = if let Some(path) = &args.save_to {
                 let path = context.place.resolve("save_to", path)?;
                 let roots = context.service::<Roots>()?;
-                match saving::save(context, &mut exchange, &roots, &path, limit).await? {
-                    Saved::File(head, size_bytes) => {
-                        let saved_to = Some(context.place.show(&path));
-                        return Ok(output(&exchange, head, None, Kind::File, size_bytes, saved_to));
+                let goal = Goal { roots: &roots, path: &path, limit, kept: &kept };
+                match Box::pin(saving::save(context, &mut exchange, &args, goal)).await? {
+                    Saved::File { head, size_bytes, resumed_from } => {
+                        let mut output = output(&exchange, head, None, Kind::File, size_bytes);
+                        output.saved_to = Some(context.place.show(&path));
+                        output.resumed_from = Some(resumed_from).filter(|bytes| *bytes > 0);
+                        return Ok(output);
                     }
                     Saved::Not(answer) => *answer,
                 }
             } else {
-                exchange.answer().await?
+                exchange.answer(&fetch::HeaderMap::new()).await?
             };
             let (head, body) = exchange.body(answer, limit.min(MOST_BYTES)).await?;
             let size_bytes = body.len() as u64;
@@ -269,9 +277,9 @@ impl Tool for FetchUrl {
                 data =
                     Value::String(page::converted(context, data.as_str().unwrap_or_default(), args.format)?);
             }
-            Ok(output(&exchange, head, Some(data), kind, size_bytes, None))
+            Ok(output(&exchange, head, Some(data), kind, size_bytes))
         });
-        unless_stopped(&context.stop, &began, work).await
+        unless_stopped(&context.stop, &began, work).await.map_err(|error| saving::told(error, &kept))
     }
 }
 
@@ -281,7 +289,6 @@ fn output(
     data: Option<Value>,
     data_kind: Kind,
     size_bytes: u64,
-    saved_to: Option<String>,
 ) -> Output {
     Output {
         status: head.status,
@@ -292,7 +299,8 @@ fn output(
         size_bytes,
         url: exchange.url(),
         redirected_from: exchange.redirected_from().to_vec(),
-        saved_to,
+        saved_to: None,
+        resumed_from: None,
     }
 }
 

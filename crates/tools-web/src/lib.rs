@@ -6,6 +6,7 @@ mod fetch_url;
 mod filling;
 mod page;
 mod placeholders;
+mod resuming;
 mod saving;
 
 use std::sync::Arc;

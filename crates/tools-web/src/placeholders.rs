@@ -70,6 +70,11 @@ impl Given {
         Ok(Self(given))
     }
 
+    /// Whether one of this name is among them.
+    pub(crate) fn has(&self, name: &HeaderName) -> bool {
+        self.0.iter().any(|(given, _)| given == name)
+    }
+
     /// The secrets that they name, each once.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         let names: BTreeSet<&str> =

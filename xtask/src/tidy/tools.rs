@@ -33,6 +33,7 @@ const SHARED: [(&str, &str); 47] = [
     ("crates/tools-web/src/filling.rs", "secrets in queries and bodies"),
     ("crates/tools-web/src/page.rs", "HTML as text and as Markdown"),
     ("crates/tools-web/src/placeholders.rs", "headers with secrets in them"),
+    ("crates/tools-web/src/resuming.rs", "the rest of a body that broke off"),
     ("crates/tools-web/src/saving.rs", "a body into a file"),
     ("crates/tools-work/src/failure.rs", "what the errors of the roots become for a caller"),
     ("crates/tools-work/src/gmail.rs", "the list of what knows Gmail"),

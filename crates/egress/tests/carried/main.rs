@@ -1,7 +1,8 @@
 //! What the proxy carries, and what it does not: everything here is said by hand, byte for byte.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking, in its helpers too")]
 
+mod multiplexed;
 mod opened;
 mod support;
 

@@ -17,21 +17,21 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, Server
 
 use crate::support::{connect, server};
 
-const HOST: &str = "own.test";
-const SECRET: &str = "sk-live-0123456789-abcdef";
-const COVERED: &str = "[SECRET:key]";
-const PLACEHOLDER: &str = "handfast_secret_00112233445566778899aabbccddeeff";
+pub(crate) const HOST: &str = "own.test";
+pub(crate) const SECRET: &str = "sk-live-0123456789-abcdef";
+pub(crate) const COVERED: &str = "[SECRET:key]";
+pub(crate) const PLACEHOLDER: &str = "handfast_secret_00112233445566778899aabbccddeeff";
 /// One of another session.
-const FOREIGN: &str = "handfast_secret_ffffffffffffffffffffffffffffffff";
+pub(crate) const FOREIGN: &str = "handfast_secret_ffffffffffffffffffffffffffffffff";
 
-type ByTls<C> = StreamOwned<C, TcpStream>;
+pub(crate) type ByTls<C> = StreamOwned<C, TcpStream>;
 
-struct Opening {
+pub(crate) struct Opening {
     authority: Authority,
     met: Mutex<Vec<Met>>,
 }
 
-struct Here;
+pub(crate) struct Here;
 
 impl Resolve for Here {
     async fn addresses(&self, _name: &str) -> io::Result<Vec<IpAddr>> {
@@ -101,18 +101,27 @@ impl Cover for Covering {
     }
 }
 
-struct World {
+pub(crate) struct World {
     gate: Arc<Opening>,
-    proxy: std::net::SocketAddr,
-    port: u16,
-    client: Arc<ClientConfig>,
+    pub(crate) proxy: std::net::SocketAddr,
+    pub(crate) port: u16,
+    pub(crate) client: Arc<ClientConfig>,
     _serving: Serving,
     _carrier: Carrier,
 }
 
 impl World {
     /// A proxy before a server by TLS, of which each connection is handled so.
-    fn before(handle: impl Fn(ByTls<ServerConnection>) + Send + Sync + 'static) -> Self {
+    pub(crate) fn before(handle: impl Fn(ByTls<ServerConnection>) + Send + Sync + 'static) -> Self {
+        Self::around(|config| {
+            server(move |stream| {
+                handle(StreamOwned::new(ServerConnection::new(config.clone()).unwrap(), stream));
+            })
+        })
+    }
+
+    /// A proxy before the server that this starts, and whose port it gives.
+    pub(crate) fn around(start: impl FnOnce(Arc<ServerConfig>) -> u16) -> Self {
         let mut parameters = CertificateParams::new(Vec::<String>::new()).unwrap();
         parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let issuer = CertifiedIssuer::self_signed(parameters, KeyPair::generate().unwrap()).unwrap();
@@ -128,10 +137,7 @@ impl World {
                 vec![certificate.der().clone()],
                 PrivateKeyDer::try_from(key.serialize_der()).unwrap(),
             );
-        let config = Arc::new(config.unwrap());
-        let port = server(move |stream| {
-            handle(StreamOwned::new(ServerConnection::new(config.clone()).unwrap(), stream));
-        });
+        let port = start(Arc::new(config.unwrap()));
         let trust = Trust::of(CertificateDer::from(issuer.der().to_vec()));
         let gate = Arc::new(Opening { authority: Authority::make(&trust).unwrap(), met: Mutex::default() });
         let mut roots = RootCertStore::empty();
@@ -153,7 +159,7 @@ impl World {
     }
 
     /// One that answers each connection with these bytes, and what it was sent.
-    fn answering(answer: impl Into<Vec<u8>>) -> (Self, Receiver<String>) {
+    pub(crate) fn answering(answer: impl Into<Vec<u8>>) -> (Self, Receiver<String>) {
         let answer = answer.into();
         let (sender, received) = channel();
         let sender = Mutex::new(sender);
@@ -189,13 +195,13 @@ impl World {
         rest(&mut stream)
     }
 
-    fn refusals(&self) -> Vec<String> {
+    pub(crate) fn refusals(&self) -> Vec<String> {
         self.gate.met.lock().unwrap().iter().filter_map(|met| met.refused.clone()).collect()
     }
 }
 
 /// A head, and the body that it announces.
-fn request(stream: &mut impl Read) -> String {
+pub(crate) fn request(stream: &mut impl Read) -> String {
     let mut said = String::new();
     let mut bytes = [0; 4096];
     loop {
@@ -223,7 +229,7 @@ fn rest(stream: &mut impl Read) -> String {
     String::from_utf8_lossy(&all).into_owned()
 }
 
-fn gzip(content: &[u8]) -> Vec<u8> {
+pub(crate) fn gzip(content: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     encoder.write_all(content).unwrap();
     encoder.finish().unwrap()

@@ -6,6 +6,7 @@ mod answers;
 mod asking;
 mod connections;
 mod files;
+mod resuming;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -1,0 +1,256 @@
+//! Opened connections on which a program speaks HTTP/2 (RFC 9113): many requests at once, each read, judged and written anew as one of
+//! HTTP/1.1 is.
+//!
+//! Frames, flow control and the compression of headers are the library's. What is here is what a connection may cost: how many requests
+//! it has at a time, how large their heads are, how long it may stand still, and how often a client may change its mind.
+
+mod exchange;
+mod passed;
+mod servers;
+
+use std::convert::Infallible;
+use std::io;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use hyper::rt::Executor;
+use hyper::server::conn::http2::Builder;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{Notify, Semaphore};
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{sleep, timeout};
+
+use crate::Gate;
+use crate::forward::{KEPT, Scope};
+use crate::head::LARGEST;
+use crate::hello::PATIENCE;
+use crate::respond::ANSWERED;
+use crate::session::Session;
+use servers::Servers;
+
+/// Requests of a connection at a time: as few as RFC 9113 (section 5.1.2) would have one allow.
+const STREAMS: u32 = 100;
+/// Bytes that may be on their way to this proxy and not yet passed on: of one request, and of all of a connection.
+const WINDOW: u32 = 256 * 1024;
+const WINDOW_OF_ALL: u32 = 1024 * 1024;
+/// Bytes of one answer that may wait to be sent.
+const WAITING: usize = 64 * 1024;
+/// Bodies that are put together at a time, before they are sent.
+const WHOLE_BODIES: usize = 8;
+/// How many more requests than were answered a client may take back before their answer.
+const TAKEN_BACK: usize = 100;
+/// How often it is looked at whether anything moves.
+const LOOKED: Duration = Duration::from_secs(10);
+
+/// Carries the requests of a connection until it ends.
+pub(crate) async fn serve<G: Gate, S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    session: Arc<Session<G>>,
+    client: S,
+    scope: Scope,
+) -> io::Result<()> {
+    let tasks = Tasks::default();
+    let _end = AllEnd(tasks.clone());
+    let activity = Arc::new(Activity::default());
+    let connection = Arc::new(Connection {
+        session,
+        scope,
+        servers: Servers::default(),
+        tasks: tasks.clone(),
+        activity: activity.clone(),
+        whole_bodies: Semaphore::new(WHOLE_BODIES),
+    });
+    let service = service_fn(move |request| {
+        let connection = connection.clone();
+        async move { Ok::<_, Infallible>(exchange::answer(connection, request).await) }
+    });
+    let mut builder = Builder::new(tasks);
+    builder
+        .auto_date_header(false)
+        .max_concurrent_streams(STREAMS)
+        .max_header_list_size(u32::try_from(LARGEST).unwrap_or(u32::MAX))
+        .initial_stream_window_size(WINDOW)
+        .initial_connection_window_size(WINDOW_OF_ALL)
+        .max_send_buf_size(WAITING);
+    let mut serving = pin!(builder.serve_connection(TokioIo::new(client), service));
+    let ended = tokio::select! {
+        ended = &mut serving => return ended.map_err(io::Error::other),
+        why = activity.ends() => why,
+    };
+    if ended == Ended::Idle {
+        // Who asks just now is told to ask on another connection.
+        serving.as_mut().graceful_shutdown();
+        let _late = timeout(PATIENCE, serving).await;
+    }
+    Ok(())
+}
+
+/// What the requests of a connection have in common.
+struct Connection<G> {
+    session: Arc<Session<G>>,
+    scope: Scope,
+    servers: Servers,
+    tasks: Tasks,
+    activity: Arc<Activity>,
+    whole_bodies: Semaphore,
+}
+
+/// The tasks of a connection, which end with it.
+#[derive(Clone, Default)]
+struct Tasks(Arc<Mutex<JoinSet<()>>>);
+
+impl Tasks {
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+        let mut tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Those that have ended are let go of.
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(task)
+    }
+}
+
+impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Tasks {
+    fn execute(&self, task: F) {
+        self.spawn(task);
+    }
+}
+
+/// Ends all tasks when it is dropped. They hold each other, and would not end by themselves.
+struct AllEnd(Tasks);
+
+impl Drop for AllEnd {
+    fn drop(&mut self) {
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner).abort_all();
+    }
+}
+
+/// Why a connection is ended by this side.
+#[derive(Debug, PartialEq, Eq)]
+enum Ended {
+    /// Nobody asks for anything.
+    Idle,
+    /// What was asked for does not move, or is taken back all the time.
+    Useless,
+}
+
+/// What goes on on a connection.
+#[derive(Default)]
+struct Activity {
+    /// Requests that are not answered to their end.
+    active: AtomicUsize,
+    /// Grows with everything that moves.
+    moved: AtomicU64,
+    /// Requests that were taken back before their answer, less those that were answered.
+    taken_back: AtomicUsize,
+    enough: Notify,
+}
+
+impl Activity {
+    fn moves(&self) {
+        self.moved.fetch_add(1, Ordering::Relaxed);
+    }
+
+    async fn ends(&self) -> Ended {
+        tokio::select! {
+            ended = self.stillness() => ended,
+            () = self.enough.notified() => Ended::Useless,
+        }
+    }
+
+    async fn stillness(&self) -> Ended {
+        let (mut seen, mut still) = (self.moved.load(Ordering::Relaxed), Duration::ZERO);
+        loop {
+            sleep(LOOKED).await;
+            let now = self.moved.load(Ordering::Relaxed);
+            still = if now == seen { still + LOOKED } else { Duration::ZERO };
+            seen = now;
+            match self.active.load(Ordering::Relaxed) {
+                0 if still >= KEPT => return Ended::Idle,
+                0 => {}
+                _ if still >= ANSWERED => return Ended::Useless,
+                _ => {}
+            }
+        }
+    }
+}
+
+/// One request, until its answer has ended.
+struct Active {
+    activity: Arc<Activity>,
+    is_answered: bool,
+}
+
+impl Active {
+    fn begin(activity: &Arc<Activity>) -> Self {
+        activity.active.fetch_add(1, Ordering::Relaxed);
+        activity.moves();
+        Self { activity: activity.clone(), is_answered: false }
+    }
+
+    /// The answer has begun.
+    fn answered(&mut self) {
+        self.is_answered = true;
+        self.activity.moves();
+        let less = |count: usize| Some(count.saturating_sub(1));
+        // It always has a next value.
+        let _before = self.activity.taken_back.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    }
+}
+
+impl Drop for Active {
+    fn drop(&mut self) {
+        self.activity.active.fetch_sub(1, Ordering::Relaxed);
+        self.activity.moves();
+        if !self.is_answered && self.activity.taken_back.fetch_add(1, Ordering::Relaxed) >= TAKEN_BACK {
+            self.activity.enough.notify_one();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::*;
+
+    /// Runs this on a clock that goes ahead when nobody has anything to do.
+    fn later<T>(work: impl Future<Output = T>) -> T {
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(work)
+    }
+
+    #[test]
+    fn a_connection_without_requests_ends_after_a_minute_and_one_that_stands_still_later() {
+        later(async {
+            let (began, activity) = (Instant::now(), Arc::new(Activity::default()));
+            assert_eq!(activity.ends().await, Ended::Idle);
+            assert!((KEPT..KEPT + 2 * LOOKED).contains(&began.elapsed()));
+            let (began, _active) = (Instant::now(), Active::begin(&activity));
+            assert_eq!(activity.ends().await, Ended::Useless);
+            assert!((ANSWERED..ANSWERED + 2 * LOOKED).contains(&began.elapsed()));
+        });
+    }
+
+    #[test]
+    fn who_takes_back_more_than_was_answered_is_let_go() {
+        later(async {
+            let activity = Arc::new(Activity::default());
+            for _ in 0..1000 {
+                drop(Active::begin(&activity));
+                Active::begin(&activity).answered();
+            }
+            for _ in 0..TAKEN_BACK {
+                drop(Active::begin(&activity));
+            }
+            assert_eq!(activity.ends().await, Ended::Idle, "as many as it may");
+            drop(Active::begin(&activity));
+            let began = Instant::now();
+            assert_eq!(activity.ends().await, Ended::Useless);
+            assert_eq!(began.elapsed(), Duration::ZERO);
+            assert_eq!(activity.active.load(Ordering::Relaxed), 0);
+        });
+    }
+}

@@ -1,0 +1,251 @@
+//! One request of many: judged, written anew, sent, and its answer passed on.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use hyper::body::{Body as _, Incoming};
+use hyper::header::{
+    CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HOST, HeaderMap, HeaderValue, TE, TRANSFER_ENCODING,
+};
+use hyper::{Method, Request, Response, StatusCode, Version};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use super::passed::Passed;
+use super::{Active, Activity, Connection};
+use crate::answer::Refusal;
+use crate::body::PATIENCE;
+use crate::forward::{self, WHOLE};
+use crate::head::{Framing, Head, MOST_HEADERS, Target};
+use crate::respond::{ANSWERED, Looking, has_body, without_those_of_the_connection};
+use crate::swap::{self, Swapping};
+use crate::upload::{Upload, Uploader};
+use crate::upstream;
+use crate::{Gate, Way};
+
+/// The answer to a request, which is this proxy's own where it goes nowhere.
+pub(super) async fn answer<G: Gate>(
+    connection: Arc<Connection<G>>,
+    request: Request<Incoming>,
+) -> Response<Passed> {
+    let mut active = Active::begin(&connection.activity);
+    match exchange(&connection, request).await {
+        Ok(mut answer) => {
+            active.answered();
+            answer.body_mut().holds(active);
+            answer
+        }
+        Err(refusal) => {
+            active.answered();
+            let mut answer = Response::new(Passed::said(refusal.body()));
+            *answer.status_mut() = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::BAD_GATEWAY);
+            let kind = HeaderValue::from_static("text/plain; charset=utf-8");
+            answer.headers_mut().insert(CONTENT_TYPE, kind);
+            answer
+        }
+    }
+}
+
+async fn exchange<G: Gate>(
+    connection: &Arc<Connection<G>>,
+    request: Request<Incoming>,
+) -> Result<Response<Passed>, Refusal> {
+    let Connection { session, scope, .. } = connection.as_ref();
+    let (mut head, body) = head(request)?;
+    let (host, port, mut path) = match forward::place(scope, &head) {
+        Ok(place) => place,
+        Err((at, refusal)) => {
+            if let Some((host, port)) = at {
+                session.refuse(host.to_string(), port, Way::Http, refusal.reason.clone()).await;
+            }
+            return Err(refusal);
+        }
+    };
+    session.judge(&host, port, Way::Http).await?;
+    let swapping = Swapping { session, host: &host, port, opened: true };
+    swapping.head(&mut head.headers, &mut path).await?;
+    let wants_trailers = head.headers.get(TE).is_some_and(|value| value.as_bytes() == b"trailers");
+    let mut swapped = swap::Body::of(&head.headers);
+    let mut reading = Reading { body, activity: connection.activity.clone() };
+    let swaps = session.gate.swaps_bodies(&host);
+    let (length, whole) = match head.framing {
+        Framing::Length(length) if swaps && (1..=WHOLE).contains(&length) => {
+            let _place = connection.whole_bodies.acquire().await;
+            let mut whole = BytesMut::new();
+            while let Some(part) = reading.next().await? {
+                whole.extend_from_slice(&swapped.next(part, &swapping).await?);
+            }
+            whole.extend_from_slice(&std::mem::replace(&mut swapped, swap::Body::of(&head.headers)).rest());
+            (Some(whole.len() as u64), Some(whole.freeze()))
+        }
+        Framing::Length(length) if !swaps || length == 0 => (Some(length), None),
+        Framing::Length(_) | Framing::Chunked => (None, None),
+    };
+    let (sender, upload) = Upload::of(length);
+    let method = head.method.clone();
+    let mut request = forward::request(head, scope, &host, port, &path, length, upload)?;
+    let (mut upstream, back) = connection.servers.take(session, &host, port).await?.parts();
+    if wants_trailers && matches!(upstream.sender, upstream::Sender::Http2(_)) {
+        request.headers_mut().insert(TE, HeaderValue::from_static("trailers"));
+    }
+    let (failing, mut failed) = oneshot::channel::<Refusal>();
+    let uploading = {
+        let (connection, host) = (connection.clone(), host.clone());
+        connection.tasks.clone().spawn(async move {
+            let swapping = Swapping { session: &connection.session, host: &host, port, opened: true };
+            if let Some(whole) = whole {
+                // That nobody takes it shows in the answer.
+                sender.send(whole).await;
+            }
+            match send_on(&mut reading, swapped, &swapping, &sender).await {
+                Ok(()) => sender.end(),
+                Err(refusal) => drop(failing.send(refusal)),
+            }
+        })
+    };
+    let mut passed = Passed::uploading(uploading);
+    let mut is_uploaded = false;
+    let response = {
+        let sending = timeout(ANSWERED, upstream.send(request));
+        tokio::pin!(sending);
+        loop {
+            tokio::select! {
+                biased;
+                ended = &mut failed, if !is_uploaded => match ended {
+                    Ok(refusal) => return Err(refusal),
+                    Err(_) => is_uploaded = true,
+                },
+                response = &mut sending => break response,
+            }
+        }
+    };
+    let response = response
+        .map_err(|_| Refusal::unreachable(format!("{host} gave no answer in time")))?
+        .map_err(|error| Refusal::unreachable(format!("{host} gave no answer: {error}")))?;
+    let (mut parts, body) = response.into_parts();
+    if parts.status == StatusCode::SWITCHING_PROTOCOLS {
+        return Err(Refusal::unreachable("the server speaks another protocol than it was asked for"));
+    }
+    without_those_of_the_connection(&mut parts.headers);
+    let looking = Looking::of(&mut parts.headers, session.gate.cover())?;
+    if has_body(&method, parts.status) && body.size_hint().exact() != Some(0) {
+        // What covers changes lengths.
+        parts.headers.remove(CONTENT_LENGTH);
+    }
+    let failed = Some(failed).filter(|_| !is_uploaded);
+    passed.begin(body, looking, failed, back.map(|back| (back, upstream)));
+    parts.version = Version::HTTP_2;
+    Ok(Response::from_parts(parts, passed))
+}
+
+/// The request as one of HTTP/1.1 would be read: what two could read in two ways is refused.
+fn head(request: Request<Incoming>) -> Result<(Head, Incoming), Refusal> {
+    let (parts, body) = request.into_parts();
+    let mut headers = parts.headers;
+    if headers.len() > MOST_HEADERS {
+        return Err(Refusal::malformed(format!("the request has more than {MOST_HEADERS} headers")));
+    }
+    if parts.method == Method::CONNECT {
+        return Err(Refusal::malformed("CONNECT is only taken as the first request of a connection"));
+    }
+    if parts.uri.scheme_str().is_some_and(|scheme| scheme != "https") {
+        return Err(Refusal::malformed("the request is for another scheme than its connection"));
+    }
+    if headers.contains_key(TRANSFER_ENCODING) {
+        return Err(Refusal::malformed("the request says where its body ends in the way of another version"));
+    }
+    let named = headers.get_all(HOST).iter().count();
+    match parts.uri.authority() {
+        None if named == 1 => {}
+        None => {
+            return Err(Refusal::malformed(format!(
+                "the request has {named} names of a host in place of one"
+            )));
+        }
+        Some(authority) => {
+            // RFC 9113, section 8.3.1: where both are there, they are the same.
+            if headers
+                .get_all(HOST)
+                .iter()
+                .any(|host| !host.as_bytes().eq_ignore_ascii_case(authority.as_str().as_bytes()))
+            {
+                return Err(Refusal::malformed("the request names two hosts"));
+            }
+            let authority = HeaderValue::from_str(authority.as_str());
+            headers.insert(HOST, authority.map_err(|_| Refusal::malformed("the request names no host"))?);
+        }
+    }
+    joined_cookies(&mut headers)?;
+    let path = parts.uri.path_and_query().map_or("", |path| path.as_str());
+    let is_path = path.starts_with('/') || path == "*" && parts.method == Method::OPTIONS;
+    if !is_path {
+        return Err(Refusal::malformed("the request has no path"));
+    }
+    let framing = match body.size_hint().exact() {
+        Some(length) => Framing::Length(length),
+        None => Framing::Chunked,
+    };
+    let target = Target::Path(path.to_owned());
+    Ok((Head { method: parts.method, version: Version::HTTP_11, target, headers, framing }, body))
+}
+
+/// Puts cookies into one header, as HTTP/1.1 has them (RFC 9113, section 8.2.3).
+fn joined_cookies(headers: &mut HeaderMap) -> Result<(), Refusal> {
+    let crumbs: Vec<&[u8]> = headers.get_all(COOKIE).iter().map(HeaderValue::as_bytes).collect();
+    if crumbs.len() < 2 {
+        return Ok(());
+    }
+    let joined = HeaderValue::from_bytes(&crumbs.join(&b"; "[..]));
+    headers.insert(COOKIE, joined.map_err(|_| Refusal::malformed("the cookies cannot be put together"))?);
+    Ok(())
+}
+
+/// A body as it comes.
+struct Reading {
+    body: Incoming,
+    activity: Arc<Activity>,
+}
+
+impl Reading {
+    /// The next part; none at the end. Trailers are not passed on.
+    async fn next(&mut self) -> Result<Option<Bytes>, Refusal> {
+        loop {
+            match timeout(PATIENCE, self.body.frame()).await {
+                Err(_) => return Err(Refusal::late("the body of the request did not come in time")),
+                Ok(None) => return Ok(None),
+                Ok(Some(Err(error))) => {
+                    return Err(Refusal::malformed(format!(
+                        "the body of the request cannot be read: {error}"
+                    )));
+                }
+                Ok(Some(Ok(frame))) => {
+                    self.activity.moves();
+                    if let Ok(data) = frame.into_data() {
+                        return Ok(Some(data));
+                    }
+                }
+            }
+        }
+    }
+}
+
+async fn send_on<G: Gate>(
+    reading: &mut Reading,
+    mut body: swap::Body,
+    swapping: &Swapping<'_, G>,
+    to: &Uploader,
+) -> Result<(), Refusal> {
+    while let Some(part) = reading.next().await? {
+        let part = body.next(part, swapping).await?;
+        // A server that wants no more of it has said why, or is gone.
+        if !part.is_empty() && !to.send(part).await {
+            return Ok(());
+        }
+    }
+    let rest = body.rest();
+    if !rest.is_empty() {
+        to.send(rest).await;
+    }
+    Ok(())
+}

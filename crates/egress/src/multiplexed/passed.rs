@@ -1,0 +1,202 @@
+//! The body of an answer on its way back: covered as it comes, with its trailers.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::header::HeaderMap;
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, Sleep, sleep};
+
+use super::Active;
+use super::servers::Back;
+use crate::answer::Refusal;
+use crate::respond::{ANSWERED, Looking};
+use crate::upstream::Upstream;
+
+/// What is passed on.
+pub(super) struct Passed {
+    state: State,
+    active: Option<Active>,
+    uploading: Option<Uploading>,
+}
+
+enum State {
+    /// This proxy's own words.
+    Said(Bytes),
+    /// The server's.
+    Body(Box<Coming>),
+    /// Nothing but these is left.
+    Trailers(HeaderMap),
+    Ended,
+}
+
+struct Coming {
+    body: Incoming,
+    /// What came and was not looked at yet.
+    pending: Bytes,
+    looking: Looking,
+    /// Why the body of the request did not come to its end.
+    failed: Option<oneshot::Receiver<Refusal>>,
+    patience: Pin<Box<Sleep>>,
+    back: Option<(Back, Upstream)>,
+}
+
+/// The body of the request, which nobody wants any more when its answer has ended.
+struct Uploading(AbortHandle);
+
+impl Drop for Uploading {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Passed {
+    pub(super) fn said(words: String) -> Self {
+        Self { state: State::Said(words.into()), active: None, uploading: None }
+    }
+
+    pub(super) fn uploading(task: AbortHandle) -> Self {
+        Self { state: State::Ended, active: None, uploading: Some(Uploading(task)) }
+    }
+
+    pub(super) fn begin(
+        &mut self,
+        body: Incoming,
+        looking: Looking,
+        failed: Option<oneshot::Receiver<Refusal>>,
+        back: Option<(Back, Upstream)>,
+    ) {
+        if body.is_end_stream() {
+            if let Some((back, upstream)) = back {
+                back.give(upstream);
+            }
+            return;
+        }
+        let (pending, patience) = (Bytes::new(), Box::pin(sleep(ANSWERED)));
+        let coming = Coming { body, pending, looking, failed, patience, back };
+        self.state = State::Body(Box::new(coming));
+    }
+
+    /// The request is one that goes on until this has ended.
+    pub(super) fn holds(&mut self, active: Active) {
+        self.active = Some(active);
+    }
+
+    fn end(&mut self) {
+        self.active = None;
+        self.uploading = None;
+    }
+}
+
+impl Coming {
+    /// The next bytes that can be shown; none at the end of the body, with the trailers that it has.
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<io::Result<Result<Vec<u8>, HeaderMap>>> {
+        loop {
+            while !self.pending.is_empty() {
+                let shown = self.looking.some(&mut self.pending)?;
+                if !shown.is_empty() {
+                    return Poll::Ready(Ok(Ok(shown)));
+                }
+            }
+            if let Some(failed) = &mut self.failed
+                && let Poll::Ready(refusal) = Pin::new(failed).poll(context)
+            {
+                self.failed = None;
+                if let Ok(refusal) = refusal {
+                    return Poll::Ready(Err(io::Error::other(refusal.reason)));
+                }
+            }
+            let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(context) else {
+                ready!(self.patience.as_mut().poll(context));
+                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            };
+            self.patience.as_mut().reset(Instant::now() + ANSWERED);
+            match frame {
+                None => return Poll::Ready(Ok(Err(HeaderMap::new()))),
+                Some(Err(error)) => return Poll::Ready(Err(io::Error::other(error))),
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(data) => self.pending = data,
+                    Err(frame) => {
+                        return Poll::Ready(Ok(Err(frame.into_trailers().unwrap_or_default())));
+                    }
+                },
+            }
+        }
+    }
+}
+
+impl Body for Passed {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        if let Some(active) = &self.active {
+            active.activity.moves();
+        }
+        let trailers = match &mut self.state {
+            State::Body(coming) => match ready!(coming.poll_next(context)) {
+                Ok(Ok(shown)) => return Poll::Ready(Some(Ok(Frame::data(shown.into())))),
+                Ok(Err(trailers)) => trailers,
+                Err(error) => {
+                    self.state = State::Ended;
+                    self.end();
+                    return Poll::Ready(Some(Err(error)));
+                }
+            },
+            _ => HeaderMap::new(),
+        };
+        match std::mem::replace(&mut self.state, State::Ended) {
+            State::Said(words) if !words.is_empty() => Poll::Ready(Some(Ok(Frame::data(words)))),
+            State::Body(coming) => {
+                let Coming { looking, back, .. } = *coming;
+                let (rest, trailers) = match looking.rest(trailers) {
+                    Ok(rest) => rest,
+                    Err(error) => {
+                        self.end();
+                        return Poll::Ready(Some(Err(error)));
+                    }
+                };
+                if let Some((back, upstream)) = back {
+                    back.give(upstream);
+                }
+                if !trailers.is_empty() {
+                    self.state = State::Trailers(trailers);
+                }
+                if !rest.is_empty() {
+                    return Poll::Ready(Some(Ok(Frame::data(rest.into()))));
+                }
+                self.poll_frame(context)
+            }
+            State::Trailers(trailers) => {
+                self.end();
+                Poll::Ready(Some(Ok(Frame::trailers(trailers))))
+            }
+            State::Said(_) | State::Ended => {
+                self.end();
+                Poll::Ready(None)
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.state {
+            State::Said(words) => words.is_empty(),
+            State::Ended => true,
+            State::Body(_) | State::Trailers(_) => false,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.state {
+            State::Said(words) => SizeHint::with_exact(words.len() as u64),
+            _ => SizeHint::default(),
+        }
+    }
+}
