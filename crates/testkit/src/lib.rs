@@ -12,6 +12,7 @@
 
 mod check;
 mod clock;
+pub mod desktop;
 pub mod gmail;
 mod guard;
 pub mod linear;

@@ -19,7 +19,11 @@ pub fn code_of_vault(error: &VaultError) -> Code {
 
 fn kind(error: &VaultError) -> (Code, Option<&'static str>) {
     let (code, hint) = match error {
-        VaultError::Locked | VaultError::Passphrase | VaultError::Key { .. } | VaultError::KeyFile { .. } => {
+        VaultError::Locked
+        | VaultError::Passphrase
+        | VaultError::Key { .. }
+        | VaultError::KeyFile { .. }
+        | VaultError::DesktopRing { .. } => {
             (
                 Code::Unavailable,
                 "the user opens it with `handfast vault unlock`, or starts Handfast with HANDFAST_VAULT_KEY_FILE or \

@@ -89,6 +89,12 @@ pub enum VaultError {
         /// What it said.
         problem: String,
     },
+    /// The desktop's key ring cannot be used.
+    #[error("the desktop's key ring cannot be used: {problem}")]
+    DesktopRing {
+        /// Why, and what to do.
+        problem: String,
+    },
     /// The system failed.
     #[error("could not {doing} {path}")]
     System {
