@@ -17,8 +17,8 @@ use vault::HostRule;
 use crate::cli::Global;
 use crate::commands::Failure;
 use crate::config::{
-    self, ConfigFile, Elicitation, GmailPlace, LinearPlace, MANAGED_FOLDER, Settings, USER_FILE,
-    VaultPlace, WORKSPACE_FILE,
+    self, ConfigFile, Elicitation, GmailPlace, LinearPlace, MANAGED_FOLDER, Settings, USER_FILE, VaultPlace,
+    WORKSPACE_FILE,
 };
 use crate::embeddings::{self, LaterVault};
 use crate::identity::OAuth;
@@ -232,7 +232,8 @@ pub(crate) fn key_file(surroundings: &Surroundings) -> Result<Option<PathBuf>, F
 
 fn key_file_of(place: &VaultPlace, surroundings: &Surroundings) -> Result<PathBuf, Failure> {
     let named = &place.key_file;
-    let below_home = named.strip_prefix("~").ok().and_then(|rest| Some(surroundings.home.as_ref()?.join(rest)));
+    let below_home =
+        named.strip_prefix("~").ok().and_then(|rest| Some(surroundings.home.as_ref()?.join(rest)));
     Some(named.clone()).filter(|path| path.is_absolute()).or(below_home).ok_or_else(|| {
         let named = named.display();
         Failure::usage(format!("`vault.key_file`: {named} has to be an absolute path, or begin with ~/"))

@@ -1,6 +1,9 @@
 //! A desktop's session bus with GNOME's key ring on it, in a folder of its own: the real programs, and no screen.
 
-#![expect(clippy::disallowed_methods, reason = "it runs a desktop's own programs, which are no command of a call")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "it runs a desktop's own programs, which are no command of a call"
+)]
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -27,7 +30,8 @@ impl Desktop {
         fs::create_dir(&services).expect("a folder for services");
         let home = desktop.path().display();
         // The ring is started by the bus when it is first asked, so that nobody has to wait for it.
-        let start = format!("printf a-login-password | HOME={home} XDG_RUNTIME_DIR={home} exec gnome-keyring-daemon");
+        let start =
+            format!("printf a-login-password | HOME={home} XDG_RUNTIME_DIR={home} exec gnome-keyring-daemon");
         let service = format!(
             "[D-BUS Service]\nName=org.freedesktop.secrets\nExec=/bin/sh -c \"{start} --unlock --foreground --components=secrets\"\n"
         );

@@ -24,8 +24,10 @@ const SERVICE_PATH: &str = "/org/freedesktop/secrets";
 const NOTHING: &str = "/";
 
 /// What is wrong with a ring, as [`VaultError::DesktopRing`] says it.
-pub(crate) const LOCKED: &str = "it is locked; open it in its own program, or log in to the desktop, and try again";
-const NONE: &str = "nobody serves one on the session bus; this needs a desktop with GNOME Keyring, KWallet or the like";
+pub(crate) const LOCKED: &str =
+    "it is locked; open it in its own program, or log in to the desktop, and try again";
+const NONE: &str =
+    "nobody serves one on the session bus; this needs a desktop with GNOME Keyring, KWallet or the like";
 const NO_COLLECTION: &str = "it has no collection that is the default one; make one in its own program";
 const GARBLED: &str = "its answer is none that its interface has";
 
@@ -70,8 +72,9 @@ impl Ring {
         });
         writer_of_secret(&mut arguments, &session, key);
         arguments.yes();
-        let made =
-            self.call(&collection, "Collection", "CreateItem", "a{sv}(oayays)b", arguments).map_err(failed)?;
+        let made = self
+            .call(&collection, "Collection", "CreateItem", "a{sv}(oayays)b", arguments)
+            .map_err(failed)?;
         let mut made = made.read();
         let _item = made.text().ok_or_else(garbled)?;
         let prompt = made.text().ok_or_else(garbled)?.to_owned();
@@ -167,7 +170,14 @@ impl Ring {
         arguments: Writer,
     ) -> Result<Answer, Failure> {
         let interface = format!("org.freedesktop.Secret.{interface}");
-        self.bus.call(&Call { destination: SERVICE, path, interface: &interface, member, signature, arguments })
+        self.bus.call(&Call {
+            destination: SERVICE,
+            path,
+            interface: &interface,
+            member,
+            signature,
+            arguments,
+        })
     }
 }
 
@@ -190,7 +200,9 @@ fn garbled() -> VaultError {
 
 fn failed(failure: Failure) -> VaultError {
     match failure {
-        Failure::Unreachable(error) => VaultError::DesktopRing { problem: format!("the session bus: {error}") },
+        Failure::Unreachable(error) => {
+            VaultError::DesktopRing { problem: format!("the session bus: {error}") }
+        }
         Failure::Refused(name) if name.ends_with(".IsLocked") => problem(LOCKED),
         failure if failure.is_absence() => problem(NONE),
         Failure::Refused(name) => VaultError::DesktopRing { problem: format!("it says {name}") },

@@ -35,7 +35,7 @@ mod store;
 
 pub use contents::Contents;
 pub use entry::{Change, Entry, HostRule, LEAST_CHARACTERS, MOST_BYTES, Name, Places, Position, is_name};
-pub use error::{Result, VaultError};
+pub use error::{Kind, Result, VaultError};
 pub use key::{Keys, make_key_file};
 pub use memory::Locked;
 pub use store::{Turn, Vault};

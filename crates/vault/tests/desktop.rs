@@ -72,7 +72,10 @@ fn a_ring_that_is_locked_is_said_to_be_and_opens_no_dialog() {
     world.with_key_file(Some(desktop.address())).keep_on_desktop().unwrap();
     desktop.lock();
     let said = |error: VaultError| {
-        assert!(matches!(&error, VaultError::DesktopRing { problem } if problem.contains("locked")), "{error}");
+        assert!(
+            matches!(&error, VaultError::DesktopRing { problem } if problem.contains("locked")),
+            "{error}"
+        );
     };
     said(world.on(desktop.address()).contents().unwrap_err());
     said(world.with_key_file(Some(desktop.address())).keep_on_desktop().unwrap_err());
@@ -93,7 +96,11 @@ fn after_rotation_the_desktop_keeps_no_old_key() {
     // Through a link, which stays one.
     let link = world.0.path().join("link");
     std::os::unix::fs::symlink(world.key_file(), &link).unwrap();
-    let keys = Keys { key_file: Some(link.clone()), session_bus: Some(desktop.address().to_owned()), ..Keys::default() };
+    let keys = Keys {
+        key_file: Some(link.clone()),
+        session_bus: Some(desktop.address().to_owned()),
+        ..Keys::default()
+    };
     Vault::new(world.0.path().join("vault"), keys).rotate(None).unwrap();
     assert!(link.is_symlink() && opens(&world.with_key_file(None)));
     assert!(matches!(world.on(desktop.address()).contents(), Err(VaultError::Locked)));

@@ -138,8 +138,11 @@ impl Bus {
         head.number(u32::try_from(body.len()).unwrap_or(u32::MAX));
         head.number(self.serial);
         head.array(8, |head| {
-            let fields =
-                [(PATH, "o", call.path), (DESTINATION, "s", call.destination), (INTERFACE, "s", call.interface)];
+            let fields = [
+                (PATH, "o", call.path),
+                (DESTINATION, "s", call.destination),
+                (INTERFACE, "s", call.interface),
+            ];
             for (field, kind, value) in fields.into_iter().chain([(MEMBER, "s", call.member)]) {
                 head.align(8);
                 head.byte(field);
@@ -289,7 +292,8 @@ mod tests {
 
     #[test]
     fn an_address_is_read_as_the_specification_has_it() {
-        let path = |address| socket_address(address).and_then(|address| Some(address.as_pathname()?.to_owned()));
+        let path =
+            |address| socket_address(address).and_then(|address| Some(address.as_pathname()?.to_owned()));
         assert_eq!(path("unix:path=/a%20b,guid=00").unwrap().to_str(), Some("/a b"));
         assert_eq!(path("unix:guid=00,path=/a").unwrap().to_str(), Some("/a"));
         let name = socket_address("unix:abstract=/tmp/x").unwrap();
