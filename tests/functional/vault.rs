@@ -158,7 +158,7 @@ fn the_users_configuration_names_the_key_file_and_a_workspace_cannot() {
     // What the environment gives counts before it.
     let other = fixture.run_with(&[("HANDFAST_VAULT_KEY_FILE", "/nonexistent")], &["vault", "list"]);
     assert!(other.code == 1 && other.stderr.contains("/nonexistent"), "{}", other.stderr);
-    for (path, said) in [("~/missing", "it is not there"), ("~", "it is a folder")] {
+    for (path, said) in [("~/missing", "it is not there"), ("~/", "it is a folder")] {
         configure(&named(path));
         let run = fixture.run(&["vault", "list"]);
         assert!(run.code == 1 && run.stderr.contains(said), "{path}: {}", run.stderr);

@@ -232,7 +232,8 @@ fn a_key_file_that_is_none_is_said_to_be_what_it_is_and_a_link_to_one_is_one() {
     world.vault().set(&named("x"), VALUE, NOW).unwrap();
     let at = |name: &str| world.folder.path().join(name);
     fs::create_dir(at("folder")).unwrap();
-    let _pipe = std::process::Command::new("mkfifo").arg(at("pipe")).status().unwrap();
+    let private = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(rustix::fs::CWD, at("pipe"), rustix::fs::FileType::Fifo, private, 0).unwrap();
     for (link, to) in [("dangling", "nowhere"), ("loop", "loop"), ("to-folder", "folder"), ("good", "key")] {
         std::os::unix::fs::symlink(at(to), at(link)).unwrap();
     }

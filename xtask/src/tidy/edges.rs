@@ -126,7 +126,7 @@ fn allowed(layer: Layer) -> &'static [Layer] {
         Engine => &[Vocabulary, Policy, Store, Mechanism, Outward, Egress],
         Outgoing => &[Vocabulary, Mechanism, Meaning, Outward],
         Tools => &[Vocabulary, Mechanism, Knowledge, Outward, Outgoing],
-        TestKit => &[Vocabulary, Mechanism],
+        TestKit => &[Vocabulary, Policy, Mechanism],
         Door => &[Vocabulary, Engine, Dialects],
         Carrier => &[Vocabulary, Engine, Dialects, Door, Outward],
         Telling => &[Vocabulary, Engine, Outward],
