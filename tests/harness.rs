@@ -166,6 +166,13 @@ impl Fixture {
         finished(self.command().args(arguments).stdin(Stdio::null()).output().unwrap())
     }
 
+    /// The same with these variables.
+    pub(crate) fn run_with(&self, variables: &[(&str, &str)], arguments: &[&str]) -> Run {
+        let mut command = self.command();
+        command.envs(variables.iter().copied()).args(arguments);
+        finished(command.stdin(Stdio::null()).output().unwrap())
+    }
+
     pub(crate) fn run_with_input(&self, arguments: &[&str], input: &[u8]) -> Run {
         let mut child = self
             .command()

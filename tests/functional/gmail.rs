@@ -288,6 +288,37 @@ fn nothing_is_sent_before_somebody_is_asked_who_sees_everybody_and_everything() 
 }
 
 #[test]
+fn a_yes_for_the_session_is_one_to_those_who_were_shown_and_to_nobody_else() {
+    let gmail = Gmail::new();
+    let fixture = logged_in(&gmail, &listed("mode: smart_auto"));
+    let library = fixture.library();
+    let mail = |to: Value, cc: Value, body: &str| json!({"to": to, "cc": cc, "subject": "s", "body": body});
+    let asked = |arguments: Value| {
+        let answer = library.call("gmail_send", arguments);
+        assert_eq!(outcome(&answer), "EAPPROVAL", "{answer:#}");
+        answer["error"]["approval_id"].as_str().unwrap().to_owned()
+    };
+    let sends = |arguments: Value| {
+        let answer = library.call("gmail_send", arguments);
+        assert_eq!(outcome(&answer), "ok", "{answer:#}");
+    };
+    let id = asked(mail(json!("Ada <ada@example.com>"), json!(["b@example.com"]), "one"));
+    let shown = fixture.run(&["approvals", "show", &id]).stdout;
+    assert!(shown.contains("send mail to ada@example.com"), "{shown}");
+    let yes = fixture.run(&["approvals", "approve", &id, "--scope", "session"]);
+    assert_eq!(yes.code, 0, "{}", yes.stderr);
+    sends(mail(json!("ada@example.com"), json!(["b@example.com"]), "two"));
+    sends(mail(json!(["b@EXAMPLE.com"]), json!(["Countess <ada@Example.com>"]), "three"));
+    asked(mail(json!("eve@example.com"), json!([]), "one"));
+    asked(mail(json!("ada@example.com"), json!([]), "one"));
+    asked(mail(json!("ada@example.com"), json!(["b@example.com", "eve@example.com"]), "one"));
+    let mut hidden = mail(json!("ada@example.com"), json!(["b@example.com"]), "one");
+    hidden["bcc"] = json!(["eve@example.com"]);
+    asked(hidden);
+    assert_eq!(gmail.sends(), 2);
+}
+
+#[test]
 fn attachments_become_files_that_can_be_undone_and_a_denied_folder_gets_none() {
     let gmail = Gmail::new();
     let id = gmail.deliver(

@@ -3,29 +3,14 @@
 use std::path::Path;
 
 use fetch::address::Host;
-use policy::{Dialect, Origin, Part, Policy, Profiles, Programs, Request, Setup, Source, Trust, Verdict};
+use policy::{Part, Policy, Request, Verdict};
 use proptest::prelude::*;
 use tool::{Effect, Level};
 use vault::HostRule;
 
 /// A policy that lists these hosts.
 fn listing(hosts: &[&str]) -> Option<Policy> {
-    let profiles: Profiles =
-        serde_json::from_value(serde_json::json!({"normal": {"allowed_hosts": hosts}})).unwrap();
-    let origin = Origin::User(Path::new("/c.yaml").into());
-    Policy::compile(&Setup {
-        sources: &[Source::new(origin, Trust::Trusted, profiles)],
-        profile: "normal",
-        mode: None,
-        dialect: Dialect::default(),
-        workspace: Path::new("/w"),
-        home: None,
-        protected: &[],
-        closed: &[],
-        programs: Programs::Presumed,
-        tools: &[],
-    })
-    .ok()
+    testkit::policy_of(Path::new("/w"), None, &serde_json::json!({ "allowed_hosts": hosts })).ok()
 }
 
 fn verdict(policy: &Policy, host: &str) -> Verdict {

@@ -25,7 +25,7 @@ struct Requirement {
     packages: &'static [&'static str],
 }
 
-const REQUIREMENTS: [Requirement; 8] = [
+const REQUIREMENTS: [Requirement; 10] = [
     Requirement { what: "git", probe: &["git", "--version"], packages: &["git"] },
     Requirement {
         what: "Python 3.11 or newer",
@@ -45,6 +45,16 @@ const REQUIREMENTS: [Requirement; 8] = [
         packages: &["gcc", "libc6-dev"],
     },
     Requirement { what: "bubblewrap", probe: &["bwrap", "--version"], packages: &["bubblewrap"] },
+    Requirement {
+        what: "a D-Bus bus",
+        probe: &["sh", "-c", "dbus-daemon --version && command -v dbus-send"],
+        packages: &["dbus"],
+    },
+    Requirement {
+        what: "the key ring of a desktop",
+        probe: &["gnome-keyring-daemon", "--version"],
+        packages: &["gnome-keyring"],
+    },
     Requirement { what: "make", probe: &["make", "--version"], packages: &["make"] },
 ];
 

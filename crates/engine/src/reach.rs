@@ -231,6 +231,7 @@ pub(crate) fn line(part: &Part, place: &Place) -> String {
             let asks = if *only_asks { ", only to ask for what is there" } else { "" };
             format!("connect: {method}{host}:{port}{asks}")
         }
+        Effect::Act { host, what } => format!("{what}, at {host}"),
         Effect::UseSecret { name, host } => format!("use the secret {name} at {host}"),
         Effect::DatabaseWrite { statement } => format!("change a database: {statement}"),
         Effect::ChangeHandfast { what } => format!("change Handfast: {what}"),

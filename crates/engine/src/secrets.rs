@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use policy::Part;
 use tool::{Clock, Code, Effect, ToolError};
-use vault::{Locked, Position, Vault, VaultError};
+use vault::{Kind, Locked, Position, Vault};
 
 /// Gives a tool the secrets that its plan says it uses, each for the host that the plan says. The policy has decided on exactly these.
 ///
@@ -40,14 +40,17 @@ impl Secrets {
             ToolError::new(Code::Unavailable, "this runtime has no vault, and so no secrets")
         })?;
         vault.value_for(name, host, position, self.clock.now()).map_err(|error| {
-            let code = match &error {
-                VaultError::Unknown => Code::NotFound,
-                VaultError::Expired | VaultError::NotForHost | VaultError::NotForPlace { .. } => {
-                    Code::Permission
-                }
-                _ => Code::Unavailable,
+            let code = match error.kind() {
+                Kind::Unknown => Code::NotFound,
+                Kind::Refused => Code::Permission,
+                Kind::Closed | Kind::Wrong | Kind::Failed => Code::Unavailable,
             };
-            ToolError::new(code, error.to_string()).because(error)
+            let failed = ToolError::new(code, error.to_string());
+            match error.advice() {
+                Some(advice) => failed.hint(advice),
+                None => failed,
+            }
+            .because(error)
         })
     }
 }

@@ -278,28 +278,13 @@ fn permission(policy: Arc<Policy>, host: String, port: u16) -> Permission {
 mod tests {
     use std::path::Path;
 
-    use policy::{Dialect, Origin, Profiles, Programs, Setup, Source, Trust};
-
     use super::*;
 
     #[test]
     fn a_listed_name_leads_to_no_address_that_is_denied_at_its_port() {
-        let profiles: Profiles = serde_json::from_value(json!({
-            "normal": {"allowed_hosts": ["a.example"], "deny_hosts": ["93.184.216.34:443", "93.184.216.35"]}
-        }))
-        .unwrap();
-        let policy = Policy::compile(&Setup {
-            sources: &[Source::new(Origin::User(Path::new("/c.yaml").into()), Trust::Trusted, profiles)],
-            profile: "normal",
-            mode: None,
-            dialect: Dialect::default(),
-            workspace: Path::new("/w"),
-            home: None,
-            protected: &[],
-            closed: &[],
-            programs: Programs::Presumed,
-            tools: &[],
-        });
+        let profile =
+            json!({"allowed_hosts": ["a.example"], "deny_hosts": ["93.184.216.34:443", "93.184.216.35"]});
+        let policy = testkit::policy_of(Path::new("/w"), None, &profile);
         let policy = Arc::new(policy.unwrap());
         for (address, port, may) in [
             ("93.184.216.34", 443, false),

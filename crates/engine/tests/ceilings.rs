@@ -15,7 +15,7 @@ use engine::{
     CallRequest, Caller, Ceiling, CellSetup, Door, EffectKind, EffectKinds, Engine, NoAsker, Parts, Redactor,
     Registry,
 };
-use policy::{Mode, Origin, Policy, Profiles, Setup, Source, Trust};
+use policy::{Mode, Policy};
 use roots::Roots;
 use sandbox::{CellSpec, Command, Program, Stopper};
 use schemars::JsonSchema;
@@ -131,21 +131,7 @@ struct Bench {
 }
 
 fn policy_of(workspace: &std::path::Path, mode: Mode, profile: &str) -> Policy {
-    let profiles: Profiles = serde_json::from_str(&format!(r#"{{"normal": {profile}}}"#)).unwrap();
-    let origin = Origin::User(std::path::Path::new("/rules.yaml").into());
-    Policy::compile(&Setup {
-        sources: &[Source::new(origin, Trust::Trusted, profiles)],
-        profile: policy::DEFAULT_PROFILE,
-        mode: Some((mode, Origin::CommandLine)),
-        dialect: policy::Dialect::default(),
-        workspace,
-        home: None,
-        protected: &[],
-        closed: &[],
-        programs: policy::Programs::Presumed,
-        tools: &[],
-    })
-    .unwrap()
+    testkit::policy_of(workspace, Some(mode), &serde_json::from_str(profile).unwrap()).unwrap()
 }
 
 impl Bench {

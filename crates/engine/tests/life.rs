@@ -16,7 +16,6 @@ use engine::{
     Answer, Approval, Asker, CallRequest, Caller, CellSetup, Door, Engine, Offer, Parts, Redactor, Registry,
     Scope,
 };
-use policy::{Policy, Setup};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -173,19 +172,7 @@ impl Bench {
         let workspace = folder.path().canonicalize().unwrap().join("workspace");
         std::fs::create_dir(&workspace).unwrap();
         let store = Arc::new(Store::open(&folder.path().join("state")).unwrap());
-        let policy = Policy::compile(&Setup {
-            sources: &[],
-            profile: policy::DEFAULT_PROFILE,
-            mode: None,
-            dialect: policy::Dialect::default(),
-            workspace: &workspace,
-            home: None,
-            protected: &[],
-            closed: &[],
-            programs: policy::Programs::Presumed,
-            tools: &[],
-        })
-        .unwrap();
+        let policy = testkit::policy_of(&workspace, None, &json!({})).unwrap();
         let runs = Arc::new(AtomicU32::new(0));
         let tools: [Arc<dyn AnyTool>; 2] = [
             Erased::tool(Writer(Probe { runs: runs.clone(), reads: false })),

@@ -12,7 +12,6 @@ use std::sync::{Arc, Mutex};
 
 use engine::{CallRequest, Caller, CellSetup, Door, Engine, NoAsker, Parts, Redactor, Registry};
 use jiff::{Timestamp, ToSpan};
-use policy::{Policy, Setup};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -73,19 +72,7 @@ impl Tool for Write {
 }
 
 fn engine(folder: &Path, workspace: &Path, clock: Arc<Advancing>, store: Arc<Store>) -> Arc<Engine> {
-    let policy = Policy::compile(&Setup {
-        sources: &[],
-        profile: policy::DEFAULT_PROFILE,
-        mode: Some((policy::Mode::FullAuto, policy::Origin::CommandLine)),
-        dialect: policy::Dialect::default(),
-        workspace,
-        home: None,
-        protected: &[],
-        closed: &[],
-        programs: policy::Programs::Presumed,
-        tools: &[],
-    })
-    .unwrap();
+    let policy = testkit::policy_of(workspace, Some(policy::Mode::FullAuto), &serde_json::json!({})).unwrap();
     let changes = Some(folder.join("changes"));
     let parts = Parts {
         place: Place::at(workspace.to_owned()),

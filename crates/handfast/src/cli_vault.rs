@@ -14,7 +14,8 @@ use crate::cli::time;
 pub(crate) enum VaultCommand {
     /// Stores a secret. Its value is typed, or read from standard input; never an argument, which others on the machine can see.
     ///
-    /// Where there is no vault yet, it is made: with the key file that HANDFAST_VAULT_KEY_FILE names, or with a passphrase.
+    /// Where there is no vault yet, it is made: with the key file that HANDFAST_VAULT_KEY_FILE or `vault: {key_file: FILE}` in your
+    /// configuration names, or with a passphrase.
     Set {
         /// Its name.
         name: String,
@@ -41,17 +42,21 @@ pub(crate) enum VaultCommand {
     },
     /// Gives the vault another key, and another passphrase where it has one. The old ones open nothing of it any more.
     Rotate,
-    /// Leaves the key in the kernel's key ring, so that every Handfast of yours can use the secrets for a time.
+    /// Leaves the key in the kernel's key ring, so that every Handfast of yours can use the secrets for a time; or in that of the
+    /// desktop, for as long as you are logged in there.
     Unlock {
+        /// In the key ring of the desktop (GNOME Keyring, KWallet, or another that serves the Secret Service), until `vault lock`.
+        #[arg(long, conflicts_with = "lasts")]
+        desktop: bool,
         /// For how long, such as 30m, 8h or 7d.
         #[arg(long = "for", value_name = "TIME", default_value = "8h", value_parser = time)]
         lasts: std::time::Duration,
     },
-    /// Takes the key out of the kernel's key ring again.
+    /// Takes the key out of the kernel's key ring and the desktop's again.
     Lock,
     /// Goes back to the secrets as they were before the last change, where the vault is damaged.
     Restore,
-    /// Makes a key file, for HANDFAST_VAULT_KEY_FILE.
+    /// Makes a key file, for HANDFAST_VAULT_KEY_FILE or `vault: {key_file: FILE}` in your configuration.
     MakeKey {
         /// Where; nothing may be there yet.
         file: PathBuf,

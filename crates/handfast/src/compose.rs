@@ -119,7 +119,8 @@ pub(crate) fn compose(wanted: Wanted) -> Result<Composed, Failure> {
     let configuration = Configuration::read(global, &surroundings, &place, &state, &store, tools, warn)?;
     let policy = Arc::new(compile(&configuration, warn)?);
     keep_closed(surroundings.configuration.as_deref(), &policy)?;
-    let vault = vault(&state, keys.unwrap_or_else(vault_keys), &policy, warn)?;
+    let vault =
+        vault(&state, keys.unwrap_or_else(|| vault_keys(configuration.key_file.clone())), &policy, warn)?;
     // Nobody has set it before.
     let _ = configuration.vault.set(vault.clone());
     let registry = Registry::new(configuration.tools())

@@ -61,6 +61,8 @@ pub struct Settings {
     pub linear: Option<LinearPlace>,
     /// Where Gmail is. A workspace's file may not say so.
     pub gmail: Option<GmailPlace>,
+    /// What opens the vault. A workspace's file may not say so.
+    pub vault: Option<VaultPlace>,
     /// What makes vectors of texts in place of the model on this machine. A workspace's file may not say so.
     pub embeddings: Option<EmbeddingsPlace>,
 }
@@ -86,6 +88,14 @@ pub struct GmailPlace {
     pub token: Option<String>,
     /// Where they are taken back.
     pub revocation: Option<String>,
+}
+
+/// What opens the vault, where the environment does not say so.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VaultPlace {
+    /// A key file, as `handfast vault make-key` makes it: an absolute path, or one that begins with `~/`.
+    pub key_file: PathBuf,
 }
 
 /// A server that makes vectors of texts. Every text of the knowledge and of the memory, and every question, is sent there.

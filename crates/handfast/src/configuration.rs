@@ -17,7 +17,7 @@ use vault::HostRule;
 use crate::cli::Global;
 use crate::commands::Failure;
 use crate::config::{
-    self, ConfigFile, Elicitation, GmailPlace, LinearPlace, MANAGED_FOLDER, Settings, USER_FILE,
+    self, ConfigFile, Elicitation, GmailPlace, LinearPlace, MANAGED_FOLDER, Settings, USER_FILE, VaultPlace,
     WORKSPACE_FILE,
 };
 use crate::embeddings::{self, LaterVault};
@@ -175,6 +175,8 @@ pub(crate) struct Configuration {
     pub(crate) oauth: Option<OAuth>,
     /// What opens the model that makes vectors.
     pub(crate) embeddings: Option<OpenModel>,
+    /// The key file of the vault, where the user's configuration names one.
+    pub(crate) key_file: Option<PathBuf>,
     /// For the vault, once it is there: the key of such a model may be in it.
     pub(crate) vault: LaterVault,
     /// Where traces go, and whether the administrator says so.
@@ -217,6 +219,25 @@ fn gmail(place: Option<GmailPlace>) -> Result<Gmail, Failure> {
         revocation: place.revocation,
     });
     Gmail::at(endpoints).map_err(|(name, error)| Failure::usage(format!("`gmail.{name}`: {error}")))
+}
+
+/// The key file of the vault that the administrator's configuration names, or the user's, for who needs nothing else of it.
+pub(crate) fn key_file(surroundings: &Surroundings) -> Result<Option<PathBuf>, Failure> {
+    let user = surroundings.configuration.as_ref().map(|folder| folder.join(USER_FILE));
+    let user = user.map_or(Ok(None), |path| ConfigFile::read(&path)).map_err(Failure::usage)?;
+    let managed = config::managed().map_err(Failure::usage)?;
+    let named = managed.into_iter().chain(user).find_map(|file| file.settings.vault);
+    named.map(|place| key_file_of(&place, surroundings)).transpose()
+}
+
+fn key_file_of(place: &VaultPlace, surroundings: &Surroundings) -> Result<PathBuf, Failure> {
+    let named = &place.key_file;
+    let below_home =
+        named.strip_prefix("~").ok().and_then(|rest| Some(surroundings.home.as_ref()?.join(rest)));
+    Some(named.clone()).filter(|path| path.is_absolute()).or(below_home).ok_or_else(|| {
+        let named = named.display();
+        Failure::usage(format!("`vault.key_file`: {named} has to be an absolute path, or begin with ~/"))
+    })
 }
 
 /// The hosts of each variable that may be sent.
@@ -295,6 +316,8 @@ impl Configuration {
             files.of_the_user("linear", |settings| settings.linear.clone(), warn),
             dialect == Dialect::Sluagh && environment_secrets.contains_key(LINEAR_VARIABLE),
         )?;
+        let key_file = files.of_the_user("vault", |settings| settings.vault.clone(), warn);
+        let key_file = key_file.map(|place| key_file_of(&place, surroundings)).transpose()?;
         let vault = LaterVault::default();
         let server = files.of_the_user("embeddings", |settings| settings.embeddings.clone(), warn);
         let embeddings = embeddings::opener(state, server, vault.clone())?;
@@ -312,6 +335,7 @@ impl Configuration {
             },
             elicitation: files.of_the_user("elicitation", |settings| settings.elicitation, warn),
             embeddings,
+            key_file,
             vault,
             oauth: files.of_the_user("oauth", |settings| settings.oauth.clone(), warn),
             environment_secrets,

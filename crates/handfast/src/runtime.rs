@@ -154,8 +154,8 @@ impl Builder {
         self
     }
 
-    /// What opens the vault of the state, and nothing else does; `HANDFAST_VAULT_KEY_FILE`, `HANDFAST_VAULT_PASSPHRASE` and the kernel's
-    /// key ring, unless named. [`vault::make_key_file`](crate::vault::make_key_file) makes one.
+    /// What opens the vault of the state, and nothing else does; the environment, the configuration and the key rings, unless
+    /// named. [`vault::make_key_file`](crate::vault::make_key_file) makes one.
     #[must_use]
     pub fn vault_key_file(mut self, file: impl Into<PathBuf>) -> Self {
         self.key_file = Some(file.into());

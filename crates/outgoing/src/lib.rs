@@ -18,7 +18,7 @@ use tool::{Context, Hosts, ToolError};
 pub use body::{BodyError, decoder, whole};
 pub use endpoint::{EndpointError, endpoint};
 pub use failure::failure;
-pub use secret::{EnvironmentSecrets, secret};
+pub use secret::{EnvironmentSecrets, closed, secret};
 pub use stopping::unless_stopped;
 pub use vault::Position;
 

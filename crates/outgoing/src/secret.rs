@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use tool::{Code, Context, ToolError};
-use vault::{HostRule, Locked, Position, Vault, VaultError};
+use vault::{HostRule, Kind, Locked, Position, Vault, VaultError};
 
 /// The variables of this process's environment that may be sent, each with the hosts that it may go to. Where a runtime has this,
 /// `$NAME` means one of these first.
@@ -42,19 +42,28 @@ pub fn secret(context: &Context, name: &str, host: &str, position: Position) -> 
         );
     }
     let vault = context.service::<Vault>()?;
-    match vault.value_for(name, host, position, context.clock.now()) {
-        Ok(value) => Ok(value),
+    let error = match vault.value_for(name, host, position, context.clock.now()) {
+        Ok(value) => return Ok(value),
         Err(VaultError::Unknown | VaultError::NoVault) => {
-            refused("is bound to nothing", "the user stores it: `handfast vault set NAME --host HOST`")
+            return refused(
+                "is bound to nothing",
+                "the user stores it: `handfast vault set NAME --host HOST`",
+            );
         }
-        Err(error @ (VaultError::Expired | VaultError::NotForHost | VaultError::NotForPlace { .. })) => {
-            refused(
-                &format!("may not be sent to {host}: {error}"),
-                "the user says where a secret may go: `handfast vault set NAME --host HOST --in header|query|body`",
-            )
-        }
-        Err(error) => Err(ToolError::new(Code::Unavailable, error.to_string())
-            .hint("the user opens the vault with `handfast vault unlock`")
-            .because(error)),
+        Err(error) => error,
+    };
+    if error.kind() == Kind::Refused {
+        return refused(&format!("may not be sent to {host}: {error}"), error.advice().unwrap_or_default());
     }
+    Err(closed(error))
+}
+
+/// What a call answers that the vault has nothing for.
+pub fn closed(error: VaultError) -> ToolError {
+    let failed = ToolError::new(Code::Unavailable, error.to_string());
+    match error.advice() {
+        Some(advice) => failed.hint(advice),
+        None => failed,
+    }
+    .because(error)
 }

@@ -70,7 +70,7 @@ impl EffectKind {
             Effect::Write { .. } => EffectKind::Write,
             Effect::Delete { .. } => EffectKind::Delete,
             Effect::Run { .. } => EffectKind::Run,
-            Effect::Connect { .. } => EffectKind::Connect,
+            Effect::Connect { .. } | Effect::Act { .. } => EffectKind::Connect,
             Effect::UseSecret { .. } => EffectKind::UseSecret,
             Effect::DatabaseWrite { .. } => EffectKind::DatabaseWrite,
             Effect::ChangeHandfast { .. } => EffectKind::ChangeHandfast,

@@ -47,6 +47,7 @@ fn least_level(part: &Part) -> Level {
         Effect::Write { .. }
         | Effect::Delete { .. }
         | Effect::Run { .. }
+        | Effect::Act { .. }
         | Effect::UseSecret { .. }
         | Effect::DatabaseWrite { .. } => Level::Moderate,
         Effect::ChangeHandfast { .. } => Level::Critical,

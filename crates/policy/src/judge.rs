@@ -62,6 +62,7 @@ impl Policy {
                 let judgement = self.judge_host(format!("connect {host}:{port}"), host, Some(*port));
                 if part.effect.only_asks() { self.listed_reading(judgement, host, *port) } else { judgement }
             }
+            Effect::Act { host, what } => self.judge_host(format!("{what} at {host}"), host, None),
             Effect::UseSecret { name, host } => self.judge_secret(name, host),
             Effect::DatabaseWrite { statement } => {
                 let part = format!("database {statement}");

@@ -238,6 +238,8 @@ impl Policy {
             Effect::Write { path } => format!("write {}", tool::path_text(path.parent().unwrap_or(path))),
             Effect::Delete { path } => format!("delete {}", tool::path_text(path.parent().unwrap_or(path))),
             Effect::Connect { host, port, .. } => format!("connect {host}:{port}"),
+            // Alike are calls that do the same kind of thing there, to whomever.
+            Effect::Act { host, .. } => format!("act at {host}"),
             Effect::UseSecret { name, host } => format!("use {name} at {host}"),
             Effect::DatabaseWrite { statement } => format!("database {statement}"),
             Effect::ChangeHandfast { what } => format!("change {what}"),

@@ -12,9 +12,11 @@
 
 mod check;
 mod clock;
+pub mod desktop;
 pub mod gmail;
 mod guard;
 pub mod linear;
+mod policy;
 mod run;
 pub mod web;
 mod workspace;
@@ -22,5 +24,6 @@ mod workspace;
 pub use check::{assert_contains, check_family, check_tool};
 pub use clock::{FixedClock, MovingClock};
 pub use guard::{DenyNames, Permissive};
+pub use policy::policy_of;
 pub use run::{block_on, run_in, run_tool};
 pub use workspace::Workspace;

@@ -49,6 +49,13 @@ pub enum Effect {
         #[serde(default, skip_serializing_if = "is_false")]
         only_asks: bool,
     },
+    /// Does one thing at a host, beside connecting to it: a yes to it is one to this and to nothing else there.
+    Act {
+        /// The host.
+        host: String,
+        /// What is done there and to whom, such as `send mail to ada@example.com`.
+        what: String,
+    },
     /// Hands a secret to a host.
     UseSecret {
         /// The secret's name in the vault.
@@ -130,7 +137,7 @@ impl Effect {
 
     /// Whether the effect leaves this machine, so that its intent must be on disk before it happens.
     pub fn leaves_the_machine(&self) -> bool {
-        matches!(self, Effect::Connect { .. } | Effect::UseSecret { .. })
+        matches!(self, Effect::Connect { .. } | Effect::Act { .. } | Effect::UseSecret { .. })
     }
 
     /// Whether the effect only asks another machine for what it has, by its method (RFC 9110, section 9.2.1) or as the tool says.

@@ -124,8 +124,8 @@ impl Plan {
                 let (host, method) = (host.clone(), method.clone());
                 Some(Effect::Connect { host, port: *port, method, only_asks: true })
             }
-            // The agent's own data, which it may read at any time.
-            Effect::DatabaseWrite { .. } => None,
+            // The agent's own data, which it may read at any time, and what is not done.
+            Effect::DatabaseWrite { .. } | Effect::Act { .. } => None,
             other => Some(other.clone()),
         };
         let mut effects: Vec<Effect> = self.effects.iter().filter_map(looked_at).collect();

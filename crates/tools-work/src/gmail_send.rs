@@ -108,6 +108,13 @@ struct Read {
     bcc: Vec<Mailbox>,
 }
 
+impl Read {
+    /// Everybody who would get it.
+    fn everybody(&self) -> Vec<&Mailbox> {
+        [&self.to, &self.cc, &self.bcc].into_iter().flatten().collect()
+    }
+}
+
 impl Args {
     fn read(&self) -> Result<Read, ToolError> {
         let texts: Vec<&str> = match &self.to {
@@ -121,7 +128,7 @@ impl Args {
         if read.to.is_empty() {
             return Err(ToolError::validation("to", "names nobody"));
         }
-        let everybody = read.to.len() + read.cc.len() + read.bcc.len();
+        let everybody = read.everybody().len();
         if everybody > addresses::MOST {
             let problem = format!(
                 "with `cc` and `bcc` there are {everybody} addresses, and Gmail takes {}",
@@ -183,9 +190,10 @@ impl Tool for GmailSend {
     };
 
     fn plan(&self, args: &Args, place: &Place) -> Result<Plan, ToolError> {
-        args.read()?;
+        let read = args.read()?;
         // What was sent is looked for where its answer is lost, and what is answered is looked at.
         let mut effects = self.gmail.effects(&["POST", "GET"]);
+        effects.extend(self.gmail.sending(&read.everybody()));
         for (index, path) in args.attachments.iter().enumerate() {
             let path = place.resolve(&compose::field(index), path)?;
             compose::file_name(index, &path)?;
@@ -349,6 +357,33 @@ mod tests {
         tried["dry_run"] = json!(true);
         let tried = plan(tried).unwrap();
         assert_eq!((tried.level, tried.dry_run.is_some()), (Some(Level::Safe), true));
+    }
+
+    #[test]
+    fn the_plan_names_everybody_who_gets_it_once_and_in_one_order() {
+        let acts = |arguments: Value| {
+            let effects = plan(arguments).unwrap().effects;
+            let what = |effect: Effect| match effect {
+                Effect::Act { host, what } => Some((host, what)),
+                _ => None,
+            };
+            effects.into_iter().filter_map(what).collect::<Vec<_>>()
+        };
+        let one = acts(json!({"to": "Ada <ada@Example.com>, b@example.com", "subject": "s", "body": "b"}));
+        assert_eq!(one[0].1, "send mail to ada@example.com");
+        let same = json!({"to": ["b@EXAMPLE.com"], "cc": ["ada@example.com"], "bcc": ["b@example.com."], "subject": "t", "body": "c"});
+        assert_eq!(one, acts(same));
+        let others = [
+            json!({"to": "ada@example.com", "subject": "s", "body": "b"}),
+            // The part before the `@` is the host's own to read.
+            json!({"to": "Ada@example.com, b@example.com", "subject": "s", "body": "b"}),
+            json!({"to": "ada@example.com, b@example.com", "bcc": ["eve@example.com"], "subject": "s", "body": "b"}),
+        ];
+        for other in others {
+            assert_ne!(one, acts(other));
+        }
+        let tried = json!({"to": "ada@example.com", "subject": "s", "body": "b", "dry_run": true});
+        assert!(acts(tried).is_empty());
     }
 
     #[test]

@@ -110,11 +110,9 @@ impl Tool for LinearAction {
 
     fn plan(&self, args: &Args, _place: &Place) -> Result<Plan, ToolError> {
         args.params.check(args.action)?;
-        let level = match args.action {
-            Action::ListIssues => Level::Safe,
-            Action::CreateIssue | Action::UpdateIssue | Action::CreateComment => Level::Moderate,
-        };
-        let effects = self.linear.effects(level == Level::Safe);
+        let does = args.action.does(&args.params);
+        let level = if does.is_some() { Level::Moderate } else { Level::Safe };
+        let effects = self.linear.effects(does);
         Ok(Plan { level: Some(level), ..Plan::of(effects) }.only_tried(args.dry_run))
     }
 
@@ -360,29 +358,34 @@ mod tests {
     #[test]
     fn listing_is_safe_and_changing_is_not_and_both_name_host_and_secret() {
         let host = "api.linear.app".to_owned();
-        let effects = |only_asks| {
-            let method = Some("POST".to_owned());
-            [
-                Effect::Connect { host: host.clone(), port: 443, method, only_asks },
-                Effect::UseSecret { name: "linear_api_key".to_owned(), host: host.clone() },
-            ]
+        let effects = |does: Option<&str>| {
+            let (method, host) = (Some("POST".to_owned()), host.clone());
+            let connect =
+                Effect::Connect { host: host.clone(), port: 443, method, only_asks: does.is_none() };
+            let act = does.map(|what| Effect::Act { host: host.clone(), what: what.to_owned() });
+            let secret = Effect::UseSecret { name: "linear_api_key".to_owned(), host };
+            [connect].into_iter().chain(act).chain([secret]).collect::<Vec<_>>()
         };
         let create = json!({"action": "create_issue", "params": {"team": "ENG", "title": "T"}});
         let mut tried = create.clone();
         tried["dry_run"] = json!(true);
-        for (arguments, level) in [
-            (json!({"action": "list_issues"}), Level::Safe),
-            (create, Level::Moderate),
+        for (arguments, level, does) in [
+            (json!({"action": "list_issues"}), Level::Safe, None),
+            (create, Level::Moderate, Some("create an issue in the team ENG")),
             (
                 json!({"action": "update_issue", "params": {"issue": "ENG-1", "state": "Done"}}),
                 Level::Moderate,
+                Some("change the issue ENG-1"),
             ),
-            (json!({"action": "create_comment", "params": {"issue": "ENG-1", "body": "b"}}), Level::Moderate),
-            (tried, Level::Safe),
+            (
+                json!({"action": "create_comment", "params": {"issue": "ENG-1", "body": "b"}}),
+                Level::Moderate,
+                Some("comment on the issue ENG-1"),
+            ),
+            (tried, Level::Safe, None),
         ] {
             let plan = plan(arguments.clone()).unwrap();
-            let effects = effects(level == Level::Safe);
-            assert_eq!((plan.level, plan.effects.as_slice()), (Some(level), &effects[..]), "{arguments}");
+            assert_eq!((plan.level, plan.effects), (Some(level), effects(does)), "{arguments}");
         }
     }
 

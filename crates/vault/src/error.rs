@@ -89,6 +89,12 @@ pub enum VaultError {
         /// What it said.
         problem: String,
     },
+    /// The desktop's key ring cannot be used.
+    #[error("the desktop's key ring cannot be used: {problem}")]
+    DesktopRing {
+        /// Why, and what to do.
+        problem: String,
+    },
     /// The system failed.
     #[error("could not {doing} {path}")]
     System {
@@ -101,7 +107,67 @@ pub enum VaultError {
     },
 }
 
+/// What kind of failure an error is to whoever asked for a secret, or for a change of one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Nothing can be used, because the vault is locked, damaged, or not there.
+    Closed,
+    /// There is no such secret.
+    Unknown,
+    /// What was asked for cannot be, whoever asks.
+    Wrong,
+    /// The secret may not go there.
+    Refused,
+    /// The system failed.
+    Failed,
+}
+
 impl VaultError {
+    /// The kind of failure.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::NoVault
+            | Self::Locked
+            | Self::Passphrase
+            | Self::Key { .. }
+            | Self::KeyFile { .. }
+            | Self::DesktopRing { .. }
+            | Self::Damaged { .. }
+            | Self::Later { .. } => Kind::Closed,
+            Self::Unknown => Kind::Unknown,
+            Self::Name | Self::Host { .. } | Self::Short | Self::Long | Self::NoText => Kind::Wrong,
+            Self::Expired | Self::NotForHost | Self::NotForPlace { .. } => Kind::Refused,
+            Self::KeyRing { .. } | Self::System { .. } => Kind::Failed,
+        }
+    }
+
+    /// What to do about it, as an agent is told, which can do none of it but tell the user; none where the error says all there is.
+    pub fn advice(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::NoVault => "the user makes one by storing a first secret: `handfast vault set NAME`",
+            Self::Locked
+            | Self::Passphrase
+            | Self::Key { .. }
+            | Self::KeyFile { .. }
+            | Self::DesktopRing { .. } => {
+                "the user opens it with `handfast vault unlock`, names a key file as `vault: {key_file: FILE}` in the \
+                 configuration, or starts Handfast with HANDFAST_VAULT_KEY_FILE or HANDFAST_VAULT_PASSPHRASE"
+            }
+            Self::Damaged { .. } => {
+                "the user goes back to the secrets before the last change with `handfast vault restore`"
+            }
+            Self::Later { .. } => "use the version of Handfast that wrote it",
+            Self::Unknown => "vault_list has the names",
+            Self::Name | Self::Host { .. } | Self::Short | Self::Long | Self::NoText => {
+                "correct the argument and make the call again"
+            }
+            Self::Expired | Self::NotForHost | Self::NotForPlace { .. } => {
+                "the user says where a secret may go: `handfast vault set NAME --host HOST --in header|query|body`"
+            }
+            Self::KeyRing { .. } | Self::System { .. } => return None,
+        })
+    }
+
     /// For `map_err`: that the system failed in doing this with the path.
     pub(crate) fn system(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();

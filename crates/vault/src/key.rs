@@ -1,12 +1,14 @@
 //! The key of a vault, and where it comes from.
 
 use std::fs::OpenOptions;
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use age::secrecy::{ExposeSecret, SecretString};
 use age::{DecryptError, scrypt, x25519};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 use crate::{Locked, Result, VaultError, file};
 
@@ -15,10 +17,13 @@ use crate::{Locked, Result, VaultError, file};
 const WORK: u8 = 18;
 /// What is still opened, where another program has written the file.
 const MOST_WORK: u8 = 22;
+/// `O_NONBLOCK | O_NOCTTY`.
+const NO_WAITING: i32 = (OFlags::NONBLOCK.bits() | OFlags::NOCTTY.bits()).cast_signed();
 /// Bytes of a key file at most.
 const LONGEST_KEY_FILE: usize = 64 * 1024;
 
-/// What a vault may be opened with. Tried in this order: the kernel's key ring, the key file, the passphrase.
+/// What a vault may be opened with. Tried in this order: the kernel's key ring, the key file, the passphrase, and where neither of
+/// these is given the desktop's key ring.
 #[derive(Debug, Default)]
 pub struct Keys {
     /// A passphrase.
@@ -27,6 +32,8 @@ pub struct Keys {
     pub key_file: Option<PathBuf>,
     /// Whether the kernel's key ring of this user is looked into.
     pub key_ring: bool,
+    /// The address of the session bus, as D-Bus writes it, where the desktop's key ring is looked into.
+    pub session_bus: Option<String>,
 }
 
 /// An age identity as text, `AGE-SECRET-KEY-1...`.
@@ -87,18 +94,35 @@ pub(crate) fn seal(identity: &Identity, passphrase: &[u8], path: &Path) -> Resul
 /// The identity of a key file.
 pub(crate) fn read_key_file(path: &Path) -> Result<Identity> {
     let wrong = |problem| VaultError::KeyFile { path: path.to_owned(), problem };
-    let data = std::fs::metadata(path).map_err(VaultError::system("look at", path))?;
+    // Without waiting for who writes into a pipe of that name, and judged by what was opened.
+    let opened = OpenOptions::new().read(true).custom_flags(NO_WAITING).open(path);
+    let file = opened.map_err(|error| match error.kind() {
+        ErrorKind::NotFound if path.is_symlink() => wrong("it is a link to what is not there"),
+        ErrorKind::NotFound | ErrorKind::NotADirectory => {
+            wrong("it is not there; `handfast vault make-key FILE` makes one")
+        }
+        _ if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => {
+            wrong("it is a link that leads back to itself")
+        }
+        ErrorKind::PermissionDenied => wrong("this user may not read it"),
+        _ => VaultError::system("open", path)(error),
+    })?;
+    let data = file.metadata().map_err(VaultError::system("look at", path))?;
+    if data.is_dir() {
+        return Err(wrong("it is a folder; name the file in it"));
+    }
     if !data.is_file() {
         return Err(wrong("it is no file"));
     }
     if data.mode() & 0o077 != 0 {
         return Err(wrong("others can read it; chmod 600 it"));
     }
-    let Some((bytes, _)) = file::read(path)? else { return Err(wrong("it is not there")) };
+    let mut bytes = zeroize::Zeroizing::new(Vec::with_capacity(LONGEST_KEY_FILE + 1));
+    let mut rest = file.take(LONGEST_KEY_FILE as u64 + 1);
+    rest.read_to_end(&mut bytes).map_err(VaultError::system("read", path))?;
     if bytes.len() > LONGEST_KEY_FILE {
         return Err(wrong("it is too long for a key"));
     }
-    let bytes = zeroize::Zeroizing::new(bytes);
     Identity::of(&bytes).ok_or_else(|| wrong("it holds no age identity (AGE-SECRET-KEY-1...)"))
 }
 

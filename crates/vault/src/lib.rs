@@ -1,7 +1,8 @@
 //! The vault: secrets that the agent uses and never sees.
 //!
 //! The secrets lie in one file in the format of [age](https://age-encryption.org/v1), which any tool that reads that format opens
-//! with the key. The key is an age identity: in a file of its own that a passphrase opens, or in a key file of the user's.
+//! with the key. The key is an age identity: in a file of its own that a passphrase opens, or in a key file of the user's. A copy of
+//! it may be kept by the kernel, for a time, or by the key ring of the user's desktop.
 //! In memory the values lie in pages that are kept out of swap and are wiped when they are let go ([`Locked`]).
 //!
 //! This crate decides nothing: whether a call may use a secret is the policy's to say, and it is asked first.
@@ -23,6 +24,7 @@
 //! ```
 
 mod contents;
+mod desktop;
 mod entry;
 mod error;
 mod file;
@@ -33,7 +35,7 @@ mod store;
 
 pub use contents::Contents;
 pub use entry::{Change, Entry, HostRule, LEAST_CHARACTERS, MOST_BYTES, Name, Places, Position, is_name};
-pub use error::{Result, VaultError};
+pub use error::{Kind, Result, VaultError};
 pub use key::{Keys, make_key_file};
 pub use memory::Locked;
 pub use store::{Turn, Vault};

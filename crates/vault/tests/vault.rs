@@ -227,6 +227,34 @@ fn without_its_key_it_stays_shut_and_another_key_is_said_to_be_one() {
 }
 
 #[test]
+fn a_key_file_that_is_none_is_said_to_be_what_it_is_and_a_link_to_one_is_one() {
+    let world = World::new();
+    world.vault().set(&named("x"), VALUE, NOW).unwrap();
+    let at = |name: &str| world.folder.path().join(name);
+    fs::create_dir(at("folder")).unwrap();
+    let private = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(rustix::fs::CWD, at("pipe"), rustix::fs::FileType::Fifo, private, 0).unwrap();
+    for (link, to) in [("dangling", "nowhere"), ("loop", "loop"), ("to-folder", "folder"), ("good", "key")] {
+        std::os::unix::fs::symlink(at(to), at(link)).unwrap();
+    }
+    for (name, said) in [
+        ("missing", "it is not there; `handfast vault make-key"),
+        ("key/below", "it is not there"),
+        ("folder", "it is a folder"),
+        ("to-folder", "it is a folder"),
+        ("dangling", "a link to what is not there"),
+        ("loop", "leads back to itself"),
+        // Nobody ever writes into it, so that reading it would wait for ever.
+        ("pipe", "it is no file"),
+    ] {
+        let error = world.with(Keys { key_file: Some(at(name)), ..Keys::default() }).contents().unwrap_err();
+        let text = error.to_string();
+        assert!(matches!(error, VaultError::KeyFile { .. }) && text.contains(said), "{name}: {text}");
+    }
+    assert_eq!(names(&world.with(Keys { key_file: Some(at("good")), ..Keys::default() })), ["x"]);
+}
+
+#[test]
 fn a_passphrase_opens_it_another_does_not_and_after_rotation_only_the_new_one() {
     let world = World::new();
     let vault = world.with_passphrase("correct horse");

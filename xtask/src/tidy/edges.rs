@@ -131,7 +131,7 @@ fn allowed(layer: Layer) -> &'static [Layer] {
         Engine => &[Vocabulary, Policy, Store, Mechanism, Search, Outward, Egress],
         Outgoing => &[Vocabulary, Mechanism, Search, Outward],
         Tools => &[Vocabulary, Mechanism, Knowledge, Outward, Outgoing],
-        TestKit => &[Vocabulary, Mechanism],
+        TestKit => &[Vocabulary, Policy, Mechanism],
         Door => &[Vocabulary, Engine, Dialects],
         Carrier => &[Vocabulary, Engine, Dialects, Door, Outward],
         Telling => &[Vocabulary, Engine, Outward],

@@ -250,25 +250,10 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    use policy::{Dialect, Origin, Profiles, Setup, Source, Trust};
-
     use super::*;
 
     fn denied(workspace: &Path, profile: &serde_json::Value, keep: Keep) -> Arc<DeniedFiles> {
-        let profiles: Profiles = serde_json::from_value(serde_json::json!({ "normal": profile })).unwrap();
-        let origin = Origin::User(Path::new("/home/ann/config.yaml").into());
-        let policy = Policy::compile(&Setup {
-            sources: &[Source::new(origin, Trust::Trusted, profiles)],
-            profile: "normal",
-            mode: None,
-            dialect: Dialect::default(),
-            workspace,
-            home: None,
-            protected: &[],
-            closed: &[],
-            programs: policy::Programs::Presumed,
-            tools: &[],
-        });
+        let policy = testkit::policy_of(workspace, None, profile);
         Arc::new(DeniedFiles::new(Arc::new(policy.unwrap()), keep, None))
     }
 

@@ -14,6 +14,7 @@ use super::{Failure, print, print_json};
 use crate::cli::Global;
 use crate::cli_audit::{AuditCommand, ExportFormat};
 use crate::compose::SystemClock;
+use crate::configuration::key_file;
 use crate::places::{VAULT_FOLDER, state_folder};
 use crate::report::{note, table};
 use crate::surroundings::{Surroundings, vault_keys};
@@ -24,7 +25,7 @@ pub(super) fn run(global: &Global, command: Option<AuditCommand>) -> Result<Exit
     let store = Store::open_to_read(&state)?;
     let can_be_written = Cell::new(true);
     let record = |asked: Value| -> Result<(), Failure> {
-        let vault = Arc::new(Vault::new(state.join(VAULT_FOLDER), vault_keys()));
+        let vault = Arc::new(Vault::new(state.join(VAULT_FOLDER), vault_keys(key_file(&surroundings)?)));
         let redactor = Redactor::new(surroundings.credentials.clone()).with_vault(vault);
         let reading =
             Reading { door: Door::CommandLine, dialect: "handfast", session: None, by: None, asked };

@@ -78,7 +78,7 @@ impl<'a> Account<'a> {
         let surroundings = Surroundings::of_this_process();
         let folder: PathBuf = state_folder(global, &surroundings)?.join(VAULT_FOLDER);
         let gmail = Configuration::of(global)?.needed.gmail;
-        let vault = opened(global, folder, may_make)?;
+        let vault = opened(global, &surroundings, folder, may_make)?;
         Ok(Self { gmail, vault, recorded: (global, surroundings), web: Web::default() })
     }
 

@@ -15,6 +15,7 @@ use super::{Failure, print, print_json};
 use crate::cli::Global;
 use crate::cli_vault::{Bound, End, VaultCommand};
 use crate::compose::SystemClock;
+use crate::configuration::key_file;
 use crate::hidden_line::{ask, ask_twice, is_possible};
 use crate::places::{VAULT_FOLDER, open_store, state_folder};
 use crate::report::{note, warn};
@@ -32,7 +33,7 @@ pub(super) fn run(global: &Global, command: Option<VaultCommand>) -> Result<Exit
         VaultCommand::Set { name, bound } => {
             let change = change(&name, &bound, now)?;
             let value = value_of(&name)?;
-            let vault = opened(global, folder, true)?;
+            let vault = opened(global, &surroundings, folder, true)?;
             let value = value.trim_end_matches(['\r', '\n']).as_bytes();
             let replaced =
                 recorded.change("vault_set", &asked(&name, &bound), || vault.set(&change, value, now))?;
@@ -40,20 +41,20 @@ pub(super) fn run(global: &Global, command: Option<VaultCommand>) -> Result<Exit
             note(&format!("{name} is {verb}{}", if bound.hosts.is_empty() { goes_nowhere() } else { "" }));
         }
         VaultCommand::Import { file, bound } => {
-            return import(&opened(global, folder, true)?, &recorded, &file, &bound, now);
+            return import(&opened(global, &surroundings, folder, true)?, &recorded, &file, &bound, now);
         }
         VaultCommand::List { json } => {
-            list(&*opened(global, folder, false)?.contents().map_err(said)?, json, now)?;
+            list(&*opened(global, &surroundings, folder, false)?.contents().map_err(said)?, json, now)?;
         }
         VaultCommand::Remove { name } => {
-            let vault = opened(global, folder, false)?;
+            let vault = opened(global, &surroundings, folder, false)?;
             let remove =
                 || vault.remove(&name).and_then(|was| if was { Ok(()) } else { Err(VaultError::Unknown) });
             recorded.change("vault_delete", &json!({ "name": name }), remove)?;
             note(&format!("{name} is removed"));
         }
         VaultCommand::Rotate => {
-            let vault = opened(global, folder, false)?;
+            let vault = opened(global, &surroundings, folder, false)?;
             // Before anything is typed in vain.
             vault.contents().map_err(said)?;
             let new = vault.has_passphrase().then(new_passphrase).transpose()?;
@@ -61,18 +62,25 @@ pub(super) fn run(global: &Global, command: Option<VaultCommand>) -> Result<Exit
                 .change("vault_rotate", &json!({}), || vault.rotate(new.as_deref().map(String::as_bytes)))?;
             note("the vault has another key; unlock it again where it was unlocked");
         }
-        VaultCommand::Unlock { lasts } => {
-            let vault = opened(global, folder, false)?;
+        VaultCommand::Unlock { desktop: true, .. } => {
+            let vault = opened(global, &surroundings, folder, false)?;
+            recorded.change("vault_unlock", &json!({"desktop": true}), || vault.keep_on_desktop())?;
+            note("the desktop's key ring opens the vault from now on; `handfast vault lock` ends that");
+        }
+        VaultCommand::Unlock { lasts, .. } => {
+            let vault = opened(global, &surroundings, folder, false)?;
             recorded.change("vault_unlock", &json!({"seconds": lasts.as_secs()}), || vault.unlock(lasts))?;
             note("the vault is unlocked; `handfast vault lock` ends that");
         }
         VaultCommand::Lock => {
-            let vault = Vault::new(folder, Keys::default());
+            // Only what a key is taken out of.
+            let session_bus = vault_keys(None).session_bus;
+            let vault = Vault::new(folder, Keys { session_bus, ..Keys::default() });
             let was = recorded.change("vault_lock", &json!({}), || vault.lock())?;
             note(if was { "the vault is locked" } else { "the vault was not unlocked" });
         }
         VaultCommand::Restore => {
-            let vault = opened(global, folder, false)?;
+            let vault = opened(global, &surroundings, folder, false)?;
             recorded.change("vault_restore", &json!({}), || vault.restore())?;
             note("the secrets are as they were before the last change");
         }
@@ -187,11 +195,16 @@ fn new_passphrase() -> Result<Zeroizing<String>, Failure> {
 }
 
 /// The vault, with what opens it: what the surroundings give, and else a passphrase that is typed.
-pub(super) fn opened(global: &Global, folder: PathBuf, may_make: bool) -> Result<Vault, Failure> {
-    let keys = vault_keys();
-    let vault = Vault::new(folder.clone(), keys);
+pub(super) fn opened(
+    global: &Global,
+    surroundings: &Surroundings,
+    folder: PathBuf,
+    may_make: bool,
+) -> Result<Vault, Failure> {
+    let keys = || Ok::<_, Failure>(vault_keys(key_file(surroundings)?));
+    let vault = Vault::new(folder.clone(), keys()?);
     let asks = match vault.contents() {
-        Err(VaultError::Locked) => vault.has_passphrase(),
+        Err(VaultError::Locked | VaultError::DesktopRing { .. }) => vault.has_passphrase(),
         Ok(_) | Err(_) => may_make && !vault.exists() && !vault.can_be_made(),
     };
     if !asks || global.no_input || !is_possible() {
@@ -202,15 +215,15 @@ pub(super) fn opened(global: &Global, folder: PathBuf, may_make: bool) -> Result
     } else {
         ask_twice("Passphrase for a new vault: ")?
     };
-    Ok(Vault::new(folder, Keys { passphrase: Some(Locked::copy_of(typed.as_bytes())), ..vault_keys() }))
+    Ok(Vault::new(folder, Keys { passphrase: Some(Locked::copy_of(typed.as_bytes())), ..keys()? }))
 }
 
 /// The error with what to do.
 pub(super) fn said(error: VaultError) -> Failure {
     let what = match &error {
         VaultError::Locked | VaultError::NoVault => {
-            "; name a key file with HANDFAST_VAULT_KEY_FILE (`handfast vault make-key FILE` makes one), set \
-             HANDFAST_VAULT_PASSPHRASE, or run this on a terminal"
+            "; name a key file with HANDFAST_VAULT_KEY_FILE or as `vault: {key_file: FILE}` in your configuration (`handfast \
+             vault make-key FILE` makes one), set HANDFAST_VAULT_PASSPHRASE, or run this on a terminal"
         }
         VaultError::Damaged { .. } => {
             "; `handfast vault restore` goes back to the secrets before the last change"

@@ -30,6 +30,7 @@ pub(crate) fn effects() -> Vec<Effect> {
         connect("docs.rs"),
         connect("evil.org"),
         connect("bad host"),
+        Effect::Act { host: "docs.rs".into(), what: "send mail to ada@example.com".into() },
         Effect::UseSecret { name: "token".into(), host: "docs.rs".into() },
         Effect::DatabaseWrite { statement: "insert".into() },
         Effect::ChangeHandfast { what: "policy".into() },

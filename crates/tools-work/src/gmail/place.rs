@@ -1,9 +1,12 @@
 //! Where Gmail is, and where its logins are given out.
 
+use std::collections::BTreeSet;
+
 use fetch::address::Target;
 use outgoing::EndpointError;
 use tool::Effect;
 
+use crate::gmail::addresses::Mailbox;
 use crate::gmail::oauth::{ACCESS, CLIENT_SECRET, REFRESH};
 
 /// The services that a mailbox is reached through.
@@ -77,6 +80,15 @@ impl Gmail {
     /// Where they are taken back.
     pub fn revocation(&self) -> &Target {
         &self.revocation
+    }
+
+    /// That mail is sent to these, each once and in one order, whatever field names them.
+    pub(crate) fn sending(&self, to: &[&Mailbox]) -> Vec<Effect> {
+        let everybody: BTreeSet<&str> = to.iter().map(|mailbox| mailbox.address.as_str()).collect();
+        let host = self.api.host().to_string();
+        let send =
+            |address: &str| Effect::Act { host: host.clone(), what: format!("send mail to {address}") };
+        everybody.into_iter().map(send).collect()
     }
 
     /// What each call does beyond this machine: it asks the API in these ways, and renews its token where that has run out.

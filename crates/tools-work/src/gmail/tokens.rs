@@ -178,8 +178,7 @@ fn unreadable(error: VaultError) -> ToolError {
         )
         .hint("the user logs in again, for the address that is configured: `handfast login gmail`"),
         VaultError::Unknown | VaultError::NoVault => nobody(),
-        _ => ToolError::new(Code::Unavailable, error.to_string())
-            .hint("the user opens the vault with `handfast vault unlock`"),
+        _ => return outgoing::closed(error),
     }
     .because(error)
 }

@@ -47,18 +47,19 @@ impl Linear {
         Ok(Self { endpoint, secret: secret.to_owned() })
     }
 
-    /// What each call does beyond this machine. Every question of GraphQL is a POST, so it is said here which ones only ask.
-    pub(crate) fn effects(&self, only_asks: bool) -> Vec<Effect> {
+    /// What each call does beyond this machine, where it does more than asking with what it does. Every question of GraphQL is a
+    /// POST, so it is said here which ones only ask.
+    pub(crate) fn effects(&self, does: Option<String>) -> Vec<Effect> {
         let host = self.endpoint.host().to_string();
-        vec![
-            Effect::Connect {
-                host: host.clone(),
-                port: self.endpoint.port(),
-                method: Some("POST".to_owned()),
-                only_asks,
-            },
-            Effect::UseSecret { name: self.secret.clone(), host },
-        ]
+        let connect = Effect::Connect {
+            host: host.clone(),
+            port: self.endpoint.port(),
+            method: Some("POST".to_owned()),
+            only_asks: does.is_none(),
+        };
+        let act = does.map(|what| Effect::Act { host: host.clone(), what });
+        let secret = Effect::UseSecret { name: self.secret.clone(), host: host.clone() };
+        [connect].into_iter().chain(act).chain([secret]).collect()
     }
 }
 

@@ -97,6 +97,17 @@ impl Action {
         }
     }
 
+    /// What it does and to what, where it does more than asking: what a yes to it is one to.
+    pub(crate) fn does(self, params: &Params) -> Option<String> {
+        let named = |name: &Option<String>| name.clone().unwrap_or_default();
+        match self {
+            Self::CreateIssue => Some(format!("create an issue in the team {}", named(&params.team))),
+            Self::UpdateIssue => Some(format!("change the issue {}", named(&params.issue))),
+            Self::ListIssues => None,
+            Self::CreateComment => Some(format!("comment on the issue {}", named(&params.issue))),
+        }
+    }
+
     fn takes(self) -> &'static [&'static str] {
         match self {
             Self::CreateIssue => &[

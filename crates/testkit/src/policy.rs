@@ -1,0 +1,28 @@
+//! A policy of one profile.
+
+use std::path::Path;
+
+use policy::{
+    DEFAULT_PROFILE, Dialect, Mode, Origin, Policy, PolicyError, Profiles, Programs, Setup, Source, Trust,
+};
+use serde_json::{Value, json};
+
+/// The policy of a user whose configuration has this as its one profile, in a workspace there.
+///
+/// # Errors
+/// Those of [`Policy::compile`].
+pub fn policy_of(workspace: &Path, mode: Option<Mode>, profile: &Value) -> Result<Policy, PolicyError> {
+    let profiles: Profiles = serde_json::from_value(json!({ DEFAULT_PROFILE: profile })).expect("a profile");
+    Policy::compile(&Setup {
+        sources: &[Source::new(Origin::User(Path::new("/config.yaml").into()), Trust::Trusted, profiles)],
+        profile: DEFAULT_PROFILE,
+        mode: mode.map(|mode| (mode, Origin::CommandLine)),
+        dialect: Dialect::default(),
+        workspace,
+        home: None,
+        protected: &[],
+        closed: &[],
+        programs: Programs::Presumed,
+        tools: &[],
+    })
+}
