@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     /// Folders of 100 items each.
-    fn place(item: &usize) -> &'static Path {
+    fn place(item: &usize) -> &Path {
         const FOLDERS: [&str; 3] = ["a/x", "b/x", "c/x"];
         Path::new(FOLDERS[item / 100 % FOLDERS.len()])
     }
