@@ -1,6 +1,6 @@
 //! Texts that are written in pieces: broken over lines, percent-encoded, or as the digits of a dump.
 
-use memchr::{memchr_iter, memchr3_iter};
+use memchr::{memchr_iter, memchr2_iter, memmem};
 
 use super::spelling::{Gap, LONGEST_GAP, Reach, Spelling, gap, is_between_digits, is_encoded, squeeze};
 use super::{Found, LEAST, Matcher, PIECE, word};
@@ -22,6 +22,40 @@ impl Dump {
         const BELOW_G: u64 = 0x1919_1919_1919_1919;
         word.wrapping_add(BELOW_G) & 0x8080_8080_8080_8080 == 0
     }
+}
+
+/// What base64 and hexadecimal are made of.
+const ENCODED: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        #[expect(clippy::cast_possible_truncation, reason = "it counts to 255")]
+        let is = is_encoded(byte as u8);
+        table[byte] = is;
+        byte += 1;
+    }
+    table
+};
+
+/// Whether a text may go on from before this line break to behind it, which is seldom so in texts for people: nearly all of what is
+/// read has no other kind of gap, and what follows takes longer. Lines have eight characters at least.
+fn may_break(within: &[u8], at: usize) -> bool {
+    const LINE: usize = 8;
+    let before = within[..at].iter().rev();
+    let before = before.skip_while(|byte| b" \t\r\"',;|\\".contains(byte)).take(LEAST);
+    let before = before.take_while(|byte| ENCODED[usize::from(**byte)]).count();
+    if before == 0 {
+        return false;
+    }
+    let rest = &within[at + 1..];
+    let between = rest.iter().take_while(|byte| b" \t\r\n>#*|\"'".contains(byte)).count();
+    let rest = &rest[between..];
+    if within[at] != b'\n' || rest.first().is_none_or(|byte| *byte == b'\\') {
+        // Escaped, or not there yet.
+        return true;
+    }
+    let behind = rest.iter().take(LEAST).take_while(|byte| ENCODED[usize::from(**byte)]).count();
+    behind == rest.len() || (before + behind >= LEAST && before.max(behind) >= LINE)
 }
 
 impl Matcher {
@@ -61,15 +95,16 @@ impl Matcher {
 
     /// Looks for texts that have something between their first characters.
     pub(super) fn look_in_pieces(&self, within: &[u8], tell: &mut impl FnMut(Found, Reach) -> bool) {
-        for at in memchr3_iter(b'\n', b'\\', b'x', within) {
-            let before = match within[at] {
-                b'x' if at > 0 && within[at - 1] == b'0' => at - 1,
-                b'x' => continue,
-                _ => at,
-            };
-            let goes_on = self.look_before(within, before, Spelling::Lines, tell)
-                && self.look_before(within, before, Spelling::Digits, tell);
+        for at in memchr2_iter(b'\n', b'\\', within) {
+            let goes_on = !may_break(within, at)
+                || self.look_before(within, at, Spelling::Lines, tell)
+                    && self.look_before(within, at, Spelling::Digits, tell);
             if !goes_on {
+                return;
+            }
+        }
+        for at in memmem::find_iter(within, b"0x") {
+            if !self.look_before(within, at, Spelling::Digits, tell) {
                 return;
             }
         }

@@ -164,8 +164,8 @@ pub(super) fn is_between_digits(byte: u8) -> bool {
 }
 
 /// What base64 and hexadecimal are made of.
-pub(super) fn is_encoded(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"+/-_".contains(&byte)
+pub(super) const fn is_encoded(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'-' | b'_')
 }
 
 /// The byte that stands at the beginning, and how many bytes it takes there; nothing before more has come.
@@ -271,18 +271,18 @@ fn step(
     }
 }
 
-/// Where a line of a dump ends, whose characters show the same bytes once more.
+/// Where a line of a dump ends, whose characters show the same bytes once more. What is too long to be such a line stays.
 fn column(within: &[u8], end: usize) -> Reach {
     let rest = &within[end..];
     let window = &rest[..rest.len().min(LONGEST_GAP)];
-    let line = line_end(window).map_or(window.len(), |(at, _)| at);
-    let is_known = line < window.len() || window.len() == LONGEST_GAP;
-    let has_column = window[..line].windows(2).any(|pair| pair == b"  " || pair == b" |");
-    match (has_column, is_known) {
-        (true, true) => Reach::Whole(end + line),
-        (true, false) => Reach::Open(end + line),
-        (false, true) => Reach::Whole(end),
-        (false, false) => Reach::Open(end),
+    let line = line_end(window).map(|(at, _)| at);
+    let behind = &window[..line.unwrap_or(window.len())];
+    // INVARIANT: it ends at the end of a line or of all there is, so that no character is cut in two.
+    let shown = if behind.windows(2).any(|pair| pair == b"  " || pair == b" |") { behind.len() } else { 0 };
+    match line {
+        Some(_) => Reach::Whole(end + shown),
+        None if window.len() < LONGEST_GAP => Reach::Open(end + shown),
+        None => Reach::Whole(end),
     }
 }
 

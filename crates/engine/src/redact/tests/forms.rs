@@ -78,6 +78,21 @@ fn dump(bytes: &[u8], style: u8) -> String {
     }
 }
 
+#[test]
+fn what_stands_behind_a_dump_stays_as_it_is() {
+    let redactor = one("0123456789ab");
+    let digits = "30 31 32 33 34 35 36 37 38 39 61 62";
+    for (behind, left) in [
+        (format!("  {}", "\u{e4}".repeat(100)), format!("  {}", "\u{e4}".repeat(100))),
+        (format!("  |\u{e4}|\n{}", "\u{e4}".repeat(100)), format!("\n{}", "\u{e4}".repeat(100))),
+        ("  |0123|".to_owned(), String::new()),
+        (" and on\n  two blanks\n".to_owned(), " and on\n  two blanks\n".to_owned()),
+    ] {
+        let text = format!("\u{e4} {digits}{behind}");
+        assert_eq!(redactor.text(&text), Some(format!("\u{e4} [SECRET:S]{left}")), "{text}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
