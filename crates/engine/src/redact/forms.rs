@@ -6,13 +6,11 @@ use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use serde_json::Value;
 use zeroize::Zeroizing;
 
-use super::matcher::Spelling;
-
 /// A value in one of its forms.
 pub(super) struct Form {
     pub(super) text: Zeroizing<Vec<u8>>,
-    /// What programs put between its characters, or in place of one.
-    pub(super) spelling: Spelling,
+    /// Whether line breaks may lie within it, as programs put them into base64 and hexadecimal.
+    pub(super) wraps: bool,
 }
 
 /// Lines of a value of several lines that are looked for by themselves, from this many bytes on: a key that is indented or quoted
@@ -22,28 +20,24 @@ const LEAST_LINE: usize = 20;
 /// Every form of a value that is covered, itself first. None is shorter than `least`.
 pub(super) fn forms(value: &[u8], least: usize) -> Vec<Form> {
     let mut forms = Forms { found: Vec::new(), least };
-    forms.add(value.to_vec(), Spelling::Percent);
-    if value.contains(&b' ') {
-        // As forms have it, in which other characters may be encoded.
-        let plus = value.iter().map(|byte| if *byte == b' ' { b'+' } else { *byte });
-        forms.add(plus.collect(), Spelling::Percent);
-    }
+    forms.add(value.to_vec(), false);
     if let Ok(text) = std::str::from_utf8(value) {
         written(text, &mut forms);
         for line in text.lines().map(str::trim) {
             // `-----BEGIN ...-----` stands in every key.
             if line.len() >= LEAST_LINE && line.len() < value.len() && !line.starts_with("-----") {
-                forms.add(line.as_bytes().to_vec(), Spelling::Exact);
-                forms.add(json(line), Spelling::Exact);
+                forms.add(line.as_bytes().to_vec(), false);
+                forms.add(json(line), false);
             }
         }
     }
+    percent(value, &mut forms);
     for upper in [false, true] {
-        forms.add(hex(value, upper), Spelling::Digits);
+        forms.add(hex(value, upper), true);
     }
     for offset in 0..3 {
-        forms.add(base64(value, offset, &STANDARD_NO_PAD), Spelling::Lines);
-        forms.add(base64(value, offset, &URL_SAFE_NO_PAD), Spelling::Lines);
+        forms.add(base64(value, offset, &STANDARD_NO_PAD), true);
+        forms.add(base64(value, offset, &URL_SAFE_NO_PAD), true);
     }
     forms.found
 }
@@ -54,10 +48,10 @@ struct Forms {
 }
 
 impl Forms {
-    fn add(&mut self, text: Vec<u8>, spelling: Spelling) {
+    fn add(&mut self, text: Vec<u8>, wraps: bool) {
         let text = Zeroizing::new(text);
         if text.len() >= self.least && self.found.iter().all(|form| form.text != text) {
-            self.found.push(Form { text, spelling });
+            self.found.push(Form { text, wraps });
         }
     }
 }
@@ -75,14 +69,14 @@ fn written(text: &str, forms: &mut Forms) {
         .collect();
     spellings.insert(0, Zeroizing::new(text.to_owned()));
     for spelling in &spellings {
-        forms.add(spelling.as_bytes().to_vec(), Spelling::Exact);
+        forms.add(spelling.as_bytes().to_vec(), false);
         let in_json = json(spelling);
         if let Ok(again) = std::str::from_utf8(&in_json) {
             // JSON within JSON, such as a body in a log.
-            forms.add(json(again), Spelling::Exact);
+            forms.add(json(again), false);
         }
-        forms.add(in_json, Spelling::Exact);
-        forms.add(json_in_ascii(spelling), Spelling::Exact);
+        forms.add(in_json, false);
+        forms.add(json_in_ascii(spelling), false);
     }
 }
 
@@ -131,6 +125,46 @@ fn c_quoted(text: &str) -> String {
         .replace('\n', "\\n")
         .replace('\t', "\\t")
         .replace('\r', "\\r")
+}
+
+/// As URLs and forms have it. Which characters are left as they are differs, and so does the case of the digits.
+fn percent(value: &[u8], forms: &mut Forms) {
+    let kept: [&[u8]; 6] = [
+        b"",
+        // The unreserved characters (RFC 3986, section 2.3), with the slash, what `encodeURIComponent` and `encodeURI` leave, none.
+        b"-._~",
+        b"-._~/",
+        b"-._~!'()*",
+        b"-._~!'()*;/?:@&=+$,#",
+        b"*-._",
+    ];
+    for kept in kept {
+        for upper in [true, false] {
+            for plus in [false, true] {
+                forms.add(
+                    escaped(value, upper, |byte| byte.is_ascii_alphanumeric() || kept.contains(&byte), plus),
+                    false,
+                );
+            }
+        }
+    }
+    forms.add(escaped(value, true, |_| false, false), false);
+    forms.add(escaped(value, false, |_| false, false), false);
+}
+
+fn escaped(value: &[u8], upper: bool, stays: impl Fn(u8) -> bool, plus: bool) -> Vec<u8> {
+    let mut text = Vec::with_capacity(value.len() * 3);
+    for byte in value {
+        match byte {
+            b' ' if plus => text.push(b'+'),
+            byte if stays(*byte) => text.push(*byte),
+            byte => {
+                text.push(b'%');
+                text.extend(digits(*byte, upper));
+            }
+        }
+    }
+    text
 }
 
 fn hex(value: &[u8], upper: bool) -> Vec<u8> {

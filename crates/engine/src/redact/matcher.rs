@@ -3,23 +3,15 @@
 //! A text of at least [`LEAST`] bytes holds, wherever it lies, one of its first [`STRIDE`] pieces of [`PIECE`] bytes at a place that
 //! is a multiple of [`STRIDE`]. So only each such place is looked at: whether a bit is set for the six bytes there. Where it is, the
 //! few texts that have these bytes there are compared.
-//!
-//! Where a text may be written in pieces ([`Spelling`]), its first [`LEAST`] characters may have something between them. Wherever
-//! something of that kind stands, the six characters from each place before it on are looked up without it.
 //! An automaton for ten thousand texts does not fit into the processor's caches; these bits do.
 
 mod begun;
-mod pieces;
-mod spelling;
 
 use std::ops::Range;
 
 use vault::Locked;
 
-use self::begun::Beginnings;
-use self::pieces::Dump;
-pub(super) use self::spelling::Spelling;
-use self::spelling::{LONGEST_GAP, Reach, follow};
+use self::begun::{Beginnings, may_become_break};
 use super::forms::Form;
 
 /// The shortest text that is found, in bytes.
@@ -32,6 +24,11 @@ const BITS_EACH: usize = 32;
 const BITS: Range<u32> = 16..23;
 /// Bits that one bucket of entries is for.
 const BUCKET: usize = 8;
+/// Line breaks within a text that may have some lie this far apart at least (base64 and hexadecimal have lines of 60 to 76).
+const LEAST_LINE: usize = 16;
+/// Bytes of a line break at most: `\r\n` as JSON escapes it.
+const BREAK: usize = 4;
+
 /// The texts, and what finds them.
 pub(super) struct Matcher {
     bytes: Locked,
@@ -51,20 +48,7 @@ struct Text {
     at: Range<usize>,
     /// To whom it belongs.
     owner: usize,
-    spelling: Spelling,
-}
-
-impl Text {
-    /// Bytes that it may take where it is found.
-    fn most(&self) -> usize {
-        let length = self.at.len();
-        match self.spelling {
-            Spelling::Exact => length,
-            Spelling::Percent => 3 * length,
-            Spelling::Lines => 3 * length + 2 * LONGEST_GAP,
-            Spelling::Digits => 4 * length + 3 * LONGEST_GAP,
-        }
-    }
+    wraps: bool,
 }
 
 /// A piece: in which text, and where in it.
@@ -92,15 +76,15 @@ impl Matcher {
             let at = filled..filled + form.text.len();
             bytes[at.clone()].copy_from_slice(&form.text);
             filled = at.end;
-            texts.push(Text { at, owner: *owner, spelling: form.spelling });
+            texts.push(Text { at, owner: *owner, wraps: form.wraps });
         }
-        let pieces = texts.len() * STRIDE;
+        let pieces = texts.len() * 2 * STRIDE;
         let log = (pieces * BITS_EACH).next_power_of_two().ilog2().clamp(BITS.start, BITS.end);
         let mut seed = [0_u8; 8];
         // Without chance it finds the same; only which texts fall together can then be foreseen.
         let _ = getrandom::fill(&mut seed);
         let multiplier = u64::from_le_bytes(seed) | 1 << 63 | 1;
-        let reach = texts.iter().map(Text::most).max().unwrap_or(0);
+        let reach = texts.iter().map(Self::reach_of).max().unwrap_or(0);
         let beginnings = Beginnings::of(&texts, &bytes);
         let mut matcher = Self {
             bytes,
@@ -116,13 +100,22 @@ impl Matcher {
         matcher
     }
 
+    fn reach_of(text: &Text) -> usize {
+        let breaks = if text.wraps { (text.at.len() / LEAST_LINE + 2) * BREAK } else { 0 };
+        text.at.len() + breaks
+    }
+
     fn fill(&mut self) {
         let mut placed = Vec::with_capacity(self.texts.len() * STRIDE);
         for (number, text) in (0_u32..).zip(&self.texts) {
             let bytes = &self.bytes[text.at.clone()];
-            for offset in 0..STRIDE {
+            // Where a line break falls into the first pieces, those behind the first twelve bytes lie on one line.
+            let behind = if text.wraps { LEAST..LEAST + STRIDE } else { 0..0 };
+            for offset in (0..STRIDE).chain(behind) {
                 let Some(piece) = bytes.get(offset..offset + PIECE) else { continue };
-                let hash = self.hash(word(piece));
+                let mut word = [0_u8; 8];
+                word[..PIECE].copy_from_slice(piece);
+                let hash = self.hash(u64::from_le_bytes(word));
                 placed.push((hash, Entry { text: number, offset: u8::try_from(offset).unwrap_or(0) }));
             }
         }
@@ -160,8 +153,8 @@ impl Matcher {
     /// Whether anything is there to be found.
     pub(super) fn finds_any(&self, within: &[u8]) -> bool {
         let mut any = false;
-        self.look(within, |_, reach| {
-            any = reach != Reach::Begun;
+        self.look(within, |_, is_whole| {
+            any = is_whole;
             !any
         });
         any
@@ -170,8 +163,8 @@ impl Matcher {
     /// Everything that is found, in order; what overlaps is one, of the one that begins first and of those the longest.
     pub(super) fn find(&self, within: &[u8]) -> Vec<Found> {
         let mut all = Vec::new();
-        self.look(within, |found, reach| {
-            all.extend(Some(found).filter(|_| reach != Reach::Begun));
+        self.look(within, |found, is_whole| {
+            all.extend(Some(found).filter(|_| is_whole));
             true
         });
         all.sort_by(|one, other| (one.at.start, other.at.end).cmp(&(other.at.start, one.at.end)));
@@ -185,20 +178,16 @@ impl Matcher {
         merged
     }
 
-    /// Tells of each place where a text lies, or lies as far as it has come, until that is enough.
-    fn look(&self, within: &[u8], mut tell: impl FnMut(Found, Reach) -> bool) {
-        if self.is_empty() || within.len() < PIECE {
+    /// Tells of each place where a text lies, or lies as far as it has come, until that is enough. Says whether all of it is there.
+    fn look(&self, within: &[u8], mut tell: impl FnMut(Found, bool) -> bool) {
+        if self.is_empty() || within.len() < LEAST {
             return;
         }
-        let (mut place, mut dump) = (0, Dump::default());
+        let mut place = 0;
         // Eight bytes are read at once, of which six count.
         while let Some(word) = within.get(place..).and_then(|rest| rest.first_chunk::<8>()) {
-            let word = u64::from_le_bytes(*word);
-            let hash = self.hash(word);
-            if self.is_set(hash) && !self.compare(within, place, hash, &mut tell) {
-                return;
-            }
-            if Dump::may_hold(word) && !self.look_in_dump(within, place, &mut dump, &mut tell) {
+            let hash = self.hash(u64::from_le_bytes(*word));
+            if self.bits[hash / 64] >> (hash % 64) & 1 == 1 && !self.compare(within, place, hash, &mut tell) {
                 return;
             }
             place += STRIDE;
@@ -208,21 +197,8 @@ impl Matcher {
         if rest.len() >= PIECE {
             last[..rest.len()].copy_from_slice(rest);
             let hash = self.hash(u64::from_le_bytes(last));
-            if !self.compare(within, place, hash, &mut tell) {
-                return;
-            }
+            self.compare(within, place, hash, &mut tell);
         }
-        self.look_in_pieces(within, &mut tell);
-    }
-
-    fn is_set(&self, hash: usize) -> bool {
-        self.bits[hash / 64] >> (hash % 64) & 1 == 1
-    }
-
-    /// The texts that may have a piece of this hash.
-    fn entries_of(&self, hash: usize) -> &[Entry] {
-        let (first, last) = (self.buckets[hash / BUCKET] as usize, self.buckets[hash / BUCKET + 1] as usize);
-        self.entries.get(first..last).unwrap_or_default()
     }
 
     #[cold]
@@ -231,47 +207,81 @@ impl Matcher {
         within: &[u8],
         place: usize,
         hash: usize,
-        tell: &mut impl FnMut(Found, Reach) -> bool,
+        tell: &mut impl FnMut(Found, bool) -> bool,
     ) -> bool {
-        self.entries_of(hash).iter().all(|entry| {
+        let (first, last) = (self.buckets[hash / BUCKET] as usize, self.buckets[hash / BUCKET + 1] as usize);
+        for entry in &self.entries[first..last] {
             let text = &self.texts[entry.text as usize];
-            let offset = usize::from(entry.offset);
             let bytes = &self.bytes[text.at.clone()];
-            let start = place.checked_sub(offset);
-            let start = start.filter(|start| within[*start..place] == bytes[..offset]);
-            start.is_none_or(|start| self.compare_from(within, start, text, tell))
-        })
-    }
-
-    fn compare_from(
-        &self,
-        within: &[u8],
-        start: usize,
-        text: &Text,
-        tell: &mut impl FnMut(Found, Reach) -> bool,
-    ) -> bool {
-        let bytes = &self.bytes[text.at.clone()];
-        let rest = &within[start..];
-        let there = rest.len().min(bytes.len());
-        let reach = if rest[..there] != bytes[..there] {
-            follow(within, start, bytes, text.spelling, text.most())
-        } else if there == bytes.len() {
-            Some(Reach::Whole(start + there))
-        } else {
-            Some(Reach::Begun)
-        };
-        let Some(reach) = reach else { return true };
-        let end = match reach {
-            Reach::Whole(end) | Reach::Open(end) => end,
-            Reach::Begun => within.len(),
-        };
-        tell(Found { at: start..end, owner: text.owner }, reach)
+            let offset = usize::from(entry.offset);
+            let found = if text.wraps {
+                wrapped(within, place, bytes, offset)
+            } else {
+                place.checked_sub(offset).and_then(|start| {
+                    let rest = &within[start..];
+                    let there = rest.len().min(bytes.len());
+                    (rest[..there] == bytes[..there]).then_some((start..start + there, there == bytes.len()))
+                })
+            };
+            if let Some((at, is_whole)) = found
+                && !tell(Found { at, owner: text.owner }, is_whole)
+            {
+                return false;
+            }
+        }
+        true
     }
 }
 
-/// Six bytes as they are hashed.
-fn word(piece: &[u8]) -> u64 {
-    let mut word = [0_u8; 8];
-    word[..PIECE].copy_from_slice(piece);
-    u64::from_le_bytes(word)
+/// Where `text` lies around `place`, which is its byte `offset`, with line breaks in it or without, and whether all of it is there.
+fn wrapped(within: &[u8], place: usize, text: &[u8], offset: usize) -> Option<(Range<usize>, bool)> {
+    let (mut end, mut since, mut is_whole) = (place, 0, true);
+    for byte in &text[offset..] {
+        let rest = &within[end..];
+        if rest.first() != Some(byte) {
+            let Some(length) = line_break(rest) else {
+                if rest.is_empty() || may_become_break(rest) {
+                    is_whole = false;
+                    break;
+                }
+                return None;
+            };
+            if since < LEAST_LINE && end - place > since {
+                return None;
+            }
+            (end, since) = (end + length, 0);
+            match within.get(end) {
+                None => {
+                    is_whole = false;
+                    break;
+                }
+                Some(next) if next != byte => return None,
+                Some(_) => {}
+            }
+        }
+        (end, since) = (end + 1, since + 1);
+    }
+    let (mut start, mut broken) = (place, false);
+    for byte in text[..offset].iter().rev() {
+        if !within[..start].ends_with(&[*byte]) {
+            start -= line_break_before(&within[..start]).filter(|_| !broken)?;
+            broken = true;
+            if !within[..start].ends_with(&[*byte]) {
+                return None;
+            }
+        }
+        start -= 1;
+    }
+    Some((start..end, is_whole))
+}
+
+/// Line breaks, as they are and as JSON escapes them.
+const BREAKS: [&[u8]; 4] = [b"\r\n", b"\n", b"\\r\\n", b"\\n"];
+
+fn line_break(rest: &[u8]) -> Option<usize> {
+    BREAKS.iter().find(|line_break| rest.starts_with(line_break)).map(|line_break| line_break.len())
+}
+
+fn line_break_before(before: &[u8]) -> Option<usize> {
+    BREAKS.iter().find(|line_break| before.ends_with(line_break)).map(|line_break| line_break.len())
 }

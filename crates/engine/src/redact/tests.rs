@@ -1,5 +1,3 @@
-mod forms;
-
 use proptest::prelude::*;
 
 use super::*;
@@ -187,4 +185,97 @@ fn what_the_vault_gets_is_covered_from_then_on_also_when_it_is_gone() {
     assert!(open().remove("mine").unwrap());
     redactor.refresh();
     assert_eq!(redactor.clone().text(text).unwrap(), "a [SECRET:mine] and [SECRET:TOKEN]");
+}
+
+/// A value in a form that others made, and what of it must not be left.
+fn encoded(value: &str, form: u8, before: &str) -> (String, String) {
+    use base64::Engine as _;
+    let percent = |keep: &str| -> String {
+        let mut text = String::new();
+        for byte in value.bytes() {
+            if byte.is_ascii_alphanumeric() || keep.as_bytes().contains(&byte) {
+                text.push(char::from(byte));
+            } else {
+                text.push_str(&format!("%{byte:02X}"));
+            }
+        }
+        text
+    };
+    let json = |text: &str| {
+        let quoted = Value::from(text).to_string();
+        quoted[1..quoted.len() - 1].to_owned()
+    };
+    let whole = match form {
+        0 => value.to_owned(),
+        1 => json(value),
+        2 => json(&json(value)),
+        3 => value.replace('\'', "'\\''"),
+        4 => percent("-._~"),
+        5 => percent("").to_ascii_lowercase().chars().collect::<String>(),
+        6 => value.bytes().map(|byte| format!("{byte:02x}")).collect(),
+        7 => value.bytes().map(|byte| format!("{byte:02X}")).collect(),
+        8 => {
+            let all = base64::engine::general_purpose::STANDARD.encode(format!("{before}{value}{before}"));
+            let (first, last) = ((before.len() * 8).div_ceil(6), (before.len() + value.len()) * 8 / 6);
+            return (all.clone(), all[first..last].to_owned());
+        }
+        _ => {
+            let all = base64::engine::general_purpose::URL_SAFE.encode(format!("{before}{value}{before}"));
+            let (first, last) = ((before.len() * 8).div_ceil(6), (before.len() + value.len()) * 8 / 6);
+            return (all.clone(), all[first..last].to_owned());
+        }
+    };
+    (whole.clone(), whole)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn in_whatever_form_and_pieces_a_secret_comes_it_is_covered(
+        value in "[ -~äß\u{1f600}\n\"'\\\\]{12,60}",
+        form in 0_u8..10,
+        around in ("[a-z .:\n]{0,40}", "[a-z .:\n]{0,40}"),
+        before in "[a-zA-Z0-9:]{0,5}",
+        lengths in prop::collection::vec(1_usize..40, 1..6),
+    ) {
+        // Lowering letters would make another value of it.
+        let value = if form == 5 { value.to_ascii_lowercase() } else { value };
+        let (whole, part) = encoded(&value, form, &before);
+        let text = format!("{}{whole}{}", around.0, around.1);
+        prop_assert!(text.contains(&part));
+        let redactor = one(&value);
+        let covered = redactor.text(&text);
+        prop_assert!(covered.as_ref().is_some_and(|text| text.contains("[SECRET:S]") && !text.contains(&part)), "{covered:?}");
+        let pieces = streamed(&redactor, text.as_bytes(), lengths.clone());
+        prop_assert_eq!(Some(String::from_utf8(pieces).unwrap()), covered.clone());
+        let passed = in_pieces(&redactor, text.as_bytes(), &lengths);
+        prop_assert_eq!(Some(String::from_utf8(passed).unwrap()), covered);
+    }
+
+    #[test]
+    fn base64_in_lines_is_covered_in_whatever_pieces_it_comes(
+        value in "[ -~]{40,200}",
+        before in "[a-z]{0,40}",
+        line in 60_usize..77,
+        broken in prop::sample::select(vec!["\n", "\r\n", "\\n", "\\r\\n"]),
+        lengths in prop::collection::vec(1_usize..40, 1..6),
+    ) {
+        use base64::Engine as _;
+        let all = base64::engine::general_purpose::STANDARD.encode(format!("{before}{value}"));
+        let lines: Vec<&str> = all.as_bytes().chunks(line).map(|line| std::str::from_utf8(line).unwrap()).collect();
+        let text = lines.join(broken);
+        let redactor = one(&value);
+        let covered = redactor.text(&text);
+        prop_assert!(covered.is_some());
+        let passed = in_pieces(&redactor, text.as_bytes(), &lengths);
+        prop_assert_eq!(Some(String::from_utf8(passed).unwrap()), covered);
+    }
+
+    #[test]
+    fn what_holds_no_secret_stays_as_it_is(text in "[a-f0-9 ]{0,400}", lengths in prop::collection::vec(1_usize..40, 1..6)) {
+        let redactor = one("0123456789abcdefg");
+        prop_assert_eq!(redactor.text(&text), None);
+        prop_assert_eq!(streamed(&redactor, text.as_bytes(), lengths), text.as_bytes());
+    }
 }

@@ -1,35 +1,25 @@
 //! Where a text may have begun that has not come to its end: all that a stream has to hold back.
 
-use super::spelling::{Reach, Spelling, is_encoded, squeeze};
-use super::{LEAST, Matcher, PIECE, STRIDE, Text};
+use super::{BREAK, BREAKS, LEAST, Matcher, PIECE, STRIDE, Text, line_break};
 
 /// Bytes at the end of which too few may belong to a text for one of its pieces to be found: a text that begins there is looked up by
 /// how it begins.
-const SHORT: usize = LEAST + STRIDE + PIECE;
-/// The same of one that is written in pieces, with the columns of a dump between them; and the characters of it.
-const SHORT_IN_PIECES: usize = 200;
-const FEW: usize = 24;
+const SHORT: usize = LEAST + STRIDE + PIECE + BREAK;
 
-/// The texts by how they begin: their numbers, in the order of their bytes, and those of each spelling.
+/// The texts by how they begin: their numbers, in the order of their bytes.
 #[derive(Default)]
 pub(super) struct Beginnings {
     all: Vec<u32>,
-    lines: Vec<u32>,
-    digits: Vec<u32>,
-    percent: Vec<u32>,
+    wrapping: Vec<u32>,
 }
 
 impl Beginnings {
     pub(super) fn of(texts: &[Text], bytes: &[u8]) -> Self {
         let mut all: Vec<u32> = (0_u32..).zip(texts).map(|(number, _)| number).collect();
         all.sort_unstable_by_key(|number| &bytes[texts[*number as usize].at.clone()]);
-        let spelt = |spelling| {
-            let is = |number: &u32| texts[*number as usize].spelling == spelling;
-            all.iter().copied().filter(is).collect()
-        };
-        let (lines, digits, percent) =
-            (spelt(Spelling::Lines), spelt(Spelling::Digits), spelt(Spelling::Percent));
-        Self { all, lines, digits, percent }
+        let wraps = |number: &u32| texts[*number as usize].wraps;
+        let wrapping = all.iter().copied().filter(wraps).collect();
+        Self { all, wrapping }
     }
 }
 
@@ -39,35 +29,27 @@ impl Matcher {
         let from = within.len().saturating_sub(self.reach);
         let tail = &within[from..];
         let mut first = tail.len();
-        self.look(tail, |found, reach| {
-            if !matches!(reach, Reach::Whole(_)) {
+        self.look(tail, |found, is_whole| {
+            if !is_whole {
                 first = first.min(found.at.start);
             }
             true
         });
-        let in_pieces = tail.len().saturating_sub(SHORT_IN_PIECES);
         let short = tail.len().saturating_sub(SHORT);
-        let escapes = tail[in_pieces..].contains(&b'%');
-        let begins = |at: &usize| {
-            let rest = &tail[*at..];
-            (*at >= short && self.goes_on(&self.beginnings.all, rest)) || self.begins_in_pieces(rest, escapes)
-        };
-        from + (in_pieces..first).find(begins).unwrap_or(first)
+        from + (short..first).find(|at| self.begins(&tail[*at..])).unwrap_or(first)
     }
 
-    /// Whether a text that is written in pieces begins with all of this, and goes on.
-    fn begins_in_pieces(&self, rest: &[u8], escapes: bool) -> bool {
-        let begins = |sorted: &[u32], spelling, columns| {
-            let (squeezed, count, is_all) = squeeze::<FEW>(rest, spelling, columns);
-            is_all && self.goes_on(sorted, &squeezed[..count])
+    /// Whether a text begins with all of this, and goes on.
+    fn begins(&self, rest: &[u8]) -> bool {
+        let unbroken = self.goes_on(&self.beginnings.all, rest);
+        let may_break = |at: &usize| b"\r\n\\".contains(&rest[*at]);
+        let Some(at) = (1..rest.len()).find(may_break).filter(|_| !unbroken) else { return unbroken };
+        let behind = match line_break(&rest[at..]) {
+            Some(length) => &rest[at + length..],
+            None if may_become_break(&rest[at..]) => &[],
+            None => return false,
         };
-        let first = rest.first().copied().unwrap_or_default();
-        (is_encoded(first) && begins(&self.beginnings.lines, Spelling::Lines, false))
-            || (first.is_ascii_hexdigit()
-                && [false, true]
-                    .into_iter()
-                    .any(|columns| begins(&self.beginnings.digits, Spelling::Digits, columns)))
-            || (escapes && begins(&self.beginnings.percent, Spelling::Percent, false))
+        self.goes_on(&self.beginnings.wrapping, &[&rest[..at], behind].concat())
     }
 
     fn goes_on(&self, sorted: &[u32], beginning: &[u8]) -> bool {
@@ -76,4 +58,9 @@ impl Matcher {
         let alike = sorted[first..].iter().map(bytes).take_while(|text| text.starts_with(beginning));
         alike.into_iter().any(|text| text.len() > beginning.len())
     }
+}
+
+/// Whether this is the beginning of a line break.
+pub(super) fn may_become_break(rest: &[u8]) -> bool {
+    BREAKS.iter().any(|line_break| line_break.len() > rest.len() && line_break.starts_with(rest))
 }
