@@ -37,6 +37,9 @@ impl<T> Default for Index<T> {
     }
 }
 
+/// Gives the vector of an id and its note, as it is; none where it is gone.
+pub type AsItIs<'a, T, E> = &'a mut dyn FnMut(i64, &T) -> Result<Option<Vec<f32>>, E>;
+
 /// One that may be among the nearest: its place, and the most that its product can be.
 #[derive(Debug, Clone, Copy)]
 struct Candidate {
@@ -125,7 +128,7 @@ impl<T> Index<T> {
         vector: &[f32],
         most: usize,
         filter: &mut dyn FnMut(i64, &T) -> Result<bool, E>,
-        row: &mut dyn FnMut(i64, &T) -> Result<Option<Vec<f32>>, E>,
+        row: AsItIs<'_, T, E>,
     ) -> Result<Vec<(i64, f32)>, E> {
         if vector.len() != self.dimensions || most == 0 || !vector.iter().all(|number| number.is_finite()) {
             return Ok(Vec::new());
