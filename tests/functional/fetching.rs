@@ -104,6 +104,30 @@ fn each_redirection_is_decided_on_and_leads_nowhere_that_the_call_may_not_go() {
 }
 
 #[test]
+fn a_redirection_off_this_machine_is_in_the_audit_before_it_is_followed() {
+    let near = Server::http(|request| match request.path.as_str() {
+        "/away" => Reply::redirect(302, "http://elsewhere.invalid/there"),
+        "/here" => Reply::redirect(302, "/there"),
+        _ => Reply::json("1"),
+    });
+    let fixture = with_profile("allowed_hosts: [localhost, elsewhere.invalid]");
+    for (path, expected) in
+        [("/away", vec!["intent", "intent", "outcome"]), ("/here", vec!["intent", "outcome"])]
+    {
+        let answer = fetch(&fixture, &json!({"url": near.url(path)}));
+        assert_eq!(answer["ok"] == true, path == "/here", "{answer:#}");
+        let id = answer["meta"]["call_id"].as_str().unwrap();
+        let rows = fixture.run(&["audit", "show", id, "--json"]).json();
+        let kinds: Vec<_> =
+            rows.as_array().unwrap().iter().map(|row| row["kind"].as_str().unwrap()).collect();
+        assert_eq!(kinds, expected, "{rows:#}");
+        if path == "/away" {
+            assert_eq!(rows[1]["plan"]["effects"][0]["host"], "elsewhere.invalid", "{rows:#}");
+        }
+    }
+}
+
+#[test]
 fn a_secret_reaches_its_host_and_nothing_that_handfast_shows_or_keeps() {
     let server = Server::http(|request| {
         let key = request.header("authorization").to_owned();

@@ -4,10 +4,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use policy::{AddressVerdict, Part, Policy, Request, Verdict};
+use serde_json::json;
+use store::{AuditRow, Durability, Kind, Store};
 use tool::{Code, Effect, Hosts, Level, ToolError};
 
 use crate::call::Call;
 use crate::dry_run::denied;
+use crate::{Engine, Redactor, record};
 
 /// The rules of one call, and what of its plan was decided on.
 pub(crate) struct HostGuard {
@@ -16,12 +19,34 @@ pub(crate) struct HostGuard {
     planned: Vec<Effect>,
     /// Whether a human, who saw the plan, allowed it.
     approved: bool,
+    /// The intent of a call whose plan stays on this machine, and where it goes if the call leaves it all the same.
+    stays: Option<(AuditRow, Arc<Store>, Redactor)>,
 }
 
 impl HostGuard {
-    pub(crate) fn of(call: &Call, policy: Arc<Policy>, tool: &'static str) -> Arc<dyn Hosts> {
-        let planned = call.effects.iter().map(|part| part.effect.clone()).collect();
-        Arc::new(Self { policy, tool, planned, approved: call.approved_by.is_some() })
+    pub(crate) fn of(engine: &Engine, call: &Call, tool: &'static str) -> Arc<dyn Hosts> {
+        let planned: Vec<Effect> = call.effects.iter().map(|part| part.effect.clone()).collect();
+        let stays = (!planned.iter().any(Effect::leaves_the_machine)).then(|| {
+            let row = record::row(Kind::Intent, call, &engine.redactor, engine.clock.now());
+            (row, engine.store.clone(), engine.redactor.clone())
+        });
+        let (policy, approved) = (call.rules(engine), call.approved_by.is_some());
+        Arc::new(Self { policy, tool, planned, approved, stays })
+    }
+
+    /// Writes down, and onto the disk, where a call goes whose plan stayed on this machine.
+    fn note_leaving(&self, effects: &[Effect]) -> Result<(), ToolError> {
+        let Some((row, store, redactor)) = &self.stays else { return Ok(()) };
+        if !effects.iter().any(Effect::leaves_the_machine) {
+            return Ok(());
+        }
+        let mut plan = json!({ "effects": effects });
+        redactor.value(&mut plan["effects"]);
+        let row = AuditRow { plan: Some(plan.to_string()), ..row.clone() };
+        store.audit().append(row, Durability::Flushed).wait().map_err(|error| {
+            let message = format!("the audit cannot be written, so it was not followed: {error}");
+            ToolError::new(Code::Runtime, message).because(error)
+        })
     }
 
     /// Whether the plan names it, or more than it at the same place.
@@ -47,7 +72,7 @@ impl Hosts for HostGuard {
             Request { tool: self.tool, level, parts: &parts, undoable_in_force: false, background: false };
         let decision = self.policy.decide(&request);
         match decision.verdict {
-            Verdict::Pass => Ok(()),
+            Verdict::Pass => self.note_leaving(effects),
             Verdict::Deny => Err(denied(&decision)),
             Verdict::Check => {
                 let message = format!("not allowed within this call: {}", decision.reason);

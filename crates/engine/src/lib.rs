@@ -391,7 +391,7 @@ impl Engine {
     ) -> Result<Context, ToolError> {
         let mut services = self.services.clone();
         if spec.class.open_world {
-            services.insert(Arc::new(hosts::HostGuard::of(call, call.rules(self), spec.name)));
+            services.insert(Arc::new(hosts::HostGuard::of(self, call, spec.name)));
         }
         services.insert(Arc::new(match &call.dry_run {
             Some(tried) => self.roots_to_try(call, tried)?,

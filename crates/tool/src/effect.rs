@@ -1,3 +1,4 @@
+use std::net::IpAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -135,9 +136,16 @@ impl Effect {
         }
     }
 
-    /// Whether the effect leaves this machine, so that its intent must be on disk before it happens.
+    /// Whether the effect leaves this machine, so that its intent must be on disk before it happens. A connection to an address of
+    /// the machine itself does not.
     pub fn leaves_the_machine(&self) -> bool {
-        matches!(self, Effect::Connect { .. } | Effect::Act { .. } | Effect::UseSecret { .. })
+        match self {
+            Effect::Connect { host, .. } => {
+                host != "localhost" && !host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+            }
+            Effect::Act { .. } | Effect::UseSecret { .. } => true,
+            _ => false,
+        }
     }
 
     /// Whether the effect only asks another machine for what it has, by its method (RFC 9110, section 9.2.1) or as the tool says.
@@ -157,6 +165,27 @@ mod tests {
     use std::ffi::OsStr;
 
     use super::*;
+
+    #[test]
+    fn what_is_said_to_this_machine_does_not_leave_it() {
+        let connect = |host: &str| Effect::Connect {
+            host: host.to_owned(),
+            port: 80,
+            method: Some("GET".to_owned()),
+            only_asks: false,
+        };
+        for here in ["127.0.0.1", "127.9.8.7", "::1", "localhost"] {
+            assert!(!connect(here).leaves_the_machine(), "{here}");
+        }
+        for away in ["example.com", "a.localhost", "localhost.example", "10.0.0.1", "0.0.0.0", "fe80::1"] {
+            assert!(connect(away).leaves_the_machine(), "{away}");
+        }
+        let (name, host) = ("KEY".to_owned(), "127.0.0.1".to_owned());
+        assert!(
+            Effect::UseSecret { name, host }.leaves_the_machine(),
+            "a secret is worth a flush wherever it goes"
+        );
+    }
 
     #[test]
     fn a_path_of_any_bytes_can_be_written_down_and_told_from_others() {
