@@ -153,8 +153,9 @@ impl Call<'_> {
 
     /// Line 8.
     fn undoable(&self) -> Option<Decision> {
-        let in_force =
-            self.request.undoable_in_force && !self.request.background && !self.policy.allows_hosts();
+        // That a ceiling takes the hosts away lets nothing pass that is asked about without it.
+        let lists_hosts = !self.policy.allowed_hosts.is_empty();
+        let in_force = self.request.undoable_in_force && !self.request.background && !lists_hosts;
         let only_workspace =
             !self.judged.is_empty() && self.judged.iter().all(|judged| judged.changes_only_the_workspace);
         (self.policy.undoable.0 == Undoable::Pass && in_force && only_workspace).then(|| {

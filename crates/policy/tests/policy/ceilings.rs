@@ -28,6 +28,15 @@ fn verdicts(policy: &Policy) -> Vec<Verdict> {
     all
 }
 
+/// What the verdict of this number was about.
+fn asked(case: usize) -> String {
+    let effects = effects();
+    let (level, position) = (LEVELS[case / 2 / effects.len()], case / 2 % effects.len());
+    let other = &effects[(position * 7 + 3) % effects.len()];
+    let with = if case % 2 == 0 { String::new() } else { format!(" with {other:?}") };
+    format!("{level:?}, {:?}{with}", effects[position])
+}
+
 /// How strict the policy is about paths: the verdict on each, as a number.
 fn paths(policy: &Policy) -> Vec<u8> {
     let strictness = |verdict: PathVerdict<'_>| match verdict {
@@ -75,8 +84,8 @@ impl Answers {
     /// None of the answers is looser.
     #[track_caller]
     fn are_as_narrow(&self, wide: &Answers, what: &str) {
-        for (narrow, wide) in self.verdicts.iter().zip(&wide.verdicts) {
-            assert!(narrow >= wide, "{what}: {narrow:?} where it was {wide:?}");
+        for (case, (narrow, wide)) in self.verdicts.iter().zip(&wide.verdicts).enumerate() {
+            assert!(narrow >= wide, "{what}: {narrow:?} where it was {wide:?}: {}", asked(case));
         }
         for (narrow, wide) in self.paths.iter().zip(&wide.paths) {
             assert!(narrow >= wide, "{what}: a path is wider");
