@@ -263,12 +263,16 @@ fn wrapped(within: &[u8], place: usize, text: &[u8], offset: usize) -> Option<(R
     }
     let (mut start, mut broken) = (place, false);
     for byte in text[..offset].iter().rev() {
-        if !within[..start].ends_with(&[*byte]) {
-            start -= line_break_before(&within[..start]).filter(|_| !broken)?;
-            broken = true;
-            if !within[..start].ends_with(&[*byte]) {
+        // First, because the `n` of one that JSON escapes could be taken for the byte itself, and its backslash for none of a text
+        // with line breaks in it.
+        if let Some(length) = line_break_before(&within[..start]) {
+            if broken {
                 return None;
             }
+            (start, broken) = (start - length, true);
+        }
+        if !within[..start].ends_with(&[*byte]) {
+            return None;
         }
         start -= 1;
     }

@@ -228,6 +228,17 @@ fn encoded(value: &str, form: u8, before: &str) -> (String, String) {
     (whole.clone(), whole)
 }
 
+#[test]
+fn the_letter_of_an_escaped_line_break_is_not_taken_for_one_of_the_secret() {
+    use base64::Engine as _;
+    let value = "   00Aa'AA  a0A 0AA00aa A  a A0AA00 AA0 ";
+    let all = base64::engine::general_purpose::STANDARD.encode(format!("{}{value}", "a".repeat(37)));
+    let (first, second) = all.split_at(60);
+    assert!(first.ends_with('n'), "the case that it is about");
+    let covered = one(value).text(&format!("{first}\\n{second}"));
+    assert!(covered.as_ref().is_some_and(|text| text.contains("[SECRET:S]")), "{covered:?}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
