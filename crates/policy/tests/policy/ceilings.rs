@@ -33,7 +33,7 @@ fn asked(case: usize) -> String {
     let effects = effects();
     let (level, position) = (LEVELS[case / 2 / effects.len()], case / 2 % effects.len());
     let other = &effects[(position * 7 + 3) % effects.len()];
-    let with = if case % 2 == 0 { String::new() } else { format!(" with {other:?}") };
+    let with = if case.is_multiple_of(2) { String::new() } else { format!(" with {other:?}") };
     format!("{level:?}, {:?}{with}", effects[position])
 }
 
