@@ -63,6 +63,13 @@ pub enum What {
     Times,
 }
 
+impl What {
+    /// Whether something comes or goes, or both.
+    pub(crate) fn moves(self) -> bool {
+        matches!(self, Self::Create | Self::Replace | Self::Remove)
+    }
+}
+
 /// Something that a commit cannot do as the command did it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Note {

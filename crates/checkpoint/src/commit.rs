@@ -14,7 +14,7 @@ use crate::loosened::Loosened;
 use crate::read::Reading;
 use crate::save::{NotKept, save_changes};
 use crate::sides::{OnStep, Sides, name_of, step, taken_name};
-use crate::swap::{Stopped, swap};
+use crate::swap::{Found, Stopped, swap};
 use crate::undo::undo;
 use crate::{
     Action, Changes, Conflict, Entry, Error, Held, Meanwhile, Result, Save, SavedEntry, Time, Touch, Verdict,
@@ -204,7 +204,9 @@ impl Call {
         if let Err(error) = written {
             return Err(self.give_up(workspace, journal(&Changes::default()), error, terms.on_step));
         }
-        let swapped = swap(&sides, &changes, &loosened, terms.baseline, terms.on_step);
+        let found =
+            Found { changes: &changes, loosened: &loosened, known: &self.known, baseline: terms.baseline };
+        let swapped = swap(&sides, found, terms.on_step);
         let flushed = swapped.and_then(|()| {
             flush.map_or(Ok(()), |flush| flush())?;
             step(terms.on_step)?;

@@ -43,6 +43,11 @@ impl Known {
         written.get(&place(entry)).filter(|(state, _)| state.entry == *entry).map(|(state, _)| state.clone())
     }
 
+    /// Whether a file in the folder of the call is what this program wrote there.
+    pub(crate) fn wrote(&self, entry: &Entry) -> bool {
+        lock(&self.written).get(&place(entry)).is_some_and(|(state, _)| state.entry == *entry)
+    }
+
     /// The marks of a file in the folder of the call.
     pub(crate) fn marks(&self, entry: &Entry) -> Option<Marks> {
         let written = lock(&self.written);

@@ -50,17 +50,21 @@ pub struct Restored {
 
 /// What several changes came to, from the first to the last. The second value names the paths that were changed by others
 /// between two of them.
-pub fn compose<'a>(changes: impl IntoIterator<Item = &'a [SavedEntry]>) -> (Vec<SavedEntry>, Vec<PathBuf>) {
-    let mut changes = changes.into_iter();
-    // The first, which often is the only one, is in order: a map is made of that at once.
-    let first = changes.next().unwrap_or_default().iter();
+pub fn compose(changes: impl IntoIterator<Item = Vec<SavedEntry>>) -> (Vec<SavedEntry>, Vec<PathBuf>) {
+    let mut changes = changes.into_iter().peekable();
+    let mut first = changes.next().unwrap_or_default();
+    // Nearly always it is the only one, and in order.
+    if changes.peek().is_none() && first.is_sorted_by(|one, next| one.path < next.path) {
+        first.retain(|entry| entry.before.is_some() || entry.after.is_some());
+        return (first, Vec::new());
+    }
     let mut all: BTreeMap<PathBuf, SavedEntry> =
-        first.map(|entry| (entry.path.clone(), entry.clone())).collect();
+        first.into_iter().map(|entry| (entry.path.clone(), entry)).collect();
     let (mut disturbed, mut saved_later) = (Vec::new(), SavedLater::default());
     for entry in changes.flatten() {
         saved_later.note(entry.before.as_ref());
         let Some(earlier) = all.get_mut(&entry.path) else {
-            all.insert(entry.path.clone(), entry.clone());
+            all.insert(entry.path.clone(), entry);
             continue;
         };
         let fits = match (&earlier.after, &entry.before) {
@@ -69,9 +73,9 @@ pub fn compose<'a>(changes: impl IntoIterator<Item = &'a [SavedEntry]>) -> (Vec<
             _ => false,
         };
         if !fits {
-            disturbed.push(entry.path.clone());
+            disturbed.push(entry.path);
         }
-        earlier.after.clone_from(&entry.after);
+        earlier.after = entry.after;
     }
     for entry in all.values_mut() {
         saved_later.add_to(entry.before.as_mut());

@@ -93,7 +93,9 @@ pub(crate) fn look_or_none(folder: impl AsFd, name: &OsStr) -> rustix::io::Resul
 }
 
 /// Asked before every system call that changes something; [`ControlFlow::Break`] leaves everything as it is.
-pub type OnStep<'a> = &'a dyn Fn() -> ControlFlow<()>;
+///
+/// Several threads ask at once where many files are swapped.
+pub type OnStep<'a> = &'a (dyn Fn() -> ControlFlow<()> + Sync);
 
 pub(crate) fn step(on_step: OnStep<'_>) -> Result<()> {
     match on_step() {

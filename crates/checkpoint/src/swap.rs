@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{AtFlags, CWD, Gid, OFlags, RenameFlags, Uid, fstat, renameat_with};
 use rustix::io::Errno;
@@ -11,7 +12,9 @@ use crate::attributes::Marks;
 use crate::beneath::{
     Holders, LIST, PLACE, descriptor_path, look, names, open, open_known, set_mode, set_modified,
 };
+use crate::known::Known;
 use crate::loosened::Loosened;
+use crate::several;
 use crate::sides::{OnStep, Parents, Sides, Walker, name_of, step, taken_name};
 use crate::{Change, Changes, Entry, Error, Kind, Result, Time, What, attributes, is_regenerable_folder};
 
@@ -28,43 +31,84 @@ impl From<Error> for Stopped {
     }
 }
 
+/// What was found out about the changes before anything is moved.
+#[derive(Clone, Copy)]
+pub(crate) struct Found<'a> {
+    pub(crate) changes: &'a Changes,
+    pub(crate) loosened: &'a Loosened,
+    /// What the drafts of the call wrote.
+    pub(crate) known: &'a Known,
+    pub(crate) baseline: Option<Time>,
+}
+
 /// Puts every new entry in its place and every old one into the folder of the call. Then what stays gets its rights and
 /// times, and what came loses its marks.
-pub(crate) fn swap(
-    sides: &Sides,
-    changes: &Changes,
-    loosened: &Loosened,
-    baseline: Option<Time>,
-    on_step: OnStep<'_>,
-) -> Result<(), Stopped> {
+pub(crate) fn swap(sides: &Sides, found: Found<'_>, on_step: OnStep<'_>) -> Result<(), Stopped> {
+    let changes = found.changes;
     let mut walker = Walker::new(sides);
     let mut moved = HashSet::new();
-    for (number, change) in changes.list.iter().enumerate() {
-        move_one(&mut walker, number, change, baseline, &moved, on_step)?;
-        moved.extend(change.old.filter(|old| old.has_other_names).map(|old| (old.device, old.inode)));
+    let moves = changes.list.iter().enumerate().filter(|(_, change)| change.what.moves());
+    let moves: Vec<(usize, &Change)> = moves.collect();
+    for alike in moves.chunk_by(|(_, one), (_, other)| is_by_itself(one) == is_by_itself(other)) {
+        if is_by_itself(alike[0].1) {
+            move_several(sides, found, alike, on_step)?;
+            continue;
+        }
+        for (number, change) in alike {
+            move_one(&mut walker, found, (*number, change), &moved, on_step)?;
+            moved.extend(change.old.filter(|old| old.has_other_names).map(|old| (old.device, old.inode)));
+        }
     }
-    finish(&mut walker, changes, loosened, on_step)?;
+    finish(&mut walker, changes, found.loosened, on_step)?;
     Ok(())
+}
+
+/// Whether nothing about a change depends on the others: something that is no folder comes, and what goes for it is neither
+/// a folder nor has other names.
+fn is_by_itself(change: &Change) -> bool {
+    let is_plain = |entry: Entry| entry.kind != Kind::Folder && !entry.has_other_names;
+    change.what != What::Remove && change.new.is_some_and(is_plain) && change.old.is_none_or(is_plain)
+}
+
+/// The same for changes of which each is by itself, in no order.
+///
+/// The system exchanges names one after the other, but looks at several entries at once.
+fn move_several(
+    sides: &Sides,
+    found: Found<'_>,
+    changes: &[(usize, &Change)],
+    on_step: OnStep<'_>,
+) -> Result<(), Stopped> {
+    let (moved, has_stopped) = (HashSet::new(), AtomicBool::new(false));
+    let move_next = |walker: &mut Walker<'_>, change: &(usize, &Change)| {
+        if has_stopped.load(Ordering::Relaxed) {
+            // Everything is taken back.
+            return Ok(());
+        }
+        let done = move_one(walker, found, *change, &moved, on_step);
+        has_stopped.fetch_or(done.is_err(), Ordering::Relaxed);
+        done
+    };
+    several::each(changes, |(_, change)| &change.path, || Walker::new(sides), move_next).map(drop)
 }
 
 fn move_one(
     walker: &mut Walker<'_>,
-    number: usize,
-    change: &Change,
-    baseline: Option<Time>,
+    Found { known, baseline, .. }: Found<'_>,
+    (number, change): (usize, &Change),
     moved: &HashSet<(u64, u64)>,
     on_step: OnStep<'_>,
 ) -> Result<(), Stopped> {
     let path = &change.path;
     let failed = |doing| move |errno: Errno| stopped(doing, path, errno);
-    if matches!(change.what, What::Attributes | What::Times) {
-        return Ok(());
-    }
     let name = name_of(path);
     let parents = walker.parents(path).map_err(failed("reach"))?;
     let Parents { stage, workspace } = &*parents;
-    if let Some(new) = &change.new {
-        // The upper folder is ours alone, but it is looked at all the same before anything is moved by its name.
+    if let Some(new) = &change.new
+        && !known.wrote(new)
+    {
+        // The upper folder is ours alone, but what a command left there is looked at all the same before anything is moved by
+        // its name. What this program wrote into it, no command has ever seen, and it was looked at when the changes were read.
         let found = look(stage, name).map_err(failed("look at"))?;
         if !found.is_some_and(|found| found.is_same_object(new)) {
             return Err(Stopped::Conflict(path.clone()));

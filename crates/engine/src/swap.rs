@@ -259,6 +259,11 @@ impl Engine {
                     self.removals.add(kept, next);
                 }
                 self.prune_where_due();
+                if paths >= MANY {
+                    let store = self.store.clone();
+                    // What is not moved now, some later change moves.
+                    self.removals.work(move || drop(store.move_log()));
+                }
                 return produced;
             }
             Ended::Refused(error) => error,
@@ -410,6 +415,9 @@ impl Engine {
 
 /// Why it is asked.
 const HELD: &str = "the call has run, and changed what needs an approval of its own";
+
+/// From how many changed paths on the log of the store is moved behind the answer, and not by a later call.
+const MANY: u64 = 500;
 
 /// Why changes are not in the workspace, and the question that is open about them.
 struct Refused {

@@ -103,7 +103,7 @@ impl Checkpoints for ForCall {
         let only = self.undo.relative(&request.paths)?;
         let all: Vec<Vec<SavedEntry>> =
             chosen.iter().map(|checkpoint| self.undo.entries(checkpoint)).collect::<Result<_, _>>()?;
-        let (entries, _) = compose(all.iter().map(Vec::as_slice));
+        let (entries, _) = compose(all);
         let wanted = entries.iter().filter(|entry| is_below(&entry.path, &only) && entry.is_telling());
         let files = self.undo.differences()?.of(wanted, Direction::Undoing);
         Ok(files + &self.undo.difference_of_data(&chosen, &only, Direction::Undoing)?)
@@ -238,7 +238,7 @@ impl Undo {
         let (only, force) = (self.relative(&request.paths)?, self.relative(&request.force)?);
         let all: Vec<Vec<SavedEntry>> =
             checkpoints.iter().map(|checkpoint| self.entries(checkpoint)).collect::<Result<_, _>>()?;
-        let (mut entries, disturbed) = compose(all.iter().map(Vec::as_slice));
+        let (mut entries, disturbed) = compose(all);
         if let Some(last) = checkpoints.last()
             && entries.iter().any(SavedEntry::lacks_bytes)
         {

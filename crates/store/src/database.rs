@@ -37,6 +37,10 @@ const IDLE_CONNECTIONS: usize = 4;
 /// The WAL is cut back to this many bytes when a checkpoint has emptied it.
 const WAL_BYTES_KEPT: u32 = 16 * 1024 * 1024;
 
+/// From how many pages on whoever commits moves the WAL into the file, so many bytes: that waits for the disk. Behind a large
+/// change it is done before.
+const WAL_PAGES: u32 = WAL_BYTES_KEPT / 4096;
+
 /// How many pages a transaction may change in memory, some 32 MiB. A spilled page that changes again is written again, and a
 /// transaction with thousands of random keys wrote most of its pages several times.
 const PAGES_UNTIL_SPILLED: u32 = 8_192;
@@ -144,6 +148,11 @@ impl Database {
         })
     }
 
+    /// Moves the WAL into the file, as far as nobody still reads from it or does the same.
+    pub(crate) fn move_log(&self) -> Result<(), StoreError> {
+        self.read(|connection| connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())))
+    }
+
     /// A new connection, set up like every other.
     pub(crate) fn connect(&self) -> Result<Connection, StoreError> {
         let opened = match self.as_unchanging() {
@@ -228,6 +237,7 @@ fn set_up(connection: &mut Connection) -> rusqlite::Result<()> {
     connection.busy_handler(Some(wait_for_lock))?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;
     connection.pragma_update(None, "cache_spill", PAGES_UNTIL_SPILLED)?;
+    connection.pragma_update_and_check(None, "wal_autocheckpoint", WAL_PAGES, |_| Ok(()))?;
     connection.pragma_update_and_check(None, "journal_size_limit", WAL_BYTES_KEPT, |_| Ok(()))
 }
 

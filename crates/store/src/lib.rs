@@ -172,6 +172,12 @@ impl Store {
         pruned::mark(&self.folder, now)
     }
 
+    /// Moves what was written lately to its place in the database, as far as nobody hinders it: behind a large change, so that
+    /// no later one has to wait for the disk. Blocks.
+    pub fn move_log(&self) -> Result<(), StoreError> {
+        self.database.move_log()
+    }
+
     /// Writes the audit rows that wait, makes them outlive a power loss, and ends the writer thread. Later
     /// rows are refused; everything else still works. Blocks on the disk. Dropping the store does the same
     /// without saying what failed.

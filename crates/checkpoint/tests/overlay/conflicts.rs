@@ -266,10 +266,9 @@ fn what_changes_during_the_commit_is_found_and_everything_is_taken_back() {
             place.prepare("mkdir d e; echo a >f; echo x >d/x; echo y >e/y; echo z >z");
             let (call, baseline) =
                 place.overlay("echo mine >f; rm -r e; echo X >d/x; echo new >d/new; rm z; chmod 711 d");
-            let count = std::cell::Cell::new(0);
+            let count = std::sync::atomic::AtomicUsize::new(0);
             let on_step = || {
-                count.set(count.get() + 1);
-                if count.get() == number {
+                if count.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1 == number {
                     // Where a step has already moved the entry away, there is nothing to change.
                     crate::fixture::attempt(&place.path(), others);
                 }

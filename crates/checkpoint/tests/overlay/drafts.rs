@@ -1,10 +1,10 @@
 //! What this program drafts itself comes out like the changes of a command.
 
-use std::cell::Cell;
 use std::fs;
 use std::ops::ControlFlow;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::fixture::{Place, direct, tree, when_free, without_times};
 use checkpoint::{Call, Draft, Durability, Meanwhile, Outcome, Terms};
@@ -113,14 +113,14 @@ fn a_draft_that_was_taken_back_still_knows_what_was_there() {
         place.prepare(BEFORE);
         let (call, draft) = begun(place);
         fill(&draft);
-        let steps = Cell::new(0);
+        let steps = AtomicUsize::new(0);
         let on_step = || {
-            steps.set(steps.get() + 1);
-            if steps.get() == last { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            let is_last = steps.fetch_add(1, Ordering::Relaxed) + 1 == last;
+            if is_last { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
         let terms = Terms { on_step: &on_step, ..Terms::since(draft.begun().into()) };
         let outcome = call.commit(&place.workspace(), &terms);
-        (outcome, steps.get())
+        (outcome, steps.into_inner())
     };
     let (committed, steps) = commit_and_break(&Place::new(), 0);
     assert!(matches!(committed, Ok(Outcome::Committed(_))));

@@ -150,7 +150,7 @@ fn undone_in_turn(before: &[Step], scripts: &[Vec<Step>]) -> Result<(), TestCase
         done.push((was, change(&place, &contents, &script(steps))));
     }
     let last = saved_tree(&place);
-    let all: Vec<&[SavedEntry]> = done.iter().map(|(_, saved)| &saved.entries[..]).collect();
+    let all: Vec<Vec<SavedEntry>> = done.iter().map(|(_, saved)| saved.entries.clone()).collect();
     let (together, disturbed) = compose(all);
     prop_assert!(disturbed.is_empty(), "{disturbed:?}");
     // All at once, and that undone.

@@ -1,8 +1,8 @@
 //! A commit that is cut off at any point leaves the workspace as it was, or as it was to be.
 
-use std::cell::Cell;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::fixture::{Place, since, tree, when_free};
 use checkpoint::{Area, Error, Outcome, Recovery};
@@ -15,11 +15,11 @@ const SCRIPT: &str = "
     echo q >e/q; rm -r f gone; rm l; ln -s b l; touch -d 2021-01-01 keep";
 
 /// Breaks off at one step, counted from 1.
-fn at_step(number: usize) -> impl Fn() -> ControlFlow<()> {
-    let left = Cell::new(number);
+pub(crate) fn at_step(number: usize) -> impl Fn() -> ControlFlow<()> + Sync {
+    let steps = AtomicUsize::new(0);
     move || {
-        left.set(left.get().saturating_sub(1));
-        if left.get() == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        let is_cut_off = steps.fetch_add(1, Ordering::Relaxed) + 1 >= number;
+        if is_cut_off { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
 
@@ -153,9 +153,9 @@ fn recovery_leaves_what_somebody_changed_since_and_says_so() {
     place.prepare("echo a >a; echo b >b; echo c >c");
     let (call, baseline) = place.overlay("echo A >a; rm b; echo n >new");
     // Everything is swapped, and nothing marked.
-    let steps = Cell::new(0);
+    let steps = AtomicUsize::new(0);
     let counting = || {
-        steps.set(steps.get() + 1);
+        steps.fetch_add(1, Ordering::Relaxed);
         ControlFlow::Continue(())
     };
     let mut terms = since(baseline);
@@ -166,7 +166,7 @@ fn recovery_leaves_what_somebody_changed_since_and_says_so() {
     let mut dry_terms = since(dry_baseline);
     dry_terms.on_step = &counting;
     dry_call.commit(&dry.workspace(), &dry_terms).unwrap();
-    let breaking = at_step(steps.get());
+    let breaking = at_step(steps.load(Ordering::Relaxed));
     terms.on_step = &breaking;
     assert!(matches!(call.commit(&place.workspace(), &terms), Err(Error::BrokenOff)));
     drop(call);
@@ -194,4 +194,51 @@ fn a_call_of_a_live_process_is_left_alone() {
     assert!(call.upper().is_dir());
     drop(call);
     assert!(matches!(recover_at_once(&place.area)[..], [Recovery::Dropped]));
+}
+
+/// So many files that several threads swap them.
+const MANY: &str = "for d in 1 2 3 4; do mkdir $d; for f in $(seq 100); do echo old >$d/$f; done; done";
+
+#[test]
+fn of_many_files_that_are_swapped_at_once_none_stays_changed_wherever_it_is_cut_off() {
+    for number in [5, 100, 250, 400, 607, 800] {
+        let place = Place::new();
+        place.prepare(MANY);
+        let before = tree(&place.path());
+        let (call, baseline) = place.overlay("for f in */*; do echo new $f >$f; done; echo n >1/new; rm 4/1");
+        let breaking = at_step(number);
+        let mut terms = since(baseline);
+        terms.on_step = &breaking;
+        let outcome = call.commit(&place.workspace(), &terms);
+        assert!(matches!(outcome, Err(Error::BrokenOff)), "at step {number}: {outcome:?}");
+        drop(call);
+        let recovered = recover_at_once(&place.area);
+        let [Recovery::TakenBack { others, left }] = &recovered[..] else { unreachable!("{recovered:?}") };
+        assert!(others.is_empty() && left.is_empty(), "at step {number}: {others:?} {left:?}");
+        assert_eq!(tree(&place.path()), before, "at step {number}");
+    }
+}
+
+#[test]
+fn a_change_by_others_while_many_files_are_swapped_at_once_takes_all_of_them_back() {
+    // No thread has come to the end of a folder by then.
+    for number in [3, 60, 190] {
+        let place = Place::new();
+        place.prepare(MANY);
+        let (call, baseline) = place.overlay("for f in */*; do echo new $f >$f; done");
+        let steps = AtomicUsize::new(0);
+        let meanwhile = || {
+            if steps.fetch_add(1, Ordering::Relaxed) + 1 == number {
+                crate::fixture::direct(&place.path(), "echo mine >4/99");
+            }
+            ControlFlow::Continue(())
+        };
+        let mut terms = since(baseline);
+        terms.on_step = &meanwhile;
+        let outcome = call.commit(&place.workspace(), &terms).unwrap();
+        assert!(matches!(outcome, Outcome::Conflict(_)), "at step {number}");
+        let now = tree(&place.path());
+        let is = |what: &str| now.values().filter(|shown| shown.what == format!("file {:?}", what)).count();
+        assert_eq!((is("old\n"), is("mine\n")), (399, 1), "at step {number}");
+    }
 }

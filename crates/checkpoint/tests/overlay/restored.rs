@@ -1,6 +1,6 @@
 //! What a commit took out of the workspace is put back, exactly.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io::{self, Read};
 use std::ops::ControlFlow;
@@ -13,6 +13,7 @@ use checkpoint::{
 };
 
 use crate::fixture::{Place, direct, tree, when_free};
+use crate::interrupted::at_step;
 
 /// Bytes in memory, and how often something was kept.
 #[derive(Default)]
@@ -242,7 +243,7 @@ fn several_changes_are_undone_as_one_unless_others_came_between() {
     let before = tree(&place.path());
     let first = change(&place, &contents, "echo 2 >a; echo 1 >c");
     let second = change(&place, &contents, "echo 3 >a; rm b c; mkdir b");
-    let (entries, disturbed) = compose([&first.entries[..], &second.entries]);
+    let (entries, disturbed) = compose([first.entries, second.entries]);
     assert!(disturbed.is_empty());
     undo(&place, &contents, &entries);
     assert_eq!(tree(&place.path()), before);
@@ -250,7 +251,7 @@ fn several_changes_are_undone_as_one_unless_others_came_between() {
     let first = change(&place, &contents, "echo 2 >a");
     direct(&place.path(), "echo mine >a");
     let second = change(&place, &contents, "echo 3 >a");
-    let (_, disturbed) = compose([&first.entries[..], &second.entries]);
+    let (_, disturbed) = compose([first.entries, second.entries]);
     assert_eq!(disturbed, [Path::new("a")]);
 }
 
@@ -271,7 +272,7 @@ fn nothing_is_committed_where_saving_fails() {
 
 #[test]
 fn a_restoration_cut_off_at_any_step_leaves_all_as_it_was_or_as_it_is_to_be() {
-    let mut number = 0_u32;
+    let mut number = 0_usize;
     loop {
         number += 1;
         let (place, contents) = (Place::new(), InMemory::default());
@@ -280,11 +281,7 @@ fn a_restoration_cut_off_at_any_step_leaves_all_as_it_was_or_as_it_is_to_be() {
         let saved = change(&place, &contents, SCRIPT);
         let after = tree(&place.path());
         let (call, baseline, _) = lay_out(&place, &contents, &saved.entries, &[], &|_| false);
-        let left = Cell::new(number);
-        let on_step = || {
-            left.set(left.get().saturating_sub(1));
-            if left.get() == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        };
+        let on_step = at_step(number);
         let save = Some(Save { contents: &contents, keep: &|_| Ok(()), loss_is_agreed: false });
         let terms = Terms { save, on_step: &on_step, ..Terms::since(baseline) };
         let outcome = call.commit(&place.workspace(), &terms);
@@ -371,7 +368,7 @@ fn changes_around_a_folder_that_got_another_name_are_undone_at_once_and_one_afte
         change(&place, &contents, "echo more >again/1"),
     ];
     let after = tree(&place.path());
-    let all = changes.iter().map(|saved| saved.entries.as_slice());
+    let all = changes.iter().map(|saved| saved.entries.clone());
     let (entries, disturbed) = compose(all);
     assert_eq!(disturbed, Vec::<PathBuf>::new());
     let undone = undo(&place, &contents, &entries);
