@@ -250,14 +250,14 @@ impl Undo {
             let message = format!("the checkpoint {} is damaged", checkpoint.id);
             ToolError::new(Code::Runtime, message)
         };
-        let rows = self.store.checkpoints().entries_with(&checkpoint.id, OF_DATABASE);
+        let rows = self.store.checkpoints().entries(&checkpoint.id);
         let rows = rows.map_err(|error| damaged().because(error))?;
         let contents = SavedContents::new(&self.store, None);
         let change = |row: CheckpointEntry| {
             let change = read(&contents, &row).map_err(|error| damaged().because(error))?;
             Ok((self.place.workspace.join(row.path), change))
         };
-        rows.into_iter().map(change).collect()
+        rows.into_iter().filter(is_of_database).map(change).collect()
     }
 
     /// Finds out whether nothing stands against it. Gives the rows that would change.

@@ -215,17 +215,6 @@ impl Checkpoints {
         })
     }
 
-    /// Of what changed, in the order in which it was added, the entries that have exactly this as what was there.
-    pub fn entries_with(&self, id: &str, before: &[u8]) -> Result<Vec<CheckpointEntry>, StoreError> {
-        self.read(|connection| {
-            let mut statement = connection.prepare_cached(
-                "SELECT path, before, after, content FROM checkpoint_entries WHERE checkpoint = ? AND before = ?
-                 ORDER BY number",
-            )?;
-            statement.query_map(params![id, before], entry)?.collect()
-        })
-    }
-
     /// The checkpoints of a workspace that are done, the newest first, at most `limit`.
     pub fn list(&self, workspace: &Path, limit: u32) -> Result<Vec<Checkpoint>, StoreError> {
         self.read(|connection| {

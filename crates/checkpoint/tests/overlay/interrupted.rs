@@ -238,7 +238,7 @@ fn a_change_by_others_while_many_files_are_swapped_at_once_takes_all_of_them_bac
         let outcome = call.commit(&place.workspace(), &terms).unwrap();
         assert!(matches!(outcome, Outcome::Conflict(_)), "at step {number}");
         let now = tree(&place.path());
-        let is = |what: &str| now.values().filter(|shown| shown.what == format!("file {:?}", what)).count();
+        let is = |what: &str| now.values().filter(|shown| shown.what == format!("file {what:?}")).count();
         assert_eq!((is("old\n"), is("mine\n")), (399, 1), "at step {number}");
     }
 }
