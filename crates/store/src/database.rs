@@ -37,9 +37,9 @@ const IDLE_CONNECTIONS: usize = 4;
 /// The WAL is cut back to this many bytes when a checkpoint has emptied it.
 const WAL_BYTES_KEPT: u32 = 16 * 1024 * 1024;
 
-/// From how many pages on whoever commits moves the WAL into the file, so many bytes: that waits for the disk. Behind a large
-/// change it is done before.
-const WAL_PAGES: u32 = WAL_BYTES_KEPT / 4096;
+/// From how many pages on whoever commits moves the WAL into the file: 8 MiB, half of what is kept of it. That waits for the disk,
+/// so behind a large change it is done before.
+const WAL_PAGES: u32 = 2_048;
 
 /// How many pages a transaction may change in memory, some 32 MiB. A spilled page that changes again is written again, and a
 /// transaction with thousands of random keys wrote most of its pages several times.
