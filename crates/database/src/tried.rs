@@ -7,7 +7,7 @@ use tempfile::TempPath;
 use crate::action::Statement;
 use crate::image::Copy;
 use crate::open::{Stopped, Writer, defend, interrupt_where};
-use crate::whole::{LARGEST_SAVED, differing, schema, size};
+use crate::whole::{LARGEST_SAVED, differing, schema, size, torn};
 use crate::write::too_large_to_undo;
 use crate::{Bounds, Change, Database, DatabaseError, Value, Written};
 
@@ -117,5 +117,5 @@ fn violations(connection: &Connection) -> rusqlite::Result<i64> {
     if !connection.query_row(waits, [], |row| row.get::<_, bool>(0))? {
         return Ok(0);
     }
-    connection.query_row("SELECT count(*) FROM pragma_foreign_key_check", [], |row| row.get(0))
+    torn(connection)
 }

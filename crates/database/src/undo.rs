@@ -8,8 +8,8 @@ use rusqlite::Connection;
 use crate::change::TableRows;
 use crate::image::{Copy, Image};
 use crate::open::{Stopped, Writer, interrupt_where};
-use crate::track::Tracked;
-use crate::whole::{differing, digest, schema};
+use crate::track::{Followers, Tracked};
+use crate::whole::{differing, digest, schema, torn};
 use crate::write::Keep;
 use crate::{Change, Database, DatabaseError};
 
@@ -71,16 +71,28 @@ impl Database {
         keep: Option<&dyn Keep>,
         stopped: &Stopped,
     ) -> Result<(), DatabaseError> {
-        let connection = &writer.connection;
-        self.wait(stopped, || connection.execute_batch("BEGIN IMMEDIATE; PRAGMA defer_foreign_keys = ON"))?;
+        let (connection, failed) = (&writer.connection, |error| self.error(error));
         let names: BTreeSet<&str> =
             changes.iter().flat_map(tables).map(|saved| saved.table.as_str()).collect();
+        // What follows rows was noted and is put back by itself, and what came since stands against it: nothing may follow now.
+        let followers = Followers::of(connection).map_err(failed)?;
+        let is_followed = followers.any(&names);
+        connection.pragma_update(None, "foreign_keys", !is_followed).map_err(failed)?;
+        self.wait(stopped, || connection.execute_batch("BEGIN IMMEDIATE; PRAGMA defer_foreign_keys = ON"))?;
+        if Followers::of(connection).map_err(failed)? != followers {
+            return Err(changed_tables());
+        }
+        let is_looked_at = is_followed || keep.is_none();
+        let torn = is_looked_at.then(|| torn(connection).map_err(failed)).transpose()?;
         let tracked = self.track(connection, names.into_iter())?.ok_or_else(changed_tables)?;
         for change in changes {
             self.put_back(connection, &tracked, change, force)?;
         }
-        // Deferred constraints are looked at here; the connection then goes, and the transaction with it.
-        let Some(keep) = keep else { return self.violates(connection) };
+        if let Some(before) = torn {
+            self.tears_no_more(connection, before)?;
+        }
+        // Without one, the connection goes, and the transaction with it.
+        let Some(keep) = keep else { return Ok(()) };
         let (undone, _) = self.end(connection, Some(&tracked), stopped)?;
         self.commit(writer, undone.as_ref(), keep)
     }
@@ -101,11 +113,9 @@ impl Database {
         Ok(())
     }
 
-    /// Whether a commit would fail because rows belong to rows that are gone.
-    fn violates(&self, connection: &Connection) -> Result<(), DatabaseError> {
-        let failed = |error| self.error(error);
-        let mut check = connection.prepare("PRAGMA foreign_key_check").map_err(failed)?;
-        if check.exists([]).map_err(failed)? {
+    /// An error where more rows than before belong to rows that are gone.
+    fn tears_no_more(&self, connection: &Connection, before: i64) -> Result<(), DatabaseError> {
+        if torn(connection).map_err(|error| self.error(error))? > before {
             return Err(DatabaseError::Conflict { what: "what the rows belong to".to_owned() });
         }
         Ok(())
@@ -179,13 +189,15 @@ impl Database {
         force: bool,
     ) -> Result<(), DatabaseError> {
         let failed = |error| self.error(error);
-        connection.execute_batch("BEGIN; PRAGMA defer_foreign_keys = ON").map_err(failed)?;
+        connection.execute_batch("PRAGMA foreign_keys = OFF; BEGIN").map_err(failed)?;
+        let before = torn(connection).map_err(failed)?;
         let mut tracked = Vec::new();
         for (number, saved) in tables(change).iter().enumerate() {
             let table = Tracked::of(connection, &saved.table, number).map_err(failed)?;
             tracked.push(table.ok_or_else(changed_tables)?);
         }
         self.put_back(connection, &tracked, change, force)?;
+        self.tears_no_more(connection, before)?;
         connection.execute_batch("COMMIT").map_err(failed)
     }
 

@@ -28,6 +28,11 @@ pub(crate) fn schema(connection: &Connection) -> rusqlite::Result<Vec<String>> {
     statement.query_map([], |row| row.get(0))?.collect()
 }
 
+/// How many rows belong to rows that are not there.
+pub(crate) fn torn(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.query_row("SELECT count(*) FROM pragma_foreign_key_check", [], |row| row.get(0))
+}
+
 /// Those that are gone behind `-`, and those that came behind `+`.
 pub(crate) fn differing(before: &[String], after: &[String]) -> Vec<String> {
     let only = |sign, these: &[String], those: &[String]| {

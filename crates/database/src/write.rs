@@ -8,7 +8,7 @@ use crate::action::{Phase, Statement};
 use crate::change::TableRows;
 use crate::open::{Stopped, Writer};
 use crate::read::refused;
-use crate::track::Tracked;
+use crate::track::{Followers, Tracked};
 use crate::whole::{LARGEST_SAVED, differing, digest, schema, size};
 use crate::{Bounds, Change, Database, DatabaseError, Page, Value};
 
@@ -82,7 +82,9 @@ impl Database {
         if !planned.only_rows() {
             return Ok(None);
         }
-        self.track(connection, planned.tables().into_iter())
+        let followers = Followers::of(connection).map_err(|error| self.error(error))?;
+        let tables = followers.with(&planned.tables());
+        self.track(connection, tables.iter().map(String::as_str))
     }
 
     /// The same for these tables.
@@ -216,6 +218,6 @@ pub(crate) fn too_large_to_undo() -> String {
     let most = LARGEST_SAVED >> 30;
     format!(
         "the database is larger than {most} GiB, and a change of its schema, of very many rows, or of a table with \
-         triggers, computed columns or no rowid is undone by restoring all of it"
+         triggers or no rowid is undone by restoring all of it"
     )
 }
