@@ -186,6 +186,17 @@ impl Tracked {
         rows.next()?.map(|row| values(row, 0, self.columns.len())).transpose()
     }
 
+    /// Whether every row is as the change left it.
+    pub(crate) fn is_as_left(&self, connection: &Connection, saved: &TableRows) -> rusqlite::Result<bool> {
+        let mut now = connection.prepare(&self.select())?;
+        for row in &saved.rows {
+            if !is_same(self.read(&mut now, row.id)?.as_deref(), row.after.as_deref()) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Puts every row back as it was. Without `force` each must be as the change left it.
     pub(crate) fn put_back(
         &self,

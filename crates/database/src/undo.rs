@@ -1,13 +1,12 @@
 //! Undoing changes: all of them or none, and what undoes the undoing.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use rusqlite::Connection;
 
 use crate::change::TableRows;
 use crate::image::{Copy, Image};
-use crate::open::{Stopped, Writer, interrupt_where};
+use crate::open::{Stopped, Writer};
 use crate::track::{Followers, Tracked};
 use crate::whole::{differing, digest, schema, torn};
 use crate::write::Keep;
@@ -44,23 +43,22 @@ impl Database {
 
     /// Whether a change whose program was killed has happened: what it left is there.
     pub fn has_happened(&self, change: &Change) -> Result<bool, DatabaseError> {
-        if let Change::Whole { after, .. } = change {
-            return self.with_reader(|reader| {
-                digest(&reader.connection).map(|found| found == *after).map_err(|error| self.error(error))
-            });
-        }
-        if !self.path().exists() {
-            return Ok(false);
-        }
-        // Nobody is waited for, but what was begun is not broken off.
-        let at_once: Stopped = Arc::new(|| true);
-        let mut writer = self.writer(&at_once)?;
-        interrupt_where(&mut writer.connection, None).map_err(|error| self.error(error))?;
-        match self.undo_rows(&writer, std::slice::from_ref(change), false, None, &at_once) {
-            Ok(()) => Ok(true),
-            Err(DatabaseError::Conflict { .. }) => Ok(false),
-            Err(error) => Err(error),
-        }
+        let is_there = |connection: &Connection| match change {
+            Change::Whole { after, .. } => Ok(digest(connection)? == *after),
+            Change::Rows(saved) => {
+                for (number, saved) in saved.iter().enumerate() {
+                    let table = Tracked::of(connection, &saved.table, number)?;
+                    let Some(table) = table.filter(|table| table.is_as_saved(saved)) else {
+                        return Ok(false);
+                    };
+                    if !table.is_as_left(connection, saved)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+        };
+        self.with_reader(|reader| is_there(&reader.connection).map_err(|error| self.error(error)))
     }
 
     fn undo_rows(
