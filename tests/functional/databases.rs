@@ -197,3 +197,60 @@ fn a_damaged_file_is_told_apart_from_a_wrong_statement() {
     let error = filled().error("db_query", json!({"sql": "SELECT * FROM nowhere"}));
     assert_eq!(error["code"], "EVALIDATION", "{error:#}");
 }
+
+/// Bytes of what is saved.
+fn saved(fixture: &Fixture) -> u64 {
+    let folders = std::fs::read_dir(fixture.state().join("blobs")).unwrap();
+    let files = folders.flat_map(|folder| std::fs::read_dir(folder.unwrap().path()).unwrap());
+    files.map(|file| file.unwrap().metadata().unwrap().len()).sum()
+}
+
+#[test]
+fn a_change_of_the_schema_of_a_large_database_is_saved_in_pieces_and_undone_exactly() {
+    let fixture = Fixture::new();
+    write(&fixture, "CREATE TABLE large (id INTEGER PRIMARY KEY, b BLOB)");
+    // What nothing compresses.
+    for _ in 0..4 {
+        write(&fixture, "INSERT INTO large(b) SELECT randomblob(3000000)");
+    }
+    let all = "SELECT id, hex(substr(b, 1500000, 64)) AS part, length(b) AS long FROM large ORDER BY id";
+    let before = rows(&fixture, all);
+    let at_first = saved(&fixture);
+    let altered = write(&fixture, "ALTER TABLE large ADD COLUMN more TEXT DEFAULT 'm'");
+    let first = saved(&fixture) - at_first;
+    assert!(first > 12_000_000, "{first}");
+    let indexed = write(&fixture, "CREATE INDEX by_more ON large(more)");
+    let again = saved(&fixture) - at_first - first;
+    assert!(again < first / 4, "only what differs takes room again: {again} of {first}");
+    let diff = fixture.data("checkpoint_diff", json!({ "id": indexed }))["diff"].take();
+    assert_eq!(
+        diff,
+        "--- a/.handfast/data.db\n+++ b/.handfast/data.db\n+CREATE INDEX by_more ON large(more)\n"
+    );
+    let dropped = write(&fixture, "DROP TABLE large");
+    let undone = fixture.call("checkpoint_restore", json!({ "id": dropped }));
+    assert_eq!(undone["ok"], true, "{undone:#}");
+    let run = fixture.run(&["undo", "--json", undone["meta"]["checkpoint"].as_str().unwrap()]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let run = fixture.run(&["undo", "--since", &altered, "--json"]);
+    assert_eq!(run.code, 0, "{}{}", run.stderr, run.stdout);
+    assert_eq!(rows(&fixture, all), before);
+    let columns = fixture.data("db_schema", json!({}))["tables"][0]["columns"].as_array().unwrap().len();
+    assert_eq!(columns, 2);
+    let aside = store::spool(&fixture.state());
+    assert_eq!(std::fs::read_dir(aside).unwrap().count(), 0, "no copy is left");
+    // Pieces that are damaged on the disk: that is told, and nothing changes.
+    let folders = std::fs::read_dir(fixture.state().join("blobs")).unwrap();
+    for file in folders.flat_map(|folder| std::fs::read_dir(folder.unwrap().path()).unwrap()) {
+        let path = file.unwrap().path();
+        let mut bytes = std::fs::read(&path).unwrap();
+        if path.extension().is_some_and(|end| end == "zst") && bytes.len() > 100_000 {
+            bytes[90_000] ^= 1;
+            std::fs::write(&path, bytes).unwrap();
+        }
+    }
+    let run = fixture.run(&["undo", "--json", &altered, "--force"]);
+    assert_ne!(run.code, 0);
+    assert!(run.stderr.contains("a piece of it is damaged"), "{}", run.stderr);
+    assert_eq!(rows(&fixture, all), before);
+}

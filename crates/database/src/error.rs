@@ -85,6 +85,9 @@ pub enum DatabaseError {
     /// the saved change cannot be read
     #[error("what was saved of the change is damaged")]
     SavedDamaged,
+    /// what was saved of the change cannot be had
+    #[error("what was saved of the change cannot be read: {0}")]
+    SavedGone(#[source] crate::KeepError),
     /// reading or writing the file failed
     #[error("{}: {source}", path.display())]
     Io {

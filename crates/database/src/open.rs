@@ -55,6 +55,8 @@ pub struct Databases(BTreeMap<String, Database>);
 pub struct Database {
     name: String,
     path: PathBuf,
+    /// Where copies of it lie for as long as something is done with them.
+    pub(crate) spool: PathBuf,
     idle: Mutex<Vec<Reader>>,
 }
 
@@ -73,12 +75,15 @@ pub(crate) struct Writer {
 
 impl Databases {
     /// The usual one of this workspace, which is absolute and without links, and others: by their names, relative to it.
-    pub fn new(workspace: &Path, others: &BTreeMap<String, PathBuf>) -> Self {
+    ///
+    /// Copies that are looked at or put back lie in `spool` meanwhile, which is made where it is missing; what a killed process left
+    /// there may be removed.
+    pub fn new(workspace: &Path, others: &BTreeMap<String, PathBuf>, spool: &Path) -> Self {
         let usual = [(DEFAULT_NAME.to_owned(), PathBuf::from(DEFAULT_PATH))];
         let named = usual.into_iter().chain(others.clone());
         let database = |(name, path): (String, PathBuf)| {
             let path = workspace.join(path);
-            (name.clone(), Database { name, path, idle: Mutex::default() })
+            (name.clone(), Database { name, path, spool: spool.to_owned(), idle: Mutex::default() })
         };
         Self(named.map(database).collect())
     }
@@ -189,6 +194,21 @@ impl Database {
             idle.push(reader);
         }
         done
+    }
+
+    /// The same for what may take long, until the call is stopped.
+    pub(crate) fn with_stoppable_reader<T>(
+        &self,
+        stopped: &Stopped,
+        work: impl FnOnce(&mut Reader) -> Result<T, DatabaseError>,
+    ) -> Result<T, DatabaseError> {
+        self.with_reader(|reader| {
+            interrupt_where(&mut reader.connection, Some(stopped)).map_err(|error| self.error(error))?;
+            let done = work(reader);
+            // The call that it asks about ends with this one.
+            interrupt_where(&mut reader.connection, None).map_err(|error| self.error(error))?;
+            done
+        })
     }
 
     /// One that is open on the file that is there. How its folder was reached was looked at when it was opened.

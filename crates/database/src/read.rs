@@ -3,7 +3,7 @@
 use rusqlite::Statement;
 
 use crate::action::{Phase, Watch};
-use crate::open::{Reader, Stopped, interrupt_where, whole};
+use crate::open::{Reader, Stopped, whole};
 use crate::{Database, DatabaseError, Value};
 
 /// How much of a result one page holds.
@@ -37,13 +37,7 @@ impl Database {
         bounds: Bounds,
         stopped: &Stopped,
     ) -> Result<Page, DatabaseError> {
-        self.with_reader(|reader| {
-            interrupt_where(&mut reader.connection, Some(stopped)).map_err(|error| self.error(error))?;
-            let page = self.read(reader, sql, parameters, bounds);
-            // The call that it asks about ends with this one.
-            interrupt_where(&mut reader.connection, None).map_err(|error| self.error(error))?;
-            page
-        })
+        self.with_stoppable_reader(stopped, |reader| self.read(reader, sql, parameters, bounds))
     }
 
     fn read(

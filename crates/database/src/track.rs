@@ -3,6 +3,8 @@
 //! SQLite's own sessions would do the same, but its bindings need a C compiler's library (libclang) on every machine that builds.
 //! The first note about a row has it as it was before; what it is afterwards is read from the table.
 
+use std::collections::BTreeSet;
+
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::change::{TableRows, TouchedRow};
@@ -20,6 +22,9 @@ const MOST_BYTES: usize = 32 * 1024 * 1024;
 /// Columns of a table whose rows are noted; SQLite takes 2,000 in all.
 const MOST_COLUMNS: usize = 500;
 
+/// What `hidden` of `table_xinfo` is of a column of a virtual table that `*` does not show; of one that is computed it is more.
+const HIDDEN: i64 = 1;
+
 /// A table whose rows can be told apart and put back one by one.
 pub(crate) struct Tracked {
     table: String,
@@ -33,20 +38,53 @@ pub(crate) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
+/// Which tables' rows follow those of which others: by a foreign key that does more than stand against a change.
+#[derive(PartialEq, Eq)]
+pub(crate) struct Followers(Vec<(String, String)>);
+
+impl Followers {
+    /// As the schema has them now.
+    pub(crate) fn of(connection: &Connection) -> rusqlite::Result<Self> {
+        let mut statement = connection.prepare(
+            "SELECT lower(f.\"table\"), lower(o.name) FROM sqlite_schema o, pragma_foreign_key_list(o.name) f
+             WHERE o.type = 'table'
+               AND (f.on_delete NOT IN ('NO ACTION', 'RESTRICT') OR f.on_update NOT IN ('NO ACTION', 'RESTRICT'))",
+        )?;
+        let found = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        found.collect::<rusqlite::Result<_>>().map(Self)
+    }
+
+    /// Whether any follow rows of these tables.
+    pub(crate) fn any(&self, tables: &BTreeSet<&str>) -> bool {
+        self.0.iter().any(|(led, _)| tables.iter().any(|table| table.eq_ignore_ascii_case(led)))
+    }
+
+    /// These tables, and all whose rows may change with theirs.
+    pub(crate) fn with(&self, tables: &BTreeSet<&str>) -> BTreeSet<String> {
+        let mut found: BTreeSet<String> = tables.iter().map(|table| table.to_ascii_lowercase()).collect();
+        let mut waiting: Vec<String> = found.iter().cloned().collect();
+        while let Some(leader) = waiting.pop() {
+            for (_, follower) in self.0.iter().filter(|(led, _)| *led == leader) {
+                if found.insert(follower.clone()) {
+                    waiting.push(follower.clone());
+                }
+            }
+        }
+        found
+    }
+}
+
 impl Tracked {
-    /// The table as it is now; none where its rows cannot be put back one by one: it is no ordinary table, has columns that are
-    /// computed, or triggers, or others follow its rows.
+    /// The table as it is now; none where its rows cannot be put back one by one: it is no ordinary table, or has triggers.
+    ///
+    /// Columns that are computed are left out: they follow from the others.
     pub(crate) fn of(connection: &Connection, table: &str, number: usize) -> rusqlite::Result<Option<Self>> {
         let found: Option<(String, String, bool)> = connection
             .query_row(
                 "SELECT s.name, s.sql, l.type = 'table' AND l.wr = 0
                  FROM sqlite_schema s JOIN pragma_table_list l ON l.schema = 'main' AND l.name = s.name
                  WHERE s.type = 'table' AND s.name = ?1 COLLATE NOCASE AND s.sql IS NOT NULL AND substr(s.name, 1, 7) <> 'sqlite_'
-                   AND NOT EXISTS (SELECT 1 FROM sqlite_schema g WHERE g.type = 'trigger' AND g.tbl_name = s.name COLLATE NOCASE)
-                   AND NOT EXISTS (
-                       SELECT 1 FROM sqlite_schema o, pragma_foreign_key_list(o.name) f
-                       WHERE o.type = 'table' AND f.\"table\" = s.name COLLATE NOCASE
-                         AND (f.on_delete NOT IN ('NO ACTION', 'RESTRICT') OR f.on_update NOT IN ('NO ACTION', 'RESTRICT')))",
+                   AND NOT EXISTS (SELECT 1 FROM sqlite_schema g WHERE g.type = 'trigger' AND g.tbl_name = s.name COLLATE NOCASE)",
                 [table],
                 |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
             )
@@ -58,11 +96,11 @@ impl Tracked {
         let hides_the_id =
             |name: &str| ["rowid", "_rowid_", "oid"].iter().any(|hidden| hidden.eq_ignore_ascii_case(name));
         if columns.len() > MOST_COLUMNS
-            || columns.iter().any(|(name, hidden)| *hidden != 0 || hides_the_id(name))
+            || columns.iter().any(|(name, hidden)| *hidden == HIDDEN || hides_the_id(name))
         {
             return Ok(None);
         }
-        let columns = columns.into_iter().map(|(name, _)| name).collect();
+        let columns = columns.into_iter().filter(|(_, hidden)| *hidden == 0).map(|(name, _)| name).collect();
         Ok(Some(Self { table, sql, columns, notes: format!("{PREFIX}{number}") }))
     }
 
@@ -146,6 +184,17 @@ impl Tracked {
     fn read(&self, statement: &mut rusqlite::Statement<'_>, id: i64) -> rusqlite::Result<Option<Vec<Value>>> {
         let mut rows = statement.query([id])?;
         rows.next()?.map(|row| values(row, 0, self.columns.len())).transpose()
+    }
+
+    /// Whether every row is as the change left it.
+    pub(crate) fn is_as_left(&self, connection: &Connection, saved: &TableRows) -> rusqlite::Result<bool> {
+        let mut now = connection.prepare(&self.select())?;
+        for row in &saved.rows {
+            if !is_same(self.read(&mut now, row.id)?.as_deref(), row.after.as_deref()) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Puts every row back as it was. Without `force` each must be as the change left it.

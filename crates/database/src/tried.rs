@@ -2,15 +2,17 @@
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
+use tempfile::TempPath;
 
 use crate::action::Statement;
+use crate::image::Copy;
 use crate::open::{Stopped, Writer, defend, interrupt_where};
-use crate::whole::{LARGEST_SAVED, image, in_memory, size};
+use crate::whole::{LARGEST_SAVED, differing, schema, size, torn};
 use crate::write::too_large_to_undo;
 use crate::{Bounds, Change, Database, DatabaseError, Value, Written};
 
-/// Bytes that a change may add to a copy in memory.
-const ROOM: usize = 64 * 1024 * 1024;
+/// Bytes that a change may add to a copy.
+const ROOM: u64 = 64 * 1024 * 1024;
 
 /// What a change would come to.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,7 +27,7 @@ impl Database {
     /// Runs a planned statement as [`Database::write`] would, with every check, and takes it back.
     ///
     /// Nothing of it is ever in the file: where that has a log, SQLite writes there and nobody sees it; where it has none yet, or is
-    /// not there, the statement runs on a copy in memory.
+    /// not there, the statement runs on a copy.
     pub fn try_write(
         &self,
         (sql, parameters): (&str, &[Value]),
@@ -34,7 +36,7 @@ impl Database {
         stopped: &Stopped,
     ) -> Result<Tried, DatabaseError> {
         let failed = |error| self.error(error);
-        let (writer, is_copy) = self.trier(stopped)?;
+        let (writer, copied) = self.trier(stopped)?;
         let connection = &writer.connection;
         let tried = || {
             self.wait(stopped, || connection.execute_batch("BEGIN IMMEDIATE"))?;
@@ -60,7 +62,7 @@ impl Database {
             Ok(Tried { written, lines })
         };
         match tried() {
-            Err(DatabaseError::Full) if is_copy => Err(DatabaseError::TooLarge(format!(
+            Err(DatabaseError::Full) if copied.is_some() => Err(DatabaseError::TooLarge(format!(
                 "it would add more than {} MiB, and cannot be tried on a database without a log",
                 ROOM / 1024 / 1024
             ))),
@@ -69,8 +71,8 @@ impl Database {
         }
     }
 
-    /// A connection to try changes on, and whether that is on a copy.
-    fn trier(&self, stopped: &Stopped) -> Result<(Writer, bool), DatabaseError> {
+    /// A connection to try changes on, and the file of the copy that it is on, if it is on one.
+    fn trier(&self, stopped: &Stopped) -> Result<(Writer, Option<TempPath>), DatabaseError> {
         let failed = |error| self.error(error);
         let is_there = self.look()?.is_some();
         let has_log = || {
@@ -79,47 +81,34 @@ impl Database {
                 mode.map_err(failed).map(|mode: String| mode == "wal")
             })
         };
-        let is_copy = !is_there || !has_log()?;
-        let mut connection = if is_copy {
-            self.copy()?
-        } else {
-            let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-                | OpenFlags::SQLITE_OPEN_NO_MUTEX
-                | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-            Connection::open_with_flags(self.path(), flags).map_err(failed)?
+        let copied = if is_there && has_log()? { None } else { Some(self.roomy_copy(stopped)?) };
+        let (mut connection, copied) = match copied {
+            Some(Copy { connection, path }) => (connection, Some(path)),
+            None => {
+                let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+                    | OpenFlags::SQLITE_OPEN_NO_MUTEX
+                    | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+                (Connection::open_with_flags(self.path(), flags).map_err(failed)?, None)
+            }
         };
         let watch = defend(&mut connection).map_err(failed)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(failed)?;
         interrupt_where(&mut connection, Some(stopped)).map_err(failed)?;
-        Ok((Writer { connection, watch }, is_copy))
+        Ok((Writer { connection, watch }, copied))
     }
 
-    /// What the file holds, in memory, with some room.
-    fn copy(&self) -> Result<Connection, DatabaseError> {
+    /// What the file holds, with some room.
+    fn roomy_copy(&self, stopped: &Stopped) -> Result<Copy, DatabaseError> {
         let failed = |error| self.error(error);
-        let image = self.with_reader(|reader| {
-            if size(&reader.connection).map_err(failed)? > LARGEST_SAVED {
-                return Err(DatabaseError::TooLarge(format!(
-                    "the database is larger than {} MiB and has no log yet, so nothing can be tried on it",
-                    LARGEST_SAVED / 1024 / 1024
-                )));
-            }
-            image(&reader.connection).map_err(failed)
-        })?;
-        let copy = in_memory(&image).map_err(failed)?;
-        let page: i64 = copy.pragma_query_value(None, "page_size", |row| row.get(0)).map_err(failed)?;
-        let most = i64::try_from(image.len() + ROOM).unwrap_or(i64::MAX) / page.max(512);
-        let set = copy.pragma_update_and_check(None, "max_page_count", most, |_| Ok(()));
+        let copy = self.with_stoppable_reader(stopped, |reader| self.copy_of(&reader.connection, stopped))?;
+        let page: i64 =
+            copy.connection.pragma_query_value(None, "page_size", |row| row.get(0)).map_err(failed)?;
+        let bytes = size(&copy.connection).map_err(failed)?.saturating_add(ROOM);
+        let most = i64::try_from(bytes).unwrap_or(i64::MAX) / page.max(512);
+        let set = copy.connection.pragma_update_and_check(None, "max_page_count", most, |_| Ok(()));
         set.map_err(failed)?;
         Ok(copy)
     }
-}
-
-/// The statements that made all there is.
-fn schema(connection: &Connection) -> rusqlite::Result<Vec<String>> {
-    let mut statement =
-        connection.prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY type, name")?;
-    statement.query_map([], |row| row.get(0))?.collect()
 }
 
 /// Rows that belong to rows which are not there. Only constraints that wait for the commit leave any to be counted.
@@ -128,13 +117,5 @@ fn violations(connection: &Connection) -> rusqlite::Result<i64> {
     if !connection.query_row(waits, [], |row| row.get::<_, bool>(0))? {
         return Ok(0);
     }
-    connection.query_row("SELECT count(*) FROM pragma_foreign_key_check", [], |row| row.get(0))
-}
-
-fn differing(before: &[String], after: &[String]) -> Vec<String> {
-    let only = |sign, these: &[String], those: &[String]| {
-        let these = these.iter().filter(|statement| !those.contains(statement));
-        these.map(|statement| format!("{sign}{statement}")).collect::<Vec<_>>()
-    };
-    [only('-', before, after), only('+', after, before)].concat()
+    torn(connection)
 }

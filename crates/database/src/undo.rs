@@ -1,14 +1,14 @@
 //! Undoing changes: all of them or none, and what undoes the undoing.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use rusqlite::Connection;
 
 use crate::change::TableRows;
+use crate::image::{Copy, Image};
 use crate::open::{Stopped, Writer};
-use crate::track::Tracked;
-use crate::whole::{LARGEST_SAVED, digest, image, in_memory, size};
+use crate::track::{Followers, Tracked};
+use crate::whole::{differing, digest, schema, torn};
 use crate::write::Keep;
 use crate::{Change, Database, DatabaseError};
 
@@ -43,12 +43,22 @@ impl Database {
 
     /// Whether a change whose program was killed has happened: what it left is there.
     pub fn has_happened(&self, change: &Change) -> Result<bool, DatabaseError> {
-        let never: Stopped = Arc::new(|| true);
-        match self.undo(std::slice::from_ref(change), false, None, &never) {
-            Ok(_) => Ok(true),
-            Err(DatabaseError::Conflict { .. }) => Ok(false),
-            Err(error) => Err(error),
-        }
+        let is_there = |connection: &Connection| match change {
+            Change::Whole { after, .. } => Ok(digest(connection)? == *after),
+            Change::Rows(saved) => {
+                for (number, saved) in saved.iter().enumerate() {
+                    let table = Tracked::of(connection, &saved.table, number)?;
+                    let Some(table) = table.filter(|table| table.is_as_saved(saved)) else {
+                        return Ok(false);
+                    };
+                    if !table.is_as_left(connection, saved)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+        };
+        self.with_reader(|reader| is_there(&reader.connection).map_err(|error| self.error(error)))
     }
 
     fn undo_rows(
@@ -59,20 +69,30 @@ impl Database {
         keep: Option<&dyn Keep>,
         stopped: &Stopped,
     ) -> Result<(), DatabaseError> {
-        let connection = &writer.connection;
-        self.wait(stopped, || connection.execute_batch("BEGIN IMMEDIATE; PRAGMA defer_foreign_keys = ON"))?;
+        let (connection, failed) = (&writer.connection, |error| self.error(error));
         let names: BTreeSet<&str> =
             changes.iter().flat_map(tables).map(|saved| saved.table.as_str()).collect();
+        // What follows rows was noted and is put back by itself, and what came since stands against it: nothing may follow now.
+        let followers = Followers::of(connection).map_err(failed)?;
+        let is_followed = followers.any(&names);
+        connection.pragma_update(None, "foreign_keys", !is_followed).map_err(failed)?;
+        self.wait(stopped, || connection.execute_batch("BEGIN IMMEDIATE; PRAGMA defer_foreign_keys = ON"))?;
+        if Followers::of(connection).map_err(failed)? != followers {
+            return Err(changed_tables());
+        }
+        let is_looked_at = is_followed || keep.is_none();
+        let torn = is_looked_at.then(|| torn(connection).map_err(failed)).transpose()?;
         let tracked = self.track(connection, names.into_iter())?.ok_or_else(changed_tables)?;
         for change in changes {
             self.put_back(connection, &tracked, change, force)?;
         }
-        let (undone, _) = self.end(connection, Some(&tracked))?;
-        match keep {
-            Some(keep) => self.commit(writer, undone.as_ref(), keep),
-            // Deferred constraints are looked at here; the connection then goes, and the transaction with it.
-            None => self.violates(connection),
+        if let Some(before) = torn {
+            self.tears_no_more(connection, before)?;
         }
+        // Without one, the connection goes, and the transaction with it.
+        let Some(keep) = keep else { return Ok(()) };
+        let (undone, _) = self.end(connection, Some(&tracked), stopped)?;
+        self.commit(writer, undone.as_ref(), keep)
     }
 
     fn put_back(
@@ -91,11 +111,9 @@ impl Database {
         Ok(())
     }
 
-    /// Whether a commit would fail because rows belong to rows that are gone.
-    fn violates(&self, connection: &Connection) -> Result<(), DatabaseError> {
-        let failed = |error| self.error(error);
-        let mut check = connection.prepare("PRAGMA foreign_key_check").map_err(failed)?;
-        if check.exists([]).map_err(failed)? {
+    /// An error where more rows than before belong to rows that are gone.
+    fn tears_no_more(&self, connection: &Connection, before: i64) -> Result<(), DatabaseError> {
+        if torn(connection).map_err(|error| self.error(error))? > before {
             return Err(DatabaseError::Conflict { what: "what the rows belong to".to_owned() });
         }
         Ok(())
@@ -110,44 +128,46 @@ impl Database {
         stopped: &Stopped,
     ) -> Result<(), DatabaseError> {
         let failed = |error| self.error(error);
-        let (now, found) = self.with_reader(|reader| {
-            if size(&reader.connection).map_err(failed)? > LARGEST_SAVED {
-                return Err(DatabaseError::TooLarge(format!(
-                    "the database has grown beyond {} MiB, and is put back as a whole up to that",
-                    LARGEST_SAVED / 1024 / 1024
-                )));
-            }
+        let has_rows = changes.iter().any(|change| matches!(change, Change::Rows(_)));
+        let is_needed = keep.is_some() || has_rows;
+        let (found, now) = self.with_stoppable_reader(stopped, |reader| {
+            let connection = &reader.connection;
             // Within one transaction, so that both are of the same moment.
-            reader.connection.execute_batch("BEGIN").map_err(failed)?;
-            let looked = digest(&reader.connection).and_then(|found| Ok((image(&reader.connection)?, found)));
-            reader.connection.execute_batch("ROLLBACK").map_err(failed)?;
-            looked.map_err(failed)
+            connection.execute_batch("BEGIN").map_err(failed)?;
+            let found = digest(connection).map_err(failed);
+            let looked = found.and_then(|found| {
+                let now = is_needed.then(|| self.image(connection, found, stopped)).transpose()?;
+                Ok((found, now))
+            });
+            connection.execute_batch("ROLLBACK").map_err(failed)?;
+            looked
         })?;
-        let mut then = in_memory(&now).map_err(failed)?;
+        let mut then = Then::Found(found);
         for change in changes {
-            match change {
-                Change::Rows(saved) => {
-                    then.execute_batch("BEGIN; PRAGMA defer_foreign_keys = ON").map_err(failed)?;
-                    let mut tracked = Vec::new();
-                    for (number, saved) in saved.iter().enumerate() {
-                        let table = Tracked::of(&then, &saved.table, number).map_err(failed)?;
-                        tracked.push(table.ok_or_else(changed_tables)?);
-                    }
-                    self.put_back(&then, &tracked, change, force)?;
-                    then.execute_batch("COMMIT").map_err(failed)?;
+            then = match change {
+                Change::Rows(_) => {
+                    let copy = self.copy_then(then, now.as_ref(), stopped)?;
+                    self.put_rows_back(&copy.connection, change, force)?;
+                    Then::Changed(copy)
                 }
-                Change::Whole { image, after } => {
-                    if !force && digest(&then).map_err(failed)? != *after {
+                Change::Whole { image, after, .. } => {
+                    if !force && self.digest_then(&then, stopped)? != *after {
                         return Err(DatabaseError::Conflict { what: "the database".to_owned() });
                     }
-                    then = in_memory(image).map_err(failed)?;
+                    Then::Saved(image.clone())
                 }
             }
         }
-        let Some(keep) = keep else { return Ok(()) };
-        let undone = Change::Whole { image: now, after: digest(&then).map_err(failed)? };
+        let (Some(keep), Some(now)) = (keep, now) else { return Ok(()) };
+        let copy = self.copy_then(then, Some(&now), stopped)?;
+        let then = &copy.connection;
+        let after = digest(then).map_err(failed)?;
+        let schema = self.with_reader(|reader| {
+            Ok(differing(&schema(&reader.connection).map_err(failed)?, &schema(then).map_err(failed)?))
+        })?;
+        let undone = Change::Whole { image: now, after, schema };
         let mut is_kept = false;
-        let replaced = self.replace(writer, &then, &found, stopped, || {
+        let replaced = self.replace(writer, then, &found, stopped, || {
             keep.keep(self.path(), &undone).map_err(DatabaseError::Unkept)?;
             is_kept = true;
             Ok(())
@@ -159,6 +179,57 @@ impl Database {
         }
         replaced
     }
+
+    fn put_rows_back(
+        &self,
+        connection: &Connection,
+        change: &Change,
+        force: bool,
+    ) -> Result<(), DatabaseError> {
+        let failed = |error| self.error(error);
+        connection.execute_batch("PRAGMA foreign_keys = OFF; BEGIN").map_err(failed)?;
+        let before = torn(connection).map_err(failed)?;
+        let mut tracked = Vec::new();
+        for (number, saved) in tables(change).iter().enumerate() {
+            let table = Tracked::of(connection, &saved.table, number).map_err(failed)?;
+            tracked.push(table.ok_or_else(changed_tables)?);
+        }
+        self.put_back(connection, &tracked, change, force)?;
+        self.tears_no_more(connection, before)?;
+        connection.execute_batch("COMMIT").map_err(failed)
+    }
+
+    /// What the database is to be, to be changed; as it was found, `now` is it.
+    fn copy_then(&self, then: Then, now: Option<&Image>, stopped: &Stopped) -> Result<Copy, DatabaseError> {
+        match (then, now) {
+            (Then::Changed(copy), _) => Ok(copy),
+            (Then::Saved(image), _) => self.copy(&image, stopped),
+            (Then::Found(_), Some(now)) => self.copy(now, stopped),
+            (Then::Found(_), None) => Err(DatabaseError::SavedDamaged),
+        }
+    }
+
+    fn digest_then(&self, then: &Then, stopped: &Stopped) -> Result<[u8; 32], DatabaseError> {
+        let of = |copy: &Copy| digest(&copy.connection).map_err(|error| self.error(error));
+        match then {
+            Then::Found(found) => Ok(*found),
+            Then::Changed(copy) => of(copy),
+            Then::Saved(image) => match image.digest() {
+                Some(digest) => Ok(digest),
+                None => of(&self.copy(image, stopped)?),
+            },
+        }
+    }
+}
+
+/// What the database is to be, while changes are undone one after the other.
+enum Then {
+    /// As it was found, with this digest.
+    Found([u8; 32]),
+    /// As it was before a change.
+    Saved(Image),
+    /// With rows put back.
+    Changed(Copy),
 }
 
 fn tables(change: &Change) -> &[TableRows] {

@@ -1,48 +1,45 @@
-//! A whole database: as bytes, as the digest of what is in it, and put in the place of another.
+//! A whole database: the digest of what is in it, and put in the place of another.
 
-use std::io::Cursor;
-
+use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, MAIN_DB};
 
-use crate::open::{Reader, Stopped, Writer};
+use crate::open::{Stopped, Writer};
 use crate::track::quoted;
 use crate::{Database, DatabaseError};
 
-/// The largest database that is saved as a whole, in bytes.
-pub(crate) const LARGEST_SAVED: u64 = 64 * 1024 * 1024;
+/// The largest database that is saved as a whole, in bytes: as much as all that is saved may have before the oldest goes.
+pub(crate) const LARGEST_SAVED: u64 = 4 * 1024 * 1024 * 1024;
 
-/// A database in memory with this content.
-pub(crate) fn in_memory(image: &[u8]) -> rusqlite::Result<Connection> {
-    let mut connection = Connection::open_in_memory()?;
-    if !image.is_empty() {
-        connection.deserialize_read_exact(MAIN_DB, Cursor::new(image), image.len(), false)?;
-    }
-    Ok(connection)
-}
-
-/// All that a database holds, as the file of it; nothing where it is empty.
-pub(crate) fn image(connection: &Connection) -> rusqlite::Result<Vec<u8>> {
-    let mut copy = Connection::open_in_memory()?;
-    if Backup::new(connection, &mut copy)?.step(-1)? != StepResult::Done {
-        return Err(busy());
-    }
-    let data = copy.serialize(MAIN_DB)?;
-    let mut bytes = data.to_vec();
-    drop(data);
-    // A database in memory cannot be opened where its header says that it has a log beside it (bytes 18 and 19 of the file format).
-    for version in bytes.iter_mut().take(20).skip(18) {
-        *version = 1;
-    }
-    Ok(bytes)
-}
+/// Bytes that are gathered before they are hashed: one row after the other would take several times as long.
+const HASHED_AT_ONCE: usize = 64 * 1024;
 
 /// How many bytes the database has.
 pub(crate) fn size(connection: &Connection) -> rusqlite::Result<u64> {
     let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     let (pages, size) = (number("page_count")?, number("page_size")?);
     Ok(u64::try_from(pages.saturating_mul(size)).unwrap_or(u64::MAX))
+}
+
+/// The statements that made all there is.
+pub(crate) fn schema(connection: &Connection) -> rusqlite::Result<Vec<String>> {
+    let mut statement =
+        connection.prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY type, name")?;
+    statement.query_map([], |row| row.get(0))?.collect()
+}
+
+/// How many rows belong to rows that are not there.
+pub(crate) fn torn(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.query_row("SELECT count(*) FROM pragma_foreign_key_check", [], |row| row.get(0))
+}
+
+/// Those that are gone behind `-`, and those that came behind `+`.
+pub(crate) fn differing(before: &[String], after: &[String]) -> Vec<String> {
+    let only = |sign, these: &[String], those: &[String]| {
+        let these = these.iter().filter(|statement| !those.contains(statement));
+        these.map(|statement| format!("{sign}{statement}")).collect::<Vec<_>>()
+    };
+    [only('-', before, after), only('+', after, before)].concat()
 }
 
 /// A digest of the schema and of every row: the same for the same content, however the file has it.
@@ -81,21 +78,29 @@ fn add_rows(connection: &Connection, sql: &str, hasher: &mut blake3::Hasher) -> 
     let mut statement = connection.prepare(sql)?;
     let count = statement.column_count();
     let mut rows = statement.query([])?;
+    let mut gathered: Vec<u8> = Vec::with_capacity(2 * HASHED_AT_ONCE);
     while let Some(row) = rows.next()? {
-        hasher.update(b"row");
+        gathered.extend(b"row");
         for index in 0..count {
-            let (kind, bytes): (u8, std::borrow::Cow<'_, [u8]>) = match row.get_ref(index)? {
-                ValueRef::Null => (0, [].as_slice().into()),
-                ValueRef::Integer(number) => (1, number.to_le_bytes().to_vec().into()),
-                ValueRef::Real(number) => (2, number.to_bits().to_le_bytes().to_vec().into()),
-                ValueRef::Text(text) => (3, text.into()),
-                ValueRef::Blob(bytes) => (4, bytes.into()),
+            let mut add = |kind: u8, bytes: &[u8]| {
+                gathered.push(kind);
+                gathered.extend((bytes.len() as u64).to_le_bytes());
+                gathered.extend(bytes);
             };
-            hasher.update(&[kind]);
-            hasher.update(&(bytes.len() as u64).to_le_bytes());
-            hasher.update(&bytes);
+            match row.get_ref(index)? {
+                ValueRef::Null => add(0, &[]),
+                ValueRef::Integer(number) => add(1, &number.to_le_bytes()),
+                ValueRef::Real(number) => add(2, &number.to_bits().to_le_bytes()),
+                ValueRef::Text(text) => add(3, text),
+                ValueRef::Blob(bytes) => add(4, bytes),
+            }
+            if gathered.len() >= HASHED_AT_ONCE {
+                hasher.update(&gathered);
+                gathered.clear();
+            }
         }
     }
+    hasher.update(&gathered);
     Ok(())
 }
 
@@ -116,20 +121,17 @@ impl Database {
             StepResult::Busy | StepResult::Locked => Err(busy()),
             _ => Ok(()),
         })?;
-        let found = self.with_reader(|reader: &mut Reader| {
+        let found = self.with_stoppable_reader(stopped, |reader| {
             digest(&reader.connection).map_err(|error| self.error(error))
         })?;
         if found != *expected {
             return Err(DatabaseError::Conflict { what: "the database".to_owned() });
         }
         before()?;
-        self.wait(stopped, || match backup.step(-1)? {
-            StepResult::Done => Ok(()),
-            _ => Err(busy()),
-        })
+        self.step(&backup, stopped)
     }
 }
 
-fn busy() -> rusqlite::Error {
+pub(crate) fn busy() -> rusqlite::Error {
     rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY), None)
 }

@@ -8,8 +8,8 @@ use crate::action::{Phase, Statement};
 use crate::change::TableRows;
 use crate::open::{Stopped, Writer};
 use crate::read::refused;
-use crate::track::Tracked;
-use crate::whole::{LARGEST_SAVED, digest, image, size};
+use crate::track::{Followers, Tracked};
+use crate::whole::{LARGEST_SAVED, differing, digest, schema, size};
 use crate::{Bounds, Change, Database, DatabaseError, Page, Value};
 
 /// Why what undoes a change could not be kept.
@@ -51,7 +51,7 @@ impl Database {
         let writer = self.writer(stopped)?;
         self.wait(stopped, || writer.connection.execute_batch("BEGIN IMMEDIATE"))?;
         let (tracked, mut written) = self.change(&writer, (sql, parameters), planned, returning)?;
-        let (change, not_undoable) = self.end(&writer.connection, tracked.as_deref())?;
+        let (change, not_undoable) = self.end(&writer.connection, tracked.as_deref(), stopped)?;
         self.commit(&writer, change.as_ref(), keep)?;
         written.not_undoable = not_undoable;
         Ok(written)
@@ -82,7 +82,9 @@ impl Database {
         if !planned.only_rows() {
             return Ok(None);
         }
-        self.track(connection, planned.tables().into_iter())
+        let followers = Followers::of(connection).map_err(|error| self.error(error))?;
+        let tables = followers.with(&planned.tables());
+        self.track(connection, tables.iter().map(String::as_str))
     }
 
     /// The same for these tables.
@@ -139,10 +141,11 @@ impl Database {
         &self,
         connection: &Connection,
         tracked: Option<&[Tracked]>,
+        stopped: &Stopped,
     ) -> Result<(Option<Change>, Option<String>), DatabaseError> {
         match self.rows(connection, tracked)? {
             Some(rows) => Ok(((!rows.is_empty()).then_some(Change::Rows(rows)), None)),
-            None => self.whole(connection),
+            None => self.whole(connection, stopped),
         }
     }
 
@@ -166,20 +169,27 @@ impl Database {
     }
 
     /// The whole database as it was before the transaction, which others still see.
-    fn whole(&self, connection: &Connection) -> Result<(Option<Change>, Option<String>), DatabaseError> {
+    fn whole(
+        &self,
+        connection: &Connection,
+        stopped: &Stopped,
+    ) -> Result<(Option<Change>, Option<String>), DatabaseError> {
         let failed = |error| self.error(error);
-        let saved = self.with_reader(|reader| {
-            if size(&reader.connection).map_err(failed)? > LARGEST_SAVED {
-                return Ok(None);
-            }
-            let before = digest(&reader.connection).map_err(failed)?;
-            Ok(Some((image(&reader.connection).map_err(failed)?, before)))
-        })?;
-        let Some((image, before)) = saved else { return Ok((None, Some(too_large_to_undo()))) };
         // Full text search writes to its tables only at the end of a transaction, or where one is divided.
         connection.execute_batch("SAVEPOINT divided; RELEASE divided").map_err(failed)?;
-        let after = digest(connection).map_err(failed)?;
-        Ok(((after != before).then_some(Change::Whole { image, after }), None))
+        self.with_stoppable_reader(stopped, |reader| {
+            let saved = &reader.connection;
+            if size(saved).map_err(failed)? > LARGEST_SAVED {
+                return Ok((None, Some(too_large_to_undo())));
+            }
+            let (before, after) = (digest(saved).map_err(failed)?, digest(connection).map_err(failed)?);
+            if before == after {
+                return Ok((None, None));
+            }
+            let schema = differing(&schema(saved).map_err(failed)?, &schema(connection).map_err(failed)?);
+            let image = self.image(saved, before, stopped)?;
+            Ok((Some(Change::Whole { image, after, schema }), None))
+        })
     }
 
     /// Keeps what undoes the change, then commits.
@@ -205,9 +215,9 @@ impl Database {
 
 /// Why a change cannot be undone that only the whole database, as it was, would undo.
 pub(crate) fn too_large_to_undo() -> String {
-    let most = LARGEST_SAVED / 1024 / 1024;
+    let most = LARGEST_SAVED >> 30;
     format!(
-        "the database is larger than {most} MiB, and a change of its schema, of very many rows, or of a table with \
-         triggers, computed columns or no rowid is undone by restoring all of it"
+        "the database is larger than {most} GiB, and a change of its schema, of very many rows, or of a table with \
+         triggers or no rowid is undone by restoring all of it"
     )
 }

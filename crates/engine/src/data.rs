@@ -4,27 +4,32 @@
 //! it has happened. Files are undone by a commit; data is undone behind it, in one transaction for each database, after it was
 //! found that nothing stands against it.
 
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 
 use checkpoint::Draft;
-use database::{Change, DatabaseError, Databases, Keep, KeepError, Stopped};
-use store::{Checkpoint, CheckpointEntry, CheckpointState, Store};
+use database::{Change, DatabaseError, Databases, Keep, KeepError, Piece, PieceHash, ReadPieces, Stopped};
+use store::{Checkpoint, CheckpointEntry, CheckpointState, Hash, Saver, Store};
 use tool::{Checkpoints, Code, Data, EffectState, Memories, Retry, Services, Stop, ToolError, UndoRequest};
 
 use crate::Engine;
 use crate::call::Call;
-use crate::saving::{Author, SavedContents};
+use crate::saving::Author;
 use crate::snapshot::Snapshots;
 use crate::undo::{ForCall, Undo};
 
 /// What stands in the place of the old state of a path where the change is one of a database.
 const OF_DATABASE: &[u8] = b"handfast database change 1";
 
-/// The largest change that is read back: the largest database that is saved as a whole, and room for its rows as text.
+/// The largest change that is read back, without its pieces: the rows that are kept one by one, and room for them as text; up to
+/// format 7 of the state, a database of 64 MiB.
 const LARGEST_CHANGE: u64 = 256 * 1024 * 1024;
+
+/// How many threads save the pieces of a change at most.
+const MOST_THREADS: usize = 4;
 
 /// Whether an entry of a checkpoint is a change of a database.
 pub(crate) fn is_of_database(entry: &CheckpointEntry) -> bool {
@@ -44,6 +49,7 @@ pub(crate) struct KeptData {
     snapshots: Option<Arc<Snapshots>>,
     author: Author,
     workspace: PathBuf,
+    stop: Stop,
     /// What the call is about to change, and the folder that tells other processes that this one lives.
     begun: Mutex<Option<Begun>>,
     made: Arc<AtomicBool>,
@@ -59,15 +65,17 @@ impl Keep for KeptData {
     fn keep(&self, database: &Path, change: &Change) -> Result<(), KeepError> {
         let snapshots = self.snapshots.as_ref().ok_or("this runtime keeps no changes")?;
         let path = database.strip_prefix(&self.workspace)?.to_owned();
-        let bytes = change.encode()?;
         let saver = self.store.blobs().saver()?;
+        let (pieces, of_pieces) = self.save_pieces(&saver, &change.pieces()?)?;
+        let bytes = change.encode(&pieces)?;
         let content = Some(saver.save(&mut bytes.as_slice())?);
         saver.finish()?;
+        let needed: Vec<Hash> = pieces.into_iter().map(Hash::from).collect();
         let entry = CheckpointEntry { path, before: Some(OF_DATABASE.to_vec()), after: None, content };
         let checkpoints = self.store.checkpoints();
-        let size = bytes.len() as u64;
+        let size = of_pieces + bytes.len() as u64;
         let folder = if checkpoints.find(&self.author.id)?.is_some() {
-            checkpoints.extend(&self.author.id, &entry, size)?;
+            checkpoints.extend(&self.author.id, &entry, &needed, size)?;
             None
         } else {
             let (folder, _) = snapshots.begin()?;
@@ -85,7 +93,7 @@ impl Keep for KeptData {
                 unsaved: Vec::new(),
                 roots: Vec::new(),
             };
-            checkpoints.add(&checkpoint, std::slice::from_ref(&entry))?;
+            checkpoints.add_with(&checkpoint, std::slice::from_ref(&entry), &needed)?;
             Some(folder)
         };
         *self.begun.lock().unwrap_or_else(PoisonError::into_inner) = Some(Begun { entry, folder });
@@ -106,6 +114,45 @@ impl Keep for KeptData {
 }
 
 impl KeptData {
+    /// Saves the pieces of a change, and gives their hashes in their order and their bytes in all.
+    fn save_pieces(&self, saver: &Saver<'_>, pieces: &[Piece]) -> Result<(Vec<PieceHash>, u64), KeepError> {
+        let next = AtomicUsize::new(0);
+        let save = |piece: &Piece| -> Result<(PieceHash, u64), KeepError> {
+            self.stop.check()?;
+            let mut content = Counted { content: piece.read()?, bytes: 0 };
+            Ok((*saver.save(&mut content)?.as_bytes(), content.bytes))
+        };
+        let take = || {
+            let mut saved = Vec::new();
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                let Some(piece) = pieces.get(number) else { return Ok(saved) };
+                saved.push((number, save(piece)?));
+            }
+        };
+        let threads = thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
+        let mut saved = thread::scope(|scope| {
+            let others: Vec<_> = (1..threads.min(pieces.len()))
+                // Where the system gives no more threads, fewer do it.
+                .map_while(|_| {
+                    thread::Builder::new().name("pieces".to_owned()).spawn_scoped(scope, take).ok()
+                })
+                .collect();
+            let own: Result<Vec<_>, KeepError> = take();
+            let joined = others
+                .into_iter()
+                .map(|other| other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            joined.fold(own, |all, more| {
+                let (mut all, more) = (all?, more?);
+                all.extend(more);
+                Ok(all)
+            })
+        })?;
+        saved.sort_unstable_by_key(|(number, _)| *number);
+        let bytes = saved.iter().map(|(_, (_, bytes))| bytes).sum();
+        Ok((saved.into_iter().map(|(_, (hash, _))| hash).collect(), bytes))
+    }
+
     fn end(&self, settle: impl FnOnce(&Store, &Begun) -> Result<(), store::StoreError>) {
         let begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(begun) = begun else { return };
@@ -147,15 +194,16 @@ impl Engine {
 
     /// What keeps the changes of data of a call.
     fn keep_data(&self, call: &Call) -> KeptData {
-        self.keep_data_of(call.author(self.clock.now()), &call.of_data)
+        self.keep_data_of(call.author(self.clock.now()), &call.of_data, call.stop.clone())
     }
 
-    fn keep_data_of(&self, author: Author, noted: &OfData) -> KeptData {
+    fn keep_data_of(&self, author: Author, noted: &OfData, stop: Stop) -> KeptData {
         KeptData {
             store: self.store.clone(),
             snapshots: self.snapshots.clone(),
             author,
             workspace: self.place.workspace.clone(),
+            stop,
             begun: Mutex::default(),
             made: noted.made.clone(),
             faults: noted.faults.clone(),
@@ -200,7 +248,7 @@ impl Engine {
         wanted: &[DataUndo],
     ) -> Result<(bool, Vec<String>), ToolError> {
         let noted = OfData::default();
-        let keep = self.keep_data_of(author, &noted);
+        let keep = self.keep_data_of(author, &noted, Stop::default());
         self.undo_data_now(wanted, &keep, &Stop::default())?;
         let faults = std::mem::take(&mut *noted.faults.lock().unwrap_or_else(PoisonError::into_inner));
         Ok((noted.made.load(Ordering::SeqCst), faults))
@@ -252,9 +300,8 @@ impl Undo {
         };
         let rows = self.store.checkpoints().entries(&checkpoint.id);
         let rows = rows.map_err(|error| damaged().because(error))?;
-        let contents = SavedContents::new(&self.store, None);
         let change = |row: CheckpointEntry| {
-            let change = read(&contents, &row).map_err(|error| damaged().because(error))?;
+            let change = read(&self.store, &row).map_err(|error| damaged().because(error))?;
             Ok((self.place.workspace.join(row.path), change))
         };
         rows.into_iter().filter(is_of_database).map(change).collect()
@@ -296,25 +343,52 @@ impl Undo {
     }
 }
 
-fn read(contents: &SavedContents<'_>, row: &CheckpointEntry) -> Result<Change, KeepError> {
+fn read(store: &Arc<Store>, row: &CheckpointEntry) -> Result<Change, KeepError> {
     let hash = row.content.ok_or("it has no content")?;
     let mut bytes = Vec::new();
-    checkpoint::Contents::open(contents, hash.as_bytes())?.take(LARGEST_CHANGE).read_to_end(&mut bytes)?;
-    Ok(Change::decode(&bytes)?)
+    store.blobs().reader()?.open(&hash)?.take(LARGEST_CHANGE).read_to_end(&mut bytes)?;
+    let store = store.clone();
+    let pieces: ReadPieces = Arc::new(move |pieces, to| {
+        let reader = store.blobs().reader()?;
+        let mut content = Vec::new();
+        for piece in pieces {
+            content.clear();
+            reader.open(&(*piece).into())?.take(LARGEST_CHANGE).read_to_end(&mut content)?;
+            if Hash::of(&content).as_bytes() != piece {
+                return Err("a piece of it is damaged".into());
+            }
+            to.write_all(&content)?;
+        }
+        Ok(())
+    });
+    Ok(Change::decode(&bytes, &pieces)?)
+}
+
+/// Counts what is read.
+struct Counted<R> {
+    content: R,
+    bytes: u64,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.content.read(buffer)?;
+        self.bytes += read as u64;
+        Ok(read)
+    }
 }
 
 /// Settles the checkpoint of a killed process that was changing a database; nothing where that is not this workspace's.
 pub(crate) fn settle(
-    store: &Store,
+    store: &Arc<Store>,
     databases: Option<&Databases>,
     checkpoint: &Checkpoint,
     rows: &[CheckpointEntry],
 ) -> Result<(), KeepError> {
-    let contents = SavedContents::new(store, None);
     let Some(row) = rows.iter().find(|row| is_of_database(row)) else { return Ok(()) };
     let path = checkpoint.workspace.join(&row.path);
     let Some(database) = databases.and_then(|databases| databases.at(&path)) else { return Ok(()) };
-    if database.has_happened(&read(&contents, row)?)? {
+    if database.has_happened(&read(store, row)?)? {
         store.checkpoints().complete(&checkpoint.id)?;
     } else {
         store.checkpoints().remove(&checkpoint.id)?;

@@ -193,7 +193,7 @@ impl Engine {
             None => redactor,
         };
         let keep = if cell.watches { watch::Keep::Fresh } else { watch::Keep::Once };
-        let kept_in = (&*store, databases.as_deref());
+        let kept_in = (&store, databases.as_deref());
         let (snapshots, mut notices) =
             snapshot::open(cell.changes.as_deref(), &place.workspace, kept_in, clock.now())
                 .map_err(EngineError::Changes)?;

@@ -395,7 +395,7 @@ fn settle(
 /// Settles the checkpoints of processes that are gone, after their commits were taken back or cleaned up. `is_open` says
 /// whether a folder still has a process or an unfinished commit.
 pub(crate) fn settle_all(
-    store: &Store,
+    store: &Arc<Store>,
     databases: Option<&Databases>,
     is_open: impl Fn(&str) -> Result<bool, checkpoint::Error>,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {

@@ -124,7 +124,7 @@ impl Snapshots {
     pub(crate) fn open(
         folder: &Path,
         workspace: &Path,
-        kept_in: (&Store, Option<&Databases>),
+        kept_in: (&Arc<Store>, Option<&Databases>),
         now: Timestamp,
     ) -> Result<(Self, Vec<String>), checkpoint::Error> {
         let area = Area::open(folder)?;
@@ -469,7 +469,7 @@ fn shortened(all: impl Iterator<Item = String>) -> Vec<String> {
 pub(crate) fn open(
     folder: Option<&Path>,
     workspace: &Path,
-    kept_in: (&Store, Option<&Databases>),
+    kept_in: (&Arc<Store>, Option<&Databases>),
     now: Timestamp,
 ) -> Result<(Option<Arc<Snapshots>>, Vec<String>), checkpoint::Error> {
     let Some(folder) = folder else { return Ok((None, Vec::new())) };

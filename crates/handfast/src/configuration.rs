@@ -301,7 +301,7 @@ impl Configuration {
         let profile = files.first(wanted, "profile", |settings| settings.profile.clone());
         let chosen = profile.as_ref().map_or(policy::DEFAULT_PROFILE, |(name, _)| name);
         require(&labels, chosen, global.label.as_deref()).map_err(Failure::usage)?;
-        let databases = databases(&files, &place.workspace)?;
+        let databases = databases(&files, &place.workspace, state)?;
         let skills =
             SkillFolders { user: surroundings.configuration.as_ref().map(|folder| folder.join(SKILLS)) };
         let dialect = files
@@ -375,7 +375,7 @@ impl Configuration {
 }
 
 /// The databases that the first file names which names any, beside the usual one.
-fn databases(files: &Files, workspace: &Path) -> Result<Arc<Databases>, Failure> {
+fn databases(files: &Files, workspace: &Path, state: &Path) -> Result<Arc<Databases>, Failure> {
     let named = files.first(None, "databases", |settings| settings.databases.clone());
     let others = named.map(|(others, _)| others).unwrap_or_default();
     for (name, path) in &others {
@@ -390,7 +390,7 @@ fn databases(files: &Files, workspace: &Path) -> Result<Arc<Databases>, Failure>
             return Err(Failure::usage(format!("`databases`: {name} is the name of the usual one")));
         }
     }
-    Ok(Arc::new(Databases::new(workspace, &others)))
+    Ok(Arc::new(Databases::new(workspace, &others, &store::spool(state))))
 }
 
 /// The files of databases as patterns, with the folder of the usual one.

@@ -70,6 +70,14 @@ pub struct Store {
     database: Arc<Database>,
 }
 
+/// Where files of a state folder may lie while something is done with them. What a killed process left there, pruning removes.
+pub fn spool(folder: &Path) -> PathBuf {
+    folder.join(BLOBS).join(blobs::INCOMING)
+}
+
+/// Where in the state folder the blobs lie.
+const BLOBS: &str = "blobs";
+
 impl Store {
     /// Opens the state folder, creating it with mode 0700 and its files with mode 0600, and brings an older
     /// database up to date. A folder that is there keeps its mode.
@@ -92,7 +100,7 @@ impl Store {
         }
         let head = folder.join("audit.head");
         let database = Arc::new(Database::open(folder, access, || Audit::create_head(&head))?);
-        let blobs = Arc::new(Blobs::new(folder.join("blobs"), Arc::clone(&database)));
+        let blobs = Arc::new(Blobs::new(folder.join(BLOBS), Arc::clone(&database)));
         Ok(Self {
             audit: Audit::new(Arc::clone(&database), head),
             outputs: Outputs::new(Arc::clone(&database), Arc::clone(&blobs)),

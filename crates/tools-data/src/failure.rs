@@ -21,7 +21,7 @@ pub(crate) fn stopped(context: &Context) -> Stopped {
 /// The error of a call that ran.
 pub(crate) fn failed_in(context: &Context, error: DatabaseError) -> ToolError {
     match (&error, context.stop.check()) {
-        (DatabaseError::Stopped | DatabaseError::Locked, Err(stopped)) => stopped,
+        (DatabaseError::Stopped | DatabaseError::Locked | DatabaseError::Unkept(_), Err(stopped)) => stopped,
         _ => failed(error),
     }
 }
@@ -68,6 +68,7 @@ pub(crate) fn failed(error: DatabaseError) -> ToolError {
         DatabaseError::Unkept(_)
         | DatabaseError::Engine(_)
         | DatabaseError::SavedDamaged
+        | DatabaseError::SavedGone(_)
         | DatabaseError::Io { .. } => ToolError::new(Code::Runtime, error.to_string()),
     };
     made.because(error)

@@ -109,6 +109,7 @@ mod tests {
         pub(crate) workspace: Workspace,
         pub(crate) databases: Arc<Databases>,
         pub(crate) kept: Arc<Kept>,
+        _spool: tempfile::TempDir,
     }
 
     impl World {
@@ -116,8 +117,9 @@ mod tests {
             let kept = Arc::new(Kept::default());
             let keep: Arc<dyn Keep> = kept.clone();
             let workspace = Workspace::new().with_service(Arc::new(keep));
-            let databases = Arc::new(Databases::new(workspace.path(), &BTreeMap::new()));
-            Self { workspace, databases, kept }
+            let spool = tempfile::tempdir().unwrap();
+            let databases = Arc::new(Databases::new(workspace.path(), &BTreeMap::new(), spool.path()));
+            Self { workspace, databases, kept, _spool: spool }
         }
 
         fn tool(&self, name: &str) -> Arc<dyn AnyTool> {

@@ -1,19 +1,21 @@
 //! A database in a temporary folder, and what keeps its changes.
 
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use database::{
-    Bounds, Change, DEFAULT_NAME, Database, DatabaseError, Databases, Keep, KeepError, Page, Stopped, Value,
-    Written,
+    Bounds, Change, DEFAULT_NAME, Database, DatabaseError, Databases, Keep, KeepError, Page, PieceHash,
+    ReadPieces, Stopped, Value, Written,
 };
 
 pub(crate) const ALL: Bounds = Bounds { skip: 0, rows: 100_000, bytes: 64 << 20 };
 
 pub(crate) struct World {
     _folder: tempfile::TempDir,
+    pub(crate) spool: tempfile::TempDir,
     databases: Databases,
     pub(crate) kept: Kept,
 }
@@ -23,6 +25,10 @@ pub(crate) struct World {
 pub(crate) struct Kept {
     waiting: Mutex<Option<Change>>,
     pub(crate) happened: Mutex<Vec<Change>>,
+    /// What is kept of whole databases.
+    pub(crate) pieces: Arc<Mutex<BTreeMap<PieceHash, Vec<u8>>>>,
+    /// Of the last change.
+    pub(crate) hashes: Mutex<Vec<PieceHash>>,
     pub(crate) refuses: AtomicBool,
 }
 
@@ -31,8 +37,25 @@ impl Keep for Kept {
         if self.refuses.load(Ordering::SeqCst) {
             return Err("the disk is full".into());
         }
-        let kept = Change::decode(&change.encode()?)?;
-        assert_eq!(kept, *change);
+        let mut hashes = Vec::new();
+        for piece in change.pieces()? {
+            let mut bytes = Vec::new();
+            piece.read()?.read_to_end(&mut bytes)?;
+            let mut pieces = self.pieces.lock().unwrap();
+            // Each under a name of its own.
+            let mut hash = [0; 32];
+            hash[..8].copy_from_slice(&(pieces.len() as u64).to_be_bytes());
+            pieces.insert(hash, bytes);
+            hashes.push(hash);
+        }
+        let all = self.pieces.clone();
+        let read: ReadPieces = Arc::new(move |wanted, to| {
+            let pieces = all.lock().unwrap();
+            wanted.iter().try_for_each(|hash| Ok(to.write_all(pieces.get(hash).ok_or("it is gone")?)?))
+        });
+        let kept = Change::decode(&change.encode(&hashes)?, &read)?;
+        *self.hashes.lock().unwrap() = hashes;
+        assert_eq!(kept.lines(false), change.lines(false));
         *self.waiting.lock().unwrap() = Some(kept);
         Ok(())
     }
@@ -60,8 +83,10 @@ pub(crate) fn never() -> Stopped {
 impl World {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let databases = Databases::new(&folder.path().canonicalize().unwrap(), &BTreeMap::new());
-        Self { _folder: folder, databases, kept: Kept::default() }
+        let workspace = folder.path().canonicalize().unwrap();
+        let spool = tempfile::tempdir().unwrap();
+        let databases = Databases::new(&workspace, &BTreeMap::new(), &spool.path().join("spool"));
+        Self { _folder: folder, spool, databases, kept: Kept::default() }
     }
 
     pub(crate) fn with(statements: &[&str]) -> Self {
@@ -102,6 +127,11 @@ impl World {
         let done = self.database().undo(changes, force, Some(&self.kept), &never());
         assert_eq!(checked.is_ok(), done.is_ok(), "{checked:?} {done:?}");
         done.map(|undone| undone.rows)
+    }
+
+    /// How many copies lie aside.
+    pub(crate) fn spooled(&self) -> usize {
+        std::fs::read_dir(self.spool.path().join("spool")).unwrap().count()
     }
 
     /// Everything that is in it, as text.

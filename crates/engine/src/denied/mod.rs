@@ -340,7 +340,7 @@ mod tests {
         fs::create_dir(&workspace).unwrap();
         fs::write(workspace.join(".bashrc"), "old").unwrap();
         let now = jiff::Timestamp::UNIX_EPOCH;
-        let store = store::Store::open(&folder.path().join("state")).unwrap();
+        let store = Arc::new(store::Store::open(&folder.path().join("state")).unwrap());
         let (snapshots, _) =
             crate::snapshot::open(Some(&folder.path().join("changes")), &workspace, (&store, None), now)
                 .unwrap();

@@ -1,6 +1,7 @@
 //! Changes that were not committed, and lie aside until a human decides.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use checkpoint::{Area, Kept, Outcome, Recovery, Terms, Time, What};
 use database::Databases;
@@ -277,7 +278,7 @@ fn done_and_unreadable(
 /// Ends what killed processes left, and removes what is old. Gives what a user should be told of.
 pub(super) fn tidy(
     area: &Area,
-    (store, databases): (&Store, Option<&Databases>),
+    (store, databases): (&Arc<Store>, Option<&Databases>),
     now: Timestamp,
 ) -> Result<Vec<String>, checkpoint::Error> {
     let mut told = Vec::new();
