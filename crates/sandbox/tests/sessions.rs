@@ -68,12 +68,12 @@ fn expect(session: &Session, from: u64, text: &str) -> u64 {
     let until = Instant::now() + PATIENCE;
     let mut seen = from;
     loop {
+        let over = matches!(session.status().phase, Phase::Ended(_)) || Instant::now() > until;
         let part = session.read(from, 1 << 20).unwrap();
         let shown = String::from_utf8_lossy(&part.bytes).into_owned();
         if let Some(at) = shown.find(text) {
             return from + (at + text.len()) as u64;
         }
-        let over = matches!(session.status().phase, Phase::Ended(_)) || Instant::now() > until;
         assert!(!over, "no {text:?} in {shown:?}, {:?}", session.status());
         seen = seen.max(from + part.bytes.len() as u64);
         session.wait_for_output(seen, until, || false);
