@@ -4,10 +4,14 @@
 //! above it, or after a failed attempt, its receipt waits for the commit like any other. Callers that wait
 //! for their receipts therefore never have more rows here than `ROOM` and one each; for callers that do not,
 //! [`LIMIT`] refuses more.
+//!
+//! A row that somebody waits for wakes the thread at once. One that nobody waits for does so only where the thread has
+//! nothing to do: right after a batch it lets such rows gather for [`GATHER`], since waking it for each would take longer
+//! than many a read, and its commits would run beside the reads that come next.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::audit::Durability;
 use crate::audit::receipt::{Receipt, Sender};
@@ -23,9 +27,15 @@ const LIMIT: Size = Size { rows: 16_384, bytes: 64 * 1024 * 1024 };
 /// The most rows of one commit, measured: larger ones gain nothing and hold the write lock longer.
 const BATCH: usize = 256;
 
+/// How long rows that nobody waits for gather after a batch: some twenty of the quickest calls.
+const GATHER: Duration = Duration::from_millis(1);
+
 /// Rows that callers write themselves before one is left to the thread, which then moves SQLite's log of changes into the
 /// database where that has grown long. A row changes some four pages, and the log is moved at a thousand.
-const CLAIMS: u32 = 64;
+const CLAIMS: usize = 64;
+
+/// The most rows of others that a caller writes along with its own: those that gathered before it.
+const ALONG: usize = 32;
 
 #[derive(Clone, Copy, Default)]
 struct Size {
@@ -63,12 +73,16 @@ struct State {
     /// The rows at the front were tried and failed: they wait for the next row or for the end.
     stale: usize,
     closed: bool,
+    /// Somebody waits for one of the rows, or they are a batch: they are taken at once.
+    hurry: bool,
+    /// The thread is awake soon enough for rows that nobody waits for.
+    gathering: bool,
     /// The thread writes what it has taken last.
     writing: bool,
     /// A caller writes its row itself.
     claimed: bool,
     /// How many rows callers have written since the thread last did.
-    claims: u32,
+    claims: usize,
     /// Whether a caller ever has.
     ever_claimed: bool,
 }
@@ -76,6 +90,21 @@ struct State {
 impl State {
     fn size(&self) -> Size {
         Size { rows: self.waiting.len(), bytes: self.bytes }
+    }
+
+    /// Takes up to `count` rows from the front.
+    fn drain(&mut self, count: usize) -> Vec<Entry> {
+        let count = self.waiting.len().min(count);
+        let entries: Vec<Entry> = self.waiting.drain(..count).collect();
+        self.bytes -= entries.iter().map(|entry| entry.bytes).sum::<usize>();
+        self.stale = self.stale.saturating_sub(count);
+        self.hurry = !self.waiting.is_empty();
+        entries
+    }
+
+    fn put_back(&mut self, entry: Entry) {
+        self.bytes += entry.bytes;
+        self.waiting.push_front(entry);
     }
 }
 
@@ -114,22 +143,26 @@ impl Queue {
         };
         state.bytes += bytes;
         state.waiting.push_back(Entry { row, flush: durability == Durability::Flushed, bytes, sender });
-        self.arrived.notify_one();
+        state.hurry |= !answered || state.waiting.len() >= BATCH;
+        if state.hurry || !state.gathering {
+            self.arrived.notify_one();
+        }
         receipt
     }
 
-    /// Lets a caller write its row itself, before all that are added later; nothing while others write or wait, and when the
-    /// thread has to write again.
+    /// Lets a caller write its row itself, after the few that gathered and before all that are added later; nothing while
+    /// others write or wait, and when the thread has to write again.
     pub(crate) fn claim(&self) -> Option<Claim<'_>> {
         let mut state = self.lock();
-        let others = state.writing || state.claimed || !state.waiting.is_empty();
+        let others = state.writing || state.claimed || state.hurry || state.waiting.len() > ALONG;
         if others || state.closed || state.failing || state.claims >= CLAIMS {
             return None;
         }
+        let before = state.drain(ALONG);
         state.claimed = true;
-        state.claims += 1;
+        state.claims += before.len() + 1;
         state.ever_claimed = true;
-        Some(Claim(self))
+        Some(Claim { queue: self, before })
     }
 
     /// Whether a caller has written a row itself.
@@ -141,7 +174,9 @@ impl Queue {
     /// is written.
     pub(crate) fn take(&self, quiet: Option<Duration>) -> Next {
         let mut state = self.lock();
-        state.writing = false;
+        if state.writing {
+            state = self.gather(state);
+        }
         while state.claimed || (!state.closed && state.waiting.len() <= state.stale) {
             let Some(quiet) = quiet else {
                 state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -154,13 +189,26 @@ impl Queue {
                 return Next::Quiet;
             }
         }
-        let count = state.waiting.len().min(BATCH);
-        let entries: Vec<Entry> = state.waiting.drain(..count).collect();
-        state.bytes -= entries.iter().map(|entry| entry.bytes).sum::<usize>();
-        state.stale = state.stale.saturating_sub(count);
+        let entries = state.drain(BATCH);
         state.writing = true;
         state.claims = 0;
         Next::Batch(Batch { entries, closing: state.closed })
+    }
+
+    /// Lets rows gather, until somebody waits for one.
+    fn gather<'q>(&'q self, mut state: MutexGuard<'q, State>) -> MutexGuard<'q, State> {
+        state.writing = false;
+        state.gathering = true;
+        let until = Instant::now() + GATHER;
+        while !state.hurry && !state.closed {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            state = self.arrived.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state.gathering = false;
+        state
     }
 
     /// The batch is written.
@@ -178,8 +226,7 @@ impl Queue {
             if let Some(sender) = entry.sender.take() {
                 sender.send(Err(error.clone()));
             } else {
-                state.bytes += entry.bytes;
-                state.waiting.push_front(entry);
+                state.put_back(entry);
                 kept += 1;
             }
         }
@@ -214,27 +261,44 @@ impl Queue {
 }
 
 /// The right of a caller to write its row itself. Nobody else writes while this value lives.
-pub(crate) struct Claim<'q>(&'q Queue);
+pub(crate) struct Claim<'q> {
+    queue: &'q Queue,
+    /// What gathered before, for the caller to write along with its own; back in the queue unless it did.
+    before: Vec<Entry>,
+}
 
 impl Claim<'_> {
-    /// Leaves the row to the thread, as the first one that waits.
+    /// The rows to write, in order, with the caller's own as the last.
+    pub(crate) fn rows<'r>(&'r self, own: &'r AuditRow) -> impl Iterator<Item = &'r AuditRow> {
+        self.before.iter().map(|entry| &entry.row).chain([own])
+    }
+
+    /// They are in the database.
+    pub(crate) fn written(&mut self) {
+        self.before.clear();
+    }
+
+    /// Leaves the row to the thread, as the first one that waits but for those that gathered before.
     pub(crate) fn hand_over(self, row: AuditRow, durability: Durability) -> Receipt {
         let (receipt, sender) = Receipt::pending();
         let bytes = row.text_bytes();
         let entry = Entry { row, flush: durability == Durability::Flushed, bytes, sender: Some(sender) };
-        let mut state = self.0.lock();
-        state.bytes += bytes;
-        state.waiting.push_front(entry);
+        let mut state = self.queue.lock();
+        state.put_back(entry);
+        state.hurry = true;
         receipt
     }
 }
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
-        let mut state = self.0.lock();
+        let mut state = self.queue.lock();
         state.claimed = false;
+        for entry in self.before.drain(..).rev() {
+            state.put_back(entry);
+        }
         if state.closed || !state.waiting.is_empty() {
-            self.0.arrived.notify_one();
+            self.queue.arrived.notify_one();
         }
     }
 }
@@ -313,8 +377,67 @@ mod tests {
 
         let next = queue.push(row("4"), Durability::Behind);
         assert!(!next.is_answered(), "a row after a failure is told the result of the next attempt");
-        let calls: Vec<String> = take(&queue).entries.into_iter().map(|entry| entry.row.call).collect();
-        assert_eq!(calls, ["1", "3", "4"]);
+        assert_eq!(calls(take(&queue).entries), ["1", "3", "4"]);
+    }
+
+    fn calls(entries: Vec<Entry>) -> Vec<String> {
+        entries.into_iter().map(|entry| entry.row.call).collect()
+    }
+
+    #[test]
+    fn rows_that_nobody_waits_for_gather_after_a_batch() {
+        let queue = Queue::default();
+        drop(queue.push(row("1"), Durability::Behind));
+        assert_eq!(calls(take(&queue).entries), ["1"]);
+        drop(queue.push(row("2"), Durability::Behind));
+        let began = Instant::now();
+        assert_eq!(calls(take(&queue).entries), ["2"]);
+        assert!(began.elapsed() >= GATHER);
+    }
+
+    #[test]
+    fn nothing_gathers_while_somebody_waits_or_there_is_a_batch_or_at_the_end() {
+        let waits = |queue: &Queue| !matches!(queue.lock(), state if state.hurry || state.closed);
+        let queue = Queue::default();
+        drop(queue.push(row("1"), Durability::Behind));
+        assert!(waits(&queue));
+        let told = queue.push(row("2"), Durability::Committed);
+        assert!(!waits(&queue));
+        assert_eq!(calls(take(&queue).entries), ["1", "2"]);
+        drop(told);
+        for _ in 1..BATCH {
+            drop(queue.push(row("3"), Durability::Behind));
+        }
+        assert!(waits(&queue));
+        drop(queue.push(row("3"), Durability::Behind));
+        assert!(!waits(&queue));
+        assert_eq!(take(&queue).entries.len(), BATCH);
+        assert!(waits(&queue));
+        queue.close();
+        assert!(!waits(&queue));
+    }
+
+    #[test]
+    fn a_claim_writes_what_gathered_before_it_or_leaves_it_in_its_place() {
+        let queue = Queue::default();
+        drop(queue.push(row("1"), Durability::Behind));
+        drop(queue.push(row("2"), Durability::Behind));
+        let claim = queue.claim().unwrap();
+        let own = row("3");
+        let written: Vec<&str> = claim.rows(&own).map(|row| row.call.as_str()).collect();
+        assert_eq!(written, ["1", "2", "3"]);
+        assert!(queue.claim().is_none(), "one writes at a time");
+        drop(queue.push(row("4"), Durability::Behind));
+        let receipt = claim.hand_over(own, Durability::Committed);
+        assert!(!receipt.is_answered());
+        assert!(queue.claim().is_none(), "a row that somebody waits for is the thread's");
+        assert_eq!(calls(take(&queue).entries), ["1", "2", "3", "4"]);
+        queue.lock().writing = false;
+
+        drop(queue.push(row("5"), Durability::Behind));
+        queue.claim().unwrap().written();
+        assert!(queue.lock().waiting.is_empty());
+        assert_eq!(queue.lock().bytes, 0);
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! Extends the chain: one thread takes what waits in the queue, at most one batch at a time, and commits it
 //! in one immediate transaction.
 //!
-//! Nothing is awaited to make a batch larger: while one batch is being committed the next one gathers, so
-//! the more callers there are, the more rows share a commit and its flush.
+//! Nothing that somebody waits for is held up to make a batch larger: while one batch is being committed the next one
+//! gathers, so the more callers there are, the more rows share a commit and its flush. Rows that nobody waits for gather
+//! for a moment more ([`queue`](crate::audit::queue)).
 //!
 //! Where nobody else writes, a caller that waits for a commit without a flush makes it itself: that takes
 //! a third of the time that waking two threads adds. It never waits for another process, and leaves to the
@@ -16,7 +17,7 @@ use std::time::Duration;
 use crate::audit::Durability;
 use crate::audit::chain::Chain;
 use crate::audit::head::{Flushed, HeadFile};
-use crate::audit::queue::{Batch, Entry, Next, Queue};
+use crate::audit::queue::{Batch, Claim, Entry, Next, Queue};
 use crate::audit::receipt::Receipt;
 use crate::audit::row::AuditRow;
 use crate::database::Database;
@@ -49,16 +50,16 @@ impl Writer {
             return Receipt::ready(Err(error));
         }
         let turn = (durability == Durability::Committed).then(|| self.queue.claim()).flatten();
-        let Some(turn) = turn else { return self.queue.push(row, durability) };
-        match self.write(&row) {
+        let Some(mut turn) = turn else { return self.queue.push(row, durability) };
+        match self.write(&mut turn, &row) {
             Some(told) => Receipt::ready(told),
             None => turn.hand_over(row, durability),
         }
     }
 
-    /// Writes a row on this thread; nothing where that did not work at once, and then the row is not in the database. A head
-    /// file that cannot be moved is an error although it is.
-    fn write(&self, row: &AuditRow) -> Option<Result<(), StoreError>> {
+    /// Writes a row on this thread, and what gathered before; nothing where that did not work at once, and then they are not in
+    /// the database. A head file that cannot be moved is an error although they are.
+    fn write(&self, claim: &mut Claim<'_>, row: &AuditRow) -> Option<Result<(), StoreError>> {
         let mut kept = self.direct.lock().unwrap_or_else(PoisonError::into_inner);
         // One that failed is not kept: the cause may be the connection.
         let mut direct = match kept.take() {
@@ -69,7 +70,8 @@ impl Writer {
             }
         };
         let turn = direct.head.as_ref().map(HeadFile::try_turn).transpose().ok()?;
-        let point = direct.chain.extend([row], Flushed::No).ok()?;
+        let point = direct.chain.extend(claim.rows(row), Flushed::No).ok()?;
+        claim.written();
         let told =
             turn.map_or(Ok(()), |turn| turn.advance(point, Flushed::No, |point| direct.chain.holds(point)));
         *kept = Some(direct);
