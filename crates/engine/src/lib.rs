@@ -262,9 +262,13 @@ impl Engine {
 
     /// How many calls there were since the start, and what came of them.
     pub fn figures(&self) -> Figures {
-        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).len();
+        let running = self.calls_running();
         let traces = self.tracer.as_ref().map(|tracer| tracer.figures());
         Figures { running, traces, ..self.counted.so_far() }
+    }
+
+    pub(crate) fn calls_running(&self) -> usize {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
     /// Whether somebody follows the lives of calls, and wants to know where they come from.

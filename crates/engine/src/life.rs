@@ -328,7 +328,9 @@ impl Engine {
         let context = Arc::new(self.context(call, tool.spec(), before, cell).await?);
         let began = Instant::now();
         let own = OwnChange::begin(&self.denied, call);
-        let mut task = start(prepared, context.clone());
+        // Beside other calls, staying awake would take their time.
+        let in_a_moment = tool.spec().lane == Lane::Read && self.calls_running() == 1;
+        let mut task = start(prepared, context.clone(), in_a_moment);
         let deadline = tokio::time::sleep(call.timeout);
         tokio::pin!(deadline);
         let ended = tokio::select! {
