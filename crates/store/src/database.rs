@@ -29,6 +29,7 @@ const MIGRATIONS: &[(&str, Option<Moving>)] = &[
     (include_str!("schema/0005.sql"), None),
     (include_str!("schema/0006.sql"), Some(packs::gather)),
     (include_str!("schema/0007.sql"), None),
+    (include_str!("schema/0008.sql"), None),
 ];
 
 /// Connections that are kept open for the next reader.

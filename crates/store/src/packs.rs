@@ -1,32 +1,46 @@
 //! Small saved files, many in one blob: making a file for each would take longer than copying them.
 //!
-//! A pack is the compressed contents one behind the other, and a row says where each lies. The file is there before its row,
-//! so a process that is killed leaves at most a file that no row names, which pruning removes. A pack stays as a whole while
-//! anything in it is referred to.
+//! A pack is blocks one behind the other, each of several contents compressed together: that takes a third of the time and half
+//! the room of compressing each by itself. A row says where each content lies. The file is there before its row, so a process
+//! that is killed leaves at most a file that no row names, which pruning removes. A pack stays as a whole while anything in it
+//! is referred to.
 //!
 //! Nothing is looked up by its hash in the database: the keys of all packs are gone through, which takes less than the writing
 //! of index pages all over the file did.
 
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::io::{self, Write};
+use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use rusqlite::{Connection, params};
+use zstd::bulk::Compressor;
 
 use crate::blobs::{Blobs, PACK, create_folder, touch};
 use crate::error::StoreError;
 use crate::hash::Hash;
 use crate::keys::{Key, in_both, key, keys, sorted};
+use crate::saver::LEVEL;
 
 /// The largest content that is packed; what a larger one costs is its bytes.
 pub(crate) const LARGEST_PACKED: usize = 64 * 1024;
 
-/// From which size on a pack is written. Until then it lies in memory.
-const FULL: usize = 4 * 1024 * 1024;
+/// From which size on a pack is compressed and written. Until then it lies in memory.
+const FULL: usize = 8 * 1024 * 1024;
 
-/// Where a content lies in its pack. All numbers are bytes.
+/// From which size on a block ends, before it is compressed. To read one content, a whole block is unpacked: some 40 µs.
+const BLOCK: usize = 64 * 1024;
+
+/// How many threads compress a pack at most.
+const MOST_THREADS: usize = 4;
+
+/// Several contents that are compressed together. All numbers are bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct Block {
+    /// Where it lies in its pack.
     pub(crate) start: u32,
     /// As it lies there, compressed.
     pub(crate) length: u32,
@@ -34,16 +48,21 @@ pub(crate) struct Place {
     pub(crate) size: u32,
 }
 
-impl Place {
-    /// How long the pack has to be.
-    pub(crate) fn end(&self) -> u64 {
-        u64::from(self.start) + u64::from(self.length)
-    }
+/// Where a content lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The number of its block.
+    pub(crate) block: u32,
+    /// Where it starts there, in bytes.
+    pub(crate) start: u32,
+    /// In bytes.
+    pub(crate) size: u32,
 }
 
 /// What the database knows of a pack.
 pub(crate) struct Pack {
     pub(crate) name: Hash,
+    pub(crate) blocks: Vec<Block>,
     pub(crate) contents: BTreeMap<Hash, Place>,
 }
 
@@ -51,43 +70,92 @@ impl Pack {
     /// The pack of this number; none where it is damaged or gone.
     pub(crate) fn read(connection: &Connection, number: i64) -> rusqlite::Result<Option<Self>> {
         let mut statement =
-            connection.prepare_cached("SELECT name, directory FROM packs WHERE number = ?")?;
+            connection.prepare_cached("SELECT name, directory, blocks FROM packs WHERE number = ?")?;
         let mut rows = statement.query([number])?;
         let Some(row) = rows.next()? else { return Ok(None) };
         let Some(name) = Hash::from_slice(row.get_ref(0)?.as_blob()?) else { return Ok(None) };
-        let entries = row.get_ref(1)?.as_blob()?.as_chunks::<ENTRY>().0.iter();
-        Ok(Some(Self { name, contents: entries.map(decode).collect() }))
+        let entries = row.get_ref(1)?.as_blob()?.as_chunks::<ENTRY>().0.iter().map(decode);
+        let block = |[start, length, size]: [u32; 3]| Block { start, length, size };
+        let Some(blocks) = row.get_ref(2)?.as_blob_or_null()? else {
+            // Formats 6 and 7: the numbers of an entry are those of a block of its own.
+            let mut pack = Self { name, blocks: Vec::new(), contents: BTreeMap::new() };
+            for ((hash, numbers), number) in entries.zip(0..) {
+                pack.blocks.push(block(numbers));
+                pack.contents.insert(hash, Place { block: number, start: 0, size: numbers[2] });
+            }
+            return Ok(Some(pack));
+        };
+        let blocks = blocks.as_chunks::<NUMBERS>().0.iter().map(|bytes| block(numbers(bytes))).collect();
+        let place = |[block, start, size]: [u32; 3]| Place { block, start, size };
+        let contents = entries.map(|(hash, numbers)| (hash, place(numbers))).collect();
+        Ok(Some(Self { name, blocks, contents }))
+    }
+
+    /// How long the pack has to be for a content; none where it is not in it.
+    pub(crate) fn end_of(&self, content: &Hash) -> Option<u64> {
+        let block = self.blocks.get(self.contents.get(content)?.block as usize)?;
+        Some(u64::from(block.start) + u64::from(block.length))
+    }
+
+    fn add_to(&self, transaction: &Connection) -> rusqlite::Result<()> {
+        let mut blocks = Vec::with_capacity(self.blocks.len() * NUMBERS);
+        for block in &self.blocks {
+            encode([block.start, block.length, block.size], &mut blocks);
+        }
+        let place = |place: &Place| [place.block, place.start, place.size];
+        let entries = self.contents.iter().map(|(hash, found)| (hash, place(found)));
+        add_pack(transaction, &self.name, entries, Some(&blocks))
     }
 }
+
+/// The bytes of three numbers.
+const NUMBERS: usize = 3 * 4;
 
 /// The bytes of one content in a directory: its hash and three numbers.
-const ENTRY: usize = 32 + 3 * 4;
+const ENTRY: usize = 32 + NUMBERS;
 
-fn encode(hash: &Hash, place: &Place, to: &mut Vec<u8>) {
-    to.extend(hash.as_bytes());
-    for number in [place.start, place.length, place.size] {
-        to.extend(number.to_le_bytes());
-    }
+fn encode(numbers: [u32; 3], to: &mut Vec<u8>) {
+    to.extend(numbers.map(u32::to_le_bytes).as_flattened());
 }
 
-fn decode(entry: &[u8; ENTRY]) -> (Hash, Place) {
-    let (mut hash, mut number) = ([0; 32], [[0; 4]; 3]);
+fn numbers(bytes: &[u8; NUMBERS]) -> [u32; 3] {
+    let mut numbers = [[0; 4]; 3];
+    numbers.as_flattened_mut().copy_from_slice(bytes);
+    numbers.map(u32::from_le_bytes)
+}
+
+fn decode(entry: &[u8; ENTRY]) -> (Hash, [u32; 3]) {
+    let (mut hash, mut rest) = ([0; 32], [0; NUMBERS]);
     hash.copy_from_slice(&entry[..32]);
-    number.as_flattened_mut().copy_from_slice(&entry[32..]);
-    let [start, length, size] = number.map(u32::from_le_bytes);
-    (hash.into(), Place { start, length, size })
+    rest.copy_from_slice(&entry[32..]);
+    (hash.into(), numbers(&rest))
 }
 
-fn add_pack(transaction: &Connection, name: &Hash, contents: &BTreeMap<Hash, Place>) -> rusqlite::Result<()> {
-    let keys: Vec<Key> = contents.keys().map(key).collect();
-    let mut directory = Vec::with_capacity(contents.len() * ENTRY);
-    for (hash, place) in contents {
-        encode(hash, place, &mut directory);
+/// Adds the row of a pack, with its contents in the order of their hashes.
+fn add_pack<'a>(
+    transaction: &Connection,
+    name: &Hash,
+    contents: impl Iterator<Item = (&'a Hash, [u32; 3])>,
+    blocks: Option<&[u8]>,
+) -> rusqlite::Result<()> {
+    let (mut keys, mut directory) = (Vec::<Key>::new(), Vec::new());
+    for (hash, numbers) in contents {
+        keys.push(key(hash));
+        directory.extend(hash.as_bytes());
+        encode(numbers, &mut directory);
     }
-    transaction
-        .prepare_cached("INSERT OR REPLACE INTO packs (name, keys, directory) VALUES (?, ?, ?)")?
-        .execute(params![name.as_bytes(), keys.as_flattened(), directory])
-        .map(drop)
+    // The migration that gathers packs runs before there is a column for blocks.
+    match blocks {
+        Some(blocks) => transaction
+            .prepare_cached(
+                "INSERT OR REPLACE INTO packs (name, keys, directory, blocks) VALUES (?, ?, ?, ?)",
+            )?
+            .execute(params![name.as_bytes(), keys.as_flattened(), directory, blocks]),
+        None => transaction
+            .prepare_cached("INSERT OR REPLACE INTO packs (name, keys, directory) VALUES (?, ?, ?)")?
+            .execute(params![name.as_bytes(), keys.as_flattened(), directory]),
+    }
+    .map(drop)
 }
 
 /// Gathers what formats 3 to 5 had a row for each: where contents lie in packs, and what checkpoints need.
@@ -96,23 +164,20 @@ pub(crate) fn gather(transaction: &Connection) -> rusqlite::Result<()> {
         let mut statement =
             transaction.prepare("SELECT pack, content, start, length, size FROM packed ORDER BY pack")?;
         let mut rows = statement.query([])?;
-        let mut gathered: Option<Pack> = None;
+        let mut gathered: Option<(Hash, BTreeMap<Hash, [u32; 3]>)> = None;
         while let Some(row) = rows.next()? {
             let name = Hash::from_slice(row.get_ref(0)?.as_blob()?);
             let Some((name, content)) = name.zip(Hash::from_slice(row.get_ref(1)?.as_blob()?)) else {
                 continue;
             };
-            let place = Place { start: row.get(2)?, length: row.get(3)?, size: row.get(4)? };
-            if let Some(done) = gathered.take_if(|pack| pack.name != name) {
-                add_pack(transaction, &done.name, &done.contents)?;
+            let numbers = [row.get(2)?, row.get(3)?, row.get(4)?];
+            if let Some((name, contents)) = gathered.take_if(|(last, _)| *last != name) {
+                add_pack(transaction, &name, contents.iter().map(|(hash, numbers)| (hash, *numbers)), None)?;
             }
-            gathered
-                .get_or_insert_with(|| Pack { name, contents: BTreeMap::new() })
-                .contents
-                .insert(content, place);
+            gathered.get_or_insert_with(|| (name, BTreeMap::new())).1.insert(content, numbers);
         }
-        if let Some(last) = gathered {
-            add_pack(transaction, &last.name, &last.contents)?;
+        if let Some((name, contents)) = gathered {
+            add_pack(transaction, &name, contents.iter().map(|(hash, numbers)| (hash, *numbers)), None)?;
         }
     }
     let mut statement = transaction.prepare("SELECT DISTINCT checkpoint FROM checkpoint_entries")?;
@@ -146,11 +211,11 @@ pub(crate) fn refer<'a>(
         .map(drop)
 }
 
-/// A pack that is being filled.
+/// A pack that is being filled, not yet compressed.
 #[derive(Default)]
 pub(crate) struct Filling {
     bytes: Vec<u8>,
-    contents: BTreeMap<Hash, Place>,
+    contents: BTreeMap<Hash, Range<usize>>,
 }
 
 impl Filling {
@@ -162,21 +227,19 @@ impl Filling {
         self.bytes.len() >= FULL
     }
 
-    /// Adds a content of at most [`LARGEST_PACKED`], compressed.
+    /// Adds a content of at most [`LARGEST_PACKED`].
     ///
     /// Another thread may have added the same just before.
-    pub(crate) fn add(&mut self, hash: Hash, content: &[u8], compressed: &[u8]) {
+    pub(crate) fn add(&mut self, hash: Hash, content: &[u8]) {
         if self.holds(&hash) {
             return;
         }
-        // A pack is written long before it has so many bytes.
-        let number = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
-        let (start, length) = (number(self.bytes.len()), number(compressed.len()));
-        self.contents.insert(hash, Place { start, length, size: number(content.len()) });
-        self.bytes.extend_from_slice(compressed);
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(content);
+        self.contents.insert(hash, start..self.bytes.len());
     }
 
-    /// The only content, compressed, where there is but one.
+    /// The only content, where there is but one.
     pub(crate) fn only(&self) -> Option<(Hash, &[u8])> {
         let hash = self.contents.keys().next().filter(|_| self.contents.len() == 1)?;
         Some((*hash, &self.bytes))
@@ -188,15 +251,76 @@ impl Filling {
             return self;
         }
         let mut rest = Self::default();
-        for (hash, place) in self.contents.into_iter().filter(|(hash, _)| packed.binary_search(hash).is_err())
-        {
-            let bytes = &self.bytes[place.start as usize..][..place.length as usize];
-            let start = u32::try_from(rest.bytes.len()).unwrap_or(u32::MAX);
-            rest.contents.insert(hash, Place { start, ..place });
-            rest.bytes.extend_from_slice(bytes);
+        for (hash, range) in self.in_order() {
+            if packed.binary_search(hash).is_err() {
+                rest.add(*hash, &self.bytes[range]);
+            }
         }
         rest
     }
+
+    /// The contents as they lie behind each other: what was saved together lies together.
+    fn in_order(&self) -> Vec<(&Hash, Range<usize>)> {
+        let mut contents: Vec<_> = self.contents.iter().map(|(hash, range)| (hash, range.clone())).collect();
+        contents.sort_unstable_by_key(|(_, range)| range.start);
+        contents
+    }
+
+    /// The pack, and what it holds.
+    fn compressed(&self) -> io::Result<(Pack, Vec<u8>)> {
+        // A pack is written long before it has so many bytes.
+        let number = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
+        let mut ranges: Vec<Range<usize>> = Vec::new();
+        let mut contents = BTreeMap::new();
+        for (hash, range) in self.in_order() {
+            if ranges.last().is_none_or(|block| block.len() >= BLOCK) {
+                ranges.push(range.start..range.start);
+            }
+            let block = ranges.len() - 1;
+            ranges[block].end = range.end;
+            let (start, size) = (number(range.start - ranges[block].start), number(range.len()));
+            contents.insert(*hash, Place { block: number(block), start, size });
+        }
+        let mut bytes = Vec::new();
+        let blocks = compress(&self.bytes, &ranges)?
+            .iter()
+            .zip(&ranges)
+            .map(|(compressed, range)| {
+                let start = number(bytes.len());
+                bytes.extend_from_slice(compressed);
+                Block { start, length: number(compressed.len()), size: number(range.len()) }
+            })
+            .collect();
+        Ok((Pack { name: Hash::of(&bytes), blocks, contents }, bytes))
+    }
+}
+
+/// Compresses parts, by several threads where there are many.
+fn compress(bytes: &[u8], parts: &[Range<usize>]) -> io::Result<Vec<Vec<u8>>> {
+    let next = AtomicUsize::new(0);
+    let take_parts = || {
+        let mut compressor = Compressor::new(LEVEL)?;
+        let mut done = Vec::new();
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(part) = parts.get(number) else { return Ok(done) };
+            done.push((number, compressor.compress(&bytes[part.clone()])?));
+        }
+    };
+    let processors = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    // A thread is begun in the time of a block.
+    let threads = processors.min(MOST_THREADS).min(parts.len().div_ceil(4));
+    let all: io::Result<Vec<Vec<_>>> = thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(take_parts)).collect();
+        let own = take_parts();
+        let joined = others
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        std::iter::once(own).chain(joined).collect()
+    });
+    let mut all = all?.concat();
+    all.sort_unstable_by_key(|(number, _)| *number);
+    Ok(all.into_iter().map(|(_, compressed)| compressed).collect())
 }
 
 impl Blobs {
@@ -207,15 +331,16 @@ impl Blobs {
         if filled.contents.is_empty() {
             return Ok(());
         }
-        let pack = Hash::of(&filled.bytes);
+        let (pack, bytes) = filled.compressed().map_err(|error| self.failed(error))?;
+        drop(filled);
         let mut incoming = self.incoming()?;
-        incoming.write_all(&filled.bytes).map_err(|error| StoreError::from_io(incoming.path(), error))?;
-        let path = self.pack_path(&pack);
+        incoming.write_all(&bytes).map_err(|error| StoreError::from_io(incoming.path(), error))?;
+        let path = self.pack_path(&pack.name);
         if let Some(folder) = path.parent() {
             create_folder(folder)?;
         }
         incoming.persist(&path).map_err(|error| StoreError::from_io(&path, error.error))?;
-        self.database.write(|transaction| add_pack(transaction, &pack, &filled.contents))
+        self.database.write(|transaction| pack.add_to(transaction))
     }
 
     /// Which of these are packed. Their packs are marked as used just now.
@@ -247,7 +372,9 @@ impl Blobs {
             }
             let length = self.use_pack(&pack.name)?;
             // A power loss may have left a short one.
-            packed.extend(found.filter(|hash| pack.contents[**hash].end() <= length).copied().copied());
+            packed.extend(
+                found.filter(|hash| pack.end_of(hash).is_some_and(|end| end <= length)).copied().copied(),
+            );
         }
         packed.sort_unstable();
         packed.dedup();
@@ -287,145 +414,4 @@ impl Blobs {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::io::Read;
-    use std::time::Duration;
-
-    use crate::{Checkpoint, CheckpointEntry, CheckpointState, Retention, Store};
-
-    use super::*;
-
-    fn content(store: &Store, hash: &Hash) -> Option<Vec<u8>> {
-        let mut read = Vec::new();
-        store.blobs().reader().unwrap().open(hash).ok()?.read_to_end(&mut read).unwrap();
-        Some(read)
-    }
-
-    fn save(store: &Store, names: &[&str]) -> Vec<Hash> {
-        let saver = store.blobs().saver().unwrap();
-        let hashes = names.iter().map(|name| saver.save(&mut name.as_bytes()).unwrap()).collect();
-        saver.finish().unwrap();
-        hashes
-    }
-
-    fn checkpoint(store: &Store, id: &str, contents: &[Hash]) {
-        let checkpoint = Checkpoint {
-            id: id.to_owned(),
-            session: None,
-            tool: "file_write".to_owned(),
-            workspace: "/w".into(),
-            made_at: "2026-01-01T00:00:00Z".parse().unwrap(),
-            folder: id.to_owned(),
-            state: CheckpointState::Done,
-            undoes: None,
-            paths: 1,
-            bytes: 1,
-            unsaved: Vec::new(),
-            roots: Vec::new(),
-        };
-        let entry = |content: &Hash| CheckpointEntry {
-            path: "a".into(),
-            before: None,
-            after: None,
-            content: Some(*content),
-        };
-        store.checkpoints().add(&checkpoint, &contents.iter().map(entry).collect::<Vec<_>>()).unwrap();
-    }
-
-    fn prune(store: &Store) -> u64 {
-        let none = Retention { max_bytes: 0, max_age: Duration::ZERO, keep_newest: 0 };
-        store.outputs().prune(&none, "2200-01-01T00:00:00Z".parse().unwrap()).unwrap().blobs
-    }
-
-    /// Brings a state back to format 5, with a row for each content.
-    fn as_format_5(store: &Store) {
-        let connection = store.database.connect().unwrap();
-        let fourth = include_str!("schema/0004.sql");
-        connection.execute_batch(fourth).unwrap();
-        let numbers: Vec<i64> = connection
-            .prepare("SELECT number FROM packs")
-            .unwrap()
-            .query_map([], |row| row.get(0))
-            .unwrap()
-            .collect::<Result<_, _>>()
-            .unwrap();
-        for number in numbers {
-            let pack = Pack::read(&connection, number).unwrap().unwrap();
-            for (content, Place { start, length, size }) in &pack.contents {
-                connection
-                    .execute(
-                        "INSERT INTO packed (content, pack, start, length, size) VALUES (?, ?, ?, ?, ?)",
-                        params![content.as_bytes(), pack.name.as_bytes(), start, length, size],
-                    )
-                    .unwrap();
-            }
-        }
-        connection
-            .execute_batch(
-                "CREATE INDEX checkpoint_entries_by_content ON checkpoint_entries (content) WHERE content IS NOT NULL;
-                 DROP TABLE packs; DROP TABLE checkpoint_contents; DROP TABLE memory_vectors; DROP INDEX memories_by_agent;
-                 PRAGMA user_version = 5;",
-            )
-            .unwrap();
-    }
-
-    #[test]
-    fn a_state_of_format_5_keeps_what_it_has_saved() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path()).unwrap();
-        let (kept, left) = (save(&store, &["one", "two", "three"]), save(&store, &["four", "five"]));
-        checkpoint(&store, "c1", &kept[1..2]);
-        checkpoint(&store, "c2", &[]);
-        as_format_5(&store);
-        drop(store);
-        let store = Store::open(folder.path()).unwrap();
-        for (hash, name) in kept.iter().chain(&left).zip(["one", "two", "three", "four", "five"]) {
-            assert_eq!(content(&store, hash).as_deref(), Some(name.as_bytes()));
-        }
-        // What it has packed is packed once, and goes with what needs it.
-        save(&store, &["one", "four"]);
-        assert_eq!(prune(&store), 1, "the pack of what no checkpoint needs");
-        assert_eq!(
-            content(&store, &kept[2]).as_deref(),
-            Some(&b"three"[..]),
-            "in the pack of what one needs"
-        );
-        assert_eq!(content(&store, &left[0]), None);
-        store.checkpoints().remove("c1").unwrap();
-        assert_eq!(prune(&store), 1);
-        let left: i64 = store
-            .database
-            .read(|connection| connection.query_row("SELECT count(*) FROM packs", [], |row| row.get(0)))
-            .unwrap();
-        assert_eq!(left, 0);
-    }
-
-    #[test]
-    fn a_content_whose_hash_begins_like_another_is_not_taken_for_it() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path()).unwrap();
-        let saved = save(&store, &["one", "two"]);
-        let mut alike = *saved[0].as_bytes();
-        alike[31] ^= 1;
-        let alike = Hash::from(alike);
-        assert_eq!(key(&alike), key(&saved[0]));
-        assert_eq!(content(&store, &alike), None);
-        let found = store.blobs().find_packed([&alike, &saved[0]].into_iter()).unwrap();
-        assert_eq!(found, [saved[0]]);
-        // The control: it is its whole hash that is missing.
-        assert_eq!(content(&store, &saved[0]).as_deref(), Some(&b"one"[..]));
-    }
-
-    #[test]
-    fn what_is_saved_while_somebody_reads_is_found() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path()).unwrap();
-        save(&store, &["one", "two"]);
-        let reader = store.blobs().reader().unwrap();
-        assert!(reader.open(&Hash::of(b"three")).is_err());
-        let later = save(&store, &["three", "four"]);
-        let mut read = String::new();
-        reader.open(&later[1]).unwrap().read_to_string(&mut read).unwrap();
-        assert_eq!(read, "four");
-    }
-}
+mod tests;

@@ -19,7 +19,7 @@ use crate::unpacking::Unpacking;
 const IN_ONE_PIECE: usize = 1024 * 1024;
 
 /// The level of zstd that costs about as much as copying.
-const LEVEL: i32 = 1;
+pub(crate) const LEVEL: i32 = 1;
 
 /// Saves files, for several threads at once. While it lives nothing is pruned.
 ///
@@ -133,7 +133,10 @@ impl Saver<'_> {
     pub fn finish(&self) -> Result<(), StoreError> {
         let filled = std::mem::take(&mut *lock(&self.filling));
         match filled.only() {
-            Some((hash, compressed)) => self.persist_compressed(&hash, compressed),
+            Some((hash, content)) => {
+                let compressed = zstd::bulk::compress(content, LEVEL);
+                self.persist_compressed(&hash, &compressed.map_err(|error| self.blobs.failed(error))?)
+            }
             None => self.blobs.put_pack(filled),
         }
     }
@@ -145,15 +148,15 @@ impl Saver<'_> {
         if lock(&self.filling).holds(&hash) || is_large && self.is_saved(&hash)? {
             return Ok(hash);
         }
-        compressed.clear();
-        compressed.reserve(zstd::zstd_safe::compress_bound(content.len()));
-        compressor.compress_to_buffer(content, compressed).map_err(|error| self.blobs.failed(error))?;
         if is_large {
+            compressed.clear();
+            compressed.reserve(zstd::zstd_safe::compress_bound(content.len()));
+            compressor.compress_to_buffer(content, compressed).map_err(|error| self.blobs.failed(error))?;
             self.persist_compressed(&hash, compressed)?;
             return Ok(hash);
         }
         let mut filling = lock(&self.filling);
-        filling.add(hash, content, compressed);
+        filling.add(hash, content);
         if filling.is_full() {
             let full = std::mem::take(&mut *filling);
             drop(filling);

@@ -1,8 +1,9 @@
 //! Reading what lies in packs.
 
 use std::cmp::Reverse;
+use std::collections::VecDeque;
 use std::fs::File;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex};
 
@@ -12,7 +13,7 @@ use crate::blobs::Blobs;
 use crate::error::StoreError;
 use crate::hash::Hash;
 use crate::keys::{Key, key, keys};
-use crate::packs::{Pack, Place};
+use crate::packs::Pack;
 use crate::saver::lock;
 
 /// How many packs are open at a time: more than there are threads, each of which may read another one.
@@ -25,11 +26,19 @@ struct Opened {
     pack: Pack,
 }
 
+/// How many blocks are kept unpacked, each some 64 KiB: what was saved together is read together, by several threads.
+const MOST_BLOCKS: usize = 16;
+
+/// A block of a pack; its bytes once they are unpacked.
+type Unpacked = Arc<Mutex<Option<Vec<u8>>>>;
+
 /// Reads packed contents; those of one pack without looking each up.
 #[derive(Default)]
 pub(crate) struct Unpacking {
     packs: Mutex<Packs>,
     idle: Mutex<Vec<Decompressor<'static>>>,
+    /// By the numbers of the pack and of the block. What was begun last comes last.
+    blocks: Mutex<VecDeque<((i64, u32), Unpacked)>>,
 }
 
 #[derive(Default)]
@@ -48,17 +57,48 @@ impl Unpacking {
         let found = lock(&self.packs).find(blobs, content)?;
         let Some(opened) = found else { return Ok(None) };
         let Some(place) = opened.pack.contents.get(content) else { return Ok(None) };
+        // Whoever needs one that is being unpacked waits, so that it is not unpacked twice.
+        let block = self.block((opened.number, place.block));
+        let mut unpacked = lock(&block);
+        let bytes = match &mut *unpacked {
+            Some(bytes) => bytes,
+            none => none.insert(self.unpack(&opened, place.block).map_err(|error| blobs.failed(error))?),
+        };
+        let (start, size) = (place.start as usize, place.size as usize);
+        let content = bytes.get(start..).and_then(|rest| rest.get(..size));
+        content.map(|content| Some(content.to_vec())).ok_or_else(|| blobs.failed(damaged()))
+    }
+
+    fn block(&self, wanted: (i64, u32)) -> Unpacked {
+        let mut blocks = lock(&self.blocks);
+        if let Some((_, found)) = blocks.iter().rev().find(|(place, _)| *place == wanted) {
+            return found.clone();
+        }
+        if blocks.len() == MOST_BLOCKS {
+            blocks.pop_front();
+        }
+        let block = Unpacked::default();
+        blocks.push_back((wanted, block.clone()));
+        block
+    }
+
+    fn unpack(&self, opened: &Opened, block: u32) -> io::Result<Vec<u8>> {
+        let block = opened.pack.blocks.get(block as usize).ok_or_else(damaged)?;
         let idle = lock(&self.idle).pop();
         let mut decompressor = match idle {
             Some(decompressor) => decompressor,
-            None => Decompressor::new().map_err(|error| blobs.failed(error))?,
+            None => Decompressor::new()?,
         };
-        let mut compressed = vec![0; place.length as usize];
-        let read = opened.file.read_exact_at(&mut compressed, place.start.into());
-        let bytes = read.and_then(|()| decompressor.decompress(&compressed, place.size as usize));
+        let mut compressed = vec![0; block.length as usize];
+        let read = opened.file.read_exact_at(&mut compressed, block.start.into());
+        let bytes = read.and_then(|()| decompressor.decompress(&compressed, block.size as usize));
         lock(&self.idle).push(decompressor);
-        bytes.map(Some).map_err(|error| blobs.failed(error))
+        bytes
     }
+}
+
+fn damaged() -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, "a pack of saved files is damaged")
 }
 
 impl Packs {
@@ -111,9 +151,7 @@ impl Packs {
 /// The pack of this number, where the content lies in it and it is whole as far as that.
 fn open(blobs: &Blobs, number: i64, content: &Hash) -> Result<Option<Opened>, StoreError> {
     let pack = blobs.database.read(|connection| Pack::read(connection, number))?;
-    let Some((pack, end)) =
-        pack.and_then(|pack| pack.contents.get(content).map(Place::end).map(|end| (pack, end)))
-    else {
+    let Some((pack, end)) = pack.and_then(|pack| pack.end_of(content).map(|end| (pack, end))) else {
         return Ok(None);
     };
     let path = blobs.pack_path(&pack.name);

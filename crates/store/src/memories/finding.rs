@@ -297,7 +297,8 @@ mod tests {
         let as_format_6 = |connection: &mut Connection| {
             connection
                 .execute_batch(
-                    "DROP TABLE memory_vectors; DROP INDEX memories_by_agent; PRAGMA user_version = 6;",
+                    "DROP TABLE memory_vectors; DROP INDEX memories_by_agent; ALTER TABLE packs DROP COLUMN blocks;
+                     PRAGMA user_version = 6;",
                 )
                 .unwrap();
             Ok(())
