@@ -17,7 +17,7 @@ use crate::sides::{OnStep, Sides, name_of, step, taken_name};
 use crate::swap::{Found, Stopped, swap};
 use crate::undo::undo;
 use crate::{
-    Action, Changes, Conflict, Entry, Error, Held, Meanwhile, Result, Save, SavedEntry, Time, Touch, Verdict,
+    Action, Changes, Conflict, Entry, Error, Held, Judge, Meanwhile, Result, Save, SavedEntry, Time, Verdict,
     What, Workspace,
 };
 
@@ -30,7 +30,7 @@ pub struct Terms<'a> {
     /// Git's index: where it lies in the workspace, and the open file from before the command started, if there was one.
     pub index: Option<(PathBuf, Option<File>)>,
     /// Is asked about everything that a commit would touch. If it does not allow one of them, nothing is committed.
-    pub judge: &'a dyn Fn(&Touch<'_>) -> Verdict,
+    pub judge: Judge<'a>,
     /// What a commit survives.
     pub durability: Durability,
     /// Saves what the commit replaces and removes, so that it can be undone.

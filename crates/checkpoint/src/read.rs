@@ -40,9 +40,11 @@ use crate::compare::{has_same_content, is_faithful_copy};
 use crate::git_index::{self, Winner};
 use crate::known::Known;
 use crate::loosened::Loosened;
+use crate::several;
+use crate::touch::Touched;
 use crate::{
-    Action, Change, Changes, Conflict, Entry, Error, Found, Held, Kind, MOST_CHANGES, Meanwhile, Note,
-    Result, Time, Touch, Verdict, What, is_regenerable_folder,
+    Action, Change, Changes, Conflict, Entry, Error, Held, Judge, Kind, MOST_CHANGES, Meanwhile, Note,
+    Result, Time, Verdict, What, is_regenerable_folder,
 };
 
 /// How many folders deep changes may lie. Each level takes two descriptors, of which a process usually has 1,024.
@@ -57,13 +59,15 @@ pub(crate) struct Reading<'a> {
     pub(crate) baseline: Option<Time>,
     /// Git's index from before the command started, and where it lies.
     pub(crate) index: Option<&'a (PathBuf, Option<File>)>,
-    pub(crate) judge: &'a dyn Fn(&Touch<'_>) -> Verdict,
+    pub(crate) judge: Judge<'a>,
     pub(crate) loosened: &'a mut Loosened,
     /// What the drafts of the call wrote.
     known: &'a Known,
     /// Whether this program drafted the changes, and no command made them.
     is_draft: bool,
     changes: Changes,
+    /// What the judge is to be asked about.
+    touched: Vec<Touched>,
     /// Whether there is any sign that the command moved files: something that is gone or was made anew.
     moves: bool,
     /// Files that were copied up and have nothing below them: the command moved them here, or somebody removed what was.
@@ -91,12 +95,12 @@ impl<'a> Reading<'a> {
     pub(crate) fn new(
         baseline: Option<Time>,
         index: Option<&'a (PathBuf, Option<File>)>,
-        judge: &'a dyn Fn(&Touch<'_>) -> Verdict,
+        judge: Judge<'a>,
         (loosened, known): (&'a mut Loosened, &'a Known),
     ) -> Self {
-        let (changes, moved_or_removed) = (Changes::default(), Vec::new());
+        let (changes, touched, moved_or_removed) = (Changes::default(), Vec::new(), Vec::new());
         let (is_draft, moves) = (false, false);
-        Self { baseline, index, judge, loosened, known, is_draft, changes, moves, moved_or_removed }
+        Self { baseline, index, judge, loosened, known, is_draft, changes, touched, moves, moved_or_removed }
     }
 
     /// The same for changes that this program may have drafted.
@@ -124,6 +128,7 @@ impl<'a> Reading<'a> {
         if sets_time || direct && self.must_loosen(&old) {
             self.stays(here, (new, old), false, sets_time)?;
         }
+        self.ask(upper, lower)?;
         Ok(self.changes)
     }
 
@@ -192,14 +197,26 @@ impl<'a> Reading<'a> {
         }
     }
 
-    fn ask(&mut self, touch: &Touch<'_>) {
-        let (may_be_approved, reason) = match (self.judge)(touch) {
-            Verdict::Allow => return,
-            Verdict::Hold(reason) => (true, reason),
-            Verdict::Deny(reason) => (false, reason),
-        };
-        let (path, action) = (touch.path.to_owned(), touch.action);
-        self.changes.held.push(Held { path, action, may_be_approved, reason });
+    fn touch(&mut self, path: &Path, action: Action, (old, new): (Option<Entry>, Option<Entry>)) {
+        self.touched.push(Touched { path: path.to_owned(), action, old, new });
+    }
+
+    /// Asks the judge about everything.
+    fn ask(&mut self, upper: BorrowedFd<'_>, lower: BorrowedFd<'_>) -> Result<()> {
+        let touched = std::mem::take(&mut self.touched);
+        let judge = self.judge;
+        let ask = |(): &mut (), touched: &Touched| Ok::<_, Error>(touched.verdict(judge, upper, lower));
+        let verdicts = several::each(&touched, |touched| &touched.path, || (), ask)?;
+        for (touched, verdict) in touched.into_iter().zip(verdicts) {
+            let (may_be_approved, reason) = match verdict {
+                Verdict::Allow => continue,
+                Verdict::Hold(reason) => (true, reason),
+                Verdict::Deny(reason) => (false, reason),
+            };
+            let Touched { path, action, .. } = touched;
+            self.changes.held.push(Held { path, action, may_be_approved, reason });
+        }
+        Ok(())
     }
 
     fn push(&mut self, change: Change) -> Result<()> {
@@ -215,8 +232,7 @@ impl<'a> Reading<'a> {
         self.moves = true;
         let Some(old) = both.old else { return Ok(false) };
         let regenerable = pair.regenerable || old.kind == Kind::Folder && is_regenerable_folder(both.name);
-        let found = Found { entry: old, folder: pair.lower.as_fd(), name: both.name };
-        self.ask(&Touch { path: both.path, action: Action::Remove, old: Some(found), new: None });
+        self.touch(both.path, Action::Remove, (Some(old), None));
         self.leaves(pair.lower, both.name, both.path, old, regenerable)?;
         self.push(Change::of(both, What::Remove, None, regenerable))?;
         Ok(true)
@@ -270,10 +286,8 @@ impl<'a> Reading<'a> {
             }
         }
         let what = if old.is_some() { What::Replace } else { What::Create };
-        let new_found = Found { entry: new, folder: pair.upper.as_fd(), name };
-        let old_found = old.map(|entry| Found { entry, folder: pair.lower.as_fd(), name });
         let action = if old.is_some() { Action::Replace } else { Action::Create };
-        self.ask(&Touch { path, action, old: old_found, new: Some(new_found) });
+        self.touch(path, action, (old, Some(new)));
         if let Some(folder) = folder {
             self.comes(folder, path, pair.depth + 1)?;
         }
@@ -302,10 +316,7 @@ impl<'a> Reading<'a> {
         if !regenerable && self.since(old.changed) {
             self.conflict(path, Meanwhile::Changed);
         }
-        let new_found = Found { entry: new, folder: pair.upper.as_fd(), name };
-        let old_found = Found { entry: old, folder: pair.lower.as_fd(), name };
-        let action = Action::Attributes;
-        self.ask(&Touch { path, action, old: Some(old_found), new: Some(new_found) });
+        self.touch(path, Action::Attributes, (Some(old), Some(new)));
         let attributes = (wanted != had).then_some((had, wanted));
         let mut change = Change::of(both, What::Attributes, Some(new), regenerable);
         (change.attributes, change.sets_time) = (attributes, sets_time);
@@ -359,8 +370,7 @@ impl<'a> Reading<'a> {
             if marks.any {
                 self.changes.marked.push((path.clone(), new.kind, marks));
             }
-            let found = Found { entry: new, folder: folder.as_fd(), name: &name };
-            self.ask(&Touch { path: &path, action: Action::Create, old: None, new: Some(found) });
+            self.touch(&path, Action::Create, (None, Some(new)));
             if let Some(child) = child {
                 self.comes(&child, &path, depth + 1)?;
             }
@@ -393,8 +403,7 @@ impl<'a> Reading<'a> {
                 self.conflict(&path, Meanwhile::Removed);
                 continue;
             };
-            let found = Found { entry: old, folder: folder.as_fd(), name: &name };
-            self.ask(&Touch { path: &path, action: Action::Remove, old: Some(found), new: None });
+            self.touch(&path, Action::Remove, (Some(old), None));
             let regenerable = regenerable || old.kind == Kind::Folder && is_regenerable_folder(&name);
             self.leaves(&folder, &name, &path, old, regenerable)?;
         }

@@ -1,15 +1,18 @@
 //! What the judge of a commit is shown.
 
-use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-use crate::beneath::open_known;
+use crate::beneath::{PLACE, open, open_known};
+use crate::sides::name_of;
 use crate::{Entry, Kind};
+
+/// Is asked about everything that a commit would touch, by several threads at once where that is much.
+pub type Judge<'a> = &'a (dyn Fn(&Touch<'_>) -> Verdict + Sync);
 
 /// One entry of the workspace that a commit would touch.
 ///
@@ -24,6 +27,24 @@ pub struct Touch<'a> {
     pub old: Option<Found<'a>>,
     /// What would be there.
     pub new: Option<Found<'a>>,
+}
+
+/// The same before anybody is asked.
+pub(crate) struct Touched {
+    pub(crate) path: PathBuf,
+    pub(crate) action: Action,
+    pub(crate) old: Option<Entry>,
+    pub(crate) new: Option<Entry>,
+}
+
+impl Touched {
+    /// What the judge says. `upper` holds what is new, `lower` what is there.
+    pub(crate) fn verdict(&self, judge: Judge<'_>, upper: BorrowedFd<'_>, lower: BorrowedFd<'_>) -> Verdict {
+        let path = self.path.as_path();
+        let found = |root| move |entry| Found { entry, root, path };
+        let (old, new) = (self.old.map(found(lower)), self.new.map(found(upper)));
+        judge(&Touch { path, action: self.action, old, new })
+    }
 }
 
 /// What a commit would do to an entry.
@@ -50,13 +71,13 @@ pub enum Verdict {
     Deny(String),
 }
 
-/// An entry in an open folder.
+/// An entry below an open folder.
 #[derive(Debug, Clone, Copy)]
 pub struct Found<'a> {
     /// What is known about it.
     pub entry: Entry,
-    pub(crate) folder: BorrowedFd<'a>,
-    pub(crate) name: &'a OsStr,
+    pub(crate) root: BorrowedFd<'a>,
+    pub(crate) path: &'a Path,
 }
 
 impl Found<'_> {
@@ -68,6 +89,7 @@ impl Found<'_> {
         if self.entry.kind != Kind::File {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
-        Ok(File::from(open_known(self.folder, self.name, &self.entry, OFlags::RDONLY)?))
+        let folder = open(self.root, self.path.parent().unwrap_or(Path::new("")), PLACE)?;
+        Ok(File::from(open_known(folder, name_of(self.path), &self.entry, OFlags::RDONLY)?))
     }
 }

@@ -45,7 +45,7 @@ pub use lease::{LeasePattern, as_read};
 pub use lines::Lines;
 pub use list::{List, ListEntry};
 pub use merge::{Source, Trust, Warning};
-pub use path::{Above, Denied, Kind, Names, PathVerdict, RootRight};
+pub use path::{Above, Denied, Kind, Names, PathVerdict, RootRight, Spot};
 pub use policy::{Dialect, Policy, Setup};
 pub use profile::{
     BUILT_IN_DENIED_READS, DEFAULT_PROFILE, Dangerous, Limits, Mode, ProfileSource, Profiles, Undoable,

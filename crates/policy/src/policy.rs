@@ -9,7 +9,7 @@ use crate::examples::require_examples;
 use crate::host::HostRules;
 use crate::merge::{Allowed, DeniedLists, Merged};
 use crate::names::{NameRules, Shape};
-use crate::path::{AllowedPaths, Case, PathList, PathRules, Reach, Spot, fold_path, roots};
+use crate::path::{AllowedPaths, Case, PathList, PathRules, Reach, Spot, fold_path, is_below, roots};
 use crate::{
     BUILT_IN_DENIED_READS, DEFAULT_PROFILE, Dangerous, Denied, Kind, Limits, List, Mode, Names, Origin,
     PathVerdict, PolicyError, Programs, RootRight, Rule, Source, Undoable, Warning,
@@ -235,13 +235,24 @@ impl Policy {
         }
     }
 
+    /// The path, for several questions about it.
+    pub fn spot<'a>(&self, path: &'a Path) -> Spot<'a> {
+        Spot::of(path, &self.workspace)
+    }
+
+    /// Whether no list of what may be written has a path that is not denied.
+    pub fn is_outside_writes(&self, spot: &Spot<'_>) -> bool {
+        self.beyond(Access::Write).is_none()
+            && self.writes.verdict(spot, Kind::Unknown) == PathVerdict::Outside
+    }
+
     /// The rule that keeps every tool from writing the path, because it is Handfast's own. In any case: a file system may not
     /// tell it apart.
     pub fn own_file(&self, path: &Path) -> Option<&Rule> {
         let path = fold_path(path);
         self.protected
             .iter()
-            .find(|(protected, _)| path.starts_with(fold_path(protected)))
+            .find(|(protected, _)| is_below(&path, &fold_path(protected)))
             .map(|(_, rule)| rule)
     }
 

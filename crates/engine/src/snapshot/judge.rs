@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use checkpoint::{Action, Found, Kind, Touch, Verdict};
-use policy::{AutoRun, Entry, PathVerdict, Policy, auto_run, git_config_change, git_pointer_change};
-use tool::Access;
+use policy::{AutoRun, Entry, Policy, Spot, auto_run, git_config_change, git_pointer_change};
 
 use super::{LARGEST_CONFIGURATION, read_small};
 
@@ -21,19 +20,20 @@ pub(super) struct Judge<'a> {
 impl Judge<'_> {
     pub(super) fn verdict(&self, touch: &Touch<'_>) -> Verdict {
         let path = self.workspace.join(touch.path);
-        if let Some(reason) = self.denied(touch, &path) {
+        let spot = self.policy.spot(&path);
+        if let Some(reason) = self.denied(touch, &path, &spot) {
             return Verdict::Deny(reason);
         }
         if self.approved {
             return Verdict::Allow;
         }
-        if self.policy.path_verdict(Access::Write, &path) == PathVerdict::Outside {
+        if self.policy.is_outside_writes(&spot) {
             return Verdict::Hold("it is not listed in `allowed_write_paths`".to_owned());
         }
         self.runs_later(touch).map_or(Verdict::Allow, Verdict::Hold)
     }
 
-    fn denied(&self, touch: &Touch<'_>, path: &Path) -> Option<String> {
+    fn denied(&self, touch: &Touch<'_>, path: &Path, spot: &Spot<'_>) -> Option<String> {
         let is_folder =
             |found: Option<Found<'_>>| found.is_some_and(|found| found.entry.kind == Kind::Folder);
         if let Some(rule) = self.policy.own_file(path) {
@@ -42,13 +42,13 @@ impl Judge<'_> {
         let folder = is_folder(touch.new) || (touch.new.is_none() && is_folder(touch.old));
         // A folder may get another time or mode: what is in it is judged by itself.
         if touch.action != Action::Attributes
-            && let Some(rule) = self.policy.denied_writes().rule_for(path, folder)
+            && let Some(rule) = self.policy.denied_writes().rule_at(spot, folder)
         {
             return Some(format!("it is denied by {rule}"));
         }
         // What must not be read must not go elsewhere either, nor be replaced by something that may.
         let goes = matches!(touch.action, Action::Remove | Action::Replace);
-        let rule = self.policy.denied_reads().rule_for(path, is_folder(touch.old)).filter(|_| goes)?;
+        let rule = self.policy.denied_reads().rule_at(spot, is_folder(touch.old)).filter(|_| goes)?;
         Some(format!("what is there is denied by {rule}"))
     }
 

@@ -36,6 +36,20 @@ pub(crate) fn fold_path(path: &Path) -> Cow<'_, Path> {
     }
 }
 
+/// Whether a path is another one or lies below it, by their components. Most paths are in normal form, and then their bytes say so.
+pub(crate) fn is_below(path: &Path, above: &Path) -> bool {
+    let (bytes, prefix) = (path.as_os_str().as_bytes(), above.as_os_str().as_bytes());
+    if bytes.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest[0] == b'/') {
+        return true;
+    }
+    !(is_normal(bytes) && is_normal(prefix)) && path.starts_with(above)
+}
+
+/// Whether no component of an absolute path is empty or `.`, the last one included.
+fn is_normal(path: &[u8]) -> bool {
+    path.split(|byte| *byte == b'/').skip(1).all(|name| !matches!(name, b"" | b"."))
+}
+
 fn fold_text(text: &str) -> String {
     if text.is_ascii() {
         return text.to_ascii_lowercase();
@@ -166,6 +180,28 @@ mod tests {
         let odd = OsStr::from_bytes(b"A\xff\xc3\x89");
         assert_eq!(fold(odd).as_bytes(), b"a\xffe\xcc\x81");
         assert!(matches!(fold(OsStr::new("plain.rs")), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn a_path_lies_below_another_by_its_components() {
+        for above in ["/a/b", "/a//b", "/a/./b", "/a/b/", "/"] {
+            for (path, lies_below) in [
+                ("/a/b", true),
+                ("/a/b/c", true),
+                ("/a/b/", true),
+                ("/a//b/c", true),
+                ("/a/./b", true),
+                ("/a/b/.", true),
+                ("/a/bc", above == "/"),
+                ("/a", above == "/"),
+                ("/b/a/b", above == "/"),
+                ("a/b", false),
+            ] {
+                let (path, above) = (Path::new(path), Path::new(above));
+                assert_eq!(is_below(path, above), lies_below, "{path:?} {above:?}");
+                assert_eq!(path.starts_with(above), lies_below, "what it is held against");
+            }
+        }
     }
 
     #[test]

@@ -241,7 +241,7 @@ impl PathList {
 
 /// A path seen from the workspace.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Spot<'a> {
+pub struct Spot<'a> {
     /// The path itself.
     pub(crate) absolute: &'a Path,
     /// The same, relative to the workspace, where it lies in it.

@@ -12,9 +12,9 @@ mod pattern;
 mod rules;
 
 pub use below::Above;
-pub(crate) use fold::{fold, fold_path};
-pub use list::Kind;
-pub(crate) use list::{Case, PathList, Reach, Spot};
+pub(crate) use fold::{fold, fold_path, is_below};
+pub(crate) use list::{Case, PathList, Reach};
+pub use list::{Kind, Spot};
 pub(crate) use pattern::outermost;
 pub(crate) use rules::{AllowedPaths, PathRules, meet_roots, roots};
 pub use rules::{Denied, Names, PathVerdict, RootRight};

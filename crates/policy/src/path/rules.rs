@@ -183,8 +183,12 @@ impl<'a> Denied<'a> {
 
     /// The rule that denies it.
     pub fn rule_for(&self, path: &Path, is_folder: bool) -> Option<&'a Rule> {
-        let kind = if is_folder { Kind::Folder } else { Kind::File };
-        self.rules.denied_by(&Spot::of(path, self.workspace), kind)
+        self.rule_at(&Spot::of(path, self.workspace), is_folder)
+    }
+
+    /// The same for a path that several questions are asked about.
+    pub fn rule_at(&self, spot: &Spot<'_>, is_folder: bool) -> Option<&'a Rule> {
+        self.rules.denied_by(spot, if is_folder { Kind::Folder } else { Kind::File })
     }
 
     /// Whether there is nothing to look for at all.
