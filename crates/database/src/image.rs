@@ -98,9 +98,9 @@ impl Image {
         Self { source: Source::Bytes(bytes.into()), digest: None }
     }
 
-    /// Its pieces in their order, where it lies here.
+    /// Its pieces in their order. It must lie here: what is saved already is saved no second time.
     pub(crate) fn pieces(&self) -> Result<Vec<Piece>, DatabaseError> {
-        let Source::Here(path) = &self.source else { return Ok(Vec::new()) };
+        let Source::Here(path) = &self.source else { return Err(DatabaseError::SavedDamaged) };
         let found = fs::metadata(&**path);
         let found = found.map_err(|source| DatabaseError::Io { path: path.to_path_buf(), source })?;
         let length = found.len();
