@@ -298,13 +298,13 @@ impl Undo {
             let message = format!("the checkpoint {} is damaged", checkpoint.id);
             ToolError::new(Code::Runtime, message)
         };
-        let rows = self.store.checkpoints().entries(&checkpoint.id);
+        let rows = self.store.checkpoints().entries_marked(&checkpoint.id, OF_DATABASE);
         let rows = rows.map_err(|error| damaged().because(error))?;
         let change = |row: CheckpointEntry| {
             let change = read(&self.store, &row).map_err(|error| damaged().because(error))?;
             Ok((self.place.workspace.join(row.path), change))
         };
-        rows.into_iter().filter(is_of_database).map(change).collect()
+        rows.into_iter().map(change).collect()
     }
 
     /// Finds out whether nothing stands against it. Gives the rows that would change.

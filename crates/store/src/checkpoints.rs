@@ -233,6 +233,17 @@ impl Checkpoints {
         })
     }
 
+    /// Those of them that have exactly this for what was there, which a caller marks entries of its own with.
+    pub fn entries_marked(&self, id: &str, before: &[u8]) -> Result<Vec<CheckpointEntry>, StoreError> {
+        self.read(|connection| {
+            let mut statement = connection.prepare(
+                "SELECT path, before, after, content FROM checkpoint_entries WHERE checkpoint = ? AND before = ?
+                 ORDER BY number",
+            )?;
+            statement.query_map(params![id, before], entry)?.collect()
+        })
+    }
+
     /// The checkpoints of a workspace that are done, the newest first, at most `limit`.
     pub fn list(&self, workspace: &Path, limit: u32) -> Result<Vec<Checkpoint>, StoreError> {
         self.read(|connection| {
