@@ -5,16 +5,16 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use rustix::fs::{
     AtFlags, CWD, FlockOperation, Mode, OFlags, fchmod, flock, fstat, mkdirat, openat, unlinkat,
 };
 use rustix::io::Errno;
 
-use crate::beneath::{LIST, look, names, open, set_modified, spread};
+use crate::beneath::{LIST, look, names, open, set_modified};
 use crate::journal::{Journal, Stage};
 use crate::known::Known;
+use crate::quick::spread;
 use crate::remove::remove_tree;
 use crate::{Entry, Error, Kept, Result, Time, Workspace};
 
@@ -39,8 +39,6 @@ const CLOCK: &str = "clock";
 pub struct Area {
     path: PathBuf,
     folder: OwnedFd,
-    /// Whether the file system lays the folders of calls apart.
-    is_spread: bool,
 }
 
 /// The folder of one call: what its overlay writes to, and what a commit takes out of the workspace.
@@ -70,49 +68,26 @@ impl Area {
             Err(errno) => return Err(failed(errno)),
         }
         let folder = openat(CWD, path, LIST | OFlags::CLOEXEC, Mode::empty()).map_err(failed)?;
-        let is_spread = spread(&folder);
-        Ok(Self { path: path.to_owned(), folder, is_spread })
+        spread(&folder);
+        Ok(Self { path: path.to_owned(), folder })
     }
 
-    /// Makes the folders for one call, where the file system makes files quickly.
+    /// Makes the folders for one call.
     ///
     /// # Errors
     /// [`Error::System`], such as for want of space.
     pub fn begin(&self) -> Result<Call> {
-        self.begin_within(SLOW)
-    }
-
-    fn begin_within(&self, slow: Duration) -> Result<Call> {
-        // Whoever recovers must not see a folder before it is locked.
-        let _alone = self.alone()?;
-        let mut left = Vec::new();
-        loop {
-            let (call, took) = self.make()?;
-            if took < slow || !self.is_spread || left.len() == MOST_LEFT {
-                // What cannot be removed, recovery removes. Not before now, or the next one would have come to lie there.
-                for slow in left {
-                    drop(Call::discard(slow));
-                }
-                return Ok(call);
-            }
-            left.push(call);
-        }
-    }
-
-    /// Says how long making one folder took, once something was made beside it.
-    fn make(&self) -> Result<(Call, Duration)> {
         let id = random_id()?;
         let failed = |errno: Errno| Error::system("make", &id, errno);
+        // Whoever recovers must not see the folder before it is locked.
+        let _alone = self.alone()?;
         let private = Mode::from_raw_mode(0o700);
         mkdirat(&self.folder, &id, private).map_err(failed)?;
         let call = self.claim(&id, true)?.ok_or_else(|| failed(Errno::BUSY))?;
-        let mut took = Duration::MAX;
         for part in [UPPER, WORK, TAKEN] {
-            let began = Instant::now();
             mkdirat(&call.folder, part, private).map_err(failed)?;
-            took = took.min(began.elapsed());
         }
-        Ok((call, took))
+        Ok(call)
     }
 
     /// Where the folder of the call of this id lies, if there is one.
@@ -353,13 +328,6 @@ pub(crate) fn remove_staging(workspace: &Workspace, name: &Path, modified: Optio
     set_modified(workspace.folder.as_fd(), modified.unwrap_or(before)).map_err(failed)
 }
 
-/// How long making a folder takes where something is in the way: four times as long as usual. See [`spread`]: there, it takes that
-/// long for each file. Even the quickest of three took 32 µs at most, of 800 on a disk (ext4 without a journal).
-const SLOW: Duration = Duration::from_micros(60);
-
-/// How many folders in slow places are left behind before the next one is taken as it is.
-const MOST_LEFT: usize = 6;
-
 const ID_BYTES: usize = 16;
 
 fn random_id() -> Result<String> {
@@ -372,21 +340,4 @@ fn random_id() -> Result<String> {
 fn is_id(name: &OsStr) -> bool {
     let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     name.len() == 2 * ID_BYTES && name.as_encoded_bytes().iter().all(is_digit)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_call_begins_although_every_place_is_slow_and_leaves_no_other_folder() {
-        let folder = tempfile::tempdir().unwrap();
-        // Whatever this file system does.
-        let area = Area { is_spread: true, ..Area::open(&folder.path().join("area")).unwrap() };
-        for slow in [Duration::ZERO, Duration::MAX] {
-            let call = area.begin_within(slow).unwrap();
-            assert_eq!(area.ids().unwrap(), [call.id()]);
-            call.discard().unwrap();
-        }
-    }
 }

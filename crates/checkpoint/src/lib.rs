@@ -64,6 +64,7 @@ mod known;
 mod layout;
 mod loosened;
 mod now;
+mod quick;
 mod read;
 mod read_once;
 mod recover;
