@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::fixture::{Place, since, tree, when_free};
@@ -226,9 +227,12 @@ fn a_change_by_others_while_many_files_are_swapped_at_once_takes_all_of_them_bac
         let place = Place::new();
         place.prepare(MANY);
         let (call, baseline) = place.overlay("for f in */*; do echo new $f >$f; done");
-        let steps = AtomicUsize::new(0);
+        let steps = Mutex::new(0);
         let meanwhile = || {
-            if steps.fetch_add(1, Ordering::Relaxed) + 1 == number {
+            // The other threads wait, or they would come to that file before it has changed.
+            let mut steps = steps.lock().unwrap();
+            *steps += 1;
+            if *steps == number {
                 crate::fixture::direct(&place.path(), "echo mine >4/99");
             }
             ControlFlow::Continue(())
