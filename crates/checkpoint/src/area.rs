@@ -11,10 +11,9 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::beneath::{LIST, look, names, open, set_modified};
+use crate::beneath::{LIST, look, names, open, set_modified, spread};
 use crate::journal::{Journal, Stage};
 use crate::known::Known;
-use crate::quick::spread;
 use crate::remove::remove_tree;
 use crate::{Entry, Error, Kept, Result, Time, Workspace};
 

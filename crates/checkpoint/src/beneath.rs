@@ -6,8 +6,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
-    AtFlags, CWD, Dir, Mode, OFlags, ResolveFlags, Timespec, Timestamps, UTIME_OMIT, fstat, openat2, statat,
-    utimensat,
+    AtFlags, CWD, Dir, IFlags, Mode, OFlags, ResolveFlags, Timespec, Timestamps, UTIME_OMIT, fstat,
+    ioctl_getflags, ioctl_setflags, openat2, statat, utimensat,
 };
 use rustix::io::Errno;
 
@@ -172,5 +172,20 @@ pub(crate) fn times(modified: Time) -> Timestamps {
     Timestamps {
         last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
         last_modification: Timespec { tv_sec: modified.seconds, tv_nsec: modified.nanoseconds.into() },
+    }
+}
+
+/// Asks the file system to lay the folders that will be made in this one apart from each other (`T` of `chattr(1)`).
+///
+/// Each call removes as many files as it replaced. ext4 without a journal gives no inode again for a minute or more after its
+/// file went, and passes over those one by one for each file that is made in the same group of blocks: 5,000 files took up
+/// to ten times as long there. It is a hint, which most file systems do not know. To lay the folders within a call apart as well
+/// made that surer, and everything else slower by a fifth, because each group has to be read from the disk.
+pub(crate) fn spread(folder: &OwnedFd) {
+    if let Ok(flags) = ioctl_getflags(folder)
+        && !flags.contains(IFlags::TOPDIR)
+    {
+        // Refused, it was a hint.
+        let _ = ioctl_setflags(folder, flags | IFlags::TOPDIR);
     }
 }

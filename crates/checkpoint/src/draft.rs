@@ -9,7 +9,7 @@ use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{
     AtFlags, FileType, Gid, Mode, OFlags, Uid, chownat, fstat, mkdirat, mknodat, openat, symlinkat,
@@ -19,7 +19,6 @@ use rustix::io::Errno;
 use crate::area::UPPER;
 use crate::beneath::{LIST, PLACE, look, names, open, set_mode};
 use crate::known::Known;
-use crate::quick::{SLOW, find_quick_place};
 use crate::sides::name_of;
 use crate::{Call, Entry, Error, Kind, Result, State, Time, Workspace, attributes};
 
@@ -60,12 +59,8 @@ impl Call {
     pub fn draft(&self, workspace: &Workspace) -> Result<Draft> {
         let begun = self.baseline()?;
         let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let began_making = Instant::now();
         openat(&self.folder, DRAFT, flags, Mode::from_raw_mode(0o600))
             .map_err(|errno| Error::system("make", DRAFT, errno))?;
-        if began_making.elapsed() >= SLOW {
-            find_quick_place(&self.folder, UPPER).map_err(|errno| Error::system("make", UPPER, errno))?;
-        }
         let folder =
             workspace.folder.try_clone().map_err(|source| Error::system("open", &workspace.path, source))?;
         let (upper, known) = (self.open(UPPER)?, self.known.clone());

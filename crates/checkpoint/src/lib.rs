@@ -64,7 +64,6 @@ mod known;
 mod layout;
 mod loosened;
 mod now;
-mod quick;
 mod read;
 mod read_once;
 mod recover;
