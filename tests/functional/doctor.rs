@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::harness::{Fixture, repository};
 
@@ -73,6 +73,33 @@ fn doctor_and_the_page_of_guarantees_speak_of_the_same_promises() {
         commands.into_iter().filter(|name| !NOT_TRIED.contains(&name.as_str())).collect();
     let missing: Vec<_> = expected.difference(&tried).collect();
     assert!(missing.is_empty(), "promised of commands, and not tried: {missing:?}");
+}
+
+#[test]
+fn doctor_names_the_change_whose_saved_files_are_damaged() {
+    let fixture = Fixture::with_files(&[("a", "one"), ("b", "two")]);
+    let result = fixture.call("shell_execute", json!({"command": "rm a b"}));
+    let id = result["meta"]["checkpoint"].as_str().unwrap();
+    let saved = |fixture: &Fixture| {
+        let (code, findings) = findings(fixture);
+        (code, findings.into_iter().find(|finding| finding["name"] == "saved-files").unwrap())
+    };
+    let (_, whole) = saved(&fixture);
+    assert_eq!(whole["verdict"], "holds", "{whole:#}");
+    assert!(whole["detail"].as_str().unwrap().starts_with("2 saved files"), "{whole:#}");
+    let blobs = fixture.state().join("blobs");
+    let files = std::fs::read_dir(blobs)
+        .unwrap()
+        .flat_map(|folder| std::fs::read_dir(folder.unwrap().path()).unwrap());
+    let packs: Vec<_> = files
+        .map(|file| file.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "pack"))
+        .collect();
+    assert_eq!(packs.len(), 1);
+    std::fs::write(&packs[0], "damaged").unwrap();
+    let (code, damaged) = saved(&fixture);
+    assert_eq!((code, &damaged["verdict"]), (1, &json!("fails")), "{damaged:#}");
+    assert!(damaged["detail"].as_str().unwrap().contains(&format!("{id} (2)")), "{damaged:#}");
 }
 
 #[test]

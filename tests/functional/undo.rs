@@ -61,6 +61,20 @@ fn filled() -> Fixture {
 }
 
 #[test]
+fn files_of_any_content_come_back_together() {
+    for content in ["", "a", "b", "c", "d", "e", "f", "some words\n"] {
+        let fixture = Fixture::with_files(&[("a.txt", ""), ("b.txt", content), ("c.txt", content)]);
+        let before = tree(&fixture);
+        for command in ["rm a.txt b.txt", "echo changed | tee a.txt b.txt c.txt"] {
+            let id = execute(&fixture, command);
+            assert_ne!(tree(&fixture), before, "{command}");
+            undo(&fixture, &[&id]);
+            assert_eq!(tree(&fixture), before, "{command}");
+        }
+    }
+}
+
+#[test]
 fn every_tool_that_changes_something_can_be_undone_and_done_again() {
     let fixture = filled();
     for (tool, arguments) in [

@@ -4,9 +4,10 @@
 //! before the tool runs; the guard of its roots holds it to these paths. Either way the row is there first, and a change
 //! without it is impossible. The next start settles the rows of killed processes: what has not happened has no checkpoint.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,10 @@ use checkpoint::{ContentHash, Contents, Saved, SavedEntry, State, Workspace};
 use database::Databases;
 use jiff::{SignedDuration, Timestamp};
 use policy::Part;
-use store::{Blobs, Checkpoint, CheckpointEntry, CheckpointRetention, CheckpointState, Retention, Store};
+use store::{
+    Blobs, Checked, Checkpoint, CheckpointEntry, CheckpointRetention, CheckpointState, Chore, Retention,
+    Store,
+};
 use tool::{Code, Effect, EffectState, Lane, Plan, Prepared, Spec, Stop, ToolError};
 
 use crate::call::Call;
@@ -34,6 +38,12 @@ const PRUNED_EVERY: SignedDuration = SignedDuration::from_mins(15);
 
 /// For how long a program that is about to end looks through saved files.
 const LONGEST_PRUNE: Duration = Duration::from_millis(100);
+
+/// How often the runtimes of one state folder read back what is saved.
+const CHECKED_EVERY: SignedDuration = SignedDuration::from_hours(24);
+
+/// How much longer a runtime rests than it reads, so that reading back takes no more than a tenth of one processor.
+const REST: u32 = 9;
 
 /// How long the whole of a shortened output can be read: as long.
 const OUTPUTS: Retention =
@@ -305,7 +315,7 @@ impl Engine {
     /// The same for a program that makes one call and ends: only where no other process has looked for a while, and for
     /// [`LONGEST_PRUNE`]; what is left, a later one removes. Blocks.
     pub fn prune_briefly(&self) -> Result<(), store::StoreError> {
-        if !self.store.is_pruning_due(PRUNED_EVERY, self.clock.now())? {
+        if !self.store.is_due(Chore::Prune, PRUNED_EVERY, self.clock.now())? {
             return Ok(());
         }
         // From the first file on, so that each time at least that one is looked at, however slow the machine is.
@@ -313,9 +323,28 @@ impl Engine {
         self.prune_while(&|| begun.get_or_init(Instant::now).elapsed() < LONGEST_PRUNE)
     }
 
+    /// Reads back what is saved, once a day for all runtimes of the state folder, and rests nine tenths of the time. Gives
+    /// nothing where that is not due, or the engine shuts down. Blocks.
+    ///
+    /// # Errors
+    /// Where the state folder cannot be read.
+    pub fn check_saved(&self) -> Result<Option<Checked>, store::StoreError> {
+        let now = self.clock.now();
+        if !self.store.is_due(Chore::Check, CHECKED_EVERY, now)? {
+            return Ok(None);
+        }
+        self.store.begin(Chore::Check, now)?;
+        let begun = Cell::new(Instant::now());
+        self.store.blobs().check(&|_| {
+            std::thread::sleep(begun.get().elapsed() * REST);
+            begun.set(Instant::now());
+            !self.closed.load(Ordering::SeqCst)
+        })
+    }
+
     fn prune_while(&self, goes_on: &dyn Fn() -> bool) -> Result<(), store::StoreError> {
         let now = self.clock.now();
-        self.store.begin_pruning(now)?;
+        self.store.begin(Chore::Prune, now)?;
         if let Ok(downloads) = self.services.get::<fetch::part::Parts>() {
             downloads.sweep(now.into());
         }

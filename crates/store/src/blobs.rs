@@ -228,7 +228,7 @@ pub(crate) fn touch(path: &Path) -> Result<(), StoreError> {
 }
 
 /// The paths in a folder; none where there is no such folder, or it is not one.
-fn entries(folder: &Path) -> Result<impl Iterator<Item = PathBuf> + use<>, StoreError> {
+pub(crate) fn entries(folder: &Path) -> Result<impl Iterator<Item = PathBuf> + use<>, StoreError> {
     let found = match fs::read_dir(folder) {
         Ok(found) => Some(found),
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => None,

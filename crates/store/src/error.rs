@@ -158,6 +158,15 @@ pub enum StoreError {
         /// The length in bytes now.
         found: u64,
     },
+    /// what was written is not what was handed in
+    #[error(
+        "the content {hash} was written, and was not the same when it was read back, so nothing was changed; try again, and where \
+         it happens twice check the disk (`handfast doctor`) and report it"
+    )]
+    NotSaved {
+        /// The first content that is not as it was.
+        hash: Hash,
+    },
     /// no such output
     #[error("no output is kept under the id {id:?}: it never was, or it was pruned; run the call again")]
     OutputUnknown {

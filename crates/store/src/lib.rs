@@ -17,7 +17,9 @@ mod approvals;
 mod attention;
 mod audit;
 mod blobs;
+mod checking;
 mod checkpoints;
+mod chores;
 mod database;
 mod error;
 mod hash;
@@ -26,7 +28,6 @@ mod leases;
 mod memories;
 mod outputs;
 mod packs;
-mod pruned;
 mod saver;
 mod trust;
 mod unpacking;
@@ -45,7 +46,9 @@ pub use audit::{
     Verification,
 };
 pub use blobs::{BlobRef, Blobs};
+pub use checking::Checked;
 pub use checkpoints::{Checkpoint, CheckpointEntry, CheckpointRetention, CheckpointState, Checkpoints};
+pub use chores::Chore;
 pub use error::{Cause, StoreError};
 pub use hash::{Hash, HashSyntaxError};
 pub use leases::{Lease, LeaseKind, Leases};
@@ -170,14 +173,14 @@ impl Store {
         Attention::is_paid(&self.folder)
     }
 
-    /// Whether nobody has removed what was kept for too long for such a time. Of a new folder that is not so.
-    pub fn is_pruning_due(&self, every: SignedDuration, now: Timestamp) -> Result<bool, StoreError> {
-        pruned::is_due(&self.folder, every, now)
+    /// Tells whether no process has begun a chore for such a time. In a new folder the time begins now.
+    pub fn is_due(&self, chore: Chore, every: SignedDuration, now: Timestamp) -> Result<bool, StoreError> {
+        chores::is_due(chore, &self.folder, every, now)
     }
 
-    /// Says to all processes that what was kept for too long is being removed now.
-    pub fn begin_pruning(&self, now: Timestamp) -> Result<(), StoreError> {
-        pruned::mark(&self.folder, now)
+    /// Tells all processes that a chore begins now.
+    pub fn begin(&self, chore: Chore, now: Timestamp) -> Result<(), StoreError> {
+        chores::begin(chore, &self.folder, now)
     }
 
     /// Moves what was written lately to its place in the database, as far as nobody hinders it: behind a large change, so that

@@ -9,15 +9,17 @@
 //! of index pages all over the file did.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
 use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use rusqlite::{Connection, params};
-use zstd::bulk::Compressor;
+use zstd::bulk::{Compressor, Decompressor};
 
 use crate::blobs::{Blobs, PACK, create_folder, touch};
 use crate::error::StoreError;
@@ -59,6 +61,28 @@ pub(crate) struct Place {
     pub(crate) size: u32,
 }
 
+impl Block {
+    /// Reads the block from its pack, and unpacks it.
+    pub(crate) fn read(&self, file: &File, decompressor: &mut Decompressor<'_>) -> io::Result<Vec<u8>> {
+        let mut compressed = vec![0; self.length as usize];
+        file.read_exact_at(&mut compressed, self.start.into())?;
+        decompressor.decompress(&compressed, self.size as usize)
+    }
+}
+
+impl Place {
+    /// Cuts the content out of its unpacked block; none where the block ends before it.
+    pub(crate) fn of<'a>(&self, block: &'a [u8]) -> Option<&'a [u8]> {
+        block.get(self.start as usize..)?.get(..self.size as usize)
+    }
+}
+
+/// Whether reading a block failed because of what its file holds: it is cut off, or its bytes are not what was written.
+pub(crate) fn is_damage(error: &io::Error) -> bool {
+    // What the system refuses has a number; what zstd cannot unpack and a file that ends too early have none.
+    error.raw_os_error().is_none()
+}
+
 /// What the database knows of a pack.
 pub(crate) struct Pack {
     pub(crate) name: Hash,
@@ -91,10 +115,43 @@ impl Pack {
         Ok(Some(Self { name, blocks, contents }))
     }
 
-    /// How long the pack has to be for a content; none where it is not in it.
+    /// Gives the length that the pack's file needs for a content to be in it; none where the pack does not hold the content.
+    ///
+    /// Up to Handfast 0.1 an empty content could cut its block short: what lay behind the cut was never written.
     pub(crate) fn end_of(&self, content: &Hash) -> Option<u64> {
-        let block = self.blocks.get(self.contents.get(content)?.block as usize)?;
-        Some(u64::from(block.start) + u64::from(block.length))
+        let place = self.contents.get(content)?;
+        let block = self.blocks.get(place.block as usize)?;
+        let is_in_block = u64::from(place.start) + u64::from(place.size) <= u64::from(block.size);
+        is_in_block.then(|| u64::from(block.start) + u64::from(block.length))
+    }
+
+    /// Reads all contents back, and gives the hashes of those that are not there or not what their hash says.
+    ///
+    /// # Errors
+    /// Where the file cannot be read, other than by its end.
+    pub(crate) fn damaged(&self, file: &File) -> io::Result<Vec<Hash>> {
+        let mut by_block: Vec<Vec<(&Hash, &Place)>> = vec![Vec::new(); self.blocks.len()];
+        let mut damaged = Vec::new();
+        for (hash, place) in &self.contents {
+            match by_block.get_mut(place.block as usize) {
+                Some(contents) => contents.push((hash, place)),
+                None => damaged.push(*hash),
+            }
+        }
+        let numbers: Vec<usize> = (0..self.blocks.len()).collect();
+        let found = in_parallel(&numbers, Decompressor::new, |decompressor, number| {
+            let bytes = match self.blocks[*number].read(file, decompressor) {
+                Ok(bytes) => bytes,
+                Err(error) if is_damage(&error) => Vec::new(),
+                Err(error) => return Err(error),
+            };
+            let is_damaged = |(hash, place): &&(&Hash, &Place)| {
+                place.of(&bytes).is_none_or(|content| Hash::of(content) != **hash)
+            };
+            Ok(by_block[*number].iter().filter(is_damaged).map(|(hash, _)| **hash).collect::<Vec<_>>())
+        })?;
+        damaged.extend(found.into_iter().flatten());
+        Ok(damaged)
     }
 
     fn add_to(&self, transaction: &Connection) -> rusqlite::Result<()> {
@@ -260,9 +317,11 @@ impl Filling {
     }
 
     /// The contents as they lie behind each other: what was saved together lies together.
+    ///
+    /// INVARIANT: each begins where the one before it ends. An empty content begins where its neighbour does, so the end counts, too.
     fn in_order(&self) -> Vec<(&Hash, Range<usize>)> {
         let mut contents: Vec<_> = self.contents.iter().map(|(hash, range)| (hash, range.clone())).collect();
-        contents.sort_unstable_by_key(|(_, range)| range.start);
+        contents.sort_unstable_by_key(|(_, range)| (range.start, range.end));
         contents
     }
 
@@ -297,14 +356,24 @@ impl Filling {
 
 /// Compresses parts, by several threads where there are many.
 fn compress(bytes: &[u8], parts: &[Range<usize>]) -> io::Result<Vec<Vec<u8>>> {
+    let begin = || Compressor::new(LEVEL);
+    in_parallel(parts, begin, |compressor, part| compressor.compress(&bytes[part.clone()]))
+}
+
+/// Works on every part, by several threads where there are many, and gives the results in the order of the parts.
+fn in_parallel<P: Sync, S, T: Clone + Send>(
+    parts: &[P],
+    begin: impl Fn() -> io::Result<S> + Sync,
+    work: impl Fn(&mut S, &P) -> io::Result<T> + Sync,
+) -> io::Result<Vec<T>> {
     let next = AtomicUsize::new(0);
     let take_parts = || {
-        let mut compressor = Compressor::new(LEVEL)?;
+        let mut state = begin()?;
         let mut done = Vec::new();
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
             let Some(part) = parts.get(number) else { return Ok(done) };
-            done.push((number, compressor.compress(&bytes[part.clone()])?));
+            done.push((number, work(&mut state, part)?));
         }
     };
     let processors = thread::available_parallelism().map_or(1, NonZeroUsize::get);
@@ -320,11 +389,14 @@ fn compress(bytes: &[u8], parts: &[Range<usize>]) -> io::Result<Vec<Vec<u8>>> {
     });
     let mut all = all?.concat();
     all.sort_unstable_by_key(|(number, _)| *number);
-    Ok(all.into_iter().map(|(_, compressed)| compressed).collect())
+    Ok(all.into_iter().map(|(_, result)| result).collect())
 }
 
 impl Blobs {
-    /// Writes a pack of what is not packed already, and then where everything in it lies.
+    /// Writes a pack of what is not packed already, reads all of it back, and then writes where everything in it lies.
+    ///
+    /// # Errors
+    /// Where the pack cannot be written, or what is read back is not what was handed in: then nothing refers to the pack.
     pub(crate) fn put_pack(&self, filled: Filling) -> Result<(), StoreError> {
         let packed = self.find_packed(filled.contents.keys())?;
         let filled = filled.without(&packed);
@@ -335,6 +407,12 @@ impl Blobs {
         drop(filled);
         let mut incoming = self.incoming()?;
         incoming.write_all(&bytes).map_err(|error| StoreError::from_io(incoming.path(), error))?;
+        // What is saved is about to be replaced, and lies nowhere else afterwards.
+        let damaged =
+            pack.damaged(incoming.as_file()).map_err(|error| StoreError::from_io(incoming.path(), error))?;
+        if let Some(hash) = damaged.first() {
+            return Err(StoreError::NotSaved { hash: *hash });
+        }
         let path = self.pack_path(&pack.name);
         if let Some(folder) = path.parent() {
             create_folder(folder)?;
@@ -414,4 +492,4 @@ impl Blobs {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

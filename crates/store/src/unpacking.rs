@@ -4,7 +4,6 @@ use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex};
 
 use zstd::bulk::Decompressor;
@@ -64,9 +63,8 @@ impl Unpacking {
             Some(bytes) => bytes,
             none => none.insert(self.unpack(&opened, place.block).map_err(|error| blobs.failed(error))?),
         };
-        let (start, size) = (place.start as usize, place.size as usize);
-        let content = bytes.get(start..).and_then(|rest| rest.get(..size));
-        content.map(|content| Some(content.to_vec())).ok_or_else(|| blobs.failed(damaged()))
+        let content = place.of(bytes).map(|content| Some(content.to_vec()));
+        content.ok_or_else(|| blobs.failed(damaged()))
     }
 
     fn block(&self, wanted: (i64, u32)) -> Unpacked {
@@ -89,9 +87,7 @@ impl Unpacking {
             Some(decompressor) => decompressor,
             None => Decompressor::new()?,
         };
-        let mut compressed = vec![0; block.length as usize];
-        let read = opened.file.read_exact_at(&mut compressed, block.start.into());
-        let bytes = read.and_then(|()| decompressor.decompress(&compressed, block.size as usize));
+        let bytes = block.read(&opened.file, &mut decompressor);
         lock(&self.idle).push(decompressor);
         bytes
     }

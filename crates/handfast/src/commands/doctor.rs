@@ -6,8 +6,9 @@ use std::process::ExitCode;
 
 use sandbox::{Attempter, Probe, Verdict};
 use serde::Serialize;
+use store::Checked;
 
-use super::{Failure, print, print_json};
+use super::{Failure, print, print_json, serving};
 use crate::cli::Global;
 use crate::compose::{Composed, Wanted, compose, entrance};
 use crate::places::open_store;
@@ -34,9 +35,9 @@ struct Finding {
 
 pub(super) fn run(global: &Global, as_json: bool) -> Result<ExitCode, Failure> {
     let surroundings = Surroundings::of_this_process();
-    let state = state(global, &surroundings);
+    let mut findings = vec![state(global, &surroundings), saved(global, &surroundings)];
     let composed = compose(Wanted::once(global));
-    let mut findings = vec![state, configuration(&composed)];
+    findings.push(configuration(&composed));
     let attempter = attempter()?;
     findings.extend(sandbox::probe(&attempter).into_iter().map(Finding::from));
     findings.extend(way_out::findings(&attempter));
@@ -120,6 +121,37 @@ fn state(global: &Global, surroundings: &Surroundings) -> Finding {
         promise: Some("audit-tampering-found"),
         verdict,
         enforced_by: "the chain of hashes".to_owned(),
+        detail,
+        hint: hint.map(str::to_owned),
+    }
+}
+
+/// Reads back what is saved, so that every change can be undone whole.
+fn saved(global: &Global, surroundings: &Surroundings) -> Finding {
+    let checked = open_store(global, surroundings).and_then(|store| Ok(store.blobs().check(&|_| true)?));
+    let (verdict, detail, hint) = match checked.map(Option::unwrap_or_default) {
+        Ok(Checked { whole, bytes, damaged }) if damaged.is_empty() => {
+            (Verdict::Holds, format!("{whole} saved files read back as they were, {bytes} bytes"), None)
+        }
+        Ok(checked) => (
+            Verdict::Fails,
+            serving::damaged(&checked.damaged),
+            Some(
+                "check the disk of the state folder; what is whole of such a change comes back with \
+                 `handfast undo ID --path PATH`",
+            ),
+        ),
+        Err(failure) => (
+            Verdict::Fails,
+            failure.error.to_string(),
+            Some("repair the state folder, or name another with --state"),
+        ),
+    };
+    Finding {
+        name: "saved-files",
+        promise: Some("undo-read-back"),
+        verdict,
+        enforced_by: "the hash of each content".to_owned(),
         detail,
         hint: hint.map(str::to_owned),
     }

@@ -1,6 +1,7 @@
 //! What the commands share that serve many calls: `mcp` and `up`.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use engine::Engine;
 use sandbox::{Pool, Spawner};
@@ -22,15 +23,53 @@ pub(super) fn start_spawner() -> Option<Arc<Spawner>> {
     }
 }
 
-/// Makes ready for the first command, and removes what was kept for too long, while nobody waits.
+/// How often a server asks whether it is time to read back what is saved.
+const CHECK_ASKED_EVERY: Duration = Duration::from_hours(1);
+
+/// Makes ready for the first command and removes what was kept for too long, while nobody waits. From then on the server reads
+/// back what is saved, once a day.
 pub(super) fn prepare(runtime: &Runtime, engine: &Arc<Engine>) {
     let engine = engine.clone();
-    runtime.spawn_blocking(move || {
-        engine.make_ready();
-        if let Err(error) = engine.prune() {
-            warn(&format!("old checkpoints and outputs cannot be removed: {error}"));
+    runtime.spawn(async move {
+        let first = engine.clone();
+        let made_ready = tokio::task::spawn_blocking(move || {
+            first.make_ready();
+            if let Err(error) = first.prune() {
+                warn(&format!("old checkpoints and outputs cannot be removed: {error}"));
+            }
+        });
+        let mut ended = made_ready.await;
+        // Only a defect ends one of these; the server goes on without the rest of them.
+        while ended.is_ok() {
+            let checking = engine.clone();
+            ended = tokio::task::spawn_blocking(move || check_saved(&checking)).await;
+            tokio::time::sleep(CHECK_ASKED_EVERY).await;
         }
     });
+}
+
+/// Reads back what is saved, where that is due, and warns of what is damaged.
+fn check_saved(engine: &Engine) {
+    match engine.check_saved() {
+        Ok(Some(checked)) if !checked.damaged.is_empty() => warn(&damaged(&checked.damaged)),
+        Ok(_) => {}
+        Err(error) => warn(&format!("what is saved for undo cannot be read back: {error}")),
+    }
+}
+
+/// Changes that are named when saved content is damaged.
+const MOST_NAMED: usize = 5;
+
+/// Tells which changes cannot be undone whole, from their ids and how many saved files of each are damaged.
+pub(super) fn damaged(checkpoints: &[(String, u64)]) -> String {
+    let named: Vec<String> =
+        checkpoints.iter().take(MOST_NAMED).map(|(id, files)| format!("{id} ({files})")).collect();
+    let more = checkpoints.len().saturating_sub(named.len());
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    format!(
+        "saved content of these changes is damaged or gone, with the number of saved files: {}{more}",
+        named.join(", ")
+    )
 }
 
 /// How MCP is spoken, over whatever it comes.
