@@ -258,7 +258,7 @@ fn an_agent_lists_compares_and_restores() {
 
 #[test]
 fn what_tools_make_again_is_not_saved_and_the_answer_says_so() {
-    let fixture = Fixture::with_files(&[("target/o", "o"), ("src/s", "s")]);
+    let fixture = Fixture::with_files(&[("Cargo.toml", ""), ("target/o", "o"), ("src/s", "s")]);
     let result = fixture.call("shell_execute", json!({"command": "rm -r target src"}));
     let id = checkpoint(&result);
     assert_eq!(result["meta"]["changes"]["unsaved"], json!(["target"]), "{result:#}");
@@ -269,6 +269,32 @@ fn what_tools_make_again_is_not_saved_and_the_answer_says_so() {
     fixture.write("target/o", "o");
     let built = fixture.call("shell_execute", json!({"command": "echo p >target/o"}));
     assert!(built["meta"].get("checkpoint").is_none() && built["meta"]["changes"]["paths"] == 1, "{built:#}");
+}
+
+#[test]
+fn tracked_work_in_a_folder_of_a_tools_name_comes_back() {
+    let fixture = Fixture::with_files(&[
+        ("dist/index.js", "1"),
+        ("src/target/lib.rs", "fn a() {}"),
+        ("Cargo.toml", ""),
+    ]);
+    let init = "git init -q && git add . && git -c user.name=n -c user.email=e@e commit -qm m";
+    assert!(
+        std::process::Command::new("sh")
+            .args(["-c", init])
+            .current_dir(fixture.workspace())
+            .status()
+            .unwrap()
+            .success()
+    );
+    fixture.write("dist/index.js", "edited");
+    let before = tree(&fixture);
+    let shell = execute(&fixture, "rm -rf dist src");
+    undo(&fixture, &[&shell]);
+    assert_eq!(tree(&fixture), before);
+    let tool = checkpoint(&fixture.call("file_delete", json!({"path": "dist", "recursive": true})));
+    undo(&fixture, &[&tool]);
+    assert_eq!(tree(&fixture), before);
 }
 
 #[test]

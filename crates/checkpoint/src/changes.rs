@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::attributes::{Attributes, Marks};
@@ -16,6 +17,8 @@ pub struct Changes {
     pub held: Vec<Held>,
     /// Folders that tools make again, and what else a commit took away without saving it, where it saved anything.
     pub unsaved: Vec<PathBuf>,
+    /// Folders that tools make again, relative to the workspace.
+    pub(crate) regenerable: BTreeSet<PathBuf>,
     /// What carries marks of the overlay, in the folders that come as a whole: they are taken off after the swap.
     pub(crate) marked: Vec<(PathBuf, Kind, Marks)>,
 }
@@ -39,7 +42,7 @@ pub struct Change {
     pub old: Option<Entry>,
     /// What will be there.
     pub new: Option<Entry>,
-    /// Whether it lies in a folder that tools make again, see [`crate::REGENERABLE_FOLDERS`].
+    /// Whether it lies in a folder that tools make again: then the last writer wins, and nothing is saved.
     pub regenerable: bool,
     pub(crate) marks: Marks,
     /// Of a folder that stays: its attributes before and after, where they differ.

@@ -12,6 +12,7 @@ use crate::copy::Copier;
 use crate::journal::Journal;
 use crate::loosened::Loosened;
 use crate::read::Reading;
+use crate::regenerable::Regenerable;
 use crate::save::{NotKept, save_changes};
 use crate::sides::{OnStep, Sides, name_of, step, taken_name};
 use crate::swap::{Found, Stopped, swap};
@@ -129,8 +130,13 @@ impl Call {
 
     fn read(&self, workspace: &Workspace, terms: &Terms<'_>, loosened: &mut Loosened) -> Result<Changes> {
         let upper = self.open(UPPER)?;
-        let reading =
-            Reading::new(terms.baseline, terms.index.as_ref(), terms.judge, (loosened, &self.known));
+        let reading = Reading::new(
+            terms.baseline,
+            terms.index.as_ref(),
+            terms.judge,
+            (loosened, &self.known),
+            Regenerable::of(&workspace.path),
+        );
         reading.of_draft(self.is_draft()?).whole(upper.as_fd(), workspace.folder.as_fd())
     }
 

@@ -32,6 +32,8 @@ const DRAFT: &str = "draft";
 pub struct Draft {
     pub(crate) upper: OwnedFd,
     pub(crate) workspace: OwnedFd,
+    /// Where the workspace was opened.
+    pub(crate) path: PathBuf,
     begun: Time,
     /// Shared with the call whose commit follows.
     pub(crate) known: Arc<Known>,
@@ -64,7 +66,8 @@ impl Call {
         let folder =
             workspace.folder.try_clone().map_err(|source| Error::system("open", &workspace.path, source))?;
         let (upper, known) = (self.open(UPPER)?, self.known.clone());
-        Ok(Draft { upper, workspace: folder, begun, known, is_tried: false, last: Mutex::default() })
+        let path = workspace.path.clone();
+        Ok(Draft { upper, workspace: folder, path, begun, known, is_tried: false, last: Mutex::default() })
     }
 
     /// Whether the changes of this call were drafted. That is kept with them.

@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 
 /// The largest index that is read, in bytes: some two million files.
-const LARGEST: u64 = 256 << 20;
+pub(crate) const LARGEST: u64 = 256 << 20;
 
 /// Whose index stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +34,13 @@ pub(crate) fn winner(before: Option<&File>, others: &File, command: &File) -> Op
         return Some(Winner::Command);
     }
     (command == before).then_some(Winner::Others)
+}
+
+/// Lists the names of an index, sorted; none where it cannot be understood.
+pub(crate) fn names(index: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let mut names: Vec<Vec<u8>> = Index::parse(index)?.entries.into_iter().map(|entry| entry.name).collect();
+    names.sort_unstable();
+    Some(names)
 }
 
 fn read(mut file: &File) -> Option<Vec<u8>> {

@@ -13,14 +13,15 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use crate::beneath::{LIST, PLACE, look, names, open, set_mode, times};
+use crate::regenerable::Regenerable;
 use crate::renamed::There;
 use crate::restore::{Act, Acts, find};
 use crate::several;
 use crate::sides::name_of;
 use crate::writer::Writer;
 use crate::{
-    Conflict, Draft, Entry, Error, Kind, Meanwhile, Restoration, Restored, Result, State, Time, attributes,
-    is_regenerable_folder,
+    Conflict, DEEPEST, Draft, Entry, Error, Kind, Meanwhile, Restoration, Restored, Result, State, Time,
+    attributes,
 };
 
 pub(crate) struct Layout<'a> {
@@ -38,6 +39,7 @@ pub(crate) struct Layout<'a> {
     /// Files with one name, whose folders are there.
     files: Vec<(&'a Path, &'a State, Option<There<'a>>)>,
     restored: Restored,
+    regenerable: Regenerable,
 }
 
 impl<'a> Layout<'a> {
@@ -48,7 +50,8 @@ impl<'a> Layout<'a> {
         restored: Restored,
     ) -> Self {
         let (folders, linked, files) = (Vec::new(), HashMap::new(), Vec::new());
-        Self { draft, acts, there, wanted, folders, last: None, linked, files, restored }
+        let regenerable = Regenerable::of(&draft.path);
+        Self { draft, acts, there, wanted, folders, last: None, linked, files, restored, regenerable }
     }
 
     /// Lays out everything.
@@ -105,20 +108,28 @@ impl<'a> Layout<'a> {
         Ok(self.restored)
     }
 
-    /// Whether everything in a folder goes, so that it can go as well.
-    fn goes(&self, path: &Path) -> Result<bool> {
-        let failed = Error::while_doing("list", path);
-        let folder = open(self.draft.workspace.as_fd(), path, LIST).map_err(&failed)?;
-        for name in names(&folder).map_err(&failed)? {
-            let inner = path.join(&name);
-            let Some(entry) = look(&folder, &name).map_err(&failed)? else { continue };
-            let is_folder = entry.kind == Kind::Folder;
-            if is_folder && is_regenerable_folder(&name) {
-                continue;
+    /// Tells whether everything in a folder goes, so that the folder can go as well. What tools make again goes with it.
+    fn goes(&mut self, path: &Path) -> Result<bool> {
+        let mut left = vec![path.to_owned()];
+        while let Some(path) = left.pop() {
+            if path.components().count() >= DEEPEST {
+                return Err(Error::TooDeep { path, limit: DEEPEST });
             }
-            let is_removed = matches!(self.acts.get(inner.as_path()), Some((Act::Remove, _)));
-            if !is_removed || is_folder && !self.goes(&inner)? {
-                return Ok(false);
+            let failed = Error::while_doing("list", &path);
+            let folder = open(self.draft.workspace.as_fd(), &path, LIST).map_err(&failed)?;
+            for name in names(&folder).map_err(&failed)? {
+                let inner = path.join(&name);
+                let Some(entry) = look(&folder, &name).map_err(&failed)? else { continue };
+                let is_folder = entry.kind == Kind::Folder;
+                if is_folder && self.regenerable.is(&[&folder], &name, &inner) {
+                    continue;
+                }
+                if !matches!(self.acts.get(inner.as_path()), Some((Act::Remove, _))) {
+                    return Ok(false);
+                }
+                if is_folder {
+                    left.push(inner);
+                }
             }
         }
         Ok(true)

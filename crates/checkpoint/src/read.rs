@@ -40,11 +40,12 @@ use crate::compare::{has_same_content, is_faithful_copy};
 use crate::git_index::{self, Winner};
 use crate::known::Known;
 use crate::loosened::Loosened;
+use crate::regenerable::Regenerable;
 use crate::several;
 use crate::touch::Touched;
 use crate::{
     Action, Change, Changes, Conflict, Entry, Error, Held, Judge, Kind, MOST_CHANGES, Meanwhile, Note,
-    Result, Time, Verdict, What, is_regenerable_folder,
+    Result, Time, Verdict, What,
 };
 
 /// How many folders deep changes may lie. Each level takes two descriptors, of which a process usually has 1,024.
@@ -63,6 +64,7 @@ pub(crate) struct Reading<'a> {
     pub(crate) loosened: &'a mut Loosened,
     /// What the drafts of the call wrote.
     known: &'a Known,
+    regenerable: Regenerable,
     /// Whether this program drafted the changes, and no command made them.
     is_draft: bool,
     changes: Changes,
@@ -97,10 +99,23 @@ impl<'a> Reading<'a> {
         index: Option<&'a (PathBuf, Option<File>)>,
         judge: Judge<'a>,
         (loosened, known): (&'a mut Loosened, &'a Known),
+        regenerable: Regenerable,
     ) -> Self {
         let (changes, touched, moved_or_removed) = (Changes::default(), Vec::new(), Vec::new());
         let (is_draft, moves) = (false, false);
-        Self { baseline, index, judge, loosened, known, is_draft, changes, touched, moves, moved_or_removed }
+        Self {
+            baseline,
+            index,
+            judge,
+            loosened,
+            known,
+            regenerable,
+            is_draft,
+            changes,
+            touched,
+            moves,
+            moved_or_removed,
+        }
     }
 
     /// The same for changes that this program may have drafted.
@@ -129,6 +144,7 @@ impl<'a> Reading<'a> {
             self.stays(here, (new, old), false, sets_time)?;
         }
         self.ask(upper, lower)?;
+        self.changes.regenerable = self.regenerable.found().collect();
         Ok(self.changes)
     }
 
@@ -184,11 +200,6 @@ impl<'a> Reading<'a> {
         self.baseline.is_some_and(|baseline| time >= baseline)
     }
 
-    /// Whether the last writer wins in a folder of this name.
-    fn is_regenerable(&self, name: &OsStr) -> bool {
-        !self.is_draft && is_regenerable_folder(name)
-    }
-
     fn conflict(&mut self, path: &Path, meanwhile: Meanwhile) {
         let conflicts = &self.changes.conflicts;
         let told = conflicts.last().is_some_and(|last| last.path == path);
@@ -231,7 +242,8 @@ impl<'a> Reading<'a> {
     fn gone(&mut self, pair: &Pair<'_>, both: &Both<'_>) -> Result<bool> {
         self.moves = true;
         let Some(old) = both.old else { return Ok(false) };
-        let regenerable = pair.regenerable || old.kind == Kind::Folder && is_regenerable_folder(both.name);
+        let regenerable = pair.regenerable
+            || old.kind == Kind::Folder && self.regenerable.is(&[pair.lower], both.name, both.path);
         self.touch(both.path, Action::Remove, (Some(old), None));
         self.leaves(pair.lower, both.name, both.path, old, regenerable)?;
         self.push(Change::of(both, What::Remove, None, regenerable))?;
@@ -241,8 +253,13 @@ impl<'a> Reading<'a> {
     /// Something made or changed by the command, that is no merged folder.
     fn placed(&mut self, pair: &Pair<'_>, both: &Both<'_>, folder: Option<&OwnedFd>) -> Result<bool> {
         let &Both { name, path, new, marks, old } = both;
-        let of_tools =
-            folder.is_some() && self.is_regenerable(name) && old.is_none_or(|old| old.kind == Kind::Folder);
+        let both_sides = [pair.lower, pair.upper];
+        let holders = match old {
+            Some(old) if old.kind == Kind::Folder => &both_sides[..1],
+            Some(_) => &[],
+            None => &both_sides,
+        };
+        let of_tools = folder.is_some() && !self.is_draft && self.regenerable.is(holders, name, path);
         let regenerable = pair.regenerable || of_tools;
         let checked = !regenerable && self.baseline.is_some();
         self.moves |= marks.opaque || old.is_some() && folder.is_none() && !marks.copied_up;
@@ -298,7 +315,8 @@ impl<'a> Reading<'a> {
     /// A folder in both.
     fn merge(&mut self, pair: &Pair<'_>, both: &Both<'_>, folder: &OwnedFd, old: Entry) -> Result<()> {
         let &Both { name, path, new, marks, .. } = both;
-        let regenerable = pair.regenerable || self.is_regenerable(name);
+        let regenerable =
+            pair.regenerable || !self.is_draft && self.regenerable.is(&[pair.lower], name, path);
         let lower =
             open(pair.lower.as_fd(), Path::new(name), PLACE).map_err(Error::while_doing("open", path))?;
         let below = Pair { upper: folder, lower: &lower, depth: pair.depth + 1, regenerable };
@@ -372,6 +390,10 @@ impl<'a> Reading<'a> {
             }
             self.touch(&path, Action::Create, (None, Some(new)));
             if let Some(child) = child {
+                if !self.is_draft {
+                    // Noted for whoever saves what comes; there was nothing to be lost.
+                    self.regenerable.is(&[folder], &name, &path);
+                }
                 self.comes(&child, &path, depth + 1)?;
             }
         }
@@ -404,7 +426,8 @@ impl<'a> Reading<'a> {
                 continue;
             };
             self.touch(&path, Action::Remove, (Some(old), None));
-            let regenerable = regenerable || old.kind == Kind::Folder && is_regenerable_folder(&name);
+            let regenerable =
+                regenerable || old.kind == Kind::Folder && self.regenerable.is(&[&folder], &name, &path);
             self.leaves(&folder, &name, &path, old, regenerable)?;
         }
         Ok(())

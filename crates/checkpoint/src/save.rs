@@ -4,7 +4,7 @@
 //! looks at inode and change time once more when it swaps.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -16,11 +16,12 @@ use crate::beneath::{Holders, LIST, PLACE, look, names, open, open_known};
 use crate::known::Known;
 use crate::loosened::Loosened;
 use crate::read_once::{ReadOnce, Take, read_once};
+use crate::regenerable::Regenerable;
 use crate::several;
 use crate::sides::name_of;
 use crate::state::{hash, is_hashed};
 use crate::swap::Stopped;
-use crate::{Changes, Contents, Entry, Error, Kind, State, What, Workspace, is_regenerable_folder};
+use crate::{Changes, Contents, DEEPEST, Entry, Error, Kind, State, What, Workspace};
 
 /// Saves what a commit replaces and removes. Without it, that is lost.
 pub struct Save<'a> {
@@ -80,6 +81,8 @@ struct Walk<'a> {
     roots: (BorrowedFd<'a>, BorrowedFd<'a>),
     /// What only gets another name: in a folder of it, files are known by their inodes and times, and not read.
     renamed: &'a [PathBuf],
+    /// Whether tools make a folder again, from the open folder that holds it, its name and its path.
+    is_regenerable: Box<dyn FnMut(&OwnedFd, &OsStr, &Path) -> bool + 'a>,
     /// Files whose bytes are still to be read.
     unread: Vec<(PathBuf, Entry, Side)>,
     found: Vec<(PathBuf, Side, State)>,
@@ -114,14 +117,16 @@ pub(crate) fn save_changes(
     changes: &Changes,
     (loosened, known): (&Loosened, &Known),
 ) -> Result<Saved, Stopped> {
-    let mut walk = Walk::new(contents, (workspace.as_fd(), upper.as_fd()));
+    let is_regenerable = |_: &OwnedFd, _: &OsStr, path: &Path| changes.regenerable.contains(path);
+    let mut walk = Walk::new(contents, (workspace.as_fd(), upper.as_fd()), Box::new(is_regenerable));
     (walk.loosened, walk.known) = (Some(loosened), Some(known));
     let mut old_holders = Holders::new(workspace.as_fd(), PLACE);
     let mut new_holders = Holders::new(upper.as_fd(), LIST);
     for change in &changes.list {
         let path = &change.path;
-        if let Some(folder) = regenerable_above(path) {
-            walk.leave_out(folder);
+        let above = path.ancestors().skip(1).filter(|above| changes.regenerable.contains(*above));
+        if let Some(folder) = above.last() {
+            walk.leave_out(folder.to_owned());
             continue;
         }
         let failed = Error::while_doing("reach", path);
@@ -229,7 +234,11 @@ impl Workspace {
             Stopped::Failed(error) => error,
             Stopped::Conflict(path) => Error::system("read", path, Errno::STALE),
         };
-        let mut walk = Walk::new(contents, (self.folder.as_fd(), self.folder.as_fd()));
+        let mut regenerable = Regenerable::of(&self.path);
+        let is_regenerable =
+            |holder: &OwnedFd, name: &OsStr, path: &Path| regenerable.is(&[holder], name, path);
+        let roots_of_both = (self.folder.as_fd(), self.folder.as_fd());
+        let mut walk = Walk::new(contents, roots_of_both, Box::new(is_regenerable));
         walk.renamed = renamed;
         for path in roots {
             let parent = path.parent().unwrap_or(Path::new(""));
@@ -262,18 +271,15 @@ impl Workspace {
     }
 }
 
-/// The outermost folder that tools make again and that holds this path.
-fn regenerable_above(path: &Path) -> Option<PathBuf> {
-    let folders = path.parent()?;
-    let names: Vec<_> = folders.iter().collect();
-    let first = names.iter().position(|name| is_regenerable_folder(name))?;
-    Some(names[..=first].iter().collect())
-}
-
 impl<'a> Walk<'a> {
-    fn new(contents: &'a dyn Contents, roots: (BorrowedFd<'a>, BorrowedFd<'a>)) -> Self {
+    fn new(
+        contents: &'a dyn Contents,
+        roots: (BorrowedFd<'a>, BorrowedFd<'a>),
+        is_regenerable: Box<dyn FnMut(&OwnedFd, &OsStr, &Path) -> bool + 'a>,
+    ) -> Self {
         let (unread, found, saved) = (Vec::new(), Vec::new(), Saved::default());
-        Self { contents, loosened: None, known: None, roots, renamed: &[], unread, found, saved }
+        let (loosened, known, renamed) = (None, None, [].as_slice());
+        Self { contents, loosened, known, roots, renamed, is_regenerable, unread, found, saved }
     }
 
     fn note(&mut self, path: &Path, side: Side, state: State) {
@@ -284,6 +290,7 @@ impl<'a> Walk<'a> {
         self.saved.unsaved.push(path);
     }
 
+    /// Notes what lies at a path, and everything below it.
     fn tree(
         &mut self,
         parent: &OwnedFd,
@@ -292,36 +299,55 @@ impl<'a> Walk<'a> {
         entry: Entry,
         side: Side,
     ) -> Result<(), Stopped> {
-        if entry.kind == Kind::Folder && is_regenerable_folder(name) {
-            self.leave_out(path.to_owned());
-            return Ok(());
-        }
-        if matches!(entry.kind, Kind::Socket | Kind::Device | Kind::Whiteout) {
-            self.leave_out(path.to_owned());
-            return Ok(());
-        }
-        if entry.kind == Kind::File {
-            return self.file(parent, name, path, entry, side);
-        }
-        if entry.kind != Kind::Folder {
-            let state = State::of(parent.as_fd(), name, path, entry, None)?;
-            self.note(path, side, state);
-            return Ok(());
-        }
-        let folder =
-            open_known(parent, name, &entry, LIST).map_err(|errno| stopped("look into", path, errno))?;
-        self.note(path, side, State::of_open(folder.as_fd(), path, entry, None)?);
-        for name in names(&folder).map_err(Error::while_doing("list", path))? {
+        let mut open = Vec::from_iter(self.entry((parent, name, path), entry, side)?);
+        while let Some((folder, path, names)) = open.last_mut() {
+            let Some(name) = names.pop() else {
+                open.pop();
+                continue;
+            };
             let path = path.join(&name);
-            let Some(mut entry) = look(&folder, &name).map_err(Error::while_doing("look at", &path))? else {
+            let Some(mut entry) = look(&*folder, &name).map_err(Error::while_doing("look at", &path))? else {
                 return Err(Stopped::Conflict(path));
             };
             if let (Some(loosened), Side::After) = (self.loosened, side) {
                 entry = loosened.truly(&path, entry);
             }
-            self.tree(&folder, &name, &path, entry, side)?;
+            let next = self.entry((folder, &name, &path), entry, side)?;
+            // Each level takes a descriptor, and nothing deeper could be put back.
+            if next.is_some() && path.components().count() >= DEEPEST {
+                return Err(Stopped::Failed(Error::TooDeep { path, limit: DEEPEST }));
+            }
+            open.extend(next);
         }
         Ok(())
+    }
+
+    /// Notes one entry. Gives a folder open with the names in it, where what lies in it is to be noted, too.
+    fn entry(
+        &mut self,
+        (parent, name, path): (&OwnedFd, &OsStr, &Path),
+        entry: Entry,
+        side: Side,
+    ) -> Result<Option<(OwnedFd, PathBuf, Vec<OsString>)>, Stopped> {
+        match entry.kind {
+            Kind::Socket | Kind::Device | Kind::Whiteout => self.leave_out(path.to_owned()),
+            Kind::Folder if (self.is_regenerable)(parent, name, path) => self.leave_out(path.to_owned()),
+            Kind::File => self.file(parent, name, path, entry, side)?,
+            Kind::Folder => {
+                let folder = open_known(parent, name, &entry, LIST)
+                    .map_err(|errno| stopped("look into", path, errno))?;
+                self.note(path, side, State::of_open(folder.as_fd(), path, entry, None)?);
+                let mut names = names(&folder).map_err(Error::while_doing("list", path))?;
+                // They are taken from the end.
+                names.reverse();
+                return Ok(Some((folder, path.to_owned(), names)));
+            }
+            _ => {
+                let state = State::of(parent.as_fd(), name, path, entry, None)?;
+                self.note(path, side, state);
+            }
+        }
+        Ok(None)
     }
 
     /// Notes a file, or that its bytes are to be read.

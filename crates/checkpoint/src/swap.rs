@@ -1,7 +1,8 @@
 //! Doing a commit: entry by entry, each in one step that can be taken back.
 
 use std::collections::HashSet;
-use std::os::fd::AsFd;
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,7 +17,7 @@ use crate::known::Known;
 use crate::loosened::Loosened;
 use crate::several;
 use crate::sides::{OnStep, Parents, Sides, Walker, name_of, step, taken_name};
-use crate::{Change, Changes, Entry, Error, Kind, Result, Time, What, attributes, is_regenerable_folder};
+use crate::{Change, Changes, DEEPEST, Entry, Error, Kind, Result, Time, What, attributes};
 
 /// Why a swap was not finished.
 pub(crate) enum Stopped {
@@ -94,7 +95,7 @@ fn move_several(
 
 fn move_one(
     walker: &mut Walker<'_>,
-    Found { known, baseline, .. }: Found<'_>,
+    Found { changes, known, baseline, .. }: Found<'_>,
     (number, change): (usize, &Change),
     moved: &HashSet<(u64, u64)>,
     on_step: OnStep<'_>,
@@ -152,7 +153,7 @@ fn move_one(
         return Err(Stopped::Conflict(path.clone()));
     }
     if let (Kind::Folder, false, Some(baseline)) = (old.kind, change.regenerable, baseline)
-        && let Some(changed) = changed_since(folder, name, old, path, baseline)?
+        && let Some(changed) = changed_since(folder, (name, path, old), baseline, changes)?
     {
         return Err(Stopped::Conflict(changed));
     }
@@ -169,33 +170,44 @@ fn stopped(doing: &'static str, path: &Path, errno: Errno) -> Stopped {
     }
 }
 
-/// The first entry below a folder that changed since the baseline.
+/// Finds the first entry below a folder that changed since the baseline, but for folders that tools make again.
 ///
 /// A rename of the folder itself changes none of them, so this tells what others did up to the very moment of the swap.
 fn changed_since(
     parent: impl AsFd,
-    name: &std::ffi::OsStr,
-    folder: &Entry,
-    path: &Path,
+    (name, path, folder): (&OsStr, &Path, &Entry),
     baseline: Time,
+    changes: &Changes,
 ) -> Result<Option<PathBuf>> {
-    let failed = Error::while_doing("look into", path);
-    let opened = open_known(parent, name, folder, LIST).map_err(&failed)?;
-    for name in names(&opened).map_err(&failed)? {
+    let look_into = |parent: BorrowedFd<'_>, name: &OsStr, path: &Path, folder: &Entry| {
+        let failed = Error::while_doing("look into", path);
+        let opened = open_known(parent, name, folder, LIST).map_err(&failed)?;
+        let names = names(&opened).map_err(&failed)?;
+        Ok::<_, Error>((opened, path.to_owned(), names))
+    };
+    let mut open = vec![look_into(parent.as_fd(), name, path, folder)?];
+    while let Some((folder, path, names)) = open.last_mut() {
+        let Some(name) = names.pop() else {
+            open.pop();
+            continue;
+        };
         let path = path.join(&name);
-        let Some(entry) = look(&opened, &name).map_err(Error::while_doing("look at", &path))? else {
+        let Some(entry) = look(&*folder, &name).map_err(Error::while_doing("look at", &path))? else {
             return Ok(Some(path));
         };
-        if entry.kind == Kind::Folder && is_regenerable_folder(&name) {
+        if entry.kind == Kind::Folder && changes.regenerable.contains(&path) {
             continue;
         }
         if entry.changed >= baseline {
             return Ok(Some(path));
         }
-        if entry.kind == Kind::Folder
-            && let Some(changed) = changed_since(&opened, &name, &entry, &path, baseline)?
-        {
-            return Ok(Some(changed));
+        if entry.kind == Kind::Folder {
+            if open.len() >= DEEPEST {
+                return Err(Error::TooDeep { path, limit: DEEPEST });
+            }
+            let Some((folder, ..)) = open.last() else { break };
+            let next = look_into(folder.as_fd(), &name, &path, &entry)?;
+            open.push(next);
         }
     }
     Ok(None)

@@ -127,7 +127,7 @@ fn rights_of_a_folder_that_both_may_have_changed_are_a_conflict() {
 
 #[test]
 fn in_regenerable_folders_the_last_writer_wins() {
-    let before = "mkdir -p a/node_modules/x target; echo 1 >a/node_modules/x/f; echo 1 >target/o";
+    let before = "mkdir -p a/node_modules/x target; echo 1 >a/node_modules/x/f; echo 1 >target/o; touch a/package.json Cargo.toml";
     let command = "echo 2 >a/node_modules/x/f; echo new >a/node_modules/n; rm -r target; mkdir target; echo 2 >target/o";
     let others =
         "echo 3 >a/node_modules/x/f; echo other >a/node_modules/n; echo 3 >target/o; echo 4 >target/p";
@@ -139,7 +139,13 @@ fn in_regenerable_folders_the_last_writer_wins() {
     assert!(!place.path().join("target/p").exists());
     // The name alone makes no file regenerable, and not the folder around it.
     assert_eq!(conflicts("echo 1 >target", "echo 2 >target", "echo 3 >target"), ["target"]);
-    assert_eq!(conflicts("mkdir a; echo 1 >a/f", "rm -r a; mkdir a", "mkdir a/target"), ["a"]);
+    assert_eq!(conflicts("mkdir a; echo 1 >a/f", "rm -r a; mkdir a", "mkdir a/target"), ["a", "a/target"]);
+    let of_a_name = (
+        "mkdir dist target; echo 1 >dist/f; echo 1 >target/f",
+        "rm -r dist target",
+        "echo 2 >dist/f; echo 2 >target/f",
+    );
+    assert_eq!(conflicts(of_a_name.0, of_a_name.1, of_a_name.2), ["dist/f", "target/f"]);
 }
 
 #[test]

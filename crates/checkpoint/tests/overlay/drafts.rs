@@ -92,7 +92,7 @@ fn a_new_file_of_a_folder_that_nobody_else_may_enter_keeps_that_folder_as_it_is(
 #[test]
 fn what_others_do_in_a_folder_that_tools_make_again_is_a_conflict_for_a_draft() {
     let place = Place::new();
-    place.prepare("mkdir -p target/d; echo old >target/d/file");
+    place.prepare("mkdir -p target/d; echo old >target/d/file; touch Cargo.toml");
     let (call, draft) = begun(&place);
     let path = Path::new("target/d/file");
     draft.write(path, b"new\n", Some(path), None).unwrap();

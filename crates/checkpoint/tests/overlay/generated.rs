@@ -143,6 +143,7 @@ fn try_many(elsewhere: Option<&Path>, cases: u32) {
 /// Commits several scripts, and undoes them from the last to the first: after each, all is as it was before it.
 fn undone_in_turn(before: &[Step], scripts: &[Vec<Step>]) -> Result<(), TestCaseError> {
     let (place, contents) = (Place::new(), InMemory::default());
+    place.prepare("touch Cargo.toml");
     place.prepare(&script(before));
     let mut done = Vec::new();
     for steps in scripts {
@@ -166,14 +167,14 @@ fn undone_in_turn(before: &[Step], scripts: &[Vec<Step>]) -> Result<(), TestCase
     Ok(())
 }
 
-/// Everything of a workspace but what need not be saved. Where a folder that tools make again came or went, the folder
-/// around it has another time.
+/// Lists everything of a workspace but what need not be saved: `target` beside the workspace's `Cargo.toml`, and no other folder of
+/// that name. Where it came or went, the folder around it has another time.
 fn saved_tree(place: &Place) -> BTreeMap<PathBuf, Shown> {
     let mut tree = tree(&place.path());
     let is_made_again = |path: &PathBuf| {
         path.ancestors().any(|part| {
             let is_folder = tree.get(part).is_some_and(|shown| shown.what == "folder");
-            is_folder && part.file_name().is_some_and(checkpoint::is_regenerable_folder)
+            is_folder && part == Path::new("target")
         })
     };
     let out: Vec<PathBuf> = tree.keys().filter(|path| is_made_again(path)).cloned().collect();

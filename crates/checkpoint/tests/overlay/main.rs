@@ -14,4 +14,5 @@ mod fixture;
 mod generated;
 mod interrupted;
 mod ordinary_user;
+mod regenerable;
 mod restored;

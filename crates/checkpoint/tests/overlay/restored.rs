@@ -213,11 +213,12 @@ fn a_new_folder_goes_unless_others_put_something_into_it() {
     place.prepare("echo a >a");
     let saved =
         change(&place, &contents, "mkdir -p n/m t; echo 1 >n/1; echo 2 >n/m/2; echo 3 >t/3; mkdir n/target");
-    direct(&place.path(), "echo mine >n/m/mine; echo built >n/target/o");
+    let tag = "echo 'Signature: 8a477f597d28d172789f06886806bc55' >n/target/CACHEDIR.TAG";
+    direct(&place.path(), &format!("echo mine >n/m/mine; {tag}"));
     undo(&place, &contents, &saved.entries);
     let now = tree(&place.path());
     let paths: Vec<&str> = now.keys().map(|path| path.to_str().unwrap()).collect();
-    assert_eq!(paths, ["", "a", "n", "n/m", "n/m/mine", "n/target", "n/target/o"]);
+    assert_eq!(paths, ["", "a", "n", "n/m", "n/m/mine", "n/target", "n/target/CACHEDIR.TAG"]);
     direct(&place.path(), "rm n/m/mine");
     undo(&place, &contents, &saved.entries);
     assert_eq!(tree(&place.path()).len(), 2, "what tools make again goes with the folder around it");
@@ -226,7 +227,7 @@ fn a_new_folder_goes_unless_others_put_something_into_it() {
 #[test]
 fn folders_that_tools_make_again_are_not_saved_and_are_named() {
     let (place, contents) = (Place::new(), InMemory::default());
-    place.prepare("mkdir -p target/a p/node_modules/x p/src; echo o >target/a/o; echo s >p/src/s");
+    place.prepare("mkdir -p target/a p/node_modules/x p/src; echo o >target/a/o; echo s >p/src/s; touch Cargo.toml p/package.json");
     let saved = change(&place, &contents, "echo p >target/a/o; echo q >target/q; rm -r p");
     assert_eq!(saved.unsaved, [Path::new("p/node_modules"), Path::new("target")]);
     undo(&place, &contents, &saved.entries);
