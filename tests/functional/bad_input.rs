@@ -1,5 +1,6 @@
 //! Wrong and hostile input through the command line: the right code, a message that names what is at fault, nothing done.
 
+use std::fs;
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 use std::process::Command;
@@ -251,4 +252,37 @@ fn a_link_to_a_path_that_is_no_text_is_followed_and_recorded() {
         })
     };
     assert_eq!(rows.lines().filter(|row| recorded(row)).count(), 2, "the intent and the outcome: {rows}");
+}
+
+#[test]
+fn a_tree_deeper_than_any_stack_is_an_error_of_the_call_that_meets_it() {
+    let fixture = Fixture::with_files(&[("a", "a")]);
+    let mut folder = fs::File::open(fixture.workspace()).unwrap();
+    for number in 0..6_000 {
+        let name = if number == 0 { "top" } else { "d" };
+        rustix::fs::mkdirat(&folder, name, rustix::fs::Mode::RWXU).unwrap();
+        let flags = rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC;
+        folder = fs::File::from(rustix::fs::openat(&folder, name, flags, rustix::fs::Mode::empty()).unwrap());
+    }
+    for (tool, arguments) in [
+        ("file_delete", json!({"path": "top", "recursive": true})),
+        ("file_delete", json!({"path": "top/d", "recursive": true, "dry_run": true})),
+        ("file_move", json!({"source": "top", "destination": "moved"})),
+    ] {
+        let (code, message) = refused(&fixture, tool, arguments);
+        assert!(["ERUNTIME", "EQUOTA"].contains(&code.as_str()), "{code}: {message}");
+        assert!(message.contains("folders deep"), "{message}");
+    }
+    for (tool, arguments) in [
+        ("file_list", json!({"path": ".", "recursive": true})),
+        ("file_search", json!({"pattern": "a"})),
+        ("shell_execute", json!({"command": "chmod 700 top; true"})),
+    ] {
+        // With a result or an error: the program is there to answer.
+        let result = fixture.call(tool, arguments);
+        assert!(result["ok"].is_boolean(), "{result:#}");
+    }
+    assert_eq!(fixture.run(&["audit", "verify"]).code, 0);
+    let path = fixture.workspace().join("top");
+    assert!(Command::new("rm").arg("-rf").arg(path).status().unwrap().success());
 }

@@ -6,6 +6,7 @@
 mod documents;
 mod edges;
 mod names;
+mod recursion;
 mod sizes;
 mod source;
 mod tests_that_lie;
@@ -38,7 +39,7 @@ struct Rule {
     check: fn(&Tree) -> Vec<Finding>,
 }
 
-const RULES: [Rule; 13] = [
+const RULES: [Rule; 14] = [
     rule("edges", "a crate names only the crates below it", edges::inside),
     rule("owners", "some outside crates belong to one crate alone", edges::outside),
     rule("unused", "a version stated for the workspace is used in it", edges::unused),
@@ -47,6 +48,7 @@ const RULES: [Rule; 13] = [
     rule("names", "no Manager, Helper, Util, Common, _v2", names::check),
     rule("machine-paths", "no path of the machine it was written on", names::machine_paths),
     rule("waivers", "an allow or expect of a lint says why", waivers::check),
+    rule("recursion", "a function that calls itself names what bounds its depth", recursion::check),
     rule("honest-tests", "no ignored test, no sleep in a test", tests_that_lie::check),
     rule("code-map", "docs/ARCHITECTURE.md names every crate", documents::code_map),
     rule("dependencies", "docs/DEPENDENCIES.md has a row for every outside crate", documents::dependencies),

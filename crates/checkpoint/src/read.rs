@@ -361,6 +361,7 @@ impl<'a> Reading<'a> {
     }
 
     /// Everything below what the command made: judged, without what a workspace never gets.
+    // BOUNDED: by `DEEPEST`.
     fn comes(&mut self, folder: &OwnedFd, path: &Path, depth: usize) -> Result<()> {
         if depth >= DEEPEST {
             return Err(Error::TooDeep { path: path.to_owned(), limit: DEEPEST });
@@ -401,6 +402,7 @@ impl<'a> Reading<'a> {
     }
 
     /// What goes, and everything below it: unchanged, and each entry below it judged.
+    // BOUNDED: by `DEEPEST`.
     fn leaves(
         &mut self,
         lower: &OwnedFd,

@@ -33,6 +33,7 @@ pub(crate) fn remove_tree(parent: BorrowedFd<'_>, name: &OsStr) -> rustix::io::R
     unlinkat(parent, name, AtFlags::REMOVEDIR)
 }
 
+// BOUNDED: by `LEVELS`.
 fn empty(
     top: &OwnedFd,
     folder: &OwnedFd,

@@ -150,6 +150,7 @@ fn characters(text: &str) -> usize {
     text.chars().count()
 }
 
+// BOUNDED: by the depth of JSON that is read, 128.
 fn visit(value: &mut Value, at: &mut String, each: &mut impl FnMut(&str, &mut String)) {
     match value {
         Value::String(text) => each(at, text),

@@ -74,6 +74,7 @@ pub(crate) fn digest(value: &impl Serialize) -> String {
 }
 
 /// A copy with secrets covered and every long text cut, however large the value is.
+// BOUNDED: by the depth of JSON that is read, 128.
 pub(crate) fn abbreviated(value: &Value, redactor: &Redactor) -> Value {
     match value {
         Value::String(text) => {

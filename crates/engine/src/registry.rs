@@ -79,6 +79,7 @@ impl Registry {
 
     /// The arguments as they may be written down. Of a tool that takes secrets only the arguments that are known to be none are left;
     /// where a call is too malformed to tell what it was to be, and it could have been one of such a tool, nothing is.
+    // BOUNDED: by the depth of JSON that is read, 128.
     pub(crate) fn without_secrets<'a>(&self, name: &str, arguments: &'a Value) -> Cow<'a, Value> {
         let Some(registered) = self.by_name.get(name) else {
             let may_be =

@@ -106,6 +106,7 @@ impl<E> Reading<'_, E> {
     }
 
     /// The sections of a window, up to the beginning of its last block unless this is the end. Gives how many bytes were used.
+    // BOUNDED: once, behind a fence that was open.
     fn window(&mut self, text: &str, end: bool) -> Result<usize, E> {
         let last_line = text.rfind('\n').map_or(text.len(), |at| at + 1);
         if let Some(fence) = self.fence.take() {

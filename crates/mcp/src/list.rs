@@ -60,6 +60,7 @@ fn object(schema: &Value) -> Arc<JsonObject> {
 /// there are no other fields, which a call with one is told.
 ///
 /// Every client pays for each character of the list.
+// BOUNDED: by the schemas of the tools.
 fn input(schema: &Value) -> Value {
     match schema {
         Value::Object(schema) => {

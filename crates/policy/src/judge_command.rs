@@ -137,6 +137,7 @@ impl Policy {
     }
 
     /// Line 7 for each command, and lines 1 and 6 for the paths that it names. Gives the directories that may come after.
+    // BOUNDED: by the depth of a parsed line.
     fn walk(
         &self,
         steps: &[Step],

@@ -283,6 +283,7 @@ fn commands_of(command: &CommandLine) -> Option<Vec<Vec<String>>> {
     Some(commands.iter().map(words).filter(|words| !words.is_empty()).collect())
 }
 
+// BOUNDED: by the depth of a parsed line.
 fn collect<'a>(steps: &'a [Step], into: &mut Vec<&'a Command>) {
     for step in steps {
         match &step.node {

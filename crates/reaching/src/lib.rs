@@ -13,6 +13,7 @@ pub fn failure(context: &Context) -> impl Fn(RootsError) -> ToolError + Copy + '
     move |error| outward(context, error.relative_to(&context.place.workspace))
 }
 
+// BOUNDED: by the wrapping of one error in another, once.
 fn outward(context: &Context, error: RootsError) -> ToolError {
     let message = error.to_string();
     let made = |code| ToolError::new(code, message.clone());

@@ -28,6 +28,7 @@ const LONGEST_CHAIN: usize = 40;
 ///
 /// # Errors
 /// [`RootsError::TooManyLinks`], [`RootsError::NoOpenat2`], or [`RootsError::Io`] where a name is longer than Linux takes.
+// BOUNDED: by the length of a path that Linux takes: the longer ones fail otherwise than by a missing entry.
 pub fn real_path(path: &Path, last: LastLink) -> Result<PathBuf> {
     let mut current = path.to_owned();
     for _ in 0..LONGEST_CHAIN {

@@ -114,6 +114,7 @@ impl Roots {
 }
 
 /// Removes all that is in a folder. What appeared since it was judged is judged now.
+// BOUNDED: by `DEEPEST`, to which the tree was judged; what is deeper since fails for want of descriptors.
 fn empty(judge: &Judge<'_>, folder: &Folder, gone: &mut u64) -> Result<()> {
     for _ in 0..ROUNDS {
         let before = *gone;

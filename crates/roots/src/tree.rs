@@ -23,6 +23,7 @@ pub(crate) struct Judge<'a> {
 
 impl Judge<'_> {
     /// That every entry below the folder is allowed, lies on its file system and is not too deep.
+    // BOUNDED: by `DEEPEST`.
     pub(crate) fn tree(&self, folder: &Folder, depth: usize) -> Result<()> {
         if depth >= DEEPEST {
             return Err(RootsError::TooDeep { path: folder.real.clone(), limit: DEEPEST });

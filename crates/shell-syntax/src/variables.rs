@@ -81,6 +81,7 @@ impl Assigned {
         assigned
     }
 
+    // BOUNDED: by `DEEPEST`, to which a line is parsed.
     fn add_steps(&mut self, steps: &[RawStep]) {
         for step in steps {
             match &step.node {

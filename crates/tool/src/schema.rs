@@ -78,6 +78,7 @@ pub fn subset_violations(schema: &Value) -> Vec<String> {
 
 const FORBIDDEN: [&str; 8] = ["oneOf", "anyOf", "allOf", "not", "$ref", "$defs", "const", "if"];
 
+// BOUNDED: by the schemas of the tools.
 fn walk(schema: &Value, at: &str, found: &mut Vec<String>) {
     let Some(object) = schema.as_object() else {
         found.push(format!("{at}: a boolean schema"));

@@ -122,6 +122,7 @@ impl Filling {
         body_and_type(Some(&filled)).map(|(bytes, _)| Some(bytes))
     }
 
+    // BOUNDED: by the depth of JSON that is read, 128.
     fn fill_in(&self, context: &Context, value: &mut Value, host: &str) -> Result<(), ToolError> {
         match value {
             // It is escaped with everything else.
@@ -191,6 +192,7 @@ fn find(text: &str, names: &[String], found: &mut Vec<String>) {
     }
 }
 
+// BOUNDED: by the depth of JSON that is read, 128.
 fn find_in(value: &Value, names: &[String], found: &mut Vec<String>) {
     match value {
         Value::String(text) => find(text, names, found),

@@ -133,6 +133,7 @@ impl Body for Passed {
     type Data = Bytes;
     type Error = io::Error;
 
+    // BOUNDED: once, with another state.
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -39,6 +39,7 @@ const NAT64: Ipv6Addr = Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0);
 /// Whether the address belongs to the public internet: not to this machine, this link, a private network, a cloud's metadata, a
 /// group or an example. An IPv4 address that IPv6 carries is judged as what it is, where it is carried as networks do today
 /// (`::ffff:0:0/96`, `64:ff9b::/96`); where only old mechanisms carry it (`::/96`, 6to4, Teredo), the address is not public.
+// BOUNDED: once, with an IPv4 address.
 pub fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => !NOT_PUBLIC_IPV4.iter().any(|(base, length)| in_ipv4(address, *base, *length)),

@@ -203,6 +203,7 @@ struct Flat {
 }
 
 impl Flat {
+    // BOUNDED: by the depth of a parsed line.
     fn steps(&mut self, steps: &[Step], piped: bool, substituted: bool) {
         for (at, step) in steps.iter().enumerate() {
             // The first command of a group that is piped into reads the pipe.

@@ -43,28 +43,36 @@ pub(super) fn may_overlap(pattern: &Pattern, glob: &GlobPath) -> bool {
         (Anchor::Workspace | Anchor::Floating, Some(relative)) => relative,
         (Anchor::Root, _) | (Anchor::Floating, None) => &glob.absolute,
     };
+    let from = overlaps_from(rule, path);
     if pattern.anchor == Anchor::Floating {
-        (0..path.len()).any(|start| path.get(start..).is_some_and(|rest| paths_overlap(rule, rest)))
+        from.iter().take(path.len()).any(|overlaps| *overlaps)
     } else {
-        paths_overlap(rule, path)
+        from.first().is_some_and(|overlaps| *overlaps)
     }
 }
 
-/// Component by component; the rule may be used up first, because a folder covers all below it.
-fn paths_overlap(rule: &[String], path: &[String]) -> bool {
-    match (rule.split_first(), path.split_first()) {
-        (None, _) => true,
-        (Some((first, rest)), _) if first == "**" => {
-            paths_overlap(rest, path)
-                || path.split_first().is_some_and(|(_, below)| paths_overlap(rule, below))
+/// Tells for each place of the path, its end included, whether what begins there could be matched by the rule.
+///
+/// The rule may be used up first, because a folder covers all below it. Takes one look at each component of the rule for each of the path,
+/// however many `**` there are.
+fn overlaps_from(rule: &[String], path: &[String]) -> Vec<bool> {
+    // Behind the end of the rule everything fits; the components of the rule are then taken from its end.
+    let mut from = vec![true; path.len() + 1];
+    for rule in rule.iter().rev() {
+        if rule == "**" {
+            for at in (0..path.len()).rev() {
+                from[at] |= from[at + 1];
+            }
+            continue;
         }
-        (Some(_), None) => false,
-        (Some((rule, rules)), Some((name, names))) => {
+        for (at, name) in path.iter().enumerate() {
             // A shell's wildcard never stands for a leading dot.
             let hidden = rule.starts_with('.') && name.starts_with(['*', '?', '[']);
-            !hidden && component_overlaps(rule, name) && paths_overlap(rules, names)
+            from[at] = from[at + 1] && !hidden && component_overlaps(rule, name);
         }
+        from[path.len()] = false;
     }
+    from
 }
 
 /// Whether one name fits both. Most pairs differ before the first wildcard or behind the last one, which is seen at once.
@@ -143,7 +151,7 @@ mod tests {
     #[test]
     fn a_rule_for_a_folder_covers_globs_below_it() {
         let overlap =
-            |rule: &str, path: &str| paths_overlap(&names(Path::new(rule)), &names(Path::new(path)));
+            |rule: &str, path: &str| overlaps_from(&names(Path::new(rule)), &names(Path::new(path)))[0];
         assert!(overlap("secrets", "secrets/*.txt"));
         assert!(overlap("**/*.key", "a/b/*"));
         assert!(overlap(".env.*", ".[e]nv.rs"));
@@ -151,5 +159,15 @@ mod tests {
         assert!(!overlap(".env.*", "*.rs"));
         assert!(!overlap("secrets/deep/x", "secrets/*"));
         assert!(!overlap("secrets", "src/*.txt"));
+        assert!(
+            overlap("**", "a")
+                && overlap("a/**", "a/b")
+                && overlap("**/a/**/b", "x/a/y/z/*")
+                && !overlap("a/b", "a")
+        );
+        // Thousands of components and several `**` are a moment's work and no deep stack.
+        let long = "a/".repeat(16_000);
+        assert!(!overlap("a/**/b/**/c/**/d", &long));
+        assert!(overlap("a/**/b/**/c/**/d", &format!("{long}b/c/*")));
     }
 }

@@ -33,6 +33,7 @@ use crate::{cgroup, landlock, overlay, process, program, seccomp};
 const OLDEST_LANDLOCK: i32 = 6;
 
 /// Starts such a cell, after one with namespaces was `refused`.
+// BOUNDED: once, with what was found out.
 pub(super) fn launch(
     spec: &CellSpec,
     command: &Command,

@@ -176,6 +176,7 @@ impl Rules {
         }
     }
 
+    // BOUNDED: by the length of the paths that are covered.
     fn object(&mut self, object: &OwnedFd, path: &Path, rights: Rights) -> Result<(), SandboxError> {
         if self.masked.contains(path) {
             return Ok(());

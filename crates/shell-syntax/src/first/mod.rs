@@ -220,6 +220,7 @@ impl Reader {
     }
 
     /// The words of `[[ ]]` in their order, each test with its operator.
+    // BOUNDED: by `MOST_TOKENS` and `MOST_OPERATORS`, which count before anything is parsed.
     fn condition(
         &self,
         expression: &ExtendedTestExpr,

@@ -131,6 +131,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
+    // BOUNDED: by `MOST_STEPS` and `DEEPEST`.
     fn append(&mut self, node: Node<'a>, joint: Joint, steps: &mut Vec<RawStep>) -> Result<(), Opaque> {
         let parts = children(node);
         match node.kind() {
@@ -221,6 +222,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
+    // BOUNDED: once, for the clauses of an `if`.
     fn branches(&mut self, parts: &[Node<'a>], branches: &mut Vec<Vec<RawStep>>) -> Result<(), Opaque> {
         let mut section: Option<Vec<Node<'a>>> = None;
         for part in parts {
@@ -360,6 +362,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The scripts in a word, in their order. What stands in other expansions is left for [`cook`] to refuse.
+    // BOUNDED: by `MOST_BRACKETS`: words nest in brackets alone.
     fn substitutions(
         &mut self,
         node: Node<'a>,

