@@ -298,6 +298,31 @@ fn tracked_work_in_a_folder_of_a_tools_name_comes_back() {
 }
 
 #[test]
+fn the_users_git_status_makes_no_checkpoint_and_stands_against_no_undoing() {
+    let fixture = Fixture::with_files(&[("a", "a"), ("k", "k")]);
+    let user = |script: &str| {
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", script]).current_dir(fixture.workspace()).output().unwrap()
+    };
+    user("git init -q && git add . && git -c user.name=n -c user.email=e@e commit -qm m");
+    let looked = fixture.call(
+        "shell_execute",
+        json!({"command": "touch a; git status; git update-index --force-write-index"}),
+    );
+    assert_eq!(looked["ok"], true, "{looked:#}");
+    let id = execute(&fixture, "echo b >a; git -c user.name=n -c user.email=e@e commit -qam agent");
+    let log = user("touch -d 2021-01-01 k; git update-index --refresh; git status; git log --oneline");
+    assert!(String::from_utf8_lossy(&log.stdout).contains("agent"), "{log:?}");
+    let only_looks =
+        fixture.call("shell_execute", json!({"command": "git update-index --force-write-index; git status"}));
+    assert!(only_looks["meta"].get("checkpoint").is_none(), "{only_looks:#}");
+    undo(&fixture, &[&id]);
+    assert_eq!(fixture.read("a"), "a");
+    let log = user("git log --oneline; git status --porcelain");
+    assert!(!String::from_utf8_lossy(&log.stdout).contains("agent"), "{log:?}");
+}
+
+#[test]
 fn undoing_brings_no_protected_file_back_without_a_human_and_no_denied_one_at_all() {
     let fixture = Fixture::with_files(&[("a", "a")]);
     let planted = execute(&fixture, &unread("mkdir -p .git/hooks; echo x >.git/hooks/pre-commit; echo b >a"));

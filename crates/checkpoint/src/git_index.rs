@@ -6,8 +6,11 @@
 //! Versions 2, 3 and 4 are read, with hashes of 20 and of 32 bytes. The reader is strict, and any doubt is a conflict.
 //! The format is that of `gitformat-index(5)`.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
+
+use crate::{ContentHash, Contents};
 
 /// The largest index that is read, in bytes: some two million files.
 pub(crate) const LARGEST: u64 = 256 << 20;
@@ -36,6 +39,38 @@ pub(crate) fn winner(before: Option<&File>, others: &File, command: &File) -> Op
     (command == before).then_some(Winner::Others)
 }
 
+/// Tells whether a file of this name may be an index: that of a repository, a worktree or a submodule.
+pub(crate) fn may_be(name: &OsStr) -> bool {
+    name == "index"
+}
+
+/// Tells whether both files are indexes that differ in stat data and caches at the most.
+pub(crate) fn is_refreshed(one: &File, other: &File) -> bool {
+    read(one).zip(read(other)).is_some_and(|(one, other)| have_same_entries(&one, &other))
+}
+
+/// Tells whether both contents are indexes that differ in stat data and caches at the most. What is not kept differs.
+pub(crate) fn are_alike(contents: &dyn Contents, one: &ContentHash, other: &ContentHash) -> bool {
+    let kept = |hash| read_all(&mut *contents.open(hash).ok()?);
+    kept(one).zip(kept(other)).is_some_and(|(one, other)| have_same_entries(&one, &other))
+}
+
+/// Tells whether the file is an index like a content that is kept.
+pub(crate) fn is_like(file: &File, contents: &dyn Contents, kept: &ContentHash) -> bool {
+    let kept = || read_all(&mut *contents.open(kept).ok()?);
+    read(file).zip(kept()).is_some_and(|(file, kept)| have_same_entries(&file, &kept))
+}
+
+fn have_same_entries(one: &[u8], other: &[u8]) -> bool {
+    Index::parse(one).zip(Index::parse(other)).is_some_and(|(one, other)| one == other)
+}
+
+fn read_all(content: &mut dyn Read) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    content.take(LARGEST + 1).read_to_end(&mut bytes).ok()?;
+    u64::try_from(bytes.len()).is_ok_and(|length| length <= LARGEST).then_some(bytes)
+}
+
 /// Lists the names of an index, sorted; none where it cannot be understood.
 pub(crate) fn names(index: &[u8]) -> Option<Vec<Vec<u8>>> {
     let mut names: Vec<Vec<u8>> = Index::parse(index)?.entries.into_iter().map(|entry| entry.name).collect();
@@ -48,15 +83,15 @@ fn read(mut file: &File) -> Option<Vec<u8>> {
     if length > LARGEST {
         return None;
     }
-    let mut bytes = Vec::new();
     file.seek(SeekFrom::Start(0)).ok()?;
-    file.take(LARGEST + 1).read_to_end(&mut bytes).ok()?;
+    let bytes = read_all(&mut file)?;
     (u64::try_from(bytes.len()).ok()? == length).then_some(bytes)
 }
 
 /// What counts of an index.
 #[derive(Debug, PartialEq, Eq)]
 struct Index<'a> {
+    version: u32,
     entries: Vec<IndexEntry<'a>>,
     /// The extensions that are not merely a cache, such as resolved conflicts.
     extensions: Vec<([u8; 4], &'a [u8])>,
@@ -117,7 +152,7 @@ impl<'a> Index<'a> {
                 extensions.push((signature, content));
             }
         }
-        Some(Self { entries, extensions })
+        Some(Self { version, entries, extensions })
     }
 }
 

@@ -1,9 +1,14 @@
 //! What lies at a path of the workspace now, read no further and no more often than is asked.
 
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
+use rustix::fs::OFlags;
+
+use crate::beneath::open_known;
+use crate::git_index;
 use crate::known::Known;
 use crate::read_once::{ReadOnce, read_once};
 use crate::sides::name_of;
@@ -71,6 +76,20 @@ impl<'a> Now<'a> {
             Kind::File => state.entry.has_same_size_and_time(&now),
             _ => true,
         })
+    }
+
+    /// Tells whether this is an index of git that says the same about every file as the one that `state` was.
+    pub(crate) fn is_same_index(&self, state: &State, contents: &dyn Contents) -> bool {
+        let name = name_of(self.path);
+        let Some(kept) = &state.content else { return false };
+        if !git_index::may_be(name)
+            || self.entry.kind != Kind::File
+            || !state.entry.has_same_rights(&self.entry)
+        {
+            return false;
+        }
+        let opened = open_known(self.folder, name, &self.entry, OFlags::RDONLY);
+        opened.is_ok_and(|opened| git_index::is_like(&File::from(opened), contents, kept))
     }
 
     fn looked_at(&mut self) -> Result<&State> {

@@ -26,6 +26,7 @@
 //! is made again. And where somebody replaces a *parent*
 //! folder by another one that has an entry of the same name, older than the baseline, that entry is taken for the old one.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -72,6 +73,8 @@ pub(crate) struct Reading<'a> {
     touched: Vec<Touched>,
     /// Whether there is any sign that the command moved files: something that is gone or was made anew.
     moves: bool,
+    /// Folders in which an index of git was only refreshed, so that their time says nothing.
+    refreshed: HashSet<PathBuf>,
     /// Files that were copied up and have nothing below them: the command moved them here, or somebody removed what was.
     moved_or_removed: Vec<PathBuf>,
 }
@@ -114,6 +117,7 @@ impl<'a> Reading<'a> {
             changes,
             touched,
             moves,
+            refreshed: HashSet::new(),
             moved_or_removed,
         }
     }
@@ -282,6 +286,13 @@ impl<'a> Reading<'a> {
                 if !new.has_other_names && is_faithful_copy(upper, lower, name, &new, &old) {
                     return Ok(false);
                 }
+                if !self.is_draft && is_refreshed_index(pair, name, &new, &old) {
+                    if checked && self.since(old.changed) {
+                        self.changes.notes.push(Note::IndexKept { path: path.to_owned() });
+                    }
+                    self.refreshed.extend(path.parent().map(Path::to_owned));
+                    return Ok(false);
+                }
                 if checked && self.since(old.changed) {
                     if old.mode == new.mode && has_same_content(upper, lower, name, &new, &old) {
                         return Ok(false);
@@ -324,7 +335,9 @@ impl<'a> Reading<'a> {
         let failed = Error::while_doing("read the attributes of", path);
         let wanted = attributes::kept(pair.upper.as_fd(), name).map_err(&failed)?;
         let had = attributes::kept(pair.lower.as_fd(), name).map_err(&failed)?;
-        let sets_time = (direct || new.modified != old.modified) && !self.since(old.modified);
+        let is_refreshed = self.refreshed.remove(path) && !direct;
+        let is_later = direct || new.modified != old.modified && !is_refreshed;
+        let sets_time = is_later && !self.since(old.modified);
         if marks.drafted || new.has_same_rights(&old) && wanted == had {
             if sets_time || direct && self.must_loosen(&old) {
                 self.stays(path, (new, old), regenerable, sets_time)?;
@@ -462,6 +475,17 @@ impl<'a> Reading<'a> {
         let others = open(pair.lower, old)?;
         git_index::winner(before.as_ref(), &others, &command)
     }
+}
+
+/// Tells whether an index of git was replaced by one that says the same about every file.
+fn is_refreshed_index(pair: &Pair<'_>, name: &OsStr, new: &Entry, old: &Entry) -> bool {
+    if !git_index::may_be(name) || new.kind != Kind::File || !new.has_same_rights(old) {
+        return false;
+    }
+    let open = |folder, entry| open_known(folder, name, entry, OFlags::RDONLY).ok().map(File::from);
+    open(pair.upper, new)
+        .zip(open(pair.lower, old))
+        .is_some_and(|(new, old)| git_index::is_refreshed(&new, &old))
 }
 
 impl Change {

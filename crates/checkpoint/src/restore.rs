@@ -15,6 +15,7 @@ use rustix::fs::fstat;
 use rustix::io::Errno;
 
 use crate::beneath::{Holders, PLACE, look};
+use crate::git_index;
 use crate::layout::Layout;
 use crate::now::{Keeping, Now};
 use crate::renamed::{SavedLater, find_bytes};
@@ -50,7 +51,12 @@ pub struct Restored {
 
 /// What several changes came to, from the first to the last. The second value names the paths that were changed by others
 /// between two of them.
-pub fn compose(changes: impl IntoIterator<Item = Vec<SavedEntry>>) -> (Vec<SavedEntry>, Vec<PathBuf>) {
+///
+/// `contents` is where the bytes are: an index of git that others only refreshed between two changes is not changed.
+pub fn compose(
+    changes: impl IntoIterator<Item = Vec<SavedEntry>>,
+    contents: &dyn Contents,
+) -> (Vec<SavedEntry>, Vec<PathBuf>) {
     let mut changes = changes.into_iter().peekable();
     let mut first = changes.next().unwrap_or_default();
     // Nearly always it is the only one, and in order.
@@ -68,7 +74,9 @@ pub fn compose(changes: impl IntoIterator<Item = Vec<SavedEntry>>) -> (Vec<Saved
             continue;
         };
         let fits = match (&earlier.after, &entry.before) {
-            (Some(left), Some(found)) => left.is_same_as(found),
+            (Some(left), Some(found)) => {
+                left.is_same_as(found) || is_same_index(&entry.path, (left, found), contents)
+            }
             (None, None) => true,
             _ => false,
         };
@@ -82,6 +90,14 @@ pub fn compose(changes: impl IntoIterator<Item = Vec<SavedEntry>>) -> (Vec<Saved
     }
     let entries = all.into_values().filter(|entry| entry.before.is_some() || entry.after.is_some());
     (entries.collect(), disturbed)
+}
+
+/// Tells whether both states are indexes of git that say the same about every file.
+fn is_same_index(path: &Path, (one, other): (&State, &State), contents: &dyn Contents) -> bool {
+    let hashes = one.content.as_ref().zip(other.content.as_ref());
+    path.file_name().is_some_and(git_index::may_be)
+        && one.entry.has_same_rights(&other.entry)
+        && hashes.is_some_and(|(one, other)| git_index::are_alike(contents, one, other))
 }
 
 /// What happens to one path.
@@ -170,7 +186,7 @@ impl Draft {
         let mut there = found.map(|(folder, now)| Now::new(folder, path, now, keeping));
         let mut is = |state: &Option<State>| match (state, &mut there) {
             (None, None) => Ok(true),
-            (Some(state), Some(now)) => now.is(state),
+            (Some(state), Some(now)) => Ok(now.is(state)? || now.is_same_index(state, wanted.contents)),
             _ => Ok(false),
         };
         let is_as_before = is(&entry.before)?;

@@ -13,6 +13,7 @@ use rustix::fs::fstat;
 use rustix::io::Errno;
 
 use crate::beneath::{Holders, LIST, PLACE, look, names, open, open_known};
+use crate::git_index;
 use crate::known::Known;
 use crate::loosened::Loosened;
 use crate::read_once::{ReadOnce, Take, read_once};
@@ -21,7 +22,7 @@ use crate::several;
 use crate::sides::name_of;
 use crate::state::{hash, is_hashed};
 use crate::swap::Stopped;
-use crate::{Changes, Contents, DEEPEST, Entry, Error, Kind, State, What, Workspace};
+use crate::{Changes, ContentHash, Contents, DEEPEST, Entry, Error, Kind, State, What, Workspace};
 
 /// Saves what a commit replaces and removes. Without it, that is lost.
 pub struct Save<'a> {
@@ -44,6 +45,8 @@ pub struct Saved {
     pub unreadable: Vec<PathBuf>,
     /// Bytes of the files that were saved.
     pub bytes: u64,
+    /// Contents that are kept although they are not what was there before: the new indexes of git, which others refresh.
+    pub needed: Vec<ContentHash>,
 }
 
 /// One path of a change.
@@ -221,7 +224,8 @@ impl Workspace {
         unsaved.sort();
         unsaved.dedup();
         let (unreadable, bytes) = (before.unreadable, before.bytes);
-        Ok(Saved { entries: entries.collect(), unsaved, unreadable, bytes })
+        let needed = [before.needed, after.needed].concat();
+        Ok(Saved { entries: entries.collect(), unsaved, unreadable, bytes, needed })
     }
 
     fn look_at(
@@ -398,6 +402,9 @@ impl<'a> Walk<'a> {
         )?;
         for ((path, entry, side), state) in unread.into_iter().zip(states) {
             if let Some(state) = state {
+                if side == Side::After && git_index::may_be(name_of(&path)) {
+                    self.saved.needed.extend(state.content);
+                }
                 self.note_file(&path, side, state);
                 continue;
             }
@@ -440,7 +447,9 @@ fn read(
 ) -> Result<Option<State>, Stopped> {
     let keep = |content: &mut dyn Read| contents.keep(content);
     let only_hash = |content: &mut dyn Read| hash(content);
-    let take: Take<'_> = if side == Side::Before { &keep } else { &only_hash };
+    // Whether others only refreshed a new index, its bytes tell.
+    let is_kept = side == Side::Before || git_index::may_be(name_of(path));
+    let take: Take<'_> = if is_kept { &keep } else { &only_hash };
     let read = read_once(parent.as_fd(), (name_of(path), path), entry, buffer, ("save", take));
     match (read, side) {
         (Ok(ReadOnce::As(state)), _) => Ok(Some(state)),

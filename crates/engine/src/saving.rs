@@ -16,8 +16,8 @@ use database::Databases;
 use jiff::{SignedDuration, Timestamp};
 use policy::Part;
 use store::{
-    Blobs, Checked, Checkpoint, CheckpointEntry, CheckpointRetention, CheckpointState, Chore, Retention,
-    Store,
+    Blobs, Checked, Checkpoint, CheckpointEntry, CheckpointRetention, CheckpointState, Chore, Hash,
+    Retention, Store,
 };
 use tool::{Code, Effect, EffectState, Lane, Plan, Prepared, Spec, Stop, ToolError};
 
@@ -154,7 +154,8 @@ impl Author {
             unsaved: saved.unsaved.clone(),
             roots: roots.to_vec(),
         };
-        store.checkpoints().add(&checkpoint, &rows(saved))
+        let needed: Vec<Hash> = saved.needed.iter().copied().map(Hash::from).collect();
+        store.checkpoints().add_with(&checkpoint, &rows(saved), &needed)
     }
 }
 

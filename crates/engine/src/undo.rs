@@ -103,7 +103,7 @@ impl Checkpoints for ForCall {
         let only = self.undo.relative(&request.paths)?;
         let all: Vec<Vec<SavedEntry>> =
             chosen.iter().map(|checkpoint| self.undo.entries(checkpoint)).collect::<Result<_, _>>()?;
-        let (entries, _) = compose(all);
+        let (entries, _) = compose(all, &SavedContents::new(&self.undo.store, None));
         let wanted = entries.iter().filter(|entry| is_below(&entry.path, &only) && entry.is_telling());
         let files = self.undo.differences()?.of(wanted, Direction::Undoing);
         Ok(files + &self.undo.difference_of_data(&chosen, &only, Direction::Undoing)?)
@@ -238,7 +238,8 @@ impl Undo {
         let (only, force) = (self.relative(&request.paths)?, self.relative(&request.force)?);
         let all: Vec<Vec<SavedEntry>> =
             checkpoints.iter().map(|checkpoint| self.entries(checkpoint)).collect::<Result<_, _>>()?;
-        let (mut entries, disturbed) = compose(all);
+        let contents = SavedContents::new(&self.store, None);
+        let (mut entries, disturbed) = compose(all, &contents);
         if let Some(last) = checkpoints.last()
             && entries.iter().any(SavedEntry::lacks_bytes)
         {
@@ -248,7 +249,6 @@ impl Undo {
             add_saved_later(&mut entries, later.iter().map(Vec::as_slice));
         }
         let is_forced = |path: &Path| force.iter().any(|forced| path.starts_with(forced));
-        let contents = SavedContents::new(&self.store, None);
         let wanted = Restoration { entries: &entries, only: &only, force: &is_forced, contents: &contents };
         let mut laid = draft.restore(&wanted).map_err(failed)?;
         for path in disturbed {

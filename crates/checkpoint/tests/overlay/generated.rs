@@ -152,7 +152,7 @@ fn undone_in_turn(before: &[Step], scripts: &[Vec<Step>]) -> Result<(), TestCase
     }
     let last = saved_tree(&place);
     let all: Vec<Vec<SavedEntry>> = done.iter().map(|(_, saved)| saved.entries.clone()).collect();
-    let (together, disturbed) = compose(all);
+    let (together, disturbed) = compose(all, &contents);
     prop_assert!(disturbed.is_empty(), "{disturbed:?}");
     // All at once, and that undone.
     let redo = undo(&place, &contents, &together);
