@@ -323,6 +323,29 @@ fn the_users_git_status_makes_no_checkpoint_and_stands_against_no_undoing() {
 }
 
 #[test]
+fn a_file_of_holes_takes_no_time_to_save_and_comes_back_with_its_holes() {
+    let fixture = Fixture::new();
+    let path = fixture.workspace().join("disk.img");
+    let file = fs::File::create(&path).unwrap();
+    file.set_len(1 << 40).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&file, b"boot", 3 << 30).unwrap();
+    drop(file);
+    let id = checkpoint(&fixture.call("shell_execute", json!({"command": "rm disk.img", "timeout": 2})));
+    assert!(!path.exists());
+    undo(&fixture, &[&id]);
+    let found = fs::metadata(&path).unwrap();
+    assert_eq!(found.len(), 1 << 40);
+    assert!(found.blocks() < 1024, "{} blocks", found.blocks());
+    let mut bytes = [0; 6];
+    std::os::unix::fs::FileExt::read_exact_at(&fs::File::open(&path).unwrap(), &mut bytes, (3 << 30) - 1)
+        .unwrap();
+    assert_eq!(&bytes, b"\0boot\0");
+    let deleted = checkpoint(&fixture.call("file_delete", json!({"path": "disk.img"})));
+    undo(&fixture, &[&deleted]);
+    assert_eq!(fs::metadata(&path).unwrap().len(), 1 << 40);
+}
+
+#[test]
 fn undoing_brings_no_protected_file_back_without_a_human_and_no_denied_one_at_all() {
     let fixture = Fixture::with_files(&[("a", "a")]);
     let planted = execute(&fixture, &unread("mkdir -p .git/hooks; echo x >.git/hooks/pre-commit; echo b >a"));

@@ -150,7 +150,8 @@ impl Draft {
         }
         let entry = Entry::of(&fstat(&file).map_err(failed)?);
         let content = Some(*blake3::hash(content).as_bytes());
-        self.known.note_written(State { entry, attributes, target: None, content }, is_marked);
+        self.known
+            .note_written(State { entry, attributes, target: None, content, is_sparse: false }, is_marked);
         Ok(())
     }
 

@@ -75,6 +75,7 @@ mod restore;
 mod save;
 mod several;
 mod sides;
+mod sparse;
 mod state;
 mod swap;
 mod take_away;

@@ -72,7 +72,7 @@ impl<'a> Now<'a> {
             return Ok(false);
         }
         Ok(match now.kind {
-            Kind::File if by_bytes => found.content == state.content,
+            Kind::File if by_bytes => (found.content, found.is_sparse) == (state.content, state.is_sparse),
             Kind::File => state.entry.has_same_size_and_time(&now),
             _ => true,
         })

@@ -11,6 +11,7 @@ use rustix::io::Errno;
 
 use crate::attributes;
 use crate::beneath::open;
+use crate::sparse::{self, Sparse};
 use crate::{ContentHash, Entry, Error, Result, State};
 
 /// Up to which size a file is read in one piece, in bytes. It is handed on only when it was found to be the one that was
@@ -56,6 +57,7 @@ pub(crate) fn read_once(
         let now = Entry::of(&fstat(file).map_err(Error::while_doing("look at", path))?);
         Ok(now.is_unchanged_content(entry) && now.changed == entry.changed)
     };
+    let mut is_sparse = false;
     let (content, attributes) = if entry.size_bytes <= IN_ONE_PIECE {
         let read = read_whole(&mut file, entry.size_bytes, buffer);
         let attributes = attributes::kept_of(file.as_fd());
@@ -70,7 +72,10 @@ pub(crate) fn read_once(
         if !is_still(&file)? {
             return Ok(ReadOnce::Changed);
         }
-        let content = take(&mut file).map_err(failed)?;
+        is_sparse = sparse::is_sparse(&fstat(&file).map_err(Error::while_doing("look at", path))?);
+        let content =
+            if is_sparse { take(&mut Sparse::new(&file, entry.size_bytes)) } else { take(&mut file) };
+        let content = content.map_err(failed)?;
         let attributes = attributes::kept_of(file.as_fd());
         if !is_still(&file)? {
             return Ok(ReadOnce::Changed);
@@ -78,7 +83,7 @@ pub(crate) fn read_once(
         (content, attributes)
     };
     let attributes = attributes.map_err(Error::while_doing("look at", path))?;
-    Ok(ReadOnce::As(State { entry: *entry, attributes, target: None, content: Some(content) }))
+    Ok(ReadOnce::As(State { entry: *entry, attributes, target: None, content: Some(content), is_sparse }))
 }
 
 /// Reads so many bytes into the buffer, and nothing else. Whether there are more behind them shows in the size of the file.

@@ -90,19 +90,21 @@ pub fn add_saved_later<'a>(entries: &mut [SavedEntry], later: impl IntoIterator<
 
 /// The bytes that later changes saved of files that earlier ones only gave another name.
 #[derive(Default)]
-pub(crate) struct SavedLater(HashMap<Identity, crate::ContentHash>);
+pub(crate) struct SavedLater(HashMap<Identity, (crate::ContentHash, bool)>);
 
 impl SavedLater {
     pub(crate) fn note(&mut self, before: Option<&State>) {
         if let Some((state, content)) = before.and_then(|state| Some((state, state.content?))) {
-            self.0.insert(identity(&state.entry), content);
+            self.0.insert(identity(&state.entry), (content, state.is_sparse));
         }
     }
 
     /// Adds them to a state without them.
     pub(crate) fn add_to(&self, before: Option<&mut State>) {
-        if let Some(state) = before.filter(|state| is_without_bytes(state)) {
-            state.content = self.0.get(&identity(&state.entry)).copied();
+        if let Some(state) = before.filter(|state| is_without_bytes(state))
+            && let Some((content, is_sparse)) = self.0.get(&identity(&state.entry))
+        {
+            (state.content, state.is_sparse) = (Some(*content), *is_sparse);
         }
     }
 }

@@ -21,6 +21,9 @@ pub const LARGEST_HASHED: u64 = 64 * 1024 * 1024;
 
 const MAGIC: &[u8] = b"s1";
 
+/// Begins a state whose content is kept without its holes. Written for such alone, so that all others are read by older versions.
+const SPARSE_MAGIC: &[u8] = b"s2";
+
 /// What lay at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct State {
@@ -32,6 +35,8 @@ pub struct State {
     pub target: Option<PathBuf>,
     /// Of a file, its bytes; none where they were not read.
     pub content: Option<ContentHash>,
+    /// Whether the content that is kept is a stream without the holes of the file.
+    pub is_sparse: bool,
 }
 
 /// Where the bytes of files are kept, by their hashes. Several threads use it at once.
@@ -70,7 +75,7 @@ impl State {
             }
             _ => None,
         };
-        Ok(Self { entry, attributes, target, content })
+        Ok(Self { entry, attributes, target, content, is_sparse: false })
     }
 
     /// Looks at a file or folder that is open.
@@ -81,7 +86,7 @@ impl State {
         content: Option<ContentHash>,
     ) -> Result<Self> {
         let attributes = attributes::kept_of(opened).map_err(Error::while_doing("look at", path))?;
-        Ok(Self { entry, attributes, target: None, content })
+        Ok(Self { entry, attributes, target: None, content, is_sparse: false })
     }
 
     /// Whether both were the same, but for times and inodes.
@@ -102,7 +107,7 @@ impl State {
 
     /// As bytes, for whoever keeps it.
     pub fn encode(&self) -> Vec<u8> {
-        let mut to = Encoder(MAGIC.to_vec());
+        let mut to = Encoder(if self.is_sparse { SPARSE_MAGIC } else { MAGIC }.to_vec());
         to.entry(Some(&self.entry));
         to.number(u64::try_from(self.attributes.len()).unwrap_or(u64::MAX));
         for (name, value) in &self.attributes {
@@ -122,7 +127,8 @@ impl State {
 
     /// From what [`State::encode`] made; none where it is something else.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
-        let mut from = Decoder(bytes.strip_prefix(MAGIC)?);
+        let is_sparse = bytes.starts_with(SPARSE_MAGIC);
+        let mut from = Decoder(bytes.strip_prefix(if is_sparse { SPARSE_MAGIC } else { MAGIC })?);
         let entry = from.entry()??;
         let mut attributes = Attributes::new();
         for _ in 0..from.number()? {
@@ -130,7 +136,7 @@ impl State {
         }
         let target = if from.flag()? { Some(from.path()?) } else { None };
         let content = if from.flag()? { Some(from.bytes()?.try_into().ok()?) } else { None };
-        from.0.is_empty().then_some(Self { entry, attributes, target, content })
+        from.0.is_empty().then_some(Self { entry, attributes, target, content, is_sparse })
     }
 }
 
@@ -170,9 +176,12 @@ mod tests {
             attributes: vec![(b"user.x".to_vec(), vec![0, 255])],
             target: Some("a/b".into()),
             content: Some([9; 32]),
+            is_sparse: false,
         };
-        let bytes = state.encode();
-        assert_eq!(State::decode(&bytes).as_ref(), Some(&state));
-        assert!((0..bytes.len()).all(|length| State::decode(&bytes[..length]).is_none()));
+        for state in [State { is_sparse: true, ..state.clone() }, state] {
+            let bytes = state.encode();
+            assert_eq!(State::decode(&bytes).as_ref(), Some(&state));
+            assert!((0..bytes.len()).all(|length| State::decode(&bytes[..length]).is_none()));
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Writing files that are put back into the folder of a call.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
@@ -11,10 +11,14 @@ use rustix::io::Errno;
 use crate::beneath::{Holders, LIST, PLACE, open, open_known, times};
 use crate::renamed::There;
 use crate::sides::name_of;
+use crate::sparse;
 use crate::{ContentHash, Contents, Draft, Entry, Error, Result, State, attributes};
 
 /// How much of a file is in memory at a time, in bytes.
 const PIECE: u64 = 1 << 16;
+
+/// A piece, as a step forward in a file.
+const SKIP: i64 = 1 << 16;
 
 /// Writes files, one after the other; each thread has its own.
 pub(crate) struct Writer<'a> {
@@ -64,7 +68,13 @@ impl<'a> Writer<'a> {
                 let unread = |source: io::Error| Error::system("restore", path, source);
                 let lost = || unread(io::Error::new(io::ErrorKind::NotFound, "it was not saved"));
                 let mut from = self.contents.open(&wanted.ok_or_else(lost)?).map_err(unread)?;
-                let content = fill(&mut file, path, &mut from, &mut self.buffer)?;
+                let content = if state.is_sparse {
+                    let mut hashing = Hashing { from: &mut from, hasher: blake3::Hasher::new() };
+                    sparse::write(&file, &mut hashing).map_err(unread)?;
+                    *hashing.hasher.finalize().as_bytes()
+                } else {
+                    fill(&mut file, path, &mut from, &mut self.buffer)?
+                };
                 if Some(content) == wanted {
                     content
                 } else {
@@ -99,7 +109,21 @@ fn open_file(root: BorrowedFd<'_>, path: &Path, found: &Entry) -> Result<File> {
     open_known(&folder, name_of(path), found, OFlags::RDONLY).map(File::from).map_err(failed)
 }
 
-/// Copies everything, and gives its hash.
+/// Hashes what is read through it.
+struct Hashing<'a> {
+    from: &'a mut dyn Read,
+    hasher: blake3::Hasher,
+}
+
+impl Read for Hashing<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.from.read(buffer)?;
+        self.hasher.update(&buffer[..count]);
+        Ok(count)
+    }
+}
+
+/// Copies everything but blocks of zeros, which become holes, and gives the hash of all.
 fn fill(to: &mut File, path: &Path, from: &mut dyn Read, buffer: &mut Vec<u8>) -> Result<ContentHash> {
     let failed = |source: io::Error| Error::system("restore", path, source);
     let mut hasher = blake3::Hasher::new();
@@ -107,8 +131,14 @@ fn fill(to: &mut File, path: &Path, from: &mut dyn Read, buffer: &mut Vec<u8>) -
         buffer.clear();
         let length = from.take(PIECE).read_to_end(buffer).map_err(failed)?;
         hasher.update(buffer);
-        to.write_all(buffer).map_err(failed)?;
+        if length as u64 == PIECE && sparse::is_zero(buffer) {
+            to.seek(io::SeekFrom::Current(SKIP)).map_err(failed)?;
+        } else {
+            to.write_all(buffer).map_err(failed)?;
+        }
         if length as u64 != PIECE {
+            let end = to.stream_position().map_err(failed)?;
+            to.set_len(end).map_err(failed)?;
             return Ok(*hasher.finalize().as_bytes());
         }
     }

@@ -10,7 +10,7 @@ use similar::TextDiff;
 use tool::Access;
 
 use crate::moved::{Moved, moved};
-use crate::saving::SavedContents;
+use crate::saved_contents::SavedContents;
 
 /// The largest file whose lines are compared, in bytes.
 const LARGEST: u64 = 1024 * 1024;

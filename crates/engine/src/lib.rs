@@ -33,6 +33,7 @@ mod recorded;
 mod redact;
 mod registry;
 mod request;
+mod saved_contents;
 mod saving;
 mod secrets;
 mod snapshot;

@@ -144,7 +144,7 @@ mod tests {
             inode: 1,
         };
         let content = (kind == Kind::File).then_some([content; 32]);
-        State { entry, attributes: Vec::new(), target: None, content }
+        State { entry, attributes: Vec::new(), target: None, content, is_sparse: false }
     }
 
     fn entries(gone: &[(&str, u8)], made: &[(&str, u8)]) -> Vec<SavedEntry> {

@@ -5,24 +5,24 @@
 //! without it is impossible. The next start settles the rows of killed processes: what has not happened has no checkpoint.
 
 use std::cell::{Cell, OnceCell};
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use checkpoint::{ContentHash, Contents, Saved, SavedEntry, State, Workspace};
+use checkpoint::{Saved, SavedEntry, State, Workspace};
 use database::Databases;
 use jiff::{SignedDuration, Timestamp};
 use policy::Part;
 use store::{
-    Blobs, Checked, Checkpoint, CheckpointEntry, CheckpointRetention, CheckpointState, Chore, Hash,
-    Retention, Store,
+    Checked, Checkpoint, CheckpointEntry, CheckpointRetention, CheckpointState, Chore, Hash, Retention, Store,
 };
-use tool::{Code, Effect, EffectState, Lane, Plan, Prepared, Spec, Stop, ToolError};
+use tool::{Code, Effect, EffectState, Lane, Plan, Prepared, Spec, ToolError};
 
 use crate::call::Call;
 use crate::data::is_of_database;
+use crate::saved_contents::SavedContents;
 use crate::snapshot::Snapshots;
 use crate::{Engine, data};
 
@@ -48,59 +48,6 @@ const REST: u32 = 9;
 /// How long the whole of a shortened output can be read: as long.
 const OUTPUTS: Retention =
     Retention { max_bytes: 4 * 1024 * 1024 * 1024, max_age: Duration::from_hours(30 * 24), keep_newest: 100 };
-
-/// The bytes of saved files in the store.
-pub(crate) struct SavedContents<'a> {
-    blobs: &'a Blobs,
-    saver: Begun<store::Saver<'a>>,
-    reader: Begun<store::Reader<'a>>,
-    stop: Option<&'a Stop>,
-}
-
-/// What is begun where it is needed, by the first of several threads.
-struct Begun<T>(Mutex<Option<Arc<T>>>);
-
-impl<T> Begun<T> {
-    fn get(&self, begin: impl FnOnce() -> Result<T, store::StoreError>) -> io::Result<Arc<T>> {
-        let mut begun = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let begun = match &mut *begun {
-            Some(begun) => begun,
-            none => none.insert(Arc::new(begin().map_err(io::Error::other)?)),
-        };
-        Ok(begun.clone())
-    }
-}
-
-impl<'a> SavedContents<'a> {
-    pub(crate) fn new(store: &'a Store, stop: Option<&'a Stop>) -> Self {
-        let (saver, reader) = (Begun(Mutex::default()), Begun(Mutex::default()));
-        Self { blobs: store.blobs(), saver, reader, stop }
-    }
-
-    /// Makes sure that everything is kept, before anything refers to it.
-    pub(crate) fn finish(&self) -> Result<(), store::StoreError> {
-        let saver = self.saver.0.lock().unwrap_or_else(PoisonError::into_inner);
-        saver.as_ref().map_or(Ok(()), |saver| saver.finish())
-    }
-}
-
-impl Contents for SavedContents<'_> {
-    fn keep(&self, content: &mut dyn Read) -> io::Result<ContentHash> {
-        if self.stop.is_some_and(|stop| stop.requested().is_some()) {
-            return Err(io::Error::new(io::ErrorKind::Interrupted, "the call was stopped"));
-        }
-        let saver = self.saver.get(|| self.blobs.saver())?;
-        Ok(*saver.save(content).map_err(io::Error::other)?.as_bytes())
-    }
-
-    fn open(&self, content: &ContentHash) -> io::Result<Box<dyn Read>> {
-        let reader = self.reader.get(|| self.blobs.reader())?;
-        reader.open(&(*content).into()).map_err(|error| match error {
-            store::StoreError::BlobUnknown { .. } => io::Error::new(io::ErrorKind::NotFound, error),
-            error => io::Error::other(error),
-        })
-    }
-}
 
 /// Whose change it is.
 #[derive(Debug, Clone)]

@@ -21,12 +21,13 @@ use jiff::Timestamp;
 use policy::Policy;
 use sandbox::{CellSpec, Overlay, Spawner};
 use store::Store;
-use tool::{Code, EffectState, Retry, ToolError};
+use tool::{Code, EffectState, Retry, Stop, ToolError};
 
 use crate::difference::{Differences, Direction};
-use crate::saving::{Author, SavedContents};
+use crate::saved_contents::SavedContents;
+use crate::saving::Author;
 
-use commit::{commit_saved, done};
+use commit::{commit_saved, done, stopped};
 use judge::Judge;
 pub use kept::{KeptChanges, KeptError};
 
@@ -328,6 +329,7 @@ impl Snapshot {
         author: &Author,
         since: Time,
         approved: bool,
+        stop: &Stop,
     ) -> Ended {
         let judge = Judge { policy, workspace: self.workspace.path(), upper: self.call.upper(), approved };
         let terms = match self.terms(since) {
@@ -339,11 +341,14 @@ impl Snapshot {
             ChangedBy::Draft => Durability::Power,
         };
         let terms = Terms { judge: &|touch| judge.verdict(touch), durability, ..terms };
-        match commit_saved(store, author, &self.call, &self.workspace, terms, approved) {
+        match commit_saved(store, author, &self.call, &self.workspace, terms, (approved, stop)) {
             Ok((Outcome::Committed(committed), saved)) => Ended::Committed(done(&committed, saved)),
             Ok((Outcome::Held(changes), _)) => held(&changes),
             Ok((Outcome::Conflict(changes), _)) => Ended::Refused(conflict(&changes.conflicts)),
-            Err(error) => Ended::Refused(failed(error)),
+            Err(error) => Ended::Refused(match (stop.requested(), &error) {
+                (Some(reason), checkpoint::Error::System { .. }) => stopped(reason),
+                _ => failed(error),
+            }),
         }
     }
 

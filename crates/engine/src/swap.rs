@@ -12,6 +12,7 @@ use tool::{Changes, ChangesState, Code, Context, Data, EffectState, ToolError};
 use crate::approvals::{Preview, Said};
 use crate::call::Call;
 use crate::life::Ran;
+use crate::saved_contents::SavingTime;
 use crate::saving::{Author, Direct};
 use crate::snapshot::{Ended, Question, Snapshot, Snapshots};
 use crate::trace::Stage;
@@ -217,7 +218,9 @@ impl Engine {
             (snapshot, produced)
         };
         let author = call.author(self.clock.now());
-        let (snapshot, mut ended) = self.try_commit(snapshot, author, since, rules.clone(), approved).await?;
+        let saving = SavingTime::begin(call);
+        let (snapshot, mut ended) =
+            self.try_commit(snapshot, author, since, rules.clone(), (approved, &saving)).await?;
         let (mut kept, mut open) = (snapshot, None);
         if let Ended::Held(question) = ended {
             let what = question.lines.join("; ");
@@ -229,8 +232,15 @@ impl Engine {
                         Some(earlier) => format!("{earlier}; {by}"),
                         None => by,
                     });
-                    (kept, ended) =
-                        self.try_commit(kept, call.author(self.clock.now()), since, rules, true).await?;
+                    (kept, ended) = self
+                        .try_commit(
+                            kept,
+                            call.author(self.clock.now()),
+                            since,
+                            rules,
+                            (true, &SavingTime::begin(call)),
+                        )
+                        .await?;
                 }
                 Ok(Said::No { by, message }) => {
                     let said = message.map(|message| format!(": {message}")).unwrap_or_default();
@@ -279,12 +289,12 @@ impl Engine {
         author: Author,
         since: Time,
         rules: Arc<Policy>,
-        approved: bool,
+        (approved, saving): (bool, &SavingTime),
     ) -> Result<(Snapshot, Ended), ToolError> {
-        let engine = self.clone();
+        let (engine, stop) = (self.clone(), saving.stop.clone());
         blocking(move || {
             engine.denied.begin_own_change(&[]);
-            let ended = snapshot.commit(&rules, &engine.store, &author, since, approved);
+            let ended = snapshot.commit(&rules, &engine.store, &author, since, approved, &stop);
             let came: Vec<PathBuf> = match &ended {
                 Ended::Committed(done) => {
                     done.came.iter().map(|path| engine.place.workspace.join(path)).collect()

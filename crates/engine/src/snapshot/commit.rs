@@ -4,9 +4,11 @@ use std::path::Path;
 
 use checkpoint::{Committed, Outcome, Save, Saved, Terms, Workspace};
 use store::Store;
+use tool::{Code, EffectState, Stop, StopReason, ToolError};
 
 use super::{Done, count, note, shortened};
-use crate::saving::{Author, SavedContents};
+use crate::saved_contents::SavedContents;
+use crate::saving::Author;
 
 /// What there is of the checkpoint of a commit.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -24,9 +26,9 @@ pub(super) fn commit_saved(
     call: &checkpoint::Call,
     workspace: &Workspace,
     terms: Terms<'_>,
-    approved: bool,
+    (approved, stop): (bool, &Stop),
 ) -> Result<(Outcome, CheckpointOf), checkpoint::Error> {
-    let contents = SavedContents::new(store, None);
+    let contents = SavedContents::new(store, Some(stop));
     let made = std::cell::Cell::new(false);
     let keep = |saved: &Saved| {
         contents.finish().map_err(std::io::Error::other)?;
@@ -66,4 +68,15 @@ pub(super) fn done(committed: &Committed, checkpoint: CheckpointOf) -> Done {
         has_checkpoint: checkpoint != CheckpointOf::Nothing,
         is_settled,
     }
+}
+
+/// Tells that a call was stopped while what it replaces was being saved.
+pub(super) fn stopped(reason: StopReason) -> ToolError {
+    let (code, why) = match reason {
+        StopReason::Deadline => (Code::Timeout, "saving what the call replaces took too long"),
+        StopReason::Cancelled => {
+            (Code::Cancelled, "the call was stopped while what it replaces was being saved")
+        }
+    };
+    ToolError::new(code, format!("{why}, so nothing of it is in the workspace")).effect(EffectState::None)
 }

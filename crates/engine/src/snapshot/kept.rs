@@ -200,14 +200,15 @@ impl Snapshots {
         let coming = call.changes(&workspace, &terms)?;
         let coming: Vec<PathBuf> = coming.coming().map(|path| workspace.path().join(path)).collect();
         self.area().set_applied(id, &coming)?;
-        let ended = match commit_saved(store, author, &call, &workspace, terms, true)? {
-            (Outcome::Committed(committed), checkpoint) => Ended::Committed(done(&committed, checkpoint)),
-            (Outcome::Held(changes), _) => held(&changes),
-            (Outcome::Conflict(changes), _) => {
-                let error = conflict(&changes.conflicts);
-                return Err(KeptError::Refused(format!("{error}; --force would overwrite that")));
-            }
-        };
+        let ended =
+            match commit_saved(store, author, &call, &workspace, terms, (true, &tool::Stop::default()))? {
+                (Outcome::Committed(committed), checkpoint) => Ended::Committed(done(&committed, checkpoint)),
+                (Outcome::Held(changes), _) => held(&changes),
+                (Outcome::Conflict(changes), _) => {
+                    let error = conflict(&changes.conflicts);
+                    return Err(KeptError::Refused(format!("{error}; --force would overwrite that")));
+                }
+            };
         match ended {
             Ended::Committed(done) => {
                 // What it leaves behind, the next recovery removes.

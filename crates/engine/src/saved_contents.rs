@@ -1,0 +1,147 @@
+//! The bytes of saved files: where they go, where they come from, and for how long they may be saved.
+
+use std::io::{self, Read};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use checkpoint::{ContentHash, Contents};
+use store::{Blobs, Store};
+use tokio::task::JoinHandle;
+use tool::{Stop, StopReason};
+
+use crate::call::Call;
+
+/// The bytes of saved files in the store.
+pub(crate) struct SavedContents<'a> {
+    blobs: &'a Blobs,
+    saver: Begun<store::Saver<'a>>,
+    reader: Begun<store::Reader<'a>>,
+    stop: Option<&'a Stop>,
+}
+
+/// A content that fails to be read on from when the call is to stop, however much of it there is.
+struct UntilStopped<'a> {
+    content: &'a mut dyn Read,
+    stop: Option<&'a Stop>,
+}
+
+impl Read for UntilStopped<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.stop.is_some_and(|stop| stop.requested().is_some()) {
+            return Err(stopped());
+        }
+        self.content.read(buffer)
+    }
+}
+
+/// Makes the error of a call that was stopped. It has no kind by which whoever reads would try again.
+fn stopped() -> io::Error {
+    io::Error::other("the call was stopped")
+}
+
+/// What is begun where it is needed, by the first of several threads.
+struct Begun<T>(Mutex<Option<Arc<T>>>);
+
+impl<T> Begun<T> {
+    fn get(&self, begin: impl FnOnce() -> Result<T, store::StoreError>) -> io::Result<Arc<T>> {
+        let mut begun = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let begun = match &mut *begun {
+            Some(begun) => begun,
+            none => none.insert(Arc::new(begin().map_err(io::Error::other)?)),
+        };
+        Ok(begun.clone())
+    }
+}
+
+impl<'a> SavedContents<'a> {
+    pub(crate) fn new(store: &'a Store, stop: Option<&'a Stop>) -> Self {
+        let (saver, reader) = (Begun(Mutex::default()), Begun(Mutex::default()));
+        Self { blobs: store.blobs(), saver, reader, stop }
+    }
+
+    /// Makes sure that everything is kept, before anything refers to it.
+    pub(crate) fn finish(&self) -> Result<(), store::StoreError> {
+        let saver = self.saver.0.lock().unwrap_or_else(PoisonError::into_inner);
+        saver.as_ref().map_or(Ok(()), |saver| saver.finish())
+    }
+}
+
+impl Contents for SavedContents<'_> {
+    fn keep(&self, content: &mut dyn Read) -> io::Result<ContentHash> {
+        if self.stop.is_some_and(|stop| stop.requested().is_some()) {
+            return Err(stopped());
+        }
+        let saver = self.saver.get(|| self.blobs.saver())?;
+        let mut content = UntilStopped { content, stop: self.stop };
+        Ok(*saver.save(&mut content).map_err(io::Error::other)?.as_bytes())
+    }
+
+    fn open(&self, content: &ContentHash) -> io::Result<Box<dyn Read>> {
+        let reader = self.reader.get(|| self.blobs.reader())?;
+        reader.open(&(*content).into()).map_err(|error| match error {
+            store::StoreError::BlobUnknown { .. } => io::Error::new(io::ErrorKind::NotFound, error),
+            error => io::Error::other(error),
+        })
+    }
+}
+
+/// The least time that a call gets to save what it replaces. A call with a longer timeout gets that once more.
+const LEAST_SAVING: Duration = Duration::from_secs(60);
+
+/// The time in which what a call replaces has to be saved. It ends with the call's own cancelling, too.
+pub(crate) struct SavingTime {
+    pub(crate) stop: Stop,
+    timer: JoinHandle<()>,
+}
+
+impl SavingTime {
+    pub(crate) fn begin(call: &Call) -> Self {
+        let stop = Stop::default();
+        let (by_call, by_time) = (stop.clone(), stop.clone());
+        call.stop.on_request(move |reason| by_call.request(reason));
+        let time = call.timeout.max(LEAST_SAVING);
+        let timer = tokio::spawn(async move {
+            tokio::time::sleep(time).await;
+            by_time.request(StopReason::Deadline);
+        });
+        Self { stop, timer }
+    }
+}
+
+impl Drop for SavingTime {
+    fn drop(&mut self) {
+        self.timer.abort();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A content without an end, whose reader is told to stop after some of it.
+    struct Endless<'a>(u32, &'a Stop);
+
+    impl Read for Endless<'_> {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            self.0 += 1;
+            if self.0 == 100 {
+                self.1.request(StopReason::Cancelled);
+            }
+            buffer.fill(b'x');
+            Ok(buffer.len())
+        }
+    }
+
+    #[test]
+    fn a_call_is_stopped_in_the_midst_of_a_content_however_large_that_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let stop = Stop::default();
+        let contents = SavedContents::new(&store, Some(&stop));
+        // The control: it is saved until then.
+        contents.keep(&mut &b"content"[..]).unwrap();
+        let error = contents.keep(&mut Endless(0, &stop)).unwrap_err();
+        assert!(format!("{error:?}").contains("stopped"), "{error:?}");
+        contents.keep(&mut &b"content"[..]).unwrap_err();
+    }
+}
