@@ -186,6 +186,16 @@ fn everything_of_the_last_hour_is_undone_by_saying_so() {
 }
 
 #[test]
+fn the_time_of_a_folder_alone_is_undone() {
+    let fixture = filled();
+    let before = tree(&fixture);
+    let id = execute(&fixture, "touch -d 2020-01-01 d");
+    assert_ne!(tree(&fixture), before);
+    undo(&fixture, &[&id]);
+    assert_eq!(tree(&fixture), before);
+}
+
+#[test]
 fn a_call_that_changes_nothing_has_no_checkpoint() {
     let fixture = filled();
     for (tool, arguments) in [

@@ -68,6 +68,12 @@ impl SavedEntry {
             _ => true,
         }
     }
+
+    /// Tells whether undoing has anything to do here: also where nothing but the time of a folder changed.
+    pub fn can_be_undone(&self) -> bool {
+        let modified = |state: &Option<State>| state.as_ref().map(|state| state.entry.modified);
+        self.is_telling() || modified(&self.before) != modified(&self.after)
+    }
 }
 
 /// What was there, and what is there afterwards.

@@ -70,7 +70,7 @@ impl Author {
         folder: &str,
         saved: &Saved,
     ) -> io::Result<bool> {
-        if !saved.entries.iter().any(SavedEntry::is_telling) {
+        if !saved.entries.iter().any(SavedEntry::can_be_undone) {
             return Ok(false);
         }
         self.add(store, workspace, folder, CheckpointState::Prepared, saved, &[])
@@ -102,7 +102,7 @@ impl Author {
             roots: roots.to_vec(),
         };
         let needed: Vec<Hash> = saved.needed.iter().copied().map(Hash::from).collect();
-        store.checkpoints().add_with(&checkpoint, &rows(saved), &needed)
+        store.checkpoints().add_with(&checkpoint, rows(saved), &needed)
     }
 }
 
@@ -110,14 +110,14 @@ fn telling(saved: &Saved) -> u64 {
     saved.entries.iter().filter(|entry| entry.is_telling()).count() as u64
 }
 
-fn rows(saved: &Saved) -> Vec<CheckpointEntry> {
+fn rows(saved: &Saved) -> impl Iterator<Item = CheckpointEntry> {
     let row = |entry: &SavedEntry| CheckpointEntry {
         path: entry.path.clone(),
         before: entry.before.as_ref().map(State::encode),
         after: entry.after.as_ref().map(State::encode),
         content: entry.before.as_ref().and_then(|before| before.content).map(Into::into),
     };
-    saved.entries.iter().map(row).collect()
+    saved.entries.iter().map(row)
 }
 
 /// The same from rows; none where one is damaged.
@@ -362,7 +362,7 @@ fn settle(
     let saved = workspace.note_after(saved, (roots, renamed), &SavedContents::new(store, None))?;
     let made = saved.entries.iter().any(SavedEntry::is_telling);
     if made {
-        store.checkpoints().complete_as(id, &rows(&saved), telling(&saved), &saved.unsaved)?;
+        store.checkpoints().complete_as(id, rows(&saved), telling(&saved), &saved.unsaved)?;
     } else {
         store.checkpoints().remove(id)?;
     }

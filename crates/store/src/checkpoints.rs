@@ -5,6 +5,7 @@
 //!
 //! It does not know what the state of a path is made of: that is bytes to it.
 
+use std::borrow::Borrow;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -94,7 +95,13 @@ const COLUMNS: &str =
 
 impl Checkpoints {
     /// Adds a checkpoint with all its entries, in one transaction. The id must be new.
-    pub fn add(&self, checkpoint: &Checkpoint, entries: &[CheckpointEntry]) -> Result<(), StoreError> {
+    ///
+    /// Entries may be made as they are asked for, so that a change of many paths is never in memory twice.
+    pub fn add(
+        &self,
+        checkpoint: &Checkpoint,
+        entries: impl IntoIterator<Item = impl Borrow<CheckpointEntry>>,
+    ) -> Result<(), StoreError> {
         self.add_with(checkpoint, entries, &[])
     }
 
@@ -102,7 +109,7 @@ impl Checkpoints {
     pub fn add_with(
         &self,
         checkpoint: &Checkpoint,
-        entries: &[CheckpointEntry],
+        entries: impl IntoIterator<Item = impl Borrow<CheckpointEntry>>,
         needed: &[Hash],
     ) -> Result<(), StoreError> {
         self.database.write(|transaction| {
@@ -140,7 +147,7 @@ impl Checkpoints {
     pub fn complete_as(
         &self,
         id: &str,
-        entries: &[CheckpointEntry],
+        entries: impl IntoIterator<Item = impl Borrow<CheckpointEntry>>,
         paths: u64,
         unsaved: &[PathBuf],
     ) -> Result<(), StoreError> {
@@ -316,7 +323,11 @@ impl Checkpoints {
     }
 }
 
-fn add_entries(transaction: &Connection, id: &str, entries: &[CheckpointEntry]) -> rusqlite::Result<()> {
+fn add_entries(
+    transaction: &Connection,
+    id: &str,
+    entries: impl IntoIterator<Item = impl Borrow<CheckpointEntry>>,
+) -> rusqlite::Result<()> {
     add_entries_from(transaction, id, 0, entries)
 }
 
@@ -324,12 +335,14 @@ fn add_entries_from(
     transaction: &Connection,
     id: &str,
     first: i64,
-    entries: &[CheckpointEntry],
+    entries: impl IntoIterator<Item = impl Borrow<CheckpointEntry>>,
 ) -> rusqlite::Result<()> {
     let mut statement = transaction.prepare(
         "INSERT INTO checkpoint_entries (checkpoint, number, path, before, after, content) VALUES (?, ?, ?, ?, ?, ?)",
     )?;
+    let mut contents = Vec::new();
     for (number, entry) in (first..).zip(entries) {
+        let entry: &CheckpointEntry = entry.borrow();
         statement.execute(params![
             id,
             number,
@@ -338,8 +351,9 @@ fn add_entries_from(
             entry.after,
             entry.content.as_ref().map(|hash| &hash.as_bytes()[..]),
         ])?;
+        contents.extend(entry.content);
     }
-    refer(transaction, id, entries.iter().filter_map(|entry| entry.content.as_ref()))
+    refer(transaction, id, &contents)
 }
 
 /// Removes the entries of a checkpoint, and what it says that it needs.
