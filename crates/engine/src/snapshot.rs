@@ -23,10 +23,12 @@ use sandbox::{CellSpec, Overlay, Spawner};
 use store::Store;
 use tool::{Code, EffectState, Retry, ToolError};
 
+use crate::denied::DeniedFiles;
 use crate::difference::{Differences, Direction};
 use crate::saving::{Author, SavedContents};
 
 use commit::{commit_saved, done};
+pub(crate) use judge::Holds;
 use judge::Judge;
 pub use kept::{KeptChanges, KeptError};
 
@@ -49,7 +51,12 @@ pub(crate) struct Snapshots {
     ready_for_draft: Mutex<Option<checkpoint::Call>>,
     /// Held while they are made. Says whether no call comes any more.
     making: Mutex<bool>,
+    /// What commands of dead processes wrote to at once, until it is judged.
+    left: Mutex<Vec<LeftWatched>>,
 }
+
+/// What a dead process watched: the folder of its call, what it noted there, and when it last watched.
+pub(crate) type LeftWatched = (checkpoint::Call, Vec<u8>, Time);
 
 /// The snapshot of one call.
 pub(crate) struct Snapshot {
@@ -128,6 +135,8 @@ impl Snapshots {
         now: Timestamp,
     ) -> Result<(Self, Vec<String>), checkpoint::Error> {
         let area = Area::open(folder)?;
+        // Before the folders of dead processes are removed.
+        let left = area.take_up_watched()?;
         let told = kept::tidy(&area, kept_in, now)?;
         let snapshots = Self {
             area,
@@ -135,6 +144,7 @@ impl Snapshots {
             ready_for_command: Mutex::default(),
             ready_for_draft: Mutex::default(),
             making: Mutex::default(),
+            left: Mutex::new(left),
         };
         Ok((snapshots, told))
     }
@@ -227,6 +237,11 @@ impl Snapshots {
         ready.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Hands over what commands of dead processes wrote to at once, to be judged.
+    pub(crate) fn take_left(&self) -> Vec<LeftWatched> {
+        std::mem::take(&mut *self.left.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     pub(crate) fn area(&self) -> &Area {
         &self.area
     }
@@ -270,9 +285,15 @@ impl Snapshot {
     }
 
     /// The difference that the changes make, and what stands against them. Changes nothing.
-    pub(crate) fn preview(&self, policy: &Policy, store: &Store, since: Time) -> Result<Preview, ToolError> {
+    pub(crate) fn preview(
+        &self,
+        policy: &Policy,
+        denied: &DeniedFiles,
+        store: &Store,
+        since: Time,
+    ) -> Result<Preview, ToolError> {
         let upper = self.call.upper();
-        let judge = Judge { policy, workspace: self.workspace.path(), upper: upper.clone(), approved: false };
+        let judge = Judge::new(policy, self.workspace.path(), Holds::AsFoundBy(denied));
         let terms = Terms { judge: &|touch| judge.verdict(touch), ..self.terms(since).map_err(failed)? };
         let (changes, entries) = self.call.preview(&self.workspace, &terms).map_err(failed)?;
         let open = |path: &Path| Workspace::open(path).map_err(failed);
@@ -319,17 +340,17 @@ impl Snapshot {
         self.changed_by == ChangedBy::Draft
     }
 
-    /// Swaps the changes in, after what they replace was saved. `approved` says that a human has agreed to what the judge
-    /// holds.
+    /// Swaps the changes in, after what they replace was saved.
     pub(crate) fn commit(
         &self,
         policy: &Policy,
         store: &Store,
         author: &Author,
         since: Time,
-        approved: bool,
+        holds: Holds<'_>,
     ) -> Ended {
-        let judge = Judge { policy, workspace: self.workspace.path(), upper: self.call.upper(), approved };
+        let judge = Judge::new(policy, self.workspace.path(), holds);
+        let approved = matches!(holds, Holds::Nothing);
         let terms = match self.terms(since) {
             Ok(terms) => terms,
             Err(error) => return Ended::Refused(failed(error)),

@@ -16,7 +16,7 @@ use tool::{
 use crate::data::{DataUndo, after_the_files, is_of_database};
 use crate::difference::{Differences, Direction};
 use crate::saving::{SavedContents, entries, left_out};
-use crate::snapshot::{Ended, Snapshots};
+use crate::snapshot::{Ended, Holds, Snapshots};
 use crate::{Engine, KeptError};
 
 /// How many checkpoints are looked at for the first part of an id, or for all since a time.
@@ -445,7 +445,7 @@ impl Engine {
         // While a command writes directly, what comes would be taken for its own.
         let coming = snapshot.coming(laid.taken_at.into());
         snapshots.area().set_applied(snapshot.id(), &coming).map_err(failed)?;
-        let ended = snapshot.commit(&self.policy, &self.store, &author, laid.taken_at.into(), true);
+        let ended = snapshot.commit(&self.policy, &self.store, &author, laid.taken_at.into(), Holds::Nothing);
         let undone = match ended {
             Ended::Committed(done) => {
                 if !done.is_settled {

@@ -281,6 +281,12 @@ impl Policy {
         self.protected.iter().map(|(path, _)| path.as_path())
     }
 
+    /// Where the user's own configuration of git lies, if there is any.
+    pub fn users_git_configuration(&self) -> Vec<PathBuf> {
+        let names = [".gitconfig", ".config/git/config"];
+        self.home.iter().flat_map(|home| names.map(|name| home.join(name))).collect()
+    }
+
     /// The name of the profile.
     pub fn profile(&self) -> &str {
         &self.profile

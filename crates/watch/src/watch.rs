@@ -124,6 +124,22 @@ impl<R: Rules> Watch<R> {
         self.names.hidden()
     }
 
+    /// Lists what is noted, by its own name, as of the last [`Watch::sync`].
+    pub fn noted(&self) -> Vec<PathBuf> {
+        let noted = self.folders.marked().filter(|(_, _, found)| found.marks.noted);
+        let paths = noted.filter_map(|(id, name, _)| {
+            let mut place = self.folders.place(id)?;
+            place.push(name);
+            Some(self.roots.get(place.root)?.absolute(&place.relative))
+        });
+        paths.collect()
+    }
+
+    /// Tells one state of what is marked from another one: as long as this is the same, so is that.
+    pub fn state(&self) -> (u64, u64) {
+        (self.walks, self.folders.marked_times())
+    }
+
     /// How many times all folders have been walked through.
     pub fn walks(&self) -> u64 {
         self.walks
@@ -371,12 +387,15 @@ impl<R: Rules> Watch<R> {
         }
         let mut gone = Vec::new();
         for (id, name, found) in self.folders.marked() {
+            let is_new = news.contains(&(id, name.clone()));
+            if !found.marks.is_about_content() && !is_new && !has_walked {
+                continue;
+            }
             let Some(mut place) = self.folders.place(id) else { continue };
             place.push(name);
             let Some(root) = self.roots.get(place.root) else { continue };
             let mut path = root.absolute(&place.relative);
             let mut hides = found.marks.hidden;
-            let is_new = news.contains(&(id, name.clone()));
             if found.marks.noted && (is_new || has_walked) {
                 noted.insert(path.clone());
             }
