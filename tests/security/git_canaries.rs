@@ -518,7 +518,7 @@ fn plain_work_with_git_is_not_held() {
         "echo 3 > file && git commit -qam three && git checkout -q main && git merge -q --no-edit side",
         "git worktree add -q wt && echo 4 > wt/file && git -C wt commit -qam four",
         "git worktree list && git worktree remove --force wt",
-        "git -c protocol.file.allow=always submodule --quiet add \"$PWD/new\" sub && git commit -qm sub",
+        "git -c protocol.file.allow=always submodule --quiet add \"file://$PWD/new\" sub && git commit -qm sub",
         "git submodule update --init && git submodule deinit -f sub && git submodule update --init",
         "git checkout -q -b topic HEAD~1 && echo t > topic && git add topic && git commit -qm topic && git rebase -q main",
         "echo conflict > topic && git commit -qam c1 && git checkout -q -b other HEAD~1 && echo theirs > topic && git commit -qam c2; \

@@ -189,7 +189,8 @@ fn a_command_that_makes_decoys_by_the_dozen_is_killed_and_all_that_it_made_is_ta
     );
     let mut told = String::new();
     for _ in 0..60 {
-        let read = server.call("shell_session", json!({"action": "read", "session_id": id, "wait": 1, "offset": 100_000}));
+        let read = server
+            .call("shell_session", json!({"action": "read", "session_id": id, "wait": 1, "offset": 100_000}));
         told.push_str(&read.to_string());
         if told.contains("goes on making files") {
             break;
@@ -220,7 +221,7 @@ fn what_a_command_made_while_the_server_was_killed_is_taken_away_by_the_next_sta
     rustix::process::kill_process(process, rustix::process::Signal::KILL).unwrap();
     server.process().wait().unwrap();
     assert_eq!(all_called(&fixture, ".envrc").len(), 21, "the control: it is there");
-    let started = fixture.run(&["call", "file_list", "{}"]);
+    let started = fixture.run(&["--mode", "full_auto", "call", "shell_execute", "{\"command\": \"true\"}"]);
     assert_eq!(started.code, 0, "{}", started.stderr);
     assert!(started.stderr.contains("left files that would run by themselves"), "{}", started.stderr);
     assert_eq!(all_called(&fixture, ".envrc"), [fixture.workspace().join("old/.envrc")]);
@@ -250,7 +251,12 @@ fn a_background_command_that_puts_another_folder_in_the_place_of_one_has_made_wh
 #[test]
 fn what_the_users_own_links_lead_to_is_held_as_what_they_stand_for() {
     use std::os::unix::fs::symlink;
-    let fixture = Fixture::with_files(&[("env/dev.sh", "old"), ("tools/tasks.json", "{}"), ("lib/more.sh", "old"), ("other", "x")]);
+    let fixture = Fixture::with_files(&[
+        ("env/dev.sh", "old"),
+        ("tools/tasks.json", "{}"),
+        ("lib/more.sh", "old"),
+        ("other", "x"),
+    ]);
     let at = |path: &str| fixture.workspace().join(path);
     symlink("env/dev.sh", at(".envrc")).unwrap();
     symlink("tools", at(".vscode")).unwrap();

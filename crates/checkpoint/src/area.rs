@@ -188,7 +188,9 @@ impl Area {
         for id in self.ids()? {
             let _alone = self.alone()?;
             let is_watched = open(self.folder.as_fd(), &Path::new(&id).join(WATCHED), OFlags::RDONLY).is_ok();
-            let Some(call) = is_watched.then(|| self.claim(&id, false)).transpose()?.flatten() else { continue };
+            let Some(call) = is_watched.then(|| self.claim(&id, false)).transpose()?.flatten() else {
+                continue;
+            };
             let failed = Error::while_doing("read", Path::new(WATCHED));
             let file = open(call.folder.as_fd(), Path::new(WATCHED), OFlags::RDONLY).map_err(&failed)?;
             let last = Entry::of(&fstat(&file).map_err(&failed)?).changed;

@@ -372,7 +372,9 @@ impl Engine {
         if self.policy.passes_undoable() {
             sandbox::has_namespaces();
         }
-        let Ok((cell, _)) = self.specification(&self.policy, &self.denied, denied::Writes::Apart) else { return };
+        let Ok((cell, _)) = self.specification(&self.policy, &self.denied, denied::Writes::Apart) else {
+            return;
+        };
         if let Some(snapshots) = self.snapshots.as_ref().filter(|_| self.cell.watches) {
             snapshots.make_ready(Some(&cell));
         }

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use serde::{Serialize, Serializer};
 use tool::{Effect, Level};
 
-use crate::Rule;
+use crate::{List, Rule};
 
 /// A call, as far as the policy looks at it.
 #[derive(Debug, Clone, Copy)]
@@ -117,7 +117,7 @@ impl Decision {
     pub fn asks_every_time(&self) -> bool {
         self.level == Level::Critical
             || self.line == Line::Dangerous
-            || self.rule.key == crate::judge::AUTO_RUN
+            || [crate::judge::AUTO_RUN, List::AutoRunPaths.key()].contains(&self.rule.key)
     }
 }
 

@@ -175,6 +175,9 @@ impl Policy {
 
     /// Why writing the path is asked about by itself: a later program would run code through it.
     pub(crate) fn runs_later(&self, path: &Path) -> Option<Cause> {
+        if let Some(rule) = self.listed_auto_run().rule_at(&self.spot(path), false) {
+            return Some(Cause { rule: rule.clone(), ..self.runs_by_itself(path, "the profile lists it") });
+        }
         let root = self.roots.iter().map(|root| &root.path).filter(|root| path.starts_with(root));
         let relative = path.strip_prefix(root.max_by_key(|root| root.components().count())?).ok()?;
         let nowhere = |_: &Path| false;

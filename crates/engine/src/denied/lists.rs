@@ -67,6 +67,9 @@ impl DenyLists {
     fn runs(&self, path: &Path, kind: Kind) -> bool {
         let Some((root, relative)) = split(&self.roots, path) else { return false };
         let is_repository = |folder: &Path| is_repository(&root.join(folder));
+        if self.policy.listed_auto_run().rule_at(&self.policy.spot(path), kind == Kind::Folder).is_some() {
+            return true;
+        }
         match kind {
             Kind::Folder => auto_run(&relative.join("any"), Entry::File, &is_repository).is_some(),
             Kind::Link => auto_run(relative, Entry::Link, &is_repository).is_some(),
@@ -113,6 +116,7 @@ impl Rules for DenyLists {
             || self.policy.denied_reads().may_match(name)
             || self.policy.denied_writes().may_match(name)
             || may_auto_run(name)
+            || self.policy.listed_auto_run().may_match(name)
             || READ_BY_GIT.iter().any(|part| name == *part)
             || self.led_to(|led| led.names.contains(name))
     }

@@ -146,7 +146,8 @@ impl DeniedFiles {
             && let Some(snapshots) = &self.snapshots
         {
             cell.write_record(roots, snapshots).map_err(|error| {
-                let message = format!("it cannot be noted what the command may change, so nothing was run: {error}");
+                let message =
+                    format!("it cannot be noted what the command may change, so nothing was run: {error}");
                 ToolError::new(Code::Runtime, message).effect(EffectState::None)
             })?;
         }
@@ -215,7 +216,7 @@ impl DeniedFiles {
         {
             return known.clone();
         }
-        let set = Arc::new(ProtectedSet::find(root, beginnings, self.policy.users_git_configuration()));
+        let set = Arc::new(ProtectedSet::find(&self.policy, root, beginnings));
         state.protected.insert(root.to_owned(), set.clone());
         self.led_to.write().unwrap_or_else(PoisonError::into_inner).put(root, set.clone());
         set

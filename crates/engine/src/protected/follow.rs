@@ -184,18 +184,26 @@ impl<'a> Follower<'a> {
         tops: &BTreeSet<PathBuf>,
         hook_folders: &mut BTreeSet<PathBuf>,
     ) {
-        let place = |top: &PathBuf| top.join(&setting.value);
+        let view = self.view;
+        let place = |top: &PathBuf| view.named_in(top, &setting.value);
         match (setting.section.as_str(), setting.key.as_str()) {
             // An alias runs when the user asks for it by name.
             ("alias", _) => {}
             ("include" | "includeif", _) => {}
             ("core", "hookspath") => {
-                for named in tops.iter().map(place).chain([folder.join(&setting.value)]) {
+                for named in tops.iter().map(place).chain([place(&folder.to_owned())]) {
                     let way = self.view.follow(&named);
                     self.links(way.links, "a setting names hooks behind it");
                     if let Some(end) = way.end.filter(|end| end.is_relative()) {
                         self.led.hooks.insert(end.clone());
                         hook_folders.insert(end);
+                    }
+                }
+            }
+            ("init", "templatedir") => {
+                for named in tops.iter().map(place) {
+                    if let Some(end) = self.view.follow(&named).end {
+                        self.folder(&end, "git copies it into new repositories");
                     }
                 }
             }
@@ -330,7 +338,7 @@ impl<'a> Follower<'a> {
             return;
         }
         for base in bases {
-            self.named(&base.join(plain), why, bases, (is_run, is_run && is_path), depth);
+            self.named(&self.view.named_in(base, plain), why, bases, (is_run, is_run && is_path), depth);
         }
     }
 

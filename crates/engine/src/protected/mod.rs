@@ -40,17 +40,14 @@ pub(crate) struct Changed<'a> {
 impl<'a> Changed<'a> {
     /// Takes the folder with what lies over it. Nothing of that is on the disk yet.
     pub(crate) fn new(set: &'a ProtectedSet, root: &'a Path, over: Over<'a>, news: &'a News) -> Self {
-        Self { set, before: View { root, over: Over::Nothing }, after: View { root, over }, news }
+        let home = set.home();
+        Self { set, before: View { root, over: Over::Nothing, home }, after: View { root, over, home }, news }
     }
 
     /// Takes the folder as it is, and all in it as changes. Whoever asks knows what was there before.
     pub(crate) fn all(set: &'a ProtectedSet, root: &'a Path, news: &'a News) -> Self {
-        Self {
-            set,
-            before: View { root, over: Over::Empty },
-            after: View { root, over: Over::Nothing },
-            news,
-        }
+        let (home, over) = (set.home(), Over::Nothing);
+        Self { set, before: View { root, over: Over::Empty, home }, after: View { root, over, home }, news }
     }
 
     /// Says why what would be at this path, relative to the folder, makes something run by itself; nothing where it does not.
@@ -68,8 +65,8 @@ impl<'a> Changed<'a> {
             Some(Kind::File) => Entry::File,
         };
         let here = |why: String| vec![(path.to_owned(), why)];
-        if let Some(policy::AutoRun::Any(why)) = auto_run(path, entry, &|_| false) {
-            return here(why.to_owned());
+        if let Some(why) = self.set.named(path, entry) {
+            return here(why);
         }
         if let Some(why) = self.led(path, kind) {
             return here(why);
@@ -227,7 +224,9 @@ impl<'a> Changed<'a> {
             // What lies in these says nothing, only that they are there.
             let is_bulk = ["objects", "refs"].iter().any(|bulk| bulk.eq_ignore_ascii_case(&text));
             let comes_with_it = || !self.before.exists(&folder.join(name));
-            if is_part && repository::is_repository(&self.after, &folder) {
+            // Of what a command changed, each folder that comes is asked about by itself.
+            let is_asked = !is_bulk || is_last || matches!(self.after.over, Over::Planned(_));
+            if is_part && is_asked && repository::is_repository(&self.after, &folder) {
                 let makes = ["HEAD", "objects", "refs", "commondir"]
                     .iter()
                     .any(|part| part.eq_ignore_ascii_case(&text));

@@ -187,7 +187,7 @@ pub(super) fn settings(view: &View<'_>, file: &Path, files: &mut Vec<PathBuf>) -
             if let Some(included) =
                 setting.included().filter(|_| depth < DEEPEST_INCLUDE && files.len() < 1_000)
             {
-                let included = end.parent().unwrap_or(Path::new("")).join(included);
+                let included = view.named_in(end.parent().unwrap_or(Path::new("")), included);
                 if !files.contains(&included) {
                     pending.push((included, depth + 1));
                 }

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use policy::{AutoRun, Entry, auto_run};
+use policy::{AutoRun, Entry, Policy, auto_run};
 
 use super::follow::{Follower, Led};
 use super::repository::{self, HOOKS};
@@ -25,8 +26,10 @@ const SCRIPTS: [&str; 9] = [
 ];
 
 /// What runs by itself in one folder although no list names it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct ProtectedSet {
+    policy: Arc<Policy>,
+    root: PathBuf,
     /// What the user's settings lead to.
     pub(super) led: Led,
     /// Repositories outside of the folder that git takes for it already.
@@ -50,9 +53,10 @@ fn stamp(path: &Path) -> Option<Stamp> {
 
 impl ProtectedSet {
     /// Follows what leads on from the beginnings, which are paths relative to `root` that lists name or by which a folder is a
-    /// repository. `users` names the user's own configuration of git.
-    pub(crate) fn find(root: &Path, beginnings: BTreeSet<PathBuf>, users: Vec<PathBuf>) -> Self {
-        let view = View { root, over: Over::Nothing };
+    /// repository.
+    pub(crate) fn find(policy: &Arc<Policy>, root: &Path, beginnings: BTreeSet<PathBuf>) -> Self {
+        let users = policy.users_git_configuration();
+        let view = View { root, over: Over::Nothing, home: policy.home() };
         let mut follower = Follower::new(view);
         let (mut repositories, mut outer) = (BTreeSet::new(), BTreeSet::new());
         let mut attributes = BTreeSet::new();
@@ -108,7 +112,24 @@ impl ProtectedSet {
             (path, stamp)
         });
         let seen = seen.collect();
-        Self { led, outer, users, attributes, beginnings, seen }
+        let (policy, root) = (policy.clone(), root.to_owned());
+        Self { policy, root, led, outer, users, attributes, beginnings, seen }
+    }
+
+    /// Says why a path runs by itself by its name alone: by the built-in list, or by the profile's.
+    pub(super) fn named(&self, path: &Path, entry: Entry) -> Option<String> {
+        if let Some(AutoRun::Any(why)) = auto_run(path, entry, &|_| false) {
+            return Some(why.to_owned());
+        }
+        let (listed, path) = (self.policy.listed_auto_run(), self.root.join(path));
+        let spot = self.policy.spot(&path);
+        let rule = listed.rule_at(&spot, false).filter(|_| entry != Entry::Folder)?;
+        Some(format!("{rule} says that it runs by itself"))
+    }
+
+    /// The home folder of the user.
+    pub(super) fn home(&self) -> Option<&Path> {
+        self.policy.home()
     }
 
     /// Tells whether nothing has changed on the way to what was found.

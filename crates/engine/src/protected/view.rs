@@ -59,6 +59,8 @@ pub(crate) enum Over<'a> {
 pub(crate) struct View<'a> {
     pub(crate) root: &'a Path,
     pub(crate) over: Over<'a>,
+    /// What `~` stands for.
+    pub(crate) home: Option<&'a Path>,
 }
 
 /// Where a path leads.
@@ -215,6 +217,14 @@ impl<'a> View<'a> {
         }
         names.retain(|name| self.exists(&folder.join(name)));
         names
+    }
+
+    /// Gives the path that a setting names, which may begin with the home folder, seen from a folder.
+    pub(crate) fn named_in(&self, folder: &Path, value: &str) -> PathBuf {
+        match (value.strip_prefix("~/"), self.home) {
+            (Some(rest), Some(home)) => self.named(&home.join(rest)),
+            _ => folder.join(value),
+        }
     }
 
     /// Gives the path as this view names it: relative where it lies in the folder.
