@@ -231,24 +231,6 @@ fn what_a_command_made_while_the_server_was_killed_is_taken_away_by_the_next_sta
 }
 
 #[test]
-fn a_background_command_that_puts_another_folder_in_the_place_of_one_has_made_what_is_in_it() {
-    let fixture = Fixture::with_files(&[("file", "plain"), ("sub/.envrc", "old")]);
-    fixture.write(".git/HEAD", "ref: refs/heads/main\n");
-    fixture.write(".git/config", "[core]\n\tbare = false\n");
-    fixture.write(".git/objects/x", "");
-    let mut server = Server::start(&fixture, &FREE);
-    let make = "mv .git aside && mkdir .git && cp -r aside/objects aside/HEAD .git && printf '[core]\\nfsmonitor = ./x\\n' > .git/config; \
-                mv sub gone && mkdir sub && echo new > sub/.envrc; echo made > made; \
-                for i in $(seq 3000); do [ -e sub/.envrc ] || [ -e .git/config ] || break; sleep 0.01; done; echo end";
-    assert!(run(&mut server, &unread(make)).contains("end"));
-    server.end();
-    assert!(exists(&fixture.workspace().join("made")), "the control: it ran");
-    let read = |path: &str| fs::read_to_string(fixture.workspace().join(path)).unwrap_or_default();
-    assert!(!read(".git/config").contains("fsmonitor"), "{}", read(".git/config"));
-    assert!(read("sub/.envrc") != "new\n");
-}
-
-#[test]
 fn what_the_users_own_links_lead_to_is_held_as_what_they_stand_for() {
     use std::os::unix::fs::symlink;
     let fixture = Fixture::with_files(&[

@@ -60,8 +60,7 @@ impl<'a> Touches<'a> {
         let (by_path, at) = (self.by_path(), self.first_not_before(path));
         let touched = by_path.get(at).and_then(|index| self.touched.get(*index));
         match touched.filter(|touched| touched.path == path) {
-            None => Fate::Stays,
-            Some(Touched { action: Action::Attributes, .. }) => Fate::Stays,
+            None | Some(Touched { action: Action::Attributes, .. }) => Fate::Stays,
             Some(Touched { path, new: Some(entry), .. }) => {
                 Fate::Becomes(Found { entry: *entry, root: self.upper, path })
             }

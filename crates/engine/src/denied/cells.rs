@@ -9,7 +9,6 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use checkpoint::Time;
 use sandbox::LateMasks;
@@ -31,11 +30,10 @@ const MOST_NOTES: usize = 60;
 /// A cell that runs, or is about to.
 pub(super) struct RunningCell {
     masks: Arc<LateMasks>,
-    /// What its command cannot have made: what was there before, and what Handfast put there. With the folder in which it lies,
-    /// because the command can put another folder there.
-    known: BTreeMap<PathBuf, Option<Identity>>,
-    /// When it was specified. What is older is not its command's.
-    specified: Time,
+    /// What its command cannot have made: what was there before, and what Handfast put there.
+    known: BTreeSet<PathBuf>,
+    /// Before its command begins, where that is noted. What is older is not the command's.
+    begins: Option<Time>,
     /// What has come before it was known that the cell begins. Its command may have been ahead of that.
     early: BTreeSet<PathBuf>,
     /// What was judged harmless by its content, which may change.
@@ -60,20 +58,21 @@ pub(super) enum Origin {
 }
 
 /// Chooses what goes, with the reason: each file that the command may have made to run by itself, and what gives a meaning to one
-/// that was there before.
+/// that was there before, unless that is a folder.
 pub(super) fn targets(
     found: &[(PathBuf, String)],
-    path: &Path,
+    (root, path): (&Path, &Path),
     origin: impl Fn(&Path) -> Origin,
 ) -> BTreeMap<PathBuf, String> {
     let mut targets = BTreeMap::new();
+    let is_folder = root.join(path).symlink_metadata().is_ok_and(|found| found.is_dir());
     for (file, why) in found {
         let goes = match origin(file) {
             _ if file == path => path,
             // It ran before.
             Origin::Known => continue,
-            Origin::Older => path,
-            Origin::Command => file,
+            Origin::Older if !is_folder => path,
+            Origin::Older | Origin::Command => file,
         };
         targets.entry(goes.to_owned()).or_insert_with(|| why.clone());
     }
@@ -83,20 +82,14 @@ pub(super) fn targets(
 /// By which a file is told from what it was: device, number, and the time of its last change.
 pub(super) type Stamp = (u64, u64, i64, i64);
 
-/// By which a folder is told from another one in its place: device and number.
-pub(super) type Identity = (u64, u64);
-
 impl RunningCell {
     pub(super) fn new(masks: Arc<LateMasks>, marked: &Marked) -> Self {
         let known = marked.guarded.iter().chain(&marked.hidden).chain(&marked.frozen);
-        let known = known.map(|path| (path.clone(), folder_of(path))).collect();
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        // The clock of a file system may be a tick behind.
-        let seconds = i64::try_from(now.as_secs()).unwrap_or_default() - 1;
+        let known = known.cloned().collect();
         Self {
             masks,
             known,
-            specified: Time { seconds, nanoseconds: now.subsec_nanos() },
+            begins: None,
             early: BTreeSet::new(),
             harmless: BTreeMap::new(),
             kept: BTreeMap::new(),
@@ -107,13 +100,8 @@ impl RunningCell {
 
     /// Writes down that its command writes at once.
     pub(super) fn write_record(&mut self, roots: &[PathBuf], snapshots: &Snapshots) -> Result<(), String> {
-        let record = Record {
-            roots: roots.to_vec(),
-            seconds: self.specified.seconds,
-            nanoseconds: self.specified.nanoseconds,
-            known: self.known.iter().map(|(path, folder)| (path.clone(), *folder)).collect(),
-        };
-        self.record = Some(record.write(snapshots)?);
+        let (record, begins) = Record::write(roots, &self.known, snapshots)?;
+        (self.record, self.begins) = (Some(record), Some(begins));
         Ok(())
     }
 
@@ -165,18 +153,16 @@ impl RunningCell {
     }
 
     fn knows(&self, path: &Path) -> bool {
-        path.ancestors().any(|above| self.known.get(above).is_some_and(|folder| *folder == folder_of(above)))
+        path.ancestors().any(|above| self.known.contains(above))
     }
 
     fn know(&mut self, path: &Path) {
-        self.known.insert(path.to_owned(), folder_of(path));
+        self.known.insert(path.to_owned());
     }
 
     /// Whether what lies there was there before the command.
     fn is_older(&self, path: &Path) -> bool {
-        stamp_of(path).is_some_and(|(_, _, seconds, nanoseconds)| {
-            (seconds, nanoseconds) < (self.specified.seconds, i64::from(self.specified.nanoseconds))
-        })
+        self.begins.is_some_and(|begins| is_before(path, begins))
     }
 
     /// Leaves a note, unless there are many.
@@ -185,11 +171,6 @@ impl RunningCell {
             self.masks.note(note());
         }
     }
-}
-
-pub(super) fn folder_of(path: &Path) -> Option<Identity> {
-    let found = fs::symlink_metadata(path.parent()?).ok()?;
-    Some((found.dev(), found.ino()))
 }
 
 impl DeniedFiles {
@@ -265,7 +246,7 @@ impl DeniedFiles {
                 freeze_again(cell, path);
                 continue;
             }
-            for (goes, why) in targets(&found, &relative, |file| cell.origin(&root.join(file))) {
+            for (goes, why) in targets(&found, (&root, &relative), |file| cell.origin(&root.join(file))) {
                 self.take_away(cell, &root, &goes, &why);
             }
         }
@@ -343,6 +324,13 @@ fn freeze_again(cell: &RunningCell, path: &Path) {
         // Where that fails, the cell is killed, and its caller is told so.
         let _killed = cell.masks.freeze(&[path.to_owned()]);
     }
+}
+
+/// Whether what lies there has not changed since then.
+pub(super) fn is_before(path: &Path, time: Time) -> bool {
+    stamp_of(path).is_some_and(|(_, _, seconds, nanoseconds)| {
+        (seconds, nanoseconds) < (time.seconds, i64::from(time.nanoseconds))
+    })
 }
 
 pub(super) fn stamp_of(path: &Path) -> Option<Stamp> {

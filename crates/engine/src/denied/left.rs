@@ -3,14 +3,15 @@
 //! While such a command runs, a record lies in the folder of the changes, which says what was there before. It is renewed again and
 //! again, so that the next start knows until when the command can have run.
 
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 
 use checkpoint::Time;
 use serde::{Deserialize, Serialize};
 use watch::Watch;
 
 use super::DeniedFiles;
-use super::cells::{Identity, Origin, folder_of, stamp_of, take_away, targets};
+use super::cells::{Origin, is_before, stamp_of, take_away, targets};
 use super::lists::split;
 use crate::protected::{Changed, News};
 use crate::snapshot::Snapshots;
@@ -21,35 +22,37 @@ const GRACE: i64 = 60;
 /// What is noted of a command that writes at once.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Record {
-    pub(super) roots: Vec<PathBuf>,
-    /// When the command was specified.
-    pub(super) seconds: i64,
-    pub(super) nanoseconds: u32,
-    /// What its command cannot have made, with the folder in which that lies.
-    pub(super) known: Vec<(PathBuf, Option<Identity>)>,
+    roots: Vec<PathBuf>,
+    /// Before the command began.
+    seconds: i64,
+    nanoseconds: u32,
+    /// What its command cannot have made.
+    known: BTreeSet<PathBuf>,
 }
 
 impl Record {
-    /// Writes the record down; gives the folder that holds it.
-    pub(super) fn write(&self, snapshots: &Snapshots) -> Result<checkpoint::Call, String> {
-        let text = serde_json::to_vec(self).map_err(|error| error.to_string())?;
-        let call = snapshots.area().begin().map_err(|error| error.to_string())?;
-        call.watch(&text).map_err(|error| error.to_string())?;
-        Ok(call)
+    /// Writes a record down, for a command that is about to begin; gives the folder that holds it, and the time.
+    pub(super) fn write(
+        roots: &[PathBuf],
+        known: &BTreeSet<PathBuf>,
+        snapshots: &Snapshots,
+    ) -> Result<(checkpoint::Call, Time), String> {
+        let failed = |error: checkpoint::Error| error.to_string();
+        let call = snapshots.area().begin().map_err(failed)?;
+        let begins = call.baseline().map_err(failed)?;
+        let Time { seconds, nanoseconds } = begins;
+        let record = Self { roots: roots.to_vec(), seconds, nanoseconds, known: known.clone() };
+        let text = serde_json::to_vec(&record).map_err(|error| error.to_string())?;
+        call.watch(&text).map_err(failed)?;
+        Ok((call, begins))
     }
 
-    fn origin(&self, file: &PathBuf) -> Origin {
-        let is_known = file.ancestors().any(|above| {
-            self.known.iter().any(|(path, folder)| path == above && *folder == folder_of(above))
-        });
-        let is_older = stamp_of(file).is_some_and(|(_, _, seconds, nanoseconds)| {
-            (seconds, nanoseconds) < (self.seconds, i64::from(self.nanoseconds))
-        });
-        match (is_known, is_older) {
-            (true, _) => Origin::Known,
-            (_, true) => Origin::Older,
-            _ => Origin::Command,
+    fn origin(&self, file: &Path) -> Origin {
+        if file.ancestors().any(|above| self.known.contains(above)) {
+            return Origin::Known;
         }
+        let begins = Time { seconds: self.seconds, nanoseconds: self.nanoseconds };
+        if is_before(file, begins) { Origin::Older } else { Origin::Command }
     }
 }
 
@@ -79,7 +82,7 @@ impl DeniedFiles {
             return vec![format!("what a command of a killed process left cannot be looked for: {error}")];
         }
         let noted = state.watch.as_ref().map(Watch::noted).unwrap_or_default();
-        let (mut kept, mut told, mut taken) = (std::collections::BTreeMap::new(), Vec::new(), Vec::new());
+        let (mut kept, mut told, mut taken) = (BTreeMap::new(), Vec::new(), Vec::new());
         let news = News::default();
         for path in noted {
             let Some((root, relative)) = split(&record.roots, &path) else { continue };
@@ -90,7 +93,7 @@ impl DeniedFiles {
             }
             let set = self.protected_in(&mut state, root);
             let found = Changed::all(&set, root, &news).found(relative);
-            for (goes, why) in targets(&found, relative, |file| record.origin(&root.join(file))) {
+            for (goes, why) in targets(&found, (root, relative), |file| record.origin(&root.join(file))) {
                 match take_away(snapshots, &mut kept, root, &goes, &why) {
                     Ok(None) => {}
                     Ok(Some(_)) => taken.push(tool::path_text(&goes)),

@@ -39,11 +39,13 @@ struct State {
     /// A thread follows the changes for them.
     followed: bool,
     own: OwnChanges,
-    /// What is noted, and of which state of the watch that is.
-    noted: Option<((u64, u64), Arc<Vec<PathBuf>>)>,
+    noted: Option<Noted>,
     /// What runs by itself in each root.
     protected: BTreeMap<PathBuf, Arc<ProtectedSet>>,
 }
+
+/// What is noted, and of which state of the watch that is.
+type Noted = ((u64, u64), Arc<Vec<PathBuf>>);
 
 /// What Handfast itself puts into the workspace, having decided on it.
 #[derive(Default)]

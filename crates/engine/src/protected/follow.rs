@@ -187,9 +187,8 @@ impl<'a> Follower<'a> {
         let view = self.view;
         let place = |top: &PathBuf| view.named_in(top, &setting.value);
         match (setting.section.as_str(), setting.key.as_str()) {
-            // An alias runs when the user asks for it by name.
-            ("alias", _) => {}
-            ("include" | "includeif", _) => {}
+            // An alias runs when the user asks for it by name; what is included was followed already.
+            ("alias" | "include" | "includeif", _) => {}
             ("core", "hookspath") => {
                 for named in tops.iter().map(place).chain([place(&folder.to_owned())]) {
                     let way = self.view.follow(&named);

@@ -292,3 +292,6 @@ impl<'a> Changed<'a> {
         news
     }
 }
+
+#[cfg(test)]
+mod tests;

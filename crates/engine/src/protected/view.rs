@@ -241,7 +241,7 @@ impl<'a> View<'a> {
             match Path::new(&name).components().next() {
                 Some(Component::RootDir) => at = PathBuf::from("/"),
                 Some(Component::ParentDir) if at.as_os_str().is_empty() => {
-                    at = self.root.parent().unwrap_or(self.root).to_owned();
+                    self.root.parent().unwrap_or(self.root).clone_into(&mut at);
                 }
                 Some(Component::ParentDir) => drop(at.pop()),
                 Some(Component::Normal(name)) => {

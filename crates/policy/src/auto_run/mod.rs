@@ -105,18 +105,19 @@ fn in_repository(names: &[String], entry: Entry) -> Option<AutoRun> {
         return Some(AutoRun::Any("git follows it"));
     }
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    if entry == Entry::Tree && matches!(names.first(), None | Some(&"modules" | &"worktrees")) {
+        // A folder that is moved here brings everything along.
+        return Some(HOOK);
+    }
     match *names.as_slice() {
-        // `.git` as a file tells where the repository is; as a folder that is moved here it brings everything along.
-        [] if entry == Entry::Tree => Some(HOOK),
+        // `.git` as a file tells where the repository is.
         [] => Some(AutoRun::Git("it leads git to a repository")),
-        ["modules" | "worktrees", ..] if entry == Entry::Tree => Some(HOOK),
-        ["worktrees", _, ref rest @ ..] => part_of_repository(rest),
         // A submodule's repository, whose name may itself hold slashes.
         ["modules", ..] => {
             let mut inner = (1..names.len()).map(|from| &names[from..]);
             inner.find_map(part_of_repository)
         }
-        ref rest => part_of_repository(rest),
+        ["worktrees", _, ref part @ ..] | ref part => part_of_repository(part),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The list of files that programs run by themselves, read from `table.txt`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 /// One row of the list.
@@ -14,12 +14,14 @@ struct Row {
 
 struct Table {
     rows: HashMap<String, Vec<Row>>,
+    /// Every name that stands in a row.
+    names: HashSet<String>,
     /// Endings of names, in lower case, with their dot.
     endings: Vec<(String, &'static str)>,
 }
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
-    let mut table = Table { rows: HashMap::new(), endings: Vec::new() };
+    let mut table = Table { rows: HashMap::new(), names: HashSet::new(), endings: Vec::new() };
     for (pattern, why, _) in rows() {
         let pattern = pattern.to_lowercase();
         if let Some(ending) = pattern.strip_prefix('*') {
@@ -29,6 +31,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
         let is_folder = pattern.ends_with('/');
         let names: Vec<String> = pattern.trim_end_matches('/').split('/').map(str::to_owned).collect();
         let first = names.first().cloned().unwrap_or_default();
+        table.names.extend(names.iter().cloned());
         table.rows.entry(first).or_default().push(Row { names, is_folder, why });
     }
     table
@@ -65,11 +68,7 @@ pub(super) fn find(names: &[String], is_folder: bool) -> Option<&'static str> {
 /// Tells whether an entry of this name, in lower case, or one in a folder of this name, could be on the list.
 pub(super) fn may_match(name: &str) -> bool {
     let table = &*TABLE;
-    let is_inner =
-        || table.rows.values().flatten().any(|row| row.names.iter().skip(1).any(|inner| inner == name));
-    table.rows.contains_key(name)
-        || table.endings.iter().any(|(ending, _)| name.ends_with(ending))
-        || is_inner()
+    table.names.contains(name) || table.endings.iter().any(|(ending, _)| name.ends_with(ending))
 }
 
 #[cfg(test)]
