@@ -7,6 +7,7 @@
 mod commit;
 mod judge;
 mod kept;
+mod taken;
 
 use std::fs::File;
 use std::io;
@@ -31,6 +32,7 @@ use commit::{commit_saved, done};
 pub(crate) use judge::Holds;
 use judge::Judge;
 pub use kept::{KeptChanges, KeptError};
+use taken::LeftWatched;
 
 /// The largest git configuration that is understood, in bytes. Git's own are below a few thousand.
 pub(crate) const LARGEST_CONFIGURATION: u64 = 1024 * 1024;
@@ -54,9 +56,6 @@ pub(crate) struct Snapshots {
     /// What commands of dead processes wrote to at once, until it is judged.
     left: Mutex<Vec<LeftWatched>>,
 }
-
-/// What a dead process watched: the folder of its call, what it noted there, and when it last watched.
-pub(crate) type LeftWatched = (checkpoint::Call, Vec<u8>, Time);
 
 /// The snapshot of one call.
 pub(crate) struct Snapshot {
@@ -237,39 +236,8 @@ impl Snapshots {
         ready.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands over what commands of dead processes wrote to at once, to be judged.
-    pub(crate) fn take_left(&self) -> Vec<LeftWatched> {
-        std::mem::take(&mut *self.left.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
     pub(crate) fn area(&self) -> &Area {
         &self.area
-    }
-
-    /// Takes a file, not a folder, out of a workspace, to lie aside until a human decides: among the changes that are kept
-    /// under `kept`, or under an id of its own. Gives the id; nothing where the file is gone.
-    pub(crate) fn take_away(
-        &self,
-        kept: Option<&str>,
-        root: &Path,
-        relative: &Path,
-        why: &str,
-    ) -> Result<Option<String>, checkpoint::Error> {
-        let workspace = Workspace::open(root)?;
-        // Those from before may have been discarded by now.
-        if let Some(id) = kept
-            && let Ok((call, _)) = self.area.take_up(id)
-        {
-            return Ok(call.take_away(&workspace, relative)?.then(|| id.to_owned()));
-        }
-        let call = self.area.begin()?;
-        let terms = Terms::since(call.baseline()?);
-        if !call.take_away(&workspace, relative)? {
-            call.discard()?;
-            return Ok(None);
-        }
-        let reason = format!("a command that writes directly made {}: {why}", tool::path_text(relative));
-        call.keep(&workspace, &terms, &reason).map(Some)
     }
 }
 

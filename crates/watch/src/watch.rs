@@ -37,7 +37,7 @@ pub struct Watch<R: Rules> {
     /// Watching is not possible here.
     gave_up: bool,
     warning: Option<String>,
-    walks: u64,
+    pub(crate) walks: u64,
 }
 
 /// A folder to look through.
@@ -122,22 +122,6 @@ impl<R: Rules> Watch<R> {
     /// among them.
     pub fn hidden_with_several_names(&self) -> impl Iterator<Item = (u64, u64)> {
         self.names.hidden()
-    }
-
-    /// Lists what is noted, by its own name, as of the last [`Watch::sync`].
-    pub fn noted(&self) -> Vec<PathBuf> {
-        let noted = self.folders.marked().filter(|(_, _, found)| found.marks.noted);
-        let paths = noted.filter_map(|(id, name, _)| {
-            let mut place = self.folders.place(id)?;
-            place.push(name);
-            Some(self.roots.get(place.root)?.absolute(&place.relative))
-        });
-        paths.collect()
-    }
-
-    /// Tells one state of what is marked from another one: as long as this is the same, so is that.
-    pub fn state(&self) -> (u64, u64) {
-        (self.walks, self.folders.marked_times())
     }
 
     /// How many times all folders have been walked through.

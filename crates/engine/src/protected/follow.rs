@@ -133,9 +133,9 @@ impl<'a> Follower<'a> {
 
     /// Adds what a repository's own settings, and those of the user, lead to.
     pub(super) fn add_repository(&mut self, folder: &Path, users: &[PathBuf]) {
-        let common = repository::common(&self.view, folder);
+        let shared = repository::shared_folder(&self.view, folder);
         let tops = repository::tops(&self.view, folder);
-        let both = BTreeSet::from([folder, common.as_path()]);
+        let both = BTreeSet::from([folder, shared.as_path()]);
         let mut hook_folders = BTreeSet::new();
         for place in &both {
             let is_far = **place != *folder && !place.starts_with(folder) && !folder.starts_with(place);

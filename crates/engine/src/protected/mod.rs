@@ -167,13 +167,13 @@ impl<'a> Changed<'a> {
                 else {
                     continue;
                 };
-                let common = repository::common(&self.after, &repository);
+                let shared = repository::shared_folder(&self.after, &repository);
                 for file in
-                    [repository.join("config"), common.join("config"), repository.join("config.worktree")]
+                    [repository.join("config"), shared.join("config"), repository.join("config.worktree")]
                 {
                     settings.extend(repository::settings(&self.after, &file, &mut Vec::new()));
                 }
-                of_macros.extend([common.join("info/attributes"), above.join(".gitattributes")]);
+                of_macros.extend([shared.join("info/attributes"), above.join(".gitattributes")]);
             }
         }
         for file in &self.set.users {
@@ -269,8 +269,8 @@ impl<'a> Changed<'a> {
             };
             match repository::pointed_to(&self.after, repository) {
                 Some(folder) if repository::is_repository(&self.after, &folder) => {
-                    let common = repository::common(&self.after, &folder);
-                    if common.is_absolute() && !self.set.outer.contains(&common) {
+                    let shared = repository::shared_folder(&self.after, &folder);
+                    if shared.is_absolute() && !self.set.outer.contains(&shared) {
                         return elsewhere();
                     }
                     folder
@@ -281,8 +281,8 @@ impl<'a> Changed<'a> {
             repository.to_owned()
         };
         let mut news = repository::items(&self.after, &folder);
-        let common = repository::common(&self.after, &folder);
-        for known in BTreeSet::from([folder, common]) {
+        let shared = repository::shared_folder(&self.after, &folder);
+        for known in BTreeSet::from([folder, shared]) {
             if repository::is_repository(&self.before, &known) {
                 for item in repository::items(&self.before, &known).keys() {
                     news.remove(item);

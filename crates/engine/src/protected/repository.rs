@@ -127,7 +127,7 @@ pub(super) fn is_named_as_one(folder: &Path) -> bool {
 }
 
 /// Finds the folder that a repository shares with its worktrees.
-pub(super) fn common(view: &View<'_>, repository: &Path) -> PathBuf {
+pub(super) fn shared_folder(view: &View<'_>, repository: &Path) -> PathBuf {
     let led = match view.read(&repository.join("commondir")) {
         Content::Bytes(content) => {
             let target = OsString::from_vec(trimmed(&content).to_vec());
@@ -155,8 +155,8 @@ fn trimmed(text: &[u8]) -> &[u8] {
 /// Finds the folders that git takes for the top of the working tree: each worktree's.
 pub(super) fn tops(view: &View<'_>, repository: &Path) -> BTreeSet<PathBuf> {
     let mut tops = BTreeSet::new();
-    let common = common(view, repository);
-    for folder in [repository, &common] {
+    let shared = shared_folder(view, repository);
+    for folder in [repository, &shared] {
         let parent = folder.parent().filter(|_| folder.file_name().is_some_and(|name| name == ".git"));
         tops.insert(parent.unwrap_or(folder).to_owned());
         for setting in settings(view, &folder.join("config"), &mut Vec::new()) {
@@ -165,7 +165,7 @@ pub(super) fn tops(view: &View<'_>, repository: &Path) -> BTreeSet<PathBuf> {
             }
         }
     }
-    let worktrees = common.join("worktrees");
+    let worktrees = shared.join("worktrees");
     for name in view.names(&worktrees) {
         if let Content::Bytes(content) = view.read(&worktrees.join(name).join("gitdir")) {
             let pointer = PathBuf::from(OsString::from_vec(trimmed(&content).to_vec()));
@@ -201,12 +201,12 @@ pub(super) fn settings(view: &View<'_>, file: &Path, files: &mut Vec<PathBuf>) -
 /// Finds all that makes git run something when it works in this repository.
 pub(super) fn items(view: &View<'_>, repository: &Path) -> Items {
     let mut items = Items::new();
-    let common = common(view, repository);
-    if view.exists(&repository.join("commondir")) && !is_worktree_of(repository, &common) {
+    let shared = shared_folder(view, repository);
+    if view.exists(&repository.join("commondir")) && !is_worktree_of(repository, &shared) {
         add_file(&mut items, view, &repository.join("commondir"), "it leads git to another repository");
     }
     let mut read = Vec::new();
-    let both = BTreeSet::from([repository, common.as_path()]);
+    let both = BTreeSet::from([repository, shared.as_path()]);
     for folder in both {
         for name in ["config", "config.worktree"] {
             add_settings(&mut items, view, folder, &folder.join(name), &mut read);
@@ -242,8 +242,8 @@ pub(super) fn items(view: &View<'_>, repository: &Path) -> Items {
 }
 
 /// Tells whether a repository is one of the worktrees of another one, as git makes them.
-fn is_worktree_of(repository: &Path, common: &Path) -> bool {
-    repository.parent() == Some(&common.join("worktrees"))
+fn is_worktree_of(repository: &Path, shared: &Path) -> bool {
+    repository.parent() == Some(&shared.join("worktrees"))
 }
 
 fn add_settings(items: &mut Items, view: &View<'_>, repository: &Path, file: &Path, read: &mut Vec<PathBuf>) {

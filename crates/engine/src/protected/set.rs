@@ -93,14 +93,14 @@ impl ProtectedSet {
         repositories.retain(|folder| repository::is_repository(&view, folder));
         let mut names_programs = false;
         for folder in &repositories {
-            let common = repository::common(&view, folder);
+            let shared = repository::shared_folder(&view, folder);
             follower.add_repository(folder, &users);
-            let settings = users.iter().cloned().chain([folder.join("config"), common.join("config")]);
+            let settings = users.iter().cloned().chain([folder.join("config"), shared.join("config")]);
             let settings: Vec<_> =
                 settings.flat_map(|file| repository::settings(&view, &file, &mut Vec::new())).collect();
             names_programs |= !repository::drivers(&settings).is_empty();
-            if common.is_absolute() {
-                outer.insert(common);
+            if shared.is_absolute() {
+                outer.insert(shared);
             }
         }
         if !names_programs {
