@@ -47,6 +47,21 @@ const BEFORE_PROGRAMS: [&str; 14] = [
     "sudo",
 ];
 
+/// Programs and functions that run, or evaluate, what these files say.
+const RUNNERS: [(&str, &[&str]); 10] = [
+    ("make", &["Makefile", "makefile", "GNUmakefile"]),
+    ("just", &["justfile", "Justfile", ".justfile"]),
+    ("task", &["Taskfile.yml", "Taskfile.yaml"]),
+    ("rake", &["Rakefile"]),
+    ("nox", &["noxfile.py"]),
+    ("invoke", &["tasks.py"]),
+    ("tox", &["tox.ini"]),
+    // `use flake` and its like in an `.envrc`.
+    ("flake", &["flake.nix", "flake.lock"]),
+    ("nix", &["shell.nix", "default.nix"]),
+    ("devenv", &["devenv.nix", "devenv.yaml"]),
+];
+
 /// Programs that run a package's scripts, or programs that are installed in it.
 const PACKAGE_RUNNERS: [&str; 7] = ["npm", "npx", "yarn", "pnpm", "pnpx", "bun", "bunx"];
 
@@ -165,6 +180,11 @@ impl<'a> Follower<'a> {
         }
         for hooks in hook_folders {
             self.seen.insert(hooks.clone());
+            let way = self.view.follow(&hooks);
+            if let Some(end) = way.end.filter(|end| *end != hooks && end.is_relative()) {
+                self.links(way.links, "git runs what lies behind it as hooks");
+                self.led.hooks.insert(end);
+            }
             for name in self.view.names(&hooks) {
                 let is_sample = name.to_string_lossy().ends_with(".sample");
                 let hook = hooks.join(&name);
@@ -294,11 +314,11 @@ impl<'a> Follower<'a> {
             for word in words {
                 all.insert(word.to_owned());
                 let name = word.rsplit('/').next().unwrap_or(word);
-                if word == "make" {
-                    for file in ["Makefile", "makefile", "GNUmakefile"] {
-                        for base in bases {
-                            self.named(&base.join(file), why, bases, (true, false), DEEPEST);
-                        }
+                let files =
+                    RUNNERS.iter().filter(|(runner, _)| *runner == word).flat_map(|(_, files)| *files);
+                for file in files {
+                    for base in bases {
+                        self.named(&base.join(file), why, bases, (true, false), DEEPEST);
                     }
                 }
                 self.word(word, why, bases, is_run, depth);

@@ -138,6 +138,15 @@ pub(super) fn shared_folder(view: &View<'_>, repository: &Path) -> PathBuf {
     led.unwrap_or_else(|| repository.to_owned())
 }
 
+/// Finds the repository that lies behind an entry called `.git`: a folder, a link to one, or a file that names one.
+pub(super) fn behind(view: &View<'_>, entry: &Path) -> Option<PathBuf> {
+    let end = view.follow(entry).end?;
+    match view.kind(&end)? {
+        Kind::Folder => Some(end),
+        _ => pointed_to(view, &end),
+    }
+}
+
 /// Finds where a file called `.git` leads.
 pub(super) fn pointed_to(view: &View<'_>, pointer: &Path) -> Option<PathBuf> {
     let Content::Bytes(content) = view.read(pointer) else { return None };

@@ -63,7 +63,7 @@ impl ProtectedSet {
         for beginning in &beginnings {
             let folder = beginning.parent().unwrap_or(Path::new(""));
             match repository::last_name(beginning) {
-                ".git" => repositories.extend(repository::pointed_to(&view, beginning)),
+                ".git" => repositories.extend(repository::behind(&view, beginning)),
                 "HEAD" => drop(repositories.insert(folder.to_owned())),
                 ".gitattributes" | "attributes" => drop(attributes.insert(beginning.clone())),
                 _ => {}
@@ -75,7 +75,9 @@ impl ProtectedSet {
             };
             if let Some(AutoRun::Any(why)) = auto_run(beginning, entry, &|_| false) {
                 let is_script = beginning.iter().any(|name| SCRIPTS.iter().any(|script| name == *script));
-                if entry == Entry::Link || is_script {
+                // Where a repository's own links lead is found with the repository.
+                let is_git = beginning.iter().any(|name| name == ".git");
+                if !is_git && (entry == Entry::Link || is_script) {
                     follower.add_script(beginning, why);
                 }
             }
@@ -84,10 +86,10 @@ impl ProtectedSet {
         for above in root.ancestors() {
             let folder = view.named(above);
             let pointer = folder.join(".git");
-            match view.kind(&pointer) {
-                Some(Kind::Folder) => drop(repositories.insert(pointer)),
-                Some(_) => repositories.extend(repository::pointed_to(&view, &pointer)),
-                None => drop(repositories.insert(folder)),
+            if view.exists(&pointer) {
+                repositories.extend(repository::behind(&view, &pointer));
+            } else {
+                repositories.insert(folder);
             }
         }
         repositories.retain(|folder| repository::is_repository(&view, folder));

@@ -116,6 +116,41 @@ fn what_a_hook_calls_by_plain_words_counts_and_its_data_does_not() {
 }
 
 #[test]
+fn links_in_a_repository_lead_to_its_parts_and_not_to_all_that_is_there() {
+    let world = World::of(&[
+        ("store/HEAD", ""),
+        ("store/objects/aa/b", ""),
+        ("store/config", "[core]\n\thooksPath = ../on\n"),
+        ("far/hooks/pre-commit", ""),
+        ("sub/.envrc", "use flake\n"),
+        ("sub/flake.nix", ""),
+        ("on/x", ""),
+    ]);
+    symlink("store", world.root().join(".git")).unwrap();
+    symlink("../far/hooks", world.root().join("store/hooks")).unwrap();
+    let set = world.set(&[".git", "store/HEAD", "sub/.envrc"]);
+    for led in [
+        "far/hooks/pre-commit",
+        "far/hooks/post-commit",
+        "store/hooks/update",
+        "store/config",
+        "sub/flake.nix",
+    ] {
+        assert!(world.reason(&set, &[led]).is_some(), "{led}");
+    }
+    for free in [
+        "store/objects/aa/c",
+        "store/index",
+        "store/refs/heads/x",
+        "far/hooks/README",
+        "far/other",
+        "flake.nix",
+    ] {
+        assert_eq!(world.reason(&set, &[free]), None, "{free}");
+    }
+}
+
+#[test]
 fn the_set_is_current_until_something_on_the_way_changes() {
     let world = World::of(&[("a", ""), ("b", "")]);
     let root = world.root();
