@@ -26,6 +26,7 @@ mod databases;
 mod degraded;
 mod denied_files;
 mod fuzzed_requests;
+mod git_canaries;
 mod homes;
 mod hostile_lines;
 mod hosts;

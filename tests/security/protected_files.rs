@@ -172,3 +172,93 @@ fn what_must_not_be_written_and_comes_while_a_background_command_runs_is_read_on
     assert_eq!(fixture.read("other"), "fine\n", "the control");
     server.end();
 }
+
+/// Every file of this name below the workspace.
+fn all_called(fixture: &Fixture, name: &str) -> Vec<std::path::PathBuf> {
+    let folders = fs::read_dir(fixture.workspace()).unwrap();
+    folders.map(|folder| folder.unwrap().path().join(name)).filter(|path| exists(path)).collect()
+}
+
+#[test]
+fn a_command_that_makes_decoys_by_the_dozen_is_killed_and_all_that_it_made_is_taken_away() {
+    let fixture = Fixture::with_files(&[("file", "plain")]);
+    let mut server = Server::start(&fixture, &FREE);
+    let id = server.background(
+        &unread("for i in $(seq 400); do mkdir d$i; echo x > d$i/.envrc; done; echo made; until [ -e go ]; do sleep 0.1; done; echo end"),
+        false,
+    );
+    let mut told = String::new();
+    for _ in 0..60 {
+        let read = server
+            .call("shell_session", json!({"action": "read", "session_id": id, "wait": 1, "offset": 100_000}));
+        told.push_str(&read.to_string());
+        if told.contains("goes on making files") {
+            break;
+        }
+    }
+    assert!(told.contains("goes on making files"), "{told}");
+    server.end();
+    assert!(exists(&fixture.workspace().join("d60")), "the control: it made more than it may");
+    assert_eq!(all_called(&fixture, ".envrc"), Vec::<std::path::PathBuf>::new());
+}
+
+#[test]
+fn what_a_command_made_while_the_server_was_killed_is_taken_away_by_the_next_start() {
+    let fixture = Fixture::with_files(&[("old/.envrc", "old")]);
+    let mut server = Server::start(&fixture, &FREE);
+    let id = server.background(
+        &unread("echo begun; until [ -e go ]; do sleep 0.01; done; for i in $(seq 20); do mkdir d$i; echo x > d$i/.envrc; done; echo x > made; sleep 60"),
+        false,
+    );
+    server.expect(&id, 0, "^begun$");
+    let process = rustix::process::Pid::from_child(server.process());
+    // It stands still, so it takes nothing away.
+    rustix::process::kill_process(process, rustix::process::Signal::STOP).unwrap();
+    fixture.write("go", "");
+    while !exists(&fixture.workspace().join("made")) {
+        std::thread::yield_now();
+    }
+    rustix::process::kill_process(process, rustix::process::Signal::KILL).unwrap();
+    server.process().wait().unwrap();
+    assert_eq!(all_called(&fixture, ".envrc").len(), 21, "the control: it is there");
+    let started = fixture.run(&["--mode", "full_auto", "call", "shell_execute", "{\"command\": \"true\"}"]);
+    assert_eq!(started.code, 0, "{}", started.stderr);
+    assert!(started.stderr.contains("left files that would run by themselves"), "{}", started.stderr);
+    assert_eq!(all_called(&fixture, ".envrc"), [fixture.workspace().join("old/.envrc")]);
+    assert_eq!(fixture.read("old/.envrc"), "old");
+    assert!(exists(&fixture.workspace().join("made")), "what runs nothing stays");
+    assert_eq!(kept(&fixture).len(), 1);
+}
+
+#[test]
+fn what_the_users_own_links_lead_to_is_held_as_what_they_stand_for() {
+    use std::os::unix::fs::symlink;
+    let fixture = Fixture::with_files(&[
+        ("env/dev.sh", "old"),
+        ("tools/tasks.json", "{}"),
+        ("lib/more.sh", "old"),
+        ("other", "x"),
+    ]);
+    let at = |path: &str| fixture.workspace().join(path);
+    symlink("env/dev.sh", at(".envrc")).unwrap();
+    symlink("tools", at(".vscode")).unwrap();
+    fixture.write("sub/.envrc", "source ../lib/more.sh\n");
+    let mut server = Server::start(&fixture, &FREE);
+    for path in ["env/dev.sh", "tools/tasks.json", "tools/settings.json", "lib/more.sh"] {
+        let command = unread(&format!("echo new > {path}"));
+        let held = server.call("shell_execute", json!({ "command": command }));
+        assert!(held.to_string().contains("EAPPROVAL"), "{path}: {held:#}");
+        let asked = server.call("file_write", json!({"path": path, "content": "new"}));
+        assert!(asked.to_string().contains("EAPPROVAL"), "{path}: {asked:#}");
+    }
+    // The set is made anew when something on the way changes.
+    let plain = server.call("shell_execute", json!({"command": unread("echo new > other")}));
+    assert!(!plain.to_string().contains("EAPPROVAL"), "{plain:#}");
+    fs::remove_file(at(".envrc")).unwrap();
+    symlink("other", at(".envrc")).unwrap();
+    let held = server.call("shell_execute", json!({"command": unread("echo newer > other")}));
+    assert!(held.to_string().contains("EAPPROVAL"), "{held:#}");
+    let free = server.call("shell_execute", json!({"command": unread("echo new > env/dev.sh")}));
+    assert!(!free.to_string().contains("EAPPROVAL"), "{free:#}");
+    server.end();
+}

@@ -28,6 +28,8 @@ pub(crate) const TAKEN: &str = "taken";
 const LOCK: &str = "lock";
 /// Ends the name of the file that says that somebody applied the changes.
 const APPLIED: &str = ".applied";
+/// The file that says what is watched while a command writes to a workspace at once.
+const WATCHED: &str = "watched";
 /// The file whose change times are the clock of the changes.
 const CLOCK: &str = "clock";
 
@@ -177,6 +179,30 @@ impl Area {
         Ok(())
     }
 
+    /// Takes up what dead processes watched: the folder of the call, what it noted, and when it last said that it watches.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn take_up_watched(&self) -> Result<Vec<(Call, Vec<u8>, Time)>> {
+        let mut all = Vec::new();
+        for id in self.ids()? {
+            let _alone = self.alone()?;
+            let is_watched = open(self.folder.as_fd(), &Path::new(&id).join(WATCHED), OFlags::RDONLY).is_ok();
+            let Some(call) = is_watched.then(|| self.claim(&id, false)).transpose()?.flatten() else {
+                continue;
+            };
+            let failed = Error::while_doing("read", Path::new(WATCHED));
+            let file = open(call.folder.as_fd(), Path::new(WATCHED), OFlags::RDONLY).map_err(&failed)?;
+            let last = Entry::of(&fstat(&file).map_err(&failed)?).changed;
+            let mut content = Vec::new();
+            File::from(file)
+                .read_to_end(&mut content)
+                .map_err(|source| Error::system("read", Path::new(WATCHED), source))?;
+            all.push((call, content, last));
+        }
+        Ok(all)
+    }
+
     /// Whether a live process has the call of this id.
     ///
     /// # Errors
@@ -278,6 +304,27 @@ impl Call {
             fchmod(&file, private).map_err(failed)?;
         }
         Ok(Entry::of(&fstat(&file).map_err(failed)?).changed)
+    }
+
+    /// Notes what is watched, for the start after this process where that ends before it says so.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn watch(&self, content: &[u8]) -> Result<()> {
+        let flags = OFlags::CREATE | OFlags::TRUNC | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let made = openat(&self.folder, WATCHED, flags, Mode::from_raw_mode(0o600));
+        let mut file = File::from(made.map_err(|errno| Error::system("make", WATCHED, errno))?);
+        file.write_all(content).map_err(|source| Error::system("write", WATCHED, source))
+    }
+
+    /// Says that what was noted is watched still.
+    ///
+    /// # Errors
+    /// [`Error::System`].
+    pub fn still_watches(&self) -> Result<()> {
+        let file = open(self.folder.as_fd(), Path::new(WATCHED), OFlags::RDONLY)
+            .map_err(|errno| Error::system("open", WATCHED, errno))?;
+        fchmod(&file, Mode::from_raw_mode(0o600)).map_err(|errno| Error::system("touch", WATCHED, errno))
     }
 
     /// Removes the folder of the call with all that is in it: the changes, or after a commit the old entries.

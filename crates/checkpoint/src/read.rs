@@ -43,7 +43,7 @@ use crate::known::Known;
 use crate::loosened::Loosened;
 use crate::regenerable::Regenerable;
 use crate::several;
-use crate::touch::Touched;
+use crate::touch::{Touched, Touches};
 use crate::{
     Action, Change, Changes, Conflict, Entry, Error, Held, Judge, Kind, MOST_CHANGES, Meanwhile, Note,
     Result, Time, Verdict, What,
@@ -220,7 +220,8 @@ impl<'a> Reading<'a> {
     fn ask(&mut self, upper: BorrowedFd<'_>, lower: BorrowedFd<'_>) -> Result<()> {
         let touched = std::mem::take(&mut self.touched);
         let judge = self.judge;
-        let ask = |(): &mut (), touched: &Touched| Ok::<_, Error>(touched.verdict(judge, upper, lower));
+        let all = Touches::new(&touched, upper, lower);
+        let ask = |(): &mut (), touched: &Touched| Ok::<_, Error>(all.verdict(judge, touched));
         let verdicts = several::each(&touched, |touched| &touched.path, || (), ask)?;
         for (touched, verdict) in touched.into_iter().zip(verdicts) {
             let (may_be_approved, reason) = match verdict {

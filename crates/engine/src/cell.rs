@@ -10,7 +10,7 @@ use policy::{Policy, RootRight};
 use sandbox::{CellSpec, Entrance, Lifetime, SessionLimits, Spawner};
 use tool::{Place, ToolError};
 
-use crate::denied::{DeniedFiles, Hiding};
+use crate::denied::{DeniedFiles, Hiding, Writes};
 
 /// What the cells of this runtime have in common, found out once by whoever composes it.
 #[derive(Debug, Clone, Default)]
@@ -59,6 +59,7 @@ pub(crate) fn specification(
     policy: &Policy,
     place: &Place,
     denied: &Arc<DeniedFiles>,
+    writes: Writes,
 ) -> Result<(CellSpec, Option<String>), ToolError> {
     let workspace = &place.workspace;
     let of_profile = policy.limits_over(built_in_limits());
@@ -83,7 +84,7 @@ pub(crate) fn specification(
         rights.push(root.path.clone());
     }
     let shown = shown(policy, workspace);
-    let Hiding { marked, later } = denied.below(&shown)?;
+    let Hiding { marked, later } = denied.below(&shown, writes)?;
     spec.late_masks = later;
     spec.masked.extend(marked.hidden);
     spec.frozen.extend(marked.frozen);

@@ -26,6 +26,7 @@ mod memory;
 mod moved;
 mod networks;
 mod placeholders;
+mod protected;
 mod reach;
 mod readings;
 mod record;
@@ -206,6 +207,7 @@ impl Engine {
         };
         notices.extend(recorder.take_over());
         let denied = Arc::new(denied::DeniedFiles::new(policy.clone(), keep, snapshots.clone()));
+        notices.extend(denied.take_away_left());
         let homes = cell.homes.as_deref().and_then(|folder| {
             let opened = home::Homes::open(folder, &place.workspace, home::limit(&policy), clock.now());
             opened.unwrap_or_else(|notice| {
@@ -371,7 +373,9 @@ impl Engine {
         if self.policy.passes_undoable() {
             sandbox::has_namespaces();
         }
-        let Ok((cell, _)) = self.specification(&self.policy, &self.denied) else { return };
+        let Ok((cell, _)) = self.specification(&self.policy, &self.denied, denied::Writes::Apart) else {
+            return;
+        };
         if let Some(snapshots) = self.snapshots.as_ref().filter(|_| self.cell.watches) {
             snapshots.make_ready(Some(&cell));
         }

@@ -101,6 +101,7 @@ impl Engine {
         call.enter(Stage::Decide);
         let tool = self.parse(call)?;
         let prepared = self.plan(call, &tool)?;
+        self.note_what_runs(call, tool.spec(), &prepared.plan).await?;
         self.decide(call, &tool).await?;
         let prepared = self.approve(call, prepared).await?;
         call.enter(Stage::Admit);

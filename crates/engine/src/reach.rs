@@ -53,14 +53,15 @@ impl Reach {
                 _ => real(effect),
             };
             last = Some((effect, found.clone()));
-            Part { real: found, effect: effect.clone() }
+            Part { real: found, effect: effect.clone(), runs: None }
         };
         effects.iter().map(lead).collect()
     }
 
     /// The same effects, looked up anew.
     pub(crate) fn lead_again(parts: &[Part]) -> Vec<Part> {
-        parts.iter().map(|part| Part { real: real(&part.effect), effect: part.effect.clone() }).collect()
+        let again = |part: &Part| Part { real: real(&part.effect), ..part.clone() };
+        parts.iter().map(again).collect()
     }
 
     /// The roots for one call. What a human approved is reached for this call, be it outside the roots or the profile's lists.

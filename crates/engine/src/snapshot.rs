@@ -7,6 +7,7 @@
 mod commit;
 mod judge;
 mod kept;
+mod taken;
 
 use std::fs::File;
 use std::io;
@@ -23,13 +24,16 @@ use sandbox::{CellSpec, Overlay, Spawner};
 use store::Store;
 use tool::{Code, EffectState, Retry, Stop, ToolError};
 
+use crate::denied::DeniedFiles;
 use crate::difference::{Differences, Direction};
 use crate::saved_contents::SavedContents;
 use crate::saving::Author;
 
 use commit::{commit_saved, done, stopped};
+pub(crate) use judge::Holds;
 use judge::Judge;
 pub use kept::{KeptChanges, KeptError};
+use taken::LeftWatched;
 
 /// The largest git configuration that is understood, in bytes. Git's own are below a few thousand.
 pub(crate) const LARGEST_CONFIGURATION: u64 = 1024 * 1024;
@@ -50,6 +54,8 @@ pub(crate) struct Snapshots {
     ready_for_draft: Mutex<Option<checkpoint::Call>>,
     /// Held while they are made. Says whether no call comes any more.
     making: Mutex<bool>,
+    /// What commands of dead processes wrote to at once, until it is judged.
+    left: Mutex<Vec<LeftWatched>>,
 }
 
 /// The snapshot of one call.
@@ -129,6 +135,8 @@ impl Snapshots {
         now: Timestamp,
     ) -> Result<(Self, Vec<String>), checkpoint::Error> {
         let area = Area::open(folder)?;
+        // Before the folders of dead processes are removed.
+        let left = area.take_up_watched()?;
         let told = kept::tidy(&area, kept_in, now)?;
         let snapshots = Self {
             area,
@@ -136,6 +144,7 @@ impl Snapshots {
             ready_for_command: Mutex::default(),
             ready_for_draft: Mutex::default(),
             making: Mutex::default(),
+            left: Mutex::new(left),
         };
         Ok((snapshots, told))
     }
@@ -231,32 +240,6 @@ impl Snapshots {
     pub(crate) fn area(&self) -> &Area {
         &self.area
     }
-
-    /// Takes a file, not a folder, out of a workspace, to lie aside until a human decides: among the changes that are kept
-    /// under `kept`, or under an id of its own. Gives the id; nothing where the file is gone.
-    pub(crate) fn take_away(
-        &self,
-        kept: Option<&str>,
-        root: &Path,
-        relative: &Path,
-        why: &str,
-    ) -> Result<Option<String>, checkpoint::Error> {
-        let workspace = Workspace::open(root)?;
-        // Those from before may have been discarded by now.
-        if let Some(id) = kept
-            && let Ok((call, _)) = self.area.take_up(id)
-        {
-            return Ok(call.take_away(&workspace, relative)?.then(|| id.to_owned()));
-        }
-        let call = self.area.begin()?;
-        let terms = Terms::since(call.baseline()?);
-        if !call.take_away(&workspace, relative)? {
-            call.discard()?;
-            return Ok(None);
-        }
-        let reason = format!("a command that writes directly made {}: {why}", tool::path_text(relative));
-        call.keep(&workspace, &terms, &reason).map(Some)
-    }
 }
 
 impl Snapshot {
@@ -271,9 +254,15 @@ impl Snapshot {
     }
 
     /// The difference that the changes make, and what stands against them. Changes nothing.
-    pub(crate) fn preview(&self, policy: &Policy, store: &Store, since: Time) -> Result<Preview, ToolError> {
+    pub(crate) fn preview(
+        &self,
+        policy: &Policy,
+        denied: &DeniedFiles,
+        store: &Store,
+        since: Time,
+    ) -> Result<Preview, ToolError> {
         let upper = self.call.upper();
-        let judge = Judge { policy, workspace: self.workspace.path(), upper: upper.clone(), approved: false };
+        let judge = Judge::new(policy, self.workspace.path(), Holds::AsFoundBy(denied));
         let terms = Terms { judge: &|touch| judge.verdict(touch), ..self.terms(since).map_err(failed)? };
         let (changes, entries) = self.call.preview(&self.workspace, &terms).map_err(failed)?;
         let open = |path: &Path| Workspace::open(path).map_err(failed);
@@ -320,18 +309,18 @@ impl Snapshot {
         self.changed_by == ChangedBy::Draft
     }
 
-    /// Swaps the changes in, after what they replace was saved. `approved` says that a human has agreed to what the judge
-    /// holds.
+    /// Swaps the changes in, after what they replace was saved.
     pub(crate) fn commit(
         &self,
         policy: &Policy,
         store: &Store,
         author: &Author,
         since: Time,
-        approved: bool,
+        holds: Holds<'_>,
         stop: &Stop,
     ) -> Ended {
-        let judge = Judge { policy, workspace: self.workspace.path(), upper: self.call.upper(), approved };
+        let judge = Judge::new(policy, self.workspace.path(), holds);
+        let approved = matches!(holds, Holds::Nothing);
         let terms = match self.terms(since) {
             Ok(terms) => terms,
             Err(error) => return Ended::Refused(failed(error)),

@@ -7,7 +7,7 @@ use sandbox::CellSpec;
 use tool::{Lane, ToolError};
 
 use crate::call::Call;
-use crate::denied::DeniedFiles;
+use crate::denied::{DeniedFiles, Writes};
 use crate::way_out::Around;
 use crate::{Engine, cell};
 
@@ -40,8 +40,9 @@ impl Engine {
         &self,
         policy: &Policy,
         denied: &Arc<DeniedFiles>,
+        writes: Writes,
     ) -> Result<(CellSpec, Option<String>), ToolError> {
-        let (mut spec, warning) = cell::specification(&self.cell, policy, &self.place, denied)?;
+        let (mut spec, warning) = cell::specification(&self.cell, policy, &self.place, denied, writes)?;
         // Who may not write to the workspace has no say in what its builds use either.
         let homes = self.homes.as_ref().filter(|_| policy.cell_writes());
         spec.kept_home = homes.map(|homes| homes.home());
@@ -108,7 +109,8 @@ impl Engine {
         let (background, rules, network) = (call.background, call.rules(self), self.network(call));
         let denied = call.reach(self).denied();
         Some(tokio::task::spawn_blocking(move || {
-            let mut specified = engine.specification(&rules, &denied)?;
+            let writes = if background { Writes::AtOnce } else { Writes::Apart };
+            let mut specified = engine.specification(&rules, &denied, writes)?;
             if let Some(told) = engine.settle_network(&network, &mut specified.0) {
                 specified.1 = Some(specified.1.map_or(told.clone(), |warning| format!("{warning}; {told}")));
             }

@@ -14,7 +14,7 @@ use crate::call::Call;
 use crate::life::Ran;
 use crate::saved_contents::SavingTime;
 use crate::saving::{Author, Direct};
-use crate::snapshot::{Ended, Question, Snapshot, Snapshots};
+use crate::snapshot::{Ended, Holds, Question, Snapshot, Snapshots};
 use crate::trace::Stage;
 use crate::{Approval, Engine, dry_run};
 
@@ -131,7 +131,7 @@ impl Engine {
     ) -> Result<Data, ToolError> {
         let (rules, engine) = (call.rules(self), self.clone());
         let (snapshot, preview) = blocking(move || {
-            let preview = snapshot.preview(&rules, &engine.store, since);
+            let preview = snapshot.preview(&rules, &engine.denied, &engine.store, since);
             (snapshot, preview)
         })
         .await?;
@@ -155,7 +155,7 @@ impl Engine {
         let (rules, engine) = (call.rules(self), self.clone());
         let reason = self.why_tried(&call.effects);
         let shown = blocking(move || {
-            let preview = snapshot.preview(&rules, &engine.store, since)?;
+            let preview = snapshot.preview(&rules, &engine.denied, &engine.store, since)?;
             if preview.paths == 0 {
                 engine.removals.drop_unused(Before::Snapshot(snapshot));
                 return Ok((preview, None));
@@ -189,7 +189,7 @@ impl Engine {
         let Ok(data) = produced else { return Ok((snapshot, produced)) };
         let (rules, engine) = (call.rules(self), self.clone());
         let shown = move || {
-            let preview = snapshot.preview(&rules, &engine.store, since);
+            let preview = snapshot.preview(&rules, &engine.denied, &engine.store, since);
             (snapshot, preview)
         };
         let (snapshot, preview) = blocking(shown).await?;
@@ -294,7 +294,8 @@ impl Engine {
         let (engine, stop) = (self.clone(), saving.stop.clone());
         blocking(move || {
             engine.denied.begin_own_change(&[]);
-            let ended = snapshot.commit(&rules, &engine.store, &author, since, approved, &stop);
+            let holds = if approved { Holds::Nothing } else { Holds::AsFoundBy(&engine.denied) };
+            let ended = snapshot.commit(&rules, &engine.store, &author, since, holds, &stop);
             let came: Vec<PathBuf> = match &ended {
                 Ended::Committed(done) => {
                     done.came.iter().map(|path| engine.place.workspace.join(path)).collect()
@@ -382,7 +383,7 @@ impl Engine {
         let engine = self.clone();
         blocking(move || {
             // The question can be asked without it, and says so.
-            let difference = snapshot.preview(&rules, &engine.store, since).map_or_else(
+            let difference = snapshot.preview(&rules, &engine.denied, &engine.store, since).map_or_else(
                 |error| format!("the difference cannot be shown: {}", error.message),
                 |preview| preview.diff,
             );

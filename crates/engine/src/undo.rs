@@ -17,7 +17,7 @@ use crate::data::{DataUndo, after_the_files, is_of_database};
 use crate::difference::{Differences, Direction};
 use crate::saved_contents::SavedContents;
 use crate::saving::{entries, left_out};
-use crate::snapshot::{Ended, Snapshots};
+use crate::snapshot::{Ended, Holds, Snapshots};
 use crate::{Engine, KeptError};
 
 /// How many checkpoints are looked at for the first part of an id, or for all since a time.
@@ -446,14 +446,8 @@ impl Engine {
         // While a command writes directly, what comes would be taken for its own.
         let coming = snapshot.coming(laid.taken_at.into());
         snapshots.area().set_applied(snapshot.id(), &coming).map_err(failed)?;
-        let ended = snapshot.commit(
-            &self.policy,
-            &self.store,
-            &author,
-            laid.taken_at.into(),
-            true,
-            &tool::Stop::default(),
-        );
+        let (since, stop) = (laid.taken_at.into(), tool::Stop::default());
+        let ended = snapshot.commit(&self.policy, &self.store, &author, since, Holds::Nothing, &stop);
         let undone = match ended {
             Ended::Committed(done) => {
                 if !done.is_settled {

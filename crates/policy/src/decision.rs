@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use serde::{Serialize, Serializer};
 use tool::{Effect, Level};
 
-use crate::Rule;
+use crate::{List, Rule};
 
 /// A call, as far as the policy looks at it.
 #[derive(Debug, Clone, Copy)]
@@ -29,6 +29,9 @@ pub struct Part {
     /// The path behind all links, where it differs from the one in the effect. Both are judged, the stricter counts.
     #[serde(rename = "leads_to", skip_serializing_if = "Option::is_none", serialize_with = "as_text")]
     pub real: Option<PathBuf>,
+    /// Why what is written there would run by itself, where that was found by looking at the files and not by the name alone.
+    #[serde(skip)]
+    pub runs: Option<String>,
 }
 
 #[expect(clippy::ref_option, reason = "serde hands the field by reference")]
@@ -38,7 +41,7 @@ fn as_text<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Result<S::Ok
 
 impl From<Effect> for Part {
     fn from(effect: Effect) -> Self {
-        Self { effect, real: None }
+        Self { effect, real: None, runs: None }
     }
 }
 
@@ -114,7 +117,7 @@ impl Decision {
     pub fn asks_every_time(&self) -> bool {
         self.level == Level::Critical
             || self.line == Line::Dangerous
-            || self.rule.key == crate::judge::AUTO_RUN
+            || [crate::judge::AUTO_RUN, List::AutoRunPaths.key()].contains(&self.rule.key)
     }
 }
 

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use shell_syntax::Node;
-use tool::{Access, CommandLine, Effect};
+use tool::{CommandLine, Effect};
 
 use crate::command::Reached;
-use crate::path::Spot;
+use crate::path::{PathRules, Spot};
 use crate::spell::resolve;
 use crate::{
     Kind, List, ListEntry, Origin, Part, PathVerdict, Policy, PolicyError, ProfileSource, Profiles, Programs,
@@ -94,9 +94,11 @@ fn policy_of(one: &Tried<'_>, setup: &Setup<'_>) -> Result<Policy, PolicyError> 
     let Tried { rule, list, ignore_case, .. } = *one;
     // What an entry takes back is what it would match without its `!`.
     let text = match list {
-        List::AllowedReadPaths | List::AllowedWritePaths | List::DenyReadPaths | List::DenyWritePaths => {
-            rule.entry.strip_prefix('!').unwrap_or(&rule.entry)
-        }
+        List::AllowedReadPaths
+        | List::AllowedWritePaths
+        | List::DenyReadPaths
+        | List::DenyWritePaths
+        | List::AutoRunPaths => rule.entry.strip_prefix('!').unwrap_or(&rule.entry),
         _ => &rule.entry,
     };
     let entries = Some(vec![ListEntry::from(text)]);
@@ -134,10 +136,9 @@ impl Alone {
     fn matches(&self, example: &str, setup: &Setup<'_>) -> Result<bool, String> {
         let policy = &self.policy;
         match self.list {
-            List::AllowedReadPaths | List::DenyReadPaths => self.matches_path(Access::Read, example, setup),
-            List::AllowedWritePaths | List::DenyWritePaths => {
-                self.matches_path(Access::Write, example, setup)
-            }
+            List::AllowedReadPaths | List::DenyReadPaths => matches_path(&policy.reads, example, setup),
+            List::AllowedWritePaths | List::DenyWritePaths => matches_path(&policy.writes, example, setup),
+            List::AutoRunPaths => matches_path(&policy.auto_run, example, setup),
             List::AllowedExecCommand => Ok(self.allows_command(example, setup.workspace)),
             List::ModerateExecCommand => {
                 let policy = self.policy.with_moderate_listed();
@@ -158,22 +159,6 @@ impl Alone {
         }
     }
 
-    /// A path as a rule would be written: relative to the workspace, or with the home folder; a folder with a slash at its end.
-    fn matches_path(&self, access: Access, example: &str, setup: &Setup<'_>) -> Result<bool, String> {
-        let path = match example.strip_prefix("~/").or_else(|| example.strip_prefix("$HOME/")) {
-            Some(rest) => setup.home.ok_or("the home folder is not known")?.join(rest),
-            None => PathBuf::from(example),
-        };
-        let path = resolve(setup.workspace, path.to_str().ok_or("it is not UTF-8")?).path;
-        let kind = if example.ends_with('/') { Kind::Folder } else { Kind::File };
-        let rules = match access {
-            Access::Read => &self.policy.reads,
-            Access::Write => &self.policy.writes,
-        };
-        let verdict = rules.verdict(&Spot::of(&path, setup.workspace), kind);
-        Ok(matches!(verdict, PathVerdict::Denied(_) | PathVerdict::Listed(_)))
-    }
-
     /// Whether the rule lets the line pass: one of its commands begins so, and all of it is listed or only reads.
     fn allows_command(&self, line: &str, workspace: &Path) -> bool {
         let command = CommandLine::Shell(line.to_owned());
@@ -187,4 +172,16 @@ impl Alone {
                 })
             })
     }
+}
+
+/// A path as a rule would be written: relative to the workspace, or with the home folder; a folder with a slash at its end.
+fn matches_path(rules: &PathRules, example: &str, setup: &Setup<'_>) -> Result<bool, String> {
+    let path = match example.strip_prefix("~/").or_else(|| example.strip_prefix("$HOME/")) {
+        Some(rest) => setup.home.ok_or("the home folder is not known")?.join(rest),
+        None => PathBuf::from(example),
+    };
+    let path = resolve(setup.workspace, path.to_str().ok_or("it is not UTF-8")?).path;
+    let kind = if example.ends_with('/') { Kind::Folder } else { Kind::File };
+    let verdict = rules.verdict(&Spot::of(&path, setup.workspace), kind);
+    Ok(matches!(verdict, PathVerdict::Denied(_) | PathVerdict::Listed(_)))
 }

@@ -47,7 +47,11 @@ impl Policy {
     fn look_through(&self, list: List, rules: &[Rule], setup: &Setup<'_>, findings: &mut Vec<Finding>) {
         let paths = matches!(
             list,
-            List::AllowedReadPaths | List::AllowedWritePaths | List::DenyReadPaths | List::DenyWritePaths
+            List::AllowedReadPaths
+                | List::AllowedWritePaths
+                | List::DenyReadPaths
+                | List::DenyWritePaths
+                | List::AutoRunPaths
         );
         let mut seen: HashMap<&str, &Rule> = HashMap::new();
         for (position, rule) in rules.iter().enumerate() {

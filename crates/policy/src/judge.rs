@@ -50,7 +50,13 @@ impl Policy {
         match &part.effect {
             Effect::Read { path } => self.judge_path("read", Access::Read, path, part.real.as_deref(), false),
             Effect::Write { path } => {
-                self.judge_path("write", Access::Write, path, part.real.as_deref(), false)
+                let mut judgement =
+                    self.judge_path("write", Access::Write, path, part.real.as_deref(), false);
+                if let Some(why) = &part.runs {
+                    judgement.unlisted.get_or_insert_with(|| self.runs_by_itself(path, why));
+                    judgement.changes_only_the_workspace = false;
+                }
+                judgement
             }
             Effect::Delete { path } => {
                 self.judge_path("delete", Access::Write, path, part.real.as_deref(), true)
@@ -169,24 +175,29 @@ impl Policy {
 
     /// Why writing the path is asked about by itself: a later program would run code through it.
     pub(crate) fn runs_later(&self, path: &Path) -> Option<Cause> {
+        if let Some(rule) = self.listed_auto_run().rule_at(&self.spot(path), false) {
+            return Some(Cause { rule: rule.clone(), ..self.runs_by_itself(path, "the profile lists it") });
+        }
         let root = self.roots.iter().map(|root| &root.path).filter(|root| path.starts_with(root));
         let relative = path.strip_prefix(root.max_by_key(|root| root.components().count())?).ok()?;
         let nowhere = |_: &Path| false;
         let found = auto_run(relative, Entry::File, &nowhere)
             .or_else(|| auto_run(relative, Entry::Tree, &nowhere))?;
         let why = match found {
-            AutoRun::Any(why) => why,
-            AutoRun::GitConfig => "git runs what it names",
-            AutoRun::GitPointer => "it leads git to a repository",
+            AutoRun::Any(why) | AutoRun::Git(why) => why,
         };
-        Some(Cause {
+        Some(self.runs_by_itself(path, why))
+    }
+
+    fn runs_by_itself(&self, path: &Path, why: &str) -> Cause {
+        Cause {
             rule: self.setting(AUTO_RUN, "(built in)", Origin::BuiltIn),
             reason: format!(
                 "{} is a file through which a later program would run code: {why}",
                 path.display()
             ),
             hint: Some("a human has to approve it; no mode and no list lets it pass".to_owned()),
-        })
+        }
     }
 
     /// A rule against removing or moving the path: what must not be read must not be carried elsewhere either, and what is

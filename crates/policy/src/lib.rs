@@ -33,7 +33,7 @@ mod show;
 mod spell;
 mod suggest;
 
-pub use auto_run::{AutoRun, Entry, auto_run, git_config_change, git_pointer_change, may_auto_run};
+pub use auto_run::{AutoRun, Entry, GitSetting, auto_run, git_settings, may_auto_run};
 pub use ceiling::{Ceiling, EffectKind, EffectKinds};
 pub use decision::{Decision, Line, Part, Request, Verdict};
 pub use error::PolicyError;

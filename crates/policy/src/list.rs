@@ -23,6 +23,8 @@ pub enum List {
     AllowedExecCommand,
     /// `moderate_exec_command`
     ModerateExecCommand,
+    /// `auto_run_paths`
+    AutoRunPaths,
     /// `deny_exec_command`
     DenyExecCommand,
     /// `allowed_hosts`
@@ -45,11 +47,12 @@ pub enum List {
 
 impl List {
     /// Every list, in the order in which they are shown.
-    pub const ALL: [List; 15] = [
+    pub const ALL: [List; 16] = [
         List::AllowedReadPaths,
         List::DenyReadPaths,
         List::AllowedWritePaths,
         List::DenyWritePaths,
+        List::AutoRunPaths,
         List::AllowedExecCommand,
         List::ModerateExecCommand,
         List::DenyExecCommand,
@@ -72,6 +75,7 @@ impl List {
             List::DenyWritePaths => "deny_write_paths",
             List::AllowedExecCommand => "allowed_exec_command",
             List::ModerateExecCommand => "moderate_exec_command",
+            List::AutoRunPaths => "auto_run_paths",
             List::DenyExecCommand => "deny_exec_command",
             List::AllowedHosts => "allowed_hosts",
             List::DenyHosts => "deny_hosts",
@@ -84,7 +88,7 @@ impl List {
         }
     }
 
-    /// Whether it denies: then it is never inherited, and the lists of all files count together.
+    /// Whether it denies, or asks about more: then it is never inherited, and the lists of all files count together.
     pub fn denies(self) -> bool {
         !matches!(
             self,
@@ -107,6 +111,7 @@ impl List {
             List::DenyWritePaths => profile.deny_write_paths.as_ref(),
             List::AllowedExecCommand => profile.allowed_exec_command.as_ref(),
             List::ModerateExecCommand => profile.moderate_exec_command.as_ref(),
+            List::AutoRunPaths => profile.auto_run_paths.as_ref(),
             List::DenyExecCommand => profile.deny_exec_command.as_ref(),
             List::AllowedHosts => profile.allowed_hosts.as_ref(),
             List::DenyHosts => profile.deny_hosts.as_ref(),
@@ -128,6 +133,7 @@ impl List {
             List::DenyWritePaths => &mut profile.deny_write_paths,
             List::AllowedExecCommand => &mut profile.allowed_exec_command,
             List::ModerateExecCommand => &mut profile.moderate_exec_command,
+            List::AutoRunPaths => &mut profile.auto_run_paths,
             List::DenyExecCommand => &mut profile.deny_exec_command,
             List::AllowedHosts => &mut profile.allowed_hosts,
             List::DenyHosts => &mut profile.deny_hosts,

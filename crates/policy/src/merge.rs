@@ -97,6 +97,7 @@ fn tighten(file: &Source) -> (Profiles, Vec<Warning>) {
         let tightening = ProfileSource {
             deny_read_paths: source.deny_read_paths.clone(),
             deny_write_paths: source.deny_write_paths.clone(),
+            auto_run_paths: source.auto_run_paths.clone(),
             deny_ignore_case: source.deny_ignore_case.filter(|ignored| *ignored),
             deny_exec_command: source.deny_exec_command.clone(),
             deny_hosts: source.deny_hosts.clone(),

@@ -30,6 +30,8 @@ pub struct Policy {
     pub(crate) home: Option<PathBuf>,
     pub(crate) reads: PathRules,
     pub(crate) writes: PathRules,
+    /// What runs by itself beside what is built in.
+    pub(crate) auto_run: PathRules,
     pub(crate) protected: Vec<(PathBuf, Rule)>,
     pub(crate) commands: CommandRules,
     /// The entries of `moderate_exec_command`, each of which could stand in `allowed_exec_command`.
@@ -149,6 +151,12 @@ impl Policy {
             also_allowed: Vec::new(),
         };
 
+        let auto_run = PathRules {
+            denied: paths.denied(merged.denied(name, List::AutoRunPaths))?,
+            allowed: AllowedPaths::default(),
+            also_allowed: Vec::new(),
+        };
+
         let deny_lists = merged.denied(name, List::DenyExecCommand);
         let denies_commands = !deny_lists.lists.is_empty();
         let mut commands = CommandRules::default();
@@ -198,6 +206,7 @@ impl Policy {
             roots: roots(setup.workspace, &reads, &writes),
             reads,
             writes,
+            auto_run,
             protected: setup.protected.iter().map(protect).collect(),
             commands,
             moderate,
@@ -276,9 +285,25 @@ impl Policy {
         Denied { rules: &self.writes, workspace: &self.workspace }
     }
 
+    /// Finds what the profile lists as run by a later program, beside what is built in.
+    pub fn listed_auto_run(&self) -> Denied<'_> {
+        Denied { rules: &self.auto_run, workspace: &self.workspace }
+    }
+
     /// What no tool can write, however it is named.
     pub fn protected(&self) -> impl Iterator<Item = &Path> {
         self.protected.iter().map(|(path, _)| path.as_path())
+    }
+
+    /// The home folder, where there is one.
+    pub fn home(&self) -> Option<&Path> {
+        self.home.as_deref()
+    }
+
+    /// Where the user's own configuration of git lies, if there is any.
+    pub fn users_git_configuration(&self) -> Vec<PathBuf> {
+        let names = [".gitconfig", ".config/git/config"];
+        self.home.iter().flat_map(|home| names.map(|name| home.join(name))).collect()
     }
 
     /// The name of the profile.

@@ -24,7 +24,10 @@ pub struct ProfileSource {
     pub deny_read_paths: Option<Vec<ListEntry>>,
     /// Paths that are never written.
     pub deny_write_paths: Option<Vec<ListEntry>>,
-    /// `true`: what a pattern of the two lists before matches in another case, it matches too. What a pattern takes back with `!`,
+    /// Paths through which a later program would run code, beside those that are built in: writing one is asked about by itself, whatever
+    /// the mode and the other lists say.
+    pub auto_run_paths: Option<Vec<ListEntry>>,
+    /// `true`: what a pattern of `deny_read_paths` or `deny_write_paths` matches in another case, it matches too. What a pattern takes back with `!`,
     /// it takes back in its own case alone, so this only ever denies more.
     pub deny_ignore_case: Option<bool>,
     /// Beginnings of commands that run without asking, beside the read-only ones.

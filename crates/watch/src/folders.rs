@@ -75,6 +75,8 @@ pub(crate) struct Folders {
     next: Id,
     below: BTreeMap<(Id, Name), Id>,
     found: BTreeMap<(Id, Name), Found>,
+    /// How often something was marked or lost its mark.
+    marked_times: u64,
 }
 
 impl Folders {
@@ -157,6 +159,7 @@ impl Folders {
                 going.extend(self.below.remove(&key));
             }
             for key in keys_of(&self.found, id) {
+                self.marked_times += 1;
                 self.found.remove(&key);
             }
             if let Some(folder) = self.known.remove(&id) {
@@ -167,12 +170,20 @@ impl Folders {
 
     /// Marks an entry of a folder.
     pub(crate) fn mark(&mut self, folder: Id, name: &[u8], found: Found) {
+        self.marked_times += 1;
         self.found.insert((folder, Name::from(name)), found);
     }
 
     /// Takes the marks of an entry away.
     pub(crate) fn unmark(&mut self, folder: Id, name: &[u8]) -> Option<Found> {
-        self.found.remove(&(folder, Name::from(name)))
+        let found = self.found.remove(&(folder, Name::from(name)));
+        self.marked_times += u64::from(found.is_some());
+        found
+    }
+
+    /// How often something was marked or lost its mark.
+    pub(crate) fn marked_times(&self) -> u64 {
+        self.marked_times
     }
 
     /// How an entry is marked.

@@ -16,6 +16,7 @@ mod folders;
 mod look;
 mod mounts;
 mod names;
+mod noted;
 mod notices;
 mod scan;
 mod watch;

@@ -37,7 +37,7 @@ pub struct Watch<R: Rules> {
     /// Watching is not possible here.
     gave_up: bool,
     warning: Option<String>,
-    walks: u64,
+    pub(crate) walks: u64,
 }
 
 /// A folder to look through.
@@ -371,12 +371,15 @@ impl<R: Rules> Watch<R> {
         }
         let mut gone = Vec::new();
         for (id, name, found) in self.folders.marked() {
+            let is_new = news.contains(&(id, name.clone()));
+            if !found.marks.is_about_content() && !is_new && !has_walked {
+                continue;
+            }
             let Some(mut place) = self.folders.place(id) else { continue };
             place.push(name);
             let Some(root) = self.roots.get(place.root) else { continue };
             let mut path = root.absolute(&place.relative);
             let mut hides = found.marks.hidden;
-            let is_new = news.contains(&(id, name.clone()));
             if found.marks.noted && (is_new || has_walked) {
                 noted.insert(path.clone());
             }

@@ -111,7 +111,8 @@ impl Engine {
             .ok_or_else(|| ToolError::new(tool::Code::Unavailable, "this runtime keeps no changes apart"))?;
         let snapshot = snapshots.take_up(id)?;
         let since = snapshot.since(SystemTime::UNIX_EPOCH.into());
-        let Changes { diff, held, conflicts, .. } = snapshot.preview(rules, &self.store, since)?;
+        let Changes { diff, held, conflicts, .. } =
+            snapshot.preview(rules, &self.denied, &self.store, since)?;
         let mut text: String =
             conflicts.iter().map(|line| format!("changed since by others: {line}\n")).collect();
         text.extend(held.iter().map(|line| format!("held: {line}\n")));
@@ -146,7 +147,7 @@ impl Engine {
             kept.into_iter().find(|kept| kept.reason == reason && kept.workspace == self.place.workspace)?;
         let snapshot = snapshots.take_up(&last.id).ok()?;
         let since = snapshot.since(SystemTime::UNIX_EPOCH.into());
-        let changes = snapshot.preview(rules, &self.store, since).ok()?;
+        let changes = snapshot.preview(rules, &self.denied, &self.store, since).ok()?;
         if !changes.conflicts.is_empty() || changes.diff.is_empty() {
             return None;
         }

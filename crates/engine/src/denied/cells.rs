@@ -10,23 +10,30 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use checkpoint::{Time, Workspace};
-use policy::{AutoRun, Entry, auto_run, git_config_change, git_pointer_change};
+use checkpoint::Time;
 use sandbox::LateMasks;
 use watch::{Marked, Watch};
 
-use super::lists::{is_repository, split};
+use super::left::Record;
+use super::lists::split;
 use super::{DeniedFiles, State};
-use crate::snapshot::{LARGEST_CONFIGURATION, Snapshots, read_small};
+use crate::protected::{Changed, News};
+use crate::snapshot::Snapshots;
 
-/// How much is taken away from one command before it is killed: what goes on making such files is no mistake.
+/// How much is taken away from one command before it is killed: what goes on making such files is no mistake. What it has made
+/// besides is taken away all the same.
 const MOST_TAKEN: usize = 50;
+
+/// How many notes a command gets about what was taken away.
+const MOST_NOTES: usize = 60;
 
 /// A cell that runs, or is about to.
 pub(super) struct RunningCell {
     masks: Arc<LateMasks>,
     /// What its command cannot have made: what was there before, and what Handfast put there.
     known: BTreeSet<PathBuf>,
+    /// Before its command begins, where that is noted. What is older is not the command's.
+    begins: Option<Time>,
     /// What has come before it was known that the cell begins. Its command may have been ahead of that.
     early: BTreeSet<PathBuf>,
     /// What was judged harmless by its content, which may change.
@@ -35,21 +42,88 @@ pub(super) struct RunningCell {
     kept: BTreeMap<PathBuf, String>,
     /// How much was taken away.
     taken: usize,
+    /// The record of the command, for the start after a kill.
+    record: Option<checkpoint::Call>,
+}
+
+/// Where a file comes from, as seen from a command that writes at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// It was there, and the command could not change it.
+    Known,
+    /// It was there.
+    Older,
+    /// The command may have made it.
+    Command,
+}
+
+/// Chooses what goes, with the reason: each file that the command may have made to run by itself, and what gives a meaning to one
+/// that was there before, unless that is a folder.
+pub(super) fn targets(
+    found: &[(PathBuf, String)],
+    (root, path): (&Path, &Path),
+    origin: impl Fn(&Path) -> Origin,
+) -> BTreeMap<PathBuf, String> {
+    let mut targets = BTreeMap::new();
+    let is_folder = root.join(path).symlink_metadata().is_ok_and(|found| found.is_dir());
+    for (file, why) in found {
+        let goes = match origin(file) {
+            _ if file == path => path,
+            // It ran before.
+            Origin::Known => continue,
+            Origin::Older if !is_folder => path,
+            Origin::Older | Origin::Command => file,
+        };
+        targets.entry(goes.to_owned()).or_insert_with(|| why.clone());
+    }
+    targets
 }
 
 /// By which a file is told from what it was: device, number, and the time of its last change.
-type Stamp = (u64, u64, i64, i64);
+pub(super) type Stamp = (u64, u64, i64, i64);
 
 impl RunningCell {
     pub(super) fn new(masks: Arc<LateMasks>, marked: &Marked) -> Self {
-        let known = marked.guarded.iter().chain(&marked.hidden).chain(&marked.frozen).cloned().collect();
+        let known = marked.guarded.iter().chain(&marked.hidden).chain(&marked.frozen);
+        let known = known.cloned().collect();
         Self {
             masks,
             known,
+            begins: None,
             early: BTreeSet::new(),
             harmless: BTreeMap::new(),
             kept: BTreeMap::new(),
             taken: 0,
+            record: None,
+        }
+    }
+
+    /// Writes down that its command writes at once.
+    pub(super) fn write_record(&mut self, roots: &[PathBuf], snapshots: &Snapshots) -> Result<(), String> {
+        let (record, begins) = Record::write(roots, &self.known, snapshots)?;
+        (self.record, self.begins) = (Some(record), Some(begins));
+        Ok(())
+    }
+
+    /// Says that its command is watched still.
+    pub(super) fn renew_record(&self) {
+        // Where that fails, the next start looks at less than it could.
+        let _renewed = self.record.as_ref().map(checkpoint::Call::still_watches);
+    }
+
+    /// Its command has ended, and what it did was judged.
+    pub(super) fn end(self) {
+        // What cannot be removed now, the next start removes.
+        drop(self.record.map(checkpoint::Call::discard));
+    }
+
+    fn origin(&self, path: &Path) -> Origin {
+        if self.knows(path) {
+            Origin::Known
+        } else if self.is_older(path) {
+            Origin::Older
+        } else {
+            Origin::Command
         }
     }
 
@@ -81,16 +155,22 @@ impl RunningCell {
     fn knows(&self, path: &Path) -> bool {
         path.ancestors().any(|above| self.known.contains(above))
     }
-}
 
-/// What a judgement of a file comes to.
-enum Judged {
-    /// No later program runs it.
-    Plain,
-    /// What it holds runs nothing.
-    Harmless(Stamp),
-    /// It needs an approval, for this reason.
-    Runs(String),
+    fn know(&mut self, path: &Path) {
+        self.known.insert(path.to_owned());
+    }
+
+    /// Whether what lies there was there before the command.
+    fn is_older(&self, path: &Path) -> bool {
+        self.begins.is_some_and(|begins| is_before(path, begins))
+    }
+
+    /// Leaves a note, unless there are many.
+    fn note(&self, note: impl FnOnce() -> String) {
+        if self.taken <= MOST_NOTES {
+            self.masks.note(note());
+        }
+    }
 }
 
 impl DeniedFiles {
@@ -99,16 +179,13 @@ impl DeniedFiles {
         for path in come {
             if state.own.expected.iter().any(|expected| path.starts_with(expected)) {
                 for cell in &mut state.running {
-                    cell.known.insert(path.clone());
+                    cell.know(&path);
                     freeze_again(cell, &path);
                 }
             } else if state.own.under_way > 0 {
                 state.own.undecided.push(path);
             } else {
                 self.judge(state, &path);
-                for sibling in of_a_repository(&path) {
-                    self.judge(state, &sibling);
-                }
             }
         }
     }
@@ -133,28 +210,44 @@ impl DeniedFiles {
     }
 
     fn judge(&self, state: &mut State, path: &Path) {
-        let State { watch, running, .. } = state;
-        let roots = watch.as_ref().map(Watch::roots).unwrap_or_default();
-        let Some((root, relative)) = split(roots, path) else { return };
-        for cell in running.iter_mut() {
+        let roots = state.watch.as_ref().map(Watch::roots).unwrap_or_default();
+        let Some((root, relative)) =
+            split(roots, path).map(|(root, below)| (root.to_owned(), below.to_owned()))
+        else {
+            return;
+        };
+        let set = self.protected_in(state, &root);
+        let news = News::default();
+        let changed = Changed::all(&set, &root, &news);
+        let found = changed.found(&relative);
+        let counts_by_content = changed.counts_by_content(&relative);
+        for cell in &mut state.running {
             if cell.knows(path) {
                 // Somebody else has replaced it, because the command could not.
                 freeze_again(cell, path);
-            } else if !cell.masks.have_begun() {
+                continue;
+            }
+            if !cell.masks.have_begun() {
                 cell.early.insert(path.to_owned());
-            } else if cell.masks.write_directly(path) {
-                cell.harmless.remove(path);
-                match judge(root, relative) {
-                    Judged::Plain => {}
-                    Judged::Harmless(stamp) => {
-                        cell.harmless.insert(path.to_owned(), stamp);
-                    }
-                    Judged::Runs(_) if self.was_applied(path) => {
-                        cell.known.insert(path.to_owned());
-                        freeze_again(cell, path);
-                    }
-                    Judged::Runs(why) => self.take_away(cell, root, relative, &why),
+                continue;
+            }
+            if !cell.masks.write_directly(path) {
+                continue;
+            }
+            cell.harmless.remove(path);
+            if found.is_empty() {
+                if let Some(stamp) = stamp_of(path).filter(|_| counts_by_content) {
+                    cell.harmless.insert(path.to_owned(), stamp);
                 }
+                continue;
+            }
+            if self.was_applied(path) {
+                cell.know(path);
+                freeze_again(cell, path);
+                continue;
+            }
+            for (goes, why) in targets(&found, (&root, &relative), |file| cell.origin(&root.join(file))) {
+                self.take_away(cell, &root, &goes, &why);
             }
         }
     }
@@ -169,13 +262,6 @@ impl DeniedFiles {
 
     fn take_away(&self, cell: &mut RunningCell, root: &Path, relative: &Path, why: &str) {
         let shown = tool::path_text(relative);
-        if cell.taken >= MOST_TAKEN {
-            cell.masks.note(format!(
-                "{shown}: {why}; the command was killed, because it goes on making such files"
-            ));
-            cell.give_up();
-            return;
-        }
         cell.taken += 1;
         let taken = match &self.snapshots {
             None => Err("there is no place to keep it".to_owned()),
@@ -184,22 +270,28 @@ impl DeniedFiles {
         };
         match taken {
             Ok(None) => {}
-            Ok(Some(id)) => {
-                cell.masks.note(format!(
+            Ok(Some(id)) => cell.note(|| {
+                format!(
                     "{shown}: {why}; it needs an approval of its own and was taken out of the workspace: `handfast changes \
                      show {id}` shows it, `handfast changes apply {id}` puts it back"
-                ));
-            }
+                )
+            }),
             Err(problem) => {
-                cell.masks.note(format!("{shown}: {why}; {problem}, so the command was killed"));
+                cell.note(|| format!("{shown}: {why}; {problem}, so the command was killed"));
                 cell.give_up();
             }
+        }
+        if cell.taken == MOST_TAKEN {
+            cell.masks.note(
+                "the command was killed, because it goes on making files that run by themselves".to_owned(),
+            );
+            cell.give_up();
         }
     }
 }
 
 /// Takes a file away, and remembers under which id it is kept. Gives that; nothing where the file is gone.
-fn take_away(
+pub(super) fn take_away(
     snapshots: &Snapshots,
     kept: &mut BTreeMap<PathBuf, String>,
     root: &Path,
@@ -234,43 +326,14 @@ fn freeze_again(cell: &RunningCell, path: &Path) {
     }
 }
 
-/// What lies in a folder that has just become a repository, if `path` may have made it one.
-fn of_a_repository(path: &Path) -> Vec<PathBuf> {
-    let Some(folder) = path.parent().filter(|folder| is_repository(folder)) else { return Vec::new() };
-    let mut all: Vec<PathBuf> =
-        ["config", "config.worktree", "commondir"].iter().map(|name| folder.join(name)).collect();
-    let hooks = fs::read_dir(folder.join("hooks")).into_iter().flatten().flatten();
-    all.extend(hooks.map(|entry| entry.path()));
-    all
+/// Whether what lies there has not changed since then.
+pub(super) fn is_before(path: &Path, time: Time) -> bool {
+    stamp_of(path).is_some_and(|(_, _, seconds, nanoseconds)| {
+        (seconds, nanoseconds) < (time.seconds, i64::from(time.nanoseconds))
+    })
 }
 
-fn judge(root: &Path, relative: &Path) -> Judged {
-    let path = root.join(relative);
-    let Ok(found) = fs::symlink_metadata(&path) else { return Judged::Plain };
-    let entry = match found.file_type() {
-        kind if kind.is_dir() => Entry::Folder,
-        kind if kind.is_symlink() => Entry::Link,
-        _ => Entry::File,
-    };
-    let is_repository = |folder: &Path| is_repository(&root.join(folder));
-    let by_content = |judge: &dyn Fn(&[u8]) -> Option<String>| {
-        let opened = Workspace::open(root).ok().and_then(|root| root.open_file(relative).ok()?);
-        let content = opened.and_then(|file| read_small(file, LARGEST_CONFIGURATION).ok()?);
-        match content.as_deref().map(judge) {
-            Some(None) => Judged::Harmless(stamp(&found)),
-            Some(Some(why)) => Judged::Runs(why),
-            None => Judged::Runs("git reads it, and it cannot be read here".to_owned()),
-        }
-    };
-    match auto_run(relative, entry, &is_repository) {
-        None => Judged::Plain,
-        Some(AutoRun::Any(why)) => Judged::Runs(why.to_owned()),
-        Some(AutoRun::GitConfig) => by_content(&|content| git_config_change(&[], content)),
-        Some(AutoRun::GitPointer) => by_content(&git_pointer_change),
-    }
-}
-
-fn stamp_of(path: &Path) -> Option<Stamp> {
+pub(super) fn stamp_of(path: &Path) -> Option<Stamp> {
     fs::symlink_metadata(path).ok().as_ref().map(stamp)
 }
 

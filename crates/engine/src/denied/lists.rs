@@ -1,11 +1,34 @@
 //! What is looked for: what the deny lists name, and what a later program would run.
 
-use std::ffi::OsStr;
+use std::collections::{BTreeMap, HashSet};
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use policy::{Above, Entry, Policy, auto_run, may_auto_run};
 use watch::{Kind, Marks, Rules};
+
+use crate::protected::ProtectedSet;
+
+/// What settings lead to, by the roots, so that its coming is noted.
+#[derive(Default)]
+pub(super) struct LedTo {
+    sets: BTreeMap<PathBuf, Arc<ProtectedSet>>,
+    names: HashSet<OsString>,
+}
+
+impl LedTo {
+    /// Takes the set of one root in place of an earlier one.
+    pub(super) fn put(&mut self, root: &Path, set: Arc<ProtectedSet>) {
+        self.sets.insert(root.to_owned(), set);
+        let names = self.sets.values().flat_map(|set| set.names().map(OsStr::to_owned).collect::<Vec<_>>());
+        self.names = names.collect();
+    }
+
+    fn has(&self, path: &Path) -> bool {
+        self.sets.iter().any(|(root, set)| path.strip_prefix(root).is_ok_and(|path| set.leads_to(path)))
+    }
+}
 
 /// The deny lists of the policy, asked about every name that a path has.
 pub(super) struct DenyLists {
@@ -13,6 +36,7 @@ pub(super) struct DenyLists {
     roots: Vec<PathBuf>,
     /// The roots that are links or lie behind one, with where they really lie. Lists may use either name.
     other_names: Vec<(PathBuf, PathBuf)>,
+    led_to: Arc<RwLock<LedTo>>,
 }
 
 /// What is known about a place.
@@ -22,23 +46,30 @@ pub(super) struct Known {
     denied: Vec<(Above, Above)>,
     /// Whether a later program would run it, or what may lie in it.
     runs: bool,
-    /// Whether it makes a folder look like a repository of git.
-    makes_repository: bool,
+    /// Whether git could read it, or settings lead to it, so that its coming is to be judged.
+    is_judged: bool,
 }
 
 impl DenyLists {
-    pub(super) fn new(policy: Arc<Policy>, roots: &[PathBuf]) -> Self {
+    pub(super) fn new(policy: Arc<Policy>, roots: &[PathBuf], led_to: Arc<RwLock<LedTo>>) -> Self {
         let other = |root: &PathBuf| {
             let real = roots::real_path(root, roots::LastLink::Follow).ok()?;
             (real != *root).then(|| (root.clone(), real))
         };
-        Self { policy, roots: roots.to_vec(), other_names: roots.iter().filter_map(other).collect() }
+        Self { policy, roots: roots.to_vec(), other_names: roots.iter().filter_map(other).collect(), led_to }
+    }
+
+    fn led_to<T>(&self, ask: impl FnOnce(&LedTo) -> T) -> T {
+        ask(&self.led_to.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Whether a later program would run it; of a folder, a file in it.
     fn runs(&self, path: &Path, kind: Kind) -> bool {
         let Some((root, relative)) = split(&self.roots, path) else { return false };
         let is_repository = |folder: &Path| is_repository(&root.join(folder));
+        if self.policy.listed_auto_run().rule_at(&self.policy.spot(path), kind == Kind::Folder).is_some() {
+            return true;
+        }
         match kind {
             Kind::Folder => auto_run(&relative.join("any"), Entry::File, &is_repository).is_some(),
             Kind::Link => auto_run(relative, Entry::Link, &is_repository).is_some(),
@@ -61,13 +92,14 @@ pub(super) fn split<'a>(roots: &'a [PathBuf], path: &'a Path) -> Option<(&'a Pat
     holding.min_by_key(|(_, below)| below.as_os_str().len())
 }
 
-/// Whether git would take the folder for a bare repository.
-pub(super) fn is_repository(folder: &Path) -> bool {
-    REPOSITORY.iter().all(|name| folder.join(name).symlink_metadata().is_ok())
+/// Tells whether git may take the folder for a repository, whatever it is called.
+fn is_repository(folder: &Path) -> bool {
+    let has = |name: &str| folder.join(name).symlink_metadata().is_ok();
+    has("HEAD") && (has("objects") || has("commondir"))
 }
 
-/// What a folder has that git takes for a repository.
-const REPOSITORY: [&str; 2] = ["HEAD", "objects"];
+/// Names of what makes a folder a repository, and of what git reads in a worktree.
+const READ_BY_GIT: [&str; 6] = ["HEAD", "objects", "refs", "commondir", ".gitattributes", "attributes"];
 
 impl Rules for DenyLists {
     type Above = Known;
@@ -76,7 +108,7 @@ impl Rules for DenyLists {
         let (reads, writes) = (self.policy.denied_reads(), self.policy.denied_writes());
         let known = |path: &Path| (reads.above(path), writes.above(path));
         let denied = std::iter::once(known(folder)).chain(self.other_name(folder).as_deref().map(known));
-        Known { denied: denied.collect(), runs: self.runs(folder, Kind::Folder), makes_repository: false }
+        Known { denied: denied.collect(), runs: self.runs(folder, Kind::Folder), is_judged: false }
     }
 
     fn may_match(&self, above: &Known, name: &OsStr) -> bool {
@@ -84,7 +116,9 @@ impl Rules for DenyLists {
             || self.policy.denied_reads().may_match(name)
             || self.policy.denied_writes().may_match(name)
             || may_auto_run(name)
-            || REPOSITORY.iter().any(|part| name == *part)
+            || self.policy.listed_auto_run().may_match(name)
+            || READ_BY_GIT.iter().any(|part| name == *part)
+            || self.led_to(|led| led.names.contains(name))
     }
 
     fn below(&self, above: &Known, path: &Path, kind: Kind) -> Known {
@@ -95,9 +129,9 @@ impl Rules for DenyLists {
         let denied = above.denied.iter().zip(names).map(|((read, write), path)| {
             (reads.below(read, path, is_folder), writes.below(write, path, is_folder))
         });
-        let makes_repository =
-            path.file_name().is_some_and(|name| REPOSITORY.iter().any(|part| name == *part));
-        Known { denied: denied.collect(), runs: self.runs(path, kind), makes_repository }
+        let is_read = path.file_name().is_some_and(|name| READ_BY_GIT.iter().any(|part| name == *part));
+        let is_judged = is_read || self.led_to(|led| led.has(path));
+        Known { denied: denied.collect(), runs: self.runs(path, kind), is_judged }
     }
 
     fn marks(&self, known: &Known) -> Marks {
@@ -106,7 +140,7 @@ impl Rules for DenyLists {
             hidden: known.denied.iter().any(|(read, _)| reads.is_denied_by(read)),
             frozen: known.denied.iter().any(|(_, write)| writes.is_denied_by(write)),
             guarded: known.runs,
-            noted: known.runs || known.makes_repository,
+            noted: known.runs || known.is_judged,
         }
     }
 

@@ -2,11 +2,12 @@
 //! then kept, see the `watch` crate.
 
 mod cells;
+mod left;
 mod lists;
 
-use std::collections::HashSet;
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use policy::Policy;
@@ -15,9 +16,10 @@ use tool::{Access, Code, EffectState, ToolError};
 use watch::{Keep, Marked, Watch, WatchError};
 
 use crate::call::Call;
+use crate::protected::ProtectedSet;
 use crate::snapshot::Snapshots;
 use cells::RunningCell;
-use lists::DenyLists;
+use lists::{DenyLists, LedTo};
 
 /// The denied files of one runtime.
 pub(crate) struct DeniedFiles {
@@ -25,6 +27,7 @@ pub(crate) struct DeniedFiles {
     keep: Keep,
     /// Where what is taken away is kept.
     snapshots: Option<Arc<Snapshots>>,
+    led_to: Arc<RwLock<LedTo>>,
     state: Mutex<State>,
 }
 
@@ -36,7 +39,13 @@ struct State {
     /// A thread follows the changes for them.
     followed: bool,
     own: OwnChanges,
+    noted: Option<Noted>,
+    /// What runs by itself in each root.
+    protected: BTreeMap<PathBuf, Arc<ProtectedSet>>,
 }
+
+/// What is noted, and of which state of the watch that is.
+type Noted = ((u64, u64), Arc<Vec<PathBuf>>);
 
 /// What Handfast itself puts into the workspace, having decided on it.
 #[derive(Default)]
@@ -82,6 +91,24 @@ pub(crate) struct Hiding {
     pub(crate) later: Option<Arc<LateMasks>>,
 }
 
+/// Where a command writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Writes {
+    /// Apart from the workspace, until it has ended.
+    Apart,
+    /// To the workspace at once, in the background.
+    AtOnce,
+}
+
+/// From when on it must be known what runs by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Known {
+    /// As of this moment.
+    Now,
+    /// As of when the cell of the call was specified.
+    ForThisCall,
+}
+
 /// How often the thread that follows the changes looks whether a cell still runs, and with how much patience it walks where
 /// changes are not told any more.
 const FOLLOWING: Duration = Duration::from_millis(250);
@@ -91,14 +118,23 @@ const BEGINNING: Duration = Duration::from_millis(5);
 
 impl DeniedFiles {
     pub(crate) fn new(policy: Arc<Policy>, keep: Keep, snapshots: Option<Arc<Snapshots>>) -> Self {
-        Self { policy, keep, snapshots, state: Mutex::default() }
+        Self { policy, keep, snapshots, led_to: Arc::default(), state: Mutex::default() }
     }
 
     /// What is denied below the roots, for a cell that is about to run. Blocks for as long as a walk takes, where one is needed.
-    pub(crate) fn below(self: &Arc<Self>, roots: &[PathBuf]) -> Result<Hiding, ToolError> {
+    pub(crate) fn below(self: &Arc<Self>, roots: &[PathBuf], writes: Writes) -> Result<Hiding, ToolError> {
         let mut state = self.state();
         self.look_below(&mut state, roots);
-        let marked = self.refresh(&mut state).map_err(not_known)?;
+        let mut marked = self.refresh(&mut state).map_err(not_known)?;
+        for root in roots {
+            let set = self.protected_in(&mut state, root);
+            let fixed = set.fixed(root).into_iter();
+            marked
+                .guarded
+                .extend(fixed.filter(|path| !marked.frozen.contains(path) && !marked.hidden.contains(path)));
+        }
+        marked.guarded.sort_unstable();
+        marked.guarded.dedup();
         if state.watch.as_ref().and_then(Watch::changes).is_none() {
             if self.keep == Keep::Once {
                 state.watch = None;
@@ -107,7 +143,17 @@ impl DeniedFiles {
         }
         // INVARIANT: from before the lock is let go, so that nothing comes between what is known now and what is told later.
         let later = Arc::new(LateMasks::default());
-        state.running.push(RunningCell::new(later.clone(), &marked));
+        let mut cell = RunningCell::new(later.clone(), &marked);
+        if writes == Writes::AtOnce
+            && let Some(snapshots) = &self.snapshots
+        {
+            cell.write_record(roots, snapshots).map_err(|error| {
+                let message =
+                    format!("it cannot be noted what the command may change, so nothing was run: {error}");
+                ToolError::new(Code::Runtime, message).effect(EffectState::None)
+            })?;
+        }
+        state.running.push(cell);
         if !std::mem::replace(&mut state.followed, true) {
             let denied = Arc::downgrade(self);
             std::thread::spawn(move || follow(&denied));
@@ -134,10 +180,54 @@ impl DeniedFiles {
         Ok(hidden.unwrap_or_default())
     }
 
+    /// What runs by itself in a root, as of now. Blocks for as long as a walk takes, where one is needed; what a cell that has been
+    /// specified already was told is good enough, and needs none.
+    pub(crate) fn protected(
+        &self,
+        roots: &[PathBuf],
+        root: &Path,
+        known: Known,
+    ) -> Result<Arc<ProtectedSet>, WatchError> {
+        let mut state = self.state();
+        let is_known = state.watch.is_none() && state.noted.is_some();
+        if !(is_known && known == Known::ForThisCall) {
+            if state.watch.is_none() {
+                self.look_below(&mut state, roots);
+            }
+            self.refresh(&mut state)?;
+        }
+        let set = self.protected_in(&mut state, root);
+        if self.keep == Keep::Once {
+            state.watch = None;
+        }
+        Ok(set)
+    }
+
+    fn protected_in(&self, state: &mut State, root: &Path) -> Arc<ProtectedSet> {
+        if let Some(watch) = &state.watch {
+            let now = watch.state();
+            if state.noted.as_ref().is_none_or(|(then, _)| *then != now) {
+                state.noted = Some((now, Arc::new(watch.noted())));
+            }
+        }
+        let noted = state.noted.as_ref().map(|(_, noted)| noted.clone()).unwrap_or_default();
+        let below = noted.iter().filter_map(|path| path.strip_prefix(root).ok()).map(Path::to_owned);
+        let beginnings: BTreeSet<PathBuf> = below.collect();
+        if let Some(known) = state.protected.get(root)
+            && known.is_current(root, &beginnings)
+        {
+            return known.clone();
+        }
+        let set = Arc::new(ProtectedSet::find(&self.policy, root, beginnings));
+        state.protected.insert(root.to_owned(), set.clone());
+        self.led_to.write().unwrap_or_else(PoisonError::into_inner).put(root, set.clone());
+        set
+    }
+
     fn look_below(&self, state: &mut State, roots: &[PathBuf]) {
         // Roots come and go with the folders that the profile lists.
         if state.watch.as_ref().is_none_or(|kept| kept.roots() != roots) {
-            let rules = DenyLists::new(self.policy.clone(), roots);
+            let rules = DenyLists::new(self.policy.clone(), roots, self.led_to.clone());
             state.watch = Some(Watch::new(roots.to_vec(), rules, self.keep));
         }
     }
@@ -198,8 +288,17 @@ impl DeniedFiles {
             }
             Err(_) => state.running.iter().for_each(RunningCell::give_up),
         }
-        let mut ended = ended.into_iter();
-        state.running.retain(|_| !ended.next().unwrap_or_default());
+        if marked.is_ok() {
+            // Otherwise what they left is still to be judged.
+            let running = std::mem::take(&mut state.running);
+            for (cell, has_ended) in running.into_iter().zip(ended) {
+                if has_ended {
+                    cell.end();
+                } else {
+                    state.running.push(cell);
+                }
+            }
+        }
         marked
     }
 
@@ -225,6 +324,7 @@ fn follow(denied: &Weak<DeniedFiles>) {
                 return;
             }
             let waits = state.running.iter().any(RunningCell::waits_for_its_begin);
+            state.running.iter().for_each(RunningCell::renew_record);
             (state.watch.as_ref().and_then(Watch::changes), if waits { BEGINNING } else { FOLLOWING })
         };
         let changed = match changes {
@@ -267,13 +367,13 @@ mod tests {
         let workspace = folder.path().canonicalize().unwrap();
         let denied = denied(&workspace, &serde_json::json!({"deny_write_paths": ["lock"]}), Keep::Fresh);
         let roots = [workspace.clone()];
-        assert_eq!(denied.below(&roots).unwrap().marked, Marked::default());
+        assert_eq!(denied.below(&roots, Writes::Apart).unwrap().marked, Marked::default());
         for round in 0..3 {
             let below = workspace.join(format!("a{round}/b"));
             fs::create_dir_all(&below).unwrap();
             fs::write(below.join(".env"), "").unwrap();
             fs::write(below.join("lock"), "").unwrap();
-            let marked = denied.below(&roots).unwrap().marked;
+            let marked = denied.below(&roots, Writes::Apart).unwrap().marked;
             assert_eq!((marked.hidden.len(), marked.frozen.len()), (round + 1, round + 1));
             assert_eq!(marked.hidden[round], below.join(".env"));
         }
@@ -281,7 +381,7 @@ mod tests {
         // Other roots are another question.
         let beside = tempfile::tempdir().unwrap();
         fs::write(beside.path().join("x.pem"), "").unwrap();
-        let marked = denied.below(&[workspace, beside.path().to_owned()]).unwrap().marked;
+        let marked = denied.below(&[workspace, beside.path().to_owned()], Writes::Apart).unwrap().marked;
         assert_eq!(marked.hidden.len(), 4);
     }
 
@@ -290,7 +390,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join(".env"), "").unwrap();
         let denied = denied(folder.path(), &serde_json::json!({}), Keep::Once);
-        assert_eq!(denied.below(&[folder.path().to_owned()]).unwrap().marked.hidden.len(), 1);
+        assert_eq!(denied.below(&[folder.path().to_owned()], Writes::Apart).unwrap().marked.hidden.len(), 1);
         assert_eq!(walks(&denied), None);
     }
 
@@ -306,7 +406,7 @@ mod tests {
         let lists =
             serde_json::json!({"deny_read_paths": [pattern("link/inner/one"), pattern("data/*/two")]});
         let denied = denied(Path::new("/nowhere"), &lists, Keep::Once);
-        let marked = denied.below(&[real.join("link")]).unwrap().marked;
+        let marked = denied.below(&[real.join("link")], Writes::Apart).unwrap().marked;
         assert_eq!(marked.hidden, [real.join("link/inner/one"), real.join("link/inner/two")]);
     }
     /// Runs a command that only waits, and acts when it has begun.
@@ -351,7 +451,7 @@ mod tests {
             fs::create_dir_all(at(path).parent().unwrap()).unwrap();
             fs::write(at(path), path).unwrap();
         };
-        let hiding = denied.below(std::slice::from_ref(&workspace)).unwrap();
+        let hiding = denied.below(std::slice::from_ref(&workspace), Writes::Apart).unwrap();
         while_a_cell_runs(&workspace, &hiding, || {
             // What a tool's plan names.
             denied.begin_own_change(&[at(".envrc")]);

@@ -1,36 +1,50 @@
-//! What the policy says to each path that a command turned out to have changed.
+//! Judges each path that a command turned out to have changed.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
 
 use checkpoint::{Action, Found, Kind, Touch, Verdict};
-use policy::{AutoRun, Entry, Policy, Spot, auto_run, git_config_change, git_pointer_change};
+use policy::{Policy, Spot};
 
-use super::{LARGEST_CONFIGURATION, read_small};
+use crate::cell::shown;
+use crate::denied::{DeniedFiles, Known};
+use crate::protected::{Changed, News, Over, ProtectedSet};
+
+/// What is held until a human agrees.
+#[derive(Clone, Copy)]
+pub(crate) enum Holds<'a> {
+    /// Nothing, because a human has agreed.
+    Nothing,
+    /// What would run by itself, and what no list names.
+    AsFoundBy(&'a DeniedFiles),
+}
 
 /// Judges the changes of one command.
 pub(super) struct Judge<'a> {
-    pub(super) policy: &'a Policy,
-    pub(super) workspace: &'a Path,
-    /// Where what is new lies before the commit.
-    pub(super) upper: PathBuf,
-    /// A human has agreed to what is held.
-    pub(super) approved: bool,
+    policy: &'a Policy,
+    workspace: &'a Path,
+    holds: Holds<'a>,
+    /// Found when the first path is judged: most commands change nothing.
+    set: OnceLock<Result<Arc<ProtectedSet>, String>>,
+    news: News,
 }
 
-impl Judge<'_> {
+impl<'a> Judge<'a> {
+    pub(super) fn new(policy: &'a Policy, workspace: &'a Path, holds: Holds<'a>) -> Self {
+        Self { policy, workspace, holds, set: OnceLock::new(), news: News::default() }
+    }
+
     pub(super) fn verdict(&self, touch: &Touch<'_>) -> Verdict {
         let path = self.workspace.join(touch.path);
         let spot = self.policy.spot(&path);
         if let Some(reason) = self.denied(touch, &path, &spot) {
             return Verdict::Deny(reason);
         }
-        if self.approved {
-            return Verdict::Allow;
-        }
+        let Holds::AsFoundBy(denied) = self.holds else { return Verdict::Allow };
         if self.policy.is_outside_writes(&spot) {
             return Verdict::Hold("it is not listed in `allowed_write_paths`".to_owned());
         }
-        self.runs_later(touch).map_or(Verdict::Allow, Verdict::Hold)
+        self.runs_by_itself(touch, denied).map_or(Verdict::Allow, Verdict::Hold)
     }
 
     fn denied(&self, touch: &Touch<'_>, path: &Path, spot: &Spot<'_>) -> Option<String> {
@@ -52,42 +66,19 @@ impl Judge<'_> {
         Some(format!("what is there is denied by {rule}"))
     }
 
-    /// Why a later program would run code through what is new.
-    fn runs_later(&self, touch: &Touch<'_>) -> Option<String> {
-        let new = touch.new?;
-        let entry = match new.entry.kind {
-            Kind::Folder => Entry::Folder,
-            Kind::Link => Entry::Link,
-            _ => Entry::File,
+    /// Says why something would run by itself because of what is new.
+    fn runs_by_itself(&self, touch: &Touch<'_>, denied: &DeniedFiles) -> Option<String> {
+        touch.new?;
+        let find = || {
+            let roots = shown(self.policy, self.workspace);
+            denied.protected(&roots, self.workspace, Known::ForThisCall).map_err(|error| error.to_string())
         };
-        match auto_run(touch.path, entry, &|folder| self.is_repository(folder))? {
-            AutoRun::Any(why) => Some(why.to_owned()),
-            AutoRun::GitConfig => {
-                let old = touch.old.map_or(Some(Vec::new()), content);
-                match (old, content(new)) {
-                    (Some(old), Some(new)) => git_config_change(&old, &new),
-                    _ => Some("git runs what it names, and it cannot be read".to_owned()),
-                }
+        match self.set.get_or_init(find) {
+            Ok(set) => {
+                let changed = Changed::new(set, self.workspace, Over::Touches(touch.among), &self.news);
+                changed.reason(touch.path)
             }
-            AutoRun::GitPointer => match content(new) {
-                Some(new) => git_pointer_change(&new),
-                None => Some("it leads git to a repository, and it cannot be read".to_owned()),
-            },
+            Err(error) => Some(format!("what runs by itself cannot be found out: {error}")),
         }
     }
-
-    /// Whether git would take the folder for a repository, as it is now or as it would be.
-    fn is_repository(&self, folder: &Path) -> bool {
-        let has = |name: &str| {
-            [self.workspace, &self.upper]
-                .iter()
-                .any(|root| root.join(folder).join(name).symlink_metadata().is_ok())
-        };
-        has("HEAD") && has("objects")
-    }
-}
-
-/// The content of a regular file of sensible size.
-fn content(found: Found<'_>) -> Option<Vec<u8>> {
-    read_small(found.open_file().ok()?, LARGEST_CONFIGURATION).ok()?
 }

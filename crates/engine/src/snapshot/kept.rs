@@ -16,7 +16,7 @@ use crate::by_hand::Deed;
 use crate::saving::Author;
 
 use super::commit::{commit_saved, done};
-use super::judge::Judge;
+use super::judge::{Holds, Judge};
 use super::{Ended, Snapshots, conflict, held};
 use crate::{Engine, saving};
 
@@ -191,7 +191,7 @@ impl Snapshots {
                 "these changes belong to {elsewhere}; name it with --workspace {elsewhere}"
             )));
         }
-        let judge = Judge { policy, workspace: workspace.path(), upper: call.upper(), approved: true };
+        let judge = Judge::new(policy, workspace.path(), Holds::Nothing);
         let judged = |touch: &checkpoint::Touch<'_>| judge.verdict(touch);
         let terms = kept.terms(&call)?;
         let baseline = if force { None } else { terms.baseline };

@@ -1,37 +1,50 @@
-//! Reads git's configuration files, strictly, to tell what a change of one brings in.
+//! Reads git's configuration files, strictly, to tell what their settings run.
 //!
 //! The syntax is that of git-config(1), section "Configuration file". What is not understood counts as a reason to ask.
 
-use std::collections::BTreeMap;
+/// One setting of git's configuration.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct GitSetting {
+    /// In lower case.
+    pub section: String,
+    /// As it is written.
+    pub subsection: Option<String>,
+    /// In lower case.
+    pub key: String,
+    /// `true` where the key stands alone.
+    pub value: String,
+}
 
-/// One entry: section, subsection, key, value. Section and key in lower case; the value of a key alone is `true`.
-type Entry = (String, Option<String>, String, String);
+impl GitSetting {
+    /// Gives the name as git does: section, subsection and key.
+    pub fn name(&self) -> String {
+        let subsection = self.subsection.as_ref().map(|name| format!(".{name}")).unwrap_or_default();
+        format!("{}{subsection}.{}", self.section, self.key)
+    }
 
-pub(super) fn change(old: &[u8], new: &[u8]) -> Option<String> {
-    if old == new {
-        return None;
-    }
-    let (Some(old), Some(new)) = (parse(old), parse(new)) else {
-        return Some("it is not understood as git's configuration".to_owned());
-    };
-    let mut known: BTreeMap<Entry, usize> = BTreeMap::new();
-    for entry in old {
-        *known.entry(entry).or_default() += 1;
-    }
-    for entry in new {
-        match known.get_mut(&entry) {
-            Some(count) if *count > 0 => *count -= 1,
-            _ if runs_nothing(&entry) => {}
-            _ => {
-                let (section, subsection, key, _) = entry;
-                let subsection = subsection.map(|name| format!(".{name}")).unwrap_or_default();
-                return Some(format!(
-                    "it sets `{section}{subsection}.{key}`, which is not known to run no program"
-                ));
-            }
+    /// Tells whether the setting is one of those known to run no program and to lead git nowhere else, such as `user.name` and
+    /// `remote.origin.url`.
+    pub fn runs_nothing(&self) -> bool {
+        // `ext::COMMAND` is a transport that runs a command, and other helpers are programs too; a leading dash may be an option.
+        if self.value.contains("::") || self.value.starts_with('-') {
+            return false;
         }
+        let listed = |table: &[(&str, &[&str])]| {
+            table.iter().any(|(name, keys)| *name == self.section && keys.contains(&self.key.as_str()))
+        };
+        // `!COMMAND` is the one value of this key that runs something.
+        if (self.section.as_str(), self.key.as_str()) == ("submodule", "update") {
+            return ["none", "checkout", "rebase", "merge"].contains(&self.value.as_str());
+        }
+        let is_shown = SHOWN.contains(&self.section.as_str());
+        is_shown || if self.subsection.is_some() { listed(NAMED) } else { listed(PLAIN) }
     }
-    None
+
+    /// The file of further settings that this one includes, always or on a condition.
+    pub fn included(&self) -> Option<&str> {
+        let includes = self.key == "path" && ["include", "includeif"].contains(&self.section.as_str());
+        includes.then_some(self.value.as_str())
+    }
 }
 
 /// Keys of sections without a subsection.
@@ -115,7 +128,17 @@ const PLAIN: &[(&str, &[&str])] = &[
     ("pack", &["threads", "window", "depth", "writebitmaphashcache", "compression"]),
     ("receive", &["denycurrentbranch", "denynonfastforwards", "denydeletes", "fsckobjects"]),
     ("transfer", &["fsckobjects"]),
-    ("extensions", &["objectformat", "refstorage", "partialclone", "compatobjectformat"]),
+    (
+        "extensions",
+        &[
+            "objectformat",
+            "refstorage",
+            "partialclone",
+            "compatobjectformat",
+            "worktreeconfig",
+            "relativeworktrees",
+        ],
+    ),
     ("submodule", &["recurse", "active"]),
     ("log", &["date", "decorate", "follow", "abbrevcommit", "graphcolors"]),
     ("status", &["short", "branch", "showuntrackedfiles", "submodulesummary", "renames", "aheadbehind"]),
@@ -158,37 +181,26 @@ const NAMED: &[(&str, &[&str])] = &[
 /// Sections in which every key only changes what is shown.
 const SHOWN: &[&str] = &["color", "advice", "column"];
 
-fn runs_nothing((section, subsection, key, value): &Entry) -> bool {
-    // `ext::COMMAND` is a transport that runs a command, and other helpers are programs too; a leading dash may be an option.
-    if value.contains("::") || value.starts_with('-') {
-        return false;
-    }
-    let listed = |table: &[(&str, &[&str])]| {
-        table.iter().any(|(name, keys)| name == section && keys.contains(&key.as_str()))
-    };
-    SHOWN.contains(&section.as_str()) || if subsection.is_some() { listed(NAMED) } else { listed(PLAIN) }
-}
-
-/// All entries in their order; nothing where the text is not plainly git's configuration.
-fn parse(text: &[u8]) -> Option<Vec<Entry>> {
+/// Reads all settings in their order; gives nothing where the text is not plainly git's configuration.
+pub fn git_settings(text: &[u8]) -> Option<Vec<GitSetting>> {
     let text = std::str::from_utf8(text).ok()?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text).replace("\r\n", "\n");
     if text.contains(['\r', '\0']) {
         return None;
     }
     let mut rest = Cursor(text.as_str());
-    let mut section: Option<(String, Option<String>)> = None;
-    let mut entries = Vec::new();
+    let mut header: Option<(String, Option<String>)> = None;
+    let mut settings = Vec::new();
     loop {
         rest.skip(|letter| letter.is_ascii_whitespace());
         match rest.peek() {
-            None => return Some(entries),
+            None => return Some(settings),
             Some('#' | ';') => rest.skip(|letter| letter != '\n'),
-            Some('[') => section = Some(rest.header()?),
+            Some('[') => header = Some(rest.header()?),
             Some(_) => {
-                let (name, subsection) = section.clone()?;
+                let (section, subsection) = header.clone()?;
                 let (key, value) = rest.entry()?;
-                entries.push((name, subsection, key, value));
+                settings.push(GitSetting { section, subsection, key, value });
             }
         }
     }
@@ -317,13 +329,17 @@ mod tests {
     const PLAIN_REPOSITORY: &str =
         "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = false\n";
 
+    fn asks_about(text: &[u8]) -> bool {
+        git_settings(text).is_none_or(|settings| settings.iter().any(|setting| !setting.runs_nothing()))
+    }
+
     fn asks(added: &str) -> bool {
-        change(PLAIN_REPOSITORY.as_bytes(), format!("{PLAIN_REPOSITORY}{added}").as_bytes()).is_some()
+        asks_about(format!("{PLAIN_REPOSITORY}{added}").as_bytes())
     }
 
     #[test]
     fn what_init_commit_and_remote_add_write_passes() {
-        assert_eq!(change(b"", PLAIN_REPOSITORY.as_bytes()), None);
+        assert!(!asks(""));
         for added in [
             "[user]\n\tname = Ann # me\n\temail = \"a@b\"\n",
             "[remote \"origin\"]\n\turl = https://example.org/x.git\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n",
@@ -331,6 +347,8 @@ mod tests {
             "[color \"diff\"] meta = yellow\n",
             "[color] ui\n",
             "; nothing\n\n",
+            "[submodule \"s\"]\n\tupdate = rebase\n",
+            "[extensions]\n\tworktreeConfig = true\n",
         ] {
             assert!(!asks(added), "{added}");
         }
@@ -345,6 +363,7 @@ mod tests {
             "[alias]\n\tst = !x\n",
             "[filter \"f\"]\n\tclean = x\n",
             "[include]\n\tpath = x\n",
+            "[submodule \"s\"]\n\tupdate = !x\n",
             "[includeIf \"gitdir:/\"]\n\tpath = x\n",
             "[remote \"o\"]\n\turl = ext::sh -c x\n",
             "[remote \"o\"]\n\tvcs = x\n",
@@ -365,24 +384,21 @@ mod tests {
         ] {
             assert!(asks(added), "{added:?}");
         }
-        assert!(change(b"", b"[user]\n\xff").is_some());
-    }
-
-    #[test]
-    fn what_was_there_before_may_stay_and_go_and_move() {
-        let old = "[alias]\n\tst = !x\n[core]\n\tbare = false\n";
-        assert_eq!(change(old.as_bytes(), b"[core]\n\tbare = false\n[alias]\n\tst = \"!x\"\n"), None);
-        assert_eq!(change(old.as_bytes(), b""), None);
-        assert!(change(old.as_bytes(), b"[alias]\n\tst = !y\n").is_some());
-        assert!(change(old.as_bytes(), b"[alias]\n\tst = !x\n\tst = !x\n").is_some());
+        assert!(asks_about(b"[user]\n\xff"));
     }
 
     #[test]
     fn values_are_read_as_git_reads_them() {
         let text = b"[a \"b\\\"c\"]k = \"x  \"  y ; z\n l = 1\\\n2\n m\n";
-        let section = |key: &str, value: &str| {
-            ("a".to_owned(), Some("b\"c".to_owned()), key.to_owned(), value.to_owned())
+        let section = |key: &str, value: &str| GitSetting {
+            section: "a".to_owned(),
+            subsection: Some("b\"c".to_owned()),
+            key: key.to_owned(),
+            value: value.to_owned(),
         };
-        assert_eq!(parse(text), Some(vec![section("k", "x    y"), section("l", "12"), section("m", "true")]));
+        assert_eq!(
+            git_settings(text),
+            Some(vec![section("k", "x    y"), section("l", "12"), section("m", "true")])
+        );
     }
 }

@@ -2,92 +2,23 @@
 //! start-up files. A change to one is asked about by itself, whatever the mode says.
 
 mod git_config;
+mod table;
 
 use std::ffi::OsStr;
 use std::path::Path;
 
 use crate::path::fold;
 
+pub use git_config::{GitSetting, git_settings};
+
 /// What it takes to change a file through which a later program would run code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AutoRun {
     /// An approval of its own, whatever its content. The text says who would run it.
     Any(&'static str),
-    /// A git configuration file: an approval of its own where [`git_config_change`] finds a reason.
-    GitConfig,
-    /// A file that tells git where a repository is: an approval of its own where [`git_pointer_change`] finds a reason.
-    GitPointer,
+    /// One of git's own files: an approval of its own where what git would make of it asks for one. The text says what that may be.
+    Git(&'static str),
 }
-
-/// Who reads the whole of a folder of this name.
-const FOLDERS: &[(&str, &str)] = &[
-    (".husky", "git runs it as a hook"),
-    (".githooks", "git runs it as a hook"),
-    (".vscode", "an editor runs what it names"),
-    (".idea", "an editor runs what it names"),
-    (".fleet", "an editor runs what it names"),
-    (".zed", "an editor runs what it names"),
-    (".devcontainer", "an editor runs what it names"),
-    (".claude", "an agent runs what it names"),
-    (".cursor", "an agent runs what it names"),
-    (".codex", "an agent runs what it names"),
-    (".gemini", "an agent runs what it names"),
-    (".windsurf", "an agent runs what it names"),
-    (".continue", "an agent runs what it names"),
-    (".roo", "an agent runs what it names"),
-    (".kiro", "an agent runs what it names"),
-    (".amazonq", "an agent runs what it names"),
-    (".opencode", "an agent runs what it names"),
-    (".ssh", "ssh runs what it names"),
-];
-
-/// Who reads a file of this name.
-const FILES: &[(&str, &str)] = &[
-    (".envrc", "direnv runs it"),
-    (".mcp.json", "an agent runs what it names"),
-    (".claude.json", "an agent runs what it names"),
-    (".aider.conf.yml", "an agent runs what it names"),
-    (".devcontainer.json", "an editor runs what it names"),
-    (".gitmodules", "git runs what it names"),
-    (".gitconfig", "git runs what it names"),
-    (".hgrc", "Mercurial runs what it names"),
-    (".bashrc", "a shell runs it"),
-    (".bash_profile", "a shell runs it"),
-    (".bash_login", "a shell runs it"),
-    (".bash_logout", "a shell runs it"),
-    (".bash_aliases", "a shell runs it"),
-    (".profile", "a shell runs it"),
-    (".zshrc", "a shell runs it"),
-    (".zshenv", "a shell runs it"),
-    (".zprofile", "a shell runs it"),
-    (".zlogin", "a shell runs it"),
-    (".zlogout", "a shell runs it"),
-    (".kshrc", "a shell runs it"),
-    (".mkshrc", "a shell runs it"),
-    (".cshrc", "a shell runs it"),
-    (".tcshrc", "a shell runs it"),
-    (".login", "a shell runs it"),
-    (".logout", "a shell runs it"),
-    (".xprofile", "a desktop session runs it"),
-    (".xsessionrc", "a desktop session runs it"),
-    (".vimrc", "an editor runs it"),
-    (".exrc", "an editor runs it"),
-    (".nvimrc", "an editor runs it"),
-    (".nvim.lua", "an editor runs it"),
-    (".dir-locals.el", "an editor runs it"),
-    (".gdbinit", "a debugger runs it"),
-    (".lldbinit", "a debugger runs it"),
-];
-
-/// Files by their last two names.
-const PAIRS: &[(&str, &str, &str)] = &[
-    (".config", "fish", "a shell runs it"),
-    (".config", "git", "git runs what it names"),
-    (".config", "autostart", "a desktop session runs it"),
-    (".config", "systemd", "the service manager runs it"),
-    (".hg", "hgrc", "Mercurial runs what it names"),
-    (".jj", "repo", "Jujutsu runs what its configuration names"),
-];
 
 /// How much of a path is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,31 +41,20 @@ pub fn auto_run(path: &Path, entry: Entry, is_repository: &dyn Fn(&Path) -> bool
     let names: Vec<String> =
         path.components().map(|name| fold(name.as_os_str()).to_string_lossy().into_owned()).collect();
     let last = names.len().checked_sub(1)?;
+    if let Some(why) = table::find(&names, entry == Entry::Folder) {
+        return Some(AutoRun::Any(why));
+    }
     for (index, name) in names.iter().enumerate() {
         // A folder's own entry says nothing yet about what is in it.
-        let whole = index < last || entry != Entry::Folder;
-        if let Some((_, why)) = FOLDERS.iter().find(|(folder, _)| folder == name).filter(|_| whole) {
-            return Some(AutoRun::Any(why));
-        }
-        if name == ".git" && whole {
+        if name == ".git" && (index < last || entry != Entry::Folder) {
             return in_repository(&names[index + 1..], entry);
-        }
-        let next = names.get(index + 1);
-        let pair =
-            PAIRS.iter().find(|(outer, inner, _)| outer == name && Some(*inner) == next.map(String::as_str));
-        if let Some((_, _, why)) = pair.filter(|_| index + 1 < last || entry != Entry::Folder) {
-            return Some(AutoRun::Any(why));
         }
     }
     if entry == Entry::Folder {
         return None;
     }
-    let name = names.get(last)?;
-    if let Some((_, why)) = FILES.iter().find(|(file, _)| file == name) {
-        return Some(AutoRun::Any(why));
-    }
-    if Path::new(name).extension().is_some_and(|extension| extension == "code-workspace") {
-        return Some(AutoRun::Any("an editor runs what it names"));
+    if names.get(last)? == ".gitmodules" {
+        return Some(AutoRun::Git("git runs what it names"));
     }
     path.ancestors()
         .skip(1)
@@ -150,17 +70,27 @@ pub fn auto_run(path: &Path, entry: Entry, is_repository: &dyn Fn(&Path) -> bool
 pub fn may_auto_run(name: &OsStr) -> bool {
     let folded = fold(name);
     let Some(name) = folded.to_str() else { return false };
-    let is_known = |known: &&str| *known == name;
-    IN_REPOSITORIES.iter().any(is_known)
-        || FOLDERS.iter().any(|(folder, _)| is_known(folder))
-        || FILES.iter().any(|(file, _)| is_known(file))
-        || PAIRS.iter().any(|(_, inner, _)| is_known(inner))
-        || name.ends_with(".code-workspace")
+    IN_REPOSITORIES.contains(&name) || table::may_match(name)
 }
 
 /// The names in a repository, and its own, by which [`in_repository`] decides.
-const IN_REPOSITORIES: &[&str] =
-    &[".git", "hooks", "config", "config.worktree", "commondir", "gitdir", "modules", "worktrees"];
+const IN_REPOSITORIES: &[&str] = &[
+    ".git",
+    ".gitmodules",
+    "hooks",
+    "config",
+    "config.worktree",
+    "commondir",
+    "modules",
+    "worktrees",
+    "rebase-merge",
+    "git-rebase-todo",
+    "strategy",
+    "sequencer",
+    "todo",
+    "remotes",
+    "branches",
+];
 
 fn could_matter(names: &[String]) -> bool {
     names.iter().any(|name| ["hooks", "config", "config.worktree", "commondir"].contains(&name.as_str()))
@@ -168,7 +98,6 @@ fn could_matter(names: &[String]) -> bool {
 
 /// An entry of a repository's folder, by its names below it; none stands for the folder's own entry.
 fn in_repository(names: &[String], entry: Entry) -> Option<AutoRun> {
-    const HOOK: AutoRun = AutoRun::Any("git runs it as a hook");
     if entry == Entry::Folder {
         return None;
     }
@@ -176,47 +105,38 @@ fn in_repository(names: &[String], entry: Entry) -> Option<AutoRun> {
         return Some(AutoRun::Any("git follows it"));
     }
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    if entry == Entry::Tree && matches!(names.first(), None | Some(&"modules" | &"worktrees")) {
+        // A folder that is moved here brings everything along.
+        return Some(HOOK);
+    }
     match *names.as_slice() {
-        // `.git` as a file tells where the repository is; as a folder that is moved here it brings everything along.
-        [] if entry == Entry::Tree => Some(HOOK),
-        [] | ["commondir" | "gitdir"] | ["worktrees", _, "commondir"] | ["modules", .., "commondir"] => {
-            Some(AutoRun::GitPointer)
-        }
-        ["config" | "config.worktree"]
-        | ["worktrees", _, "config" | "config.worktree"]
+        // `.git` as a file tells where the repository is.
+        [] => Some(AutoRun::Git("it leads git to a repository")),
         // A submodule's repository, whose name may itself hold slashes.
-        | ["modules", .., "config" | "config.worktree"] => Some(AutoRun::GitConfig),
+        ["modules", ..] => {
+            let mut inner = (1..names.len()).map(|from| &names[from..]);
+            inner.find_map(part_of_repository)
+        }
+        ["worktrees", _, ref part @ ..] | ref part => part_of_repository(part),
+    }
+}
+
+const HOOK: AutoRun = AutoRun::Any("git runs it as a hook");
+
+/// A file of a repository, by its names below the repository's folder.
+fn part_of_repository(names: &[&str]) -> Option<AutoRun> {
+    match *names {
+        ["config" | "config.worktree"] => Some(AutoRun::Git("git runs what it names")),
+        ["commondir"] => Some(AutoRun::Git("it leads git to a repository")),
+        ["rebase-merge", "git-rebase-todo" | "strategy"] | ["sequencer", "todo"] => {
+            Some(AutoRun::Git("git runs what it lists"))
+        }
+        ["remotes" | "branches", _] => Some(AutoRun::Any("git speaks to what it names")),
         // Examples that git does not run.
-        ["hooks", name] | ["modules", .., "hooks", name] if name.ends_with(".sample") => None,
-        ["hooks", ..] | ["modules", .., "hooks", _] => Some(HOOK),
-        ["modules" | "worktrees", ..] if entry == Entry::Tree => Some(HOOK),
+        ["hooks", name] if name.ends_with(".sample") => None,
+        ["hooks", ..] => Some(HOOK),
         _ => None,
     }
-}
-
-/// Why the change of a git configuration from `old` to `new` needs an approval of its own; nothing where it does not.
-///
-/// It does not where every entry that is new is one of those known to run no program and to lead git nowhere else, such
-/// as `user.name` and `remote.origin.url`. An absent file is empty.
-pub fn git_config_change(old: &[u8], new: &[u8]) -> Option<String> {
-    git_config::change(old, new)
-}
-
-/// Why a file that tells git where a repository is needs an approval of its own; nothing where it names one whose own files
-/// are looked after here: a worktree's or a submodule's.
-pub fn git_pointer_change(new: &[u8]) -> Option<String> {
-    let odd = || Some("it leads git to a repository elsewhere".to_owned());
-    let Ok(text) = std::str::from_utf8(new) else { return odd() };
-    let target = text.trim_end_matches(['\n', '\r']);
-    let target = target.strip_prefix("gitdir:").unwrap_or(target).trim_start();
-    if target == "../.." || target == ".." || target == "." {
-        return None;
-    }
-    let mut names = target.split('/').skip_while(|name| *name != ".git").skip(1);
-    let plain = names.next().is_some_and(|kind| kind == "worktrees" || kind == "modules")
-        && names.clone().next().is_some_and(|name| !name.is_empty())
-        && names.all(|name| name != ".." && name != "." && !name.contains(['\0', '\n']));
-    if plain { None } else { odd() }
 }
 
 #[cfg(test)]
@@ -245,14 +165,25 @@ mod tests {
             "srv/bare/hooks/update",
             ".husky/pre-commit",
             ".ssh/rc",
+            ".git/worktrees/w/hooks/pre-commit",
+            "a/.Rprofile",
+            ".yarn/releases/yarn-4.cjs",
+            "lefthook.yml",
+            ".CARGO/config.toml",
         ] {
             assert!(matches!(found(path, Entry::File), Some(AutoRun::Any(_))), "{path}");
             assert!(Path::new(path).iter().any(may_auto_run), "{path}");
         }
-        for path in
-            [".git/config", ".git/worktrees/w/config.worktree", ".git/modules/m/config", "srv/bare/config"]
-        {
-            assert_eq!(found(path, Entry::File), Some(AutoRun::GitConfig), "{path}");
+        for path in [
+            ".git/config",
+            ".git/worktrees/w/config.worktree",
+            ".git/modules/m/config",
+            "srv/bare/config",
+            ".gitmodules",
+            ".git/rebase-merge/git-rebase-todo",
+            ".git/worktrees/w/sequencer/todo",
+        ] {
+            assert!(matches!(found(path, Entry::File), Some(AutoRun::Git(_))), "{path}");
             assert!(Path::new(path).file_name().is_some_and(may_auto_run), "{path}");
         }
         for path in
@@ -261,7 +192,7 @@ mod tests {
             assert!(matches!(found(path, Entry::Link), Some(AutoRun::Any(_))), "{path}");
         }
         for path in [".git", "sub/.git", ".git/commondir", ".git/worktrees/w/commondir"] {
-            assert_eq!(found(path, Entry::File), Some(AutoRun::GitPointer), "{path}");
+            assert!(matches!(found(path, Entry::File), Some(AutoRun::Git(_))), "{path}");
         }
     }
 
@@ -299,24 +230,5 @@ mod tests {
             assert!(found(path, Entry::Tree).is_some(), "{path}");
         }
         assert_eq!(found("src", Entry::Tree), None);
-    }
-
-    #[test]
-    fn only_a_pointer_to_a_worktree_or_a_submodule_is_plain() {
-        for plain in ["gitdir: /w/.git/worktrees/x\n", "gitdir: ../.git/modules/a/b", "../..\n"] {
-            assert_eq!(git_pointer_change(plain.as_bytes()), None, "{plain}");
-        }
-        for odd in [
-            "gitdir: ../evil",
-            "gitdir: /w/.git/modules/../../evil",
-            "",
-            "gitdir: .git",
-            "gitdir: .git/modules/",
-            "gitdir: .git/evil/worktrees/x",
-            "\u{fffd}",
-        ] {
-            assert!(git_pointer_change(odd.as_bytes()).is_some(), "{odd}");
-        }
-        assert!(git_pointer_change(b"gitdir: .git/modules/\xff").is_some());
     }
 }

@@ -87,7 +87,7 @@ fn line_6_asks_about_files_that_a_later_program_would_run_whatever_lists_and_mod
         let decision = decide(&policy, Level::Moderate, effect.clone());
         assert_eq!(decision.verdict, Verdict::Pass, "{effect:?}");
     }
-    let parts = [Part { effect: write("a"), real: Some("/w/project/.git/hooks/x".into()) }];
+    let parts = [Part { effect: write("a"), real: Some("/w/project/.git/hooks/x".into()), runs: None }];
     let request = Request {
         tool: "file_write",
         level: Level::Moderate,
@@ -99,10 +99,35 @@ fn line_6_asks_about_files_that_a_later_program_would_run_whatever_lists_and_mod
 }
 
 #[test]
+fn line_6_asks_about_what_a_profile_lists_as_run_by_itself_and_about_what_was_found_to_run() {
+    let policy = normal(
+        r#"{"allowed_write_paths": ["."], "auto_run_paths": ["*.startup", "tools/daily/"]}"#,
+        Mode::FullAuto,
+    );
+    for effect in [write("a/b.startup"), write("tools/daily/x/y")] {
+        let decision = decide(&policy, Level::Moderate, effect.clone());
+        assert_eq!(short(&decision), "check 6", "{effect:?}");
+        assert!(decision.asks_every_time() && decision.rule.key == "auto_run_paths", "{decision:?}");
+    }
+    assert_eq!(decide(&policy, Level::Moderate, write("tools/x")).verdict, Verdict::Pass);
+    let runs = Some("git runs it as a hook".to_owned());
+    let parts = [Part { effect: write("scripts/check"), real: None, runs }];
+    let decision = policy.decide(&Request {
+        tool: "file_write",
+        level: Level::Moderate,
+        parts: &parts,
+        undoable_in_force: true,
+        background: false,
+    });
+    assert_eq!(short(&decision), "check 6");
+    assert!(decision.asks_every_time() && decision.reason.contains("git runs it as a hook"), "{decision:?}");
+}
+
+#[test]
 fn line_1_judges_where_a_path_really_leads() {
     let policy = normal("{}", Mode::FullAuto);
     let ask = |effect: Effect, real: Option<&str>| {
-        let parts = [Part { effect, real: real.map(Into::into) }];
+        let parts = [Part { effect, real: real.map(Into::into), runs: None }];
         short(&policy.decide(&Request {
             tool: "file_read",
             level: Level::Safe,

@@ -168,6 +168,7 @@ fn examples_are_tried_by_the_engine_that_decides() {
         ("deny_database_statements", "drop", &["DROP TABLE"], &["insert"]),
         ("deny_handfast_changes", "plugin", &["plugin x"], &["policy"]),
         ("deny_tools", "file_*", &["file_read"], &["shell_execute"]),
+        ("auto_run_paths", "*.startup", &["a/b.startup"], &["a/b.stop"]),
     ] {
         let sources = [with_examples(list, rule, matches, not_matches)];
         let tried = policy::examples(&setup(&sources)).unwrap();

@@ -1,0 +1,121 @@
+//! What a command left that wrote to the workspace at once while the program was killed: judged by the next start.
+//!
+//! While such a command runs, a record lies in the folder of the changes, which says what was there before. It is renewed again and
+//! again, so that the next start knows until when the command can have run.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use checkpoint::Time;
+use serde::{Deserialize, Serialize};
+use watch::Watch;
+
+use super::DeniedFiles;
+use super::cells::{Origin, is_before, stamp_of, take_away, targets};
+use super::lists::split;
+use crate::protected::{Changed, News};
+use crate::snapshot::Snapshots;
+
+/// For how long after the last renewal of its record a command may have run on, in seconds: where the machine stood still.
+const GRACE: i64 = 60;
+
+/// What is noted of a command that writes at once.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Record {
+    roots: Vec<PathBuf>,
+    /// Before the command began.
+    seconds: i64,
+    nanoseconds: u32,
+    /// What its command cannot have made.
+    known: BTreeSet<PathBuf>,
+}
+
+impl Record {
+    /// Writes a record down, for a command that is about to begin; gives the folder that holds it, and the time.
+    pub(super) fn write(
+        roots: &[PathBuf],
+        known: &BTreeSet<PathBuf>,
+        snapshots: &Snapshots,
+    ) -> Result<(checkpoint::Call, Time), String> {
+        let failed = |error: checkpoint::Error| error.to_string();
+        let call = snapshots.area().begin().map_err(failed)?;
+        let begins = call.baseline().map_err(failed)?;
+        let Time { seconds, nanoseconds } = begins;
+        let record = Self { roots: roots.to_vec(), seconds, nanoseconds, known: known.clone() };
+        let text = serde_json::to_vec(&record).map_err(|error| error.to_string())?;
+        call.watch(&text).map_err(failed)?;
+        Ok((call, begins))
+    }
+
+    fn origin(&self, file: &Path) -> Origin {
+        if file.ancestors().any(|above| self.known.contains(above)) {
+            return Origin::Known;
+        }
+        let begins = Time { seconds: self.seconds, nanoseconds: self.nanoseconds };
+        if is_before(file, begins) { Origin::Older } else { Origin::Command }
+    }
+}
+
+impl DeniedFiles {
+    /// Takes away what commands of killed processes left to run by itself. Gives what the user should be told.
+    pub(crate) fn take_away_left(&self) -> Vec<String> {
+        let Some(snapshots) = &self.snapshots else { return Vec::new() };
+        let mut told = Vec::new();
+        for (call, content, last) in snapshots.take_left() {
+            match serde_json::from_slice::<Record>(&content) {
+                Ok(record) => told.extend(self.take_away_of(snapshots, &record, last)),
+                Err(error) => told.push(format!(
+                    "a command was writing to the workspace when an earlier process was killed, and its record is damaged \
+                     ({error}): look at what has come since, such as by `git status`"
+                )),
+            }
+            // What cannot be removed now, the next start removes.
+            drop(call.discard());
+        }
+        told
+    }
+
+    fn take_away_of(&self, snapshots: &Snapshots, record: &Record, last: Time) -> Vec<String> {
+        let mut state = self.state();
+        self.look_below(&mut state, &record.roots);
+        if let Err(error) = self.refresh(&mut state) {
+            return vec![format!("what a command of a killed process left cannot be looked for: {error}")];
+        }
+        let noted = state.watch.as_ref().map(Watch::noted).unwrap_or_default();
+        let (mut kept, mut told, mut taken) = (BTreeMap::new(), Vec::new(), Vec::new());
+        let news = News::default();
+        for path in noted {
+            let Some((root, relative)) = split(&record.roots, &path) else { continue };
+            let is_late = |(_, _, seconds, _): (u64, u64, i64, i64)| seconds > last.seconds + GRACE;
+            let origin = record.origin(&path);
+            if origin == Origin::Known || origin == Origin::Older || stamp_of(&path).is_none_or(is_late) {
+                continue;
+            }
+            let set = self.protected_in(&mut state, root);
+            let found = Changed::all(&set, root, &news).found(relative);
+            for (goes, why) in targets(&found, (root, relative), |file| record.origin(&root.join(file))) {
+                match take_away(snapshots, &mut kept, root, &goes, &why) {
+                    Ok(None) => {}
+                    Ok(Some(_)) => taken.push(tool::path_text(&goes)),
+                    Err(error) => told.push(format!("{}: {why}; {error}", tool::path_text(&goes))),
+                }
+            }
+        }
+        if self.keep == watch::Keep::Once {
+            state.watch = None;
+            state.noted = None;
+        }
+        if !taken.is_empty() {
+            let ids: Vec<&str> = kept.values().map(String::as_str).collect();
+            let more = if taken.len() > 3 { format!(" and {} more", taken.len() - 3) } else { String::new() };
+            taken.truncate(3);
+            told.push(format!(
+                "a command that was writing when an earlier process was killed left files that would run by themselves ({}{more}); \
+                 they were taken out of the workspace: `handfast changes show {}` shows them",
+                taken.join(", "),
+                ids.join(" "),
+            ));
+        }
+        told
+    }
+}

@@ -1,0 +1,297 @@
+//! What would run by itself because of a call: the one place that decides it, for what a command changed, for what a command
+//! changes while it runs, and for what file tools are about to write.
+//!
+//! The policy's list names beginnings. From them this module follows what leads to code: git's own rules of where a repository is
+//! and what is read in it ([`repository`]), links, and the user's settings ([`follow`]). The files that are found so are a set,
+//! made anew when something on the way to them changes.
+
+mod follow;
+mod package;
+mod planned;
+mod repository;
+mod set;
+mod view;
+
+use std::collections::{BTreeSet, HashMap};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use policy::{Entry, auto_run};
+
+use follow::Lead;
+use repository::{Items, STRUCTURE};
+use view::{Content, Kind, View};
+
+pub(crate) use set::ProtectedSet;
+pub(crate) use view::{Over, Planned};
+
+/// What each repository newly runs, for as long as the same changes are judged.
+pub(crate) type News = Mutex<HashMap<PathBuf, Arc<Items>>>;
+
+/// Judges changes of one folder against the protected set as it was before them.
+pub(crate) struct Changed<'a> {
+    set: &'a ProtectedSet,
+    before: View<'a>,
+    after: View<'a>,
+    news: &'a News,
+}
+
+impl<'a> Changed<'a> {
+    /// Takes the folder with what lies over it. Nothing of that is on the disk yet.
+    pub(crate) fn new(set: &'a ProtectedSet, root: &'a Path, over: Over<'a>, news: &'a News) -> Self {
+        let home = set.home();
+        Self { set, before: View { root, over: Over::Nothing, home }, after: View { root, over, home }, news }
+    }
+
+    /// Takes the folder as it is, and all in it as changes. Whoever asks knows what was there before.
+    pub(crate) fn all(set: &'a ProtectedSet, root: &'a Path, news: &'a News) -> Self {
+        let (home, over) = (set.home(), Over::Nothing);
+        Self { set, before: View { root, over: Over::Empty, home }, after: View { root, over, home }, news }
+    }
+
+    /// Says why what would be at this path, relative to the folder, makes something run by itself; nothing where it does not.
+    pub(crate) fn reason(&self, path: &Path) -> Option<String> {
+        self.found(path).into_iter().next().map(|(_, why)| why)
+    }
+
+    /// The same with the file that holds what would run: often the path itself, otherwise one that the path gives its meaning.
+    pub(crate) fn found(&self, path: &Path) -> Vec<(PathBuf, String)> {
+        let kind = self.after.kind(path);
+        let entry = match kind {
+            None => return Vec::new(),
+            Some(Kind::Folder) => Entry::Folder,
+            Some(Kind::Link) => Entry::Link,
+            Some(Kind::File) => Entry::File,
+        };
+        let here = |why: String| vec![(path.to_owned(), why)];
+        if let Some(why) = self.set.named(path, entry) {
+            return here(why);
+        }
+        if let Some(why) = self.led(path, kind) {
+            return here(why);
+        }
+        if let Some(why) = self.by_content(path) {
+            return here(why);
+        }
+        let mut found: Vec<(PathBuf, String)> = Vec::new();
+        for (repository, part) in self.repositories_of(path) {
+            for ((file, _), why) in self.news_of(&repository).iter() {
+                if file == path {
+                    found.insert(0, (file.clone(), why.clone()));
+                } else if part {
+                    let (shown, named) = (tool::path_text(&repository), tool::path_text(file));
+                    found.push((
+                        file.clone(),
+                        format!("with it git takes `{shown}` for a repository in which {why} (`{named}`)"),
+                    ));
+                }
+            }
+        }
+        found
+    }
+
+    /// Tells whether what a file holds decides about it, so that it must be judged again when that changes.
+    pub(crate) fn counts_by_content(&self, path: &Path) -> bool {
+        let name = repository::last_name(path).to_lowercase();
+        let is_led = matches!(self.set.led.find(path), Some(Lead::Configuration(_) | Lead::Scripts(_)));
+        let is_git = matches!(
+            auto_run(path, Entry::File, &|folder| { repository::is_repository(&self.after, folder) }),
+            Some(policy::AutoRun::Git(_))
+        );
+        is_led || is_git || [".gitattributes", "attributes"].contains(&name.as_str())
+    }
+
+    /// Whether the user's settings lead to it.
+    fn led(&self, path: &Path, kind: Option<Kind>) -> Option<String> {
+        if kind == Some(Kind::Folder) || self.set.led.is_empty() {
+            return None;
+        }
+        match self.set.led.find(path) {
+            Some(Lead::Runs(why)) => Some(why),
+            Some(Lead::Configuration(repository)) => {
+                let news = self.news_of(&repository);
+                let own = news.iter().find(|((file, _), _)| file == path);
+                own.map(|(_, why)| why.clone())
+            }
+            Some(Lead::Scripts(words)) => {
+                let why = package::change(&self.before.read(path), &self.after.read(path), &words);
+                why.filter(|_| {
+                    repository::identity(&self.before, path) != repository::identity(&self.after, path)
+                })
+            }
+            None if kind == Some(Kind::Link) && self.set.led.has_below(path) => {
+                Some("what runs by itself lies behind it".to_owned())
+            }
+            None => None,
+        }
+    }
+
+    /// Files in a worktree that git reads, and that count by what is in them.
+    fn by_content(&self, path: &Path) -> Option<String> {
+        match repository::last_name(path).to_lowercase().as_str() {
+            ".gitmodules" => {
+                let (old, new) = (self.before.read(path), self.after.read(path));
+                let Content::Bytes(new) = new else { return Some("it cannot be read".to_owned()) };
+                let old = if let Content::Bytes(old) = old { policy::git_settings(&old) } else { None };
+                let Some(new) = policy::git_settings(&new) else {
+                    return Some("it is not understood as git's configuration".to_owned());
+                };
+                let old = old.unwrap_or_default();
+                let mut odd = new.iter().filter(|setting| !setting.runs_nothing() && !old.contains(setting));
+                odd.next().map(|setting| {
+                    format!("it sets `{}`, which is not known to run no program", setting.name())
+                })
+            }
+            ".gitattributes" => self.attributes(path),
+            "attributes" if path.parent().is_some_and(|folder| repository::last_name(folder) == "info") => {
+                self.attributes(path)
+            }
+            _ => None,
+        }
+    }
+
+    /// Attributes that newly name a program of the repository's configuration.
+    fn attributes(&self, path: &Path) -> Option<String> {
+        let mut settings = Vec::new();
+        let mut of_macros = Vec::new();
+        for above in path.ancestors().skip(1) {
+            for repository in [above.to_owned(), above.join(".git")] {
+                let repository = match self.after.kind(&repository) {
+                    Some(Kind::File) => repository::pointed_to(&self.after, &repository),
+                    Some(_) => Some(repository),
+                    None => None,
+                };
+                let Some(repository) =
+                    repository.filter(|folder| repository::is_repository(&self.after, folder))
+                else {
+                    continue;
+                };
+                let shared = repository::shared_folder(&self.after, &repository);
+                for file in
+                    [repository.join("config"), shared.join("config"), repository.join("config.worktree")]
+                {
+                    settings.extend(repository::settings(&self.after, &file, &mut Vec::new()));
+                }
+                of_macros.extend([shared.join("info/attributes"), above.join(".gitattributes")]);
+            }
+        }
+        for file in &self.set.users {
+            settings.extend(repository::settings(&self.before, file, &mut Vec::new()));
+        }
+        let drivers = repository::drivers(&settings);
+        let is_lfs = |(kind, name): &(String, String)| {
+            let mut own = settings.iter().filter(|setting| {
+                setting.section == *kind
+                    && setting.subsection.as_ref() == Some(name)
+                    && !setting.runs_nothing()
+            });
+            own.all(|setting| setting.value.starts_with("git-lfs ") || setting.key == "required")
+        };
+        // What the user has installed for all repositories does the same in each.
+        let drivers: BTreeSet<(String, String)> =
+            drivers.into_iter().filter(|driver| !is_lfs(driver)).collect();
+        if drivers.is_empty() {
+            return None;
+        }
+        let bytes = |content| match content {
+            Content::Bytes(content) => Some(content),
+            Content::Absent => Some(Vec::new()),
+            Content::Unknown(_) => None,
+        };
+        let mut macros = BTreeSet::new();
+        for file in of_macros {
+            let text = bytes(self.before.read(&file)).unwrap_or_default();
+            macros.extend(repository::macros(&text, &drivers));
+        }
+        let old = bytes(self.before.read(path)).unwrap_or_default();
+        let Some(new) = bytes(self.after.read(path)) else {
+            return Some("git runs the programs of the configuration that it names".to_owned());
+        };
+        let attribute = repository::new_driver(&old, &new, &drivers, &macros)?;
+        Some(format!("git runs a program of its configuration because of `{}`", tool::visible(&attribute)))
+    }
+
+    /// The repositories that a path may be a part of, and whether there may be a repository because of it.
+    fn repositories_of(&self, path: &Path) -> Vec<(PathBuf, bool)> {
+        let names: Vec<&OsStr> = path.iter().collect();
+        let mut all = Vec::new();
+        let mut folder = PathBuf::new();
+        for (index, name) in names.iter().enumerate() {
+            let is_last = index + 1 == names.len();
+            let text = name.to_string_lossy();
+            let is_part = STRUCTURE.iter().any(|part| part.eq_ignore_ascii_case(&text));
+            // What lies in these says nothing, only that they are there.
+            let is_bulk = ["objects", "refs"].iter().any(|bulk| bulk.eq_ignore_ascii_case(&text));
+            let comes_with_it = || !self.before.exists(&folder.join(name));
+            // Of what a command changed, each folder that comes is asked about by itself.
+            let is_asked = !is_bulk || is_last || matches!(self.after.over, Over::Planned(_));
+            if is_part && is_asked && repository::is_repository(&self.after, &folder) {
+                let makes = ["HEAD", "objects", "refs", "commondir"]
+                    .iter()
+                    .any(|part| part.eq_ignore_ascii_case(&text));
+                if !is_bulk || is_last || comes_with_it() {
+                    all.push((folder.clone(), makes));
+                }
+            }
+            folder.push(name);
+            if text.eq_ignore_ascii_case(".git") && is_last {
+                match self.after.kind(&folder) {
+                    Some(Kind::File) => all.push((folder.clone(), true)),
+                    Some(_) => all.push((folder.clone(), false)),
+                    None => {}
+                }
+            }
+        }
+        all
+    }
+
+    /// What a repository, or the one that a file called `.git` leads to, runs after the changes and did not run before.
+    fn news_of(&self, repository: &Path) -> Arc<Items> {
+        let mut all = self.news.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = all.get(repository) {
+            return known.clone();
+        }
+        let news = Arc::new(self.find_news(repository));
+        all.insert(repository.to_owned(), news.clone());
+        news
+    }
+
+    fn find_news(&self, repository: &Path) -> Items {
+        let is_pointer = self.after.kind(repository) == Some(Kind::File);
+        let folder = if is_pointer {
+            let elsewhere = || {
+                let identity = repository::identity(&self.after, repository);
+                let is_new = identity != repository::identity(&self.before, repository);
+                let why = "it leads git to a repository elsewhere".to_owned();
+                let items = is_new.then(|| ((repository.to_owned(), identity), why));
+                items.into_iter().collect()
+            };
+            match repository::pointed_to(&self.after, repository) {
+                Some(folder) if repository::is_repository(&self.after, &folder) => {
+                    let shared = repository::shared_folder(&self.after, &folder);
+                    if shared.is_absolute() && !self.set.outer.contains(&shared) {
+                        return elsewhere();
+                    }
+                    folder
+                }
+                _ => return elsewhere(),
+            }
+        } else {
+            repository.to_owned()
+        };
+        let mut news = repository::items(&self.after, &folder);
+        let shared = repository::shared_folder(&self.after, &folder);
+        for known in BTreeSet::from([folder, shared]) {
+            if repository::is_repository(&self.before, &known) {
+                for item in repository::items(&self.before, &known).keys() {
+                    news.remove(item);
+                }
+            }
+        }
+        news
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,160 @@
+//! The protected set of one folder: where it begins, what leads on from there, and whether that is still so.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use policy::{AutoRun, Entry, Policy, auto_run};
+
+use super::follow::{Follower, Led};
+use super::repository::{self, HOOKS};
+use super::view::{Kind, Over, View};
+
+/// Files that run by themselves and call others by plain words, by the name of the file or of its folder.
+const SCRIPTS: [&str; 9] = [
+    ".envrc",
+    ".autoenv",
+    ".autoenv.zsh",
+    ".husky",
+    ".githooks",
+    ".git-hooks",
+    ".lefthook",
+    ".bashrc",
+    ".profile",
+];
+
+/// What runs by itself in one folder although no list names it.
+#[derive(Debug)]
+pub(crate) struct ProtectedSet {
+    policy: Arc<Policy>,
+    root: PathBuf,
+    /// What the user's settings lead to.
+    pub(super) led: Led,
+    /// Repositories outside of the folder that git takes for it already.
+    pub(super) outer: BTreeSet<PathBuf>,
+    /// The user's own configuration of git.
+    pub(super) users: Vec<PathBuf>,
+    /// Files of attributes where attributes can name programs.
+    attributes: BTreeSet<PathBuf>,
+    beginnings: BTreeSet<PathBuf>,
+    /// Everything that was looked at, as it was.
+    seen: Vec<(PathBuf, Option<Stamp>)>,
+}
+
+/// By which an entry is told from what it was: device, number, and the time of its last change.
+type Stamp = (u64, u64, i64, i64);
+
+fn stamp(path: &Path) -> Option<Stamp> {
+    let found = fs::symlink_metadata(path).ok()?;
+    Some((found.dev(), found.ino(), found.ctime(), found.ctime_nsec()))
+}
+
+impl ProtectedSet {
+    /// Follows what leads on from the beginnings, which are paths relative to `root` that lists name or by which a folder is a
+    /// repository.
+    pub(crate) fn find(policy: &Arc<Policy>, root: &Path, beginnings: BTreeSet<PathBuf>) -> Self {
+        let users = policy.users_git_configuration();
+        let view = View { root, over: Over::Nothing, home: policy.home() };
+        let mut follower = Follower::new(view);
+        let (mut repositories, mut outer) = (BTreeSet::new(), BTreeSet::new());
+        let mut attributes = BTreeSet::new();
+        for beginning in &beginnings {
+            let folder = beginning.parent().unwrap_or(Path::new(""));
+            match repository::last_name(beginning) {
+                ".git" => repositories.extend(repository::behind(&view, beginning)),
+                "HEAD" => drop(repositories.insert(folder.to_owned())),
+                ".gitattributes" | "attributes" => drop(attributes.insert(beginning.clone())),
+                _ => {}
+            }
+            let entry = match view.kind(beginning) {
+                Some(Kind::Link) => Entry::Link,
+                Some(Kind::File) => Entry::File,
+                Some(Kind::Folder) | None => continue,
+            };
+            if let Some(AutoRun::Any(why)) = auto_run(beginning, entry, &|_| false) {
+                let is_script = beginning.iter().any(|name| SCRIPTS.iter().any(|script| name == *script));
+                // Where a repository's own links lead is found with the repository.
+                let is_git = beginning.iter().any(|name| name == ".git");
+                if !is_git && (entry == Entry::Link || is_script) {
+                    follower.add_script(beginning, why);
+                }
+            }
+        }
+        // Git looks for a repository upwards, beyond the folder too.
+        for above in root.ancestors() {
+            let folder = view.named(above);
+            let pointer = folder.join(".git");
+            if view.exists(&pointer) {
+                repositories.extend(repository::behind(&view, &pointer));
+            } else {
+                repositories.insert(folder);
+            }
+        }
+        repositories.retain(|folder| repository::is_repository(&view, folder));
+        let mut names_programs = false;
+        for folder in &repositories {
+            let shared = repository::shared_folder(&view, folder);
+            follower.add_repository(folder, &users);
+            let settings = users.iter().cloned().chain([folder.join("config"), shared.join("config")]);
+            let settings: Vec<_> =
+                settings.flat_map(|file| repository::settings(&view, &file, &mut Vec::new())).collect();
+            names_programs |= !repository::drivers(&settings).is_empty();
+            if shared.is_absolute() {
+                outer.insert(shared);
+            }
+        }
+        if !names_programs {
+            attributes.clear();
+        }
+        let (led, seen) = follower.end();
+        let seen = seen.into_iter().map(|path| {
+            let stamp = stamp(&root.join(&path));
+            (path, stamp)
+        });
+        let seen = seen.collect();
+        let (policy, root) = (policy.clone(), root.to_owned());
+        Self { policy, root, led, outer, users, attributes, beginnings, seen }
+    }
+
+    /// Says why a path runs by itself by its name alone: by the built-in list, or by the profile's.
+    pub(super) fn named(&self, path: &Path, entry: Entry) -> Option<String> {
+        if let Some(AutoRun::Any(why)) = auto_run(path, entry, &|_| false) {
+            return Some(why.to_owned());
+        }
+        let (listed, path) = (self.policy.listed_auto_run(), self.root.join(path));
+        let spot = self.policy.spot(&path);
+        let rule = listed.rule_at(&spot, false).filter(|_| entry != Entry::Folder)?;
+        Some(format!("{rule} says that it runs by itself"))
+    }
+
+    /// The home folder of the user.
+    pub(super) fn home(&self) -> Option<&Path> {
+        self.policy.home()
+    }
+
+    /// Tells whether nothing has changed on the way to what was found.
+    pub(crate) fn is_current(&self, root: &Path, beginnings: &BTreeSet<PathBuf>) -> bool {
+        self.beginnings == *beginnings
+            && self.seen.iter().all(|(path, known)| stamp(&root.join(path)) == *known)
+    }
+
+    /// Tells whether the coming of this path is to be judged.
+    pub(crate) fn leads_to(&self, path: &Path) -> bool {
+        self.led.find(path).is_some() || self.led.has_below(path)
+    }
+
+    /// Lists the names under which something may come that is to be judged.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &std::ffi::OsStr> {
+        let hooks = if self.led.is_empty() { &[][..] } else { &HOOKS[..] };
+        self.led.paths().flat_map(Path::iter).chain(hooks.iter().map(std::ffi::OsStr::new))
+    }
+
+    /// Lists the files that a command must not write to at once: those that are there and are no links.
+    pub(crate) fn fixed(&self, root: &Path) -> Vec<PathBuf> {
+        let all = self.led.files().chain(self.attributes.iter().map(PathBuf::as_path));
+        let paths = all.map(|path| root.join(path));
+        paths.filter(|path| path.symlink_metadata().is_ok_and(|found| found.is_file())).collect()
+    }
+}

@@ -1,0 +1,44 @@
+//! Files that are taken out of a workspace because a command that writes there at once made them.
+
+use std::path::Path;
+use std::sync::PoisonError;
+
+use checkpoint::{Terms, Time, Workspace};
+
+use super::Snapshots;
+
+/// What a dead process watched: the folder of its call, what it noted there, and when it last watched.
+pub(crate) type LeftWatched = (checkpoint::Call, Vec<u8>, Time);
+
+impl Snapshots {
+    /// Hands over what commands of dead processes wrote to at once, to be judged.
+    pub(crate) fn take_left(&self) -> Vec<LeftWatched> {
+        std::mem::take(&mut *self.left.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Takes a file, not a folder, out of a workspace, to lie aside until a human decides: among the changes that are kept
+    /// under `kept`, or under an id of its own. Gives the id; nothing where the file is gone.
+    pub(crate) fn take_away(
+        &self,
+        kept: Option<&str>,
+        root: &Path,
+        relative: &Path,
+        why: &str,
+    ) -> Result<Option<String>, checkpoint::Error> {
+        let workspace = Workspace::open(root)?;
+        // Those from before may have been discarded by now.
+        if let Some(id) = kept
+            && let Ok((call, _)) = self.area.take_up(id)
+        {
+            return Ok(call.take_away(&workspace, relative)?.then(|| id.to_owned()));
+        }
+        let call = self.area.begin()?;
+        let terms = Terms::since(call.baseline()?);
+        if !call.take_away(&workspace, relative)? {
+            call.discard()?;
+            return Ok(None);
+        }
+        let reason = format!("a command that writes directly made {}: {why}", tool::path_text(relative));
+        call.keep(&workspace, &terms, &reason).map(Some)
+    }
+}
