@@ -118,7 +118,7 @@ async fn exchange<G: Gate>(
     let mut head = head;
     let mut path = path;
     let swapping = Swapping { session, host: &host, port, opened: scope.opened };
-    swapping.head(&mut head.headers, &mut path).await?;
+    swapping.head(&head.method, &mut head.headers, &mut path).await?;
     let is_there = |there: &Upstream| there.is_to(&host, port) && !there.is_closed();
     let server = match upstream.take().filter(is_there) {
         Some(there) => upstream.insert(there),

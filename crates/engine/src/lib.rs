@@ -54,8 +54,8 @@ use policy::Policy;
 use sandbox::{SessionLimits, Sessions};
 use store::Store;
 use tool::{
-    AnyTool, CallId, CallResult, Catalogue, Clock, Code, Context, Outputs, Place, Services, SessionId, Stop,
-    StopReason, ToolError,
+    AnyTool, CallId, CallResult, Catalogue, Clock, Code, Context, Covering, Outputs, Place, Services,
+    SessionId, Stop, StopReason, ToolError,
 };
 use vault::Vault;
 
@@ -192,6 +192,7 @@ impl Engine {
             }
             None => redactor,
         };
+        services.insert::<Arc<dyn Covering>>(Arc::new(Arc::new(redactor.clone())));
         let keep = if cell.watches { watch::Keep::Fresh } else { watch::Keep::Once };
         let kept_in = (&store, databases.as_deref());
         let (snapshots, mut notices) =

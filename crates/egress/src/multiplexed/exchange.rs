@@ -64,7 +64,7 @@ async fn exchange<G: Gate>(
     };
     session.judge(&host, port, Way::Http).await?;
     let swapping = Swapping { session, host: &host, port, opened: true };
-    swapping.head(&mut head.headers, &mut path).await?;
+    swapping.head(&head.method, &mut head.headers, &mut path).await?;
     let wants_trailers = head.headers.get(TE).is_some_and(|value| value.as_bytes() == b"trailers");
     let mut swapped = swap::Body::of(&head.headers);
     let mut reading = Reading { body, activity: connection.activity.clone() };

@@ -19,7 +19,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use serde_json::Value;
-use tool::{Data, Progress};
+use tool::{CoveredStream, Covering, Data, Progress};
 use vault::{Contents, Locked, Vault};
 
 use matcher::{Found, LEAST, Matcher};
@@ -139,7 +139,7 @@ impl Redactor {
     /// The same for a stream that is handed in piece by piece.
     pub fn pieces(&self) -> Pieces {
         self.refresh();
-        Pieces { known: self.known(), pending: Vec::new() }
+        Pieces { known: self.known(), pending: Vec::new(), found: 0 }
     }
 
     /// A stream with every secret covered, also where one lies across two reads.
@@ -212,7 +212,7 @@ impl Known {
                 map.values_mut().for_each(|item| self.value(item));
             }
             // A value of digits alone may come as a number.
-            Value::Number(number) if number.as_u64().is_some_and(|number| number >= TWELVE_DIGITS) => {
+            Value::Number(number) if number.as_f64().is_none_or(is_long) => {
                 if let Some(covered) = self.text(&number.to_string()) {
                     *value = covered.into();
                 }
@@ -221,21 +221,24 @@ impl Known {
         }
     }
 
-    /// Moves what is settled from `pending` to `covered`: everything, or all but what could still be a part of a secret.
-    fn settle(&self, pending: &mut Vec<u8>, covered: &mut Vec<u8>, ended: bool) {
+    /// Moves what is settled from `pending` to `covered`: everything, or all but what could still be a part of a secret. Counts the
+    /// secrets in it.
+    fn settle(&self, pending: &mut Vec<u8>, covered: &mut Vec<u8>, ended: bool) -> u64 {
         let all = self.matcher.find(pending);
         let settled = if ended { pending.len() } else { self.settled(pending, &all) };
-        let mut at = 0;
+        let (mut at, mut count) = (0, 0);
         for found in all.into_iter().take_while(|found| found.at.start < settled) {
             covered.extend_from_slice(&pending[at..found.at.start]);
             covered.extend_from_slice(self.cover(found.owner).as_bytes());
             at = found.at.end;
+            count += 1;
         }
         if at < settled {
             covered.extend_from_slice(&pending[at..settled]);
             at = settled;
         }
         pending.drain(..at);
+        count
     }
 }
 
@@ -251,13 +254,16 @@ impl Known {
     }
 }
 
-/// The least number that has as many digits as the shortest secret.
-const TWELVE_DIGITS: u64 = 100_000_000_000;
+/// Whether a number may be written with as many characters as the shortest secret has.
+fn is_long(number: f64) -> bool {
+    number.abs() >= 1e10 || number.fract() != 0.0
+}
 
 /// See [`Redactor::pieces`].
 pub struct Pieces {
     known: Arc<Known>,
     pending: Vec<u8>,
+    found: u64,
 }
 
 impl Pieces {
@@ -265,18 +271,38 @@ impl Pieces {
     pub fn next(&mut self, piece: &[u8], ended: bool) -> Vec<u8> {
         self.pending.extend_from_slice(piece);
         let mut covered = Vec::with_capacity(self.pending.len());
-        self.known.settle(&mut self.pending, &mut covered, ended);
+        self.found += self.known.settle(&mut self.pending, &mut covered, ended);
         covered
-    }
-
-    #[cfg(test)]
-    fn held(&self) -> usize {
-        self.pending.len()
     }
 
     /// A text beside the stream with every secret covered; none where there is none in it.
     pub fn text(&self, text: &str) -> Option<String> {
         self.known.text(text)
+    }
+}
+
+impl CoveredStream for Pieces {
+    fn next(&mut self, piece: &[u8], ended: bool) -> Vec<u8> {
+        Self::next(self, piece, ended)
+    }
+
+    fn held(&self) -> usize {
+        self.pending.len()
+    }
+
+    fn covered(&self) -> u64 {
+        self.found
+    }
+}
+
+impl Covering for Redactor {
+    fn text(&self, text: &str) -> Option<String> {
+        self.refresh();
+        Self::text(self, text)
+    }
+
+    fn stream(&self) -> Box<dyn CoveredStream> {
+        Box::new(self.pieces())
     }
 }
 
@@ -302,7 +328,7 @@ impl<R: Read> Read for Covered<R> {
             let more = READ_AT_ONCE.max(4 * self.known.matcher.reach());
             let read = (&mut self.from).take(more as u64).read_to_end(&mut self.pending)?;
             self.ended = read == 0;
-            self.known.settle(&mut self.pending, &mut self.ready, self.ended);
+            let _found = self.known.settle(&mut self.pending, &mut self.ready, self.ended);
         }
         let count = buffer.len().min(self.ready.len() - self.given);
         buffer[..count].copy_from_slice(&self.ready[self.given..self.given + count]);
