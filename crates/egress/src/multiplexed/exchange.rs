@@ -52,6 +52,7 @@ async fn exchange<G: Gate>(
     request: Request<Incoming>,
 ) -> Result<Response<Passed>, Refusal> {
     let Connection { session, scope, .. } = connection.as_ref();
+    let _working = scope.place.work();
     let (mut head, body) = head(request)?;
     let (host, port, mut path) = match forward::place(scope, &head) {
         Ok(place) => place,
