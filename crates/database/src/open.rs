@@ -16,6 +16,7 @@ use rustix::fs::{FileType, Mode};
 
 use crate::DatabaseError;
 use crate::action::{Phase, Statement, Watch};
+use crate::memory::LARGEST_VALUE;
 
 /// The database that a call is about unless it names another one.
 pub const DEFAULT_NAME: &str = "data";
@@ -25,9 +26,6 @@ pub const DEFAULT_PATH: &str = ".handfast/data.db";
 
 /// The names that SQLite gives the files beside a database, behind that of the database.
 const COMPANIONS: [&str; 3] = ["-wal", "-shm", "-journal"];
-
-/// Bytes of one value, and of one row: what an answer can hold at most.
-const LARGEST_VALUE: i32 = 32 * 1024 * 1024;
 
 /// Bytes of the text of one statement.
 const LONGEST_STATEMENT: i32 = 1024 * 1024;
