@@ -6,6 +6,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use jsonwebtoken::jwk::{Jwk, KeyAlgorithm, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
 use serde::Deserialize;
@@ -17,6 +19,10 @@ use crate::keys::{self, IdentityError, KeySource};
 
 /// How long keys are good before they are read again.
 const FRESH: Duration = Duration::from_mins(5);
+
+/// How old keys may be that a token is judged by: so long is a key good at most that the provider took back, also while the provider
+/// does not answer.
+const STALE: Duration = Duration::from_mins(15);
 
 /// How long after one attempt no other is made, so that nobody can have the provider asked for each token that is made up.
 const PAUSE: Duration = Duration::from_secs(10);
@@ -57,6 +63,12 @@ struct Keys {
     tried: Option<Instant>,
 }
 
+impl Keys {
+    fn are_current(&self) -> bool {
+        self.read.is_some_and(|read| read.elapsed() < STALE)
+    }
+}
+
 /// Whose token it is.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Subject {
@@ -85,8 +97,19 @@ struct KeySet {
     keys: Vec<Value>,
 }
 
+/// What a header may say that changes how the rest is read.
+#[derive(Deserialize)]
+struct Extensions {
+    /// What has to be understood (RFC 7515, section 4.1.11): nothing of it is here.
+    crit: Option<Value>,
+    /// Whether the claims are encoded (RFC 7797).
+    b64: Option<Value>,
+}
+
 #[derive(Deserialize)]
 struct Claims {
+    /// One text: of a list any could be meant.
+    iss: String,
     sub: String,
     /// One text with blanks in between (RFC 9068), or as some providers have it.
     #[serde(default)]
@@ -151,6 +174,7 @@ impl Provider {
         if !ALGORITHMS.contains(&header.alg) {
             return Err(Refused::Token("it is signed in a way that is not accepted here".to_owned()));
         }
+        plainly_encoded(token)?;
         // Other JWTs of the same provider, such as those that say who logged in, are no access tokens.
         let kind =
             header.typ.as_deref().map(|kind| kind.trim_start_matches("application/").to_ascii_lowercase());
@@ -165,6 +189,12 @@ impl Provider {
         validation.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
         validation.validate_nbf = true;
         let claims = decode::<Claims>(token, &key, &validation).map_err(unusable)?.claims;
+        if claims.iss != self.issuer {
+            return Err(Refused::Token("it is of another issuer".to_owned()));
+        }
+        if claims.sub.trim().is_empty() {
+            return Err(Refused::Token("it names nobody: its `sub` is empty".to_owned()));
+        }
         let given: Vec<&str> = [&claims.scope, &claims.scp].into_iter().flat_map(words).collect();
         let mut roles = self.scopes.iter().filter(|(_, scope)| given.contains(&scope.as_str()));
         let role = match (roles.next(), roles.next()) {
@@ -196,7 +226,7 @@ impl Provider {
         }
         let unknown = || Refused::Token("it is signed with no key of the provider".to_owned());
         self.known(id, algorithm)
-            .unwrap_or_else(|| Err(if self.keys().read.is_none() { Refused::Keys } else { unknown() }))
+            .unwrap_or_else(|| Err(if self.keys().are_current() { unknown() } else { Refused::Keys }))
     }
 
     fn keys(&self) -> MutexGuard<'_, Keys> {
@@ -206,6 +236,9 @@ impl Provider {
 
     fn known(&self, id: Option<&str>, algorithm: Algorithm) -> Option<Result<DecodingKey, Refused>> {
         let keys = self.keys();
+        if !keys.are_current() {
+            return None;
+        }
         let unusable = |_| Refused::Token("its key is of no use".to_owned());
         find(&keys.all, id, algorithm).map(|key| DecodingKey::from_jwk(key).map_err(unusable))
     }
@@ -217,7 +250,7 @@ impl Provider {
         passed(keys.read, age) && passed(keys.tried, PAUSE)
     }
 
-    /// Reads the keys. Old ones are good as long as no new ones can be had.
+    /// Reads the keys. Where no new ones can be had, the old ones stay until they are stale.
     async fn refresh(&self, warn: &Warn) {
         self.keys().tried = Some(Instant::now());
         let read = self.source.read().await;
@@ -231,6 +264,24 @@ impl Provider {
             }
             Err(error) => warn(&format!("the identity provider's keys cannot be had: {error}")),
         }
+    }
+}
+
+/// Refuses a token whose header has it read in a way that is not known here.
+fn plainly_encoded(token: &str) -> Result<(), Refused> {
+    let header = token.split('.').next().unwrap_or_default();
+    let header = BASE64_URL_SAFE_NO_PAD.decode(header).ok();
+    let header = header.and_then(|text| serde_json::from_slice::<Extensions>(&text).ok());
+    let refused = |why: &str| Err(Refused::Token(why.to_owned()));
+    match header {
+        None => refused("its header cannot be read"),
+        Some(Extensions { crit: Some(_), .. }) => {
+            refused("its header has `crit`, and no extension is known here")
+        }
+        Some(Extensions { b64: Some(encoded), .. }) if encoded != Value::Bool(true) => {
+            refused("its header has `b64`, and only encoded claims are read here")
+        }
+        Some(_) => Ok(()),
     }
 }
 
@@ -270,8 +321,6 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::time::{SystemTime, UNIX_EPOCH};
 
-    use base64::Engine as _;
-    use base64::prelude::BASE64_URL_SAFE_NO_PAD;
     use jsonwebtoken::{EncodingKey, Header, encode};
 
     use tool::BoxFuture;
@@ -355,11 +404,33 @@ mod tests {
             let part = |value: &Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
             format!("{}.{}.", part(&header), part(&claims()))
         };
+        // A header with more in it, and a good signature.
+        let extended = |more: Value| {
+            let mut header = json!({"alg": "EdDSA", "typ": "at+jwt", "kid": "a"});
+            header.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            let part = |value: &Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
+            let signed = format!("{}.{}", part(&header), part(&claims()));
+            let signature =
+                jsonwebtoken::crypto::sign(signed.as_bytes(), &private(FIRST.0), Algorithm::EdDSA);
+            format!("{signed}.{}", signature.unwrap())
+        };
+        // The control: such a token is good where nothing of that is in it.
+        assert!(provider.subject(&extended(json!({"b64": true, "x": 1})), &warn).await.is_ok());
         let as_secret = Header { kid: Some("a".to_owned()), ..Header::new(Algorithm::HS256) };
         let public = BASE64_URL_SAFE_NO_PAD.decode(FIRST.1).unwrap();
         let (head, signature) = good.rsplit_once('.').unwrap();
         for (what, token) in [
             ("another issuer", with("iss", json!("https://evil.example"))),
+            ("this issuer among others", with("iss", json!(["https://id.example", "https://evil.example"]))),
+            ("this issuer in a list", with("iss", json!(["https://id.example"]))),
+            ("nobody's name", with("sub", json!(""))),
+            ("a blank name", with("sub", json!(" \t"))),
+            ("no text as a name", with("sub", json!(["ada"]))),
+            ("what must be understood", extended(json!({"crit": ["exp"]}))),
+            ("nothing that must be understood", extended(json!({"crit": []}))),
+            ("what must be understood, as null's opposite", extended(json!({"crit": "b64", "b64": true}))),
+            ("claims that are not encoded", extended(json!({"b64": false}))),
+            ("claims that are encoded in another way", extended(json!({"b64": "false"}))),
             ("no issuer", without("iss")),
             ("another server's", with("aud", json!("https://other.example/mcp"))),
             ("this server's name alone", with("aud", json!("https://tools.example"))),
@@ -453,6 +524,37 @@ mod tests {
         tokio::task::yield_now().await;
         assert_eq!(source.0.load(Ordering::SeqCst), 2, "it is asked anew");
         assert!(provider.subject(&token, &warn).await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_that_was_taken_back_is_good_for_a_quarter_of_an_hour_at_most_whatever_the_provider_does() {
+        /// Gives its key once, and then another, or nothing.
+        struct TakenBack(AtomicU32, bool);
+        impl KeySource for TakenBack {
+            fn read(&self) -> BoxFuture<'_, io::Result<Vec<u8>>> {
+                let first = self.0.fetch_add(1, Ordering::SeqCst) == 0;
+                Box::pin(async move {
+                    match (first, self.1) {
+                        (true, _) => Ok(set("a").to_string().into_bytes()),
+                        (false, true) => Ok(set("b").to_string().into_bytes()),
+                        (false, false) => Err(io::Error::other("gone")),
+                    }
+                })
+            }
+        }
+        for (answers, refused) in [
+            (true, Refused::Token("it is signed with no key of the provider".to_owned())),
+            (false, Refused::Keys),
+        ] {
+            let source = Arc::new(TakenBack(AtomicU32::new(0), answers));
+            let scopes = vec![(Role::Agent, "hands.call".to_owned())];
+            let provider = Provider::with("https://id.example", "https://tools.example/mcp", source, scopes);
+            let (warn, token) = (unheard(), signed("a", FIRST.0, &claims()));
+            assert!(provider.subject(&token, &warn).await.is_ok());
+            // Nobody asks for a night, and then somebody comes with what was taken back meanwhile.
+            tokio::time::advance(STALE).await;
+            assert_eq!(provider.subject(&token, &warn).await, Err(refused));
+        }
     }
 
     #[tokio::test]
