@@ -97,7 +97,8 @@ pub async fn serve(
                     }
                 };
                 let answer = text?;
-                output.write_all(answer.text.as_bytes()).await?;
+                let covered = engine.cover_message(answer.text.as_bytes());
+                output.write_all(covered.as_deref().unwrap_or(answer.text.as_bytes())).await?;
                 output.flush().await?;
             }
             incoming = requests.next(), if has_room => {

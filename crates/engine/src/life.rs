@@ -37,7 +37,7 @@ use crate::stopping::{requested, start};
 use crate::swap::Before;
 use crate::trace::Stage;
 use crate::unchanged::Looked;
-use crate::{Engine, Specifying, cover, keep, record, unchanged};
+use crate::{Engine, Sent, Specifying, cover, keep, record, unchanged};
 
 /// How long a tool may take to end after it was told to stop. The cell gives a command 200 ms of it after the polite signal.
 const GRACE: Duration = Duration::from_secs(5);
@@ -86,7 +86,7 @@ impl Engine {
         call.fail();
         let outcome = match lived {
             Ok(data) => Outcome::Ok(data),
-            Err(error) => Outcome::Err(self.cover_error(error)),
+            Err(error) => Outcome::Err(self.cover_error(error, &call.sent)),
         };
         let outcome = self.record_outcome(&call, outcome).await;
         if let Some(tracer) = &self.tracer
@@ -147,6 +147,11 @@ impl Engine {
         }
         self.redactor.refresh();
         self.note_arguments(call);
+        call.sent = self.redactor.sent_in(&call.arguments);
+        // Before it is cut for an answer; no tool has such a name.
+        if let Some(covered) = self.redactor.text(&call.tool) {
+            call.tool = covered;
+        }
         let named = call.tool.clone();
         let found = self.registry.find(&mut call.tool, &mut call.arguments);
         if let Some(canonical) = self.registry.canonical(&call.tool) {
@@ -435,12 +440,12 @@ impl Engine {
     }
 
     /// Secrets do not leave in messages either, and neither does all of a long argument.
-    pub(crate) fn cover_error(&self, mut error: ToolError) -> ToolError {
+    pub(crate) fn cover_error(&self, mut error: ToolError, sent: &Sent) -> ToolError {
         self.redactor.refresh();
-        if let Some(covered) = self.redactor.text(&error.message) {
+        if let Some(covered) = self.redactor.text_for(&error.message, sent) {
             error.message = covered;
         }
-        if let Some(covered) = error.hint.as_deref().and_then(|hint| self.redactor.text(hint)) {
+        if let Some(covered) = error.hint.as_deref().and_then(|hint| self.redactor.text_for(hint, sent)) {
             error.hint = Some(covered);
         }
         cover::bound_message(&mut error.message);

@@ -22,6 +22,10 @@ pub(crate) type Answered<'a, T> = BoxFuture<'a, Result<T, ErrorData>>;
 pub(crate) trait Served: Send + Sync + 'static {
     /// Which parts of the protocol there are.
     fn capabilities(&self) -> ServerCapabilities;
+    /// As much of what a client sent as an answer repeats, covered before it is cut.
+    fn shown(&self, text: &str) -> String {
+        tool::visible(text).chars().take(100).collect()
+    }
     fn tools(&self, peer: &Peer) -> Vec<Tool>;
     /// # Errors
     /// `-32602` where there is no such tool; that a tool failed is a result.

@@ -132,6 +132,11 @@ pub struct Approvals {
 impl Approvals {
     /// Writes a question down, and gives it back; where one about the same plan waits already, that one.
     pub fn ask(&self, row: &ApprovalRow) -> Result<ApprovalRow, StoreError> {
+        let mut row = row.clone();
+        [&mut row.session, &mut row.tool, &mut row.question]
+            .into_iter()
+            .for_each(|text| self.database.cover(text));
+        let row = &row;
         self.database.write(|connection| {
             end_expired(connection, row.asked_at)?;
             let forgotten = row.asked_at.checked_sub(KEPT_FOR).unwrap_or(Timestamp::MIN);
@@ -176,6 +181,13 @@ impl Approvals {
 
     /// The answer to a question that waits. The first one counts.
     pub fn answer(&self, id: &str, answer: &ApprovalAnswer, now: Timestamp) -> Result<Answered, StoreError> {
+        let mut answer = answer.clone();
+        self.database.cover(&mut answer.by);
+        answer.message.iter_mut().for_each(|text| self.database.cover(text));
+        if let Some(lease) = &mut answer.lease {
+            lease.texts().into_iter().for_each(|text| self.database.cover(text));
+        }
+        let answer = &answer;
         let answered = self.database.write(|connection| {
             end_expired(connection, now)?;
             let state = if answer.approved { ApprovalState::Approved } else { ApprovalState::Denied };

@@ -55,6 +55,8 @@ impl Audit {
     /// it: do not act on it. Rows written behind that could not be written are kept and tried again with
     /// the next row and at [`Store::close`](crate::Store::close), which reports what is left.
     pub fn append(&self, row: AuditRow, durability: Durability) -> Receipt {
+        let mut row = row;
+        row.texts().into_iter().for_each(|text| self.database.cover(text));
         self.writer.append(row, durability)
     }
 

@@ -14,6 +14,7 @@
 mod forms;
 mod matcher;
 
+use std::collections::BTreeSet;
 use std::io::{self, Read};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -131,6 +132,52 @@ impl Redactor {
         self.known().value(value);
     }
 
+    /// Finds the secrets that a caller has sent in these arguments.
+    pub(crate) fn sent_in(&self, arguments: &Value) -> Sent {
+        let mut sent = Sent::default();
+        let known = self.known();
+        if !known.matcher.is_empty() {
+            known.sent_in(arguments, &mut sent);
+        }
+        sent
+    }
+
+    /// Finds the secrets in these texts of a caller.
+    pub fn sent_among<'a>(&self, texts: impl IntoIterator<Item = &'a str>) -> Sent {
+        let known = self.known();
+        let found = |text: &str| known.matcher.find(text.as_bytes()).into_iter().map(|found| found.owner);
+        Sent(texts.into_iter().flat_map(found).collect())
+    }
+
+    /// Covers every secret in a text, and the beginnings of those that its caller has sent: what repeats a text of a caller may have cut
+    /// it.
+    pub fn text_for(&self, text: &str, sent: &Sent) -> Option<String> {
+        let known = self.known();
+        if sent.0.is_empty() {
+            return known.text(text);
+        }
+        let mut parts = known.matcher.find_parts(text.as_bytes(), &sent.0, PART);
+        // Two characters may begin with the same bytes.
+        parts.iter_mut().for_each(|found| found.at.end = text.floor_char_boundary(found.at.end));
+        known.covered(text, parts)
+    }
+
+    /// Covers every secret in what leaves through a door, whoever put it there: a message of JSON value by value, so that it stays JSON,
+    /// and any other text as it stands. None where it holds no secret.
+    pub fn message(&self, message: &[u8]) -> Option<Vec<u8>> {
+        let known = self.known();
+        if !known.matcher.finds_any(message) {
+            return None;
+        }
+        if let Ok(mut value) = serde_json::from_slice(message) {
+            known.value(&mut value);
+            return Some(value.to_string().into_bytes());
+        }
+        let (mut pending, mut covered) = (message.to_vec(), Vec::with_capacity(message.len()));
+        known.settle(&mut pending, &mut covered, true);
+        Some(covered)
+    }
+
     /// Whether there is nothing to cover.
     pub fn is_empty(&self) -> bool {
         self.known().matcher.is_empty()
@@ -174,8 +221,26 @@ impl Known {
         format!("[SECRET:{name}]")
     }
 
+    fn sent_in(&self, arguments: &Value, sent: &mut Sent) {
+        let mut look = |text: &str| {
+            sent.0.extend(self.matcher.find(text.as_bytes()).into_iter().map(|found| found.owner));
+        };
+        match arguments {
+            Value::String(text) => look(text),
+            Value::Array(items) => items.iter().for_each(|item| self.sent_in(item, sent)),
+            Value::Object(map) => {
+                map.keys().for_each(|key| look(key));
+                map.values().for_each(|item| self.sent_in(item, sent));
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
     fn text(&self, text: &str) -> Option<String> {
-        let all = self.matcher.find(text.as_bytes());
+        self.covered(text, self.matcher.find(text.as_bytes()))
+    }
+
+    fn covered(&self, text: &str, all: Vec<Found>) -> Option<String> {
         if all.is_empty() {
             return None;
         }
@@ -253,6 +318,13 @@ impl Known {
         across.map_or(begun, |found| found.at.start).max(most)
     }
 }
+
+/// Bytes of the beginning of a secret that are covered where its caller has sent it.
+const PART: usize = 6;
+
+/// The secrets that a caller has sent, as the redactor numbers them. A number stays that of its secret.
+#[derive(Debug, Default)]
+pub struct Sent(BTreeSet<usize>);
 
 /// Whether a number may be written with as many characters as the shortest secret has.
 fn is_long(number: f64) -> bool {
