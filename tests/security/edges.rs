@@ -15,10 +15,10 @@ use crate::specialist::{Specialist, request};
 const SECRET: &str = "sk-Live/0123'4567 \"89\\ab\u{e4}+cdef==";
 /// One that a path, a header and an option can have as it is.
 const PLAIN: &str = "sk-live-0123456789-abcdefghijkl";
-/// What is no secret, and is repeated where one would be.
+/// A text that is no secret, and is repeated where one would be.
 const CONTROL: &str = "no-secret-0123456789-abcdefghijk";
 
-/// What was said, by whom, and what of it is a secret.
+/// Leaks that were heard, and how often the control was.
 struct Heard {
     leaks: Vec<String>,
     controls: usize,
@@ -35,7 +35,7 @@ impl Heard {
     }
 }
 
-/// The texts that are sent, alone and where an answer cuts what it repeats.
+/// Lists the texts that are sent, alone and where an answer cuts what it repeats.
 fn texts() -> Vec<String> {
     let texts = [SECRET, PLAIN, CONTROL];
     let cut =
@@ -283,6 +283,12 @@ fn a_known_secret_in_any_text_that_a_caller_can_send_is_repeated_by_no_door_and_
         by(&fixture, &mut heard);
         controls.push((door, std::mem::take(&mut heard.controls)));
     }
+    // The exec log of a specialist is written by Handfast, and lies in the workspace.
+    heard.hear(
+        "the exec log",
+        &String::from_utf8_lossy(&everything_below(&fixture.workspace().join("memory"))),
+    );
+    assert!(std::mem::take(&mut heard.controls) > 0, "the exec log has what is no secret");
     let lies = everything_below(&fixture.state());
     for secret in [SECRET, PLAIN] {
         if let Some(found) = leaked(&lies, secret) {
@@ -296,7 +302,7 @@ fn a_known_secret_in_any_text_that_a_caller_can_send_is_repeated_by_no_door_and_
     assert!(controls.iter().all(|(_, repeated)| *repeated > 0), "{controls:?}");
 }
 
-/// The files below a folder that hold the secret.
+/// Finds the files below a folder that hold the secret.
 fn files_with(folder: &std::path::Path, secret: &str) -> Vec<std::path::PathBuf> {
     let mut found = Vec::new();
     let mut waiting = vec![folder.to_owned()];

@@ -179,10 +179,11 @@ impl Answering {
             arguments.insert("WORKING_DIR".to_owned(), json!(folder));
         }
         let result = self.engine.call(self.call("exec", Value::Object(arguments), cache)).await;
-        let covered = self.engine.covered(command.clone());
+        // Before it is cut: a part of a secret is none that is known.
+        let command = self.engine.covered(command);
         let log = self.options.log.clone();
         let written = tokio::task::spawn_blocking(move || {
-            let ran = Ran { command: &command, covered: &covered, timeout };
+            let ran = Ran { command: &command, timeout };
             let text = answer::of_command(id.as_deref(), &ran, &result, log.as_deref());
             let text = text.unwrap_or_else(|error| {
                 answer::unreadable(
@@ -203,6 +204,7 @@ impl Answering {
     }
 
     async fn unreadable(&self, id: Option<String>, problem: String) -> Answer {
+        let problem = self.engine.covered(problem);
         let error = ToolError::new(Code::Validation, problem.clone());
         let refused = self.engine.refuse(self.call("", Value::Null, false), error).await;
         Answer { text: answer::unreadable(id.as_deref(), &problem), _held: refused.held }

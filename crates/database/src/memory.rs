@@ -147,7 +147,7 @@ impl<'a> Limited<'a> {
     }
 }
 
-/// How many instructions of the statement make a value that could be large.
+/// Counts the instructions of the statement that make a value which could be large.
 fn values_of(connection: &Connection, sql: &str) -> i32 {
     let explained = || {
         let mut statement = connection.prepare_cached(&format!("EXPLAIN {sql}"))?;

@@ -26,7 +26,7 @@ pub enum Value {
     Blob(Vec<u8>),
 }
 
-/// How much memory the value takes once it is copied, roughly, in bytes.
+/// Estimates the bytes of memory that a copy of the value takes.
 pub(crate) fn weight_of(value: ValueRef<'_>) -> usize {
     match value {
         ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes.len() + 16,

@@ -48,7 +48,7 @@ pub(crate) struct Scope {
 }
 
 impl Scope {
-    /// That of a connection which is not opened.
+    /// Makes the scope of a connection that is not opened.
     pub(crate) fn of(door: Door, meant: Option<(Host, u16)>, place: &Arc<Place>) -> Self {
         Self { door, meant, opened: false, place: place.clone() }
     }

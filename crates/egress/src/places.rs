@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::forward::KEPT;
 
-/// How often who waits for a place looks at whether one has been idle for long enough.
+/// Time between two looks of a waiting connection for a place that has been idle for long enough.
 const LOOKED: Duration = Duration::from_secs(1);
 
 /// The places of one network.
@@ -122,7 +122,7 @@ impl Place {
     }
 }
 
-/// That a connection works.
+/// A mark on a place whose connection works, until it is dropped.
 pub(crate) struct Working(Arc<Place>);
 
 impl Drop for Working {

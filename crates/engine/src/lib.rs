@@ -265,7 +265,7 @@ impl Engine {
         self.redactor.message(message)
     }
 
-    /// As much of what a caller sent as an answer repeats: covered before it is cut, because a cut leaves a part of a secret that
+    /// Cuts what a caller sent to as much as an answer repeats. It is covered before, because a cut leaves a part of a secret that
     /// nothing recognises.
     pub fn shown(&self, text: &str) -> String {
         self.redactor.refresh();

@@ -37,7 +37,7 @@ use crate::stopping::{requested, start};
 use crate::swap::Before;
 use crate::trace::Stage;
 use crate::unchanged::Looked;
-use crate::{Engine, Sent, Specifying, cover, keep, record, unchanged};
+use crate::{Engine, Specifying, cover, keep, record, unchanged};
 
 /// How long a tool may take to end after it was told to stop. The cell gives a command 200 ms of it after the polite signal.
 const GRACE: Duration = Duration::from_secs(5);
@@ -437,22 +437,6 @@ impl Engine {
             Err(panic) => call.warnings.push(format!("the whole output could not be kept: {panic}")),
         }
         result
-    }
-
-    /// Secrets do not leave in messages either, and neither does all of a long argument.
-    pub(crate) fn cover_error(&self, mut error: ToolError, sent: &Sent) -> ToolError {
-        self.redactor.refresh();
-        if let Some(covered) = self.redactor.text_for(&error.message, sent) {
-            error.message = covered;
-        }
-        if let Some(covered) = error.hint.as_deref().and_then(|hint| self.redactor.text_for(hint, sent)) {
-            error.hint = Some(covered);
-        }
-        cover::bound_message(&mut error.message);
-        if let Some(hint) = &mut error.hint {
-            cover::bound_message(hint);
-        }
-        error
     }
 
     /// Keeps the answer where nothing has changed since before it was read.

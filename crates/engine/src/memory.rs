@@ -20,7 +20,7 @@ pub(crate) use self::meaning::Meanings;
 use crate::Engine;
 use crate::call::Call;
 
-/// What the name of an agent begins with that an identity provider tells apart.
+/// The beginning of the names of agents that an identity provider tells apart.
 const SUBJECT: &str = "subject ";
 
 /// Who has no name of its own.
@@ -59,7 +59,7 @@ impl Engine {
 /// Digits of a subject's mark that earlier versions named an agent by: up to them memories of it may lie under that name.
 const EARLIER_DIGITS: usize = 12;
 
-/// The name that an earlier version gave to the agent, where it gave it another.
+/// Finds the name that an earlier version gave to the agent, where that is another one.
 fn earlier(agent: &str) -> Option<&str> {
     let mark = agent.strip_prefix(SUBJECT)?;
     (mark.len() > EARLIER_DIGITS).then(|| agent.get(..SUBJECT.len() + EARLIER_DIGITS))?
@@ -77,7 +77,7 @@ fn agent(holder: Option<&SessionId>, session: &SessionId, is_unbounded: bool) ->
 }
 
 impl OfCaller {
-    /// The memories, with those among them that an earlier version kept under another name of the agent.
+    /// Gives the memories, with those among them that an earlier version kept under another name of the agent.
     fn memories(&self) -> Result<&store::Memories, StoreError> {
         let memories = self.store.memories();
         if let Some(earlier) = earlier(&self.who.agent) {

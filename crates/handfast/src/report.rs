@@ -37,13 +37,13 @@ pub(crate) fn begin(global: &Global) {
     let _second = RUN.set(global.clone());
 }
 
-/// What covers the secrets of this run.
+/// Gives the redactor of this run.
 pub(crate) fn secrets() -> &'static Redactor {
     SECRETS.refresh();
     &SECRETS
 }
 
-/// The text as it may be told: with every secret covered that is known here.
+/// Covers every secret in the text that is known here.
 ///
 /// INVARIANT: all that a command writes to standard output and standard error goes through here.
 pub(crate) fn covered(text: &str) -> std::borrow::Cow<'_, str> {

@@ -107,7 +107,7 @@ pub(crate) fn vault_keys(configured: Option<PathBuf>) -> Keys {
     }
 }
 
-/// The arguments as they were typed, for what cannot be read of them.
+/// Lists the arguments as they were typed, for what cannot be read of them.
 pub(crate) fn typed() -> Vec<String> {
     std::env::args_os().skip(1).map(|typed| typed.to_string_lossy().into_owned()).collect()
 }

@@ -158,7 +158,7 @@ impl Answer {
         (sender, Self::Events { events, cover: None, _guard: Box::new(guard) })
     }
 
-    /// The same with every secret covered, in what is there and in events that come.
+    /// Covers every secret, in what is there and in events that come.
     pub(crate) fn covered(self, engine: &Arc<Engine>) -> Self {
         match self {
             Self::Whole { rest, _held } => {
@@ -206,7 +206,7 @@ impl Body for Answer {
     }
 }
 
-/// An event with the secrets in its lines covered; none where it holds none. Its data is JSON on one line.
+/// Covers the secrets in the lines of an event, whose data is JSON on one line; none where it holds none.
 fn covered_event(engine: &Engine, event: &[u8]) -> Option<Bytes> {
     engine.cover_message(event)?;
     let mut covered = Vec::with_capacity(event.len());

@@ -86,7 +86,7 @@ fn operation(said: &Said) -> Value {
     operation
 }
 
-/// A name for the operation that no other has, by which generated clients call it.
+/// Names the operation as no other is named, for generated clients.
 fn operation_id(said: &Said) -> String {
     let parts = said.route.path().split(['/', '.', '-']).filter(|part| !part.is_empty());
     let parts = parts.map(|part| part.trim_matches(['{', '}']));

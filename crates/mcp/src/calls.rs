@@ -29,7 +29,7 @@ pub(crate) trait Calls: Send + Sync + 'static {
         dialect: &'static str,
         call: Option<String>,
     ) -> impl Future<Output = Result<Vec<Value>, ToolError>> + Send;
-    /// As much of what a client sent as an answer repeats, covered before it is cut.
+    /// Cuts what a client sent to as much as an answer repeats, and covers it before that.
     fn shown(&self, text: &str) -> String;
     /// Covers every secret in a message to the client; none where it holds none.
     fn cover_message(&self, message: &[u8]) -> Option<Vec<u8>>;

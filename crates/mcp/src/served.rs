@@ -22,7 +22,7 @@ pub(crate) type Answered<'a, T> = BoxFuture<'a, Result<T, ErrorData>>;
 pub(crate) trait Served: Send + Sync + 'static {
     /// Which parts of the protocol there are.
     fn capabilities(&self) -> ServerCapabilities;
-    /// As much of what a client sent as an answer repeats, covered before it is cut.
+    /// Cuts what a client sent to as much as an answer repeats, and covers it before that.
     fn shown(&self, text: &str) -> String {
         tool::visible(text).chars().take(100).collect()
     }

@@ -54,7 +54,7 @@ pub(crate) struct Database {
     cover: OnceLock<Box<Cover>>,
 }
 
-/// What covers secrets in a text: none where there is none in it.
+/// A function that covers the secrets in a text, and gives none where the text holds no secret.
 pub(crate) type Cover = dyn Fn(&str) -> Option<String> + Send + Sync;
 
 /// What a database is opened for.

@@ -46,7 +46,7 @@ impl Workspace {
         .covering(Covers::default())
     }
 
-    /// The same where these secrets are known.
+    /// Lets the workspace know these secrets.
     #[must_use]
     pub fn covering(self, covers: Covers) -> Self {
         self.with_service::<Arc<dyn Covering>>(Arc::new(Arc::new(covers)))

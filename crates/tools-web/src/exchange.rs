@@ -109,7 +109,7 @@ impl<'a> Exchange<'a> {
         CONDITIONS.iter().any(|name| self.given.has(name))
     }
 
-    /// Whether what is asked now holds a secret.
+    /// Tells whether the next request holds a secret.
     fn holds_secret(&self) -> bool {
         !self.elsewhere && (self.given.names().next().is_some() || self.filling.names().next().is_some())
     }

@@ -144,7 +144,7 @@ struct Download<'a, 'b> {
     covering: Arc<Arc<dyn Covering>>,
     /// Covers the secrets in what comes, before it lies anywhere.
     stream: Box<dyn CoveredStream>,
-    /// Whether an earlier call wrote the beginning, which knew fewer secrets perhaps.
+    /// True where an earlier call wrote the beginning, which may have known fewer secrets.
     goes_on: bool,
     /// What it is, where the rest of it can be asked for.
     body: Option<Body>,

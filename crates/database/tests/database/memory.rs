@@ -11,7 +11,7 @@ fn peak() -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
 }
 
-/// The expression so many times, each under a name of its own.
+/// Repeats the expression, each time under a name of its own.
 fn times(expression: &str, count: usize) -> String {
     let named = |number| format!("{expression} AS c{number}");
     (0..count).map(named).collect::<Vec<_>>().join(", ")

@@ -171,7 +171,7 @@ impl Matcher {
         merged(all)
     }
 
-    /// Everything that is found of these owners, and every beginning of at least `least` bytes of their texts, as a cut leaves it.
+    /// Finds every text, and of these owners every beginning of a text of at least `least` bytes, as a cut leaves it.
     pub(super) fn find_parts(&self, within: &[u8], owners: &BTreeSet<usize>, least: usize) -> Vec<Found> {
         let mut all = self.find(within);
         for text in self.texts.iter().filter(|text| owners.contains(&text.owner)) {
@@ -239,7 +239,7 @@ impl Matcher {
     }
 }
 
-/// What was found, in order; what overlaps is one.
+/// Orders what was found, and makes one of what overlaps.
 fn merged(mut all: Vec<Found>) -> Vec<Found> {
     all.sort_by(|one, other| (one.at.start, other.at.end).cmp(&(other.at.start, one.at.end)));
     let mut merged: Vec<Found> = Vec::new();

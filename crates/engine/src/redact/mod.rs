@@ -326,7 +326,7 @@ const PART: usize = 6;
 #[derive(Debug, Default)]
 pub struct Sent(BTreeSet<usize>);
 
-/// Whether a number may be written with as many characters as the shortest secret has.
+/// Tells whether a number may be written with as many characters as the shortest secret has.
 fn is_long(number: f64) -> bool {
     number.abs() >= 1e10 || number.fract() != 0.0
 }

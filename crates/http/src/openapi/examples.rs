@@ -4,18 +4,18 @@ use serde_json::{Value, json};
 
 use crate::route::Route;
 
-/// What is asked with, where there is a body, and what is answered.
+/// A request body, where there is one, and an answer.
 pub(super) struct Examples {
     pub(super) asked: Value,
     pub(super) answered: Value,
 }
 
-/// Those of a route.
+/// Gives the examples of a route.
 pub(super) fn examples(route: &Route, method: &str) -> Examples {
     let answered = |answered: Value| Examples { asked: Value::Null, answered };
     let call = "01a20a2760a36d60bd0865";
     let question = json!({
-        "id": "a-01a20a27fd7e", "tool": "file_write", "level": "moderate", "effects": ["write /home/ada/app/notes.md"],
+        "id": "a-01a20a27fd7e", "tool": "file_write", "level": "moderate", "effects": ["write /srv/app/notes.md"],
         "preview": "+ one more line", "offers": [{"scope": "session", "covers": "exactly this write", "seconds": 28800}],
         "state": "waiting", "expires_at": "2026-11-24T20:44:42Z",
     });
@@ -50,7 +50,7 @@ pub(super) fn examples(route: &Route, method: &str) -> Examples {
             answered: json!({
                 "decision": "check", "level": "moderate", "mode": "smart_auto", "profile": "normal",
                 "rule": "mode: smart_auto (profile normal, built in)", "line": 9, "reason": "it writes",
-                "hint": "allow it with `allowed_write_paths`", "effects": [{"effect": "write", "path": "/home/ada/app/notes.md"}],
+                "hint": "allow it with `allowed_write_paths`", "effects": [{"effect": "write", "path": "/srv/app/notes.md"}],
             }),
         },
         (Route::Audit, _) => answered(json!({"calls": [{"call": call, "rows": [row]}], "before": null})),

@@ -68,7 +68,7 @@ impl AuditRow {
         }
     }
 
-    /// All its texts.
+    /// Lists all its texts.
     pub(crate) fn texts(&mut self) -> Vec<&mut String> {
         let mut texts = vec![&mut self.call, &mut self.door, &mut self.dialect, &mut self.tool];
         let optional = [

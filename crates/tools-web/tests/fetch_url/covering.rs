@@ -11,7 +11,7 @@ use tool::{Code, Context, Covering};
 
 use crate::{Fixture, MARKED, Rules, SECRET};
 
-/// A body of three megabytes with the secret at many places, on borders of pieces too.
+/// Makes a body of three megabytes with the secret at many places, on borders of pieces too.
 fn body() -> Vec<u8> {
     let mut body = Vec::new();
     while body.len() < 3 * 1024 * 1024 {
