@@ -4,6 +4,9 @@
 //! at the first. How many values a statement can hold is in its program, which SQLite explains: each is what one instruction made. So
 //! the more of these there are, the smaller a value may be.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+
 use rusqlite::Connection;
 use rusqlite::limits::Limit;
 
@@ -15,6 +18,10 @@ const MOST_AT_A_TIME: i32 = 256 * 1024 * 1024;
 
 /// Bytes of one value that every statement may have.
 const LEAST_VALUE: i32 = 1024;
+
+/// Statements whose counts are known at a time, and bytes of the longest of them.
+const MOST_KNOWN: usize = 64;
+const LONGEST_KNOWN: usize = 4 * 1024;
 
 /// Instructions of SQLite's machine that move, compare or count, and make no value that could be large. What is not known here counts.
 const SMALL: [&str; 77] = [
@@ -127,12 +134,12 @@ const MORE_SMALL: [&str; 24] = [
 pub(crate) struct Limited<'a>(&'a Connection);
 
 impl<'a> Limited<'a> {
-    /// Bounds the values of this statement. An authorizer has to let it pass that the statement is explained.
+    /// Bounds the values of this statement, whose count may be known. An authorizer has to let it pass that the statement is explained.
     ///
     /// # Errors
     /// Where the limit cannot be set.
-    pub(crate) fn of(connection: &'a Connection, sql: &str) -> rusqlite::Result<Self> {
-        let values = values_of(connection, sql).max(1);
+    pub(crate) fn of(connection: &'a Connection, sql: &str, known: &Counts) -> rusqlite::Result<Self> {
+        let values = known.of(connection, sql)?.max(1);
         let largest = (MOST_AT_A_TIME / values).clamp(LEAST_VALUE, LARGEST_VALUE);
         connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, largest)?;
         Ok(Self(connection))
@@ -147,10 +154,35 @@ impl<'a> Limited<'a> {
     }
 }
 
+/// The counts of statements that a connection has run, with the version of the schema that each is for.
+#[derive(Default)]
+pub(crate) struct Counts(RefCell<HashMap<String, (i64, i32)>>);
+
+impl Counts {
+    fn of(&self, connection: &Connection, sql: &str) -> rusqlite::Result<i32> {
+        let mut version = connection.prepare_cached("PRAGMA schema_version")?;
+        let version = version.query_row([], |row| row.get(0))?;
+        let mut counts = self.0.borrow_mut();
+        if let Some((at, count)) = counts.get(sql)
+            && *at == version
+        {
+            return Ok(*count);
+        }
+        let count = values_of(connection, sql);
+        if sql.len() <= LONGEST_KNOWN {
+            if counts.len() >= MOST_KNOWN {
+                counts.clear();
+            }
+            counts.insert(sql.to_owned(), (version, count));
+        }
+        Ok(count)
+    }
+}
+
 /// Counts the instructions of the statement that make a value which could be large.
 fn values_of(connection: &Connection, sql: &str) -> i32 {
     let explained = || {
-        let mut statement = connection.prepare_cached(&format!("EXPLAIN {sql}"))?;
+        let mut statement = connection.prepare(&format!("EXPLAIN {sql}"))?;
         let mut instructions = statement.raw_query();
         let mut count = 0_i32;
         while let Some(instruction) = instructions.next()? {

@@ -6,7 +6,7 @@ use rusqlite::Connection;
 
 use crate::action::{Phase, Statement};
 use crate::change::TableRows;
-use crate::memory::Limited;
+use crate::memory::{Counts, Limited};
 use crate::open::{Stopped, Writer};
 use crate::read::refused;
 use crate::track::{Followers, Tracked};
@@ -120,7 +120,7 @@ impl Database {
     ) -> Result<Written, DatabaseError> {
         let Writer { connection, watch } = writer;
         watch.enter(Phase::Own);
-        let limited = Limited::of(connection, sql).map_err(|error| self.error(error))?;
+        let limited = Limited::of(connection, sql, &Counts::default()).map_err(|error| self.error(error))?;
         watch.enter(Phase::Run);
         let failed = |error| refused(watch, self.error(error));
         let mut statement = connection.prepare(sql).map_err(failed)?;

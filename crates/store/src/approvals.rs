@@ -133,9 +133,9 @@ impl Approvals {
     /// Writes a question down, and gives it back; where one about the same plan waits already, that one.
     pub fn ask(&self, row: &ApprovalRow) -> Result<ApprovalRow, StoreError> {
         let mut row = row.clone();
-        [&mut row.session, &mut row.tool, &mut row.question]
-            .into_iter()
-            .for_each(|text| self.database.cover(text));
+        for text in [&mut row.session, &mut row.tool, &mut row.question] {
+            self.database.cover(text);
+        }
         let row = &row;
         self.database.write(|connection| {
             end_expired(connection, row.asked_at)?;
@@ -183,9 +183,13 @@ impl Approvals {
     pub fn answer(&self, id: &str, answer: &ApprovalAnswer, now: Timestamp) -> Result<Answered, StoreError> {
         let mut answer = answer.clone();
         self.database.cover(&mut answer.by);
-        answer.message.iter_mut().for_each(|text| self.database.cover(text));
+        if let Some(message) = &mut answer.message {
+            self.database.cover(message);
+        }
         if let Some(lease) = &mut answer.lease {
-            lease.texts().into_iter().for_each(|text| self.database.cover(text));
+            for text in lease.texts() {
+                self.database.cover(text);
+            }
         }
         let answer = &answer;
         let answered = self.database.write(|connection| {

@@ -56,7 +56,9 @@ impl Audit {
     /// the next row and at [`Store::close`](crate::Store::close), which reports what is left.
     pub fn append(&self, row: AuditRow, durability: Durability) -> Receipt {
         let mut row = row;
-        row.texts().into_iter().for_each(|text| self.database.cover(text));
+        for text in row.texts() {
+            self.database.cover(text);
+        }
         self.writer.append(row, durability)
     }
 

@@ -158,7 +158,9 @@ impl Redactor {
         }
         let mut parts = known.matcher.find_parts(text.as_bytes(), &sent.0, PART);
         // Two characters may begin with the same bytes.
-        parts.iter_mut().for_each(|found| found.at.end = text.floor_char_boundary(found.at.end));
+        for found in &mut parts {
+            found.at.end = text.floor_char_boundary(found.at.end);
+        }
         known.covered(text, parts)
     }
 
