@@ -52,6 +52,7 @@ mod mcp_around;
 mod mcp_over_http;
 mod memory;
 mod official_clients;
+mod openapi;
 mod over_http;
 mod patches;
 mod policy;

@@ -398,3 +398,26 @@ fn a_connection_too_many_is_told_so() {
     // Places come back.
     while up.request("GET", "/healthz", &[], b"").status != 200 {}
 }
+
+#[test]
+fn what_a_404_refers_to_is_there_for_its_caller() {
+    let fixture = Fixture::new();
+    let up = Up::start(&fixture, &[]);
+    let mut referred = Vec::new();
+    for token in [&up.agent, &up.user, &up.observer, "none-that-is-known", ""] {
+        let header = bearer(token);
+        let headers: Vec<&str> = if token.is_empty() { Vec::new() } else { vec![&header] };
+        for nothing in ["/", "/v1/nothing", "/v1/approvals/a/b/c"] {
+            let missing = up.request("GET", nothing, &headers, b"");
+            assert_eq!(missing.status, 404, "{missing:?}");
+            let hint = missing.json()["error"]["hint"].as_str().unwrap().to_owned();
+            for path in hint.split([' ', '`', ',', ';']).filter(|word| word.starts_with('/')) {
+                let found = up.request("GET", path, &headers, b"");
+                assert_eq!(found.status, 200, "{hint}: {found:?}");
+                referred.push(path.to_owned());
+            }
+        }
+    }
+    referred.dedup();
+    assert_eq!(referred, ["/v1/openapi.json", "/metrics", "/healthz"]);
+}

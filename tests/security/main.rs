@@ -25,6 +25,7 @@ mod cell;
 mod databases;
 mod degraded;
 mod denied_files;
+mod edges;
 mod fuzzed_requests;
 mod git_canaries;
 mod homes;

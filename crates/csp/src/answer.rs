@@ -39,10 +39,8 @@ impl Lines {
 
 /// A command that was asked for.
 pub(crate) struct Ran<'a> {
-    /// The line as it came.
+    /// The line, with secrets covered.
     pub(crate) command: &'a str,
-    /// The same with secrets covered.
-    pub(crate) covered: &'a str,
     /// What it might take, in milliseconds.
     pub(crate) timeout: u64,
 }
@@ -113,7 +111,7 @@ pub(crate) fn of_command(
     // What did not run, or was kept when it ran, has nothing to keep.
     if let Some(log) = log.filter(|_| data.is_some() && !result.meta.cached) {
         let outcome = format!("{} exit:{}", ended.status, ended.exit);
-        let record = Record { command: ran.covered, meta: &result.meta, outcome: &outcome, streams };
+        let record = Record { command: ran.command, meta: &result.meta, outcome: &outcome, streams };
         match log.keep(&record, &mut |kind, bytes| sums[usize::from(kind == StreamKind::Stderr)].push(bytes))
         {
             Ok(path) => reference = Some(path),

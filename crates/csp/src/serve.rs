@@ -97,7 +97,8 @@ pub async fn serve(
                     }
                 };
                 let answer = text?;
-                output.write_all(answer.text.as_bytes()).await?;
+                let covered = engine.cover_message(answer.text.as_bytes());
+                output.write_all(covered.as_deref().unwrap_or(answer.text.as_bytes())).await?;
                 output.flush().await?;
             }
             incoming = requests.next(), if has_room => {
@@ -178,10 +179,11 @@ impl Answering {
             arguments.insert("WORKING_DIR".to_owned(), json!(folder));
         }
         let result = self.engine.call(self.call("exec", Value::Object(arguments), cache)).await;
-        let covered = self.engine.covered(command.clone());
+        // Before it is cut: a part of a secret is none that is known.
+        let command = self.engine.covered(command);
         let log = self.options.log.clone();
         let written = tokio::task::spawn_blocking(move || {
-            let ran = Ran { command: &command, covered: &covered, timeout };
+            let ran = Ran { command: &command, timeout };
             let text = answer::of_command(id.as_deref(), &ran, &result, log.as_deref());
             let text = text.unwrap_or_else(|error| {
                 answer::unreadable(
@@ -202,6 +204,7 @@ impl Answering {
     }
 
     async fn unreadable(&self, id: Option<String>, problem: String) -> Answer {
+        let problem = self.engine.covered(problem);
         let error = ToolError::new(Code::Validation, problem.clone());
         let refused = self.engine.refuse(self.call("", Value::Null, false), error).await;
         Answer { text: answer::unreadable(id.as_deref(), &problem), _held: refused.held }

@@ -11,6 +11,7 @@ mod change;
 mod describe;
 mod error;
 mod image;
+mod memory;
 mod open;
 mod read;
 mod track;

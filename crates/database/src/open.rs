@@ -16,6 +16,7 @@ use rustix::fs::{FileType, Mode};
 
 use crate::DatabaseError;
 use crate::action::{Phase, Statement, Watch};
+use crate::memory::{Counts, LARGEST_VALUE};
 
 /// The database that a call is about unless it names another one.
 pub const DEFAULT_NAME: &str = "data";
@@ -25,9 +26,6 @@ pub const DEFAULT_PATH: &str = ".handfast/data.db";
 
 /// The names that SQLite gives the files beside a database, behind that of the database.
 const COMPANIONS: [&str; 3] = ["-wal", "-shm", "-journal"];
-
-/// Bytes of one value, and of one row: what an answer can hold at most.
-const LARGEST_VALUE: i32 = 32 * 1024 * 1024;
 
 /// Bytes of the text of one statement.
 const LONGEST_STATEMENT: i32 = 1024 * 1024;
@@ -64,6 +62,7 @@ pub struct Database {
 pub(crate) struct Reader {
     pub(crate) connection: Connection,
     pub(crate) watch: Arc<Watch>,
+    pub(crate) counts: Counts,
     file: Option<(u64, u64)>,
 }
 
@@ -233,7 +232,7 @@ impl Database {
         let mut connection = opened.map_err(|error| self.error(error))?;
         let watch = defend(&mut connection).map_err(|error| self.error(error))?;
         connection.pragma_update(None, "query_only", true).map_err(|error| self.error(error))?;
-        Ok(Reader { connection, watch, file })
+        Ok(Reader { connection, watch, counts: Counts::default(), file })
     }
 
     /// A connection that can write, on a file that is made where there is none.

@@ -3,7 +3,9 @@
 use rusqlite::Statement;
 
 use crate::action::{Phase, Watch};
+use crate::memory::Limited;
 use crate::open::{Reader, Stopped, whole};
+use crate::value::weight_of;
 use crate::{Database, DatabaseError, Value};
 
 /// How much of a result one page holds.
@@ -59,8 +61,13 @@ impl Database {
         if statement.column_count() == 0 {
             return Err(DatabaseError::Empty);
         }
+        watch.enter(Phase::Own);
+        let limited =
+            Limited::of(&reader.connection, sql, &reader.counts).map_err(|error| self.error(error))?;
         watch.enter(Phase::Run);
-        self.page(&mut statement, parameters, bounds).map_err(|error| refused(watch, error))
+        let page = self.page(&mut statement, parameters, bounds).map_err(|error| refused(watch, error));
+        limited.end().map_err(|error| self.error(error))?;
+        page
     }
 
     /// The rows of a prepared statement.
@@ -89,16 +96,19 @@ impl Database {
                 page.has_more = true;
                 break;
             }
-            let mut values = Vec::with_capacity(page.columns.len());
+            let mut values = Vec::new();
             for index in 0..page.columns.len() {
-                let value = Value::of(row.get_ref(index).map_err(failed)?);
-                weight += value.weight();
-                values.push(value);
+                let value = row.get_ref(index).map_err(failed)?;
+                weight += weight_of(value);
+                if weight > bounds.bytes {
+                    break;
+                }
+                values.push(Value::of(value));
             }
             if weight > bounds.bytes {
                 if page.rows.is_empty() {
                     return Err(DatabaseError::TooLarge(format!(
-                        "one row has {weight} bytes, more than {}",
+                        "one row has more than {} bytes",
                         bounds.bytes
                     )));
                 }

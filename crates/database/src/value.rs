@@ -26,6 +26,14 @@ pub enum Value {
     Blob(Vec<u8>),
 }
 
+/// Estimates the bytes of memory that a copy of the value takes.
+pub(crate) fn weight_of(value: ValueRef<'_>) -> usize {
+    match value {
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes.len() + 16,
+        ValueRef::Null | ValueRef::Integer(_) | ValueRef::Real(_) => 16,
+    }
+}
+
 impl Value {
     pub(crate) fn of(value: ValueRef<'_>) -> Self {
         match value {

@@ -6,6 +6,7 @@ use rusqlite::Connection;
 
 use crate::action::{Phase, Statement};
 use crate::change::TableRows;
+use crate::memory::{Counts, Limited};
 use crate::open::{Stopped, Writer};
 use crate::read::refused;
 use crate::track::{Followers, Tracked};
@@ -118,10 +119,14 @@ impl Database {
         returning: Bounds,
     ) -> Result<Written, DatabaseError> {
         let Writer { connection, watch } = writer;
+        watch.enter(Phase::Own);
+        let limited = Limited::of(connection, sql, &Counts::default()).map_err(|error| self.error(error))?;
         watch.enter(Phase::Run);
         let failed = |error| refused(watch, self.error(error));
         let mut statement = connection.prepare(sql).map_err(failed)?;
-        let mut returned = self.page(&mut statement, parameters, returning).map_err(|e| refused(watch, e))?;
+        let page = self.page(&mut statement, parameters, returning).map_err(|e| refused(watch, e));
+        limited.end().map_err(|error| self.error(error))?;
+        let mut returned = page?;
         if returned.has_more {
             // The statement has changed everything with its first row; what is left of them is only not shown.
             drop(statement);

@@ -1,6 +1,7 @@
 //! Requests of HTTP, one after the other: each is read, judged and written anew.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use crate::answer::Refusal;
 use crate::body::Reading;
 use crate::head::{self, Framing, Head, Target};
 use crate::hello::PATIENCE;
+use crate::places::Place;
 use crate::respond::{self, ANSWERED, Broken, Next};
 use crate::serve::Door;
 use crate::session::Session;
@@ -42,9 +44,15 @@ pub(crate) struct Scope {
     pub(crate) meant: Option<(Host, u16)>,
     /// Whether it is one by TLS that was opened.
     pub(crate) opened: bool,
+    pub(crate) place: Arc<Place>,
 }
 
 impl Scope {
+    /// Makes the scope of a connection that is not opened.
+    pub(crate) fn of(door: Door, meant: Option<(Host, u16)>, place: &Arc<Place>) -> Self {
+        Self { door, meant, opened: false, place: place.clone() }
+    }
+
     /// The port that is not named in the header `Host`.
     fn own_port(&self) -> u16 {
         if self.opened { 443 } else { 80 }
@@ -98,6 +106,7 @@ async fn exchange<G: Gate>(
     writer: &mut (impl AsyncWrite + Unpin),
     upstream: &mut Option<Upstream>,
 ) -> Result<Next, Broken> {
+    let _working = scope.place.work();
     let (host, port, path) = match place(scope, &head) {
         Ok(place) => place,
         Err((at, refusal)) => {
@@ -118,7 +127,7 @@ async fn exchange<G: Gate>(
     let mut head = head;
     let mut path = path;
     let swapping = Swapping { session, host: &host, port, opened: scope.opened };
-    swapping.head(&mut head.headers, &mut path).await?;
+    swapping.head(&head.method, &mut head.headers, &mut path).await?;
     let is_there = |there: &Upstream| there.is_to(&host, port) && !there.is_closed();
     let server = match upstream.take().filter(is_there) {
         Some(there) => upstream.insert(there),

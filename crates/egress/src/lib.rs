@@ -23,6 +23,7 @@ mod head;
 mod hello;
 mod multiplexed;
 mod names;
+mod places;
 mod relay;
 mod respond;
 mod serve;

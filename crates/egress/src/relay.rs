@@ -12,6 +12,7 @@ use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::time::sleep;
 
 use crate::ahead::Ahead;
+use crate::places::{Client, Place};
 
 /// Bytes that are moved at once.
 const AT_ONCE: usize = 128 * 1024;
@@ -20,16 +21,20 @@ const AT_ONCE: usize = 128 * 1024;
 const IDLE: Duration = Duration::from_mins(10);
 
 /// Joins them until both have ended, one breaks, or nothing moves any more.
-pub(crate) async fn join(client: Ahead<TcpStream>, mut server: TcpStream) -> io::Result<()> {
-    let Ahead { bytes, stream: mut client } = client;
+pub(crate) async fn join(client: Ahead<Client>, mut server: TcpStream) -> io::Result<()> {
+    let Ahead { bytes, stream: Client { stream: mut client, place } } = client;
+    let _working = place.work();
     server.write_all(&bytes).await?;
     drop(bytes);
     let moved = AtomicU64::new(0);
     let (client_reads, client_writes) = client.split();
     let (server_reads, server_writes) = server.split();
     let both = async {
-        tokio::try_join!(copy(client_reads, server_writes, &moved), copy(server_reads, client_writes, &moved))
-            .map(drop)
+        tokio::try_join!(
+            copy(client_reads, server_writes, &moved, &place),
+            copy(server_reads, client_writes, &moved, &place)
+        )
+        .map(drop)
     };
     tokio::select! {
         ended = both => ended,
@@ -37,7 +42,12 @@ pub(crate) async fn join(client: Ahead<TcpStream>, mut server: TcpStream) -> io:
     }
 }
 
-async fn copy(mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, moved: &AtomicU64) -> io::Result<()> {
+async fn copy(
+    mut from: ReadHalf<'_>,
+    mut to: WriteHalf<'_>,
+    moved: &AtomicU64,
+    place: &Place,
+) -> io::Result<()> {
     let mut buffer = vec![0; AT_ONCE];
     loop {
         let count = from.read(&mut buffer).await?;
@@ -46,6 +56,7 @@ async fn copy(mut from: ReadHalf<'_>, mut to: WriteHalf<'_>, moved: &AtomicU64) 
         }
         to.write_all(&buffer[..count]).await?;
         moved.fetch_add(1, Ordering::Relaxed);
+        place.moves();
     }
 }
 

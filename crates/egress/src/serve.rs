@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use fetch::address::Host;
 use tokio::io::AsyncWriteExt;
-use tokio::net::{TcpListener, TcpStream, UdpSocket};
-use tokio::sync::Semaphore;
+use tokio::net::{TcpListener, UdpSocket};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
@@ -17,10 +16,11 @@ use crate::authority::HTTP2;
 use crate::forward::{self, Scope};
 use crate::head::{self, Target};
 use crate::hello::{self, ACCESS_DENIED, HANDSHAKE, PATIENCE};
+use crate::places::{Client, Places};
 use crate::session::{Session, Touch};
 use crate::{Gate, Listeners, Way, multiplexed, names, relay};
 
-/// Connections of one network at a time; more wait to be taken.
+/// Connections of one network at a time. For one more, that goes which was idle longest.
 const MOST: usize = 512;
 
 /// Bytes that may wait to be sent by an opened connection: all that is given on at once, so that it goes out at once.
@@ -54,7 +54,7 @@ impl Open {
 
     async fn run_within<G: Gate>(self, gate: Arc<G>, most: usize) {
         let session = Arc::new(Session::of(gate));
-        let places = Arc::new(Semaphore::new(most));
+        let places = Places::new(most);
         let mut listening = JoinSet::new();
         for (listener, door) in std::iter::once((self.proxy, Door::Proxy))
             .chain(self.everywhere.into_iter().map(|listener| (listener, Door::Everywhere)))
@@ -77,13 +77,12 @@ pub(crate) enum Door {
 
 async fn take<G: Gate>(
     session: Arc<Session<G>>,
-    places: Arc<Semaphore>,
+    places: Arc<Places>,
     listener: TcpListener,
     door: Door,
 ) -> io::Result<()> {
     let mut carried = JoinSet::new();
     loop {
-        let place = places.clone().acquire_owned().await.map_err(io::Error::other)?;
         let stream = tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => stream,
@@ -95,19 +94,24 @@ async fn take<G: Gate>(
             },
             Some(_) = carried.join_next(), if !carried.is_empty() => continue,
         };
-        let session = session.clone();
+        let (session, held) = (session.clone(), places.enter().await);
         carried.spawn(async move {
-            // What breaks off was told to who connected, as far as they were still there.
-            let _broken = carry(&session, stream, door).await;
-            drop(place);
+            let place = held.place.clone();
+            let client = Client { stream, place: place.clone() };
+            tokio::select! {
+                // What breaks off was told to who connected, as far as they were still there.
+                _broken = carry(&session, client, door) => {}
+                () = place.is_wanted_back() => {}
+            }
+            drop(held);
         });
     }
 }
 
-async fn carry<G: Gate>(session: &Arc<Session<G>>, stream: TcpStream, door: Door) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    let meant = stream.local_addr()?;
-    let mut client = Ahead::of(stream);
+async fn carry<G: Gate>(session: &Arc<Session<G>>, client: Client, door: Door) -> io::Result<()> {
+    client.stream.set_nodelay(true)?;
+    let meant = client.stream.local_addr()?;
+    let mut client = Ahead::of(client);
     match timeout(PATIENCE, client.fill()).await {
         Ok(Ok(count)) if count > 0 => {}
         _ => return Ok(()),
@@ -120,12 +124,12 @@ async fn carry<G: Gate>(session: &Arc<Session<G>>, stream: TcpStream, door: Door
     if client.bytes.first() == Some(&HANDSHAKE) {
         return tls(session, client, host, port).await;
     }
-    let scope = Scope { door, meant: Some((host, port)), opened: false };
+    let scope = Scope::of(door, Some((host, port)), &client.stream.place);
     forward::serve(session, client, None, None, scope).await
 }
 
 /// A program that knows of the proxy.
-async fn proxy<G: Gate>(session: &Arc<Session<G>>, mut client: Ahead<TcpStream>) -> io::Result<()> {
+async fn proxy<G: Gate>(session: &Arc<Session<G>>, mut client: Ahead<Client>) -> io::Result<()> {
     let head = match timeout(PATIENCE, head::read(&mut client)).await {
         Ok(Ok(Some(head))) => head,
         Ok(Ok(None)) => return Ok(()),
@@ -133,7 +137,7 @@ async fn proxy<G: Gate>(session: &Arc<Session<G>>, mut client: Ahead<TcpStream>)
         Err(_) => return Refusal::late("the request did not come in time").send(&mut client).await,
     };
     let Target::Connect(host, port) = &head.target else {
-        let scope = Scope { door: Door::Proxy, meant: None, opened: false };
+        let scope = Scope::of(Door::Proxy, None, &client.stream.place);
         return forward::serve(session, client, Some(head), None, scope).await;
     };
     let (host, port) = (host.clone(), *port);
@@ -167,7 +171,7 @@ async fn proxy<G: Gate>(session: &Arc<Session<G>>, mut client: Ahead<TcpStream>)
         }
     }
     if client.bytes.first() != Some(&HANDSHAKE) {
-        let scope = Scope { door: Door::Proxy, meant: Some((host, port)), opened: false };
+        let scope = Scope::of(Door::Proxy, Some((host, port)), &client.stream.place);
         return forward::serve(session, client, None, server, scope).await;
     }
     match (same_name(&mut client, &host).await, server) {
@@ -180,7 +184,7 @@ async fn proxy<G: Gate>(session: &Arc<Session<G>>, mut client: Ahead<TcpStream>)
 /// A program that has connected to an address and speaks TLS.
 async fn tls<G: Gate>(
     session: &Arc<Session<G>>,
-    mut client: Ahead<TcpStream>,
+    mut client: Ahead<Client>,
     meant: Host,
     port: u16,
 ) -> io::Result<()> {
@@ -211,7 +215,7 @@ async fn tls<G: Gate>(
 /// A connection that is opened: this proxy is the server that was meant, for a program that trusts the authority of its session.
 async fn opened<G: Gate>(
     session: &Arc<Session<G>>,
-    client: Ahead<TcpStream>,
+    client: Ahead<Client>,
     host: Host,
     port: u16,
     door: Door,
@@ -219,10 +223,11 @@ async fn opened<G: Gate>(
     let Some(authority) = session.gate.authority() else { return alert(client).await };
     let acceptor = TlsAcceptor::from(authority.in_place_of(&host)?);
     let more = |session: &mut rustls::ServerConnection| session.set_buffer_limit(Some(ENCRYPTED));
+    let place = client.stream.place.clone();
     let shaken = timeout(PATIENCE, acceptor.accept_with(client, more)).await;
     match shaken.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
         Ok(client) => {
-            let scope = Scope { door, meant: Some((host, port)), opened: true };
+            let scope = Scope { opened: true, ..Scope::of(door, Some((host, port)), &place) };
             if client.get_ref().1.alpn_protocol() == Some(HTTP2) {
                 return multiplexed::serve(session.clone(), client, scope).await;
             }
@@ -240,7 +245,7 @@ async fn opened<G: Gate>(
 }
 
 /// Whether the hello names what the connection was asked for. Who asks for an address need not name one.
-async fn same_name(client: &mut Ahead<TcpStream>, host: &Host) -> Result<(), String> {
+async fn same_name(client: &mut Ahead<Client>, host: &Host) -> Result<(), String> {
     match (hello::read(client).await?, host) {
         (None, Host::Address(_)) => Ok(()),
         (None, Host::Name(_)) => Err(format!("the connection is to {host} and its TLS hello names no host")),
@@ -251,7 +256,7 @@ async fn same_name(client: &mut Ahead<TcpStream>, host: &Host) -> Result<(), Str
 
 async fn refuse_tls<G: Gate>(
     session: &Arc<Session<G>>,
-    client: Ahead<TcpStream>,
+    client: Ahead<Client>,
     host: &Host,
     port: u16,
     reason: String,
@@ -260,7 +265,7 @@ async fn refuse_tls<G: Gate>(
     alert(client).await
 }
 
-async fn alert(mut client: Ahead<TcpStream>) -> io::Result<()> {
+async fn alert(mut client: Ahead<Client>) -> io::Result<()> {
     client.write_all(&ACCESS_DENIED).await?;
     client.shutdown().await
 }

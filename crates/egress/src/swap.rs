@@ -8,6 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::{Buf, Bytes, BytesMut};
 use fetch::address::Host;
+use hyper::Method;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
 use crate::answer::Refusal;
@@ -131,7 +132,18 @@ impl<G: Gate> Swapping<'_, G> {
     }
 
     /// Swaps what stands in the headers and the query.
-    pub(crate) async fn head(&self, headers: &mut HeaderMap, path: &mut String) -> Result<(), Refusal> {
+    pub(crate) async fn head(
+        &self,
+        method: &Method,
+        headers: &mut HeaderMap,
+        path: &mut String,
+    ) -> Result<(), Refusal> {
+        if find(method.as_str().as_bytes()).is_some() {
+            return Err(self.misplaced("the method").await);
+        }
+        if find(self.host.to_string().as_bytes()).is_some() {
+            return Err(self.misplaced("the name of a host").await);
+        }
         let (before, query) =
             path.split_once('?').map_or((path.as_str(), None), |(path, query)| (path, Some(query)));
         if find(before.as_bytes()).is_some() {

@@ -15,7 +15,7 @@ use crate::dry_run::Tried;
 use crate::reach::Reach;
 use crate::saving::Author;
 use crate::trace::Noted;
-use crate::{Asker, CallRequest, Door, Engine, record};
+use crate::{Asker, CallRequest, Door, Engine, Sent, record};
 
 /// To whom background commands of a session may belong.
 pub(crate) fn owners(session: &SessionId) -> [String; 2] {
@@ -41,6 +41,8 @@ pub(crate) struct Call {
     pub(crate) arguments: Value,
     /// The arguments as the audit may see them: secrets covered, long texts cut.
     pub(crate) noted_arguments: Value,
+    /// The secrets among them.
+    pub(crate) sent: Sent,
     /// BLAKE3 of the whole arguments, hexadecimal.
     pub(crate) arguments_digest: String,
     pub(crate) level: Level,
@@ -105,6 +107,7 @@ impl Call {
             cache: cache && caller.ceiling.is_unbounded(),
             arguments,
             noted_arguments: Value::Null,
+            sent: Sent::default(),
             arguments_digest: String::new(),
             level: Level::Critical,
             timeout: Duration::ZERO,

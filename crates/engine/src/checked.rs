@@ -1,7 +1,7 @@
 //! What the policy would decide on a call, without the call.
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tool::{Prepared, SessionId, Stop, ToolError};
 
 use crate::approvals::Asking;
@@ -49,8 +49,18 @@ impl Engine {
     /// # Errors
     /// `ENOTFOUND` for an unknown tool, `EVALIDATION` for wrong arguments.
     pub fn check(&self, tool: &str, arguments: Value) -> Result<Checked, ToolError> {
-        let checked = self.checked(tool, arguments).map_err(|error| self.cover_error(error))?;
+        let checked = self.covered_check(tool, arguments)?;
         Ok(checked.0)
+    }
+
+    fn covered_check(
+        &self,
+        tool: &str,
+        arguments: Value,
+    ) -> Result<(Checked, Prepared, Vec<policy::Part>), ToolError> {
+        self.redactor.refresh();
+        let sent = self.redactor.sent_in(&json!([tool, arguments]));
+        self.checked(tool, arguments).map_err(|error| self.cover_error(error, &sent))
     }
 
     /// The same with what a human would be shown. Whoever calls this is the user.
@@ -58,7 +68,7 @@ impl Engine {
     /// # Errors
     /// As [`Engine::check`]; `ENOTFOUND` where changes would be applied that do not lie aside.
     pub fn check_for_user(&self, tool: &str, arguments: Value) -> Result<Checked, ToolError> {
-        let checked = self.checked(tool, arguments).map_err(|error| self.cover_error(error))?;
+        let checked = self.covered_check(tool, arguments)?;
         let (mut checked, prepared, parts) = checked;
         if checked.decision == policy::Verdict::Check {
             let (rules, stop) = (self.policy.clone(), Stop::default());

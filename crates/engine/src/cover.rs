@@ -3,7 +3,9 @@
 use std::fmt::Write as _;
 
 use serde_json::Value;
-use tool::{Data, TextCap, Whole};
+use tool::{Data, TextCap, ToolError, Whole};
+
+use crate::{Engine, Sent};
 
 /// What a shortened text was before.
 pub(crate) enum Original {
@@ -76,6 +78,24 @@ pub(crate) fn bound_message(text: &mut String) {
     text.truncate(end);
     // Writing into a string cannot fail.
     let _ = write!(text, " [... {missing} characters left out]");
+}
+
+impl Engine {
+    /// Secrets do not leave in messages either, and neither does all of a long argument.
+    pub(crate) fn cover_error(&self, mut error: ToolError, sent: &Sent) -> ToolError {
+        self.redactor.refresh();
+        if let Some(covered) = self.redactor.text_for(&error.message, sent) {
+            error.message = covered;
+        }
+        if let Some(covered) = error.hint.as_deref().and_then(|hint| self.redactor.text_for(hint, sent)) {
+            error.hint = Some(covered);
+        }
+        bound_message(&mut error.message);
+        if let Some(hint) = &mut error.hint {
+            bound_message(hint);
+        }
+        error
+    }
 }
 
 fn shorten(data: &mut Value, budget: usize, wholes: &[Whole], reader: Option<&str>) -> Vec<Shortened> {

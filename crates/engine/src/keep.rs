@@ -56,8 +56,7 @@ impl Outputs for StoredOutputs {
     fn open(&self, reference: &str) -> Result<File, ToolError> {
         let missing = |error: StoreError| match &error {
             StoreError::OutputUnknown { .. } | StoreError::BlobUnknown { .. } => {
-                let shown: String = reference.chars().take(200).collect();
-                ToolError::new(Code::NotFound, format!("no output is kept as `{shown}`"))
+                ToolError::new(Code::NotFound, format!("no output is kept as `{reference}`"))
                     .hint("`meta.output_ref` of an answer has the reference; old outputs are removed in time")
             }
             _ => ToolError::new(Code::Runtime, "the kept output cannot be opened").because(error),

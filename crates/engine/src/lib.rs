@@ -56,8 +56,8 @@ use policy::Policy;
 use sandbox::{SessionLimits, Sessions};
 use store::Store;
 use tool::{
-    AnyTool, CallId, CallResult, Catalogue, Clock, Code, Context, Outputs, Place, Services, SessionId, Stop,
-    StopReason, ToolError,
+    AnyTool, CallId, CallResult, Catalogue, Clock, Code, Context, Covering, Outputs, Place, Services,
+    SessionId, Stop, StopReason, ToolError,
 };
 use vault::Vault;
 
@@ -72,7 +72,7 @@ pub use figures::{Figures, RANGES_MS};
 pub use history::{HistoryError, RecordedCall, recorded_calls, recorded_row};
 pub use policy::{Ceiling, EffectKind, EffectKinds};
 pub use readings::{Reading, unreadable};
-pub use redact::{Covered, Redactor};
+pub use redact::{Covered, Pieces, Redactor, Sent};
 pub use registry::{DuplicateTool, Registry};
 pub use request::{CallRequest, Caller, Door};
 pub use secrets::Secrets;
@@ -85,6 +85,9 @@ use call::Call;
 use redact::CoveredProgress;
 use specify::Specifying;
 use stopping::StopOnDrop;
+
+/// Characters of a text of a caller that an answer repeats.
+const REPEATED: usize = 100;
 
 /// What an engine is made of.
 pub struct Parts {
@@ -194,6 +197,11 @@ impl Engine {
             }
             None => redactor,
         };
+        let of_rows = redactor.clone();
+        store.cover_rows(move |text| {
+            of_rows.message(text.as_bytes()).map(|covered| String::from_utf8_lossy(&covered).into_owned())
+        });
+        services.insert::<Arc<dyn Covering>>(Arc::new(Arc::new(redactor.clone())));
         let keep = if cell.watches { watch::Keep::Fresh } else { watch::Keep::Once };
         let kept_in = (&store, databases.as_deref());
         let (snapshots, mut notices) =
@@ -251,6 +259,21 @@ impl Engine {
     /// What the user should be told of the start: what an earlier process left half done, and what became of it.
     pub fn notices(&self) -> &[String] {
         &self.notices
+    }
+
+    /// Covers every secret in a message that leaves through a door, whoever put it there; none where it holds none. Every door hands
+    /// all that it sends to this.
+    pub fn cover_message(&self, message: &[u8]) -> Option<Vec<u8>> {
+        self.redactor.refresh();
+        self.redactor.message(message)
+    }
+
+    /// Cuts what a caller sent to as much as an answer repeats. It is covered before, because a cut leaves a part of a secret that
+    /// nothing recognises.
+    pub fn shown(&self, text: &str) -> String {
+        self.redactor.refresh();
+        let covered = self.redactor.text(text);
+        tool::visible(covered.as_deref().unwrap_or(text)).chars().take(REPEATED).collect()
     }
 
     /// The tools, in order.

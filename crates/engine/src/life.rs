@@ -86,7 +86,7 @@ impl Engine {
         call.fail();
         let outcome = match lived {
             Ok(data) => Outcome::Ok(data),
-            Err(error) => Outcome::Err(self.cover_error(error)),
+            Err(error) => Outcome::Err(self.cover_error(error, &call.sent)),
         };
         let outcome = self.record_outcome(&call, outcome).await;
         if let Some(tracer) = &self.tracer
@@ -148,6 +148,11 @@ impl Engine {
         }
         self.redactor.refresh();
         self.note_arguments(call);
+        call.sent = self.redactor.sent_in(&call.arguments);
+        // Before it is cut for an answer; no tool has such a name.
+        if let Some(covered) = self.redactor.text(&call.tool) {
+            call.tool = covered;
+        }
         let named = call.tool.clone();
         let found = self.registry.find(&mut call.tool, &mut call.arguments);
         if let Some(canonical) = self.registry.canonical(&call.tool) {
@@ -433,22 +438,6 @@ impl Engine {
             Err(panic) => call.warnings.push(format!("the whole output could not be kept: {panic}")),
         }
         result
-    }
-
-    /// Secrets do not leave in messages either, and neither does all of a long argument.
-    pub(crate) fn cover_error(&self, mut error: ToolError) -> ToolError {
-        self.redactor.refresh();
-        if let Some(covered) = self.redactor.text(&error.message) {
-            error.message = covered;
-        }
-        if let Some(covered) = error.hint.as_deref().and_then(|hint| self.redactor.text(hint)) {
-            error.hint = Some(covered);
-        }
-        cover::bound_message(&mut error.message);
-        if let Some(hint) = &mut error.hint {
-            cover::bound_message(hint);
-        }
-        error
     }
 
     /// Keeps the answer where nothing has changed since before it was read.

@@ -20,6 +20,9 @@ pub(crate) use self::meaning::Meanings;
 use crate::Engine;
 use crate::call::Call;
 
+/// The beginning of the names of agents that an identity provider tells apart.
+const SUBJECT: &str = "subject ";
+
 /// Who has no name of its own.
 const MAIN: &str = "main";
 
@@ -53,18 +56,36 @@ impl Engine {
     }
 }
 
+/// Digits of a subject's mark that earlier versions named an agent by: up to them memories of it may lie under that name.
+const EARLIER_DIGITS: usize = 12;
+
+/// Finds the name that an earlier version gave to the agent, where that is another one.
+fn earlier(agent: &str) -> Option<&str> {
+    let mark = agent.strip_prefix(SUBJECT)?;
+    (mark.len() > EARLIER_DIGITS).then(|| agent.get(..SUBJECT.len() + EARLIER_DIGITS))?
+}
+
 /// The name of an agent, the same in every run of the program. A holder is named after the run that it came to; whom an identity
 /// provider tells apart has a mark of its own behind that and a dot.
 fn agent(holder: Option<&SessionId>, session: &SessionId, is_unbounded: bool) -> String {
     let mark = holder.and_then(|holder| holder.0.rsplit_once('.')).map(|(_, mark)| mark);
     match mark {
-        Some(mark) => format!("subject {mark}"),
+        Some(mark) => format!("{SUBJECT}{mark}"),
         None if is_unbounded => MAIN.to_owned(),
         None => format!("on behalf {}", session.0),
     }
 }
 
 impl OfCaller {
+    /// Gives the memories, with those among them that an earlier version kept under another name of the agent.
+    fn memories(&self) -> Result<&store::Memories, StoreError> {
+        let memories = self.store.memories();
+        if let Some(earlier) = earlier(&self.who.agent) {
+            memories.adopt(earlier, &self.who.agent)?;
+        }
+        Ok(memories)
+    }
+
     fn now(&self) -> Remembering {
         Remembering { now: self.clock.now(), ..self.who.clone() }
     }
@@ -75,28 +96,29 @@ impl Memories for OfCaller {
         // A call makes one memory, so its id is one for that too.
         let id = format!("m{}", self.who.call);
         let key = if key.is_empty() { &id } else { key };
-        let made = self.store.memories().create(&self.now(), &id, (key, content), shared);
+        let made =
+            self.memories().and_then(|memories| memories.create(&self.now(), &id, (key, content), shared));
         changed(made, key, "`update` changes one that is there")
     }
 
     fn read(&self, key: &str) -> Result<MemoryEntry, ToolError> {
-        let found = self.store.memories().read(&self.who, key).map_err(failed)?;
+        let found = self.memories().map_err(failed)?.read(&self.who, key).map_err(failed)?;
         found.map(entry).ok_or_else(|| unknown(key))
     }
 
     fn update(&self, key: &str, content: &str, version: Option<u64>) -> Result<MemoryEntry, ToolError> {
-        let made = self.store.memories().update(&self.now(), key, content, version);
+        let made = self.memories().and_then(|memories| memories.update(&self.now(), key, content, version));
         changed(made, key, "read it, then repeat the change with its version")
     }
 
     fn delete(&self, key: &str, version: Option<u64>) -> Result<MemoryEntry, ToolError> {
-        let made = self.store.memories().delete(&self.now(), key, version);
+        let made = self.memories().and_then(|memories| memories.delete(&self.now(), key, version));
         changed(made, key, "read it, then repeat the change with its version")
     }
 
     fn list(&self, prefix: &str, skip: u64, limit: u32) -> Result<MemoryPage, ToolError> {
         let (found, has_more) =
-            self.store.memories().list(&self.who, prefix, (skip, limit)).map_err(failed)?;
+            self.memories().map_err(failed)?.list(&self.who, prefix, (skip, limit)).map_err(failed)?;
         Ok(MemoryPage { entries: found.into_iter().map(entry).collect(), has_more })
     }
 
@@ -116,8 +138,11 @@ impl Memories for OfCaller {
         let meaning = meant
             .as_ref()
             .map(|question| Meaning { vector: &question.vector, model: &question.model.model().hash });
-        let (found, has_more) =
-            self.store.memories().search(&self.who, question, meaning, (skip, limit)).map_err(failed)?;
+        let (found, has_more) = self
+            .memories()
+            .map_err(failed)?
+            .search(&self.who, question, meaning, (skip, limit))
+            .map_err(failed)?;
         let scored = |(memory, cosine): (Memory, Option<f32>)| {
             let similarity_score = cosine.map(|cosine| (f64::from(cosine) * 10_000.0).round() / 10_000.0);
             MemoryEntry { similarity_score, ..entry(memory) }
@@ -127,7 +152,7 @@ impl Memories for OfCaller {
     }
 
     fn history(&self, key: &str) -> Result<Vec<MemoryChange>, ToolError> {
-        let versions = self.store.memories().history(&self.who, key).map_err(failed)?;
+        let versions = self.memories().map_err(failed)?.history(&self.who, key).map_err(failed)?;
         if versions.is_empty() {
             return Err(unknown(key));
         }

@@ -40,6 +40,14 @@ pub enum DialError {
         /// The first such address.
         address: IpAddr,
     },
+    /// The host is, or leads to, an address of the public internet, and what is sent may be read by nobody on the way.
+    #[error("{host} leads to {address}, of the public internet, where http can be read on the way")]
+    Readable {
+        /// The host.
+        host: String,
+        /// The first such address.
+        address: IpAddr,
+    },
     /// No address takes the connection.
     #[error("{host} cannot be reached at {address}")]
     Unreachable {
@@ -79,7 +87,10 @@ impl Resolve for System {
 
 /// Which addresses may be dialled. Made by whoever asked the policy, for one host and port.
 #[derive(Clone)]
-pub struct Permission(Arc<dyn Fn(IpAddr) -> Option<bool> + Send + Sync>);
+pub struct Permission {
+    judge: Arc<dyn Fn(IpAddr) -> Option<bool> + Send + Sync>,
+    never_public: bool,
+}
 
 impl Permission {
     /// Those of the public internet.
@@ -95,19 +106,34 @@ impl Permission {
 
     /// As this judges them; where it says nothing, those of the public internet.
     pub fn judged(judge: impl Fn(IpAddr) -> Option<bool> + Send + Sync + 'static) -> Self {
-        Self(Arc::new(judge))
+        Self { judge: Arc::new(judge), never_public: false }
+    }
+
+    /// Takes the addresses of the public internet away, for what must be readable by nobody on the way.
+    #[must_use]
+    pub fn never_public(self) -> Self {
+        Self { never_public: true, ..self }
     }
 
     /// Whether the address may be dialled.
     pub fn covers(&self, address: IpAddr) -> bool {
-        (self.0)(address.to_canonical()).unwrap_or_else(|| is_public(address))
+        let is_public = is_public(address.to_canonical());
+        (self.judge)(address.to_canonical()).unwrap_or(is_public) && !(self.never_public && is_public)
+    }
+
+    fn refusal(&self, host: &Host, address: IpAddr) -> DialError {
+        let host = host.to_string();
+        if self.never_public && is_public(address.to_canonical()) {
+            return DialError::Readable { host, address };
+        }
+        DialError::NotPublic { host, address }
     }
 }
 
 /// Every address of the host, each of which may be dialled.
 ///
 /// # Errors
-/// [`DialError::Unknown`], [`DialError::NotPublic`], [`DialError::Late`].
+/// [`DialError::Unknown`], [`DialError::NotPublic`], [`DialError::Readable`], [`DialError::Late`].
 pub async fn addresses(
     resolver: &impl Resolve,
     host: &Host,
@@ -127,7 +153,7 @@ pub async fn addresses(
         }
     };
     match found.iter().find(|address| !permission.covers(**address)) {
-        Some(address) => Err(DialError::NotPublic { host: host.to_string(), address: *address }),
+        Some(address) => Err(permission.refusal(host, *address)),
         None => Ok(found),
     }
 }
@@ -288,6 +314,28 @@ mod tests {
             let only = Permission::to(|address| address == IpAddr::from([10, 1, 2, 3]));
             assert!(addresses(&System, &host, &only, soon()).await.is_ok());
             assert!(addresses(&System, &name("10.1.2.4"), &only, soon()).await.is_err());
+        });
+    }
+
+    #[test]
+    fn what_nobody_may_read_on_the_way_goes_to_no_public_address() {
+        run(async {
+            for (answers, goes) in [
+                (&["8.8.8.8"][..], false),
+                (&["::ffff:8.8.8.8"], false),
+                (&["127.0.0.1", "2606:4700::1111"], false),
+                (&["127.0.0.1"], true),
+                (&["10.0.0.1"], true),
+            ] {
+                let resolver = Scripted::of(&[answers]);
+                let permission = Permission::to(|_| true).never_public();
+                let found = addresses(&resolver, &name("a.example"), &permission, soon()).await;
+                assert_eq!(found.is_ok(), goes, "{answers:?}");
+                assert!(goes || matches!(found, Err(DialError::Readable { .. })), "{answers:?}: {found:?}");
+            }
+            let unnamed = Permission::public_only().never_public();
+            let found = addresses(&System, &name("10.0.0.1"), &unnamed, soon()).await;
+            assert!(matches!(found, Err(DialError::NotPublic { .. })), "{found:?}");
         });
     }
 

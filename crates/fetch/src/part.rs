@@ -60,7 +60,10 @@ pub struct Body {
 #[derive(Debug, Serialize, Deserialize)]
 struct Note {
     body: Body,
+    /// Bytes of the file that count.
     bytes: u64,
+    /// Bytes of the body that these stand for. What wrote notes without it covered no secrets, so that its parts are not gone on with.
+    received: u64,
     hash: String,
 }
 
@@ -91,14 +94,14 @@ impl Parts {
         let Some(mut file) = open_locked(&path)? else { return Ok(None) };
         // Where this is stopped, all stays as it is.
         let found = vouched_for(&mut file, &note, goes_on)?;
-        let mut part =
-            Part { file, path, note, body: None, hasher: blake3::Hasher::new(), written: 0, noted: 0 };
+        let hasher = blake3::Hasher::new();
+        let mut part = Part { file, path, note, body: None, hasher, written: 0, received: 0, noted: 0 };
         match found {
             Some((note, hasher)) => {
                 part.file.set_len(note.bytes)?;
                 part.file.seek(io::SeekFrom::Start(note.bytes))?;
                 (part.body, part.hasher) = (Some(note.body), hasher);
-                (part.written, part.noted) = (note.bytes, note.bytes);
+                (part.written, part.received, part.noted) = (note.bytes, note.received, note.bytes);
             }
             None => part.clear()?,
         }
@@ -206,6 +209,7 @@ pub struct Part {
     body: Option<Body>,
     hasher: blake3::Hasher,
     written: u64,
+    received: u64,
     noted: u64,
 }
 
@@ -215,9 +219,10 @@ impl Part {
         self.body.as_ref()
     }
 
-    /// How many bytes are there.
-    pub fn written(&self) -> u64 {
-        self.written
+    /// Counts the bytes of the body that it stands for: the rest begins behind them. The part may have more bytes or fewer, where
+    /// secrets in it are covered.
+    pub fn received(&self) -> u64 {
+        self.received
     }
 
     /// Begins it, whatever was there before.
@@ -242,18 +247,20 @@ impl Part {
         }
         self.file.set_len(0)?;
         self.file.rewind()?;
-        (self.body, self.hasher, self.written, self.noted) = (None, blake3::Hasher::new(), 0, 0);
+        (self.body, self.hasher) = (None, blake3::Hasher::new());
+        (self.written, self.received, self.noted) = (0, 0, 0);
         Ok(())
     }
 
-    /// Puts this behind what is there.
+    /// Puts this behind what is there, which stands for so many bytes of the body from then on.
     ///
     /// # Errors
     /// Where the file cannot be written, for want of space above all.
-    pub fn add(&mut self, content: &[u8]) -> io::Result<()> {
+    pub fn add(&mut self, content: &[u8], received: u64) -> io::Result<()> {
         self.file.write_all(content)?;
         self.hasher.update(content);
         self.written += content.len() as u64;
+        self.received = received;
         if self.written - self.noted >= NOTED_EVERY { self.take_note() } else { Ok(()) }
     }
 
@@ -267,6 +274,22 @@ impl Part {
             None => return Ok(()),
         }
         self.take_note()
+    }
+
+    /// Reads all of it from its beginning, piece by piece.
+    ///
+    /// # Errors
+    /// Where it cannot be read, or `take` fails.
+    pub fn read_through(&mut self, mut take: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+        self.file.rewind()?;
+        let mut reader = Read::by_ref(&mut self.file).take(self.written);
+        let mut buffer = vec![0; READ];
+        loop {
+            match reader.read(&mut buffer)? {
+                0 => return Ok(()),
+                count => take(buffer.get(..count).unwrap_or_default())?,
+            }
+        }
     }
 
     /// Puts all of it behind what is in another file.
@@ -299,7 +322,8 @@ impl Part {
     fn take_note(&mut self) -> io::Result<()> {
         let Some(body) = self.body.clone() else { return Ok(()) };
         let hash = self.hasher.finalize().to_hex().to_string();
-        let note = serde_json::to_vec(&Note { body, bytes: self.written, hash })?;
+        let note = Note { body, bytes: self.written, received: self.received, hash };
+        let note = serde_json::to_vec(&note)?;
         let draft = self.note.with_extension(DRAFT);
         std::fs::write(&draft, note)?;
         std::fs::rename(&draft, &self.note)?;

@@ -2,6 +2,7 @@
 
 #![allow(clippy::doc_markdown, reason = "the comments here are what `--help` prints, as plain text")]
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -19,6 +20,9 @@ pub(crate) enum VaultCommand {
     Set {
         /// Its name.
         name: String,
+        /// Taken so that it is refused without a word of it.
+        #[arg(hide = true, num_args = 0..)]
+        values: Vec<OsString>,
         #[command(flatten)]
         bound: Bound,
     },

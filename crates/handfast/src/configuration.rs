@@ -23,7 +23,7 @@ use crate::config::{
 use crate::embeddings::{self, LaterVault};
 use crate::identity::OAuth;
 use crate::labels::{Labels, profile_of, require};
-use crate::places::{place, state_folder, under_every_name};
+use crate::places::{open_store, place, state_folder, under_every_name};
 use crate::report::{self, Warn};
 use crate::surroundings::Surroundings;
 use crate::toolchains;
@@ -267,7 +267,7 @@ impl Configuration {
         let warn: Warn = &report::warn;
         let place = place(global, &surroundings, warn)?;
         let state = state_folder(global, &surroundings)?;
-        let store = Store::open(&state)?;
+        let store = open_store(global, &surroundings)?;
         Self::read(global, &surroundings, &place, &state, &store, Vec::new(), warn)
     }
 

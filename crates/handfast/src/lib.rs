@@ -28,10 +28,11 @@ mod toolchains;
 mod toolset;
 mod traces;
 
+use std::io::Write;
 use std::process::ExitCode;
 
-use clap::Parser;
 use clap::error::ErrorKind;
+use clap::{CommandFactory, FromArgMatches, Parser};
 
 pub use config::{ConfigError, ConfigFile, Elicitation, GmailPlace, LinearPlace, Settings};
 pub use dialects::{CatalogueKind, Dialect};
@@ -54,19 +55,37 @@ pub use vault;
 pub fn main() -> ExitCode {
     let cli = match cli::Cli::try_parse() {
         Ok(cli) => cli,
+        Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
+            return ExitCode::from(if error.print().is_ok() { 0 } else { 2 });
+        }
         Err(error) => {
-            let shown = error.print();
-            return match error.kind() {
-                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion if shown.is_ok() => ExitCode::SUCCESS,
-                _ => ExitCode::from(2),
-            };
+            // Where standard error is closed nobody reads it.
+            let _unread = refuse(&error);
+            return ExitCode::from(2);
         }
     };
+    report::begin(&cli.global);
     match commands::run(cli) {
         Ok(code) => code,
         Err(failure) => {
             report::print_chain(failure.error.as_ref());
             ExitCode::from(failure.exit_code)
         }
+    }
+}
+
+/// Prints what is wrong with the command line, which may hold a secret.
+fn refuse(error: &clap::Error) -> std::io::Result<()> {
+    // What of the line was understood says where the secrets lie.
+    let understood = cli::Cli::command().ignore_errors(true).try_get_matches().ok();
+    if let Some(global) = understood.and_then(|line| cli::Global::from_arg_matches(&line).ok()) {
+        report::begin(&global);
+    }
+    // Of an argument the error may show a part.
+    let typed = surroundings::typed();
+    let sent = report::secrets().sent_among(typed.iter().map(String::as_str));
+    match report::secrets().text_for(&error.render().to_string(), &sent) {
+        Some(covered) => writeln!(std::io::stderr(), "{}", covered.trim_end()),
+        None => error.print(),
     }
 }

@@ -9,7 +9,7 @@ use tool::Place;
 use crate::cli::Global;
 use crate::commands::Failure;
 use crate::config::USER_FILE;
-use crate::report::Warn;
+use crate::report::{Warn, secrets};
 use crate::surroundings::Surroundings;
 
 /// The folder of the vault in the state folder.
@@ -94,7 +94,17 @@ pub(crate) fn create_private(folder: &Path) -> std::io::Result<()> {
 }
 
 pub(crate) fn open_store(global: &Global, surroundings: &Surroundings) -> Result<Store, Failure> {
-    Ok(Store::open(&state_folder(global, surroundings)?)?)
+    let store = Store::open(&state_folder(global, surroundings)?)?;
+    cover_rows(&store);
+    Ok(store)
+}
+
+/// Covers the secrets of this run in what its own commands write down.
+pub(crate) fn cover_rows(store: &Store) {
+    store.cover_rows(|text| {
+        let covered = secrets().message(text.as_bytes())?;
+        Some(String::from_utf8_lossy(&covered).into_owned())
+    });
 }
 
 /// A folder of configuration as it is called and as it really lies, and where its file really lies: people keep them in a

@@ -2,13 +2,58 @@
 
 use std::error::Error;
 use std::io::{self, Write};
+use std::sync::{Arc, LazyLock, OnceLock};
 
+use engine::Redactor;
 use tool::visible;
+use vault::Vault;
+
+use crate::cli::Global;
+use crate::configuration::key_file;
+use crate::places::{VAULT_FOLDER, state_folder};
+use crate::surroundings::{Surroundings, vault_keys};
+
+/// The options of this run, which say where its secrets lie. A process has one standard output and one standard error, so what covers
+/// secrets on both is the process's own too.
+static RUN: OnceLock<Global> = OnceLock::new();
+
+/// The secrets of the user's vault and environment. They are read when something is told for the first time.
+static SECRETS: LazyLock<Redactor> = LazyLock::new(|| {
+    let surroundings = Surroundings::of_this_process();
+    let redactor = Redactor::new(surroundings.credentials.clone());
+    let folder = RUN.get().and_then(|global| state_folder(global, &surroundings).ok());
+    // What is wrong with the configuration or the folder is the command's to say.
+    match (folder, key_file(&surroundings)) {
+        (Some(folder), Ok(key)) => {
+            redactor.with_vault(Arc::new(Vault::new(folder.join(VAULT_FOLDER), vault_keys(key))))
+        }
+        _ => redactor,
+    }
+});
+
+/// Says by which options the secrets of this run are found.
+pub(crate) fn begin(global: &Global) {
+    // Only `main` says it, once.
+    let _second = RUN.set(global.clone());
+}
+
+/// Gives the redactor of this run.
+pub(crate) fn secrets() -> &'static Redactor {
+    SECRETS.refresh();
+    &SECRETS
+}
+
+/// Covers every secret in the text that is known here.
+///
+/// INVARIANT: all that a command writes to standard output and standard error goes through here.
+pub(crate) fn covered(text: &str) -> std::borrow::Cow<'_, str> {
+    secrets().text(text).map_or(text.into(), Into::into)
+}
 
 /// Says something that is no result.
 pub(crate) fn note(text: &str) {
     // Where standard error is closed nobody reads it, and the work goes on.
-    let _ = writeln!(io::stderr(), "handfast: {text}");
+    let _ = writeln!(io::stderr(), "handfast: {}", covered(text));
 }
 
 /// Who hears what is not as it should be.
@@ -24,7 +69,7 @@ pub(crate) fn print_chain(error: &dyn Error) {
     note(&format!("error: {error}"));
     let mut cause = error.source();
     while let Some(error) = cause {
-        let _ = writeln!(io::stderr(), "  because: {error}");
+        let _ = writeln!(io::stderr(), "  because: {}", covered(&error.to_string()));
         cause = error.source();
     }
 }

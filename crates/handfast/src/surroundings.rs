@@ -107,6 +107,11 @@ pub(crate) fn vault_keys(configured: Option<PathBuf>) -> Keys {
     }
 }
 
+/// Lists the arguments as they were typed, for what cannot be read of them.
+pub(crate) fn typed() -> Vec<String> {
+    std::env::args_os().skip(1).map(|typed| typed.to_string_lossy().into_owned()).collect()
+}
+
 /// The address of the session bus. Clients of MCP start servers with few variables, so it is looked for where systemd puts it as well.
 fn session_bus() -> Option<String> {
     if let Ok(address) = std::env::var("DBUS_SESSION_BUS_ADDRESS") {

@@ -11,6 +11,8 @@ use engine::{Answer, Approval, Asker, Scope};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tool::{BoxFuture, Progress, visible, visible_lines, visible_source};
 
+use crate::report::covered;
+
 /// Asks on the controlling terminal, whatever standard input and output are.
 pub(crate) struct TerminalAsker {
     line: Option<Arc<ProgressLine>>,
@@ -180,7 +182,7 @@ fn ask(approval: &Approval, given_up: &AtomicBool) -> io::Result<Answer> {
     let mut shown = question(approval);
     let by = || "the user at the terminal".to_owned();
     loop {
-        write!(terminal, "{shown}{}", choices(approval))?;
+        write!(terminal, "{}{}", covered(&shown), choices(approval))?;
         terminal.flush()?;
         shown.clear();
         let Some(line) = next_line(&terminal, given_up)? else {
@@ -275,7 +277,7 @@ impl ProgressLine {
         state.drawn = Some(now);
         let seconds = now.duration_since(self.started).as_secs();
         // The line is a courtesy: where it cannot be drawn, the call goes on.
-        let _ = write!(io::stderr(), "\r\x1b[K{seconds} s  {}", state.said);
+        let _ = write!(io::stderr(), "\r\x1b[K{seconds} s  {}", covered(&state.said));
         let _ = io::stderr().flush();
     }
 

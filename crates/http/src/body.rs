@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use engine::Engine;
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::Instant;
@@ -139,6 +140,8 @@ pub(crate) enum Answer {
     Events {
         /// The events, whole.
         events: mpsc::Receiver<Bytes>,
+        /// Covers the secrets in them.
+        cover: Option<Arc<Engine>>,
         /// Gone with the answer, also where the client is gone before its end.
         _guard: Box<dyn std::any::Any + Send + Sync>,
     },
@@ -152,7 +155,20 @@ impl Answer {
     /// Events that are put into the sender, for as long as it lives. The guard is dropped with the answer.
     pub(crate) fn events(guard: impl std::any::Any + Send + Sync) -> (mpsc::Sender<Bytes>, Self) {
         let (sender, events) = mpsc::channel(MOST_EVENTS);
-        (sender, Self::Events { events, _guard: Box::new(guard) })
+        (sender, Self::Events { events, cover: None, _guard: Box::new(guard) })
+    }
+
+    /// Covers every secret, in what is there and in events that come.
+    pub(crate) fn covered(self, engine: &Arc<Engine>) -> Self {
+        match self {
+            Self::Whole { rest, _held } => {
+                let covered = engine.cover_message(&rest);
+                Self::Whole { rest: covered.map_or(rest, Bytes::from), _held }
+            }
+            Self::Events { events, _guard, .. } => {
+                Self::Events { events, cover: Some(engine.clone()), _guard }
+            }
+        }
     }
 }
 
@@ -170,9 +186,11 @@ impl Body for Answer {
                 let part = rest.split_to(rest.len().min(PART));
                 Poll::Ready(Some(Ok(Frame::data(part))))
             }
-            Self::Events { events, .. } => {
-                events.poll_recv(context).map(|event| event.map(|event| Ok(Frame::data(event))))
-            }
+            Self::Events { events, cover, .. } => events.poll_recv(context).map(|event| {
+                let event = event?;
+                let covered = cover.as_ref().and_then(|engine| covered_event(engine, &event));
+                Some(Ok(Frame::data(covered.unwrap_or(event))))
+            }),
         }
     }
 
@@ -186,6 +204,20 @@ impl Body for Answer {
             Self::Events { .. } => SizeHint::default(),
         }
     }
+}
+
+/// Covers the secrets in the lines of an event, whose data is JSON on one line; none where it holds none.
+fn covered_event(engine: &Engine, event: &[u8]) -> Option<Bytes> {
+    engine.cover_message(event)?;
+    let mut covered = Vec::with_capacity(event.len());
+    for line in event.split_inclusive(|byte| *byte == b'\n') {
+        let (line, end) = line.strip_suffix(b"\n").map_or((line, &b""[..]), |line| (line, b"\n"));
+        let (name, value) = line.strip_prefix(b"data: ").map_or((&b""[..], line), |data| (b"data: ", data));
+        covered.extend_from_slice(name);
+        covered.extend_from_slice(engine.cover_message(value).as_deref().unwrap_or(value));
+        covered.extend_from_slice(end);
+    }
+    Some(covered.into())
 }
 
 /// One server-sent event. The data has no line breaks, as JSON on one line.

@@ -67,12 +67,12 @@ impl Guard {
         if same || self.origins.contains(&origin.to_ascii_lowercase()) {
             Ok(())
         } else {
-            Err(Stranger::Origin(shown(origin)))
+            Err(Stranger::Origin(origin.to_owned()))
         }
     }
 
     fn known(&self, named: &str) -> Result<Authority, Stranger> {
-        let stranger = || Stranger::Host(shown(named));
+        let stranger = || Stranger::Host(named.to_owned());
         let authority = split(named).ok_or_else(stranger)?;
         let known = match address(&authority.host) {
             // Nobody rebinds an address. Elsewhere than on loopback any of the machine's may be the right one.
@@ -121,11 +121,6 @@ fn address(host: &str) -> Option<IpAddr> {
         Some(host) => host.parse::<Ipv6Addr>().ok().map(IpAddr::V6),
         None => host.parse().ok().filter(IpAddr::is_ipv4),
     }
-}
-
-/// As much of it as an answer repeats.
-fn shown(text: &str) -> String {
-    tool::visible(text).chars().take(100).collect()
 }
 
 #[cfg(test)]

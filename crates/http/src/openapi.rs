@@ -1,7 +1,10 @@
 //! What there is, as an `OpenAPI` document. `docs/openapi.json` is this, and a test holds the two together.
 
+mod examples;
+
 use serde_json::{Map, Value, json};
 
+use self::examples::{Examples, examples};
 use crate::credential::Role;
 use crate::route::{Access, Route};
 
@@ -21,6 +24,7 @@ pub fn document() -> Value {
     for said in all() {
         let path = paths.entry(said.route.path()).or_insert_with(|| json!({}));
         path[said.method] = operation(&said);
+        path[said.method]["operationId"] = operation_id(&said).into();
     }
     json!({
         "openapi": "3.1.0",
@@ -65,15 +69,28 @@ fn operation(said: &Said) -> Value {
     if !parameters.is_empty() {
         operation["parameters"] = Value::from(parameters);
     }
+    let Examples { asked, answered } = examples(&said.route, said.method);
     if let Some(body) = &said.body {
         let kind = if said.route == Route::Csp { "text/plain" } else { "application/json" };
-        operation["requestBody"] = json!({ "content": { kind: { "schema": body } } });
+        operation["requestBody"] = json!({ "content": { kind: { "schema": body, "example": asked } } });
+    }
+    let contents = operation["responses"]["200"]["content"].as_object_mut();
+    let first = contents.and_then(|contents| contents.values_mut().next());
+    if let Some(content) = first {
+        content["example"] = answered;
     }
     operation["security"] = match said.route.access() {
         Access::Open => json!([]),
         Access::Only(roles) => roles.iter().map(|role| json!({ role.as_str(): [] })).collect(),
     };
     operation
+}
+
+/// Names the operation as no other is named, for generated clients.
+fn operation_id(said: &Said) -> String {
+    let parts = said.route.path().split(['/', '.', '-']).filter(|part| !part.is_empty());
+    let parts = parts.map(|part| part.trim_matches(['{', '}']));
+    std::iter::once(said.method).chain(parts).collect::<Vec<_>>().join("_")
 }
 
 fn reference(name: &str) -> Value {
@@ -94,11 +111,11 @@ fn all() -> Vec<Said> {
     let status = || answer("As it is.", json!({ "type": "object" }));
     let anything = || json!({ "type": "object" });
     let mut call = answer("The result of the call.", reference("Result"));
-    call["content"]["text/event-stream"] = json!({
-        "schema": { "type": "string" },
+    call["content"]["text/event-stream"] = json!({ "schema": {
+        "type": "string",
         "description": "Where nothing else is accepted: events `progress` (done, total, message), `approval` (approval_id, effects, reason) and at \
             last `result`.",
-    });
+    } });
     let all_of_them: &[_] = &[("all", "boolean", "Those that can no longer be answered or used, too.")];
     vec![
         get(Route::Health, "Whether the process lives.", status()),

@@ -3,6 +3,7 @@
 //! A status says whether the request could be taken; whether the tool worked is said by `ok` in the body, as through every door.
 //! So nothing between the client and here repeats a call because of its status.
 
+use engine::Engine;
 use hyper::header::{
     ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE,
 };
@@ -16,6 +17,7 @@ use crate::body::{Answer, Unread};
 use crate::credential::Role;
 use crate::guard::Stranger;
 use crate::oauth::{Provider, Refused};
+use crate::route::{Access, Route};
 
 /// What a client gets.
 pub(crate) type Reply = Response<Answer>;
@@ -75,11 +77,22 @@ fn status_of(code: Code) -> StatusCode {
     }
 }
 
-pub(crate) fn unknown_path(path: &str) -> Reply {
-    failure(
-        &ToolError::new(Code::NotFound, format!("there is nothing at {}", shown(path)))
-            .hint("/v1/openapi.json says what there is"),
-    )
+/// There is nothing at the path. The hint names only what the sender may ask for; none where nobody says by a token who sends it.
+pub(crate) fn unknown_path(engine: &Engine, path: &str, sender: Option<Role>) -> Reply {
+    let may = |route: &Route| match (route.access(), sender) {
+        (Access::Open, _) => true,
+        (Access::Only(roles), Some(role)) => roles.contains(&role),
+        (Access::Only(_), None) => false,
+    };
+    let hint = [
+        (Route::OpenApi, "/v1/openapi.json says what there is"),
+        (Route::Metrics, "/metrics has the figures, which are all that the observers' token is for"),
+    ];
+    let hint = hint.into_iter().find(|(route, _)| may(route)).map_or(
+        "/healthz says whether the server lives; all else needs a token, in the header `Authorization: Bearer TOKEN`",
+        |(_, hint)| hint,
+    );
+    failure(&ToolError::new(Code::NotFound, format!("there is nothing at {}", engine.shown(path))).hint(hint))
 }
 
 pub(crate) fn no_csp() -> Reply {
@@ -97,12 +110,12 @@ pub(crate) fn wrong_method(allowed: &'static str) -> Reply {
 }
 
 /// The request says by no token that is good here who sends it.
-pub(crate) fn no_credential(refused: &Refused, provider: Option<&Provider>) -> Reply {
+pub(crate) fn no_credential(engine: &Engine, refused: &Refused, provider: Option<&Provider>) -> Reply {
     let (status, failed, problem) = match refused {
         Refused::Absent => (StatusCode::UNAUTHORIZED, denied("the request has no token".to_owned()), None),
         Refused::Token(why) => (
             StatusCode::UNAUTHORIZED,
-            denied(format!("the request's token is not good here: {}", shown(why))),
+            denied(format!("the request's token is not good here: {}", engine.shown(why))),
             Some("invalid_token"),
         ),
         Refused::Scope | Refused::Several => (
@@ -165,23 +178,22 @@ fn challenged(
 }
 
 /// As much of it as an answer repeats.
-fn shown(text: &str) -> String {
-    tool::visible(text).chars().take(100).collect()
-}
-
-pub(crate) fn stranger(stranger: &Stranger) -> Reply {
+pub(crate) fn stranger(engine: &Engine, stranger: &Stranger) -> Reply {
     let (status, message, hint) = match stranger {
         Stranger::NoHost => {
             (StatusCode::BAD_REQUEST, "the request must have exactly one `Host`".to_owned(), None)
         }
         Stranger::Host(host) => (
             StatusCode::FORBIDDEN,
-            format!("the request was sent to `{host}`, which is no name of this server"),
+            format!("the request was sent to `{}`, which is no name of this server", engine.shown(host)),
             Some("send it to its address, or name that name with --allow-host"),
         ),
         Stranger::Origin(origin) => (
             StatusCode::FORBIDDEN,
-            format!("the request comes from a web page of {origin}, which may not reach this server"),
+            format!(
+                "the request comes from a web page of {}, which may not reach this server",
+                engine.shown(origin)
+            ),
             Some("where it may, name its origin with --allow-origin"),
         ),
     };

@@ -65,9 +65,9 @@ pub(crate) async fn of(options: &Options, headers: &HeaderMap) -> Result<Sender,
 
 fn of_subject(options: &Options, subject: Subject) -> Sender {
     let hash = blake3::hash(subject.name.as_bytes()).to_hex();
-    // As much of it as tells people apart and stays readable in the audit. What stands behind the dot is the same in every run: by
+    // All of it, so that nobody can make up a name whose session is another's. What stands behind the dot is the same in every run: by
     // that the engine knows whose memory it is.
-    let session = SessionId(format!("{}.{}", options.session.0, &hash[..12]));
+    let session = SessionId(format!("{}.{hash}", options.session.0));
     Sender { role: subject.role, session, subject: Some(subject.name) }
 }
 

@@ -62,12 +62,20 @@ impl Shared {
 pub(crate) async fn answer(shared: Arc<Shared>, request: Request<Coming>) -> Result<Reply, Infallible> {
     let (head, body) = request.into_parts();
     let method = method_name(&head.method);
-    let (route, mut reply) = match let_in(&shared, &head).await {
+    let (route, reply) = match let_in(&shared, &head).await {
         Ok((route, sender)) => (route.path(), respond(&shared, route, &sender, head, body).await),
         Err((route, refusal)) => (route, refusal),
     };
     shared.answered.count(route, method, reply.status());
+    // INVARIANT: whatever is answered, be it a refusal, goes through here.
+    let mut reply = reply.map(|body| body.covered(&shared.engine));
     let headers = reply.headers_mut();
+    for value in headers.values_mut() {
+        let covered = shared.engine.cover_message(value.as_bytes());
+        if let Some(covered) = covered {
+            *value = HeaderValue::from_bytes(&covered).unwrap_or(HeaderValue::from_static("-"));
+        }
+    }
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     Ok(reply)
@@ -82,10 +90,13 @@ fn method_name(method: &Method) -> &'static str {
 /// The checks that every request passes. Gives what it asks for and who sends it, or the refusal.
 async fn let_in(shared: &Shared, head: &Parts) -> Result<(Route, Sender), (&'static str, Reply)> {
     let nowhere = |reply| ("none", reply);
-    shared.guard.check(head).map_err(|stranger| nowhere(reply::stranger(&stranger)))?;
+    shared.guard.check(head).map_err(|stranger| nowhere(reply::stranger(&shared.engine, &stranger)))?;
     let path = head.uri.path();
     let found = Route::find(path).map_err(|error| nowhere(reply::failure(&error)))?;
-    let route = found.ok_or_else(|| nowhere(reply::unknown_path(path)))?;
+    let Some(route) = found else {
+        let sender = sender::of(&shared.options, &head.headers).await.ok();
+        return Err(nowhere(reply::unknown_path(&shared.engine, path, sender.map(|sender| sender.role))));
+    };
     let open = matches!(route, Route::Mcp) && shared.options.open_mcp;
     let nobody = || Sender { role: Role::Observer, session: shared.options.session.clone(), subject: None };
     let provider = shared.options.provider.as_ref();
@@ -99,7 +110,9 @@ async fn let_in(shared: &Shared, head: &Parts) -> Result<(Route, Sender), (&'sta
                 Ok(sender) if roles.contains(&sender.role) => sender,
                 Ok(sender) => return Err((route.path(), needs(Some(&sender)))),
                 Err(Refused::Scope) => return Err((route.path(), needs(None))),
-                Err(refused) => return Err((route.path(), reply::no_credential(&refused, provider))),
+                Err(refused) => {
+                    return Err((route.path(), reply::no_credential(&shared.engine, &refused, provider)));
+                }
             }
         }
         _ => nobody(),
@@ -134,11 +147,11 @@ async fn respond(shared: &Arc<Shared>, route: Route, sender: &Sender, head: Part
             Some(options) => csp_messages::post(shared, sender, options, &head.headers, body).await,
         },
         Route::Resource => match &shared.options.provider {
-            None => reply::unknown_path(head.uri.path()),
+            None => reply::unknown_path(&shared.engine, head.uri.path(), None),
             Some(provider) => reply::json(StatusCode::OK, &provider.metadata()),
         },
         Route::Mcp => match shared.options.mcp.as_ref().map(|own| shared.endpoints.of(own, sender)) {
-            None => reply::unknown_path(head.uri.path()),
+            None => reply::unknown_path(&shared.engine, head.uri.path(), Some(sender.role)),
             Some(Err(error)) => {
                 reply::failure(&ToolError::internal("no session can be opened").because(error))
             }

@@ -29,6 +29,10 @@ pub(crate) trait Calls: Send + Sync + 'static {
         dialect: &'static str,
         call: Option<String>,
     ) -> impl Future<Output = Result<Vec<Value>, ToolError>> + Send;
+    /// Cuts what a client sent to as much as an answer repeats, and covers it before that.
+    fn shown(&self, text: &str) -> String;
+    /// Covers every secret in a message to the client; none where it holds none.
+    fn cover_message(&self, message: &[u8]) -> Option<Vec<u8>>;
     /// Ends what a session has left running.
     fn end_session(self: &Arc<Self>, session: &SessionId) -> impl Future<Output = ()> + Send;
     /// Stops every call and waits until they have ended.
@@ -38,6 +42,14 @@ pub(crate) trait Calls: Send + Sync + 'static {
 impl Calls for Engine {
     fn tools(&self) -> &[Arc<dyn AnyTool>] {
         Engine::tools(self)
+    }
+
+    fn shown(&self, text: &str) -> String {
+        Engine::shown(self, text)
+    }
+
+    fn cover_message(&self, message: &[u8]) -> Option<Vec<u8>> {
+        Engine::cover_message(self, message)
     }
 
     fn is_traced(&self) -> bool {

@@ -226,6 +226,14 @@ impl Calls for Fake {
         Ok(if call.is_none_or(|call| call == "c7") { vec![row("c7")] } else { Vec::new() })
     }
 
+    fn shown(&self, text: &str) -> String {
+        tool::visible(text).chars().take(100).collect()
+    }
+
+    fn cover_message(&self, _message: &[u8]) -> Option<Vec<u8>> {
+        None
+    }
+
     async fn end_session(self: &Arc<Self>, session: &SessionId) {
         self.ended.lock().unwrap().push(session.0.clone());
     }

@@ -381,7 +381,7 @@ impl ServerHandler for Handler {
         request: CustomRequest,
         context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        let method: String = tool::visible(&request.method).chars().take(100).collect();
+        let method = self.served.shown(&request.method);
         let peer = Peer::of(&context);
         if let Some(tasks) = self.served.past_tasks().filter(|_| peer.knows_past_tasks()) {
             let turn = self.turn(context, "tasks")?;

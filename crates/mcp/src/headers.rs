@@ -100,7 +100,8 @@ fn known(headers: &Headers<'_>) -> Result<(), ErrorData> {
             Ok(())
         }
         Once::Is(version) => {
-            let shown: String = tool::visible(version).chars().take(100).collect();
+            // Whole, as far as a header reaches: what is cut before it is covered could be a part of a secret.
+            let shown = tool::visible(version);
             Err(ErrorData::invalid_request(format!("`MCP-Protocol-Version` {shown} is not supported"), None))
         }
         Once::Several => {

@@ -171,7 +171,8 @@ where
 {
     let connection = Arc::<connection::Connection>::default();
     let (outbox, mail) = outbox::outbox();
-    let delivery = tokio::spawn(mail.deliver(writer));
+    let covering = calls.clone();
+    let delivery = tokio::spawn(mail.deliver(writer, move |message| covering.cover_message(message)));
     connection.stand_by(outbox.clone());
     let transport = transport::LineTransport::new(
         reader,

@@ -59,6 +59,10 @@ pub(crate) enum Made {
 }
 
 impl<C: Calls> Served for Offered<C> {
+    fn shown(&self, text: &str) -> String {
+        self.calls.shown(text)
+    }
+
     fn capabilities(&self) -> ServerCapabilities {
         let mut capabilities = ServerCapabilities::builder().enable_tools().enable_tasks().build();
         // The sources of the other dialects know no such things, and their tools have other names.

@@ -166,20 +166,36 @@ impl Mail {
         Some(Letter { text, is_answer, code, held })
     }
 
-    /// Writes until every [`Outbox`] is gone, or writing fails.
+    /// Writes until every [`Outbox`] is gone, or writing fails. Every message goes through `cover` first, which gives what is to be
+    /// written in its place where a secret is in it. Structured content stands aside because it is an answer's data, which the engine
+    /// has covered.
     ///
     /// # Errors
     /// Where writing failed for another reason than that the client went away.
-    pub(crate) async fn deliver<W: AsyncWrite + Unpin>(mut self, mut writer: W) -> io::Result<()> {
+    pub(crate) async fn deliver<W: AsyncWrite + Unpin>(
+        mut self,
+        mut writer: W,
+        cover: impl Fn(&[u8]) -> Option<Vec<u8>>,
+    ) -> io::Result<()> {
         let mut buffer = Vec::new();
         while let Some(mut outgoing) = self.receiver.recv().await {
             buffer.clear();
             let encoded = encode(&outgoing.message, &mut buffer);
             // The text of the message is in the buffer now; holding it twice would double the memory of a large answer.
-            let aside = match std::mem::replace(&mut outgoing.message, Message::Raw(Value::Null)) {
+            let mut aside = match std::mem::replace(&mut outgoing.message, Message::Raw(Value::Null)) {
                 Message::Answer { structured, .. } => structured,
                 _ => None,
             };
+            if cover(&buffer).is_some() {
+                if let Some(aside) = aside.take() {
+                    buffer.extend_from_slice(aside.as_str().as_bytes());
+                    buffer.extend_from_slice(b"}}\n");
+                }
+                if let Some(covered) = cover(&buffer) {
+                    buffer = covered;
+                    buffer.push(b'\n');
+                }
+            }
             let result = tokio::select! {
                 biased;
                 result = async {
@@ -287,7 +303,7 @@ mod tests {
     async fn what_a_message_holds_is_kept_until_it_was_written() {
         let (outbox, mail) = outbox();
         let (mut client, server) = tokio::io::duplex(8);
-        let delivery = tokio::spawn(mail.deliver(server));
+        let delivery = tokio::spawn(mail.deliver(server, |_| None));
         let token = Arc::new(());
         let mut written =
             outbox.put(Message::Raw(json!("a text of some length")), Held(Some(Box::new(token.clone()))));
@@ -307,7 +323,7 @@ mod tests {
     async fn a_client_that_goes_away_ends_the_delivery_and_frees_what_waits() {
         let (outbox, mail) = outbox();
         let (client, server) = tokio::io::duplex(8);
-        let delivery = tokio::spawn(mail.deliver(server));
+        let delivery = tokio::spawn(mail.deliver(server, |_| None));
         let token = Arc::new(());
         let held = || Held(Some(Box::new(token.clone())));
         let first = outbox.put(Message::Raw(json!("a text of some length")), held());
@@ -324,7 +340,7 @@ mod tests {
     async fn a_client_that_closed_its_side_and_does_not_read_is_not_waited_for_long() {
         let (outbox, mail) = outbox();
         let (_client, server) = tokio::io::duplex(8);
-        let delivery = tokio::spawn(mail.deliver(server));
+        let delivery = tokio::spawn(mail.deliver(server, |_| None));
         let stuck = outbox.put(Message::Raw(json!("a text of some length")), Held::default());
         outbox.give_up_after(Duration::from_secs(1));
         assert!(stuck.await.is_err());
@@ -337,7 +353,7 @@ mod tests {
         for size in [1, COPIED, 4 * COPIED] {
             let (outbox, mail) = outbox();
             let (mut client, server) = tokio::io::duplex(1000);
-            let delivery = tokio::spawn(mail.deliver(server));
+            let delivery = tokio::spawn(mail.deliver(server, |_| None));
             let data = json!({"text": "ä\n".repeat(size)});
             let text = rmcp::model::ContentBlock::text("short");
             let result = ServerResult::CallToolResult(rmcp::model::CallToolResult::success(vec![text]));
@@ -370,7 +386,7 @@ mod tests {
             () = outbox.room() => panic!("there is no room"),
             () = tokio::task::yield_now() => {}
         }
-        let delivery = tokio::spawn(mail.deliver(tokio::io::sink()));
+        let delivery = tokio::spawn(mail.deliver(tokio::io::sink(), |_| None));
         outbox.room().await;
         drop(outbox);
         delivery.await.unwrap().unwrap();

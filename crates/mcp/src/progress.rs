@@ -124,7 +124,7 @@ mod tests {
     fn reporter() -> (Reporter, Sent) {
         let (outbox, mail) = crate::outbox::outbox();
         let (client, server) = tokio::io::duplex(10_000);
-        tokio::spawn(mail.deliver(server));
+        tokio::spawn(mail.deliver(server, |_| None));
         let token = ProgressToken(NumberOrString::String("t".into()));
         (Reporter::new(token, outbox), BufReader::new(client).lines())
     }

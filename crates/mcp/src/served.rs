@@ -22,6 +22,10 @@ pub(crate) type Answered<'a, T> = BoxFuture<'a, Result<T, ErrorData>>;
 pub(crate) trait Served: Send + Sync + 'static {
     /// Which parts of the protocol there are.
     fn capabilities(&self) -> ServerCapabilities;
+    /// Cuts what a client sent to as much as an answer repeats, and covers it before that.
+    fn shown(&self, text: &str) -> String {
+        tool::visible(text).chars().take(100).collect()
+    }
     fn tools(&self, peer: &Peer) -> Vec<Tool>;
     /// # Errors
     /// `-32602` where there is no such tool; that a tool failed is a result.

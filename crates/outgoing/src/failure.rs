@@ -17,6 +17,9 @@ pub fn failure(error: WebError) -> ToolError {
             Code::Permission,
             "an address that is not of the public internet is reached where `allowed_hosts` names the address itself",
         ),
+        WebError::Dial(DialError::Readable { .. }) => {
+            (Code::Permission, "write https: a secret goes to a public host over TLS alone")
+        }
         WebError::Dial(DialError::Unknown { .. }) => (Code::Unavailable, "look at the name of the host"),
         WebError::Dial(DialError::Unreachable { .. }) => (Code::Unavailable, "the server may be back later"),
         WebError::Dial(DialError::Late { .. }) | WebError::Late { .. } => {

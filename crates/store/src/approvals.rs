@@ -132,6 +132,11 @@ pub struct Approvals {
 impl Approvals {
     /// Writes a question down, and gives it back; where one about the same plan waits already, that one.
     pub fn ask(&self, row: &ApprovalRow) -> Result<ApprovalRow, StoreError> {
+        let mut row = row.clone();
+        for text in [&mut row.session, &mut row.tool, &mut row.question] {
+            self.database.cover(text);
+        }
+        let row = &row;
         self.database.write(|connection| {
             end_expired(connection, row.asked_at)?;
             let forgotten = row.asked_at.checked_sub(KEPT_FOR).unwrap_or(Timestamp::MIN);
@@ -176,6 +181,17 @@ impl Approvals {
 
     /// The answer to a question that waits. The first one counts.
     pub fn answer(&self, id: &str, answer: &ApprovalAnswer, now: Timestamp) -> Result<Answered, StoreError> {
+        let mut answer = answer.clone();
+        self.database.cover(&mut answer.by);
+        if let Some(message) = &mut answer.message {
+            self.database.cover(message);
+        }
+        if let Some(lease) = &mut answer.lease {
+            for text in lease.texts() {
+                self.database.cover(text);
+            }
+        }
+        let answer = &answer;
         let answered = self.database.write(|connection| {
             end_expired(connection, now)?;
             let state = if answer.approved { ApprovalState::Approved } else { ApprovalState::Denied };

@@ -55,6 +55,10 @@ impl Audit {
     /// it: do not act on it. Rows written behind that could not be written are kept and tried again with
     /// the next row and at [`Store::close`](crate::Store::close), which reports what is left.
     pub fn append(&self, row: AuditRow, durability: Durability) -> Receipt {
+        let mut row = row;
+        for text in row.texts() {
+            self.database.cover(text);
+        }
         self.writer.append(row, durability)
     }
 

@@ -6,7 +6,7 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -51,7 +51,11 @@ pub(crate) struct Database {
     path: PathBuf,
     idle: Mutex<Vec<Connection>>,
     access: Access,
+    cover: OnceLock<Box<Cover>>,
 }
+
+/// A function that covers the secrets in a text, and gives none where the text holds no secret.
+pub(crate) type Cover = dyn Fn(&str) -> Option<String> + Send + Sync;
 
 /// What a database is opened for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -72,19 +76,16 @@ impl Database {
     ) -> Result<Self, StoreError> {
         let path = folder.join("handfast.db");
         create_private(&path)?;
-        let database = Self { path, idle: Mutex::default(), access };
+        let database = Self { path, idle: Mutex::default(), access, cover: OnceLock::new() };
         let mut connection = database.connect()?;
-        let known = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
+        let known = known_format();
         if database.format(&connection)? < known {
             let lock = File::open(folder).map_err(|error| StoreError::from_io(folder, error))?;
             rustix::fs::flock(&lock, FlockOperation::LockExclusive)
                 .map_err(|error| StoreError::from_io(folder, error.into()))?;
             database.migrate(&mut connection, prepare)?;
         }
-        let found = database.format(&connection)?;
-        if found > known {
-            return Err(StoreError::NewerDatabase { path: database.path, found, known });
-        }
+        database.is_known(&connection)?;
         database.idle().push(connection);
         Ok(database)
     }
@@ -142,6 +143,7 @@ impl Database {
             let mut transaction = connection
                 .transaction_with_behavior(TransactionBehavior::Immediate)
                 .map_err(|error| self.error(error))?;
+            self.is_known(&transaction)?;
             let value = work(&transaction).map_err(|error| self.error(error))?;
             transaction.set_drop_behavior(end);
             transaction.finish().map_err(|error| self.error(error))?;
@@ -202,8 +204,32 @@ impl Database {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Covers secrets in these texts of rows, from here on. The first who says how is heard.
+    pub(crate) fn cover_with(&self, cover: Box<Cover>) {
+        let _second = self.cover.set(cover);
+    }
+
+    /// Covers secrets in a text that goes into a row.
+    pub(crate) fn cover(&self, text: &mut String) {
+        if let Some(covered) = self.cover.get().and_then(|cover| cover(text)) {
+            *text = covered;
+        }
+    }
+
+    /// Refuses a database that a newer Handfast has brought up to date, also while this one has it open. Within a transaction nobody
+    /// does that meanwhile.
+    pub(crate) fn is_known(&self, connection: &Connection) -> Result<(), StoreError> {
+        let (found, known) = (self.format(connection)?, known_format());
+        if found > known {
+            return Err(StoreError::NewerDatabase { path: self.path.clone(), found, known });
+        }
+        Ok(())
+    }
+
     fn format(&self, connection: &Connection) -> Result<i64, StoreError> {
-        connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(|error| self.error(error))
+        let mut statement =
+            connection.prepare_cached("PRAGMA user_version").map_err(|error| self.error(error))?;
+        statement.query_row([], |row| row.get(0)).map_err(|error| self.error(error))
     }
 
     fn migrate(
@@ -232,6 +258,10 @@ impl Database {
         }
         Ok(())
     }
+}
+
+fn known_format() -> i64 {
+    i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX)
 }
 
 fn set_up(connection: &mut Connection) -> rusqlite::Result<()> {

@@ -47,7 +47,8 @@ pub enum StoreError {
     /// made by a newer Handfast
     #[error(
         "the database {path} has format {found} and this Handfast knows formats up to {known}; use the newer \
-         Handfast that wrote it, or name another state folder with --state"
+         Handfast that wrote it (a server that was started before it has to be started again), or name another \
+         state folder with --state"
     )]
     NewerDatabase {
         /// The database.

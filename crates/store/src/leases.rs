@@ -152,6 +152,15 @@ pub(crate) fn add_lease(connection: &Connection, lease: &Lease) -> rusqlite::Res
         .map(drop)
 }
 
+impl Lease {
+    /// Its texts, but for what names other rows.
+    pub(crate) fn texts(&mut self) -> Vec<&mut String> {
+        let mut texts = vec![&mut self.tool, &mut self.pattern, &mut self.covers, &mut self.granted_by];
+        texts.extend(&mut self.session);
+        texts
+    }
+}
+
 impl LeaseKind {
     /// The word in the table.
     pub fn as_str(self) -> &'static str {

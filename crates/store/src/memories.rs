@@ -5,8 +5,9 @@
 
 mod finding;
 
+use std::collections::HashSet;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -94,6 +95,8 @@ pub enum Remembered {
 /// The memories of one store.
 pub struct Memories {
     database: Arc<Database>,
+    /// The agents that have what lay under an earlier name of theirs.
+    adopted: Mutex<HashSet<String>>,
 }
 
 const COLUMNS: &str =
@@ -102,6 +105,26 @@ const COLUMNS: &str =
 const SEEN: &str = "m.workspace = ?1 AND (m.agent = ?2 OR m.shared = 1)";
 
 impl Memories {
+    /// Gives an agent what lies under a name that an earlier version had for it. A key that the agent has already stays its own.
+    pub fn adopt(&self, earlier: &str, agent: &str) -> Result<(), StoreError> {
+        let mut adopted = self.adopted.lock().unwrap_or_else(PoisonError::into_inner);
+        if adopted.contains(agent) {
+            return Ok(());
+        }
+        let there = "SELECT EXISTS (SELECT 1 FROM memories WHERE agent = ?)";
+        if self.database.read(|connection| connection.query_row(there, [earlier], |row| row.get(0)))? {
+            self.database.write(|connection| {
+                connection
+                    .execute("UPDATE OR IGNORE memories SET agent = ?2 WHERE agent = ?1", [earlier, agent])?;
+                connection
+                    .execute("UPDATE memory_versions SET agent = ?2 WHERE agent = ?1", [earlier, agent])
+                    .map(drop)
+            })?;
+        }
+        adopted.insert(agent.to_owned());
+        Ok(())
+    }
+
     /// Remembers a text under a key that is new to whoever would see it.
     pub fn create(
         &self,
@@ -227,7 +250,7 @@ impl Memories {
     }
 
     pub(crate) fn new(database: Arc<Database>) -> Self {
-        Self { database }
+        Self { database, adopted: Mutex::default() }
     }
 
     fn write(
@@ -395,6 +418,25 @@ mod tests {
         assert_eq!((versions[0].call.as_str(), versions[0].agent.as_str()), ("c", "one"));
         // The key is free again.
         done(memories.create(&one, "i2", ("k", "anew"), false).unwrap());
+    }
+
+    #[test]
+    fn what_an_earlier_version_kept_under_another_name_is_the_agents_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let (before, now, other) = (who("subject abc"), who("subject abcdef"), who("subject abx"));
+        for (id, key) in [("i", "k"), ("j", "gone"), ("l", "both")] {
+            done(store.memories().create(&before, id, (key, "boats"), false).unwrap());
+        }
+        done(store.memories().delete(&before, "gone", None).unwrap());
+        done(store.memories().create(&now, "m", ("both", "newer"), false).unwrap());
+        store.memories().adopt("subject abc", "subject abcdef").unwrap();
+        assert_eq!(store.memories().read(&now, "k").unwrap().unwrap().content, "boats");
+        assert_eq!(store.memories().read(&now, "both").unwrap().unwrap().content, "newer");
+        assert_eq!(store.memories().search(&now, "boats", None, (0, 10)).unwrap().0.len(), 1);
+        assert_eq!(store.memories().history(&now, "j").unwrap().len(), 2);
+        assert_eq!(store.memories().read(&other, "k").unwrap(), None);
+        assert_eq!(store.memories().read(&before, "k").unwrap(), None);
     }
 
     #[test]

@@ -9,8 +9,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use jiff::Timestamp;
 use rusqlite::Connection;
-use store::{Store, StoreError};
+use store::{AuditRow, Durability, Filter, Hash, Kind, Store, StoreError};
 
 /// Runs a script with a disk of one megabyte mounted at `$disk`, another folder as `$scratch`, and
 /// the appender as `$appender`.
@@ -124,6 +125,31 @@ fn a_newer_database_is_refused_and_left_alone() {
     assert!(matches!(error, StoreError::NewerDatabase { found: 99, known, .. } if known < 99));
     assert!(error.to_string().contains("use the newer Handfast"));
     assert_eq!(std::fs::read(&path).unwrap(), before);
+}
+
+#[test]
+fn a_database_that_a_newer_one_takes_over_while_it_is_open_is_written_to_no_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let row = || AuditRow::new(Kind::Call, Timestamp::UNIX_EPOCH, "c", "cli", "handfast", "file_read");
+    for durability in [Durability::Committed, Durability::Flushed] {
+        store.audit().append(row(), durability).wait().unwrap();
+    }
+    store.trust().trust(Path::new("/a"), &Hash::of(b"a"), Timestamp::UNIX_EPOCH).unwrap();
+    // Another program, with the next version, brings it up to date meanwhile.
+    Connection::open(folder.path().join("handfast.db"))
+        .unwrap()
+        .pragma_update(None, "user_version", 99)
+        .unwrap();
+    let refused = |error: StoreError| {
+        let StoreError::NewerDatabase { found: 99, .. } = &error else { panic!("{error:?}") };
+        assert!(error.to_string().contains("has to be started again"), "{error}");
+    };
+    for durability in [Durability::Committed, Durability::Flushed] {
+        refused(store.audit().append(row(), durability).wait().unwrap_err());
+    }
+    refused(store.trust().trust(Path::new("/b"), &Hash::of(b"b"), Timestamp::UNIX_EPOCH).unwrap_err());
+    assert_eq!(store.audit().list(&Filter::default()).unwrap().len(), 2, "reading goes on");
 }
 
 #[test]

@@ -12,6 +12,7 @@
 
 mod check;
 mod clock;
+mod covering;
 pub mod desktop;
 pub mod gmail;
 mod guard;
@@ -23,6 +24,7 @@ mod workspace;
 
 pub use check::{assert_contains, check_family, check_tool};
 pub use clock::{FixedClock, MovingClock};
+pub use covering::Covers;
 pub use guard::{DenyNames, Permissive};
 pub use policy::policy_of;
 pub use run::{block_on, run_in, run_tool};

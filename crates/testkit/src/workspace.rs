@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use roots::{Guard, Right, Root, Roots};
-use tool::{CallId, Context, Place, Services, SessionId};
+use tool::{CallId, Context, Covering, Place, Services, SessionId};
 
-use crate::{FixedClock, Permissive};
+use crate::{Covers, FixedClock, Permissive};
 
 /// A workspace in a temporary folder, with a folder beside it that lies outside, and one in which changes are drafted.
 ///
@@ -43,6 +43,13 @@ impl Workspace {
             services: Services::default(),
             listed: Vec::new(),
         }
+        .covering(Covers::default())
+    }
+
+    /// Lets the workspace know these secrets.
+    #[must_use]
+    pub fn covering(self, covers: Covers) -> Self {
+        self.with_service::<Arc<dyn Covering>>(Arc::new(Arc::new(covers)))
     }
 
     /// The same with another guard.

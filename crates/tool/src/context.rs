@@ -273,6 +273,28 @@ pub trait Hosts: Send + Sync {
     fn may_dial(&self, host: &str, address: IpAddr, port: u16) -> Option<bool>;
 }
 
+/// The secrets that the runtime knows, for a tool that puts elsewhere than into its answer what it was sent. The answer itself is
+/// covered by the engine.
+pub trait Covering: Send + Sync {
+    /// Covers every secret in the text; none where the text holds no secret.
+    fn text(&self, text: &str) -> Option<String>;
+
+    /// Begins a stream that covers secrets across the borders of its pieces.
+    fn stream(&self) -> Box<dyn CoveredStream>;
+}
+
+/// One stream of bytes in which secrets are covered.
+pub trait CoveredStream: Send {
+    /// Takes the next piece, and gives what is settled: all but what may be the beginning of a secret. With `ended` all is settled.
+    fn next(&mut self, piece: &[u8], ended: bool) -> Vec<u8>;
+
+    /// Counts the bytes that are held back.
+    fn held(&self) -> usize;
+
+    /// Counts the secrets that were covered so far.
+    fn covered(&self) -> u64;
+}
+
 /// The kept outputs of earlier calls.
 pub trait Outputs: Send + Sync {
     /// Opens a kept output by its reference.

@@ -25,8 +25,8 @@ mod visible;
 
 pub use checkpoints::{CheckpointSummary, Checkpoints, UndoReport, UndoRequest};
 pub use context::{
-    Catalogue, CatalogueEntry, Clock, Context, Hosts, Outputs, Progress, Services, SnapshotUse, Unreported,
-    Whole,
+    Catalogue, CatalogueEntry, Clock, Context, CoveredStream, Covering, Hosts, Outputs, Progress, Services,
+    SnapshotUse, Unreported, Whole,
 };
 pub use data::{Data, Written};
 pub use described::described;

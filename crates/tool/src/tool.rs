@@ -295,7 +295,7 @@ impl<T: Tool> AnyTool for Erased<T> {
     }
 
     fn prepare(&self, mut arguments: Value, place: &Place) -> Result<Prepared, ToolError> {
-        spell_whole_numbers(&mut arguments);
+        spell_whole_numbers(&mut arguments, &self.input_schema);
         let args: T::Args = serde_path_to_error::deserialize(arguments).map_err(|error| {
             let path = error.path().to_string();
             let field = if path == "." { "arguments" } else { &path };
@@ -327,20 +327,25 @@ fn data(spec: &Spec, output: &impl Serialize, answer_bytes: u64) -> serde_json::
     }
 }
 
-/// Spells `1.0` as `1`. To JSON Schema both are integers, and clients whose numbers are all floating write the first; serde takes
-/// only the second for one.
-fn spell_whole_numbers(value: &mut Value) {
+/// Spells `1.0` as `1` where the schema has an integer. To JSON Schema both are integers, and clients whose numbers are all floating
+/// write the first; serde takes only the second for one. Everywhere else a number stays what it is.
+fn spell_whole_numbers(value: &mut Value, schema: &Value) {
     match value {
-        Value::Number(number) => {
+        Value::Number(number) if schema["type"] == "integer" => {
             let float = number.as_f64().filter(|float| number.is_f64() && float.fract() == 0.0);
             // What is beyond the integers stays as it is, and is refused with its field.
             if let Some(whole) = float.and_then(|float| format!("{float:.0}").parse::<i64>().ok()) {
                 *number = whole.into();
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(spell_whole_numbers),
-        Value::Object(fields) => fields.values_mut().for_each(spell_whole_numbers),
-        Value::Null | Value::Bool(_) | Value::String(_) => {}
+        Value::Array(items) => items.iter_mut().for_each(|item| spell_whole_numbers(item, &schema["items"])),
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                let own = schema["properties"].get(name).unwrap_or(&schema["additionalProperties"]);
+                spell_whole_numbers(field, own);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
@@ -368,8 +373,24 @@ mod tests {
 
     #[test]
     fn a_whole_number_is_an_integer_however_it_is_spelled() {
-        let mut value = json!({"a": 1.0, "b": [-0.0, -2e3, 1.5, 1e300, 7], "c": "1.0", "d": u64::MAX});
-        spell_whole_numbers(&mut value);
-        assert_eq!(value, json!({"a": 1, "b": [0, -2000, 1.5, 1e300, 7], "c": "1.0", "d": u64::MAX}));
+        let integer = json!({"type": "integer"});
+        let schema = json!({"type": "object", "properties": {
+            "a": integer, "b": {"type": "array", "items": integer}, "c": {"type": "string"}, "d": integer,
+            "any": {"type": "array", "items": {}}, "number": {"type": "number"},
+            "map": {"type": "object", "additionalProperties": integer},
+        }});
+        let mut value = json!({
+            "a": 1.0, "b": [-0.0, -2e3, 1.5, 1e300, 7], "c": "1.0", "d": u64::MAX,
+            "any": [1.0, -0.0, {"a": 2.0}], "number": 3.0, "map": {"x": 4.0}, "unknown": 5.0,
+        });
+        spell_whole_numbers(&mut value, &schema);
+        assert_eq!(
+            value.to_string(),
+            json!({
+                "a": 1, "b": [0, -2000, 1.5, 1e300, 7], "c": "1.0", "d": u64::MAX,
+                "any": [1.0, -0.0, {"a": 2.0}], "number": 3.0, "map": {"x": 4}, "unknown": 5.0,
+            })
+            .to_string()
+        );
     }
 }

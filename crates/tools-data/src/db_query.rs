@@ -205,6 +205,16 @@ mod tests {
     }
 
     #[test]
+    fn a_real_number_stays_one_however_whole_it_is() {
+        let world = World::new();
+        let typed = json!({"sql": "SELECT typeof(?) AS a, typeof(?) AS b, typeof(?) AS c, ? AS d", "params": [1.0, -0.0, 1, -0.0]});
+        let row = world.run("db_query", typed).unwrap()["rows"][0].clone();
+        assert_eq!(row.to_string(), json!({"a": "real", "b": "real", "c": "integer", "d": -0.0}).to_string());
+        // An integer of the schema may be written so.
+        assert!(world.run("db_query", json!({"sql": "SELECT 1", "limit": 5.0})).is_ok());
+    }
+
+    #[test]
     fn its_plan_is_safe_and_touches_nothing() {
         let plan = World::new().plan("db_query", json!({"sql": "DELETE FROM n"})).unwrap();
         assert_eq!((plan.effects, plan.level), (vec![], None));

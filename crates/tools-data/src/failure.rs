@@ -2,7 +2,7 @@
 
 use database::{Database, DatabaseError, Databases, Stopped};
 use std::sync::Arc;
-use tool::{Code, Context, Retry, ToolError};
+use tool::{Code, Context, Retry, StopReason, ToolError};
 
 /// The database that a call names, or the usual one.
 pub(crate) fn named<'a>(databases: &'a Databases, name: Option<&str>) -> Result<&'a Database, ToolError> {
@@ -21,6 +21,10 @@ pub(crate) fn stopped(context: &Context) -> Stopped {
 /// The error of a call that ran.
 pub(crate) fn failed_in(context: &Context, error: DatabaseError) -> ToolError {
     match (&error, context.stop.check()) {
+        // It was waited for all the time that the call has; who knows what for can do something about it.
+        (DatabaseError::Locked, Err(_)) if context.stop.requested() == Some(StopReason::Deadline) => {
+            failed(error)
+        }
         (DatabaseError::Stopped | DatabaseError::Locked | DatabaseError::Unkept(_), Err(stopped)) => stopped,
         _ => failed(error),
     }
@@ -53,9 +57,11 @@ pub(crate) fn failed(error: DatabaseError) -> ToolError {
         DatabaseError::TooLarge(_) => {
             with(Code::Quota, "select fewer or shorter values, as with substr(), or raise `max_bytes`")
         }
-        DatabaseError::Locked => {
-            with(Code::Unavailable, "another program holds it; try again").retry(Retry::AfterMs(1_000))
-        }
+        DatabaseError::Locked => with(
+            Code::Unavailable,
+            "another program holds a transaction or a lock open on it; it may end soon",
+        )
+        .retry(Retry::AfterMs(1_000)),
         DatabaseError::Damaged { .. } => with(
             Code::Runtime,
             "a human can mend it outside of Handfast with `sqlite3 FILE .recover`, or move it away so that a new one is made",
@@ -72,4 +78,29 @@ pub(crate) fn failed(error: DatabaseError) -> ToolError {
         | DatabaseError::Io { .. } => ToolError::new(Code::Runtime, error.to_string()),
     };
     made.because(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_of_somebody_else_is_named_also_where_all_the_time_of_the_call_went_by() {
+        for (reason, code) in [
+            (None, Code::Unavailable),
+            (Some(StopReason::Deadline), Code::Unavailable),
+            (Some(StopReason::Cancelled), Code::Cancelled),
+        ] {
+            let context = testkit::Workspace::new().context();
+            if let Some(reason) = reason {
+                context.stop.request(reason);
+            }
+            let error = failed_in(&context, DatabaseError::Locked);
+            assert_eq!(error.code, code);
+            if code == Code::Unavailable {
+                assert!(error.message.contains("locked by another program"), "{}", error.message);
+                assert_eq!(error.retry, Retry::AfterMs(1_000));
+            }
+        }
+    }
 }

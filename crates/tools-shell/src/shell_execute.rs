@@ -249,7 +249,9 @@ impl Tool for ShellExecute {
                 let direct = CellSpec { overlay: None, ..CellSpec::clone(&cell) };
                 let outcome = sandbox::run(&direct, &command, None, &stopper, &mut report);
                 if outcome.is_ok() {
-                    context.warn(format!("the command wrote to the workspace directly: {refused}"));
+                    context.warn(format!(
+                        "the command had the workspace itself and no copy of it, so nothing that it changed there can be undone: {refused}"
+                    ));
                 }
                 outcome
             }

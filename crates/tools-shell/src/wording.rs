@@ -140,7 +140,7 @@ pub(crate) fn failed(error: SandboxError) -> ToolError {
             ToolError::new(Code::Unavailable, message).hint(hint.clone()).retry(Retry::Never)
         }
         SandboxError::Overlay { .. } => ToolError::new(Code::Unavailable, message)
-            .hint("the profile is `strict`; without that the command would write to the workspace directly")
+            .hint("the profile is `strict`; without that the command would have the workspace itself and no copy of it")
             .retry(Retry::Never),
         SandboxError::WorkingDirectory { source, .. } => {
             ToolError::validation("working_directory", format!("{message}: {source}"))

@@ -109,6 +109,11 @@ impl<'a> Exchange<'a> {
         CONDITIONS.iter().any(|name| self.given.has(name))
     }
 
+    /// Tells whether the next request holds a secret.
+    fn holds_secret(&self) -> bool {
+        !self.elsewhere && (self.given.names().next().is_some() || self.filling.names().next().is_some())
+    }
+
     /// The answer that no redirection leads away from, with these headers beside the caller's.
     pub(crate) async fn answer(&mut self, beside: &HeaderMap) -> Result<Answer, ToolError> {
         loop {
@@ -141,6 +146,9 @@ impl<'a> Exchange<'a> {
             (_, method) => method,
         };
         let elsewhere = self.elsewhere || !next.has_origin_of(&self.target);
+        if elsewhere {
+            self.holds_nothing(location, &next)?;
+        }
         let host = next.host().to_string();
         let mut effects = vec![Effect::Connect {
             host: host.clone(),
@@ -171,6 +179,17 @@ impl<'a> Exchange<'a> {
         self.redirected_from.push(self.url());
         (self.method, self.elsewhere, self.target) = (method, elsewhere, next);
         Ok(())
+    }
+
+    /// Refuses to tell another origin a secret that a server has put into a redirection.
+    fn holds_nothing(&self, location: &str, next: &Target) -> Result<(), ToolError> {
+        let covering = outgoing::covering(self.context)?;
+        if covering.text(location).is_none() && covering.text(&next.to_string()).is_none() {
+            return Ok(());
+        }
+        let message = "the server redirects to another origin, and the address holds a secret";
+        Err(ToolError::new(Code::Permission, message)
+            .hint("a secret goes to no other origin; ask that one by itself if it is meant"))
     }
 
     /// The answer to a request, tried again where it only reads and the failure may pass.
@@ -229,7 +248,7 @@ impl<'a> Exchange<'a> {
             method: method.map_err(|error| ToolError::internal("a method is none").because(error))?,
             headers,
             body,
-            permission: permission(self.context, &self.target)?,
+            permission: permission(self.context, &self.target, self.holds_secret())?,
             deadline: self.deadline,
         };
         Ok(self.web.send(ask).await?)

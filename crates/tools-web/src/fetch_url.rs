@@ -208,6 +208,12 @@ impl Tool for FetchUrl {
         }];
         let filling = Filling::read(args, &target)?;
         let names: BTreeSet<&str> = given.names().chain(filling.names()).collect();
+        if !names.is_empty() && (given.has(&fetch::RANGE) || given.has(&fetch::IF_RANGE)) {
+            let problem = "with a secret the whole is asked for: a part of an answer may hold a part of the secret, which is not \
+                           recognised";
+            return Err(ToolError::validation("headers.Range", problem)
+                .hint("leave Range and If-Range out; `save_to` takes large bodies"));
+        }
         effects.extend(
             names.into_iter().map(|name| Effect::UseSecret { name: name.to_owned(), host: host.clone() }),
         );

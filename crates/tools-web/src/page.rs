@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use htmd::{HtmlToMarkdown, Node};
 use markup5ever_rcdom::NodeData;
-use tool::{Code, Context, ToolError};
+use tool::{Code, Context, Covering, ToolError};
 
 use crate::fetch_url::Format;
 
@@ -63,6 +63,8 @@ pub(crate) fn converted(context: &Context, page: &str, format: Format) -> Result
         .html_to_tree(page)
         .map_err(|error| ToolError::internal("a page is no text").because(error))?;
     context.stop.check()?;
+    let covering = outgoing::covering(context)?;
+    cover(&tree, covering.as_ref().as_ref());
     let (text, depth) = text_of(&tree);
     match format {
         Format::Raw | Format::Text => Ok(text),
@@ -70,7 +72,41 @@ pub(crate) fn converted(context: &Context, page: &str, format: Format) -> Result
             context.warn(format!("the page nests {depth} elements deep, so it is shown as text"));
             Ok(text)
         }
-        Format::Markdown => Ok(converter.tree_to_markdown(&tree)),
+        Format::Markdown => {
+            let markdown = converter.tree_to_markdown(&tree);
+            // One that stands in several elements is in pieces there, between which Markdown has characters of its own.
+            let covered = covering.text(&text);
+            if covered.is_none() && covering.text(&markdown.replace('\\', "")).is_none() {
+                return Ok(markdown);
+            }
+            context
+                .warn("a secret stands in several elements of the page, so it is shown as text".to_owned());
+            Ok(covered.unwrap_or(text))
+        }
+    }
+}
+
+/// Covers secrets in the tree, before what is written from it escapes or encodes their characters.
+fn cover(tree: &Rc<Node>, covering: &dyn Covering) {
+    let mut waiting = vec![tree.clone()];
+    while let Some(node) = waiting.pop() {
+        match &node.data {
+            NodeData::Text { contents } => {
+                let covered = covering.text(&contents.borrow());
+                if let Some(covered) = covered {
+                    *contents.borrow_mut() = covered.into();
+                }
+            }
+            NodeData::Element { attrs, .. } => {
+                for attribute in attrs.borrow_mut().iter_mut() {
+                    if let Some(covered) = covering.text(&attribute.value) {
+                        attribute.value = covered.into();
+                    }
+                }
+            }
+            _ => {}
+        }
+        waiting.extend(node.children.borrow().iter().cloned());
     }
 }
 

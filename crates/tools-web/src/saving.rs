@@ -12,7 +12,7 @@ use fetch::decode::{DecodeError, Decoder};
 use fetch::part::{Body, Name, Part, Parts};
 use fetch::web::Answer;
 use roots::{Roots, RootsError, Staging};
-use tool::{Code, Context, ToolError};
+use tool::{Code, Context, CoveredStream, Covering, ToolError};
 
 use crate::answer::Head;
 use crate::exchange::{Exchange, of_body};
@@ -70,7 +70,7 @@ pub(crate) async fn save(
     let keeping = Keeping::of(context, args, goal.path);
     let held = keeping.as_ref().and_then(Keeping::left_by_earlier);
     context.stop.check()?;
-    let begun = held.as_ref().and_then(|part| Some((part.body()?.clone(), part.written())));
+    let begun = held.as_ref().and_then(|part| Some((part.body()?.clone(), part.received())));
     let (answer, goes_on) = match begun {
         None => (exchange.answer(&HeaderMap::new()).await?, None),
         Some((body, written)) => match rest(exchange, &body, written).await? {
@@ -83,7 +83,7 @@ pub(crate) async fn save(
     }
     let head = Head::of(&answer);
     let folders = goal.roots.create_parents(goal.path).map_err(|error| failure(context, error))?;
-    let resumed_from = held.as_ref().filter(|_| goes_on.is_some()).map_or(0, Part::written);
+    let resumed_from = held.as_ref().filter(|_| goes_on.is_some()).map_or(0, Part::received);
     let written = match Download::begin(context, exchange, &goal, &head, held) {
         Ok(download) => download.run(answer, goes_on, keeping.as_ref()).await,
         Err(error) => Err(error),
@@ -139,7 +139,13 @@ struct Download<'a, 'b> {
     staging: Staging,
     /// Where the bytes are while more is to come, so that they outlive this call; none where they go into the file at once.
     part: Option<Part>,
-    written: u64,
+    /// Bytes of the body that have come, be they covered or held back.
+    received: u64,
+    covering: Arc<Arc<dyn Covering>>,
+    /// Covers the secrets in what comes, before it lies anywhere.
+    stream: Box<dyn CoveredStream>,
+    /// True where an earlier call wrote the beginning, which may have known fewer secrets.
+    goes_on: bool,
     /// What it is, where the rest of it can be asked for.
     body: Option<Body>,
 }
@@ -153,7 +159,10 @@ impl<'a, 'b> Download<'a, 'b> {
         part: Option<Part>,
     ) -> Result<Self, ToolError> {
         let staging = goal.roots.begin_staging(goal.path).map_err(|error| failure(context, error))?;
-        Ok(Self { context, exchange, goal, head, staging, part, written: 0, body: None })
+        let covering = outgoing::covering(context)?;
+        let stream = covering.stream();
+        let (received, goes_on, body) = (0, false, None);
+        Ok(Self { context, exchange, goal, head, staging, part, received, covering, stream, goes_on, body })
     }
 
     /// Takes the body of the answer, which goes on with what is held, or is the whole.
@@ -177,10 +186,11 @@ impl<'a, 'b> Download<'a, 'b> {
     }
 
     fn go_on(&mut self, answer: &Answer, body: Body) -> Result<Decoder, ToolError> {
-        self.written = self.part.as_ref().map_or(0, Part::written);
-        self.goal.kept.store(self.written, Ordering::SeqCst);
+        self.received = self.part.as_ref().map_or(0, Part::received);
+        self.goes_on = true;
+        self.goal.kept.store(self.received, Ordering::SeqCst);
         let limit = self.goal.limit;
-        let left = limit.checked_sub(body.total.unwrap_or(self.written)).map(|_| limit - self.written);
+        let left = limit.checked_sub(body.total.unwrap_or(self.received)).map(|_| limit - self.received);
         self.body = Some(body);
         let too_large = DecodeError::Large { limit };
         let decoder = left.ok_or(too_large).and_then(|left| self.exchange.decoder(answer, left));
@@ -217,9 +227,9 @@ impl<'a, 'b> Download<'a, 'b> {
             let error = match answer.piece().await {
                 Ok(Some(piece)) => {
                     let plain = decoder.push(&piece).map_err(|error| self.refused(error))?;
-                    self.add(&plain)?;
-                    if self.written - reported >= REPORTED_EVERY {
-                        reported = self.written;
+                    self.add(&plain, false)?;
+                    if self.received - reported >= REPORTED_EVERY {
+                        reported = self.received;
                         self.context.progress.report(reported, self.total(&answer), "received");
                     }
                     continue;
@@ -232,7 +242,7 @@ impl<'a, 'b> Download<'a, 'b> {
             let again = self.body.as_ref().filter(|_| may_pass && resumed < MOST_RESUMED).cloned();
             let Some(body) = again else { return Err(self.broken_off(error)) };
             resumed += 1;
-            match rest(self.exchange, &body, self.written).await? {
+            match rest(self.exchange, &body, self.received).await? {
                 Rest::Further(further, total) => {
                     self.body = Some(Body { total: Some(total), ..body });
                     answer = further;
@@ -247,7 +257,7 @@ impl<'a, 'b> Download<'a, 'b> {
             }
         }
         let rest = decoder.finish().map_err(|error| self.refused(error))?;
-        self.add(&rest)
+        self.add(&rest, true)
     }
 
     /// Gives the file its name, with all that came.
@@ -255,7 +265,7 @@ impl<'a, 'b> Download<'a, 'b> {
         self.context.stop.check()?;
         if let Some(part) = &mut self.part {
             // That its length cannot be noted costs a later call a request.
-            let _unnoted = part.know(self.written);
+            let _unnoted = part.know(self.received);
         }
         self.copy_part()?;
         let outward = |error| failure(self.context, error);
@@ -264,38 +274,50 @@ impl<'a, 'b> Download<'a, 'b> {
         if let Some(part) = self.part.take() {
             part.end();
         }
-        Ok(self.written)
+        if self.stream.covered() > 0 {
+            let warning = "secrets in the body are covered in the file, which is not byte for byte what the server sent";
+            self.context.warn(warning.to_owned());
+        }
+        Ok(self.received)
     }
 
     /// Puts what is in the part into the file.
     fn copy_part(&mut self) -> Result<(), ToolError> {
         let stop = &self.context.stop;
         let (Some(part), Some(file)) = (&mut self.part, self.staging.file()) else { return Ok(()) };
-        let copied = part.copy_to(file, &|| stop.requested().is_none());
+        let goes_on = || stop.requested().is_none();
+        let copied = if self.goes_on {
+            copy_covered(part, file, self.covering.stream(), goes_on)
+        } else {
+            part.copy_to(file, &goes_on)
+        };
         stop.check()?;
         copied.map_err(|error| ToolError::io("write", self.goal.path, error))
     }
 
-    fn add(&mut self, content: &[u8]) -> Result<(), ToolError> {
+    /// Adds what came. `ended` says that nothing more comes.
+    fn add(&mut self, content: &[u8], ended: bool) -> Result<(), ToolError> {
+        self.received += content.len() as u64;
+        let covered = self.stream.next(content, ended);
+        // INVARIANT: whoever goes on begins where no secret has begun.
+        let settled = self.received - self.stream.held() as u64;
         if let Some(part) = &mut self.part {
-            if part.add(content).is_ok() {
-                self.written += content.len() as u64;
-                self.goal.kept.store(self.written, Ordering::SeqCst);
+            if part.add(&covered, settled).is_ok() {
+                self.goal.kept.store(settled, Ordering::SeqCst);
                 return Ok(());
             }
             // There is no room for it where parts are kept. The file may have it.
             self.copy_part()?;
             self.let_go_of_part();
         }
-        self.change(|file| file.write_all(content))?;
-        self.written += content.len() as u64;
-        Ok(())
+        self.change(|file| file.write_all(&covered))
     }
 
     /// Nothing of what came is of use.
     fn let_go(&mut self) {
         self.let_go_of_part();
-        (self.written, self.body) = (0, None);
+        (self.received, self.body) = (0, None);
+        (self.stream, self.goes_on) = (self.covering.stream(), false);
     }
 
     fn let_go_of_part(&mut self) {
@@ -306,7 +328,7 @@ impl<'a, 'b> Download<'a, 'b> {
     }
 
     fn is_whole(&self) -> bool {
-        self.body.as_ref().and_then(|body| body.total).is_none_or(|total| total == self.written)
+        self.body.as_ref().and_then(|body| body.total).is_none_or(|total| total == self.received)
     }
 
     fn total(&self, answer: &Answer) -> Option<u64> {
@@ -335,6 +357,20 @@ impl<'a, 'b> Download<'a, 'b> {
         let changed = self.staging.file().map_or(Ok(()), change);
         changed.map_err(|error| ToolError::io("write", self.goal.path, error))
     }
+}
+
+/// Copies a part that an earlier call began, with the secrets covered that are known by now.
+fn copy_covered(
+    part: &mut Part,
+    file: &mut std::fs::File,
+    mut stream: Box<dyn CoveredStream>,
+    goes_on: impl Fn() -> bool,
+) -> io::Result<()> {
+    part.read_through(|piece| match goes_on() {
+        true => file.write_all(&stream.next(piece, false)),
+        false => Err(io::ErrorKind::Interrupted.into()),
+    })?;
+    file.write_all(&stream.next(&[], true))
 }
 
 fn failure(context: &Context, error: RootsError) -> ToolError {

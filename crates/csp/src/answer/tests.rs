@@ -19,7 +19,7 @@ fn result(outcome: Result<Value, ToolError>) -> CallResult {
 }
 
 fn answer(command: &str, result: &CallResult) -> String {
-    let ran = Ran { command, covered: command, timeout: 30_000 };
+    let ran = Ran { command, timeout: 30_000 };
     of_command(None, &ran, result, None).unwrap()
 }
 
@@ -65,7 +65,7 @@ fn the_answers_of_the_source_have_its_lines_in_its_order() {
 #[test]
 fn an_id_a_retry_and_what_is_not_there_are_told() {
     let full = ToolError::new(Code::Quota, "full").retry(Retry::AfterMs(1_000));
-    let ran = Ran { command: "ls", covered: "ls", timeout: 1 };
+    let ran = Ran { command: "ls", timeout: 1 };
     assert_eq!(
         of_command(Some("a b"), &ran, &result(Err(full)), None).unwrap(),
         "STATUS FAIL\nID \"a b\"\nSCOPE [shell]\nDATA exit:null\nERROR queue_full:full\nRETRY_AFTER_MS 1000\n\n"
@@ -112,7 +112,7 @@ impl ExecLog for Told {
 
 #[test]
 fn what_is_summed_up_is_the_whole_and_an_answer_without_it_is_partial() {
-    let ran = Ran { command: "cat x", covered: "[SECRET]", timeout: 1 };
+    let ran = Ran { command: "[SECRET]", timeout: 1 };
     let of = |log: Told| of_command(None, &ran, &result(Ok(printed("a part", "", 0))), Some(&log)).unwrap();
     let kept = of(Told(Ok("memory/exec-logs/c1.log")));
     assert!(

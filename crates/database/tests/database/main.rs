@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test program: what goes wrong in it ends it")]
 
 mod files;
+mod memory;
 mod statements;
 mod tried;
 mod undo;

@@ -52,6 +52,7 @@ async fn exchange<G: Gate>(
     request: Request<Incoming>,
 ) -> Result<Response<Passed>, Refusal> {
     let Connection { session, scope, .. } = connection.as_ref();
+    let _working = scope.place.work();
     let (mut head, body) = head(request)?;
     let (host, port, mut path) = match forward::place(scope, &head) {
         Ok(place) => place,
@@ -64,7 +65,7 @@ async fn exchange<G: Gate>(
     };
     session.judge(&host, port, Way::Http).await?;
     let swapping = Swapping { session, host: &host, port, opened: true };
-    swapping.head(&mut head.headers, &mut path).await?;
+    swapping.head(&head.method, &mut head.headers, &mut path).await?;
     let wants_trailers = head.headers.get(TE).is_some_and(|value| value.as_bytes() == b"trailers");
     let mut swapped = swap::Body::of(&head.headers);
     let mut reading = Reading { body, activity: connection.activity.clone() };

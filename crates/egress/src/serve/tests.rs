@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use fetch::dial::{Permission, Resolve};
 use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
 
 use super::*;
@@ -166,23 +167,63 @@ fn hello() -> Vec<u8> {
     bytes
 }
 
+/// Asks for what is refused at once.
+async fn ask(mut stream: TcpStream) -> String {
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n").await.unwrap();
+    rest(&mut stream).await
+}
+
 #[test]
-fn one_more_connection_than_there_may_be_waits_until_another_ends() {
-    beside(2, |_, at| async move {
-        let ask = |mut stream: TcpStream| async move {
-            stream.write_all(b"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n").await.unwrap();
-            rest(&mut stream).await
-        };
-        let (mut first, second) =
-            (TcpStream::connect(at).await.unwrap(), TcpStream::connect(at).await.unwrap());
-        // Both have begun a request, and are in no hurry.
-        first.write_all(b"G").await.unwrap();
-        let third = tokio::spawn(ask(TcpStream::connect(at).await.unwrap()));
-        sleep(Duration::from_secs(2)).await;
-        assert!(!third.is_finished());
-        drop(second);
-        let answer = third.await.unwrap();
+fn hundreds_of_half_open_connections_keep_out_nobody_and_the_oldest_of_them_go() {
+    beside(20, |_, at| async move {
+        let began = Instant::now();
+        let mut half_open = Vec::new();
+        for _ in 0..100 {
+            let mut stream = TcpStream::connect(at).await.unwrap();
+            // A request that has begun, and does not go on.
+            stream.write_all(b"G").await.unwrap();
+            half_open.push(stream);
+        }
+        let answer = ask(TcpStream::connect(at).await.unwrap()).await;
         assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("whole URL"), "{answer}");
-        drop(first);
+        assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+        // The first were let go without an answer, and the last are there.
+        assert_eq!(rest(&mut half_open[0]).await, "");
+        let mut last = half_open.pop().unwrap();
+        last.write_all(b"ET / HTTP/1.1\r\nHost: a.test\r\n\r\n").await.unwrap();
+        assert!(rest(&mut last).await.starts_with("HTTP/1.1 400 "));
+    });
+}
+
+#[test]
+fn what_works_is_not_let_go_for_one_more_until_nothing_has_moved_for_a_minute() {
+    beside(2, |_, at| async move {
+        let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = server.local_addr().unwrap().port();
+        let mut tunnels = Vec::new();
+        for _ in 0..2 {
+            let mut stream = TcpStream::connect(at).await.unwrap();
+            let connect = format!("CONNECT 127.0.0.1:{port} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n");
+            stream.write_all(connect.as_bytes()).await.unwrap();
+            stream.write_all(&hello()).await.unwrap();
+            let (mut taken, _) = server.accept().await.unwrap();
+            taken.read_exact(&mut [0]).await.unwrap();
+            tunnels.push((stream, taken));
+        }
+        let began = Instant::now();
+        let third = tokio::spawn(ask(TcpStream::connect(at).await.unwrap()));
+        sleep(Duration::from_secs(30)).await;
+        assert!(!third.is_finished());
+        tunnels[0].1.write_all(b"it moves").await.unwrap();
+        assert!(third.await.unwrap().starts_with("HTTP/1.1 400 "));
+        assert!((Duration::from_secs(55)..Duration::from_secs(80)).contains(&began.elapsed()));
+        // The one that moved goes on.
+        tunnels[0].1.write_all(b" still").await.unwrap();
+        let mut said = vec![0; "HTTP/1.1 200 Connection established\r\n\r\nit moves still".len()];
+        tunnels[0].0.read_exact(&mut said).await.unwrap();
+        assert!(said.ends_with(b"it moves still"));
+        let mut rest = Vec::new();
+        let _reset = tunnels[1].0.read_to_end(&mut rest).await;
+        assert_eq!(rest, b"HTTP/1.1 200 Connection established\r\n\r\n");
     });
 }

@@ -416,6 +416,19 @@ fn the_placeholder_of_another_session_goes_nowhere() {
 }
 
 #[test]
+fn a_placeholder_as_the_method_goes_nowhere() {
+    let (world, received) = World::answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    for method in [PLACEHOLDER, FOREIGN, &format!("X{PLACEHOLDER}")] {
+        let answer = world.ask(&world.head(&format!("{method} /"), ""));
+        assert!(answer.starts_with("HTTP/1.1 403 ") && answer.contains("stands in the method"), "{answer}");
+    }
+    let plain = world.ask(&world.head("BREW /", ""));
+    assert!(plain.starts_with("HTTP/1.1 200 "), "{plain}");
+    assert_eq!(received.try_iter().filter(|got| got.contains("handfast_secret_")).count(), 0);
+    assert_eq!(world.refusals().len(), 3);
+}
+
+#[test]
 fn each_half_of_an_opened_connection_ends_by_itself() {
     let (world, received) = World::answering("HTTP/1.0 200 OK\r\n\r\nuntil the end");
     let mut stream = world.tunnel();

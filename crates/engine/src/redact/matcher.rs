@@ -7,6 +7,7 @@
 
 mod begun;
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use vault::Locked;
@@ -167,15 +168,20 @@ impl Matcher {
             all.extend(Some(found).filter(|_| is_whole));
             true
         });
-        all.sort_by(|one, other| (one.at.start, other.at.end).cmp(&(other.at.start, one.at.end)));
-        let mut merged: Vec<Found> = Vec::new();
-        for found in all {
-            match merged.last_mut() {
-                Some(last) if found.at.start < last.at.end => last.at.end = last.at.end.max(found.at.end),
-                _ => merged.push(found),
+        merged(all)
+    }
+
+    /// Finds every text, and of these owners every beginning of a text of at least `least` bytes, as a cut leaves it.
+    pub(super) fn find_parts(&self, within: &[u8], owners: &BTreeSet<usize>, least: usize) -> Vec<Found> {
+        let mut all = self.find(within);
+        for text in self.texts.iter().filter(|text| owners.contains(&text.owner)) {
+            let bytes = &self.bytes[text.at.clone()];
+            for start in memchr::memmem::find_iter(within, bytes.get(..least).unwrap_or(bytes)) {
+                let there = within[start..].iter().zip(bytes).take_while(|(one, other)| one == other).count();
+                all.push(Found { at: start..start + there, owner: text.owner });
             }
         }
-        merged
+        merged(all)
     }
 
     /// Tells of each place where a text lies, or lies as far as it has come, until that is enough. Says whether all of it is there.
@@ -231,6 +237,19 @@ impl Matcher {
         }
         true
     }
+}
+
+/// Orders what was found, and makes one of what overlaps.
+fn merged(mut all: Vec<Found>) -> Vec<Found> {
+    all.sort_by(|one, other| (one.at.start, other.at.end).cmp(&(other.at.start, one.at.end)));
+    let mut merged: Vec<Found> = Vec::new();
+    for found in all {
+        match merged.last_mut() {
+            Some(last) if found.at.start < last.at.end => last.at.end = last.at.end.max(found.at.end),
+            _ => merged.push(found),
+        }
+    }
+    merged
 }
 
 /// Where `text` lies around `place`, which is its byte `offset`, with line breaks in it or without, and whether all of it is there.

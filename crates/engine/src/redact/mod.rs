@@ -14,12 +14,13 @@
 mod forms;
 mod matcher;
 
+use std::collections::BTreeSet;
 use std::io::{self, Read};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use serde_json::Value;
-use tool::{Data, Progress};
+use tool::{CoveredStream, Covering, Data, Progress};
 use vault::{Contents, Locked, Vault};
 
 use matcher::{Found, LEAST, Matcher};
@@ -131,6 +132,54 @@ impl Redactor {
         self.known().value(value);
     }
 
+    /// Finds the secrets that a caller has sent in these arguments.
+    pub(crate) fn sent_in(&self, arguments: &Value) -> Sent {
+        let mut sent = Sent::default();
+        let known = self.known();
+        if !known.matcher.is_empty() {
+            known.sent_in(arguments, &mut sent);
+        }
+        sent
+    }
+
+    /// Finds the secrets in these texts of a caller.
+    pub fn sent_among<'a>(&self, texts: impl IntoIterator<Item = &'a str>) -> Sent {
+        let known = self.known();
+        let found = |text: &str| known.matcher.find(text.as_bytes()).into_iter().map(|found| found.owner);
+        Sent(texts.into_iter().flat_map(found).collect())
+    }
+
+    /// Covers every secret in a text, and the beginnings of those that its caller has sent: what repeats a text of a caller may have cut
+    /// it.
+    pub fn text_for(&self, text: &str, sent: &Sent) -> Option<String> {
+        let known = self.known();
+        if sent.0.is_empty() {
+            return known.text(text);
+        }
+        let mut parts = known.matcher.find_parts(text.as_bytes(), &sent.0, PART);
+        // Two characters may begin with the same bytes.
+        for found in &mut parts {
+            found.at.end = text.floor_char_boundary(found.at.end);
+        }
+        known.covered(text, parts)
+    }
+
+    /// Covers every secret in what leaves through a door, whoever put it there: a message of JSON value by value, so that it stays JSON,
+    /// and any other text as it stands. None where it holds no secret.
+    pub fn message(&self, message: &[u8]) -> Option<Vec<u8>> {
+        let known = self.known();
+        if !known.matcher.finds_any(message) {
+            return None;
+        }
+        if let Ok(mut value) = serde_json::from_slice(message) {
+            known.value(&mut value);
+            return Some(value.to_string().into_bytes());
+        }
+        let (mut pending, mut covered) = (message.to_vec(), Vec::with_capacity(message.len()));
+        known.settle(&mut pending, &mut covered, true);
+        Some(covered)
+    }
+
     /// Whether there is nothing to cover.
     pub fn is_empty(&self) -> bool {
         self.known().matcher.is_empty()
@@ -139,7 +188,7 @@ impl Redactor {
     /// The same for a stream that is handed in piece by piece.
     pub fn pieces(&self) -> Pieces {
         self.refresh();
-        Pieces { known: self.known(), pending: Vec::new() }
+        Pieces { known: self.known(), pending: Vec::new(), found: 0 }
     }
 
     /// A stream with every secret covered, also where one lies across two reads.
@@ -174,8 +223,26 @@ impl Known {
         format!("[SECRET:{name}]")
     }
 
+    fn sent_in(&self, arguments: &Value, sent: &mut Sent) {
+        let mut look = |text: &str| {
+            sent.0.extend(self.matcher.find(text.as_bytes()).into_iter().map(|found| found.owner));
+        };
+        match arguments {
+            Value::String(text) => look(text),
+            Value::Array(items) => items.iter().for_each(|item| self.sent_in(item, sent)),
+            Value::Object(map) => {
+                map.keys().for_each(|key| look(key));
+                map.values().for_each(|item| self.sent_in(item, sent));
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
     fn text(&self, text: &str) -> Option<String> {
-        let all = self.matcher.find(text.as_bytes());
+        self.covered(text, self.matcher.find(text.as_bytes()))
+    }
+
+    fn covered(&self, text: &str, all: Vec<Found>) -> Option<String> {
         if all.is_empty() {
             return None;
         }
@@ -213,7 +280,7 @@ impl Known {
                 map.values_mut().for_each(|item| self.value(item));
             }
             // A value of digits alone may come as a number.
-            Value::Number(number) if number.as_u64().is_some_and(|number| number >= TWELVE_DIGITS) => {
+            Value::Number(number) if number.as_f64().is_none_or(is_long) => {
                 if let Some(covered) = self.text(&number.to_string()) {
                     *value = covered.into();
                 }
@@ -222,21 +289,24 @@ impl Known {
         }
     }
 
-    /// Moves what is settled from `pending` to `covered`: everything, or all but what could still be a part of a secret.
-    fn settle(&self, pending: &mut Vec<u8>, covered: &mut Vec<u8>, ended: bool) {
+    /// Moves what is settled from `pending` to `covered`: everything, or all but what could still be a part of a secret. Counts the
+    /// secrets in it.
+    fn settle(&self, pending: &mut Vec<u8>, covered: &mut Vec<u8>, ended: bool) -> u64 {
         let all = self.matcher.find(pending);
         let settled = if ended { pending.len() } else { self.settled(pending, &all) };
-        let mut at = 0;
+        let (mut at, mut count) = (0, 0);
         for found in all.into_iter().take_while(|found| found.at.start < settled) {
             covered.extend_from_slice(&pending[at..found.at.start]);
             covered.extend_from_slice(self.cover(found.owner).as_bytes());
             at = found.at.end;
+            count += 1;
         }
         if at < settled {
             covered.extend_from_slice(&pending[at..settled]);
             at = settled;
         }
         pending.drain(..at);
+        count
     }
 }
 
@@ -252,13 +322,23 @@ impl Known {
     }
 }
 
-/// The least number that has as many digits as the shortest secret.
-const TWELVE_DIGITS: u64 = 100_000_000_000;
+/// Bytes of the beginning of a secret that are covered where its caller has sent it.
+const PART: usize = 6;
+
+/// The secrets that a caller has sent, as the redactor numbers them. A number stays that of its secret.
+#[derive(Debug, Default)]
+pub struct Sent(BTreeSet<usize>);
+
+/// Tells whether a number may be written with as many characters as the shortest secret has.
+fn is_long(number: f64) -> bool {
+    number.abs() >= 1e10 || number.fract() != 0.0
+}
 
 /// See [`Redactor::pieces`].
 pub struct Pieces {
     known: Arc<Known>,
     pending: Vec<u8>,
+    found: u64,
 }
 
 impl Pieces {
@@ -266,18 +346,38 @@ impl Pieces {
     pub fn next(&mut self, piece: &[u8], ended: bool) -> Vec<u8> {
         self.pending.extend_from_slice(piece);
         let mut covered = Vec::with_capacity(self.pending.len());
-        self.known.settle(&mut self.pending, &mut covered, ended);
+        self.found += self.known.settle(&mut self.pending, &mut covered, ended);
         covered
-    }
-
-    #[cfg(test)]
-    fn held(&self) -> usize {
-        self.pending.len()
     }
 
     /// A text beside the stream with every secret covered; none where there is none in it.
     pub fn text(&self, text: &str) -> Option<String> {
         self.known.text(text)
+    }
+}
+
+impl CoveredStream for Pieces {
+    fn next(&mut self, piece: &[u8], ended: bool) -> Vec<u8> {
+        Self::next(self, piece, ended)
+    }
+
+    fn held(&self) -> usize {
+        self.pending.len()
+    }
+
+    fn covered(&self) -> u64 {
+        self.found
+    }
+}
+
+impl Covering for Redactor {
+    fn text(&self, text: &str) -> Option<String> {
+        self.refresh();
+        Self::text(self, text)
+    }
+
+    fn stream(&self) -> Box<dyn CoveredStream> {
+        Box::new(self.pieces())
     }
 }
 
@@ -303,7 +403,7 @@ impl<R: Read> Read for Covered<R> {
             let more = READ_AT_ONCE.max(4 * self.known.matcher.reach());
             let read = (&mut self.from).take(more as u64).read_to_end(&mut self.pending)?;
             self.ended = read == 0;
-            self.known.settle(&mut self.pending, &mut self.ready, self.ended);
+            let _found = self.known.settle(&mut self.pending, &mut self.ready, self.ended);
         }
         let count = buffer.len().min(self.ready.len() - self.given);
         buffer[..count].copy_from_slice(&self.ready[self.given..self.given + count]);

@@ -24,7 +24,7 @@ impl World {
     fn begun(&self, content: &[u8]) -> Part {
         let mut part = self.hold();
         part.begin(body()).unwrap();
-        part.add(content).unwrap();
+        part.add(content, content.len() as u64).unwrap();
         part
     }
 
@@ -51,8 +51,8 @@ fn what_was_let_go_is_gone_on_with_and_what_is_whole_leaves_nothing() {
     let world = World::new();
     drop(world.begun(b"one "));
     let mut part = world.hold();
-    assert_eq!((part.body(), part.written()), (Some(&body()), 4));
-    part.add(b"two").unwrap();
+    assert_eq!((part.body(), part.received()), (Some(&body()), 4));
+    part.add(b"two", 7).unwrap();
     drop(part);
     let mut part = world.hold();
     assert_eq!(content(&mut part), b"one two");
@@ -67,7 +67,7 @@ fn what_was_let_go_is_gone_on_with_and_what_is_whole_leaves_nothing() {
 fn what_a_killed_program_wrote_counts_up_to_its_last_note() {
     let world = World::new();
     let mut part = world.begun(&vec![1; 5 * 1024 * 1024]);
-    part.add(&[2; 100]).unwrap();
+    part.add(&[2; 100], 5 * 1024 * 1024 + 100).unwrap();
     // What is there in the moment in which it is killed.
     let copies = [BYTES, NOTE].map(|extension| (world.path(extension), std::fs::read(world.path(extension))));
     part.end();
@@ -75,7 +75,7 @@ fn what_a_killed_program_wrote_counts_up_to_its_last_note() {
         std::fs::write(path, bytes.unwrap()).unwrap();
     }
     let mut part = world.hold();
-    assert_eq!(part.written(), 5 * 1024 * 1024);
+    assert_eq!(part.received(), 5 * 1024 * 1024);
     assert!(content(&mut part) == vec![1; 5 * 1024 * 1024]);
 }
 
@@ -87,12 +87,19 @@ fn what_was_changed_cut_or_has_no_note_is_not_used() {
         |world: &World| std::fs::remove_file(world.path(BYTES)).unwrap(),
         |world: &World| std::fs::remove_file(world.path(NOTE)).unwrap(),
         |world: &World| std::fs::write(world.path(NOTE), b"{\"bytes\": 4}").unwrap(),
+        // As a version wrote it that covered nothing.
+        |world: &World| {
+            let note = std::fs::read_to_string(world.path(NOTE)).unwrap();
+            let mut note: serde_json::Value = serde_json::from_str(&note).unwrap();
+            note.as_object_mut().unwrap().remove("received");
+            std::fs::write(world.path(NOTE), note.to_string()).unwrap();
+        },
     ] {
         let world = World::new();
         drop(world.begun(b"one two"));
         spoil(&world);
         let part = world.hold();
-        assert_eq!((part.body(), part.written()), (None, 0));
+        assert_eq!((part.body(), part.received()), (None, 0));
     }
     let world = World::new();
     drop(world.begun(b"one two"));
@@ -107,16 +114,16 @@ fn one_at_a_time_holds_a_part_and_another_name_is_another() {
     let part = world.begun(b"one");
     assert!(world.parts.hold(&world.name, &|| true).unwrap().is_none());
     world.parts.sweep(SystemTime::UNIX_EPOCH + Duration::from_hours(24 * 365 * 200));
-    assert_eq!(part.written(), 3);
+    assert_eq!(part.received(), 3);
     drop(part);
-    assert_eq!(world.hold().written(), 3);
+    assert_eq!(world.hold().received(), 3);
     // A list is not its texts joined.
     let other = Name::of(["ab", ""]);
     assert_ne!(other, world.name);
-    assert_eq!(world.parts.hold(&other, &|| true).unwrap().unwrap().written(), 0);
+    assert_eq!(world.parts.hold(&other, &|| true).unwrap().unwrap().received(), 0);
     let stopped = world.parts.hold(&world.name, &|| false).unwrap_err();
     assert_eq!(stopped.kind(), io::ErrorKind::Interrupted);
-    assert_eq!(world.hold().written(), 3, "it was kept all the same");
+    assert_eq!(world.hold().received(), 3, "it was kept all the same");
 }
 
 #[test]
@@ -131,7 +138,7 @@ fn what_is_old_and_what_is_too_much_goes() {
     for number in 0..u64::try_from(MOST).unwrap() + 3 {
         let mut part = world.parts.hold(&Name::of([number.to_string()]), &|| true).unwrap().unwrap();
         part.begin(body()).unwrap();
-        part.add(b"one").unwrap();
+        part.add(b"one", 3).unwrap();
         part.file.set_modified(changed + Duration::from_secs(number)).unwrap();
     }
     world.parts.sweep(changed);

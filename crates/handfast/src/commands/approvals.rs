@@ -12,7 +12,7 @@ use super::{Failure, print, print_json, tokio_runtime};
 use crate::cli::{ApprovalsCommand, Global};
 use crate::compose::{SystemClock, Wanted, compose};
 use crate::places::open_store;
-use crate::report::{note, table};
+use crate::report::{covered, note, table};
 use crate::surroundings::Surroundings;
 use crate::terminal::{preview, span};
 
@@ -200,7 +200,7 @@ fn confirmed(offer: &Offer) -> Result<bool, Failure> {
     if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
         return Ok(true);
     }
-    write!(io::stderr(), "{}\nAllow that? [y/N] ", offered(offer))?;
+    write!(io::stderr(), "{}\nAllow that? [y/N] ", covered(&offered(offer)))?;
     let mut line = String::new();
     io::stdin().read_line(&mut line)?;
     Ok(matches!(line.trim(), "y" | "Y" | "yes"))

@@ -5,31 +5,28 @@ use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use engine::{Door, Reading, RecordedCall, Redactor, recorded_calls, recorded_row};
+use engine::{Door, Pieces, Reading, RecordedCall, recorded_calls, recorded_row};
 use serde_json::{Value, json};
 use store::{Filter, Hash, HeadFileState, Store, StoreError};
-use vault::Vault;
 
 use super::{Failure, print, print_json};
 use crate::cli::Global;
 use crate::cli_audit::{AuditCommand, ExportFormat};
 use crate::compose::SystemClock;
-use crate::configuration::key_file;
-use crate::places::{VAULT_FOLDER, state_folder};
-use crate::report::{note, table};
-use crate::surroundings::{Surroundings, vault_keys};
+use crate::places::{cover_rows, state_folder};
+use crate::report::{note, secrets, table};
+use crate::surroundings::Surroundings;
 
 pub(super) fn run(global: &Global, command: Option<AuditCommand>) -> Result<ExitCode, Failure> {
     let surroundings = Surroundings::of_this_process();
     let state = state_folder(global, &surroundings)?;
     let store = Store::open_to_read(&state)?;
+    cover_rows(&store);
     let can_be_written = Cell::new(true);
     let record = |asked: Value| -> Result<(), Failure> {
-        let vault = Arc::new(Vault::new(state.join(VAULT_FOLDER), vault_keys(key_file(&surroundings)?)));
-        let redactor = Redactor::new(surroundings.credentials.clone()).with_vault(vault);
         let reading =
             Reading { door: Door::CommandLine, dialect: "handfast", session: None, by: None, asked };
-        match reading.record(&store, &SystemClock, &redactor, "ok") {
+        match reading.record(&store, &SystemClock, secrets(), "ok") {
             // A copy that is kept as evidence, or a snapshot: nothing can be recorded there, whoever does what.
             Err(StoreError::NotWritable { path, .. }) => {
                 can_be_written.set(false);
@@ -204,11 +201,35 @@ fn verify(store: &Store, expect: Option<&str>, as_json: bool) -> Result<ExitCode
 }
 
 fn export(store: &Store) -> Result<ExitCode, Failure> {
-    let mut out = BufWriter::new(io::stdout().lock());
+    let mut out = CoveredOutput { pieces: secrets().pieces(), to: BufWriter::new(io::stdout().lock()) };
     let written = store.audit().export(&mut out).map(|_| ());
-    match written.map_err(Failure::from).and_then(|()| Ok(out.flush()?)) {
+    match written.map_err(Failure::from).and_then(|()| Ok(out.end()?)) {
         Err(failure) if went_away(failure.error.as_ref()) => Ok(ExitCode::SUCCESS),
         other => other.map(|()| ExitCode::SUCCESS),
+    }
+}
+
+/// A stream in which secrets are covered that became known after its rows were written.
+struct CoveredOutput<W> {
+    pieces: Pieces,
+    to: W,
+}
+
+impl<W: Write> CoveredOutput<W> {
+    fn end(mut self) -> io::Result<()> {
+        let rest = self.pieces.next(&[], true);
+        self.to.write_all(&rest).and_then(|()| self.to.flush())
+    }
+}
+
+impl<W: Write> Write for CoveredOutput<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let settled = self.pieces.next(bytes, false);
+        self.to.write_all(&settled).map(|()| bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
     }
 }
 

@@ -31,6 +31,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 
 use crate::cli::{Cli, Command};
+use crate::report::{covered, secrets};
 
 /// Why a command could not even begin, or broke off; printed to standard error.
 pub(crate) struct Failure {
@@ -94,7 +95,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Failure> {
 /// Writes text to standard output. A reader that went away ends the program quietly, as it does every filter.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    match out.write_all(covered(text).as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => Ok(other?),
     }
@@ -103,6 +104,9 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 /// Writes a value to standard output: readable on a terminal, on one line elsewhere.
 pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     let readable = io::IsTerminal::is_terminal(&io::stdout());
+    let mut value = serde_json::to_value(value)?;
+    secrets().value(&mut value);
+    let value = &value;
     let mut text =
         if readable { escaped(&serde_json::to_string_pretty(value)?) } else { serde_json::to_string(value)? };
     text.push('\n');

@@ -30,7 +30,13 @@ pub(super) fn run(global: &Global, command: Option<VaultCommand>) -> Result<Exit
     let now = SystemClock.now();
     let recorded = Recorded { global, surroundings: &surroundings };
     match command.unwrap_or(VaultCommand::List { json: false }) {
-        VaultCommand::Set { name, bound } => {
+        VaultCommand::Set { values, .. } if !values.is_empty() => {
+            return Err(Failure::usage(
+                "a value is never an argument, which others on the machine can see and the shell may have written down: nothing \
+                 was stored; make a new value, and type it or pipe it to `handfast vault set NAME`",
+            ));
+        }
+        VaultCommand::Set { name, bound, .. } => {
             let change = change(&name, &bound, now)?;
             let value = value_of(&name)?;
             let vault = opened(global, &surroundings, folder, true)?;

@@ -53,25 +53,30 @@ impl Chain {
         rows: impl IntoIterator<Item = &'r AuditRow>,
         flushed: Flushed,
     ) -> Result<Point, StoreError> {
-        let point = self.transact(rows, flushed);
+        let point = self.begin(flushed).and_then(|()| {
+            // Whoever brought the file up to date meanwhile has changed what a row means.
+            self.database.is_known(&self.connection)?;
+            self.add(rows).map_err(|error| self.database.error(error))
+        });
         if point.is_err() && !self.connection.is_autocommit() {
             // Where even this fails the connection is closed by the caller, which rolls back too.
             let _ = self.connection.execute_batch("ROLLBACK");
         }
-        point.map_err(|error| self.database.error(error))
+        point
     }
 
-    fn transact<'r>(
-        &mut self,
-        rows: impl IntoIterator<Item = &'r AuditRow>,
-        flushed: Flushed,
-    ) -> rusqlite::Result<Point> {
+    fn begin(&mut self, flushed: Flushed) -> Result<(), StoreError> {
+        let outward = |error| self.database.error(error);
         if self.full != flushed {
             let level = if flushed == Flushed::Yes { "FULL" } else { "NORMAL" };
-            self.connection.pragma_update(None, "synchronous", level)?;
+            self.connection.pragma_update(None, "synchronous", level).map_err(outward)?;
             self.full = flushed;
         }
-        self.connection.prepare_cached(BEGIN)?.raw_execute()?;
+        let begun = self.connection.prepare_cached(BEGIN).and_then(|mut begin| begin.raw_execute());
+        begun.map(drop).map_err(outward)
+    }
+
+    fn add<'r>(&self, rows: impl IntoIterator<Item = &'r AuditRow>) -> rusqlite::Result<Point> {
         let tail = self
             .connection
             .prepare_cached(TAIL)?

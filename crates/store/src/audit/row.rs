@@ -68,6 +68,24 @@ impl AuditRow {
         }
     }
 
+    /// Lists all its texts.
+    pub(crate) fn texts(&mut self) -> Vec<&mut String> {
+        let mut texts = vec![&mut self.call, &mut self.door, &mut self.dialect, &mut self.tool];
+        let optional = [
+            &mut self.session,
+            &mut self.plan,
+            &mut self.decision,
+            &mut self.rule,
+            &mut self.approved_by,
+            &mut self.sandbox,
+            &mut self.outcome,
+            &mut self.effect,
+            &mut self.output_ref,
+        ];
+        texts.extend(optional.into_iter().flatten());
+        texts
+    }
+
     /// The bytes of all its texts.
     pub(crate) fn text_bytes(&self) -> usize {
         let required = [&self.call, &self.door, &self.dialect, &self.tool];

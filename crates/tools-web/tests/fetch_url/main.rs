@@ -5,6 +5,7 @@
 mod answers;
 mod asking;
 mod connections;
+mod covering;
 mod files;
 mod resuming;
 
@@ -17,7 +18,7 @@ use fetch::address::Host;
 use fetch::web::Web;
 use serde_json::{Value, json};
 use testkit::web::{Authority, Reply, Request, Server};
-use testkit::{Workspace, check_family, run_in};
+use testkit::{Covers, Workspace, check_family, run_in};
 use tool::{Code, Context, Effect, Erased, Hosts, Level, ToolError};
 use tools_web::FetchUrl;
 use vault::{Change, HostRule, Keys, Places, Vault};
@@ -30,6 +31,8 @@ pub(crate) fn runtime() -> tokio::runtime::Runtime {
 #[derive(Default)]
 pub(crate) struct Rules {
     pub(crate) only_public: bool,
+    /// Every address may be dialled.
+    pub(crate) any: bool,
     pub(crate) denied: Vec<&'static str>,
 }
 
@@ -43,20 +46,28 @@ impl Hosts for Rules {
     }
 
     fn may_dial(&self, _host: &str, address: IpAddr, _port: u16) -> Option<bool> {
-        (!self.only_public && address.is_loopback()).then_some(true)
+        (self.any || !self.only_public && address.is_loopback()).then_some(true)
     }
 }
 
 pub(crate) const SECRET: &str = "sk-live-0123456789";
+/// One with characters that Markdown escapes.
+pub(crate) const MARKED: &str = "sk_test_*0123*_[456]";
 
 /// A vault with one secret, for `localhost` alone and in headers alone.
 pub(crate) fn vault(folder: &std::path::Path, places: Places) -> Arc<Vault> {
     let key_file = folder.join("key");
     vault::make_key_file(&key_file).unwrap();
     let vault = Vault::new(folder.join("vault"), Keys { key_file: Some(key_file), ..Keys::default() });
-    let hosts = Some(HostRule::parse_all(["localhost", "a.example"]).unwrap());
-    let change = Change { hosts, places: Some(places), ..Change::named("API_KEY").unwrap() };
-    vault.set(&change, SECRET.as_bytes(), jiff::Timestamp::UNIX_EPOCH).unwrap();
+    for (name, hosts) in [
+        ("API_KEY", ["localhost", "a.example"]),
+        // For hosts that are addresses, which no name is looked up for.
+        ("LITERAL", ["1.1.1.1", "2606:4700::1111"]),
+    ] {
+        let hosts = Some(HostRule::parse_all(hosts).unwrap());
+        let change = Change { hosts, places: Some(places), ..Change::named(name).unwrap() };
+        vault.set(&change, SECRET.as_bytes(), jiff::Timestamp::UNIX_EPOCH).unwrap();
+    }
     Arc::new(vault)
 }
 
@@ -75,8 +86,11 @@ impl Fixture {
         let folder = tempfile::tempdir().unwrap();
         let rules: Arc<dyn Hosts> = Arc::new(rules);
         let vault = vault(folder.path(), Places::default());
-        let workspace =
-            Workspace::new().with_service(Arc::new(rules)).with_service(Arc::new(web)).with_service(vault);
+        let workspace = Workspace::new()
+            .covering(Covers::of(&[("API_KEY", SECRET), ("MARKED", MARKED)]))
+            .with_service(Arc::new(rules))
+            .with_service(Arc::new(web))
+            .with_service(vault);
         Self { runtime: runtime(), _folder: folder, workspace }
     }
 

@@ -227,7 +227,7 @@ impl<'a> Asking<'a> {
             method: request.method.clone(),
             headers: headers(token, request.kind.as_ref()).map_err(undone)?,
             body: request.body.clone(),
-            permission: permission(self.context, &request.target).map_err(undone)?,
+            permission: permission(self.context, &request.target, true).map_err(undone)?,
             deadline: self.deadline,
         };
         let mut answer = self.web.send(ask).await.map_err(refused)?;

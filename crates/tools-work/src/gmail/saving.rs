@@ -40,6 +40,7 @@ pub(crate) async fn save(
     let roots = context.service::<Roots>()?;
     // Begun before anything is looked at, so that whatever others change from here on is a conflict.
     let draft = context.service::<Draft>()?;
+    let covering = outgoing::covering(context)?;
     let relative = real_folder(context, &roots, folder)?;
     let (mut taken, mut total) = (BTreeSet::new(), 0);
     for (message, mail) in mails {
@@ -49,8 +50,9 @@ pub(crate) async fn save(
                 continue;
             };
             total += u64::try_from(content.len()).unwrap_or(u64::MAX);
-            let name =
-                free(&roots, folder, &file_name(&attachment.name), &mut taken).map_err(of_roots(context))?;
+            let name = file_name(covering.text(&attachment.name).as_ref().unwrap_or(&attachment.name));
+            let name = free(&roots, folder, &name, &mut taken).map_err(of_roots(context))?;
+            let content = covering.stream().next(&content, true);
             draft.write(&relative.join(&name), &content, None, None).map_err(|error| {
                 ToolError::new(Code::Runtime, format!("{name} could not be saved: {error}")).because(error)
             })?;

@@ -120,7 +120,7 @@ impl Tokens<'_> {
             method: fetch::Method::POST,
             headers,
             body: form.into(),
-            permission: permission(self.context, self.gmail.token()).map_err(last)?,
+            permission: permission(self.context, self.gmail.token(), true).map_err(last)?,
             deadline: self.deadline,
         };
         let broken = |error: fetch::web::WebError| {

@@ -251,7 +251,7 @@ impl<'a> Asking<'a> {
             method: fetch::Method::POST,
             headers: self.headers().map_err(unsent)?,
             body: body.into(),
-            permission: permission(self.context, endpoint).map_err(unsent)?,
+            permission: permission(self.context, endpoint, true).map_err(unsent)?,
             deadline: self.deadline,
         };
         let mut answer = self.web.send(ask).await.map_err(refused)?;

@@ -1,8 +1,9 @@
 //! What works: searches, messages, conversations, and files in both directions.
 
 use serde_json::{Value, json};
-use testkit::{DenyNames, Workspace, assert_contains};
+use testkit::{Covers, DenyNames, Workspace, assert_contains};
 use tool::{Code, EffectState};
+use tools_work::oauth;
 
 use crate::{Fixture, subjects, to_grace};
 
@@ -90,6 +91,16 @@ fn attachments_are_saved_under_names_that_stay_in_their_folder_and_nothing_is_wr
         assert!([Code::Permission, Code::Validation].contains(&error.code), "{folder}: {error:?}");
     }
     assert!(fixture.workspace.names("../outside").is_empty());
+}
+
+#[test]
+fn a_secret_in_an_attachment_is_covered_in_the_file() {
+    let fixture = Fixture::in_workspace(Workspace::new().covering(Covers::of(&[("KEY", "evil-0123456789")])));
+    fixture.log_in(&oauth::SCOPES, 3_600);
+    let id = fixture.server.deliver(WITH_FILES.replace("\r\nevil\r\n", "\r\nkey: evil-0123456789\r\n"));
+    fixture.data("gmail_read", json!({"id": id, "save_to": "in"}));
+    assert_eq!(fixture.workspace.read("in/_envrc"), "key: [SECRET:KEY]");
+    assert_eq!(std::fs::read(fixture.workspace.at("in/Bé.pdf")).unwrap(), [0, 1, 2, 3]);
 }
 
 #[test]

@@ -1,0 +1,176 @@
+//! How many connections a network has at a time, and which of them ends where one more comes.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout};
+
+use crate::forward::KEPT;
+
+/// Time between two looks of a waiting connection for a place that has been idle for long enough.
+const LOOKED: Duration = Duration::from_secs(1);
+
+/// The places of one network.
+pub(crate) struct Places {
+    most: usize,
+    taken: Mutex<Taken>,
+    freed: Notify,
+}
+
+#[derive(Default)]
+struct Taken {
+    /// By the order in which they came.
+    places: BTreeMap<u64, Arc<Place>>,
+    next: u64,
+}
+
+/// The place of one connection.
+#[derive(Debug)]
+pub(crate) struct Place {
+    moved: Mutex<Instant>,
+    /// Requests under way, and tunnels.
+    working: AtomicUsize,
+    wanted_back: Notify,
+}
+
+/// A place that is given back when this is dropped.
+pub(crate) struct Held {
+    places: Arc<Places>,
+    number: u64,
+    pub(crate) place: Arc<Place>,
+}
+
+impl Places {
+    pub(crate) fn new(most: usize) -> Arc<Self> {
+        Arc::new(Self { most, taken: Mutex::default(), freed: Notify::new() })
+    }
+
+    /// Takes a place for a connection that has come. Where all are taken, the connection that has been idle for longest ends: one that
+    /// has begun nothing or waits for its next request, and where none is, one on which nothing has moved for a minute.
+    pub(crate) async fn enter(self: &Arc<Self>) -> Held {
+        loop {
+            let freed = self.freed.notified();
+            if let Some(held) = self.try_enter() {
+                return held;
+            }
+            // That nothing was freed is looked at again: what works may have become idle.
+            let _looked = timeout(LOOKED, freed).await;
+        }
+    }
+
+    fn try_enter(self: &Arc<Self>) -> Option<Held> {
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        if taken.places.len() >= self.most {
+            let idlest = taken.places.iter().min_by_key(|(_, place)| (place.works(), place.moved()));
+            let number = idlest
+                .filter(|(_, place)| !place.works() || place.moved().elapsed() >= KEPT)
+                .map(|(number, _)| *number)?;
+            if let Some(ended) = taken.places.remove(&number) {
+                ended.wanted_back.notify_one();
+            }
+        }
+        let number = taken.next;
+        taken.next += 1;
+        let place = Arc::new(Place {
+            moved: Mutex::new(Instant::now()),
+            working: AtomicUsize::new(0),
+            wanted_back: Notify::new(),
+        });
+        taken.places.insert(number, place.clone());
+        Some(Held { places: self.clone(), number, place })
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.places.taken.lock().unwrap_or_else(PoisonError::into_inner).places.remove(&self.number);
+        self.places.freed.notify_one();
+    }
+}
+
+impl Place {
+    fn works(&self) -> bool {
+        self.working.load(Ordering::Relaxed) > 0
+    }
+
+    fn moved(&self) -> Instant {
+        *self.moved.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that something has moved on the connection.
+    pub(crate) fn moves(&self) {
+        *self.moved.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    /// Notes that the connection works until what this gives is dropped.
+    pub(crate) fn work(self: &Arc<Self>) -> Working {
+        self.working.fetch_add(1, Ordering::Relaxed);
+        Working(self.clone())
+    }
+
+    /// Returns when another connection has the place.
+    pub(crate) async fn is_wanted_back(&self) {
+        self.wanted_back.notified().await;
+    }
+}
+
+/// A mark on a place whose connection works, until it is dropped.
+pub(crate) struct Working(Arc<Place>);
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        self.0.working.fetch_sub(1, Ordering::Relaxed);
+        self.0.moves();
+    }
+}
+
+/// The connection of a program, on its place.
+#[derive(Debug)]
+pub(crate) struct Client {
+    pub(crate) stream: TcpStream,
+    pub(crate) place: Arc<Place>,
+}
+
+impl AsyncRead for Client {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if read.is_ready() {
+            self.place.moves();
+        }
+        read
+    }
+}
+
+impl AsyncWrite for Client {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        if written.is_ready() {
+            self.place.moves();
+        }
+        written
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}

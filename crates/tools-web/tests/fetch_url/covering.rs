@@ -1,0 +1,180 @@
+//! Secrets that a server sends back.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use fetch::part::Parts;
+use serde_json::{Value, json};
+use testkit::Covers;
+use testkit::web::{Reply, Server};
+use tool::{Code, Context, Covering};
+
+use crate::{Fixture, MARKED, Rules, SECRET};
+
+/// Makes a body of three megabytes with the secret at many places, on borders of pieces too.
+fn body() -> Vec<u8> {
+    let mut body = Vec::new();
+    while body.len() < 3 * 1024 * 1024 {
+        body.resize(body.len() + 1000 + body.len() % 77, b'.');
+        body.extend_from_slice(SECRET.as_bytes());
+    }
+    body
+}
+
+fn covered(body: &[u8]) -> String {
+    String::from_utf8(body.to_vec()).unwrap().replace(SECRET, "[SECRET:API_KEY]")
+}
+
+#[test]
+fn a_secret_that_comes_back_is_covered_in_the_file_in_whatever_pieces_it_comes() {
+    let body = body();
+    let served = body.clone();
+    let server = Server::http(move |request| match request.path.as_str() {
+        "/at-once" => Reply::of(200, &[], &served),
+        // In chunks that part every secret somewhere else.
+        _ => {
+            let mut bytes = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n".to_vec();
+            for piece in served[..200_000].chunks(13) {
+                bytes.extend(format!("{:x}\r\n", piece.len()).into_bytes());
+                bytes.extend(piece);
+                bytes.extend(b"\r\n");
+            }
+            bytes.extend(b"0\r\n\r\n");
+            Reply::raw(bytes)
+        }
+    });
+    let fixture = Fixture::new();
+    for (path, whole) in [("/at-once", &body[..]), ("/in-pieces", &body[..200_000])] {
+        let context = fixture.workspace.context();
+        let saved = fixture.fetch_in(&context, json!({"url": server.url(path), "save_to": "f"})).unwrap();
+        assert!(fixture.workspace.read("f") == covered(whole), "{path}");
+        assert_eq!(saved["size_bytes"], whole.len());
+        assert!(context.take_warnings()[0].contains("are covered in the file"));
+    }
+}
+
+#[test]
+fn what_is_kept_of_a_download_that_broke_off_holds_no_secret_and_the_rest_fits() {
+    let body = body();
+    // The first answer ends within a secret.
+    let cut = (2 * 1024 * 1024..).find(|at| body[..*at].ends_with(&SECRET.as_bytes()[..9])).unwrap();
+    let (served, asked) = (body.clone(), AtomicUsize::new(0));
+    let server = Server::http(move |request| {
+        let from = request.header("range").strip_prefix("bytes=").unwrap_or("0-");
+        let from: usize = from.trim_end_matches('-').parse().unwrap();
+        let range = format!("bytes {from}-{}/{}", served.len() - 1, served.len());
+        match asked.fetch_add(1, Ordering::SeqCst) {
+            0 => {
+                let head =
+                    format!("HTTP/1.1 200 OK\r\netag: \"a\"\r\ncontent-length: {}\r\n\r\n", served.len());
+                Reply::hanging([head.as_bytes(), &served[..cut]].concat())
+            }
+            _ => Reply::of(206, &[("etag", "\"a\""), ("content-range", &range)], &served[from..]),
+        }
+    });
+    let fixture = Fixture::new();
+    let state = tempfile::tempdir().unwrap();
+    let context = |covers: &[(&str, &str)]| -> Context {
+        let mut context = fixture.workspace.context();
+        context.services.insert(Arc::new(Parts::in_folder(state.path().join("downloads"))));
+        context.services.insert::<Arc<dyn Covering>>(Arc::new(Arc::new(Covers::of(covers))));
+        context.timeout = std::time::Duration::from_secs(3);
+        context
+    };
+    // A second secret becomes known between the two calls.
+    let arguments = json!({"url": server.url("/f"), "save_to": "f"});
+    let broken = fixture.fetch_in(&context(&[("API_KEY", SECRET)]), arguments.clone());
+    assert_eq!(broken.unwrap_err().code, Code::Timeout);
+    let kept: Vec<_> = std::fs::read_dir(state.path().join("downloads")).unwrap().collect();
+    assert_eq!(kept.len(), 2);
+    for entry in kept {
+        let bytes = std::fs::read(entry.unwrap().path()).unwrap();
+        assert!(!bytes.windows(SECRET.len()).any(|window| window == SECRET.as_bytes()));
+        assert!(!bytes.ends_with(&SECRET.as_bytes()[..9]), "nor the beginning of one");
+    }
+    let dots = ".".repeat(1000);
+    let saved = fixture.fetch_in(&context(&[("API_KEY", SECRET), ("DOTS", &dots)]), arguments).unwrap();
+    assert!(saved["resumed_from"].as_u64() > Some(2_000_000), "{saved}");
+    assert!(fixture.workspace.read("f") == covered(&body).replace(&dots, "[SECRET:DOTS]"));
+}
+
+#[test]
+fn a_secret_is_in_no_page_whatever_its_format_makes_of_it() {
+    let href = "/x?a=";
+    let page = format!(
+        "<html><body><p>{MARKED}</p><p>sk_test_<b>*0123*</b>_[456]</p><a href='{href}{MARKED}'>l</a><i>{SECRET}</i></body></html>"
+    );
+    let whole =
+        format!("<html><body><p>{MARKED}</p><a title='{MARKED}' href='{href}{SECRET}'>l</a></body></html>");
+    let served = (page.clone(), whole.clone());
+    let server = Server::http(move |request| {
+        let page = if request.path == "/split" { &served.0 } else { &served.1 };
+        Reply::of(200, &[("content-type", "text/html")], page)
+    });
+    let fixture = Fixture::new();
+    let shown = |path: &str, format: &str| {
+        let answer = fixture.fetch(json!({"url": server.url(path), "format": format})).unwrap();
+        answer["data"].as_str().unwrap().to_owned()
+    };
+    for path in ["/split", "/whole"] {
+        let markdown = shown(path, "markdown");
+        assert!(markdown.contains("SECRET:"), "{markdown}");
+        let read = markdown.replace(['\\', '*'], "");
+        assert!(!read.contains(&MARKED.replace('*', "")) && !read.contains(SECRET), "{markdown}");
+    }
+    // What is raw is covered with the answer, by the engine.
+    assert_eq!(shown("/whole", "raw"), whole);
+}
+
+#[test]
+fn a_redirection_that_holds_a_secret_leads_to_no_other_origin() {
+    let far = Server::http(|_| Reply::of(200, &[], "far"));
+    let to = far.url("/");
+    let server = Server::http(move |request| match request.path.as_str() {
+        "/away" => Reply::redirect(302, &format!("{to}?key={SECRET}")),
+        "/plain" => Reply::redirect(302, &to),
+        "/here" => Reply::redirect(302, &format!("/there?key={SECRET}")),
+        _ => Reply::of(200, &[], "here"),
+    });
+    let fixture = Fixture::new();
+    let refused = fixture.fetch(json!({"url": server.url("/away")})).unwrap_err();
+    assert_eq!(refused.code, Code::Permission);
+    assert!(refused.message.contains("the address holds a secret"), "{}", refused.message);
+    assert!(far.seen().is_empty());
+    for (path, said) in [("/plain", "far"), ("/here", "here")] {
+        assert_eq!(fixture.fetch(json!({"url": server.url(path)})).unwrap()["data"], said);
+    }
+}
+
+#[test]
+fn a_secret_goes_to_a_public_address_over_tls_alone() {
+    let fixture = Fixture::with(Rules { any: true, ..Rules::default() }, fetch::web::Web::default());
+    let with = |url: &str, more: Value| {
+        let mut arguments = json!({"url": url});
+        arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        fixture.fetch(arguments)
+    };
+    // No documentation address is public, and these are never dialled.
+    for url in ["http://1.1.1.1/", "http://[2606:4700::1111]:8080/"] {
+        let refused = with(url, json!({"headers": {"Authorization": "$LITERAL"}})).unwrap_err();
+        assert_eq!(refused.code, Code::Permission, "{refused:?}");
+        assert!(refused.message.contains("can be read on the way"), "{}", refused.message);
+        assert!(refused.hint.unwrap().contains("write https"));
+    }
+    let server = Server::http(|_| Reply::of(200, &[], "here"));
+    let url = server.url("/").replace("127.0.0.1", "localhost");
+    let answer = with(&url, json!({"headers": {"Authorization": "$API_KEY"}})).unwrap();
+    assert_eq!(answer["data"], "here");
+    assert_eq!(server.seen()[0].header("authorization"), SECRET);
+}
+
+#[test]
+fn with_a_secret_no_part_of_an_answer_is_asked_for() {
+    let fixture = Fixture::new();
+    for name in ["Range", "if-range"] {
+        let headers = json!({"Authorization": "$API_KEY", name: "bytes=0-9"});
+        let refused = fixture.fetch(json!({"url": "https://a.example/", "headers": headers})).unwrap_err();
+        assert_eq!(refused.code, Code::Validation);
+        assert!(refused.hint.unwrap().contains("leave Range"));
+    }
+}
