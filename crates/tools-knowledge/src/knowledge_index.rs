@@ -25,8 +25,13 @@ pub struct Args {
     scope: Which,
     /// One file or folder, relative to knowledge/.
     path: Option<String>,
-    /// Default true: until all vectors are made. With false they are made behind the answer, while this program runs.
-    wait: Option<bool>,
+    /// Until all vectors are made; with false they are made behind the answer, while this program runs.
+    #[serde(default = "waits")]
+    wait: bool,
+}
+
+fn waits() -> bool {
+    true
 }
 
 // Its parts carry no text of their own: the schema of a list of names is then one that every provider accepts.
@@ -80,7 +85,7 @@ impl Tool for KnowledgeIndex {
     const SPEC: Spec = Spec {
         name: "knowledge_index",
         title: "Index the knowledge",
-        description: "Brings the index of knowledge/ up to its files, and makes all vectors. Repeated, it goes on where it was stopped. Searches do what is quick of it themselves.",
+        description: "Brings the index of knowledge/ up to its files, and waits until all vectors are made. Searches do what is quick of it themselves.",
         example: Example {
             files: &[("knowledge/user/notes.md", "# One\n\na\n\n# Two\n\nb\n")],
             arguments: r#"{"scope": "changed_only"}"#,
@@ -114,8 +119,7 @@ impl Tool for KnowledgeIndex {
                     .to_owned(),
             );
         }
-        let embedded =
-            if args.wait.unwrap_or(true) { self.0.embed_all(context)? } else { self.0.catch_up(context)? };
+        let embedded = if args.wait { self.0.embed_all(context)? } else { self.0.catch_up(context)? };
         match context.stop.requested() {
             // What is done is kept, and said.
             Some(StopReason::Deadline) if embedded.left > 0 => context.warn(format!(

@@ -134,7 +134,9 @@ impl Collection {
             let sought = Sought { query, scope: None, mode: None, most: 1, may_read, stop };
             sure[usize::from(self.has_answer(id))].push(index.find(&sought)?.confidence);
         }
-        sure.iter_mut().for_each(|sure| sure.sort_by(f64::total_cmp));
+        for sure in &mut sure {
+            sure.sort_by(f64::total_cmp);
+        }
         Ok(sure)
     }
 
