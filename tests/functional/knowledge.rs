@@ -204,7 +204,7 @@ fn a_server_that_the_users_own_configuration_names_makes_the_vectors_with_a_key_
     let found = search().json();
     assert_eq!(found["data"]["mode"], "hybrid", "{found:#}");
     assert_eq!(files(&found).first(), Some(&"knowledge/a.md"));
-    assert_eq!(found["data"]["results"][0]["score_kind"], "cosine");
+    assert_eq!(found["data"]["results"][0]["score_kind"], "both");
     let seen = server.seen();
     assert!(!seen.is_empty());
     assert!(seen.iter().all(|request| request.header("authorization") == format!("Bearer {KEY}")));

@@ -139,8 +139,9 @@ fn what_is_remembered_is_found_by_its_meaning_and_by_its_words_where_the_model_c
     assert_eq!(keys(&found), ["berth", "dinner"], "{found:#}");
     let data = &found["data"];
     assert_eq!((&data["mode"], &data["waiting"]), (&json!("hybrid"), &json!(0)));
-    assert_eq!(data["entries"][0]["similarity_score"], json!(1.0));
-    assert!(data["entries"][1]["similarity_score"].as_f64().unwrap() < 0.5);
+    let score = |entry: usize| data["entries"][entry]["similarity_score"].as_f64().unwrap();
+    assert!(score(0) > 0.4 && score(1) < score(0), "{data:#}");
+    assert!(data["confidence"].as_f64().unwrap() > 0.5, "{data:#}");
     let sent: String =
         server.seen().iter().map(|request| String::from_utf8_lossy(&request.body).into_owned()).collect();
     assert!(sent.contains("berth: Mooring: bow line first."), "its name says what it is about");

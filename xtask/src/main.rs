@@ -57,7 +57,8 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
-    /// Measures how good the search of knowledge is on a collection in BEIR's layout
+    /// Measures how good the search of knowledge is on a collection in BEIR's layout: by words, vectors, both, and both half-made
+    #[command(alias = "evaluate")]
     Eval {
         /// The folder with corpus.jsonl, queries.jsonl and qrels/test.tsv
         folder: PathBuf,

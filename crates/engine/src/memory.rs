@@ -138,17 +138,20 @@ impl Memories for OfCaller {
         let meaning = meant
             .as_ref()
             .map(|question| Meaning { vector: &question.vector, model: &question.model.model().hash });
-        let (found, has_more) = self
+        let found = self
             .memories()
             .map_err(failed)?
             .search(&self.who, question, meaning, (skip, limit))
             .map_err(failed)?;
-        let scored = |(memory, cosine): (Memory, Option<f32>)| {
-            let similarity_score = cosine.map(|cosine| (f64::from(cosine) * 10_000.0).round() / 10_000.0);
-            MemoryEntry { similarity_score, ..entry(memory) }
+        let rounded = |number: f64| (number * 10_000.0).round() / 10_000.0;
+        let scored = |(memory, score): (Memory, f64)| MemoryEntry {
+            similarity_score: Some(rounded(score)),
+            ..entry(memory)
         };
-        let page = MemoryPage { entries: found.into_iter().map(scored).collect(), has_more };
-        Ok(MemoryFound { page, by_meaning: meant.is_some(), waiting, without_model })
+        let entries = found.memories.into_iter().map(scored).collect();
+        let page = MemoryPage { entries, has_more: found.has_more };
+        let confidence = rounded(found.confidence);
+        Ok(MemoryFound { page, confidence, by_meaning: meant.is_some(), waiting, without_model })
     }
 
     fn history(&self, key: &str) -> Result<Vec<MemoryChange>, ToolError> {

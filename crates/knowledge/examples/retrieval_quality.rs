@@ -1,4 +1,5 @@
-//! How good the search is on a collection in BEIR's layout, by words, by meaning and by both. `cargo xtask eval FOLDER` runs it; by hand:
+//! How good the search is on a collection in BEIR's layout, by words, by meaning, by both,
+//! and by both with half of the vectors. `cargo xtask eval FOLDER` runs it; by hand:
 //! `cargo run --release --package knowledge --example retrieval_quality -- FOLDER [MODEL]`.
 
 #![allow(clippy::print_stdout, reason = "it prints what it measured")]
@@ -10,7 +11,7 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use evaluation::Collection;
+use evaluation::{Collection, Quality};
 use knowledge::{Index, Mode};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -21,7 +22,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let work = tempfile::tempdir()?;
     let index = Index::new(work.path().join("index"), model.map(opener));
     let began = Instant::now();
-    collection.index(&index, &|done, total| eprint!("\r{done} of {total} sections"))?;
+    let progress = |done, total| eprint!("\r{done} of {total} sections");
+    collection.index_upto(&index, 0.5, &progress)?;
+    let half_made = index.has_model().then(|| collection.quality(&index, Mode::Hybrid, "")).transpose()?;
+    collection.index(&index, &progress)?;
     eprintln!();
     let without = collection.questions.iter().filter(|(id, _)| !collection.has_answer(id)).count();
     println!(
@@ -31,9 +35,17 @@ fn main() -> Result<(), Box<dyn Error>> {
         began.elapsed().as_secs_f64()
     );
     println!(
-        "| way     | nDCG@10 | recall@50 | ms a question |\n|---------|---------|-----------|---------------|"
+        "| way       | nDCG@10 | recall@50 | success@1 | success@3 | ms a question |\n\
+         |-----------|---------|-----------|-----------|-----------|---------------|"
     );
-    for mode in [Mode::Keyword, Mode::Vector, Mode::Hybrid] {
+    let print = |way: &str, quality: &Quality, milliseconds: &str| {
+        let [first, three] = quality.success;
+        let (ndcg, recall) = (quality.ndcg_10, quality.recall_50);
+        println!(
+            "| {way:<9} | {ndcg:.4}  | {recall:.4}    | {first:.4}    | {three:.4}    | {milliseconds:>13} |"
+        );
+    };
+    for (mode, way) in [(Mode::Keyword, "words"), (Mode::Vector, "vectors"), (Mode::Hybrid, "both")] {
         if mode != Mode::Keyword && !index.has_model() {
             continue;
         }
@@ -41,12 +53,18 @@ fn main() -> Result<(), Box<dyn Error>> {
         let quality = collection.quality(&index, mode, "")?;
         let each =
             began.elapsed().as_secs_f64() * 1_000.0 / f64::from(u32::try_from(quality.questions.max(1))?);
-        println!(
-            "| {:<7} | {:.4}  | {:.4}    | {each:>13.1} |",
-            mode.as_str(),
-            quality.ndcg_10,
-            quality.recall_50
-        );
+        print(way, &quality, &format!("{each:.1}"));
+    }
+    if let Some(quality) = &half_made {
+        print("half-made", quality, "");
+    }
+    for (sure, which) in collection.confidence(&index)?.iter().zip(["without", "with"]) {
+        if let [lowest, .., highest] = sure.as_slice() {
+            let middle = sure[sure.len() / 2];
+            println!(
+                "\nconfidence of questions {which} an answer: {lowest:.2} to {highest:.2}, the middle one {middle:.2}"
+            );
+        }
     }
     if !index.has_model() {
         println!("\nby words alone: name the folder of a model to measure meaning too");

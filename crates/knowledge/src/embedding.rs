@@ -19,6 +19,8 @@ pub struct Embedded {
     pub made: u64,
     /// Texts that have none yet.
     pub left: u64,
+    /// Whether another thread or process makes those that are left.
+    pub is_elsewhere: bool,
 }
 
 /// A text without a vector, with what it is known by.
@@ -45,13 +47,13 @@ impl Index {
             None => return Err(IndexError::Embedding("no model is set up".to_owned())),
         };
         let id = model.model().hash;
-        let mut done = Embedded { made: 0, left: self.without_vector(&id)? };
+        let mut done = Embedded { left: self.without_vector(&id)?, ..Embedded::default() };
         if done.left == 0 {
             return Ok(done);
         }
         let lock = lock_file(&self.path().with_extension("embedding"))?;
         if lock.try_lock().is_err() {
-            return Ok(done);
+            return Ok(Embedded { is_elsewhere: true, ..done });
         }
         let total = done.left;
         let mut from = 0;

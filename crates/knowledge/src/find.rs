@@ -1,13 +1,14 @@
-//! Finding chunks: the best by their words and the best by their meaning, put into one order by their ranks.
+//! Finding chunks: the best by their words and the best by their meaning, put into one order by their scores.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::unix::ffi::OsStrExt;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::sync::MutexGuard;
 use std::thread;
 
 use rusqlite::{Connection, OptionalExtension, params};
-use search::{cosine_of, fused, terms, words};
+use search::{Candidate, Evidence, Fused, Weights, background, cosine_of, fuse, terms};
 
 use crate::held::Held;
 use crate::ranked::Ranked;
@@ -38,12 +39,14 @@ impl Mode {
     }
 }
 
-/// How near a chunk is to the question.
+/// How well a chunk fits the question: the number that the order goes by.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Score {
-    /// The cosine of their vectors, from -1 to 1.
+    /// By words and meaning together, from 0 to 1.
+    Both(f32),
+    /// The cosine of the vectors alone, from -1 to 1.
     Cosine(f32),
-    /// No vector was compared: the share of the question's words that it holds, from 0 to 1.
+    /// No vector was compared: by words alone, from 0 to 1.
     Words(f32),
 }
 
@@ -51,13 +54,14 @@ impl Score {
     /// The number.
     pub fn value(self) -> f32 {
         match self {
-            Self::Cosine(value) | Self::Words(value) => value,
+            Self::Both(value) | Self::Cosine(value) | Self::Words(value) => value,
         }
     }
 
     /// What the number is.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Both(_) => "both",
             Self::Cosine(_) => "cosine",
             Self::Words(_) => "words",
         }
@@ -85,6 +89,8 @@ pub struct Sought<'a> {
 pub struct Found {
     /// The chunks, the best first.
     pub hits: Vec<Hit>,
+    /// How sure it is that any of them answers the question, from 0 to 1.
+    pub confidence: f64,
     /// How they were found.
     pub mode: Mode,
     /// Chunks that have no vector yet, and were found by their words alone.
@@ -104,7 +110,7 @@ pub struct Hit {
     pub lines: (u64, u64),
     /// Its text.
     pub content: String,
-    /// How near it is. The order does not go by this: words that fit exactly count too.
+    /// How well it fits.
     pub score: Score,
 }
 
@@ -126,27 +132,18 @@ impl Index {
                 thread::Builder::new().name("words".to_owned()).spawn_scoped(scope, work).ok()
             });
             self.read(&mut |connection| {
-                let mut sieve = Sieve { sought, files: HashMap::new() };
-                let mut lists = Vec::new();
-                let mut held = None;
-                if let Some((vector, model)) = &question {
-                    let held = held.insert(self.held());
-                    held.refresh(connection, model)?;
-                    let mut lets = |file| sieve.lets(connection, file);
-                    lists.push(held.nearest(connection, vector, CANDIDATES, &mut lets)?);
-                }
-                if let Some(terms) = &by_words {
-                    let ranked = match meanwhile.take() {
-                        Some(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic))?,
-                        None => Ranked::new(connection, terms)?,
-                    };
-                    lists.push(let_through(ranked, connection, &mut sieve, held.as_deref())?);
-                }
-                let mut hits = Vec::new();
-                for id in fused(&lists).into_iter().take(sought.most) {
-                    hits.extend(hit(connection, id, sought.query, question.as_ref())?);
-                }
-                Ok(hits)
+                let mut search =
+                    Search { connection, sieve: Sieve { sought, files: HashMap::new() }, held: None };
+                let near = match &question {
+                    Some(question) => search.near(question, self.held())?,
+                    None => Near::default(),
+                };
+                let Some(terms) = &by_words else { return search.by_meaning(near) };
+                let ranked = match meanwhile.take() {
+                    Some(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic))?,
+                    None => Ranked::new(connection, terms)?,
+                };
+                search.by_both(ranked, near, question.as_ref())
             })
         })?;
         let mode = match (&question, sought.mode) {
@@ -155,7 +152,8 @@ impl Index {
             (Some(_), _) => Mode::Hybrid,
         };
         let waiting = if question.is_some() { self.waiting()? } else { 0 };
-        Ok(Found { hits: found, mode, waiting, without_model })
+        let (hits, confidence) = found;
+        Ok(Found { hits, confidence, mode, waiting, without_model })
     }
 
     /// The question as a vector, and whose.
@@ -210,94 +208,135 @@ impl Sieve<'_> {
     }
 }
 
-/// The best by their words of those that are let through.
-fn let_through(
-    mut ranked: Ranked,
-    connection: &Connection,
-    sieve: &mut Sieve<'_>,
-    held: Option<&Held>,
-) -> Result<Vec<i64>, IndexError> {
-    let mut file_of = connection.prepare_cached("SELECT file FROM chunks WHERE id = ?")?;
-    loop {
-        let mut kept = Vec::new();
-        for id in &ranked.ids {
-            let file = match held.and_then(|held| held.file_of(*id)) {
-                Some(file) => Some(file),
-                None => file_of.query_row([id], |row| row.get(0)).optional()?,
+/// Chunks with their cosines, the nearest first, and the cosine that says nothing.
+#[derive(Default)]
+struct Near {
+    found: Vec<(i64, f32)>,
+    background: f64,
+}
+
+/// One search within one transaction.
+struct Search<'a> {
+    connection: &'a Connection,
+    sieve: Sieve<'a>,
+    held: Option<MutexGuard<'a, Held>>,
+}
+
+impl<'a> Search<'a> {
+    /// The chunks nearest to a question among those that are let through.
+    fn near(&mut self, (vector, model): &Question, held: MutexGuard<'a, Held>) -> Result<Near, IndexError> {
+        let held = self.held.insert(held);
+        held.refresh(self.connection, model)?;
+        let mut lets = |file| self.sieve.lets(self.connection, file);
+        let found = held.nearest(self.connection, vector, CANDIDATES, &mut lets)?;
+        Ok(Near { found, background: background(held.mean(vector), held.len()) })
+    }
+
+    /// The hits by their cosines alone.
+    fn by_meaning(&self, near: Near) -> Result<(Vec<Hit>, f64), IndexError> {
+        let candidate = |(id, cosine): &(i64, f32)| Candidate {
+            id: *id,
+            words: Evidence::default(),
+            cosine: Some(*cosine),
+        };
+        let fused = fuse(&Weights::new(0, &[]), near.background, near.found.iter().map(candidate).collect());
+        let mut hits = Vec::new();
+        for (id, cosine) in near.found.into_iter().take(self.sieve.sought.most) {
+            hits.extend(hit(self.connection, id, Score::Cosine(cosine))?);
+        }
+        Ok((hits, fused.confidence))
+    }
+
+    /// The hits by words, and by meaning where there are vectors.
+    fn by_both(
+        &mut self,
+        mut ranked: Ranked,
+        near: Near,
+        question: Option<&Question>,
+    ) -> Result<(Vec<Hit>, f64), IndexError> {
+        let by_words = self.let_through(&mut ranked)?;
+        let mut cosines: HashMap<i64, f32> = near.found.into_iter().collect();
+        let mut candidates: Vec<Candidate> = Vec::with_capacity(by_words.len() + cosines.len());
+        for (id, words) in by_words {
+            let cosine = match (cosines.remove(&id), question) {
+                (None, Some((vector, model))) => cosine(self.connection, id, model, vector)?,
+                (known, _) => known,
             };
-            if let Some(file) = file
-                && sieve.lets(connection, file)?
-            {
-                kept.push(*id);
+            candidates.push(Candidate { id, words, cosine });
+        }
+        for (id, cosine) in cosines {
+            candidates.push(Candidate {
+                id,
+                words: ranked.evidence(self.connection, id)?,
+                cosine: Some(cosine),
+            });
+        }
+        let compared: HashSet<i64> = candidates
+            .iter()
+            .filter(|candidate| candidate.cosine.is_some())
+            .map(|candidate| candidate.id)
+            .collect();
+        let Fused { order, confidence } = fuse(&ranked.weights, near.background, candidates);
+        let mut hits = Vec::new();
+        for scored in order.into_iter().take(self.sieve.sought.most) {
+            #[expect(clippy::cast_possible_truncation, reason = "from 0 to 1")]
+            let value = scored.score as f32;
+            let score = if compared.contains(&scored.id) { Score::Both(value) } else { Score::Words(value) };
+            hits.extend(hit(self.connection, scored.id, score)?);
+        }
+        Ok((hits, confidence))
+    }
+
+    /// The best by their words of those that are let through.
+    fn let_through(&mut self, ranked: &mut Ranked) -> Result<Vec<(i64, Evidence)>, IndexError> {
+        let mut file_of = self.connection.prepare_cached("SELECT file FROM chunks WHERE id = ?")?;
+        loop {
+            let mut kept = Vec::new();
+            for (id, evidence) in &ranked.found {
+                let file = match self.held.as_ref().and_then(|held| held.file_of(*id)) {
+                    Some(file) => Some(file),
+                    None => file_of.query_row([id], |row| row.get(0)).optional()?,
+                };
+                if let Some(file) = file
+                    && self.sieve.lets(self.connection, file)?
+                {
+                    kept.push((*id, *evidence));
+                }
             }
+            if kept.len() >= CANDIDATES || ranked.is_all {
+                kept.truncate(CANDIDATES);
+                return Ok(kept);
+            }
+            if (self.sieve.sought.stop)() {
+                return Err(IndexError::Stopped);
+            }
+            ranked.more(self.connection)?;
         }
-        if kept.len() >= CANDIDATES || ranked.is_all {
-            kept.truncate(CANDIDATES);
-            return Ok(kept);
-        }
-        if (sieve.sought.stop)() {
-            return Err(IndexError::Stopped);
-        }
-        ranked.more(connection)?;
     }
 }
 
 /// One chunk as it is shown.
-fn hit(
-    connection: &Connection,
-    id: i64,
-    question: &str,
-    vector: Option<&Question>,
-) -> Result<Option<Hit>, IndexError> {
+fn hit(connection: &Connection, id: i64, score: Score) -> Result<Option<Hit>, IndexError> {
     let row = connection
         .prepare_cached(
-            "SELECT f.path, c.section, c.first_line, c.last_line, c.text, c.hash FROM chunks c
+            "SELECT f.path, c.section, c.first_line, c.last_line, c.text FROM chunks c
              JOIN files f ON f.id = c.file WHERE c.id = ?",
         )?
         .query_row([id], |row| {
             let path: Vec<u8> = row.get(0)?;
             let lines = (row.get::<_, i64>(2)?.cast_unsigned(), row.get::<_, i64>(3)?.cast_unsigned());
-            let hash: Vec<u8> = row.get(5)?;
-            Ok((PathBuf::from(std::ffi::OsStr::from_bytes(&path)), row.get(1)?, lines, row.get(4)?, hash))
+            Ok((PathBuf::from(std::ffi::OsStr::from_bytes(&path)), row.get(1)?, lines, row.get(4)?))
         })
         .optional()?;
-    let Some((path, section, lines, content, hash)) = row else { return Ok(None) };
-    let cosine = match vector {
-        Some((question, model)) => cosine(connection, &hash, model, question)?,
-        None => None,
-    };
-    let score = match cosine {
-        Some(cosine) => Score::Cosine(cosine),
-        None => Score::Words(share(connection, id, question)?),
-    };
-    Ok(Some(Hit { path, section, lines, content, score }))
+    Ok(row.map(|(path, section, lines, content)| Hit { path, section, lines, content, score }))
 }
 
-/// The cosine of a text's vector and the question's, which both have the length one.
-fn cosine(
-    connection: &Connection,
-    hash: &[u8],
-    model: &[u8],
-    question: &[f32],
-) -> rusqlite::Result<Option<f32>> {
-    let vector: Option<Vec<u8>> = connection
-        .prepare_cached("SELECT vector FROM embeddings WHERE hash = ? AND model = ?")?
-        .query_row(params![hash, model], |row| row.get(0))
-        .optional()?;
-    Ok(vector.map(|vector| cosine_of(&vector, question)))
-}
-
-/// The share of a question's words that a chunk holds.
-fn share(connection: &Connection, id: i64, question: &str) -> rusqlite::Result<f32> {
-    let words = words(question);
-    let mut statement =
-        connection.prepare_cached("SELECT EXISTS (SELECT 1 FROM words WHERE words MATCH ? AND rowid = ?)")?;
-    let mut held = 0_u8;
-    for word in &words {
-        if statement.query_row(params![format!("\"{word}\""), id], |row| row.get(0))? {
-            held = held.saturating_add(1);
-        }
-    }
-    let all = u8::try_from(words.len()).unwrap_or(u8::MAX).max(1);
-    Ok(f32::from(held) / f32::from(all))
+/// The cosine of a chunk's vector and the question's, which both have the length one; none where it has no vector of the model.
+fn cosine(connection: &Connection, id: i64, model: &[u8], question: &[f32]) -> rusqlite::Result<Option<f32>> {
+    connection
+        .prepare_cached(
+            "SELECT e.vector FROM chunks c JOIN embeddings e ON e.hash = c.hash AND e.model = ?2 WHERE c.id = ?1",
+        )?
+        .query_row(params![id, model], |row| Ok(cosine_of(row.get_ref(0)?.as_blob()?, question)))
+        .optional()
 }

@@ -85,14 +85,24 @@ impl Held {
         self.vectors.note(chunk).map(|known| known.file)
     }
 
-    /// The chunks nearest to a vector among those whose files are let through, the nearest first.
+    /// How many vectors are held.
+    pub(crate) fn len(&self) -> usize {
+        self.vectors.len()
+    }
+
+    /// The average cosine of a vector and those that are held.
+    pub(crate) fn mean(&self, vector: &[f32]) -> f64 {
+        self.vectors.mean(vector)
+    }
+
+    /// The chunks nearest to a vector among those whose files are let through, each with its cosine, the nearest first.
     pub(crate) fn nearest(
         &self,
         connection: &Connection,
         vector: &[f32],
         most: usize,
         lets: &mut dyn FnMut(i64) -> rusqlite::Result<bool>,
-    ) -> Result<Vec<i64>, IndexError> {
+    ) -> Result<Vec<(i64, f32)>, IndexError> {
         let mut statement =
             connection.prepare_cached("SELECT vector FROM embeddings WHERE id = ? AND model = ?")?;
         let found =
@@ -100,6 +110,6 @@ impl Held {
                 let row = params![known.embedding, self.model];
                 statement.query_row(row, |row| Ok(numbers(row.get_ref(0)?.as_blob()?))).optional()
             })?;
-        Ok(found.into_iter().map(|(id, _)| id).collect())
+        Ok(found)
     }
 }

@@ -6,6 +6,7 @@
 
 use std::collections::HashSet;
 
+use crate::codes::codes;
 use crate::words::is_stop_word;
 
 /// Words that count of one query: more say nothing more, and each costs time.
@@ -14,40 +15,60 @@ const MOST_WORDS: usize = 48;
 /// Characters of a query that are looked at.
 const LONGEST: usize = 4_000;
 
+/// A word, or several in a row, that is sought.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Term {
+    /// The words in their order, in small letters.
+    pub(crate) parts: Vec<String>,
+    /// Whether it is written like an identifier, a number or another code.
+    pub(crate) is_code: bool,
+    /// Whether the question consists of it alone, as when a name is looked up.
+    pub(crate) is_alone: bool,
+}
+
+impl Term {
+    /// The term as a query of FTS5: in quotes, so that nothing of it is an operator.
+    pub fn quoted(&self) -> String {
+        format!("\"{}\"", self.parts.join(" "))
+    }
+}
+
+/// Gives the words and the rows of words that are sought, each once.
+pub fn terms(text: &str) -> Vec<Term> {
+    let text: String = text.chars().take(LONGEST).collect();
+    let codes = codes(&text);
+    let term =
+        |parts: Vec<String>| Term { is_code: codes.contains(&parts.join(" ")), is_alone: false, parts };
+    let words = words(&text).into_iter().map(|word| term(vec![word]));
+    let mut rows: Vec<Term> = Vec::new();
+    for word in text.split_whitespace() {
+        let parts: Vec<String> = parts_of(word).into_iter().map(str::to_lowercase).collect();
+        // `don't` and `it's` are rows too, and say nothing.
+        let tells = parts.iter().any(|part| part.chars().count() > 1 && !is_stop_word(part));
+        if parts.len() > 1 && tells && !rows.iter().any(|row| row.parts == parts) {
+            rows.push(term(parts));
+        }
+    }
+    rows.truncate(MOST_WORDS);
+    let mut terms: Vec<Term> = words.chain(rows).collect();
+    if let [only] = terms.as_mut_slice() {
+        only.is_alone = true;
+    }
+    terms
+}
+
 /// The distinct words of a text in small letters, those that are in every text left out unless there are no others.
-pub fn words(text: &str) -> Vec<String> {
-    let all: Vec<String> = text
-        .chars()
-        .take(LONGEST)
-        .collect::<String>()
-        .split(|c: char| !c.is_alphanumeric())
-        .filter(|word| !word.is_empty())
-        .map(str::to_lowercase)
-        .collect();
+fn words(text: &str) -> Vec<String> {
+    let all: Vec<String> = parts_of(text).into_iter().map(str::to_lowercase).collect();
     let telling: Vec<String> = all.iter().filter(|word| !is_stop_word(word)).cloned().collect();
     let chosen = if telling.is_empty() { all } else { telling };
     let mut seen = HashSet::new();
     chosen.into_iter().filter(|word| seen.insert(word.clone())).take(MOST_WORDS).collect()
 }
 
-/// The words and the rows of words that are sought, each in the words of FTS5.
-pub fn terms(text: &str) -> Vec<String> {
-    let mut terms: Vec<String> = words(text).iter().map(|word| format!("\"{word}\"")).collect();
-    let joined = text.chars().take(LONGEST).collect::<String>();
-    let mut rows: Vec<String> = Vec::new();
-    for word in joined.split_whitespace() {
-        let parts: Vec<&str> =
-            word.split(|c: char| !c.is_alphanumeric()).filter(|part| !part.is_empty()).collect();
-        // `don't` and `it's` are rows too, and say nothing.
-        let tells = parts.iter().any(|part| part.chars().count() > 1 && !is_stop_word(&part.to_lowercase()));
-        let row = format!("\"{}\"", parts.join(" ").to_lowercase());
-        if parts.len() > 1 && tells && !rows.contains(&row) {
-            rows.push(row);
-        }
-    }
-    rows.truncate(MOST_WORDS);
-    terms.extend(rows);
-    terms
+/// The words of a text as they are written.
+pub(crate) fn parts_of(text: &str) -> Vec<&str> {
+    text.split(|c: char| !c.is_alphanumeric()).filter(|part| !part.is_empty()).collect()
 }
 
 #[cfg(test)]
@@ -56,7 +77,7 @@ mod tests {
 
     fn query(text: &str) -> Option<String> {
         let terms = terms(text);
-        (!terms.is_empty()).then(|| terms.join(" OR "))
+        (!terms.is_empty()).then(|| terms.iter().map(Term::quoted).collect::<Vec<_>>().join(" OR "))
     }
 
     #[test]

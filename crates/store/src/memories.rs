@@ -381,7 +381,7 @@ mod tests {
             found.into_iter().map(|memory| memory.key).collect::<Vec<_>>()
         };
         let by_words = |who: &Remembering, words: &str| {
-            let (found, _) = memories.search(who, words, None, (0, 10)).unwrap();
+            let found = memories.search(who, words, None, (0, 10)).unwrap().memories;
             found.into_iter().map(|(memory, _)| memory.key).collect::<Vec<_>>()
         };
         assert_eq!(keys(&one), ["color", "port"]);
@@ -410,7 +410,7 @@ mod tests {
         assert!(matches!(stale, Remembered::Conflict(Memory { version: 2, .. })));
         done(memories.delete(&one, "k", Some(2)).unwrap());
         assert_eq!(memories.read(&one, "k").unwrap(), None);
-        assert_eq!(memories.search(&one, "second", None, (0, 10)).unwrap().0, []);
+        assert_eq!(memories.search(&one, "second", None, (0, 10)).unwrap().memories, []);
         let versions = memories.history(&one, "k").unwrap();
         let told: Vec<_> =
             versions.iter().map(|v| (v.version, v.what.as_str(), v.content.as_str())).collect();
@@ -457,6 +457,6 @@ mod tests {
         let (all, _) = memories.list(&one, "", (0, 10)).unwrap();
         assert_eq!(all, [first]);
         assert_eq!(memories.history(&one, "k").unwrap().len(), 1);
-        assert_eq!(memories.search(&one, "second text", None, (0, 10)).unwrap().0, []);
+        assert_eq!(memories.search(&one, "second text", None, (0, 10)).unwrap().memories, []);
     }
 }

@@ -28,7 +28,7 @@ pub struct MemoryEntry {
     /// When it was changed last.
     #[schemars(with = "String")]
     pub changed_at: Timestamp,
-    /// Of a search by meaning: the cosine of its vector and the question's.
+    /// Of a search: how well it fits, from 0 to 1; the order goes by it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub similarity_score: Option<f64>,
 }
@@ -68,6 +68,8 @@ pub struct MemoryPage {
 pub struct MemoryFound {
     /// The most fitting first.
     pub page: MemoryPage,
+    /// How sure it is that any entry answers the question, from 0 to 1.
+    pub confidence: f64,
     /// Whether the meaning counted beside the words.
     pub by_meaning: bool,
     /// Entries that have no vector yet, and are found by their words alone.

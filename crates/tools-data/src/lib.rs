@@ -97,7 +97,7 @@ mod tests {
         }
         fn search(&self, question: &str, skip: u64, limit: u32) -> Result<MemoryFound, ToolError> {
             let page = self.list(question, skip, limit)?;
-            Ok(MemoryFound { page, by_meaning: false, waiting: 0, without_model: None })
+            Ok(MemoryFound { page, confidence: 0.5, by_meaning: false, waiting: 0, without_model: None })
         }
         fn history(&self, _key: &str) -> Result<Vec<MemoryChange>, ToolError> {
             Ok(Vec::new())

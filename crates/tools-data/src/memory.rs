@@ -79,6 +79,9 @@ pub struct Output {
     /// Of a search, `hybrid`: by words and meaning; `keyword`: by words alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     mode: Option<String>,
+    /// Of a search: how sure it is that any entry answers the question, from 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    confidence: Option<f64>,
     /// Of a search by meaning: entries that are found by their words alone, until their vectors are made.
     #[serde(skip_serializing_if = "Option::is_none")]
     waiting: Option<u64>,
@@ -199,7 +202,8 @@ impl Tool for Memory {
                 }
                 let mode = if found.by_meaning { "hybrid" } else { "keyword" };
                 let waiting = found.by_meaning.then_some(found.waiting);
-                Ok(Output { mode: Some(mode.to_owned()), waiting, ..page(&args, found.page) })
+                let confidence = Some(found.confidence);
+                Ok(Output { mode: Some(mode.to_owned()), confidence, waiting, ..page(&args, found.page) })
             }
             Action::List => listed(&args, memories.as_ref().as_ref()),
             Action::Audit => {

@@ -21,6 +21,9 @@ pub(crate) const LABEL: &str = "data: texts from files of the workspace, written
 const FEW: u64 = 64;
 const SHORT: Duration = Duration::from_secs(2);
 
+/// How often it is looked whether another process has made its vectors.
+const LOOK: Duration = Duration::from_millis(200);
+
 /// The knowledge of a workspace.
 pub struct Base {
     pub(crate) index: Arc<Index>,
@@ -56,26 +59,62 @@ impl Base {
         context: &Context,
         limit: Option<Duration>,
     ) -> Result<knowledge::Embedded, ToolError> {
+        self.embed_behind(context, limit, 0)
+    }
+
+    /// Makes vectors behind so many that others have made meanwhile, which the progress counts too.
+    fn embed_behind(
+        &self,
+        context: &Context,
+        limit: Option<Duration>,
+        before: u64,
+    ) -> Result<knowledge::Embedded, ToolError> {
         if !self.index.has_model() {
             return Ok(knowledge::Embedded::default());
         }
         let began = Instant::now();
         let stop =
             || context.stop.requested().is_some() || limit.is_some_and(|limit| began.elapsed() >= limit);
-        let progress = |done, total| context.progress.report(done, Some(total), "sections understood");
+        let progress = |done, total| {
+            context.progress.report(before + done, Some(before + total), "sections understood");
+        };
         self.index.embed(&stop, &progress).map_err(|error| failed(context, error))
     }
 
-    /// Makes a few vectors at once and many behind the answer, as far as this program runs on.
-    pub(crate) fn catch_up(&self, context: &Context) -> Result<(), ToolError> {
-        let waiting = self.index.waiting().map_err(|error| failed(context, error))?;
-        if waiting == 0 {
-            return Ok(());
+    /// Makes all vectors. Where another thread or process is at them, it waits for that one, and goes on if it ends first.
+    pub(crate) fn embed_all(&self, context: &Context) -> Result<knowledge::Embedded, ToolError> {
+        let (says, hears) = std::sync::mpsc::channel();
+        context.stop.on_request(move |_| {
+            // A call that has ended waits no more.
+            let _ = says.send(());
+        });
+        let (mut made, mut most, mut done) = (0, 0, 0);
+        loop {
+            let embedded = self.embed_behind(context, None, done)?;
+            made += embedded.made;
+            let left = embedded.left;
+            if left == 0 || context.stop.requested().is_some() || !embedded.is_elsewhere && embedded.made == 0
+            {
+                return Ok(knowledge::Embedded { made, ..embedded });
+            }
+            most = (done + left).max(most);
+            done = most - left;
+            context.progress.report(done, Some(most), "sections understood");
+            // Nobody sends but the stop, which the next round sees.
+            let _ = hears.recv_timeout(LOOK);
         }
-        if waiting <= FEW {
+    }
+
+    /// Makes a few vectors at once and many behind the answer, as far as this program runs on.
+    pub(crate) fn catch_up(&self, context: &Context) -> Result<knowledge::Embedded, ToolError> {
+        let left = self.index.waiting().map_err(|error| failed(context, error))?;
+        let waiting = knowledge::Embedded { left, ..knowledge::Embedded::default() };
+        if left == 0 {
+            return Ok(waiting);
+        }
+        if left <= FEW {
             // What a search can do without must not fail it.
-            let _ = self.embed(context, Some(SHORT));
-            return Ok(());
+            return Ok(self.embed(context, Some(SHORT)).unwrap_or(waiting));
         }
         if !self.works.swap(true, Ordering::SeqCst) {
             let (index, works) = (self.index.clone(), self.works.clone());
@@ -88,7 +127,7 @@ impl Base {
                 self.works.store(false, Ordering::SeqCst);
             }
         }
-        Ok(())
+        Ok(waiting)
     }
 }
 

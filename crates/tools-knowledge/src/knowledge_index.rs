@@ -7,8 +7,8 @@ use std::time::Instant;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tool::{
-    Class, Context, Effect, Example, Lane, Level, Place, Plan, Presentation, Spec, TextCap, Timeout, Tool,
-    ToolError,
+    Class, Context, Effect, Example, Lane, Level, Place, Plan, Presentation, Spec, StopReason, TextCap,
+    Timeout, Tool, ToolError,
 };
 
 use crate::base::{Base, FOLDER, within};
@@ -25,6 +25,13 @@ pub struct Args {
     scope: Which,
     /// One file or folder, relative to knowledge/.
     path: Option<String>,
+    /// Until all vectors are made; with false they are made behind the answer, while this program runs.
+    #[serde(default = "waits")]
+    wait: bool,
+}
+
+fn waits() -> bool {
+    true
 }
 
 // Its parts carry no text of their own: the schema of a list of names is then one that every provider accepts.
@@ -51,7 +58,7 @@ pub struct Output {
     files_removed: u64,
     /// Vectors that were made.
     vectors_made: u64,
-    /// Sections without one: another process makes them.
+    /// Sections that have none yet: without `wait`, or where the call's time was over.
     waiting: u64,
     /// `hybrid`, or `keyword` where no model is set up.
     mode: String,
@@ -78,7 +85,7 @@ impl Tool for KnowledgeIndex {
     const SPEC: Spec = Spec {
         name: "knowledge_index",
         title: "Index the knowledge",
-        description: "Brings the index of knowledge/ up to its files, and makes all vectors. Searches do what is quick of it themselves.",
+        description: "Brings the index of knowledge/ up to its files, and waits until all vectors are made. Searches do what is quick of it themselves.",
         example: Example {
             files: &[("knowledge/user/notes.md", "# One\n\na\n\n# Two\n\nb\n")],
             arguments: r#"{"scope": "changed_only"}"#,
@@ -112,8 +119,15 @@ impl Tool for KnowledgeIndex {
                     .to_owned(),
             );
         }
-        let embedded = self.0.embed(context, None)?;
-        context.stop.check()?;
+        let embedded = if args.wait { self.0.embed_all(context)? } else { self.0.catch_up(context)? };
+        match context.stop.requested() {
+            // What is done is kept, and said.
+            Some(StopReason::Deadline) if embedded.left > 0 => context.warn(format!(
+                "the call's time was over with {} sections without a vector; call knowledge_index again, which goes on there",
+                embedded.left
+            )),
+            _ => context.stop.check()?,
+        }
         let left = synced.left.into_iter().map(|left| LeftOut {
             file: tool::path_text(&Path::new(FOLDER).join(left.path)),
             reason: left.why,
@@ -134,9 +148,13 @@ impl Tool for KnowledgeIndex {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+    use std::sync::Mutex;
+    use std::sync::mpsc::{Sender, channel};
+
     use serde_json::json;
     use testkit::{DenyNames, Workspace};
-    use tool::{Code, Erased, StopReason};
+    use tool::{Code, Erased, Progress};
 
     use super::*;
     use crate::tests::World;
@@ -167,6 +185,74 @@ mod tests {
         assert_eq!((&second["files_indexed"], &second["vectors_made"]), (&json!(0), &json!(0)));
         let all = world.run("knowledge_index", json!({"scope": "all", "path": "user/a.md"})).unwrap();
         assert_eq!((&all["files_indexed"], &all["chunks_created"]), (&json!(1), &json!(0)));
+    }
+
+    /// Reports how far a call is to whoever listens.
+    struct Told(Mutex<Sender<(u64, Option<u64>)>>);
+
+    impl Progress for Told {
+        fn report(&self, done: u64, total: Option<u64>, message: &str) {
+            if message == "sections understood" {
+                self.0.lock().unwrap().send((done, total)).unwrap();
+            }
+        }
+    }
+
+    /// A base of two sections, whose vectors another process makes as long as the file is open.
+    fn busy() -> (World, File) {
+        let world = World::with_model(
+            Workspace::new().with_files(&[("knowledge/a.md", "# Rain\n\na\n\n# Sun\n\nb\n")]),
+        );
+        let lock = File::create(world.workspace.at("../index.embedding")).unwrap();
+        lock.lock().unwrap();
+        (world, lock)
+    }
+
+    #[test]
+    fn it_waits_for_vectors_that_another_process_makes_and_without_wait_it_does_not() {
+        let (world, lock) = busy();
+        let at_once = world.run("knowledge_index", json!({"wait": false})).unwrap();
+        assert_eq!((&at_once["vectors_made"], &at_once["waiting"]), (&json!(0), &json!(2)));
+        let (says, hears) = channel();
+        let mut context = world.workspace.context();
+        context.progress = Arc::new(Told(Mutex::new(says)));
+        let tool = Erased::tool(KnowledgeIndex(world.base.clone()));
+        std::thread::scope(|scope| {
+            let call = scope.spawn(|| testkit::run_in(tool.as_ref(), &context, json!({})).unwrap());
+            // It has told how far it is, so it waits.
+            assert_eq!(hears.recv().unwrap(), (0, Some(2)));
+            drop(lock);
+            let done = call.join().unwrap();
+            assert_eq!((&done["vectors_made"], &done["waiting"]), (&json!(2), &json!(0)));
+        });
+    }
+
+    #[test]
+    fn where_its_time_is_over_it_says_how_many_are_left_and_a_cancelled_call_is_one() {
+        for (reason, expected) in
+            [(StopReason::Deadline, None), (StopReason::Cancelled, Some(Code::Cancelled))]
+        {
+            let (world, _lock) = busy();
+            let (says, hears) = channel();
+            let mut context = world.workspace.context();
+            context.progress = Arc::new(Told(Mutex::new(says)));
+            let tool = Erased::tool(KnowledgeIndex(world.base.clone()));
+            std::thread::scope(|scope| {
+                let call = scope.spawn(|| testkit::run_in(tool.as_ref(), &context, json!({})));
+                hears.recv().unwrap();
+                context.stop.request(reason);
+                let ended = call.join().unwrap();
+                assert_eq!(ended.as_ref().err().map(|error| error.code), expected);
+                if let Ok(output) = ended {
+                    assert_eq!((&output["files_indexed"], &output["waiting"]), (&json!(1), &json!(2)));
+                    let warnings = context.take_warnings();
+                    assert!(
+                        warnings.iter().any(|told| told.contains("2 sections without a vector")),
+                        "{warnings:?}"
+                    );
+                }
+            });
+        }
     }
 
     #[test]

@@ -69,6 +69,11 @@ impl<T> Index<T> {
         self.ids.is_empty()
     }
 
+    /// Gives the average product of a vector and all that are here, to the precision of their bytes; zero where there are none.
+    pub fn mean(&self, vector: &[f32]) -> f64 {
+        self.rows.mean(vector)
+    }
+
     /// The note of this id.
     pub fn note(&self, id: i64) -> Option<&T> {
         self.find(id).ok().map(|among| &self.notes[at(self.order[among])])

@@ -13,6 +13,8 @@ pub(crate) struct Rows {
     facts: Vec<Fact>,
     /// The length of the longest vector that there ever was.
     pub(crate) longest: f32,
+    /// The sum of all rows, number by number.
+    sum: Vec<f64>,
 }
 
 /// What the bytes of one vector stand for.
@@ -26,7 +28,25 @@ pub(crate) struct Fact {
 
 impl Rows {
     pub(crate) fn new(dimensions: usize) -> Self {
-        Self { lines: dimensions.div_ceil(64), blocks: Vec::new(), facts: Vec::new(), longest: 0.0 }
+        let (lines, sum) = (dimensions.div_ceil(64), vec![0.0; dimensions]);
+        Self { lines, blocks: Vec::new(), facts: Vec::new(), longest: 0.0, sum }
+    }
+
+    /// Gives the average product of a vector and the rows; zero where there are none.
+    pub(crate) fn mean(&self, vector: &[f32]) -> f64 {
+        let product: f64 = self.sum.iter().zip(vector).map(|(sum, number)| sum * f64::from(*number)).sum();
+        #[expect(clippy::cast_precision_loss, reason = "an average")]
+        let rows = self.facts.len().max(1) as f64;
+        product / rows
+    }
+
+    /// Adds a row to the sum of all, so many times.
+    fn count(&mut self, place: usize, times: f64) {
+        let scale = f64::from(self.facts[place].scale) * times;
+        let row = &self.blocks[place / BLOCK][place % BLOCK * self.lines..][..self.lines];
+        for (sum, byte) in self.sum.iter_mut().zip(row.iter().flat_map(|line| line.0)) {
+            *sum += f64::from(byte) * scale;
+        }
     }
 
     /// Puts a vector at a place, which is at most the first free one.
@@ -37,6 +57,7 @@ impl Rows {
         if place / BLOCK == self.blocks.len() {
             self.blocks.push(vec![Line::ZERO; BLOCK * self.lines].into_boxed_slice());
         }
+        self.count(place, -1.0);
         let largest = vector.iter().fold(f32::MIN_POSITIVE, |largest, number| largest.max(number.abs()));
         let scale = largest / 127.0;
         let (mut error, mut length) = (0.0_f64, 0.0_f64);
@@ -52,11 +73,13 @@ impl Rows {
             }
         }
         self.facts[place] = Fact { scale, error: above(error.sqrt()) };
+        self.count(place, 1.0);
         self.longest = self.longest.max(above(length.sqrt()));
     }
 
     /// Takes a vector out, and puts the last one into its place.
     pub(crate) fn swap_remove(&mut self, place: usize) {
+        self.count(place, -1.0);
         self.facts.swap_remove(place);
         let last = self.facts.len();
         let moved: Vec<Line> = self.blocks[last / BLOCK][last % BLOCK * self.lines..][..self.lines].to_vec();

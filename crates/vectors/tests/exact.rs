@@ -90,6 +90,9 @@ proptest! {
             }
         }
         prop_assert_eq!(index.len(), rows.len());
+        let products = rows.values().map(|row| f64::from(simd::dot(Level::best(), &query, row)));
+        let mean = products.sum::<f64>() / f64::from(u32::try_from(rows.len().max(1)).unwrap());
+        prop_assert!((index.mean(&query) - mean).abs() < 0.05, "{} and {mean}", index.mean(&query));
         prop_assert_eq!(found(&index, &rows, &query, most, &|_| true), plain(&rows, &query, most, &|_| true));
         let filter = |id: i64| id % nth == 0;
         prop_assert_eq!(found(&index, &rows, &query, most, &filter), plain(&rows, &query, most, &filter));

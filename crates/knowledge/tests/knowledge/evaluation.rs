@@ -2,6 +2,7 @@
 //!
 //! Every document is a file of a base, found in the product's own way; it is as good as its best chunk.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::fs;
 use std::io::Read;
@@ -27,6 +28,8 @@ pub(crate) struct Quality {
     pub(crate) ndcg_10: f64,
     /// The share of what is right among the first fifty.
     pub(crate) recall_50: f64,
+    /// The share of questions of which the first one is right, and of those where one of the first three is.
+    pub(crate) success: [f64; 2],
     /// Questions.
     pub(crate) questions: usize,
 }
@@ -67,6 +70,25 @@ impl Collection {
         })
     }
 
+    /// A collection of sections, and questions that one section each answers.
+    #[allow(dead_code, reason = "not every program that measures asks for it")]
+    pub(crate) fn of(documents: Vec<String>, questions: Vec<(String, usize)>) -> Self {
+        let named = |(number, text)| (format!("{number}"), text);
+        let right = questions.iter().enumerate();
+        let right = right.map(|(question, (_, document))| {
+            (question.to_string(), HashMap::from([(document.to_string(), 1.0)]))
+        });
+        Self {
+            right: right.collect(),
+            documents: documents.into_iter().enumerate().map(named).collect(),
+            questions: questions
+                .into_iter()
+                .enumerate()
+                .map(|(id, (text, _))| (id.to_string(), text))
+                .collect(),
+        }
+    }
+
     pub(crate) fn documents(&self) -> usize {
         self.documents.len()
     }
@@ -78,13 +100,44 @@ impl Collection {
 
     /// Brings all documents into an index, and gives them their vectors where it has a model.
     pub(crate) fn index(&self, index: &Index, progress: &dyn Fn(u64, u64)) -> Result<(), Failure> {
+        self.index_upto(index, 1.0, progress)
+    }
+
+    /// Does so, and stops where this share of the sections has vectors.
+    pub(crate) fn index_upto(
+        &self,
+        index: &Index,
+        share: f64,
+        progress: &dyn Fn(u64, u64),
+    ) -> Result<(), Failure> {
         let wanted =
             Wanted { all: false, under: None, now_seconds: i64::MAX, stop: &|| false, progress: &|_, _| {} };
         index.sync(self, &wanted)?;
+        let is_enough = Cell::new(share <= 0.0);
+        let count = |done: u64, total: u64| {
+            #[allow(clippy::cast_precision_loss, reason = "a share")]
+            is_enough.set(share < 1.0 && done as f64 >= total as f64 * share);
+            progress(done, total);
+        };
         if index.has_model() {
-            index.embed(&|| false, progress)?;
+            index.embed(&|| is_enough.get(), &count)?;
         }
         Ok(())
+    }
+
+    /// How sure each question's answer is, first of those that have none and then of those that have one.
+    #[allow(dead_code, reason = "not every program that measures asks for it")]
+    pub(crate) fn confidence(&self, index: &Index) -> Result<[Vec<f64>; 2], Failure> {
+        let mut sure = [Vec::new(), Vec::new()];
+        for (id, query) in &self.questions {
+            let (may_read, stop) = (&|_: &Path| true, &|| false);
+            let sought = Sought { query, scope: None, mode: None, most: 1, may_read, stop };
+            sure[usize::from(self.has_answer(id))].push(index.find(&sought)?.confidence);
+        }
+        for sure in &mut sure {
+            sure.sort_by(f64::total_cmp);
+        }
+        Ok(sure)
     }
 
     /// The ids of documents for a question, the best first.
@@ -111,7 +164,7 @@ impl Collection {
 
     /// How good a way is, over the questions whose ids begin so.
     pub(crate) fn quality(&self, index: &Index, mode: Mode, which: &str) -> Result<Quality, Failure> {
-        let mut quality = Quality { ndcg_10: 0.0, recall_50: 0.0, questions: 0 };
+        let mut quality = Quality { ndcg_10: 0.0, recall_50: 0.0, success: [0.0; 2], questions: 0 };
         for (id, question) in self.questions.iter().filter(|(id, _)| id.starts_with(which)) {
             let Some(right) = self.right.get(id) else { continue };
             let ranked = self.ranked(index, question, mode)?;
@@ -119,10 +172,14 @@ impl Collection {
             quality.ndcg_10 += ndcg(&ranked, right, 10);
             let found = ranked.iter().take(50).filter(|id| right.contains_key(**id)).count();
             quality.recall_50 += number(found) / number(right.len());
+            for (success, most) in quality.success.iter_mut().zip([1, 3]) {
+                *success += number(usize::from(ranked.iter().take(most).any(|id| right.contains_key(*id))));
+            }
         }
         let questions = number(quality.questions.max(1));
         quality.ndcg_10 /= questions;
         quality.recall_50 /= questions;
+        quality.success = quality.success.map(|success| success / questions);
         Ok(quality)
     }
 }

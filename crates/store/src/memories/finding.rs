@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 
-use rusqlite::{Connection, Statement, params};
-use search::{bytes, cosine_of, fused, terms};
+use rusqlite::{Connection, Statement, ToSql, params};
+use search::{Candidate, Evidence, Fused, Scored, Weights, background, bytes, cosine_of, fuse, terms};
 
 use super::{COLUMNS, Memories, Memory, Remembering, SEEN, memory};
 use crate::approvals::bytes as path_bytes;
@@ -38,8 +38,16 @@ pub struct Unread {
     pub content: String,
 }
 
-/// What was found: each with the cosine of its meaning and the question's where both were compared, and whether there is more.
-pub type FoundMemories = (Vec<(Memory, Option<f32>)>, bool);
+/// Memories that a search has found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FoundMemories {
+    /// Each with the score that the order goes by, from 0 to 1; the best first.
+    pub memories: Vec<(Memory, f64)>,
+    /// Whether there are more.
+    pub has_more: bool,
+    /// How sure it is that any memory answers the question, from 0 to 1.
+    pub confidence: f64,
+}
 
 /// Memories that count: those that `SEEN` says, and that are not deleted.
 const LIVE: &str = "m.deleted_at_us IS NULL";
@@ -58,23 +66,30 @@ impl Memories {
     ) -> Result<FoundMemories, StoreError> {
         let (skip, limit) = (usize::try_from(skip).unwrap_or(usize::MAX), limit as usize);
         self.database.read(|connection| {
-            let mut lists = vec![by_words(connection, who, question)?];
+            let (weights, mut words) = by_words(connection, who, question)?;
             let cosines = match meaning {
                 Some(meaning) => cosines(connection, who, meaning)?,
                 None => HashMap::new(),
             };
-            lists.push(nearest(&cosines));
-            let ids = fused(&lists);
-            let has_more = ids.len() > skip.saturating_add(limit);
+            let mean = cosines.values().map(|cosine| f64::from(*cosine)).sum::<f64>()
+                / as_float(cosines.len().max(1) as u64);
+            for number in nearest(&cosines) {
+                words.entry(number).or_default();
+            }
+            let candidate =
+                |(id, words): (i64, Evidence)| Candidate { id, words, cosine: cosines.get(&id).copied() };
+            let candidates = words.into_iter().map(candidate).collect();
+            let Fused { order, confidence } = fuse(&weights, background(mean, cosines.len()), candidates);
+            let has_more = order.len() > skip.saturating_add(limit);
             let sql = format!("SELECT {COLUMNS} FROM memories m WHERE {SEEN} AND {LIVE} AND m.number = ?3");
             let mut statement = connection.prepare_cached(&sql)?;
-            let mut found = Vec::new();
-            for number in ids.into_iter().skip(skip).take(limit) {
-                let mut rows = seen(&mut statement, who, number)?;
+            let mut memories = Vec::new();
+            for Scored { id, score } in order.into_iter().skip(skip).take(limit) {
+                let mut rows = seen(&mut statement, who, id)?;
                 // One that went meanwhile is passed over.
-                found.extend(rows.pop().map(|memory| (memory, cosines.get(&number).copied())));
+                memories.extend(rows.pop().map(|memory| (memory, score)));
             }
-            Ok((found, has_more))
+            Ok(FoundMemories { memories, has_more, confidence })
         })
     }
 
@@ -147,19 +162,55 @@ fn seen(statement: &mut Statement<'_>, who: &Remembering, number: i64) -> rusqli
     statement.query_map(params![path_bytes(&who.workspace), who.agent, number], memory)?.collect()
 }
 
-/// The memories with any of the words, the most fitting first. Nothing that is sought is an operator of the index.
-fn by_words(connection: &Connection, who: &Remembering, question: &str) -> rusqlite::Result<Vec<i64>> {
-    let terms = terms(question);
-    if terms.is_empty() {
-        return Ok(Vec::new());
-    }
-    let sql = format!(
-        "SELECT m.number FROM memory_words JOIN memories m ON m.number = memory_words.rowid
+/// What the words of each memory tell that holds any of the question's. Terms are weighed by how many memories hold them that the agent
+/// sees; nothing that is sought is an operator of the index.
+fn by_words(
+    connection: &Connection,
+    who: &Remembering,
+    question: &str,
+) -> rusqlite::Result<(Weights, HashMap<i64, Evidence>)> {
+    let count = |sql: &str, of: &[&dyn ToSql]| -> rusqlite::Result<u64> {
+        let count: i64 = connection.prepare_cached(sql)?.query_row(of, |row| row.get(0))?;
+        Ok(count.unsigned_abs())
+    };
+    let folder = path_bytes(&who.workspace);
+    let seen = count(
+        &format!("SELECT count(*) FROM memories m WHERE {SEEN} AND {LIVE}"),
+        params![folder, who.agent],
+    )?;
+    let indexed = count("SELECT count(*) FROM memory_words_docsize", &[])?;
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT m.number, bm25(memory_words) FROM memory_words JOIN memories m ON m.number = memory_words.rowid
          WHERE memory_words MATCH ?3 AND {SEEN} AND {LIVE} ORDER BY bm25(memory_words), m.number LIMIT ?4"
-    );
-    let mut statement = connection.prepare_cached(&sql)?;
-    let sought = params![path_bytes(&who.workspace), who.agent, terms.join(" OR "), MOST_BY_WORDS];
-    statement.query_map(sought, |row| row.get(0))?.collect()
+    ))?;
+    let (mut held, mut saturations) = (Vec::new(), Vec::new());
+    for term in terms(question) {
+        let quoted = term.quoted();
+        let rows = statement.query_map(params![folder, who.agent, quoted, MOST_BY_WORDS], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })?;
+        let rows: Vec<(i64, f64)> = rows.collect::<rusqlite::Result<_>>()?;
+        let with_term =
+            count("SELECT count(*) FROM memory_words WHERE memory_words MATCH ?1", params![quoted])?;
+        // FTS5 multiplies by a weight of its own, which counts what other agents remember, and may be nothing.
+        let (with_term, without) = (as_float(with_term), as_float(indexed.saturating_sub(with_term)));
+        let its_own = ((without + 0.5) / (with_term + 0.5)).ln().max(1e-6);
+        held.push((term, Some(rows.len() as u64)));
+        saturations.push(rows.into_iter().map(move |(number, rank)| (number, -rank / its_own)));
+    }
+    let weights = Weights::new(seen, &held);
+    let mut told: HashMap<i64, Evidence> = HashMap::new();
+    for (term, saturations) in saturations.into_iter().enumerate() {
+        for (number, saturation) in saturations {
+            weights.add(told.entry(number).or_default(), term, saturation);
+        }
+    }
+    Ok((weights, told))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a count of memories")]
+fn as_float(count: u64) -> f64 {
+    count as f64
 }
 
 /// The best cosine of every memory that the agent sees and that has vectors of the model.
@@ -214,9 +265,10 @@ mod tests {
     fn found(memories: &Memories, who: &Remembering, question: &str, model: &[u8; 32]) -> Vec<String> {
         let vector = direction(question);
         let meaning = Some(Meaning { vector: &vector, model });
-        let (found, more) = memories.search(who, question, meaning, (0, 10)).unwrap();
-        assert!(!more);
-        found.into_iter().map(|(memory, _)| memory.key).collect()
+        let found = memories.search(who, question, meaning, (0, 10)).unwrap();
+        assert!(!found.has_more);
+        assert!(found.memories.is_sorted_by(|one, next| one.1 >= next.1), "{found:?}");
+        found.memories.into_iter().map(|(memory, _)| memory.key).collect()
     }
 
     #[test]
@@ -243,13 +295,14 @@ mod tests {
         assert_eq!(found(memories, &two, "baidarka", &MODEL), ["pier", "mast"]);
         assert_eq!(found(memories, &elsewhere, "baidarka", &MODEL), ["far"]);
         // Words alone find nothing here, and words and meaning together put first what both find.
-        assert!(memories.search(&one, "baidarka", None, (0, 10)).unwrap().0.is_empty());
+        assert!(memories.search(&one, "baidarka", None, (0, 10)).unwrap().memories.is_empty());
         assert_eq!(found(memories, &one, "berth", &MODEL)[0], "pier");
         let vector = direction("b");
-        let (page, more) = memories
+        let page = memories
             .search(&one, "baidarka", Some(Meaning { vector: &vector, model: &MODEL }), (1, 1))
             .unwrap();
-        assert_eq!((page[0].0.key.as_str(), page[0].1, more), ("pier", Some(1.0), true));
+        assert_eq!((page.memories[0].0.key.as_str(), page.has_more), ("pier", true));
+        assert!(page.memories[0].1 > 0.4 && page.confidence > 0.9, "{page:?}");
     }
 
     #[test]
@@ -307,7 +360,7 @@ mod tests {
         drop(store);
         let store = Store::open(folder.path()).unwrap();
         let memories = store.memories();
-        assert_eq!(memories.search(&one, "boat", None, (0, 5)).unwrap().0.len(), 1);
+        assert_eq!(memories.search(&one, "boat", None, (0, 5)).unwrap().memories.len(), 1);
         assert!(found(memories, &one, "baidarka", &MODEL).is_empty());
         assert_eq!(read_all(memories, &one, &MODEL), 1);
         assert_eq!(found(memories, &one, "baidarka", &MODEL), ["k"]);
@@ -323,8 +376,36 @@ mod tests {
         let (_, unread) = memories.unread(&one, &MODEL, 1).unwrap();
         memories.keep_vectors(&MODEL, &[(&unread[0], &[vec![0.0, 1.0], vec![0.6, 0.8]])]).unwrap();
         let meaning = Meaning { vector: &[1.0, 0.0], model: &MODEL };
-        let (found, _) = memories.search(&one, "x", Some(meaning), (0, 1)).unwrap();
-        assert_eq!(found[0].1, Some(0.6));
+        let found = memories.search(&one, "x", Some(meaning), (0, 1)).unwrap();
+        // Of a strength s the score is s / (1 + s).
+        assert!((found.memories[0].1 - 0.6 / 1.6).abs() < 0.01, "{found:?}");
+    }
+
+    #[test]
+    fn an_exact_code_comes_first_and_what_has_no_vector_keeps_its_place_by_words() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let memories = store.memories();
+        let one = who("one");
+        for number in 0..10 {
+            let text = format!("boat {number}: the pump stalls and shows ERR-{}", 4_000 + number * 7);
+            done(
+                memories.create(&one, &format!("i{number}"), (&format!("k{number}"), &text), false).unwrap(),
+            );
+        }
+        let first =
+            |model| found(memories, &one, "boat pump stalls with err-4042, what now", model)[0].clone();
+        assert_eq!(first(&[9; 32]), "k6", "by words");
+        let (_, unread) = memories.unread(&one, &MODEL, 1_000).unwrap();
+        // All have the direction of the question, but the one that holds the code.
+        for (place, unread) in unread.iter().enumerate() {
+            let vector = if unread.content.contains("4042") { vec![0.0, 1.0] } else { vec![1.0, 0.0] };
+            memories.keep_vectors(&MODEL, &[(unread, &[vector])]).unwrap();
+            if place % 3 == 0 {
+                assert_eq!(first(&MODEL), "k6", "with {place} vectors");
+            }
+        }
+        assert_eq!(first(&MODEL), "k6");
     }
 
     #[test]
@@ -343,8 +424,8 @@ mod tests {
             ("()*^", 0),
             ("'; DROP TABLE memories; --", 0),
         ] {
-            let (found, more) = store.memories().search(&one, text, None, (0, 5)).unwrap();
-            assert_eq!((found.len(), more), (many, false), "{text}");
+            let found = store.memories().search(&one, text, None, (0, 5)).unwrap();
+            assert_eq!((found.memories.len(), found.has_more), (many, false), "{text}");
         }
     }
 }

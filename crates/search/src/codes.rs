@@ -1,0 +1,114 @@
+//! Codes in a question: identifiers, numbers, versions, paths, options and names in capitals, told apart by how they are written.
+//!
+//! Whoever writes one wants the text that holds it, and its meaning says nothing. What is written like a code and is frequent in the
+//! texts is no code to a search, which [`crate::Weights`] decides.
+
+use std::collections::HashSet;
+
+use crate::query::parts_of;
+
+/// Signs that join the parts of an identifier, and seldom those of a word.
+const JOINS: &str = "_.:#@=+\\$%&~";
+
+/// Digits of the shortest number that is sought as one.
+const SHORTEST_NUMBER: usize = 2;
+
+/// Letters of the shortest name in capitals.
+const SHORTEST_CAPITALS: usize = 3;
+
+/// Gives the codes of a text: their parts in small letters, with one space between.
+pub(crate) fn codes(text: &str) -> HashSet<String> {
+    let tokens: Vec<&str> = text.split_whitespace().collect();
+    let is_loud = is_loud(&tokens);
+    let code = |token: &&str| {
+        let parts = parts_of(token);
+        let joined = parts.join(" ").to_lowercase();
+        let is_code = match parts.as_slice() {
+            [] => false,
+            [part] => is_in_backticks(token) || is_code_word(part, is_loud),
+            _ => is_joined_code(token),
+        };
+        is_code.then_some(joined)
+    };
+    tokens.iter().filter_map(code).collect()
+}
+
+/// Whether most words of a text are in capitals, which then say nothing.
+fn is_loud(tokens: &[&str]) -> bool {
+    let worded = tokens.iter().filter(|token| token.chars().any(char::is_alphabetic));
+    let (loud, all) = worded.fold((0, 0), |(loud, all), token| {
+        (loud + usize::from(!token.chars().any(char::is_lowercase)), all + 1)
+    });
+    all > 1 && loud * 2 > all
+}
+
+fn is_in_backticks(token: &str) -> bool {
+    token.matches('`').count() > 1
+}
+
+/// Whether a word is written like a code: with a digit, with a capital inside, or all in capitals.
+fn is_code_word(word: &str, is_loud: bool) -> bool {
+    let has_letter = word.chars().any(char::is_alphabetic);
+    if word.chars().any(char::is_numeric) {
+        return has_letter || word.chars().count() >= SHORTEST_NUMBER;
+    }
+    let is_capitals = !word.chars().any(char::is_lowercase) && word.chars().any(char::is_uppercase);
+    let rises =
+        word.chars().zip(word.chars().skip(1)).any(|(one, next)| one.is_lowercase() && next.is_uppercase());
+    rises || is_capitals && !is_loud && word.chars().count() >= SHORTEST_CAPITALS
+}
+
+/// Whether parts are joined as in a code, and not as in `well-known`, `and/or` or `don't`.
+fn is_joined_code(token: &str) -> bool {
+    let inner = token.trim_matches(|c: char| !c.is_alphanumeric());
+    let slashes = token.matches('/').count();
+    inner.chars().any(|c| c.is_numeric() || JOINS.contains(c))
+        || token.trim_start_matches(['`', '"', '\'', '(']).starts_with("--")
+        || slashes > 1
+        || is_in_backticks(token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(text: &str) -> Vec<String> {
+        let mut found: Vec<String> = codes(text).into_iter().collect();
+        found.sort();
+        found
+    }
+
+    #[test]
+    fn codes_are_known_by_how_they_are_written() {
+        for (text, code) in [
+            ("what does E1234 mean?", "e1234"),
+            ("the invoice INV/4711 of May", "inv 4711"),
+            ("see checkpoint_restore there", "checkpoint restore"),
+            ("who calls std::mem::swap, please", "std mem swap"),
+            ("is `traceparent` set", "traceparent"),
+            ("an EACCES at open", "eacces"),
+            ("the ReentrantMutex type", "reentrantmutex"),
+            ("with --no-input given", "no input"),
+            ("in crates/roots/src it lies", "crates roots src"),
+            ("since version 2.10.3.", "2 10 3"),
+            ("on port 8080, then", "8080"),
+        ] {
+            assert_eq!(found(text), [code], "{text}");
+        }
+    }
+
+    #[test]
+    fn words_are_no_codes_however_they_are_joined_or_shouted() {
+        for text in [
+            "a well-known and/or two-dimensional flow",
+            "don't they say it's \"so\"?",
+            "WHY IS THE PUMP SO LOUD",
+            "At 5 o'clock, (I think) in May - or so",
+            "traceparent",
+            "",
+            "...",
+        ] {
+            assert_eq!(found(text), Vec::<String>::new(), "{text}");
+        }
+    }
+}

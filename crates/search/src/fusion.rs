@@ -1,0 +1,253 @@
+//! One order of what words and meaning find, by scores.
+//!
+//! A text's strength is what its meaning tells (how far its cosine lies above that of any text) and what its words tell. Words tell
+//! much where a text holds most of the question, counted by how rare its terms are, and little where it shares a word or two, which
+//! happens by chance. Terms that are written like codes and that few texts hold are exact: texts that hold more of them come first.
+//!
+//! The constants were found on some collections and held against others; `docs/KNOWLEDGE.md` has the figures.
+//! `docs/TRIED.md` says what else was tried.
+
+use std::cmp::Ordering;
+
+use crate::weights::{Evidence, Weights};
+
+/// What BM25 counts beyond chance, in weights of the one text that is sought among all; and where chance ends.
+const BEYOND_CHANCE: f64 = 0.08;
+const CHANCE: f64 = 0.8;
+
+/// What BM25 counts in a text that holds the whole question, in the same weights.
+const WHOLE_QUESTION: f64 = 0.7;
+
+/// Texts whose average cosine is trusted half: fewer may all be about what is asked.
+const FEW_TEXTS: f64 = 100.0;
+
+/// Slope and offset of a logistic function from the best strength, or where there are no vectors from the best coverage, to how often
+/// a question of such a strength has an answer: fitted on questions of one collection to itself and to others.
+const SURE_BY_BOTH: (f64, f64) = (9.0, -3.8);
+const SURE_BY_WORDS: (f64, f64) = (5.8, -2.0);
+
+/// How sure it is at least where a text holds an exact term: of such questions 472 of 484 had an answer.
+const SURE_BY_CODE: f64 = 0.9;
+
+/// A text that one of both ways has found.
+#[derive(Debug, Clone, Copy)]
+pub struct Candidate {
+    /// Its id.
+    pub id: i64,
+    /// What its words tell.
+    pub words: Evidence,
+    /// The cosine of its vector and the question's; none where it has no vector.
+    pub cosine: Option<f32>,
+}
+
+/// A text with the score that it is ordered by.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Scored {
+    /// Its id.
+    pub id: i64,
+    /// From 0 to 1.
+    pub score: f64,
+}
+
+/// The texts in their order.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fused {
+    /// The best first.
+    pub order: Vec<Scored>,
+    /// How sure it is that any text answers the question, from 0 to 1.
+    pub confidence: f64,
+}
+
+/// Gives the cosine that says nothing, from the average of so many texts.
+pub fn background(mean: f64, texts: usize) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "a share")]
+    let texts = texts as f64;
+    mean.clamp(0.0, 0.99) * texts / (texts + FEW_TEXTS)
+}
+
+/// Puts texts that words or meaning have found into one order.
+///
+/// A text without a vector keeps the place that it has by words alone; those with vectors share the other places in the order of
+/// their strength. So a base whose vectors are being made goes from the one order to the other, and is not worse than words on the way.
+pub fn fuse(weights: &Weights, background: f64, candidates: Vec<Candidate>) -> Fused {
+    let judged = candidates.into_iter().map(|candidate| Judged::new(weights, background, candidate));
+    let (mut strong, mut by_words) = (Vec::new(), Vec::new());
+    for judged in judged {
+        if judged.strength.is_some() {
+            strong.push(judged);
+        }
+        if judged.candidate.words.bm25 > 0.0 {
+            by_words.push(judged);
+        }
+    }
+    strong.sort_by(Judged::by_strength);
+    by_words.sort_by(Judged::by_words);
+    let sureness = strong.iter().chain(&by_words).map(|judged| judged.sureness);
+    let confidence = sureness.fold(0.0, f64::max);
+    let mut order: Vec<Scored> = Vec::with_capacity(strong.len() + by_words.len());
+    let mut strong = strong.into_iter().peekable();
+    for place in by_words {
+        let next = if place.strength.is_some() {
+            strong.next().map(|judged| Scored { id: judged.candidate.id, score: judged.score })
+        } else {
+            // Its score lies between those of the texts that it comes between.
+            let above = order.last().map_or(1.0, |before| before.score);
+            let below = strong.peek().map_or(0.0, |behind| behind.score);
+            Some(Scored { id: place.candidate.id, score: place.score.max(below).min(above) })
+        };
+        order.extend(next);
+    }
+    order.extend(strong.map(|judged| Scored { id: judged.candidate.id, score: judged.score }));
+    Fused { order, confidence }
+}
+
+/// A text with what both ways tell of it.
+#[derive(Clone, Copy)]
+struct Judged {
+    candidate: Candidate,
+    /// None without a vector.
+    strength: Option<f64>,
+    score: f64,
+    sureness: f64,
+}
+
+impl Judged {
+    fn new(weights: &Weights, background: f64, candidate: Candidate) -> Self {
+        let words = &candidate.words;
+        let coverage = weights.coverage(words);
+        let bm25 = words.bm25 / weights.one_of_all;
+        let strength = candidate.cosine.map(|cosine| {
+            let meaning = (f64::from(cosine) - background) / (1.0 - background);
+            (1.0 - weights.codes) * meaning
+                + weights.codes * weights.normalised(words)
+                + BEYOND_CHANCE * (bm25 - CHANCE).max(0.0)
+                + WHOLE_QUESTION * coverage.powi(3) * bm25
+        });
+        let within = strength.unwrap_or(bm25).max(0.0);
+        let score = (f64::from(words.exact) + within / (1.0 + within)) / f64::from(weights.exact + 1);
+        let sureness = match strength {
+            Some(strength) => logistic(SURE_BY_BOTH, strength),
+            None => logistic(SURE_BY_WORDS, coverage),
+        };
+        let sureness = if words.exact > 0 { sureness.max(SURE_BY_CODE) } else { sureness };
+        Self { candidate, strength, score, sureness }
+    }
+
+    fn by_strength(&self, other: &Self) -> Ordering {
+        let exact = other.candidate.words.exact.cmp(&self.candidate.words.exact);
+        let strength = |judged: &Self| judged.strength.unwrap_or(f64::NEG_INFINITY);
+        exact
+            .then(strength(other).total_cmp(&strength(self)))
+            .then(self.candidate.id.cmp(&other.candidate.id))
+    }
+
+    fn by_words(&self, other: &Self) -> Ordering {
+        other.candidate.words.compare(&self.candidate.words).then(self.candidate.id.cmp(&other.candidate.id))
+    }
+}
+
+fn logistic((slope, offset): (f64, f64), value: f64) -> f64 {
+    1.0 / (1.0 + (-(slope * value + offset)).exp())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::terms;
+
+    const TEXTS: u64 = 1_000;
+
+    /// The weights of a question, whose terms so many texts hold each.
+    fn weights(question: &str, held: &[u64]) -> Weights {
+        let terms = terms(question);
+        assert_eq!(terms.len(), held.len(), "{terms:?}");
+        Weights::new(TEXTS, &terms.into_iter().zip(held.iter().copied().map(Some)).collect::<Vec<_>>())
+    }
+
+    /// A text that holds these terms, each once and at the usual length.
+    fn text(weights: &Weights, id: i64, holds: &[usize], cosine: Option<f32>) -> Candidate {
+        let mut words = Evidence::default();
+        holds.iter().for_each(|term| weights.add(&mut words, *term, 1.0));
+        Candidate { id, words, cosine }
+    }
+
+    fn ids(fused: &Fused) -> Vec<i64> {
+        assert!(fused.order.is_sorted_by(|one, next| one.score >= next.score), "{fused:?}");
+        assert!(fused.order.iter().all(|scored| (0.0..=1.0).contains(&scored.score)), "{fused:?}");
+        fused.order.iter().map(|scored| scored.id).collect()
+    }
+
+    #[test]
+    fn a_word_in_common_says_less_than_the_meaning_and_the_whole_question_says_more() {
+        let weights = weights("greasing squeaky bicycle chains", &[3, 2, 0, 8]);
+        let fused = fuse(
+            &weights,
+            0.05,
+            vec![
+                text(&weights, 1, &[3], Some(0.15)),
+                text(&weights, 2, &[], Some(0.45)),
+                text(&weights, 3, &[0, 1, 3], Some(0.3)),
+            ],
+        );
+        assert_eq!(ids(&fused), [3, 2, 1]);
+        assert!(fused.confidence > 0.8, "{fused:?}");
+        let unrelated = fuse(&weights, 0.05, vec![text(&weights, 1, &[3], Some(0.12))]);
+        assert!(unrelated.confidence < 0.2, "{unrelated:?}");
+    }
+
+    #[test]
+    fn an_exact_code_comes_first_whatever_the_meaning_says_and_a_frequent_one_does_not() {
+        let question = "how do I get rid of error E1234";
+        for (held, first) in [(1, 1), (10, 1), (400, 2)] {
+            let weights = weights(question, &[90, 5, 400, held]);
+            let holds = text(&weights, 1, &[3], Some(0.0));
+            let means = text(&weights, 2, &[0, 1, 2], Some(0.9));
+            let fused = fuse(&weights, 0.0, vec![holds, means]);
+            assert!(ids(&fused)[0] == first && fused.confidence >= 0.9, "{held}: {fused:?}");
+            let (holds, means) = (Candidate { cosine: None, ..holds }, Candidate { cosine: None, ..means });
+            assert_eq!(ids(&fuse(&weights, 0.0, vec![holds, means]))[0], first, "by words: {held}");
+        }
+        // Of two codes both count.
+        let weights = weights("E1234 or E5678", &[2, 2]);
+        let texts = [(1, [0].as_slice(), 0.9), (2, &[0, 1], 0.1), (3, &[], 0.95)];
+        let texts = texts.map(|(id, holds, cosine)| text(&weights, id, holds, Some(cosine)));
+        assert_eq!(ids(&fuse(&weights, 0.0, texts.to_vec())), [2, 1, 3]);
+    }
+
+    #[test]
+    fn a_name_that_is_looked_up_alone_is_exact_where_it_is_rare_and_has_a_meaning_where_it_is_not() {
+        for (held, first) in [(3, 1), (300, 2)] {
+            let weights = weights("lighthouse", &[held]);
+            let texts = [text(&weights, 1, &[0], Some(0.0)), text(&weights, 2, &[], Some(0.9))];
+            assert_eq!(ids(&fuse(&weights, 0.0, texts.to_vec()))[0], first, "{held}");
+        }
+    }
+
+    #[test]
+    fn a_text_without_a_vector_keeps_its_place_by_words() {
+        let weights = weights("greasing squeaky bicycle chains", &[30, 20, 40, 80]);
+        let by_words: [&[usize]; 5] = [&[0, 1, 2], &[0, 1], &[1, 2], &[2], &[3]];
+        let texts = |with: &[(i64, f32)]| -> Vec<Candidate> {
+            let cosine = |id: i64| with.iter().find(|(with, _)| *with == id).map(|(_, cosine)| *cosine);
+            let words = (1..).zip(by_words).map(|(id, holds)| text(&weights, id, holds, cosine(id)));
+            let meant = with.iter().filter(|(id, _)| *id > 5);
+            words.chain(meant.map(|(id, cosine)| text(&weights, *id, &[], Some(*cosine)))).collect()
+        };
+        let order = |with: &[(i64, f32)]| ids(&fuse(&weights, 0.0, texts(with)));
+        assert_eq!(order(&[]), [1, 2, 3, 4, 5]);
+        // The fifth and the ninth have vectors, and take the only place that the first of them has by words, and the end.
+        assert_eq!(order(&[(5, 0.1), (9, 0.9)]), [1, 2, 3, 4, 9, 5]);
+        assert_eq!(order(&[(2, 0.0), (4, 0.95)]), [1, 4, 3, 2, 5]);
+        assert_eq!(order(&[(1, 0.0), (2, 0.1), (3, 0.1), (4, 0.1), (5, 0.1), (9, 0.9)])[0], 9);
+    }
+
+    #[test]
+    fn nothing_found_is_nothing_and_no_answer() {
+        let weights = weights("greasing", &[0]);
+        assert_eq!(
+            fuse(&weights, background(0.3, 0), Vec::new()),
+            Fused { order: Vec::new(), confidence: 0.0 }
+        );
+        assert!(background(0.7, 3) < 0.03 && background(0.7, 100_000) > 0.69);
+    }
+}
