@@ -230,7 +230,8 @@ impl Engine {
         tool: &Arc<dyn AnyTool>,
         prepared: &Prepared,
     ) -> Result<Admitted, ToolError> {
-        self.lanes.admit(&call.session, tool.spec().lane, prepared.answer_bytes, &call.stop).await
+        let expected = self.lanes.expected(prepared, &call.effects);
+        self.lanes.admit(&call.session, tool.spec().lane, expected, &call.stop).await
     }
 
     /// Looks at all that the answer could depend on, where it may come from the cache.
@@ -393,7 +394,7 @@ impl Engine {
         produced: Result<Data, ToolError>,
         admitted: Admitted,
     ) -> Result<Data, ToolError> {
-        call.held = admitted.into_held();
+        call.held = admitted.into_held(&produced);
         self.redactor.refresh();
         let cap = tool.spec().text;
         let reader = self.registry.name_of(cover::READER);
