@@ -62,6 +62,7 @@ pub fn main() -> ExitCode {
             };
         }
     };
+    locks::listen(report::warn);
     match commands::run(cli) {
         Ok(code) => code,
         Err(failure) => {
