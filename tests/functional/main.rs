@@ -47,6 +47,7 @@ mod homes;
 mod hostile_commands;
 mod knowledge;
 mod linear;
+mod load;
 mod mcp;
 mod mcp_around;
 mod mcp_over_http;

@@ -6,9 +6,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{
-    AtFlags, CWD, FlockOperation, Mode, OFlags, fchmod, flock, fstat, mkdirat, openat, unlinkat,
-};
+use locks::{Kind, Locked};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, fchmod, fstat, mkdirat, openat, unlinkat};
 use rustix::io::Errno;
 
 use crate::beneath::{LIST, look, names, open, set_modified, spread};
@@ -26,6 +25,8 @@ pub(crate) const TAKEN: &str = "taken";
 
 /// Held by the process whose call it is, for as long as it lives.
 const LOCK: &str = "lock";
+/// Held by the process that begins or claims a call.
+const AREA_LOCK: &str = "area.lock";
 /// Ends the name of the file that says that somebody applied the changes.
 const APPLIED: &str = ".applied";
 /// The file that says what is watched while a command writes to a workspace at once.
@@ -54,7 +55,7 @@ pub struct Call {
     /// What its drafts read and wrote.
     pub(crate) known: Arc<Known>,
     /// A lock that ends with the process, however it ends.
-    _alive: OwnedFd,
+    _alive: Locked,
 }
 
 impl Area {
@@ -223,17 +224,20 @@ impl Area {
         Ok(names.filter(|name| is_id(name)).filter_map(|name| name.into_string().ok()).collect())
     }
 
-    /// While it is held, no call begins and none is claimed.
-    pub(crate) fn alone(&self) -> Result<OwnedFd> {
+    /// Names the process that keeps calls from beginning now, and the lock that it holds; none where nobody does.
+    pub fn held_by(&self) -> Option<String> {
+        let file = open_lock(&self.folder, AREA_LOCK).ok()?;
+        let holder = locks::holder_of(&file)?;
+        Some(format!("{holder} holds {}", self.path.join(AREA_LOCK).display()))
+    }
+
+    /// Locks the area: while the lock is held, no call begins and none is claimed.
+    pub(crate) fn alone(&self) -> Result<Locked> {
         let failed = |errno: Errno| Error::system("lock", &self.path, errno);
-        let file = open_lock(&self.folder, "area.lock").map_err(failed)?;
-        loop {
-            match flock(&file, FlockOperation::LockExclusive) {
-                Ok(()) => return Ok(file),
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(failed(errno)),
-            }
-        }
+        let file = open_lock(&self.folder, AREA_LOCK).map_err(failed)?;
+        let name = self.path.join(AREA_LOCK);
+        Locked::wait(file, Kind::Exclusive, &name.display())
+            .map_err(|error| Error::system("lock", &name, error))
     }
 
     /// The folder of a call, unless a live process has it.
@@ -246,11 +250,8 @@ impl Area {
             Err(errno) => return Err(failed(errno)),
         };
         let alive = open_lock(&folder, LOCK).map_err(failed)?;
-        match flock(&alive, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => return Ok(None),
-            Err(errno) => return Err(failed(errno)),
-        }
+        let alive = Locked::try_alone(alive).map_err(|source| Error::system("lock", id, source))?;
+        let Some(alive) = alive else { return Ok(None) };
         let area = self.folder.try_clone().map_err(|source| Error::system("open", &self.path, source))?;
         let (path, known) = (self.path.join(id), Arc::default());
         Ok(Some(Call { id: id.to_owned(), path, area, folder, known, _alive: alive }))

@@ -3,7 +3,8 @@ use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstat, mkdirat, openat, syncfs};
+use locks::{Kind, Locked};
+use rustix::fs::{Mode, OFlags, fstat, mkdirat, openat, syncfs};
 use rustix::io::Errno;
 
 use crate::area::{Call, TAKEN, UPPER};
@@ -386,18 +387,12 @@ impl Call {
     }
 
     /// Waits until no other commit into this workspace is under way, in this process or another one.
-    pub(crate) fn lock_workspace(&self, workspace: &Workspace) -> Result<File> {
+    pub(crate) fn lock_workspace(&self, workspace: &Workspace) -> Result<Locked> {
         let name = format!("workspace-{:x}-{:x}.lock", workspace.identity.0, workspace.identity.1);
         let flags = OFlags::CREATE | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let failed = |errno: Errno| Error::system("lock", &name, errno);
         let file = openat(&self.area, &name, flags, Mode::from_raw_mode(0o600)).map_err(failed)?;
-        loop {
-            match flock(&file, FlockOperation::LockExclusive) {
-                Err(Errno::INTR) => {}
-                done => break done.map_err(failed)?,
-            }
-        }
-        Ok(File::from(file))
+        Locked::wait(file, Kind::Exclusive, &name).map_err(|error| Error::system("lock", &name, error))
     }
 }
 

@@ -8,15 +8,18 @@ mod bytes;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use policy::Policy;
+use policy::{Part, Policy};
 use tokio::sync::oneshot;
-use tool::{Code, Held, Lane, Retry, SessionId, Stop, ToolError};
+use tool::{Code, Data, Effect, Held, Lane, Prepared, Retry, SessionId, Stop, ToolError};
 
 use crate::stopping::requested;
-use bytes::{Bytes, Room};
+use bytes::{Room, Rooms};
 
 /// When a refused command may be tried again: a typical command is done by then.
 const COMMAND_RETRY_MS: u64 = 1_000;
+
+/// Bytes of an answer beside the file that it holds.
+const ANSWER_WITHOUT_FILE: u64 = 16 * 1024;
 
 /// How many commands may run and wait, and how large the answers of all calls may be together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +57,7 @@ impl LaneLimits {
             commands_waiting: Some(10),
             // Most commands wait for disks and for each other.
             commands_in_all: Some((4 * processors).max(16)),
-            // Two of the largest reads (32 MiB each) fit.
+            // The largest read (32 MiB) and several of 8 MiB fit, with an eighth for small answers.
             answer_bytes_in_all: Some(64 * 1024 * 1024),
             ..policy::Limits::default()
         }
@@ -63,7 +66,7 @@ impl LaneLimits {
 
 pub(crate) struct Lanes {
     commands: Arc<Commands>,
-    bytes: Arc<Bytes>,
+    bytes: Rooms,
 }
 
 /// A call's place. The part for its bytes outlives the run: it goes along with the answer.
@@ -73,8 +76,13 @@ pub(crate) struct Admitted {
 }
 
 impl Admitted {
-    /// Ends the command's place, keeps the answer's.
-    pub(crate) fn into_held(self) -> Held {
+    /// Ends the command's place, keeps the answer's. An answer whose length is known holds no more than that.
+    pub(crate) fn into_held(mut self, answer: &Result<Data, ToolError>) -> Held {
+        match answer {
+            Ok(Data::Written(written)) => self.bytes.shrink(written.as_str().len() as u64),
+            Err(error) if error.data.is_none() => self.bytes.shrink(error.message.len() as u64),
+            Ok(Data::Value(_)) | Err(_) => {}
+        }
         Held(Some(Box::new(self.bytes)))
     }
 }
@@ -82,9 +90,23 @@ impl Admitted {
 impl Lanes {
     pub(crate) fn new(limits: LaneLimits) -> Self {
         Self {
-            bytes: Arc::new(Bytes::new(limits.answer_bytes)),
+            bytes: Rooms::new(limits.answer_bytes),
             commands: Arc::new(Commands { limits, state: Mutex::default() }),
         }
+    }
+
+    /// The most bytes that an answer is expected to hold. A call may ask for more than its file has: the file's size counts then, so
+    /// that a small file is read as a small answer.
+    pub(crate) fn expected(&self, prepared: &Prepared, effects: &[Part]) -> u64 {
+        let asked = prepared.answer_bytes;
+        if !prepared.answers_with_file || self.bytes.is_small(asked) {
+            return asked;
+        }
+        let [Part { effect: Effect::Read { path }, real, .. }] = effects else { return asked };
+        let size = std::fs::metadata(real.as_deref().unwrap_or(path)).map(|file| file.len());
+        // Escapes and Base64 take up to twice the room, and what else an answer has takes little. Where there is no file, no answer
+        // holds one.
+        size.map_or(0, |size| size.saturating_mul(2)).saturating_add(ANSWER_WITHOUT_FILE).min(asked)
     }
 
     /// Waits for a place.
@@ -103,7 +125,7 @@ impl Lanes {
             Lane::Command => Some(Commands::place(&self.commands, session, stop).await?),
             Lane::Read | Lane::Write => None,
         };
-        let bytes = Bytes::room(&self.bytes, session, answer_bytes, stop).await?;
+        let bytes = self.bytes.room(session, answer_bytes, stop).await?;
         Ok(Admitted { _command: command, bytes })
     }
 }

@@ -12,6 +12,7 @@ use tool::{
 use crate::approvals::Leased;
 use crate::data::OfData;
 use crate::dry_run::Tried;
+use crate::networks::InUse;
 use crate::reach::Reach;
 use crate::saving::Author;
 use crate::trace::Noted;
@@ -82,6 +83,8 @@ pub(crate) struct Call {
     pub(crate) outputs: Vec<KeptOutput>,
     pub(crate) warnings: Vec<String>,
     pub(crate) held: Held,
+    /// Keeps the network of its commands.
+    pub(crate) network_in_use: Option<InUse>,
     /// What a trace will tell of it, where somebody follows calls.
     pub(crate) noted: Option<Box<Noted>>,
     started_at: Timestamp,
@@ -134,6 +137,7 @@ impl Call {
             outputs: Vec::new(),
             warnings: Vec::new(),
             held: Held::default(),
+            network_in_use: None,
             noted: is_traced.then(|| Box::new(Noted::of(origin))),
             started_at: now,
             started: Instant::now(),

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use serde_json::{Value, json};
-use tool::{Prepared, SessionId, Stop, ToolError};
+use tool::{Prepared, Stop, ToolError};
 
 use crate::approvals::Asking;
 use crate::{Engine, reach};
@@ -101,7 +101,7 @@ impl Engine {
         let mut decision = self.policy.decide(&request);
         if decision.verdict == policy::Verdict::Check {
             // What is leased to one session alone is not known here.
-            let leases = self.leases_in_force(&SessionId(String::new()))?;
+            let leases = self.leases_for_all()?;
             if let Some(leased) = self.leases.rules(&leases, &self.policy, &self.denied, &self.place)? {
                 decision = leased.policy.decide(&request);
             }

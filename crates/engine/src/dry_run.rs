@@ -35,7 +35,7 @@ impl Engine {
     ///
     /// # Errors
     /// `EPERMISSION` where it is denied.
-    pub(crate) fn foresee(&self, call: &mut Call) -> Result<(), ToolError> {
+    pub(crate) async fn foresee(&self, call: &mut Call) -> Result<(), ToolError> {
         let Some(tried) = &call.dry_run else { return Ok(()) };
         let request = policy::Request {
             tool: &call.tool,
@@ -46,7 +46,7 @@ impl Engine {
         };
         let mut decision = call.rules(self).decide(&request);
         if decision.verdict == Verdict::Check
-            && let Some(leased) = self.leased(call)?
+            && let Some(leased) = self.leased(call).await?
         {
             decision = leased.decide(&request);
         }
@@ -63,8 +63,8 @@ impl Engine {
     }
 
     /// The rules with what is leased to the session, where anything is.
-    fn leased(&self, call: &Call) -> Result<Option<Arc<Policy>>, ToolError> {
-        let leases = self.leases_in_force(&call.session)?;
+    async fn leased(&self, call: &Call) -> Result<Option<Arc<Policy>>, ToolError> {
+        let leases = self.leases_in_force(&call.session).await?;
         let Some(leased) = self.leases.rules(&leases, &self.policy, &self.denied, &self.place)? else {
             return Ok(None);
         };

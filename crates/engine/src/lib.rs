@@ -161,7 +161,8 @@ pub struct Engine {
     running: Mutex<HashMap<CallId, Stop>>,
     counted: figures::Counted,
     tracer: Option<Arc<dyn Tracer>>,
-    networks: networks::Networks,
+    networks: Arc<networks::Networks>,
+    resting: networks::Looking,
     ended: tokio::sync::Notify,
     closed: AtomicBool,
 }
@@ -223,6 +224,7 @@ impl Engine {
                 None
             })
         });
+        let networks = networks::Networks::new(cell.spawner.clone());
         Ok(Self {
             sessions: sessions
                 .map(|built_in| Sessions::new(cell::session_limits(&policy, built_in), Arc::new(recorder))),
@@ -250,7 +252,8 @@ impl Engine {
             running: Mutex::default(),
             counted: figures::Counted::default(),
             tracer,
-            networks: networks::Networks::default(),
+            networks,
+            resting: networks::Looking::default(),
             ended: tokio::sync::Notify::new(),
             closed: AtomicBool::new(false),
         })
@@ -352,16 +355,17 @@ impl Engine {
         self.denied.settle();
     }
 
-    /// Ends the background commands of a session, and waits until their output is kept.
+    /// Ends the background commands of a session, waits until their output is kept, and gives back all that the session held.
     pub async fn end_session(self: &Arc<Self>, session: &SessionId) {
-        let Some(sessions) = self.sessions.clone() else { return };
         let owners = call::owners(session);
         // That it broke off leaves sessions that end with the program.
         let engine = self.clone();
         let _ = tokio::task::spawn_blocking(move || {
             for owner in &owners {
-                sessions.close_all_of(owner);
-                engine.networks.forget(owner);
+                if let Some(sessions) = &engine.sessions {
+                    sessions.close_all_of(owner);
+                }
+                engine.let_go(engine.networks.forget(owner));
             }
         })
         .await;
@@ -379,7 +383,7 @@ impl Engine {
             if stops.is_empty() {
                 self.removals.wait().await;
                 if let Some(snapshots) = &self.snapshots {
-                    snapshots.put_away(self.cell.spawner.as_deref());
+                    snapshots.put_away();
                 }
                 return;
             }

@@ -32,7 +32,7 @@ use crate::call::Call;
 use crate::denied::OwnChange;
 use crate::dry_run::denied;
 use crate::reach::Reach;
-use crate::snapshot::ChangedBy;
+use crate::snapshot::{ChangedBy, Wanted};
 use crate::stopping::{requested, start};
 use crate::swap::Before;
 use crate::trace::Stage;
@@ -189,7 +189,7 @@ impl Engine {
 
     async fn decide(&self, call: &mut Call, tool: &Arc<dyn AnyTool>) -> Result<(), ToolError> {
         self.stand_under_ceiling(call)?;
-        self.foresee(call)?;
+        self.foresee(call).await?;
         let mut decision = call.rules(self).decide(&call.policy_request(tool.spec().name));
         decision = self.decide_with_leases(call, decision).await?;
         let writes_elsewhere =
@@ -236,7 +236,8 @@ impl Engine {
         tool: &Arc<dyn AnyTool>,
         prepared: &Prepared,
     ) -> Result<Admitted, ToolError> {
-        self.lanes.admit(&call.session, tool.spec().lane, prepared.answer_bytes, &call.stop).await
+        let expected = self.lanes.expected(prepared, &call.effects);
+        self.lanes.admit(&call.session, tool.spec().lane, expected, &call.stop).await
     }
 
     /// Looks at all that the answer could depend on, where it may come from the cache.
@@ -297,29 +298,20 @@ impl Engine {
         let Some(snapshots) = self.snapshots.as_ref().filter(|_| prepared.plan.on_snapshot) else {
             return Ok(self.save_directly(call, prepared).await?.map_or(Before::Nothing, Before::Direct));
         };
-        if let Some(id) = &prepared.plan.applies {
-            return snapshots.take_up(id).map(Before::Snapshot);
-        }
         let names_all = |part: &policy::Part| {
             part.effect
                 .path()
                 .is_some_and(|(access, path)| access == tool::Access::Write && path == self.place.workspace)
         };
-        let changed_by = match tool.spec().lane {
-            Lane::Command => ChangedBy::Command,
-            _ if call.changing().iter().any(names_all) => ChangedBy::Restoration,
-            _ => ChangedBy::Draft,
+        let wanted = match (&prepared.plan.applies, tool.spec().lane) {
+            (Some(id), _) => Wanted::Kept(id.clone()),
+            (None, Lane::Command) => Wanted::New(ChangedBy::Command),
+            _ if call.changing().iter().any(names_all) => Wanted::New(ChangedBy::Restoration),
+            _ => Wanted::New(ChangedBy::Draft),
         };
-        let in_ready_cell =
-            changed_by != ChangedBy::Command || self.networks.is_of_spawner(&self.network(call).owner);
-        snapshots.take(changed_by, in_ready_cell).map(Before::Snapshot).map_err(|error| {
-            let because = std::error::Error::source(&error).map(|source| format!(": {source}"));
-            let message = format!(
-                "the changes of the call could not be kept apart, so it was not run: {error}{}",
-                because.unwrap_or_default()
-            );
-            ToolError::new(Code::Runtime, message).because(error)
-        })
+        let spawner = self.networks.spawner(&self.network(call).owner);
+        let taken = snapshots.taken(wanted, spawner, call.timeout, &call.stop).await;
+        taken.map(Before::Snapshot)
     }
 
     async fn run(
@@ -333,7 +325,7 @@ impl Engine {
         call.enter(Stage::Run);
         let context = Arc::new(self.context(call, tool.spec(), before, cell).await?);
         let began = Instant::now();
-        let own = OwnChange::begin(&self.denied, call);
+        let own = OwnChange::begin(&self.denied, call).await;
         // Beside other calls, staying awake would take their time.
         let in_a_moment = tool.spec().lane == Lane::Read && self.calls_running() == 1;
         let mut task = start(prepared, context.clone(), in_a_moment);
@@ -364,10 +356,13 @@ impl Engine {
             self.cache.clear();
         }
         call.ran = began.elapsed();
-        drop(own);
+        if let Some(own) = own {
+            own.end().await;
+        }
         self.look_after(&context).await;
         if tool.spec().lane == Lane::Command {
             self.tend_homes();
+            self.rest_soon();
         }
         call.sandbox = context.enforced();
         call.warnings
@@ -399,7 +394,7 @@ impl Engine {
         produced: Result<Data, ToolError>,
         admitted: Admitted,
     ) -> Result<Data, ToolError> {
-        call.held = admitted.into_held();
+        call.held = admitted.into_held(&produced);
         self.redactor.refresh();
         let cap = tool.spec().text;
         let reader = self.registry.name_of(cover::READER);

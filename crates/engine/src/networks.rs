@@ -1,14 +1,24 @@
 //! Which network the commands of a session are in: those of one session reach each other's servers, and nobody else's. Where the
 //! policy lists hosts, a session's network has a way out to these.
+//!
+//! Each network has a spawner whose cells wait in it. Where there are several sessions, one that nobody has yet is kept ahead, for the next one that runs a command.
+//! A session that runs nothing for a while gives its network back ([`Networks::rest`]), and gets another with its next command: there
+//! is nothing in a network that no command is in.
+
+mod resting;
+
+pub(crate) use resting::{Looking, Rested};
 
 use std::collections::HashMap;
 use std::ffi::OsString;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Instant;
 
 use egress::{Carrier, Listeners, Serving};
 use policy::Ceiling;
-use sandbox::{CellSpec, Doors, SandboxError, SessionNetwork};
+use sandbox::{CellSpec, Doors, SandboxError, SessionNetwork, Spawner};
 
+use crate::placeholders::Given;
 use crate::way_out::{Around, WayOut};
 
 /// Ports at which a program that knows of no proxy is met, beside those that the policy names.
@@ -19,48 +29,164 @@ const MOST_CEILINGS: usize = 16;
 
 /// The networks of the sessions of one runtime.
 #[derive(Default)]
-pub(crate) struct Networks(Mutex<State>);
+pub(crate) struct Networks {
+    state: Mutex<State>,
+    /// Held while a network is made, so that a session gets one alone.
+    making: Mutex<()>,
+}
 
 #[derive(Default)]
 struct State {
-    /// Whose the spawner's network is: that of the session which ran a command first. It is nobody else's afterwards, because a
-    /// command that is being stopped may be in it still.
-    of_spawner: Option<String>,
-    others: HashMap<String, SessionNetwork>,
-    ways_out: HashMap<String, (Arc<WayOut>, Serving)>,
+    sessions: HashMap<String, OfSession>,
+    /// The spawner that the program was started with. It lives as long as the program.
+    first: Option<Arc<Spawner>>,
+    /// One whose network is nobody's yet.
+    spare: Option<Arc<Spawner>>,
+    /// Whether a spare one is being made, or none will be.
+    is_making_spare: bool,
+    /// Counts the uses of all sessions.
+    uses: u64,
     /// Under which ceilings there is a network of a session's, by its bounded owner.
     ceilings: HashMap<String, Vec<Ceiling>>,
     /// What carries the connections, from the first way out on.
     carrier: Option<Carrier>,
 }
 
-impl State {
-    /// The network of a session of its own; none for the one that has the spawner's.
-    fn of(&mut self, owner: &str, spawner: bool) -> Result<Option<SessionNetwork>, SandboxError> {
-        if spawner && self.of_spawner.get_or_insert_with(|| owner.to_owned()) == owner {
-            return Ok(None);
+/// What there is for the commands of a session.
+struct OfSession {
+    /// Held by each call that runs a command.
+    in_use: InUse,
+    network: Option<Shared>,
+    way_out: Option<(Arc<WayOut>, Serving)>,
+    /// The placeholders that its programs were given. They mean the same as long as the session lives.
+    given: Arc<Given>,
+    /// The number of its last use, and when that was.
+    used: (u64, Instant),
+}
+
+impl OfSession {
+    fn new() -> Self {
+        let (in_use, given) = (InUse::default(), Arc::default());
+        Self { in_use, network: None, way_out: None, given, used: (0, Instant::now()) }
+    }
+}
+
+/// Keeps the network of a session as it is, for as long as it is held.
+#[derive(Clone, Default)]
+pub(crate) struct InUse(Arc<()>);
+
+/// A network that the cells of a session share.
+#[derive(Clone)]
+enum Shared {
+    /// Its cells wait in it.
+    WithCells(Arc<Spawner>),
+    /// Each cell is made when it is needed.
+    Alone(SessionNetwork),
+}
+
+impl Shared {
+    fn put_into(self, cell: &mut CellSpec) {
+        match self {
+            Self::WithCells(spawner) => {
+                cell.spawner = Some(spawner);
+                cell.network = None;
+            }
+            Self::Alone(network) => cell.network = Some(network),
         }
-        if let Some(network) = self.others.get(owner) {
-            return Ok(Some(network.clone()));
-        }
-        let made = SessionNetwork::make()?;
-        self.others.insert(owner.to_owned(), made.clone());
-        Ok(Some(made))
     }
 }
 
 impl Networks {
-    /// The network of a session of its own; none for the one that has the spawner's.
+    /// Begins with a spawner whose network is nobody's yet.
+    pub(crate) fn new(first: Option<Arc<Spawner>>) -> Arc<Self> {
+        let state = State { spare: first.clone(), first, ..State::default() };
+        Arc::new(Self { state: Mutex::new(state), making: Mutex::default() })
+    }
+
+    /// Begins to use the network of a session, which is the spare one where the session has none yet and there is one.
+    pub(crate) fn enter(&self, owner: &str) -> InUse {
+        let mut state = self.state();
+        state.uses += 1;
+        let State { sessions, spare, uses, .. } = &mut *state;
+        let session = sessions.entry(owner.to_owned()).or_insert_with(OfSession::new);
+        session.used = (*uses, Instant::now());
+        session.network = session.network.take().or_else(|| spare.take().map(Shared::WithCells));
+        session.in_use.clone()
+    }
+
+    /// The spawner in whose network the commands of a session are, where there is one by now.
+    pub(crate) fn spawner(&self, owner: &str) -> Option<Arc<Spawner>> {
+        match &self.state().sessions.get(owner)?.network {
+            Some(Shared::WithCells(spawner)) => Some(spawner.clone()),
+            Some(Shared::Alone(_)) | None => None,
+        }
+    }
+
+    /// Puts the cell into the network of its session. Blocks while that is made.
     ///
     /// # Errors
     /// Where this machine refuses one.
-    pub(crate) fn of(&self, owner: &str) -> Result<Option<SessionNetwork>, SandboxError> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).of(owner, true)
+    pub(crate) fn settle(self: &Arc<Self>, owner: &str, cell: &mut CellSpec) -> Result<(), SandboxError> {
+        let shared = self.of(owner, cell.spawner.is_some())?;
+        shared.put_into(cell);
+        Ok(())
+    }
+
+    fn of(self: &Arc<Self>, owner: &str, with_cells: bool) -> Result<Shared, SandboxError> {
+        let known = || self.state().sessions.get(owner).and_then(|session| session.network.clone());
+        let shared = match known() {
+            Some(shared) => shared,
+            None => {
+                let _alone = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+                // Another command of the session may have been first.
+                match known() {
+                    Some(shared) => shared,
+                    None => self.make(owner, with_cells)?,
+                }
+            }
+        };
+        self.make_spare();
+        Ok(shared)
+    }
+
+    fn make(&self, owner: &str, with_cells: bool) -> Result<Shared, SandboxError> {
+        let first = self.state().first.clone().filter(|_| with_cells);
+        let another = first.and_then(|first| first.another().ok());
+        let made = match another {
+            Some(spawner) => Shared::WithCells(Arc::new(spawner)),
+            None => Shared::Alone(SessionNetwork::make()?),
+        };
+        let mut state = self.state();
+        let session = state.sessions.entry(owner.to_owned()).or_insert_with(OfSession::new);
+        session.network = Some(made.clone());
+        Ok(made)
+    }
+
+    /// Has a spare one made, where there is none, while nobody waits. Where there is one session, as over stdio, no other is expected.
+    fn make_spare(self: &Arc<Self>) {
+        let mut state = self.state();
+        let Some(first) = state.first.clone() else { return };
+        if state.spare.is_some()
+            || state.sessions.len() < 2
+            || std::mem::replace(&mut state.is_making_spare, true)
+        {
+            return;
+        }
+        drop(state);
+        let networks: Weak<Self> = Arc::downgrade(self);
+        std::thread::spawn(move || {
+            let made = first.another().ok().map(Arc::new);
+            let Some(networks) = networks.upgrade() else { return };
+            let mut state = networks.state();
+            // Where it failed, the next session tries again.
+            state.is_making_spare = false;
+            state.spare = made;
+        });
     }
 
     /// Whose the network is of who acts under this ceiling on behalf of the owner; none where there are too many.
     pub(crate) fn owner_under(&self, owner: &str, ceiling: Ceiling) -> Option<String> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
         let known = state.ceilings.entry(owner.to_owned()).or_default();
         let at = known.iter().position(|one| *one == ceiling).or_else(|| {
             let is_room = known.len() < MOST_CEILINGS;
@@ -74,63 +200,77 @@ impl Networks {
     /// # Errors
     /// Why there is none, in words for the agent. The cell has what could be had.
     pub(crate) fn settle_with_way_out(
-        &self,
+        self: &Arc<Self>,
         owner: &str,
         cell: &mut CellSpec,
         around: &Around,
     ) -> Result<(), String> {
         let because = |why: String| format!("no host can be reached from this command: {why}");
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match state.of(owner, cell.spawner.is_some()) {
-            Ok(network) => cell.network = network,
-            Err(error) => {
-                cell.spawner = None;
-                return Err(because(error.to_string()));
-            }
+        if let Err(error) = self.settle(owner, cell) {
+            cell.spawner = None;
+            return Err(because(error.to_string()));
         }
-        if !state.ways_out.contains_key(owner) {
-            let way_out = state.open(owner, cell, around).map_err(because)?;
-            state.ways_out.insert(owner.to_owned(), way_out);
-        }
+        let way_out = self.way_out(owner, cell, around).map_err(because)?;
         cell.has_doors = true;
         for (name, value) in egress::variables(sandbox::PROXY_PORT) {
             cell.environment.insert(OsString::from(name), OsString::from(value));
         }
-        let way_out = state.ways_out.get(owner).map(|(way_out, _)| way_out.clone());
-        drop(state);
-        way_out.map_or(Ok(()), |way_out| way_out.hand_out(cell))
+        way_out.hand_out(cell)
+    }
+
+    fn way_out(&self, owner: &str, cell: &CellSpec, around: &Around) -> Result<Arc<WayOut>, String> {
+        let known = || Some(self.state().sessions.get(owner)?.way_out.as_ref()?.0.clone());
+        if let Some(way_out) = known() {
+            return Ok(way_out);
+        }
+        let _alone = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(way_out) = known() {
+            return Ok(way_out);
+        }
+        let listeners = open(cell, around)?;
+        let mut state = self.state();
+        let carrier = match state.carrier.take() {
+            Some(carrier) => carrier,
+            None => Carrier::start().map_err(|error| error.to_string())?,
+        };
+        let session = state.sessions.entry(owner.to_owned()).or_insert_with(OfSession::new);
+        let way_out = Arc::new(WayOut::of(around.clone(), owner, session.given.clone()));
+        let serving = carrier.serve(listeners, way_out.clone());
+        let served = serving.map(|serving| session.way_out = Some((way_out.clone(), serving)));
+        state.carrier = Some(carrier);
+        served.map(|()| way_out).map_err(|error| error.to_string())
     }
 
     /// What was refused to the commands of a session since this was asked last.
     pub(crate) fn take_notes(&self, owner: &str) -> Vec<String> {
-        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        state.ways_out.get(owner).map(|(way_out, _)| way_out.take_notes()).unwrap_or_default()
+        let state = self.state();
+        let way_out = state.sessions.get(owner).and_then(|session| session.way_out.as_ref());
+        way_out.map(|(way_out, _)| way_out.take_notes()).unwrap_or_default()
     }
 
-    /// Whether the session has the spawner's network, and with it the cells that wait. The first session that asks has.
-    pub(crate) fn is_of_spawner(&self, owner: &str) -> bool {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        state.of_spawner.get_or_insert_with(|| owner.to_owned()) == owner
-    }
-
-    /// The session has ended.
-    pub(crate) fn forget(&self, owner: &str) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Takes all that was there for a session, which has ended.
+    pub(crate) fn forget(&self, owner: &str) -> Rested {
+        let mut state = self.state();
         let ceilings = state.ceilings.remove(owner).map_or(0, |ceilings| ceilings.len());
-        for owner in (0..ceilings).map(|at| under(owner, at)).chain([owner.to_owned()]) {
-            state.others.remove(&owner);
-            if let Some((way_out, _)) = state.ways_out.remove(&owner) {
-                way_out.close();
-            }
-        }
+        let owners = (0..ceilings).map(|at| under(owner, at)).chain([owner.to_owned()]);
+        let released = owners.filter_map(|owner| state.sessions.remove(&owner)).collect();
+        Rested { released, more: false }
     }
 
     /// Every session has ended.
     pub(crate) fn close(&self) {
-        let ways_out = std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).ways_out);
-        for (way_out, _) in ways_out.values() {
+        let mut state = self.state();
+        state.is_making_spare = true;
+        let ways_out: Vec<_> =
+            state.sessions.values_mut().filter_map(|session| session.way_out.take()).collect();
+        drop(state);
+        for (way_out, _) in &ways_out {
             way_out.close();
         }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -144,34 +284,21 @@ impl Drop for Networks {
     }
 }
 
-impl State {
-    fn open(
-        &mut self,
-        owner: &str,
-        cell: &CellSpec,
-        around: &Around,
-    ) -> Result<(Arc<WayOut>, Serving), String> {
-        let mut ports = around.policy.named_ports();
-        // The proxy has a door of its own, and questions for names another.
-        ports.retain(|port| *port != sandbox::PROXY_PORT);
-        ports.extend(USUAL_PORTS);
-        ports.sort_unstable();
-        ports.dedup();
-        let opened = match (&cell.network, &cell.spawner) {
-            (Some(network), _) => network.open_doors(&ports).map(Some),
-            (None, Some(spawner)) => spawner.open_doors(&ports),
-            (None, None) => Ok(None),
-        };
-        let opened = opened.map_err(|error| error.to_string())?;
-        let Doors { proxy, everywhere, names } =
-            opened.ok_or_else(|| "the commands of this session share no network".to_owned())?;
-        let carrier = match self.carrier.take() {
-            Some(carrier) => carrier,
-            None => Carrier::start().map_err(|error| error.to_string())?,
-        };
-        let way_out = Arc::new(WayOut::of(around.clone(), owner));
-        let serving = carrier.serve(Listeners { proxy, everywhere, names }, way_out.clone());
-        self.carrier = Some(carrier);
-        Ok((way_out, serving.map_err(|error| error.to_string())?))
-    }
+/// Opens the doors of the cell's network.
+fn open(cell: &CellSpec, around: &Around) -> Result<Listeners, String> {
+    let mut ports = around.policy.named_ports();
+    // The proxy has a door of its own, and questions for names another.
+    ports.retain(|port| *port != sandbox::PROXY_PORT);
+    ports.extend(USUAL_PORTS);
+    ports.sort_unstable();
+    ports.dedup();
+    let opened = match (&cell.network, &cell.spawner) {
+        (Some(network), _) => network.open_doors(&ports).map(Some),
+        (None, Some(spawner)) => spawner.open_doors(&ports),
+        (None, None) => Ok(None),
+    };
+    let opened = opened.map_err(|error| error.to_string())?;
+    let Doors { proxy, everywhere, names } =
+        opened.ok_or_else(|| "the commands of this session share no network".to_owned())?;
+    Ok(Listeners { proxy, everywhere, names })
 }

@@ -7,7 +7,7 @@ use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use egress::{Authority, Place, Trust};
 use fetch::address::Host;
@@ -35,12 +35,16 @@ pub(crate) struct Placeholders {
     pub(crate) authority: Authority,
     /// What the programs trust, for as long as the session lives.
     bundle: NamedTempFile,
-    /// By placeholder, and by name.
-    given: Mutex<Given>,
+    given: Arc<Given>,
 }
 
+/// The placeholders that a session was given, which mean the same for as long as it lives.
 #[derive(Default)]
-struct Given {
+pub(crate) struct Given(Mutex<Names>);
+
+/// By placeholder, and by name.
+#[derive(Default)]
+struct Names {
     names: HashMap<String, String>,
     placeholders: BTreeMap<String, String>,
 }
@@ -54,6 +58,7 @@ impl Placeholders {
         vault: &Arc<Vault>,
         policy: &Arc<Policy>,
         folder: &Path,
+        given: &Arc<Given>,
         now: Timestamp,
     ) -> Result<Option<Self>, String> {
         let entries = match vault.contents() {
@@ -68,8 +73,8 @@ impl Placeholders {
         let authority = Trust::of_system().and_then(|trust| Authority::make(&trust)).map_err(failed)?;
         remove_those_left_over(folder, now);
         let bundle = write(folder, authority.bundle()).map_err(failed)?;
-        let (vault, policy) = (vault.clone(), policy.clone());
-        Ok(Some(Self { vault, policy, authority, bundle, given: Mutex::default() }))
+        let (vault, policy, given) = (vault.clone(), policy.clone(), given.clone());
+        Ok(Some(Self { vault, policy, authority, bundle, given }))
     }
 
     /// The variables with the placeholders, and those by which the bundle is found. A variable that is there already stays as it is.
@@ -82,7 +87,7 @@ impl Placeholders {
         taken: &BTreeMap<OsString, OsString>,
     ) -> Result<Vec<(OsString, OsString)>, String> {
         let contents = self.vault.contents().map_err(|error| error.to_string())?;
-        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut given = self.given.names();
         let bundle = self.bundle.path().as_os_str();
         let mut variables: Vec<_> =
             TRUSTING.iter().map(|name| (OsString::from(name), bundle.to_owned())).collect();
@@ -131,7 +136,7 @@ impl Placeholders {
 
     /// The name of the secret that a placeholder of this session stands for.
     pub(crate) fn name_of(&self, placeholder: &str) -> Option<String> {
-        self.given.lock().unwrap_or_else(PoisonError::into_inner).names.get(placeholder).cloned()
+        self.given.names().names.get(placeholder).cloned()
     }
 
     /// The value, to be sent there now. Blocks while the use is noted.
@@ -162,6 +167,12 @@ impl Placeholders {
 }
 
 impl Given {
+    fn names(&self) -> MutexGuard<'_, Names> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Names {
     fn placeholder(&mut self, name: &str) -> io::Result<String> {
         if let Some(placeholder) = self.placeholders.get(name) {
             return Ok(placeholder.clone());

@@ -317,12 +317,8 @@ fn save_directly(
     contents: &SavedContents<'_>,
 ) -> Result<Direct, ToolError> {
     let failed = |error: checkpoint::Error| {
-        let because = std::error::Error::source(&error).map(|source| format!(": {source}"));
-        let message = format!(
-            "what the call would change could not be saved, so nothing was done: {error}{}",
-            because.unwrap_or_default()
-        );
-        ToolError::new(Code::Runtime, message).because(error)
+        let message = format!("what the call would change could not be saved, so nothing was done: {error}");
+        ToolError::caused_by(&message, error)
     };
     let (folder, workspace) = snapshots.begin().map_err(failed)?;
     let (saved, roots) = workspace.save(paths, &renamed, contents).map_err(failed)?;

@@ -7,12 +7,14 @@
 mod commit;
 mod judge;
 mod kept;
+mod ready;
 mod taken;
+mod taking;
 
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, Weak};
 
 use checkpoint::{
     Area, Changes, Conflict, Durability, Held, Note, Outcome, SavedEntry, Terms, Time, What, Workspace,
@@ -20,7 +22,7 @@ use checkpoint::{
 use database::Databases;
 use jiff::Timestamp;
 use policy::Policy;
-use sandbox::{CellSpec, Overlay, Spawner};
+use sandbox::{Overlay, Spawner};
 use store::Store;
 use tool::{Code, EffectState, Retry, Stop, ToolError};
 
@@ -34,6 +36,7 @@ pub(crate) use judge::Holds;
 use judge::Judge;
 pub use kept::{KeptChanges, KeptError};
 use taken::LeftWatched;
+pub(crate) use taking::Wanted;
 
 /// The largest git configuration that is understood, in bytes. Git's own are below a few thousand.
 pub(crate) const LARGEST_CONFIGURATION: u64 = 1024 * 1024;
@@ -50,6 +53,8 @@ pub(crate) struct Snapshots {
     workspace: PathBuf,
     /// The folders of the next command, made while nobody waits for them. A cell waits that keeps changes there.
     ready_for_command: Mutex<Option<checkpoint::Call>>,
+    /// The spawner of that cell.
+    ready_in: Mutex<Weak<Spawner>>,
     /// Those of the next draft.
     ready_for_draft: Mutex<Option<checkpoint::Call>>,
     /// Held while they are made. Says whether no call comes any more.
@@ -142,6 +147,7 @@ impl Snapshots {
             area,
             workspace: workspace.to_owned(),
             ready_for_command: Mutex::default(),
+            ready_in: Mutex::default(),
             ready_for_draft: Mutex::default(),
             making: Mutex::default(),
             left: Mutex::new(left),
@@ -151,18 +157,21 @@ impl Snapshots {
 
     /// Takes a snapshot for one call. What it costs follows what will change, not the size of the workspace.
     ///
-    /// `in_ready_cell` says whether a command may run in the cell that waits. The folders that were made ready are mounted there
-    /// already, and mounted a second time they would not be kept apart.
+    /// `spawner` is the one whose cells a command runs in. The folders that were made ready are mounted in a cell of one spawner
+    /// already, and mounted a second time, in a cell of another, they would not be kept apart.
     pub(crate) fn take(
         &self,
         changed_by: ChangedBy,
-        in_ready_cell: bool,
+        spawner: Option<&Arc<Spawner>>,
     ) -> Result<Snapshot, checkpoint::Error> {
         let workspace = Workspace::open(&self.workspace)?;
         let index = workspace.open_file(Path::new(GIT_INDEX));
         // Whoever cannot read the index has none to compare with, which makes any change of it a conflict.
         let index = index.unwrap_or_default();
-        let call = if in_ready_cell { self.folder(changed_by)? } else { self.area.begin()? };
+        let call = match changed_by {
+            ChangedBy::Command if !self.is_ready_in(spawner) => self.area.begin()?,
+            _ => self.folder(changed_by)?,
+        };
         Ok(Snapshot { changed_by, call, workspace, index, kept_since: None })
     }
 
@@ -190,51 +199,6 @@ impl Snapshots {
     fn folder(&self, changed_by: ChangedBy) -> Result<checkpoint::Call, checkpoint::Error> {
         let ready = self.ready(changed_by).take();
         ready.map_or_else(|| self.area.begin(), Ok)
-    }
-
-    /// Makes the folders of the next call of this kind beforehand; for a command that sees what `cell` shows, has a cell wait
-    /// that keeps changes there already. What stands against it, the next call will say.
-    pub(crate) fn make_ready(&self, cell: Option<&CellSpec>) {
-        let changed_by = if cell.is_some() { ChangedBy::Command } else { ChangedBy::Draft };
-        // Whoever else is at it makes the same.
-        let Ok(closed) = self.making.try_lock() else { return };
-        if *closed || self.ready(changed_by).is_some() {
-            return;
-        }
-        let Ok(mut call) = self.area.begin() else { return };
-        let begun = cell.map(|cell| {
-            let overlay = Some(overlay(&call));
-            sandbox::make_ready(&CellSpec { overlay, late_masks: None, ..cell.clone() })
-        });
-        if let Some(Err(_)) = begun {
-            // These cannot be used any more; what cannot be removed now, the next start removes.
-            drop(call.discard());
-            let Ok(other) = self.area.begin() else { return };
-            call = other;
-        }
-        *self.ready(changed_by) = Some(call);
-    }
-
-    /// Removes what was made ready for a call that does not come. What cannot be removed now, the next start removes.
-    pub(crate) fn put_away(&self, spawner: Option<&Spawner>) {
-        let mut closed = self.making.lock().unwrap_or_else(PoisonError::into_inner);
-        *closed = true;
-        // The cell first, because it uses the folders.
-        if let Some(spawner) = spawner {
-            spawner.put_away();
-        }
-        for changed_by in [ChangedBy::Command, ChangedBy::Draft] {
-            let ready = self.ready(changed_by).take();
-            drop(ready.map(checkpoint::Call::discard));
-        }
-    }
-
-    fn ready(&self, changed_by: ChangedBy) -> MutexGuard<'_, Option<checkpoint::Call>> {
-        let ready = match changed_by {
-            ChangedBy::Command => &self.ready_for_command,
-            ChangedBy::Draft | ChangedBy::Restoration => &self.ready_for_draft,
-        };
-        ready.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn area(&self) -> &Area {
@@ -425,11 +389,8 @@ fn failed(error: checkpoint::Error) -> ToolError {
         checkpoint::Error::NotUndone { .. } => EffectState::Maybe,
         _ => EffectState::None,
     };
-    let mut message = format!("the changes of the call could not be put into the workspace: {error}");
-    if let Some(source) = std::error::Error::source(&error) {
-        message.push_str(&format!(": {source}"));
-    }
-    ToolError::new(Code::Runtime, message).effect(effect).because(error)
+    let message = format!("the changes of the call could not be put into the workspace: {error}");
+    ToolError::caused_by(&message, error).effect(effect)
 }
 
 fn note(note: &Note) -> String {

@@ -70,11 +70,8 @@ impl Engine {
             }
             Rules::NoHosts | Rules::TooMany => {}
         }
-        if cell.spawner.is_some() {
-            match self.networks.of(owner) {
-                Ok(network) => cell.network = network,
-                Err(_) => cell.spawner = None,
-            }
+        if cell.spawner.is_some() && self.networks.settle(owner, cell).is_err() {
+            cell.spawner = None;
         }
         matches!(rules, Rules::TooMany).then(|| TOO_MANY.to_owned())
     }
@@ -101,13 +98,14 @@ impl Engine {
     }
 
     /// Begins to specify the cell of a command.
-    pub(crate) fn specify(self: &Arc<Self>, call: &Call, lane: Lane) -> Option<Specifying> {
+    pub(crate) fn specify(self: &Arc<Self>, call: &mut Call, lane: Lane) -> Option<Specifying> {
         if lane != Lane::Command {
             return None;
         }
         let engine = self.clone();
         let (background, rules, network) = (call.background, call.rules(self), self.network(call));
         let denied = call.reach(self).denied();
+        call.network_in_use = Some(self.networks.enter(&network.owner));
         Some(tokio::task::spawn_blocking(move || {
             let writes = if background { Writes::AtOnce } else { Writes::Apart };
             let mut specified = engine.specification(&rules, &denied, writes)?;

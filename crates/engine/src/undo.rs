@@ -315,9 +315,7 @@ fn unsaved(error: store::StoreError) -> ToolError {
 }
 
 pub(crate) fn failed(error: checkpoint::Error) -> ToolError {
-    let because = std::error::Error::source(&error).map(|source| format!(": {source}"));
-    let message = format!("nothing was undone: {error}{}", because.unwrap_or_default());
-    ToolError::new(Code::Runtime, message).effect(EffectState::None).because(error)
+    ToolError::caused_by(&format!("nothing was undone: {error}"), error).effect(EffectState::None)
 }
 
 impl Engine {
@@ -432,7 +430,7 @@ impl Engine {
         let data = undo.data(&chosen, request)?;
         let rows = undo.check_data(&data)?;
         let of_data = author.clone();
-        let snapshot = snapshots.take(crate::snapshot::ChangedBy::Restoration, true).map_err(failed)?;
+        let snapshot = snapshots.take(crate::snapshot::ChangedBy::Restoration, None).map_err(failed)?;
         let draft = snapshot.draft()?;
         let laid = undo.lay_out(&draft, &chosen, request);
         let laid = match laid {

@@ -22,7 +22,7 @@ use vault::Vault;
 
 use crate::Redactor;
 use crate::history::CONNECTIONS;
-use crate::placeholders::Placeholders;
+use crate::placeholders::{Given, Placeholders};
 use crate::redact::Pieces;
 
 /// Refusals that are told with one answer; of more their number is.
@@ -49,6 +49,7 @@ pub(crate) struct WayOut {
     around: Around,
     session: String,
     refused: Mutex<Refused>,
+    given: Arc<Given>,
     /// What secrets its programs may use, from the first command on for which there is one.
     secrets: OnceLock<Arc<Placeholders>>,
 }
@@ -63,9 +64,9 @@ struct Refused {
 }
 
 impl WayOut {
-    pub(crate) fn of(around: Around, session: &str) -> Self {
+    pub(crate) fn of(around: Around, session: &str, given: Arc<Given>) -> Self {
         let (session, refused) = (session.to_owned(), Mutex::default());
-        Self { around, session, refused, secrets: OnceLock::new() }
+        Self { around, session, refused, given, secrets: OnceLock::new() }
     }
 
     /// Gives a cell the placeholders of the secrets that its programs may use. Blocks while files are read.
@@ -77,7 +78,7 @@ impl WayOut {
         let (Some(vault), Some(folder)) = (vault, folder) else { return Ok(()) };
         let now = clock.now();
         if self.secrets.get().is_none()
-            && let Some(secrets) = Placeholders::of(vault, policy, folder, now)?
+            && let Some(secrets) = Placeholders::of(vault, policy, folder, &self.given, now)?
         {
             // Another command of the session may have been first, and then its are used.
             let _second = self.secrets.set(Arc::new(secrets));

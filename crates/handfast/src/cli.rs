@@ -217,7 +217,8 @@ pub(crate) struct UpArgs {
     /// Offers at /mcp, without a token, what the official test suite of MCP expects, and nothing else.
     #[arg(long, hide = true)]
     pub(crate) conformance: bool,
-    /// How long a client may take for the head of a request, for the next part of a body, and to take the next part of an answer.
+    /// How long a client may take for the head of a request, for the next part of a body, and, up to ten seconds, to take the next
+    /// part of an answer.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = time)]
     pub(crate) patience: std::time::Duration,
     /// How long calls that run may still take once it was told to end.

@@ -65,6 +65,7 @@ pub fn main() -> ExitCode {
         }
     };
     report::begin(&cli.global);
+    locks::listen(report::warn);
     match commands::run(cli) {
         Ok(code) => code,
         Err(failure) => {

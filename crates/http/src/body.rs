@@ -12,6 +12,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::Instant;
 use tool::Held;
 
+use crate::patient::Pace;
+
 /// Bytes that the bodies of requests may have in all: eight of the largest.
 const MOST_BYTES: usize = 256 * 1024 * 1024;
 
@@ -127,8 +129,13 @@ impl Room {
     }
 }
 
-/// The body of an answer.
-pub(crate) enum Answer {
+/// The body of an answer, at the pace of its connection.
+pub(crate) struct Answer {
+    content: Content,
+    pace: Pace,
+}
+
+enum Content {
     /// All of it.
     Whole {
         /// What is still to be taken.
@@ -139,36 +146,71 @@ pub(crate) enum Answer {
     /// Events as they come.
     Events {
         /// The events, whole.
-        events: mpsc::Receiver<Bytes>,
+        events: mpsc::Receiver<Event>,
         /// Covers the secrets in them.
         cover: Option<Arc<Engine>>,
+        /// What the event occupies that the client takes now.
+        taken: Held,
         /// Gone with the answer, also where the client is gone before its end.
         _guard: Box<dyn std::any::Any + Send + Sync>,
     },
 }
 
+/// An event, and what it occupies until the client has taken it.
+pub(crate) struct Event {
+    text: Bytes,
+    held: Held,
+}
+
+impl From<Bytes> for Event {
+    fn from(text: Bytes) -> Self {
+        Self { text, held: Held::default() }
+    }
+}
+
+impl Event {
+    /// Makes an event that occupies something until the client has taken it.
+    pub(crate) fn holding(text: Bytes, held: Held) -> Self {
+        Self { text, held }
+    }
+}
+
 impl Answer {
     pub(crate) fn whole(bytes: impl Into<Bytes>, held: Held) -> Self {
-        Self::Whole { rest: bytes.into(), _held: held }
+        Self { content: Content::Whole { rest: bytes.into(), _held: held }, pace: Pace::default() }
     }
 
     /// Events that are put into the sender, for as long as it lives. The guard is dropped with the answer.
-    pub(crate) fn events(guard: impl std::any::Any + Send + Sync) -> (mpsc::Sender<Bytes>, Self) {
+    pub(crate) fn events(guard: impl std::any::Any + Send + Sync) -> (mpsc::Sender<Event>, Self) {
         let (sender, events) = mpsc::channel(MOST_EVENTS);
-        (sender, Self::Events { events, cover: None, _guard: Box::new(guard) })
+        let content =
+            Content::Events { events, cover: None, taken: Held::default(), _guard: Box::new(guard) };
+        (sender, Self { content, pace: Pace::default() })
     }
 
     /// Covers every secret, in what is there and in events that come.
-    pub(crate) fn covered(self, engine: &Arc<Engine>) -> Self {
-        match self {
-            Self::Whole { rest, _held } => {
-                let covered = engine.cover_message(&rest);
-                Self::Whole { rest: covered.map_or(rest, Bytes::from), _held }
+    pub(crate) fn covered(mut self, engine: &Arc<Engine>) -> Self {
+        match &mut self.content {
+            Content::Whole { rest, .. } => {
+                if let Some(covered) = engine.cover_message(rest) {
+                    *rest = Bytes::from(covered);
+                }
             }
-            Self::Events { events, _guard, .. } => {
-                Self::Events { events, cover: Some(engine.clone()), _guard }
-            }
+            Content::Events { cover, .. } => *cover = Some(engine.clone()),
         }
+        self
+    }
+
+    /// Gives the answer the pace of the connection that carries it.
+    pub(crate) fn at(mut self, pace: Pace) -> Self {
+        self.pace = pace;
+        self
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        self.pace.end();
     }
 }
 
@@ -180,28 +222,38 @@ impl Body for Answer {
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        match self.get_mut() {
-            Self::Whole { rest, .. } if rest.is_empty() => Poll::Ready(None),
-            Self::Whole { rest, .. } => {
+        let Self { content, pace } = self.get_mut();
+        match content {
+            Content::Whole { rest, .. } if rest.is_empty() => Poll::Ready(None),
+            Content::Whole { rest, .. } => {
+                pace.begin();
                 let part = rest.split_to(rest.len().min(PART));
                 Poll::Ready(Some(Ok(Frame::data(part))))
             }
-            Self::Events { events, cover, .. } => events.poll_recv(context).map(|event| {
-                let event = event?;
-                let covered = cover.as_ref().and_then(|engine| covered_event(engine, &event));
-                Some(Ok(Frame::data(covered.unwrap_or(event))))
-            }),
+            Content::Events { events, cover, taken, .. } => {
+                // The connection has room again: what came before was taken.
+                pace.end();
+                *taken = Held::default();
+                events.poll_recv(context).map(|event| {
+                    event.map(|Event { text, held }| {
+                        pace.begin();
+                        *taken = held;
+                        let covered = cover.as_ref().and_then(|engine| covered_event(engine, &text));
+                        Ok(Frame::data(covered.unwrap_or(text)))
+                    })
+                })
+            }
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self, Self::Whole { rest, .. } if rest.is_empty())
+        matches!(&self.content, Content::Whole { rest, .. } if rest.is_empty())
     }
 
     fn size_hint(&self) -> SizeHint {
-        match self {
-            Self::Whole { rest, .. } => SizeHint::with_exact(rest.len() as u64),
-            Self::Events { .. } => SizeHint::default(),
+        match &self.content {
+            Content::Whole { rest, .. } => SizeHint::with_exact(rest.len() as u64),
+            Content::Events { .. } => SizeHint::default(),
         }
     }
 }
@@ -328,6 +380,22 @@ mod tests {
         }
         assert_eq!(sizes, [PART, PART, 1]);
         drop(answer);
+        assert_eq!(Arc::strong_count(&token), 1);
+    }
+
+    #[tokio::test]
+    async fn an_event_holds_its_place_until_the_next_is_asked_for() {
+        let token = Arc::new(());
+        let (sender, mut answer) = Answer::events(());
+        let event = Event::holding(Bytes::from_static(b"large"), Held(Some(Box::new(token.clone()))));
+        sender.send(event).await.map_err(drop).unwrap();
+        drop(sender);
+        assert_eq!(Arc::strong_count(&token), 2, "nobody has taken it");
+        let mut next =
+            async || std::future::poll_fn(|context| Pin::new(&mut answer).poll_frame(context)).await;
+        assert_eq!(next().await.unwrap().unwrap().into_data().unwrap(), "large");
+        assert_eq!(Arc::strong_count(&token), 2, "the connection carries it");
+        assert!(next().await.is_none());
         assert_eq!(Arc::strong_count(&token), 1);
     }
 }

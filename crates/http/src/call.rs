@@ -6,7 +6,6 @@ use std::time::Duration;
 use dialects::Dialect;
 use engine::{Answer, Approval, Asker, CallRequest, Caller, Ceiling, Door, NoAsker};
 use hyper::StatusCode;
-use hyper::body::Bytes;
 use hyper::header::{ACCEPT, HeaderMap};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -15,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tool::{BoxFuture, CallResult, Progress, Stop, StopReason, ToolError, visible};
 
-use crate::body::{self, Coming};
+use crate::body::{self, Coming, Event};
 use crate::origin;
 use crate::reply::{self, JSON, Reply};
 use crate::sender::Sender;
@@ -123,12 +122,12 @@ pub(crate) async fn call(shared: &Arc<Shared>, sender: &Sender, headers: &Header
             tokio::select! {
                 result = &mut call => break result,
                 // A client that has not taken the last ones needs no further.
-                _ = heartbeat.tick() => drop(events.try_send(body::HEARTBEAT)),
+                _ = heartbeat.tick() => drop(events.try_send(body::HEARTBEAT.into())),
             }
         };
         if let Ok(text) = text(&result, dialect) {
             // Where the client is gone, the answer has nobody to go to.
-            let _ = events.send(body::event("result", &text)).await;
+            let _ = events.send(Event::holding(body::event("result", &text), result.held)).await;
         }
     });
     reply
@@ -205,14 +204,14 @@ impl Drop for StopOnDrop {
 
 /// Puts what happens during a call into its stream.
 struct Listener {
-    events: mpsc::Sender<Bytes>,
+    events: mpsc::Sender<Event>,
     last: Mutex<Option<Instant>>,
 }
 
 impl Listener {
     fn send(&self, name: &str, value: &Value) {
         // A client that reads too slowly misses what is not the result.
-        let _ = self.events.try_send(body::event(name, value.to_string().as_bytes()));
+        let _ = self.events.try_send(body::event(name, value.to_string().as_bytes()).into());
     }
 }
 

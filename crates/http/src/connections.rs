@@ -13,7 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio::task::JoinSet;
 
 use crate::HttpError;
-use crate::patient::Patient;
+use crate::patient::{Pace, Patient};
 use crate::service::{self, Shared};
 
 /// Connections that the kernel keeps waiting to be taken in.
@@ -116,14 +116,19 @@ async fn serve(
     _place: OwnedSemaphorePermit,
 ) {
     let patience = shared.options.patience;
-    let service = service_fn(move |request| service::answer(shared.clone(), request));
+    let pace = Pace::default();
+    let of_answers = pace.clone();
+    let service = service_fn(move |request| {
+        let (answer, pace) = (service::answer(shared.clone(), request), of_answers.clone());
+        async move { answer.await.map(|reply| reply.map(|answer| answer.at(pace))) }
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(patience)
         .max_buf_size(LONGEST_HEAD)
         // A client that closes its side is gone: its call is cancelled.
         .half_close(false)
-        .serve_connection(TokioIo::new(Patient::new(stream, patience)), service);
+        .serve_connection(TokioIo::new(Patient::new(stream, patience, pace)), service);
     tokio::pin!(connection);
     // How a connection ends, its client knows; nobody else is told of every one that breaks.
     tokio::select! {

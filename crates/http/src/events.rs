@@ -10,7 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{Instant, MissedTickBehavior};
 use tool::{Code, Retry, ToolError};
 
-use crate::body;
+use crate::body::{self, Event};
 use crate::call::HEARTBEAT;
 use crate::reply::{self, Reply};
 use crate::service::Shared;
@@ -42,7 +42,7 @@ async fn tell(
     shared: Arc<Shared>,
     approvals: Approvals,
     mut watch: engine::Watch,
-    events: mpsc::Sender<hyper::body::Bytes>,
+    events: mpsc::Sender<Event>,
     _place: OwnedSemaphorePermit,
 ) {
     let mut known: HashMap<String, &'static str> = HashMap::new();
@@ -58,7 +58,7 @@ async fn tell(
             match listed {
                 Ok(Ok(asked)) => {
                     for asked in news(&mut known, asked, first) {
-                        if events.send(asked).await.is_err() {
+                        if events.send(asked.into()).await.is_err() {
                             return;
                         }
                     }
@@ -77,7 +77,7 @@ async fn tell(
         if beat.elapsed() >= HEARTBEAT {
             beat = Instant::now();
             // A client that has not taken the last ones needs no further.
-            drop(events.try_send(body::HEARTBEAT));
+            drop(events.try_send(body::HEARTBEAT.into()));
         }
         changed = watch.has_changed().unwrap_or(true);
     }
@@ -102,8 +102,8 @@ fn news(
     told
 }
 
-async fn say(events: &mpsc::Sender<hyper::body::Bytes>, error: &ApprovalError) {
+async fn say(events: &mpsc::Sender<Event>, error: &ApprovalError) {
     let text = json!({ "message": error.to_string() }).to_string();
     // Where the client is gone nobody needs to hear it.
-    let _ = events.send(body::event("error", text.as_bytes())).await;
+    let _ = events.send(body::event("error", text.as_bytes()).into()).await;
 }

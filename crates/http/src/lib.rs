@@ -69,8 +69,8 @@ pub struct Options {
     pub body_limit: usize,
     /// Connections that may be open at a time; one more is told so and closed.
     pub connections: usize,
-    /// How long a client may take for the head of a request, for the next part of a body, and to take the next part of an answer.
-    /// A connection without a request is closed after as long.
+    /// How long a client may take for the head of a request, for the next part of a body, and, up to ten seconds, to take the next
+    /// part of an answer, which it must have taken as a whole within two minutes. A connection without a request is closed after as long.
     pub patience: Duration,
     /// How long requests may still run after the server was told to stop.
     pub drain: Duration,

@@ -13,7 +13,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tool::{Code, Held, Retry, ToolError};
 
-use crate::body::{Answer, Unread};
+use crate::body::{Answer, Event, Unread};
 use crate::credential::Role;
 use crate::guard::Stranger;
 use crate::oauth::{Provider, Refused};
@@ -41,7 +41,7 @@ pub(crate) fn json(status: StatusCode, value: &impl Serialize) -> Reply {
 }
 
 /// A stream of events, which ends with its sender. The guard is dropped with the stream.
-pub(crate) fn events(guard: impl std::any::Any + Send + Sync) -> (mpsc::Sender<hyper::body::Bytes>, Reply) {
+pub(crate) fn events(guard: impl std::any::Any + Send + Sync) -> (mpsc::Sender<Event>, Reply) {
     let (sender, answer) = Answer::events(guard);
     let mut reply = Response::new(answer);
     reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));

@@ -3,7 +3,6 @@
 //! An answer that comes soon and alone is plain JSON. Where something is said before it (progress, a question to the client's user),
 //! or nothing for a while, it is the last event of a stream.
 
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hyper::StatusCode;
@@ -14,7 +13,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tool::{Code, Held, ToolError};
 
-use crate::body::{self, Coming};
+use crate::body::{self, Coming, Event};
 use crate::call::HEARTBEAT;
 use crate::origin;
 use crate::reply::{self, JSON, Reply};
@@ -154,12 +153,10 @@ async fn alone(answers: &mut Answers) -> Option<Saying> {
 
 /// What is said in a session, as events that the client can come back to.
 fn follow(shared: &Shared, mut follower: Follower, primes: bool) -> Reply {
-    // What an answer occupies is given back with the stream.
-    let held = Arc::new(Mutex::new(Held::default()));
-    let (events, reply) = reply::events(held.clone());
+    let (events, reply) = reply::events(());
     let mut stopping = shared.stopping.subscribe();
     tokio::spawn(async move {
-        if primes && events.send(body::event_of(&follower.begin(), b"")).await.is_err() {
+        if primes && events.send(body::event_of(&follower.begin(), b"").into()).await.is_err() {
             return;
         }
         let mut heartbeat = tokio::time::interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
@@ -167,14 +164,14 @@ fn follow(shared: &Shared, mut follower: Follower, primes: bool) -> Reply {
             tokio::select! {
                 event = follower.next() => {
                     let Some(event) = event else { return };
-                    *held.lock().unwrap_or_else(PoisonError::into_inner) = event.held;
-                    let sent = events.send(body::event_of(&event.id, &event.text)).await;
+                    let text = body::event_of(&event.id, &event.text);
+                    let sent = events.send(Event::holding(text, event.held)).await;
                     if event.is_answer || sent.is_err() {
                         return;
                     }
                 }
                 // A client that has not taken the last ones needs no further.
-                _ = heartbeat.tick() => drop(events.try_send(body::HEARTBEAT)),
+                _ = heartbeat.tick() => drop(events.try_send(body::HEARTBEAT.into())),
                 // The call goes on for a while without it.
                 () = events.closed() => return,
                 // Calls are waited for; what no answer ends would keep the server for ever.
@@ -187,16 +184,14 @@ fn follow(shared: &Shared, mut follower: Follower, primes: bool) -> Reply {
 
 /// What is said as events, up to the answer.
 fn stream(mut answers: Answers, first: Option<Saying>) -> Reply {
-    // What an answer occupies is given back with the stream.
-    let held = Arc::new(Mutex::new(Held::default()));
-    let (events, reply) = reply::events(held.clone());
+    let (events, reply) = reply::events(());
     tokio::spawn(async move {
         let mut next = first;
         let mut heartbeat = tokio::time::interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
         loop {
             if let Some(saying) = next.take() {
-                *held.lock().unwrap_or_else(PoisonError::into_inner) = saying.held;
-                let sent = events.send(body::event("message", &saying.text)).await;
+                let text = body::event("message", &saying.text);
+                let sent = events.send(Event::holding(text, saying.held)).await;
                 if saying.is_answer || sent.is_err() {
                     return;
                 }
@@ -207,7 +202,7 @@ fn stream(mut answers: Answers, first: Option<Saying>) -> Reply {
                     None => return,
                 },
                 // A client that has not taken the last ones needs no further.
-                _ = heartbeat.tick() => drop(events.try_send(body::HEARTBEAT)),
+                _ = heartbeat.tick() => drop(events.try_send(body::HEARTBEAT.into())),
                 // With the answers the call ends.
                 () = events.closed() => return,
             }

@@ -3,6 +3,7 @@ use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::fs::{
     AtFlags, CWD, Dir, FlockOperation, Mode, OFlags, RenameFlags, ResolveFlags, Stat, flock, fstat, linkat,
@@ -31,6 +32,9 @@ pub(crate) struct Temporary {
 
 const PREFIX: &str = ".handfast-";
 const SUFFIX: &str = ".tmp";
+/// The longest wait for another who replaces the same file, many times what that takes. A program of the user's may have locked the file
+/// for as long as it runs.
+const REPLACING: Duration = Duration::from_secs(1);
 /// More than writers that can be in one folder at once.
 const SLOTS: u32 = 4096;
 
@@ -93,9 +97,9 @@ impl Temporary {
     }
 
     /// Gives the complete file its name, in place of `old`, which has it now and is `known`: ESTALE where something else has
-    /// it, which then stays, or where somebody else is just replacing it.
+    /// it, which then stays.
     ///
-    /// Who replaces a file like this holds a lock on it, so that two never do. Of others, who know no lock, nothing is lost
+    /// Who replaces a file like this holds a lock on it, so that two never do, and whoever comes second finds another file there. Of others, who know no lock, nothing is lost
     /// either: the two are exchanged, and what comes out is looked at.
     pub(crate) fn place_instead(
         mut self,
@@ -103,7 +107,7 @@ impl Temporary {
         old: &File,
         known: &Identity,
     ) -> rustix::io::Result<()> {
-        lock(old).map_err(|errno| if errno == Errno::EXIST { Errno::STALE } else { errno })?;
+        let _locked = Locked::wait(old)?;
         if Identity::of(&look(&self.folder, name)?) != *known {
             return Err(Errno::STALE);
         }
@@ -140,9 +144,36 @@ impl Temporary {
 impl Drop for Temporary {
     fn drop(&mut self) {
         if let Some(name) = &self.name {
-            // Where this fails, the next writer removes it: its lock ends with the descriptor.
+            // Where this fails, the next writer removes it: its lock ends here.
             let _ = unlinkat(&self.folder, name, AtFlags::empty());
         }
+        // INVARIANT: unlocked, and not only closed. A cell that is being forked meanwhile has a copy of the descriptor, which would
+        // keep the file that is in place by now locked, and the next change of it would be taken for a conflict.
+        locks::release(&self.file);
+    }
+}
+
+/// The lock on a file that is about to be replaced, given back when dropped, whatever shares its descriptor.
+struct Locked<'a>(&'a File);
+
+impl<'a> Locked<'a> {
+    /// Waits until whoever replaces the file now is done. What came of that, the file's identity says.
+    fn wait(file: &'a File) -> rustix::io::Result<Self> {
+        match locks::acquire_within(file, locks::Kind::Exclusive, &"a file of the workspace", REPLACING) {
+            Ok(()) => Ok(Self(file)),
+            Err(locks::LockError::Held { .. }) => Err(Errno::STALE),
+            // Where the file system has no locks, there is nobody to wait for.
+            Err(locks::LockError::System(error)) => match Errno::from_io_error(&error) {
+                Some(Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS | Errno::BADF) => Ok(Self(file)),
+                other => Err(other.unwrap_or(Errno::IO)),
+            },
+        }
+    }
+}
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        locks::release(self.0);
     }
 }
 
@@ -308,6 +339,46 @@ mod tests {
             remove_abandoned_in(folder.path(), Path::new(elsewhere)).unwrap();
         }
         assert!(folder.path().join("inner/.handfast-0.tmp").exists());
+    }
+
+    #[test]
+    fn a_file_that_a_forked_process_still_has_open_can_be_replaced_again_and_again() {
+        let (folder, opened) = folder();
+        let name = OsStr::new("x");
+        fs::write(folder.path().join(name), "0").unwrap();
+        // What a fork that has not closed its descriptors yet holds.
+        let mut copies = Vec::new();
+        for number in 1..4 {
+            let old = File::open(folder.path().join(name)).unwrap();
+            let known = Identity::of(&fstat(&old).unwrap());
+            let mut temporary = Temporary::begin(opened.as_fd()).unwrap();
+            temporary.file.write_all(number.to_string().as_bytes()).unwrap();
+            copies.extend([old.try_clone().unwrap(), temporary.file.try_clone().unwrap()]);
+            assert_eq!(temporary.place_instead(name, &old, &known), Ok(()), "change {number}");
+        }
+        assert_eq!(fs::read_to_string(folder.path().join(name)).unwrap(), "3");
+        assert_eq!(names(&folder), ["x"]);
+    }
+
+    #[test]
+    fn of_two_who_replace_one_file_at_once_the_second_finds_another_file_there() {
+        let (folder, opened) = folder();
+        let name = OsStr::new("x");
+        fs::write(folder.path().join(name), "old").unwrap();
+        let old = File::open(folder.path().join(name)).unwrap();
+        let known = Identity::of(&fstat(&old).unwrap());
+        let replace = |content: &str| {
+            let mut temporary = Temporary::begin(opened.as_fd()).unwrap();
+            temporary.file.write_all(content.as_bytes()).unwrap();
+            temporary.place_instead(
+                name,
+                &File::open(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&old))).unwrap(),
+                &known,
+            )
+        };
+        assert_eq!(replace("first"), Ok(()));
+        assert_eq!(replace("second"), Err(Errno::STALE));
+        assert_eq!(fs::read_to_string(folder.path().join(name)).unwrap(), "first");
     }
 
     #[test]

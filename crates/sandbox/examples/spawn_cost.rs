@@ -84,7 +84,9 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// What each waiting cell, a child of the spawner, holds of memory, in KiB.
 fn waiting_cells() -> Result<Vec<String>, Box<dyn Error>> {
-    let spawner = fs::read_to_string("/proc/thread-self/children")?;
+    let nursery = fs::read_to_string("/proc/thread-self/children")?;
+    let nursery = nursery.trim();
+    let spawner = fs::read_to_string(format!("/proc/{nursery}/task/{nursery}/children"))?;
     let spawner = spawner.trim();
     let cells = fs::read_to_string(format!("/proc/{spawner}/task/{spawner}/children"))?;
     let mut found = Vec::new();

@@ -140,12 +140,7 @@ impl KeptHome {
                 }
                 lock => lock?,
             };
-            loop {
-                match flock(&lock, FlockOperation::LockShared) {
-                    Err(Errno::INTR) => {}
-                    locked => break locked?,
-                }
-            }
+            locks::acquire(&lock, locks::Kind::Shared, &self.folder.join(LOCK).display())?;
             // Whoever had them alone may have taken the whole folder away.
             let is_there = fs::metadata(self.folder.join(LOCK)).is_ok_and(|there| {
                 lock.metadata().is_ok_and(|own| (own.dev(), own.ino()) == (there.dev(), there.ino()))

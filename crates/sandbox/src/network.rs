@@ -42,6 +42,11 @@ impl SessionNetwork {
         Ok(Self(Arc::new(Network::make(Identity::of_this_process()?)?)))
     }
 
+    /// Whether there are further copies of it.
+    pub fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.0) > 1
+    }
+
     pub(crate) fn network(&self) -> &Network {
         &self.0
     }
@@ -80,6 +85,12 @@ impl Network {
         drop(here);
         process.end().map_err(SandboxError::io("ending a process that made a network"))?;
         Ok(Self { owner, network })
+    }
+
+    /// Takes one over by the descriptors of its namespace, and of the user namespace that it belongs to where that is not the one of
+    /// this process.
+    pub(crate) fn held(owner: Option<OwnedFd>, network: OwnedFd) -> Self {
+        Self { owner, network }
     }
 
     /// Moves this process into it. The process must have one thread, and no way back.

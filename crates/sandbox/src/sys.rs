@@ -419,3 +419,16 @@ pub(crate) fn duplicate_onto(from: impl AsFd, to: RawFd) -> Result<(), Errno> {
     check(c_long::from(unsafe { libc::dup2(from.as_fd().as_raw_fd(), to) }))?;
     Ok(())
 }
+
+/// Gives freed memory back to the system. The allocator of glibc keeps it otherwise, whatever its amount, where a later allocation lies
+/// behind it.
+///
+/// Takes up to a few milliseconds, and holds up other threads' allocations meanwhile: for moments at which nobody waits.
+pub fn give_memory_back() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it has no precondition, and touches no memory that is in use.
+    unsafe {
+        // Whether there was any to give back does not matter.
+        let _given = libc::malloc_trim(0);
+    }
+}

@@ -107,6 +107,47 @@ fn all_cells_of_a_spawner_share_a_network_also_those_that_it_did_not_make() {
 }
 
 #[test]
+fn the_cells_of_another_spawner_wait_in_a_network_of_its_own() {
+    let place = support::Place::new();
+    let network_in = |spec: &CellSpec, line: &str| {
+        let command = sandbox::Command {
+            program: Program::Shell(line.to_owned()),
+            working_directory: spec.workspace.clone(),
+        };
+        let stopper = sandbox::Stopper::new().unwrap();
+        let outcome = sandbox::run(spec, &command, None, &stopper, &mut |_, _| {}).unwrap();
+        (support::stdout(&outcome), outcome.origin, outcome.enforcement.network)
+    };
+    let first = SPAWNER.get().cloned().unwrap();
+    // This program has threads by now, and starts them all the same.
+    let others: Vec<_> = (0..3).map(|_| std::sync::Arc::new(first.another().unwrap())).collect();
+    let line = "readlink /proc/self/ns/net; grep -c lo: /proc/net/dev; id -u";
+    let mut seen = Vec::new();
+    for spawner in others.iter().chain([&first]) {
+        let spec = CellSpec { spawner: Some(spawner.clone()), ..place.spec.clone() };
+        let (network, origin, reach) = network_in(&spec, line);
+        assert_eq!((origin, reach), (Origin::Spawner, sandbox::NetworkReach::Session));
+        assert_eq!(
+            network_in(&spec, line),
+            (network.clone(), Origin::Spawner, reach),
+            "one network for all of its cells"
+        );
+        // A cell that this program makes itself is in it too.
+        let made = CellSpec { read_only: vec!["/opt".into()], ..spec };
+        assert_eq!(network_in(&made, line), (network.clone(), Origin::Made, reach));
+        seen.push(network);
+    }
+    let host = std::fs::read_link("/proc/self/ns/net").unwrap().display().to_string();
+    assert!(
+        seen.iter().all(|network| !network.starts_with(&host) && network.ends_with("\n1\n1000\n")),
+        "{seen:?}"
+    );
+    seen.sort_unstable();
+    seen.dedup();
+    assert_eq!(seen.len(), 4, "no two share a network: {seen:?}");
+}
+
+#[test]
 fn a_request_of_megabytes_arrives_whole() {
     let place = support::Place::new();
     let arguments: Vec<_> = ["/bin/sh", "-c", r#"echo $# "$(echo $* | cksum)""#, "sh"]

@@ -365,6 +365,60 @@ fn owners_see_their_own_sessions_within_their_limit_and_ended_ones_are_kept_once
     assert_eq!(kept, ["one a", "one b", "one c", "two d"]);
 }
 
+/// What this process has open: eventfds, and files that were removed.
+fn events_and_removed_files() -> usize {
+    let open = std::fs::read_dir("/proc/self/fd").unwrap();
+    let leads_to = open.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+    leads_to
+        .filter(|to| to.ends_with("anon_inode:[eventfd]") || to.to_string_lossy().ends_with(" (deleted)"))
+        .count()
+}
+
+/// Waits until so many are open: the threads of sessions end behind their sessions.
+#[track_caller]
+fn await_open(count: usize) {
+    let until = Instant::now() + PATIENCE;
+    while events_and_removed_files() != count {
+        assert!(Instant::now() < until, "{} are open, and {count} should be", events_and_removed_files());
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn what_background_commands_of_a_closed_owner_held_is_given_back() {
+    // In a process of its own, so that no other test opens anything beside it.
+    if std::env::var_os("ALONE").is_none() {
+        let name = "what_background_commands_of_a_closed_owner_held_is_given_back";
+        let mut alone = std::process::Command::new(std::env::current_exe().unwrap());
+        let status = alone.args(["--exact", name]).env("ALONE", "1").status().unwrap();
+        assert!(status.success());
+        return;
+    }
+    let place = Place::new();
+    let sessions = Sessions::new(SessionLimits { running: 4, lifetime: LONG }, Arc::new(Notes::default()));
+    let before = events_and_removed_files();
+    let mut spec = place.spec.clone();
+    spec.output_limit = 64 << 20;
+    for owner in ["one", "two"] {
+        for id in ["ended", "running"] {
+            let line = format!("head -c 8388608 /dev/zero; [ {id} = ended ] || sleep 1000");
+            let owned = sessions.of(owner);
+            let started = owned
+                .start(&format!("{owner} {id}"), "zeros", spec.clone(), place.command(&line), None)
+                .unwrap();
+            // All of it has come, and more than memory holds lies in a file.
+            started.wait_for_output((8 << 20) - 1, Instant::now() + PATIENCE, || false);
+        }
+    }
+    assert!(events_and_removed_files() >= before + 8, "the control: an event and a file for each");
+    sessions.close_all_of("one");
+    await_open(before + 4);
+    assert!(sessions.of("one").list().is_empty());
+    assert_eq!(sessions.of("two").list().len(), 2);
+    sessions.close_all();
+    await_open(before);
+}
+
 #[test]
 fn input_that_nobody_reads_is_refused_in_the_end_and_does_not_block() {
     let session = Place::new().start("sleep 1000");

@@ -97,11 +97,12 @@ impl Program {
         self.child.id().try_into().unwrap()
     }
 
-    /// The spawner: the child of the program that has its name, as soon as it has.
+    /// The spawner: the grandchild of the program that has its name, as soon as it has.
     fn spawner(&self) -> i32 {
         let started = Instant::now();
         loop {
-            let found = children(self.pid()).into_iter().find(|pid| name(*pid) == "handfast-spawn");
+            let nurseries = children(self.pid()).into_iter().filter(|pid| name(*pid) == "handfast-nurse");
+            let found = nurseries.flat_map(children).find(|pid| name(*pid) == "handfast-spawn");
             if found.is_some() || started.elapsed() > PATIENCE {
                 return found.unwrap();
             }

@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use rustix::fs::{FlockOperation, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
+use locks::{Kind, Locked};
+use rustix::fs::{Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 
@@ -73,7 +74,7 @@ impl Blobs {
         let (temporary, blob) = retry_with_folder(&incoming, || NamedTempFile::new_in(&incoming))
             .and_then(|file| copy(content, file))?;
         let path = self.path(&blob.hash);
-        let _lock = self.lock(FlockOperation::LockShared)?;
+        let _lock = self.lock(Kind::Shared)?;
         if fs::symlink_metadata(&path).is_ok_and(|found| found.is_file() && found.len() == blob.size) {
             touch(&path)?;
             return Ok(blob);
@@ -146,7 +147,7 @@ impl Blobs {
                     continue;
                 }
                 // Exclusive, so that no `put` finds the file and trusts in it while it is being removed.
-                let _lock = self.lock(FlockOperation::LockExclusive)?;
+                let _lock = self.lock(Kind::Exclusive)?;
                 if let Some(pack) = &pack
                     && is_older(&path, before)?.is_some()
                 {
@@ -166,12 +167,11 @@ impl Blobs {
         self.folder.join(&name[..2]).join(name)
     }
 
-    /// Locks the folder until the file is dropped.
-    pub(crate) fn lock(&self, operation: FlockOperation) -> Result<File, StoreError> {
+    /// Locks the folder until the lock is dropped.
+    pub(crate) fn lock(&self, kind: Kind) -> Result<Locked, StoreError> {
         let at = |error| StoreError::from_io(&self.folder, error);
         let folder = File::open(&self.folder).map_err(at)?;
-        rustix::fs::flock(&folder, operation).map_err(|error| at(error.into()))?;
-        Ok(folder)
+        Locked::wait(folder, kind, &self.folder.display()).map_err(|error| at(error.into()))
     }
 }
 

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use rusqlite::{Connection, DropBehavior, OpenFlags, TransactionBehavior};
-use rustix::fs::{FileType, FlockOperation, Mode};
+use rustix::fs::{FileType, Mode};
 
 use crate::error::StoreError;
 use crate::packs;
@@ -81,7 +81,7 @@ impl Database {
         let known = known_format();
         if database.format(&connection)? < known {
             let lock = File::open(folder).map_err(|error| StoreError::from_io(folder, error))?;
-            rustix::fs::flock(&lock, FlockOperation::LockExclusive)
+            locks::acquire(&lock, locks::Kind::Exclusive, &folder.display())
                 .map_err(|error| StoreError::from_io(folder, error.into()))?;
             database.migrate(&mut connection, prepare)?;
         }

@@ -5,7 +5,7 @@ use std::io::{self, Cursor, Read, Write};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::FlockOperation;
+use locks::{Kind, Locked};
 use tempfile::NamedTempFile;
 use zstd::bulk::Compressor;
 
@@ -29,7 +29,7 @@ pub struct Saver<'a> {
     /// What a thread takes for one file, and puts back.
     idle: Mutex<Vec<Press>>,
     filling: Mutex<Filling>,
-    _lock: File,
+    _lock: Locked,
 }
 
 /// What one file takes to be compressed.
@@ -49,7 +49,7 @@ impl Blobs {
     /// Begins to save files.
     pub fn saver(&self) -> Result<Saver<'_>, StoreError> {
         create_folder(&self.folder)?;
-        let lock = self.lock(FlockOperation::LockShared)?;
+        let lock = self.lock(Kind::Shared)?;
         Ok(Saver { blobs: self, idle: Mutex::default(), filling: Mutex::default(), _lock: lock })
     }
 

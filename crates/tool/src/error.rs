@@ -164,6 +164,17 @@ impl ToolError {
         Self::new(Code::Internal, message)
     }
 
+    /// The error that a failure below an operation becomes: `message`, and what the system said. `ECONFLICT` where that is `ESTALE`,
+    /// because somebody else has changed what was being worked on; `ERUNTIME` otherwise.
+    pub fn caused_by(message: &str, error: impl std::error::Error + Send + Sync + 'static) -> Self {
+        let source = error.source();
+        let system = source.and_then(|source| source.downcast_ref::<std::io::Error>());
+        let is_stale = system.is_some_and(|error| error.kind() == std::io::ErrorKind::StaleNetworkFileHandle);
+        let message = source.map_or_else(|| message.to_owned(), |source| format!("{message}: {source}"));
+        let made = if is_stale { changed_meanwhile(message) } else { Self::new(Code::Runtime, message) };
+        made.because(error)
+    }
+
     /// The error that an input or output operation on `path` becomes.
     ///
     /// `doing` is the verb for the message, such as `read`.
@@ -205,6 +216,12 @@ impl ToolError {
             ),
             ErrorKind::ReadOnlyFilesystem => {
                 (Code::Runtime, format!("cannot {doing} {shown}: the file system is read-only"), None)
+            }
+            ErrorKind::StaleNetworkFileHandle => {
+                return changed_meanwhile(format!(
+                    "cannot {doing} {shown}: somebody else has changed it meanwhile"
+                ))
+                .because(error);
             }
             ErrorKind::InvalidFilename => (
                 Code::Validation,
@@ -264,5 +281,43 @@ impl std::fmt::Display for ToolError {
 impl std::error::Error for ToolError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.source.as_deref().map(|source| source as _)
+    }
+}
+
+fn changed_meanwhile(message: String) -> ToolError {
+    ToolError::new(Code::Conflict, message)
+        .retry(Retry::Now)
+        .hint("look at what is there now, then try again")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Failed(std::io::Error);
+
+    impl std::fmt::Display for Failed {
+        fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            formatter.write_str("it failed")
+        }
+    }
+
+    impl std::error::Error for Failed {
+        fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+            Some(&self.0)
+        }
+    }
+
+    #[test]
+    fn what_somebody_else_has_changed_meanwhile_is_a_conflict() {
+        let (stale, full) = (116, 28);
+        let system = std::io::Error::from_raw_os_error;
+        for (number, expected) in [(stale, Code::Conflict), (full, Code::Runtime)] {
+            let made = ToolError::caused_by("nothing was done", Failed(system(number)));
+            assert_eq!(made.code, expected, "{}", made.message);
+            assert!(made.message.starts_with("nothing was done: "), "{}", made.message);
+            assert_eq!(ToolError::io("read", std::path::Path::new("a"), system(number)).code, expected);
+        }
     }
 }

@@ -45,6 +45,11 @@ pub trait Tool: Send + Sync + 'static {
         128 * 1024
     }
 
+    /// Whether the answer holds one file and little else, so that the size of the file that the call reads bounds it too.
+    fn answers_with_file(&self) -> bool {
+        false
+    }
+
     /// What a human who is asked about the call is shown beside its effects, such as the difference that a write makes.
     /// Changes nothing, and reads through the context's roots alone; nothing where there is nothing to show.
     fn preview(&self, _context: &Context, _args: &Self::Args) -> Option<String> {
@@ -151,6 +156,8 @@ pub struct Prepared {
     pub timeout: Option<Duration>,
     /// The most bytes that its answer may hold.
     pub answer_bytes: u64,
+    /// Whether the size of the file that it reads bounds its answer too.
+    pub answers_with_file: bool,
     /// Whether it needs no thread of its own.
     pub only_waits: bool,
     call: Box<dyn Ready>,
@@ -304,9 +311,10 @@ impl<T: Tool> AnyTool for Erased<T> {
         let plan = self.tool.plan(&args, place)?;
         let timeout = self.tool.timeout(&args);
         let answer_bytes = self.tool.answer_bytes(&args);
+        let answers_with_file = self.tool.answers_with_file();
         let only_waits = self.tool.only_waits(&args);
         let call = Box::new(ReadyCall { tool: self.tool.clone(), args, answer_bytes });
-        Ok(Prepared { plan, timeout, answer_bytes, only_waits, call })
+        Ok(Prepared { plan, timeout, answer_bytes, answers_with_file, only_waits, call })
     }
 }
 

@@ -145,6 +145,10 @@ impl Tool for FileRead {
         args.max_bytes
     }
 
+    fn answers_with_file(&self) -> bool {
+        true
+    }
+
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
         let path = context.place.resolve("path", &args.path)?;
         let opened = context.service::<Roots>()?.open_file(&path).map_err(failure(context))?;

@@ -414,9 +414,8 @@ impl<'a> Patching<'a> {
 }
 
 fn drafting(error: checkpoint::Error) -> ToolError {
-    let source = std::error::Error::source(&error).map(|source| format!(": {source}"));
     let message = format!("the new content could not be laid out, so nothing was changed: {error}");
-    ToolError::new(Code::Runtime, message + &source.unwrap_or_default()).because(error)
+    ToolError::caused_by(&message, error)
 }
 
 fn drift_line(shown: &str, drift: &Drift) -> String {

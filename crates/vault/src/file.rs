@@ -121,7 +121,8 @@ pub(crate) fn remove(path: &Path) -> Result<()> {
 /// The folder, made where it is not there, and the right to change what is in it, until the file is dropped.
 pub(crate) fn lock(folder: &Path) -> Result<File> {
     let (file, path) = lock_file(folder, LOCK)?;
-    file.lock().map_err(VaultError::system("lock", &path))?;
+    locks::acquire(&file, locks::Kind::Exclusive, &path.display())
+        .map_err(|error| VaultError::system("lock", &path)(error.into()))?;
     Ok(file)
 }
 

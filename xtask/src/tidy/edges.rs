@@ -16,6 +16,8 @@ enum Layer {
     Store,
     /// What a pure decision reads with: no input or output, and no judgement.
     Syntax,
+    /// How a process waits for the locks of others.
+    Locks,
     /// Something that works on the machine and knows no tool.
     Mechanism,
     /// What whoever searches by words and by meaning speaks in: no engine and no database.
@@ -51,16 +53,17 @@ enum Layer {
 }
 
 use Layer::{
-    Carrier, Dialects, Door, Egress, Engine, Knowledge, Meaning, Mechanism, Outgoing, Outward, Policy,
+    Carrier, Dialects, Door, Egress, Engine, Knowledge, Locks, Meaning, Mechanism, Outgoing, Outward, Policy,
     Product, Search, Store, Syntax, Telling, TestKit, Tools, Vocabulary, Xtask,
 };
 
 /// The layer of every crate by name; `tools-*` go by their prefix.
-const LAYERS: [(&str, Layer); 31] = [
+const LAYERS: [(&str, Layer); 32] = [
     ("tool", Vocabulary),
     ("shell-syntax", Syntax),
     ("policy", Policy),
     ("store", Store),
+    ("locks", Locks),
     ("roots", Mechanism),
     ("sandbox", Mechanism),
     ("watch", Mechanism),
@@ -122,8 +125,9 @@ const OWNERS: [(&str, &[&str], &str); 13] = [
 /// What code that ships may name.
 fn allowed(layer: Layer) -> &'static [Layer] {
     match layer {
-        Vocabulary | Mechanism | Search | Outward | Xtask => &[],
-        Store => &[Search],
+        Vocabulary | Locks | Search | Outward | Xtask => &[],
+        Mechanism => &[Locks],
+        Store => &[Search, Locks],
         Syntax | Dialects => &[Vocabulary],
         Meaning | Knowledge => &[Search, Meaning],
         Policy => &[Vocabulary, Syntax],
@@ -136,8 +140,8 @@ fn allowed(layer: Layer) -> &'static [Layer] {
         Carrier => &[Vocabulary, Engine, Dialects, Door, Outward],
         Telling => &[Vocabulary, Engine, Outward],
         Product => &[
-            Vocabulary, Policy, Store, Mechanism, Search, Meaning, Knowledge, Engine, Tools, Dialects, Door,
-            Carrier, Outward, Outgoing, Telling,
+            Vocabulary, Policy, Store, Locks, Mechanism, Search, Meaning, Knowledge, Engine, Tools, Dialects,
+            Door, Carrier, Outward, Outgoing, Telling,
         ],
     }
 }

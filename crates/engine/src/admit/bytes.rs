@@ -1,8 +1,9 @@
 //! Bytes of answers that may exist at once, shared by all sessions.
 //!
-//! Where they are all taken sessions take turns, one answer each, so that no number of reads of one session keeps another waiting for
-//! longer than until room for its own answer comes back. Whoever has the turn waits for as much as is needed, so that small
-//! answers never keep a large one out.
+//! Small answers have a room of their own, so that none of them waits for a large one, however slowly its client reads.
+//! In each room a session has a share: beyond it, its next answer waits for its own earlier ones, and for those alone.
+//! Where a room is full, the sessions that are within their shares take turns, one answer each, and whoever has the turn waits for as
+//! much as is needed: small answers never keep a large one out.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,8 +14,60 @@ use tool::{SessionId, Stop, ToolError};
 use super::closed;
 use crate::stopping::requested;
 
-/// The room that there is.
-pub(super) struct Bytes {
+/// The largest answer that counts as small, where the room for small answers is large enough for several.
+const SMALL: u64 = 256 * 1024;
+
+/// The part of all bytes that is kept for small answers.
+const FOR_SMALL: u64 = 8;
+
+/// The part of a room that one session may have while its answers are more than one.
+const SHARE: u64 = 4;
+
+/// The rooms for answers.
+pub(super) struct Rooms {
+    small: Arc<Bytes>,
+    large: Arc<Bytes>,
+    largest_small: u64,
+}
+
+impl Rooms {
+    /// Divides the bytes that there are. A number too small to be divided is one room.
+    pub(super) fn new(most: u64) -> Self {
+        let for_small = most / FOR_SMALL;
+        Self {
+            small: Arc::new(Bytes::new(for_small)),
+            large: Arc::new(Bytes::new(most - for_small)),
+            largest_small: SMALL.min(for_small / SHARE),
+        }
+    }
+
+    /// Waits for room; an answer that wants more than its room has gets all of it.
+    ///
+    /// # Errors
+    /// `ECANCELLED` or `ETIMEOUT` where a stop is requested while waiting.
+    pub(super) async fn room(
+        &self,
+        session: &SessionId,
+        wanted: u64,
+        stop: &Stop,
+    ) -> Result<Room, ToolError> {
+        let of = if self.is_small(wanted) { &self.small } else { &self.large };
+        Bytes::room(of, session, wanted, stop).await
+    }
+
+    /// Whether an answer of at most so many bytes waits for no large one.
+    pub(super) fn is_small(&self, wanted: u64) -> bool {
+        wanted <= self.largest_small
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.small.is_empty() && self.large.is_empty()
+    }
+}
+
+/// One room.
+struct Bytes {
     most: u64,
     state: Mutex<State>,
 }
@@ -22,6 +75,8 @@ pub(super) struct Bytes {
 #[derive(Default)]
 struct State {
     taken: u64,
+    /// What the answers of a session have, for each that has one.
+    of_session: HashMap<SessionId, u64>,
     /// What waits, by session, each in the order in which it came.
     waiting: HashMap<SessionId, VecDeque<Waiter>>,
     /// The sessions that have something that waits, each once, in the order of their turns.
@@ -38,19 +93,28 @@ struct Waiter {
 /// Room for one answer, given back when this is dropped.
 pub(super) struct Room {
     bytes: Arc<Bytes>,
+    session: SessionId,
     taken: u64,
 }
 
+impl Room {
+    /// Gives back what the answer turned out not to need.
+    pub(super) fn shrink(&mut self, needed: u64) {
+        let needed = needed.max(1);
+        if needed < self.taken {
+            self.bytes.state().give_back(&self.session, self.taken - needed);
+            self.taken = needed;
+            Bytes::give(&self.bytes);
+        }
+    }
+}
+
 impl Bytes {
-    pub(super) fn new(most: u64) -> Self {
+    fn new(most: u64) -> Self {
         Self { most, state: Mutex::default() }
     }
 
-    /// Waits for room; who wants more than there is gets all of it.
-    ///
-    /// # Errors
-    /// `ECANCELLED` or `ETIMEOUT` where a stop is requested while waiting.
-    pub(super) async fn room(
+    async fn room(
         this: &Arc<Self>,
         session: &SessionId,
         wanted: u64,
@@ -59,9 +123,14 @@ impl Bytes {
         let wanted = wanted.clamp(1, this.most);
         let (ticket, receiver) = {
             let mut state = this.state();
-            if state.turns.is_empty() && state.taken + wanted <= this.most {
-                state.taken += wanted;
-                return Ok(Room { bytes: this.clone(), taken: wanted });
+            let is_ahead_of_nobody =
+                !state.waiting.contains_key(session) && !state.somebody_has_the_turn(this.most);
+            if is_ahead_of_nobody
+                && state.has_share(session, wanted, this.most)
+                && state.taken + wanted <= this.most
+            {
+                state.take(session, wanted);
+                return Ok(Room { bytes: this.clone(), session: session.clone(), taken: wanted });
             }
             let (room, receiver) = oneshot::channel();
             state.tickets += 1;
@@ -85,14 +154,14 @@ impl Bytes {
         let mut given = Vec::new();
         {
             let mut state = this.state();
-            while let Some(waiter) = state.next_turn(this.most) {
-                state.taken += waiter.wanted;
-                given.push(waiter);
+            while let Some((session, waiter)) = state.next_turn(this.most) {
+                state.take(&session, waiter.wanted);
+                given.push((session, waiter));
             }
         }
-        for Waiter { wanted, room, .. } in given {
+        for (session, Waiter { wanted, room, .. }) in given {
             // Where the waiter is gone, its room comes back and is dropped here, which gives it to the next. Not under the lock.
-            let _ = room.send(Room { bytes: this.clone(), taken: wanted });
+            let _ = room.send(Room { bytes: this.clone(), session, taken: wanted });
         }
     }
 
@@ -101,32 +170,65 @@ impl Bytes {
     }
 
     #[cfg(test)]
-    pub(super) fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         let state = self.state();
-        state.taken == 0 && state.waiting.is_empty() && state.turns.is_empty()
+        state.taken == 0 && state.of_session.is_empty() && state.waiting.is_empty() && state.turns.is_empty()
     }
 }
 
 impl State {
+    /// Whether the session may have so much more. One answer it may have always, however large.
+    fn has_share(&self, session: &SessionId, wanted: u64, most: u64) -> bool {
+        self.of_session.get(session).is_none_or(|taken| taken + wanted <= most / SHARE)
+    }
+
+    /// The place in the turns of the first session whose next answer is within its share.
+    fn turn(&self, most: u64) -> Option<usize> {
+        self.turns.iter().position(|session| {
+            let next = self.waiting.get(session).and_then(VecDeque::front);
+            next.is_some_and(|next| self.has_share(session, next.wanted, most))
+        })
+    }
+
+    fn somebody_has_the_turn(&self, most: u64) -> bool {
+        self.turn(most).is_some()
+    }
+
     /// The first that waits of the session whose turn it is, where there is room for it.
-    fn next_turn(&mut self, most: u64) -> Option<Waiter> {
-        let session = self.turns.front()?.clone();
+    fn next_turn(&mut self, most: u64) -> Option<(SessionId, Waiter)> {
+        let at = self.turn(most)?;
+        let session = self.turns.get(at)?.clone();
         let of_session = self.waiting.get_mut(&session)?;
         of_session.front().filter(|first| self.taken + first.wanted <= most)?;
         let waiter = of_session.pop_front()?;
-        self.turns.pop_front();
+        self.turns.remove(at);
         if of_session.is_empty() {
             self.waiting.remove(&session);
         } else {
-            self.turns.push_back(session);
+            self.turns.push_back(session.clone());
         }
-        Some(waiter)
+        Some((session, waiter))
+    }
+
+    fn take(&mut self, session: &SessionId, bytes: u64) {
+        self.taken += bytes;
+        *self.of_session.entry(session.clone()).or_default() += bytes;
+    }
+
+    fn give_back(&mut self, session: &SessionId, bytes: u64) {
+        self.taken -= bytes;
+        if let Some(taken) = self.of_session.get_mut(session) {
+            *taken -= bytes;
+            if *taken == 0 {
+                self.of_session.remove(session);
+            }
+        }
     }
 }
 
 impl Drop for Room {
     fn drop(&mut self) {
-        self.bytes.state().taken -= self.taken;
+        self.bytes.state().give_back(&self.session, self.taken);
         Bytes::give(&self.bytes);
     }
 }

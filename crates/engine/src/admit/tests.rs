@@ -22,6 +22,11 @@ fn is_empty(lanes: &Lanes) -> bool {
     state.running == 0 && state.sessions.is_empty() && state.turns.is_empty()
 }
 
+/// An answer of unknown length.
+fn long() -> Data {
+    Data::Value(serde_json::Value::Null)
+}
+
 async fn fill(lanes: &Lanes, of: &SessionId, count: usize) -> Vec<Admitted> {
     let stop = Stop::default();
     let mut running = Vec::new();
@@ -110,8 +115,9 @@ fn bytes_stay_taken_until_the_answer_is_delivered() {
     runtime().block_on(async {
         let lanes = Lanes::new(LIMITS);
         let (stop, one) = (Stop::default(), session("one"));
-        let answer = lanes.admit(&one, Lane::Read, BYTES_IN_FLIGHT * 2, &stop).await.unwrap().into_held();
-        let waiting = lanes.admit(&one, Lane::Read, 1, &stop);
+        let answer =
+            lanes.admit(&one, Lane::Read, BYTES_IN_FLIGHT * 2, &stop).await.unwrap().into_held(&Ok(long()));
+        let waiting = lanes.admit(&one, Lane::Read, BYTES_IN_FLIGHT / 2, &stop);
         tokio::pin!(waiting);
         tokio::select! {
             biased;
@@ -209,7 +215,7 @@ impl Drop for Counted<'_> {
 }
 
 #[test]
-fn where_all_bytes_are_taken_sessions_take_turns_and_a_large_answer_is_not_kept_out_by_small_ones() {
+fn where_all_bytes_are_taken_sessions_take_turns_and_a_large_answer_is_not_kept_out_by_others() {
     runtime().block_on(async {
         let lanes = Arc::new(Lanes::new(LIMITS));
         let order = Arc::new(Mutex::new(Vec::new()));
@@ -243,6 +249,64 @@ fn where_all_bytes_are_taken_sessions_take_turns_and_a_large_answer_is_not_kept_
     });
 }
 
+/// Whether an answer of the session is admitted without waiting. It stays admitted.
+async fn is_admitted(lanes: &Lanes, of: &str, bytes: u64, held: &mut Vec<Admitted>) -> bool {
+    let (stop, session) = (Stop::default(), session(of));
+    let admitted = lanes.admit(&session, Lane::Read, bytes, &stop);
+    tokio::select! {
+        biased;
+        admitted = admitted => {
+            held.push(admitted.unwrap());
+            true
+        }
+        () = tokio::task::yield_now() => false,
+    }
+}
+
+#[test]
+fn small_answers_wait_for_no_large_one_and_a_session_has_its_share_of_each_room() {
+    runtime().block_on(async {
+        let lanes = Lanes::new(LIMITS);
+        let mut held = Vec::new();
+        let large = BYTES_IN_FLIGHT / 7;
+        // Seven that read slowly, all of one session: the second is beyond its share.
+        assert!(is_admitted(&lanes, "slow", large, &mut held).await);
+        for _ in 0..6 {
+            assert!(!is_admitted(&lanes, "slow", large, &mut held).await);
+        }
+        assert!(is_admitted(&lanes, "slow", 16, &mut held).await, "a small one waits for no large one");
+        assert!(is_admitted(&lanes, "other", large, &mut held).await, "another session has its own share");
+        // Of many sessions, until nothing large is left.
+        let mut number = 0;
+        while is_admitted(&lanes, &format!("further {number}"), large, &mut held).await {
+            number += 1;
+        }
+        assert!(number > 0);
+        assert!(is_admitted(&lanes, "other", 16, &mut held).await);
+        // Small ones have shares too.
+        while is_admitted(&lanes, "slow", 16, &mut held).await {}
+        assert!(is_admitted(&lanes, "other", 16, &mut held).await);
+        drop(held);
+        assert!(lanes.bytes.is_empty());
+    });
+}
+
+#[test]
+fn an_answer_that_is_shorter_than_it_might_have_been_gives_the_rest_back() {
+    runtime().block_on(async {
+        let lanes = Lanes::new(LIMITS);
+        let stop = Stop::default();
+        let all = lanes.admit(&session("a"), Lane::Read, BYTES_IN_FLIGHT, &stop).await.unwrap();
+        let mut held = Vec::new();
+        assert!(!is_admitted(&lanes, "b", BYTES_IN_FLIGHT / 2, &mut held).await, "the control");
+        let short = tool::Written::of(&"short", 0).unwrap();
+        let answer = all.into_held(&Ok(Data::Written(short)));
+        assert!(is_admitted(&lanes, "b", BYTES_IN_FLIGHT / 2, &mut held).await);
+        drop((answer, held));
+        assert!(lanes.bytes.is_empty());
+    });
+}
+
 #[test]
 fn who_waits_for_bytes_and_is_cancelled_leaves_them_to_the_next() {
     runtime().block_on(async {
@@ -256,9 +320,9 @@ fn who_waits_for_bytes_and_is_cancelled_leaves_them_to_the_next() {
         };
         let large = wait("b", BYTES_IN_FLIGHT, stop.clone());
         tokio::task::yield_now().await;
-        let small = wait("c", 1, Stop::default());
+        let small = wait("c", BYTES_IN_FLIGHT / 4, Stop::default());
         tokio::task::yield_now().await;
-        assert!(!small.is_finished(), "it has its turn behind the large one");
+        assert!(!small.is_finished(), "it has its turn behind the larger one");
         stop.request(StopReason::Cancelled);
         assert_eq!(large.await.unwrap().err().unwrap().code, Code::Cancelled);
         let small = small.await.unwrap().unwrap();

@@ -104,7 +104,7 @@ impl Engine {
         call: &Call,
         effects: &str,
     ) -> Result<Option<String>, ToolError> {
-        let leases = self.leases_in_force(&call.session)?;
+        let leases = self.leases_in_force(&call.session).await?;
         let covers = |lease: &&Lease| lease.kind == LeaseKind::Exact && lease.pattern == effects;
         let Some(lease) = leases.iter().find(covers) else { return Ok(None) };
         let (id, now) = (lease.id.clone(), self.clock.now());
@@ -114,9 +114,14 @@ impl Engine {
     }
 
     /// What is leased to calls of this session here and now.
-    pub(crate) fn leases_in_force(&self, session: &SessionId) -> Result<Vec<Lease>, ToolError> {
-        let (workspace, now) = (&self.place.workspace, self.clock.now());
-        self.store.leases().in_force(&session.0, workspace, now).map_err(unreadable)
+    pub(crate) async fn leases_in_force(&self, session: &SessionId) -> Result<Vec<Lease>, ToolError> {
+        let (session, workspace, now) = (session.clone(), self.place.workspace.clone(), self.clock.now());
+        self.stored(move |store| store.leases().in_force(&session.0, &workspace, now)).await
+    }
+
+    /// What is leased to calls of every session here and now. Blocks.
+    pub(crate) fn leases_for_all(&self) -> Result<Vec<Lease>, ToolError> {
+        self.store.leases().in_force("", &self.place.workspace, self.clock.now()).map_err(unreadable)
     }
 
     /// The decision as it is with what is leased. Commands get what is leased whatever was decided: it may be a folder.
@@ -129,7 +134,7 @@ impl Engine {
         if decision.verdict == Verdict::Deny || (decision.verdict == Verdict::Pass && !runs) {
             return Ok(decision);
         }
-        let leases = self.leases_in_force(&call.session)?;
+        let leases = self.leases_in_force(&call.session).await?;
         let Some(leased) = self.leases.rules(&leases, &self.policy, &self.denied, &self.place)? else {
             return Ok(decision);
         };

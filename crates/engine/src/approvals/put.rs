@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
-use store::{Answered, ApprovalAnswer, ApprovalRow, ApprovalState, AuditRow, Durability, Kind};
+use store::{
+    Answered, ApprovalAnswer, ApprovalRow, ApprovalState, AuditRow, Durability, Kind, Store, StoreError,
+    Watch,
+};
 use tool::{StopReason, ToolError};
 
 use super::offer::after;
@@ -102,13 +105,11 @@ impl Engine {
     /// Asks whoever is there, and looks for answers from elsewhere meanwhile.
     async fn first_answer(&self, call: &Call, approval: &Approval) -> Result<First, ToolError> {
         let here = async {
-            match call.asker.ask(approval).await {
-                Answer::Nobody { hint } if self.store.has_attention() => {
-                    self.while_attended().await;
-                    Answer::Nobody { hint }
-                }
-                answer => answer,
+            let answer = call.asker.ask(approval).await;
+            if matches!(answer, Answer::Nobody { .. }) && self.has_attention().await {
+                self.while_attended().await;
             }
+            answer
         };
         tokio::select! {
             biased;
@@ -116,6 +117,11 @@ impl Engine {
             answer = here => Ok(First::Here(answer)),
             reason = requested(&call.stop) => Err(self.given_up(approval, call, reason).await),
         }
+    }
+
+    /// Whether somebody looks at the questions.
+    async fn has_attention(&self) -> bool {
+        self.stored(|store| Ok(store.has_attention())).await.unwrap_or(false)
     }
 
     /// Waits as long as somebody looks at the questions, but not for ever.
@@ -147,21 +153,20 @@ impl Engine {
         reason.into()
     }
 
-    /// Waits until somebody elsewhere has answered.
+    /// Waits until somebody elsewhere has answered. The state is looked at on a thread that may block.
     async fn answered_elsewhere(&self, id: &str) -> ApprovalRow {
-        // Where the state cannot be watched, whoever is here still answers.
-        let Ok(mut watch) = self.store.watch() else { return std::future::pending().await };
         let mut look = tokio::time::interval(LOOK);
-        let mut changed = true;
+        let mut watch = None;
         loop {
-            if changed
-                && let Ok(Some(row)) = self.store.approvals().find(id, self.clock.now())
-                && row.state != ApprovalState::Waiting
-            {
-                return row;
+            let (id, now, before) = (id.to_owned(), self.clock.now(), watch.take());
+            let looked = self.stored(move |store| look_for_answer(store, &id, now, before)).await;
+            match looked {
+                Ok((Some(row), _)) => return row,
+                Ok((None, seen)) => watch = Some(seen),
+                // Where the state cannot be watched, whoever is here still answers.
+                Err(_) => return std::future::pending().await,
             }
             look.tick().await;
-            changed = watch.has_changed().unwrap_or(true);
         }
     }
 
@@ -273,6 +278,25 @@ impl Engine {
             ToolError::new(tool::Code::Runtime, message).because(error)
         })
     }
+}
+
+/// Looks for an answer where anything has been written since `before`. Gives the answered question, and what the next look begins with.
+fn look_for_answer(
+    store: &Store,
+    id: &str,
+    now: Timestamp,
+    before: Option<Watch>,
+) -> Result<(Option<ApprovalRow>, Watch), StoreError> {
+    let (mut watch, is_first) = match before {
+        Some(watch) => (watch, false),
+        None => (store.watch()?, true),
+    };
+    if !watch.has_changed().unwrap_or(true) && !is_first {
+        return Ok((None, watch));
+    }
+    // What cannot be read now is looked at again with the next change.
+    let row = store.approvals().find(id, now).ok().flatten();
+    Ok((row.filter(|row| row.state != ApprovalState::Waiting), watch))
 }
 
 /// Who was first.

@@ -59,24 +59,37 @@ struct OwnChanges {
 }
 
 /// A tool that changes the workspace at the paths of its plan, for as long as it does.
-pub(crate) struct OwnChange<'a>(&'a DeniedFiles);
+pub(crate) struct OwnChange(Arc<DeniedFiles>);
 
-impl<'a> OwnChange<'a> {
-    /// None where the call writes nothing, or nothing that its plan names.
-    pub(crate) fn begin(denied: &'a DeniedFiles, call: &Call) -> Option<Self> {
+impl OwnChange {
+    /// Begins one on a thread that may block: what is denied may be looked for meanwhile. None where the call writes nothing, or
+    /// nothing that its plan names.
+    pub(crate) async fn begin(denied: &Arc<DeniedFiles>, call: &Call) -> Option<Self> {
         let writes = call.effects.iter().filter_map(|part| {
             let (access, named) = part.effect.path()?;
             (access == Access::Write).then(|| part.real.as_deref().unwrap_or(named).to_owned())
         });
         let expected: Vec<PathBuf> = writes.collect();
-        (!expected.is_empty()).then(|| {
+        if expected.is_empty() {
+            return None;
+        }
+        let denied = denied.clone();
+        let begun = tokio::task::spawn_blocking(move || {
             denied.begin_own_change(&expected);
             Self(denied)
-        })
+        });
+        // Where it broke off, what the tool makes is judged as somebody else's.
+        begun.await.ok()
+    }
+
+    /// Ends it on a thread that may block.
+    pub(crate) async fn end(self) {
+        // Where it broke off, the next look judges what has come.
+        let _ = tokio::task::spawn_blocking(move || drop(self)).await;
     }
 }
 
-impl Drop for OwnChange<'_> {
+impl Drop for OwnChange {
     fn drop(&mut self) {
         self.0.end_own_change(&[]);
     }
@@ -431,6 +444,31 @@ mod tests {
             ended.stop();
         });
         assert_eq!(outcome.unwrap().ended, sandbox::Ended::Stopped);
+    }
+
+    #[test]
+    fn the_end_of_an_own_change_waits_for_a_walk_on_another_thread_than_that_of_the_calls() {
+        let folder = tempfile::tempdir().unwrap();
+        let denied = denied(folder.path(), &serde_json::json!({}), Keep::Fresh);
+        denied.begin_own_change(&[]);
+        let own = OwnChange(denied.clone());
+        let (locked, is_locked) = std::sync::mpsc::channel();
+        let (release, released) = std::sync::mpsc::channel();
+        let walking = denied.clone();
+        // Whoever looks for denied files holds the state meanwhile.
+        let walk = std::thread::spawn(move || {
+            let _state = walking.state();
+            locked.send(()).unwrap();
+            released.recv_timeout(Duration::from_mins(1)).is_ok()
+        });
+        is_locked.recv().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let other_call = async { release.send(()).unwrap() };
+            tokio::join!(own.end(), other_call);
+        });
+        assert!(walk.join().unwrap(), "another call had its turn before the walk ended");
+        assert_eq!(denied.state().own.under_way, 0);
     }
 
     #[test]

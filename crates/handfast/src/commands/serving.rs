@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::Engine;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sandbox::{Pool, Spawner};
 use tokio::runtime::Runtime;
 
@@ -11,10 +12,14 @@ use crate::compose::Composed;
 use crate::config::Elicitation;
 use crate::report::warn;
 
-/// Starts the spawner; call it before anything makes a thread. Without one every command makes its own cell, which is slower and no
-/// different.
+/// Starts the spawner, and then raises the limit on this process's open files as far as it may: cells keep the one that was there.
+/// Call it before anything makes a thread. Without a spawner every command makes its own cell, which is slower and no different.
 pub(super) fn start_spawner() -> Option<Arc<Spawner>> {
-    match Spawner::start(Pool::default()) {
+    let started = Spawner::start(Pool::default());
+    let limit = getrlimit(Resource::Nofile);
+    // Where it cannot be raised, what there is counts.
+    let _as_before = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    match started {
         Ok(spawner) => Some(Arc::new(spawner)),
         Err(error) => {
             warn(&format!("commands will start more slowly: {error}"));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use dialects::Dialect;
 use http::{Credential, HttpError, Listener, Role};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Resource, getrlimit};
 use serde_json::json;
 
 use super::serving::{mcp_options, prepare, start_spawner};
@@ -76,12 +76,9 @@ pub(super) fn run(global: &Global, arguments: &UpArgs) -> Result<ExitCode, Failu
     ended.map(ExitCode::from)
 }
 
-/// How many connections the system lets this process have, after asking for as many files as it may.
+/// How many connections the system lets this process have.
 fn connections() -> usize {
-    let limit = getrlimit(Resource::Nofile);
-    // Where it cannot be raised, what there is counts.
-    let raised = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
-    let files = if raised.is_ok() { limit.maximum } else { limit.current };
+    let files = getrlimit(Resource::Nofile).current;
     usize::try_from(files.unwrap_or(u64::MAX) / FILES_A_CONNECTION).unwrap_or(usize::MAX).max(16)
 }
 

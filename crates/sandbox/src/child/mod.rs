@@ -72,6 +72,11 @@ pub(crate) fn hold_network(socket: &OwnedFd) -> ! {
     sys::exit(0)
 }
 
+/// Brings the loopback device of the network of this process up.
+pub(crate) fn raise_loopback() -> Result<(), Errno> {
+    privileges::loopback()
+}
+
 /// Only waits until the caller closes its end of `socket`: for a process that is needed for its namespace alone.
 pub(crate) fn outlive_nobody(socket: &OwnedFd) -> ! {
     if keep_only(&[socket.as_raw_fd()]).is_ok() {
@@ -146,7 +151,7 @@ pub(crate) fn keep_only(keep: &[RawFd]) -> Result<(), Errno> {
     sys::close_range(next, u32::MAX, false)
 }
 
-fn told_to_go(control: RawFd) -> bool {
+pub(crate) fn told_to_go(control: RawFd) -> bool {
     let mut message = [0_u8; 1];
     matches!(
         recv(sys::borrow(control), &mut message[..], RecvFlags::empty()),

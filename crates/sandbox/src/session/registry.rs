@@ -99,24 +99,20 @@ impl Sessions {
         OwnedSessions { sessions: self.clone(), owner: owner.to_owned(), beside: None }
     }
 
-    /// Ends the sessions of an owner, and waits until nothing of them runs.
+    /// Ends the sessions of an owner, waits until nothing of them runs, and forgets them: what they held is given back.
     pub fn close_all_of(&self, owner: &str) {
         self.close(|key| key.0 == owner);
     }
 
-    /// Ends all sessions, and waits until nothing of them runs.
+    /// Ends all sessions, waits until nothing of them runs, and forgets them.
     pub fn close_all(&self) {
         self.close(|_| true);
     }
 
     fn close(&self, which: impl Fn(&Key) -> bool) {
-        let entries = self.lock();
-        let sessions: Vec<Session> = entries
-            .iter()
-            .filter(|(key, _)| which(key))
-            .filter_map(|(_, entry)| entry.session.clone())
-            .collect();
-        drop(entries);
+        // Those that are still being started find that nobody waits for them any more, and are ended by who starts them.
+        let closed: Vec<(Key, Entry)> = self.lock().extract_if(.., |key, _| which(key)).collect();
+        let sessions: Vec<Session> = closed.into_iter().filter_map(|(_, entry)| entry.session).collect();
         // All at once, so that the time they are given passes once.
         sessions.iter().for_each(Session::begin_to_close);
         sessions.iter().for_each(Session::close);
@@ -175,7 +171,7 @@ impl OwnedSessions {
     ///
     /// # Errors
     ///
-    /// [`SessionError::TooMany`], [`SessionError::Start`].
+    /// [`SessionError::TooMany`], [`SessionError::Start`]; [`SessionError::Ended`] where all sessions of the owner were ended meanwhile.
     pub fn start(
         &self,
         id: &str,
@@ -197,15 +193,22 @@ impl OwnedSessions {
             self.sessions.keeper.forget(&self.owner, id);
         }
         let mut entries = self.sessions.lock();
-        match started {
-            Ok(session) => {
-                if let Some(entry) = entries.get_mut(&key) {
-                    entry.session = Some(session.clone());
-                }
+        // The number may be another session's by now, where all of the owner's were ended meanwhile.
+        let entry = entries.get_mut(&key).filter(|entry| entry.id == id);
+        match (started, entry) {
+            (Ok(session), Some(entry)) => {
+                entry.session = Some(session.clone());
                 Ok(session)
             }
-            Err(error) => {
-                entries.remove(&key);
+            (Ok(session), None) => {
+                drop(entries);
+                session.close();
+                Err(SessionError::Ended)
+            }
+            (Err(error), entry) => {
+                if entry.is_some() {
+                    entries.remove(&key);
+                }
                 Err(error.into())
             }
         }

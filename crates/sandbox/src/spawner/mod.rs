@@ -1,24 +1,25 @@
-//! A process that keeps cells waiting, and how this one takes them.
+//! Processes that keep cells waiting, and how this one takes them.
 //!
-//! The spawner process is started before this program has threads and memory worth mentioning, so that cloning it is
-//! cheap and its copies may do what a copy of a program with threads may not. It builds what cells have in common
-//! before anybody asks. What a call wants, a waiting cell hears from the caller itself.
+//! The first process is started before this program has threads and memory worth mentioning, so that cloning it is
+//! cheap and its copies may do what a copy of a program with threads may not. A copy of it for each network, a spawner, builds what
+//! cells have in common before anybody asks. What a call wants, a waiting cell hears from the caller itself.
 //!
 //! Everything hangs on sockets: when this program dies, however it does, the kernel closes its ends, and the spawner,
 //! the waiting cells and the running ones end by themselves.
 
 mod ending;
+mod nursery;
 mod serve;
 
-use std::fs::{self, File};
+use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
+use rustix::net::{SendFlags, send};
 
 use crate::cgroup::{self, Group, Hierarchy, Owner};
 use crate::error::SandboxError;
@@ -29,16 +30,19 @@ use crate::launch::Ahead;
 use crate::limits::machine::Machine;
 use crate::limits::{Bounds, Limits};
 use crate::network::Network;
-use crate::process::{self, Process};
+use crate::process::Process;
 use crate::spec::Overlay;
-use crate::streams::above_standard;
 use crate::{landlock, seccomp, view};
 use ending::Ending;
-use serve::{Answer, Serving};
+use nursery::{Born, Nursery};
+use serve::Answer;
 
 /// How long a call waits for a cell before it makes its own: many times what building one takes, also on a busy
 /// machine.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How many cells wait at most in the network of a further spawner. There may be many of these.
+const WAITING_IN_OTHERS: u8 = 2;
 
 /// How many cells are kept waiting.
 #[derive(Clone, Copy, Debug)]
@@ -55,20 +59,15 @@ impl Default for Pool {
     }
 }
 
-/// The spawner process and the cells that wait.
+/// A spawner process and the cells that wait in its network.
 ///
 /// When it is dropped, they end. The cells in which commands run do not.
 #[derive(Debug)]
 pub struct Spawner {
+    nursery: Arc<Nursery>,
     /// The network of all cells that name this spawner, also of those that it did not make.
     network: Option<Arc<Network>>,
-    identity: Identity,
-    landlock: Option<i32>,
-    /// The paths of the foundation but for what is in the home, which no root may stand at or above.
-    foundation: Vec<PathBuf>,
     waiting: u8,
-    /// What the groups of its cells are limited to.
-    bounds: Bounds,
     groups: Option<Groups>,
     ending: Ending,
     /// A cell that is ready for what the next call will most likely want.
@@ -99,8 +98,8 @@ struct Groups {
 #[derive(Debug)]
 struct Line {
     socket: OwnedFd,
-    /// The mounts of this process, to be told when they change.
-    mounts: File,
+    /// How often mounts had changed when this was asked last.
+    mounts: u64,
     /// Set when the spawner did not answer in time, so that the next call does not wait for nothing.
     impatient: bool,
     /// How many times it was asked for cells that know the mounts of now, and has not answered. What comes before it
@@ -148,50 +147,35 @@ impl Spawner {
         let in_home = |path: &Path| path.starts_with(view::HOME) && path != Path::new(view::HOME);
         let paths = shown.steps.iter().map(|step| step.path().to_owned());
         let foundation = paths.filter(|path| !in_home(path)).collect();
-        // Where it cannot be had, the cells have a network each, and their results say so.
-        let network = Network::make(identity).ok().map(Arc::new);
         let bounds = Bounds::of(&Limits::default(), Machine::this());
         let hierarchy = cgroup::hierarchy();
         // Compiled once for all cells, and not in each.
         seccomp::filter(hierarchy.is_some())?;
-        // Before the spawner copies the mounts, so that no change of them is missed.
-        let mounts = File::open("/proc/self/mountinfo")
-            .map_err(|source| SandboxError::Io { doing: "watching the mounts", source })?;
-        let (socket, theirs) =
-            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
-                .map_err(SandboxError::io("making a socket pair"))?;
-        let theirs = above_standard(theirs)?;
-        let waiting = pool.waiting.max(1);
-        let serving = Serving {
-            line: theirs,
-            network: network.clone(),
-            identity,
-            landlock,
-            waiting,
-            bounds,
-            hierarchy,
-            starter: Owner::this(),
-        };
-        let process =
-            process::start(0, || serving.serve(shown)).map_err(SandboxError::io("starting the spawner"))?;
-        let groups = hierarchy
+        let nursery = Nursery::start(identity, landlock, foundation, bounds, hierarchy, shown)?;
+        Self::of(Arc::new(nursery), pool.waiting.max(1))
+    }
+
+    /// Starts another one, whose cells share a network with each other, and with nobody else. It is not a copy of this process,
+    /// which may have any number of threads by now.
+    ///
+    /// # Errors
+    ///
+    /// Where the process that spawners are started from is gone, or the machine refuses.
+    pub fn another(&self) -> Result<Self, SandboxError> {
+        Self::of(self.nursery.clone(), self.waiting.min(WAITING_IN_OTHERS))
+    }
+
+    fn of(nursery: Arc<Nursery>, waiting: u8) -> Result<Self, SandboxError> {
+        // Before the new process builds anything, so that no change of the mounts is missed.
+        let mounts = nursery.mount_changes();
+        let Born { line: socket, process, network } = nursery.ask(waiting)?;
+        let groups = nursery
+            .hierarchy
             .zip(Owner::of(process.pid().cast_unsigned()))
             .map(|(hierarchy, owner)| Groups { hierarchy, owner });
         let line = Mutex::new(Line { socket, mounts, impatient: false, refreshing: 0, taken: 0 });
-        let (ending, process) = (Ending::default(), Leaving(process));
-        Ok(Self {
-            _process: process,
-            network,
-            identity,
-            landlock,
-            foundation,
-            waiting,
-            bounds,
-            groups,
-            ending,
-            ready: Mutex::default(),
-            line,
-        })
+        let (ending, ready, process) = (Ending::default(), Mutex::default(), Leaving(process));
+        Ok(Self { nursery, network, waiting, groups, ending, ready, line, _process: process })
     }
 
     /// Whether its cells are what this process would make now, for these roots.
@@ -203,9 +187,10 @@ impl Spawner {
     ) -> bool {
         let replaces = |root: &Path| {
             let in_cache = |(path, _)| root.starts_with(Path::new(view::HOME).join(path));
-            self.foundation.iter().any(|path| path.starts_with(root)) || CACHES.into_iter().any(in_cache)
+            self.nursery.foundation.iter().any(|path| path.starts_with(root))
+                || CACHES.into_iter().any(in_cache)
         };
-        self.identity == identity && self.landlock == landlock && !roots.any(replaces)
+        self.nursery.identity == identity && self.nursery.landlock == landlock && !roots.any(replaces)
     }
 
     /// The network that the cells share.
@@ -226,7 +211,8 @@ impl Spawner {
 
     /// Sees to it that a waiting cell's group has these limits. Says whether it has.
     pub(crate) fn adjust(&self, group: &mut Group, pid: i32, bounds: &Bounds) -> bool {
-        *bounds == self.bounds || group.limit(bounds).and_then(|()| group.attach_to_processors(pid)).is_ok()
+        *bounds == self.nursery.bounds
+            || group.limit(bounds).and_then(|()| group.attach_to_processors(pid)).is_ok()
     }
 
     /// Lets the spawner build what was taken. Called when a command has ended: while it starts, the machine has better
@@ -266,7 +252,9 @@ impl Spawner {
     pub(crate) fn take(&self) -> Option<Waiting> {
         // Whoever panicked with the lock left a socket behind that is as good as before.
         let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
-        if line.mounts_have_changed() {
+        // Waiting cells may not show what was mounted or unmounted since.
+        let mounts = self.nursery.mount_changes();
+        if std::mem::replace(&mut line.mounts, mounts) != mounts {
             line.refreshing += 1;
             line.ask(serve::REFRESH);
         }
@@ -295,12 +283,6 @@ impl Spawner {
 }
 
 impl Line {
-    /// Whether something was mounted or unmounted since this was asked last. Waiting cells may not show it.
-    fn mounts_have_changed(&self) -> bool {
-        poll(&mut [PollFd::new(&self.mounts, PollFlags::PRI)], Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))
-            != Ok(0)
-    }
-
     fn refill(&mut self) {
         for _ in 0..std::mem::take(&mut self.taken) {
             self.ask(serve::WANTED);
@@ -325,15 +307,19 @@ impl Line {
     }
 
     fn is_readable_within(&self, patience: Duration) -> bool {
-        let timeout = Timespec {
-            tv_sec: i64::try_from(patience.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: patience.subsec_nanos().into(),
-        };
+        let timeout = self::patience(patience);
         loop {
             match poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&timeout)) {
                 Err(Errno::INTR) => {}
                 other => return other == Ok(1),
             }
         }
+    }
+}
+
+fn patience(patience: Duration) -> Timespec {
+    Timespec {
+        tv_sec: i64::try_from(patience.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: patience.subsec_nanos().into(),
     }
 }

@@ -3,7 +3,6 @@
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -27,7 +26,6 @@ use crate::error::SandboxError;
 use crate::identity::Identity;
 use crate::launch::{map_user, namespaces, prefer_at_out_of_memory};
 use crate::limits::Bounds;
-use crate::network::Network;
 use crate::process::{Process, start_unattended};
 use crate::view::View;
 use crate::{landlock, seccomp, sys};
@@ -47,8 +45,8 @@ const SEND_PATIENCE: Duration = Duration::from_secs(1);
 
 /// How long the spawner stays for the groups of cells that end: what keeps a process from dying for longer than this,
 /// such as a disk that does not answer, is left to who starts next.
-const AFTERMATH: Duration = Duration::from_secs(10);
-const AFTERMATH_STEP: Duration = Duration::from_millis(2);
+pub(super) const AFTERMATH: Duration = Duration::from_secs(10);
+pub(super) const AFTERMATH_STEP: Duration = Duration::from_millis(2);
 
 /// What the spawner says.
 pub(super) enum Answer {
@@ -65,15 +63,14 @@ pub(super) enum Answer {
 /// What the spawner works with.
 pub(super) struct Serving {
     pub(super) line: OwnedFd,
-    pub(super) network: Option<Arc<Network>>,
+    /// Whether the cells are in the network that this process was born into, and not in one each.
+    pub(super) shares_network: bool,
     pub(super) identity: Identity,
     pub(super) landlock: Option<i32>,
     pub(super) waiting: u8,
     /// What the groups of cells are limited to until a call wants something else.
     pub(super) bounds: Bounds,
     pub(super) hierarchy: Option<&'static Hierarchy>,
-    /// The process that has started this one.
-    pub(super) starter: Option<Owner>,
 }
 
 /// A cell that is ready to be given away.
@@ -106,34 +103,28 @@ impl From<Errno> for NoCell {
     }
 }
 
-impl Serving {
-    /// Runs the process. All signals must be blocked: only its line and SIGKILL end it, not what a terminal sends to
-    /// everybody.
-    pub(super) fn serve(self, mut shown: View) -> ! {
-        let _guard = EndOnUnwind;
-        if self.settle().is_ok() {
-            let Err(Gone) = self.answer_all(&mut shown);
-            self.remove_groups();
-        }
-        sys::exit(0)
-    }
+/// Lets go of everything that is the program's.
+pub(super) fn settle(line: &OwnedFd) -> Result<(), Errno> {
+    keep_only(&[line.as_raw_fd()])?;
+    // The first free number is 0. Taken, the standard descriptors are nobody else's by accident.
+    let null = open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    sys::duplicate_onto(&null, 1)?;
+    sys::duplicate_onto(&null, 2)?;
+    std::mem::forget(null);
+    sys::ignore_children();
+    chdir(c"/")?;
+    setsid()?;
+    set_name(c"handfast-nurse")
+}
 
-    /// Lets go of everything that is the caller's.
-    fn settle(&self) -> Result<(), Errno> {
-        if let Some(network) = &self.network {
-            // All cells are born into it.
-            network.enter()?;
-        }
-        keep_only(&[self.line.as_raw_fd()])?;
-        // The first free number is 0. Taken, the standard descriptors are nobody else's by accident.
-        let null = open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
-        sys::duplicate_onto(&null, 1)?;
-        sys::duplicate_onto(&null, 2)?;
-        std::mem::forget(null);
-        sys::ignore_children();
-        chdir(c"/")?;
-        setsid()?;
-        set_name(c"handfast-spawn")
+impl Serving {
+    /// Runs the process, which is settled. All signals must be blocked: only its line and SIGKILL end it, not what a terminal sends
+    /// to everybody.
+    pub(super) fn serve(self, shown: &mut View) -> ! {
+        let _guard = EndOnUnwind;
+        let Err(Gone) = self.answer_all(shown);
+        self.remove_groups();
+        sys::exit(0)
     }
 
     fn answer_all(&self, shown: &mut View) -> Result<std::convert::Infallible, Gone> {
@@ -182,7 +173,7 @@ impl Serving {
         set_socket_timeout(&control, Timeout::Send, Some(SEND_PATIENCE))?;
         let ruleset = self.landlock.map(landlock::ruleset).transpose()?;
         let rules = shown.rules.as_ref().map(landlock::Rules::paths);
-        let shares_network = self.network.is_some();
+        let shares_network = self.shares_network;
         // Where there is no group, the caller holds the limits in another way, and says so.
         let mut group = self
             .hierarchy
@@ -229,10 +220,7 @@ impl Serving {
     fn remove_groups(&self) {
         let (Some(hierarchy), Some(own)) = (self.hierarchy, Owner::this()) else { return };
         let begun = Instant::now();
-        let rest = |owner: &Owner| !hierarchy.remove_of(owner);
-        while [Some(&own), self.starter.as_ref()].into_iter().flatten().any(rest)
-            && begun.elapsed() < AFTERMATH
-        {
+        while !hierarchy.remove_of(&own) && begun.elapsed() < AFTERMATH {
             std::thread::sleep(AFTERMATH_STEP);
         }
     }

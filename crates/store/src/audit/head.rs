@@ -28,7 +28,8 @@ use std::io::Write as _;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::FlockOperation;
+use locks::Kind;
+use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use crate::error::StoreError;
@@ -147,30 +148,28 @@ impl HeadFile {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Missing),
             Err(error) => return Err(StoreError::from_io(path, error)),
         };
-        let head = locked(&file, FlockOperation::LockShared, || read(&file));
+        let head = locked(&file, Kind::Shared, || read(&file));
         Ok(head.map_err(|error| StoreError::from_io(path, error))?.map_or(Found::Broken, Found::Head))
     }
 
     /// What the file says now; none where no line is right.
     pub(crate) fn read(&self) -> Result<Option<Head>, StoreError> {
-        locked(&self.file, FlockOperation::LockShared, || read(&self.file))
+        locked(&self.file, Kind::Shared, || read(&self.file))
             .map_err(|error| StoreError::from_io(&self.path, error))
     }
 
     /// Waits until nobody else moves the file.
     pub(crate) fn turn(&self) -> Result<Turn<'_>, StoreError> {
-        self.take_turn(FlockOperation::LockExclusive)
-    }
-
-    /// The same, but fails where somebody does.
-    pub(crate) fn try_turn(&self) -> Result<Turn<'_>, StoreError> {
-        self.take_turn(FlockOperation::NonBlockingLockExclusive)
-    }
-
-    fn take_turn(&self, operation: FlockOperation) -> Result<Turn<'_>, StoreError> {
-        let lock =
-            Lock::take(&self.file, operation).map_err(|error| StoreError::from_io(&self.path, error))?;
+        let lock = Lock::take(&self.file, Kind::Exclusive);
+        let lock = lock.map_err(|error| StoreError::from_io(&self.path, error))?;
         Ok(Turn { head: self, _lock: lock })
+    }
+
+    /// Takes the turn, and fails where somebody else has it.
+    pub(crate) fn try_turn(&self) -> Result<Turn<'_>, StoreError> {
+        flock(&self.file, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|errno| StoreError::from_io(&self.path, errno.into()))?;
+        Ok(Turn { head: self, _lock: Lock(&self.file) })
     }
 
     /// Makes what was written outlive a power loss.
@@ -240,21 +239,20 @@ fn read(file: &File) -> io::Result<Option<Head>> {
 struct Lock<'f>(&'f File);
 
 impl<'f> Lock<'f> {
-    fn take(file: &'f File, operation: FlockOperation) -> io::Result<Self> {
-        rustix::fs::flock(file, operation)?;
+    fn take(file: &'f File, kind: Kind) -> io::Result<Self> {
+        locks::acquire(file, kind, &"the audit's head")?;
         Ok(Self(file))
     }
 }
 
 impl Drop for Lock<'_> {
     fn drop(&mut self) {
-        // Unlocking an open descriptor cannot fail; closing it would unlock too.
-        let _ = rustix::fs::flock(self.0, FlockOperation::Unlock);
+        locks::release(self.0);
     }
 }
 
-fn locked<T>(file: &File, operation: FlockOperation, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-    let _lock = Lock::take(file, operation)?;
+fn locked<T>(file: &File, kind: Kind, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    let _lock = Lock::take(file, kind)?;
     work()
 }
 

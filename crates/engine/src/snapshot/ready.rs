@@ -1,0 +1,79 @@
+//! What is made ready for the next call while nobody waits for it: its folders, and for a command a cell that has mounted them.
+
+use std::sync::{Arc, MutexGuard, PoisonError, Weak};
+
+use sandbox::{CellSpec, Spawner};
+
+use super::{ChangedBy, Snapshots, overlay};
+
+impl Snapshots {
+    /// Makes the folders of the next call of this kind beforehand; for a command that sees what `cell` shows, has a cell wait
+    /// that keeps changes there already. What stands against it, the next call will say.
+    pub(crate) fn make_ready(&self, cell: Option<&CellSpec>) {
+        let changed_by = if cell.is_some() { ChangedBy::Command } else { ChangedBy::Draft };
+        // Whoever else is at it makes the same.
+        let Ok(closed) = self.making.try_lock() else { return };
+        if *closed || self.ready(changed_by).is_some() {
+            return;
+        }
+        let Ok(mut call) = self.area.begin() else { return };
+        let begun = cell.map(|cell| {
+            let overlay = Some(overlay(&call));
+            sandbox::make_ready(&CellSpec { overlay, late_masks: None, ..cell.clone() })
+        });
+        if let Some(Err(_)) = begun {
+            // These cannot be used any more; what cannot be removed now, the next start removes.
+            drop(call.discard());
+            let Ok(other) = self.area.begin() else { return };
+            call = other;
+        }
+        if let Some(cell) = cell {
+            *self.ready_in() = cell.spawner.as_ref().map(Arc::downgrade).unwrap_or_default();
+        }
+        *self.ready(changed_by) = Some(call);
+    }
+
+    /// Whether the folders for the next command are mounted in a cell of this spawner, or in none.
+    pub(super) fn is_ready_in(&self, spawner: Option<&Arc<Spawner>>) -> bool {
+        let ready_in = self.ready_in().upgrade();
+        ready_in.is_none_or(|ready_in| spawner.is_some_and(|spawner| Arc::ptr_eq(spawner, &ready_in)))
+    }
+
+    /// Removes what was made ready in a cell of this spawner, which is about to end. What cannot be removed now, the next start removes.
+    pub(crate) fn let_go_of(&self, spawner: &Arc<Spawner>) {
+        let _alone = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.is_ready_in(Some(spawner)) {
+            return;
+        }
+        // The cell first, because it uses the folders.
+        spawner.put_away();
+        let ready = self.ready(ChangedBy::Command).take();
+        drop(ready.map(checkpoint::Call::discard));
+    }
+
+    /// Removes what was made ready for a call that does not come. What cannot be removed now, the next start removes.
+    pub(crate) fn put_away(&self) {
+        let mut closed = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        *closed = true;
+        // The cell first, because it uses the folders.
+        if let Some(spawner) = self.ready_in().upgrade() {
+            spawner.put_away();
+        }
+        for changed_by in [ChangedBy::Command, ChangedBy::Draft] {
+            let ready = self.ready(changed_by).take();
+            drop(ready.map(checkpoint::Call::discard));
+        }
+    }
+
+    fn ready_in(&self) -> MutexGuard<'_, Weak<Spawner>> {
+        self.ready_in.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn ready(&self, changed_by: ChangedBy) -> MutexGuard<'_, Option<checkpoint::Call>> {
+        let ready = match changed_by {
+            ChangedBy::Command => &self.ready_for_command,
+            ChangedBy::Draft | ChangedBy::Restoration => &self.ready_for_draft,
+        };
+        ready.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

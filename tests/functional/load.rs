@@ -1,0 +1,226 @@
+//! What one session does beside others: what it holds, and what it gives back.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::harness::Fixture;
+use crate::http::{Up, bearer};
+use crate::mcp_over_http::{call, open, post};
+
+const FREE: [&str; 2] = ["--mode", "full_auto"];
+const REVISION: &str = "2025-06-18";
+
+/// Far longer than anything here takes.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+#[track_caller]
+fn data(up: &Up, session: &str, tool: &str, arguments: Value) -> Value {
+    let answer = post(up, &[session, "mcp-protocol-version: 2025-06-18"], &call(7, tool, arguments)).json();
+    let data = answer["result"]["structuredContent"].clone();
+    assert!(data.is_object(), "{answer}");
+    data
+}
+
+#[track_caller]
+fn stdout(up: &Up, session: &str, command: &str) -> String {
+    let data = data(up, session, "shell_execute", json!({ "command": command }));
+    data["stdout"].as_str().unwrap_or_else(|| panic!("{data}")).to_owned()
+}
+
+fn end(up: &Up, session: &str) {
+    let token = bearer(&up.agent);
+    assert_eq!(up.request("DELETE", "/mcp", &[&token, session], b"").status, 200);
+}
+
+/// The processes that a process has started, of any of its threads.
+fn children(pid: u32) -> Vec<u32> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    // A thread may have ended since.
+    let listed = threads.filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("children")).ok());
+    let listed: Vec<String> = listed.collect();
+    listed.iter().flat_map(|pids| pids.split_whitespace().map(|pid| pid.parse().unwrap())).collect()
+}
+
+fn name(pid: u32) -> String {
+    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim().to_owned()
+}
+
+fn descriptors(pid: u32) -> usize {
+    fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
+}
+
+/// Waits until it is so.
+#[track_caller]
+fn wait(what: impl Fn() -> Option<String>) {
+    let until = Instant::now() + PATIENCE;
+    while let Some(still) = what() {
+        assert!(Instant::now() < until, "{still}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn the_commands_of_every_session_run_in_cells_that_waited_and_none_is_a_copy_of_the_server() {
+    let fixture = Fixture::new();
+    let up = Up::start(&fixture, &FREE);
+    let sessions: Vec<String> = (0..4).map(|_| open(&up, REVISION)).collect();
+    let mut networks = Vec::new();
+    for session in &sessions {
+        let network = stdout(&up, session, "readlink /proc/self/ns/net");
+        assert_eq!(
+            stdout(&up, session, "readlink /proc/self/ns/net"),
+            network,
+            "one network for one session"
+        );
+        let arguments = json!({"command": "sleep 1000", "background": true});
+        data(&up, session, "shell_execute", arguments);
+        networks.push(network);
+    }
+    // While they run: the server has started one process, and all cells descend from that.
+    let started: Vec<String> = children(up.process()).into_iter().map(name).collect();
+    assert_eq!(started, ["handfast-nurse"]);
+    networks.sort_unstable();
+    networks.dedup();
+    assert_eq!(networks.len(), sessions.len(), "no two sessions share a network");
+    // A server of one session is reached from it, and from no other.
+    let serve = "python3 -m http.server 8765 --bind 127.0.0.1";
+    data(&up, &sessions[1], "shell_execute", json!({"command": serve, "background": true}));
+    let reach = "for i in $(seq 200); do (exec 3<>/dev/tcp/127.0.0.1/8765) 2>/dev/null && echo yes && break; sleep 0.05; done";
+    assert_eq!(stdout(&up, &sessions[1], &format!("bash -c '{reach}'")), "yes\n", "the control");
+    let once = "bash -c '(exec 3<>/dev/tcp/127.0.0.1/8765) 2>/dev/null && echo yes || echo no'";
+    for other in [0, 2, 3] {
+        assert_eq!(stdout(&up, &sessions[other], once), "no\n");
+    }
+}
+
+#[test]
+fn sessions_that_run_nothing_hold_less_than_one_descriptor_each_and_go_on_when_they_like() {
+    const MANY: usize = 24;
+    let fixture = Fixture::new().with_vault();
+    fixture.store("api_key", "a-secret-of-some-length");
+    let profile = "sandbox_config:\n  normal:\n    allowed_hosts: [api.example.com]\n    allowed_secrets: [api_key at api.example.com]\n";
+    let folder = fixture.home().join(".config/handfast");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("config.yaml"), profile).unwrap();
+    let up = Up::start(&fixture, &FREE);
+    // What there is once, such as the thread for connections, comes with the first command.
+    let first = open(&up, REVISION);
+    assert!(stdout(&up, &first, "echo $HTTPS_PROXY").len() > 1, "the control: there is a way out");
+    let before = descriptors(up.process());
+    let sessions: Vec<String> = (0..MANY).map(|_| open(&up, REVISION)).collect();
+    let mut most = 0;
+    let mut given = Vec::new();
+    for session in &sessions {
+        // The placeholder of the secret, and the file of what programs are to trust.
+        given.push(stdout(&up, session, "echo $api_key; echo $SSL_CERT_FILE"));
+        most = most.max(descriptors(up.process()));
+    }
+    assert!(most > before, "the control: what runs has descriptors");
+    assert!(given.iter().all(|given| given.lines().all(|line| line.len() > 10)), "{given:?}");
+    let held = || descriptors(up.process()).saturating_sub(before);
+    wait(|| (held() >= MANY).then(|| format!("{MANY} idle sessions hold {} descriptors", held())));
+    let nursery = children(up.process())[0];
+    wait(|| {
+        let spawners = children(nursery).len();
+        (spawners > 4).then(|| format!("{spawners} spawners are left"))
+    });
+    let files = || given.iter().filter(|given| fs::exists(given.lines().nth(1).unwrap()).unwrap()).count();
+    wait(|| (files() > 1).then(|| format!("{} files of certificates are left", files())));
+    let again = stdout(&up, &sessions[5], "echo $api_key; echo $SSL_CERT_FILE");
+    assert_eq!(
+        again.lines().next(),
+        given[5].lines().next(),
+        "a placeholder means the same for the whole session"
+    );
+    // Where a command runs on, its session keeps its network.
+    let background = json!({"command": "sleep 1000", "background": true});
+    data(&up, &sessions[3], "shell_execute", background);
+    let network = stdout(&up, &sessions[3], "readlink /proc/self/ns/net");
+    assert_eq!(stdout(&up, &sessions[9], "echo y"), "y\n");
+    assert_eq!(stdout(&up, &sessions[12], "echo z"), "z\n");
+    wait(|| (held() >= MANY).then(|| format!("{} descriptors", held())));
+    assert_eq!(stdout(&up, &sessions[3], "readlink /proc/self/ns/net"), network);
+    for session in sessions.iter().chain([&first]) {
+        end(&up, session);
+    }
+    wait(|| (descriptors(up.process()) > before + 8).then(|| format!("{} descriptors are left", held())));
+}
+
+#[test]
+fn clients_that_take_large_answers_slowly_keep_nobody_from_small_ones() {
+    const LARGE: usize = 10_000_000;
+    let fixture = Fixture::with_files(&[("small", "small")]);
+    fixture.write("large", &"x".repeat(LARGE));
+    let up = Up::start(&fixture, &FREE);
+    let request =
+        json!({"tool": "file_read", "arguments": {"path": "large", "max_bytes": LARGE}}).to_string();
+    let head = format!(
+        "POST /v1/call HTTP/1.1\r\nhost: {}\r\n{}\r\nconnection: close\r\n",
+        up.address,
+        bearer(&up.agent)
+    );
+    let slow: Vec<_> = (0..7)
+        .map(|_| {
+            let mut stream = up.connect();
+            stream
+                .write_all(format!("{head}content-length: {}\r\n\r\n{request}", request.len()).as_bytes())
+                .unwrap();
+            stream
+        })
+        .collect();
+    // The first of them has begun, and nobody takes it.
+    let mut byte = [0];
+    slow[0].peek(&mut byte).unwrap();
+    let read = |path: &str, most: u32| up.call("file_read", json!({"path": path, "max_bytes": most}));
+    for most in [1_000, 33_554_432] {
+        assert_eq!(read("small", most)["data"]["content"], "small", "also where the call would take more");
+    }
+    // It was answered while all of them were there still: each gets its answer whole.
+    for mut stream in slow {
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        assert!(answer.len() > LARGE, "{} bytes came", answer.len());
+    }
+}
+
+#[test]
+fn a_process_that_holds_the_lock_of_the_changes_is_named_and_no_call_waits_for_longer_than_it_may() {
+    let fixture = Fixture::new();
+    let call = |seconds: u32| {
+        let arguments = json!({"command": "touch x", "timeout": seconds}).to_string();
+        fixture.run(&["--mode", "full_auto", "call", "shell_execute", &arguments])
+    };
+    assert_eq!(call(30).code, 0, "the control");
+    let areas = walk(&fixture.state());
+    let lock = areas.iter().find(|path| path.ends_with("changes/area.lock")).unwrap();
+    let held = fs::File::open(lock).unwrap();
+    held.lock().unwrap();
+    let refused = call(2);
+    let error = refused.json()["error"].clone();
+    let holder = format!("process {}", std::process::id());
+    assert_eq!(error["code"], "ETIMEOUT", "{error}");
+    assert!(error["message"].as_str().unwrap().contains(&format!("{holder} holds")), "{error}");
+    assert!(refused.stderr.contains(&format!("waiting for {holder}, which holds")), "{}", refused.stderr);
+    // Longer than anybody waits for a lock.
+    let error = call(60).json()["error"].clone();
+    assert!(error["message"].as_str().unwrap().contains(&format!("{holder} has held the lock")), "{error}");
+    held.unlock().unwrap();
+    assert_eq!(call(30).code, 0);
+}
+
+fn walk(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    let mut left = vec![folder.to_owned()];
+    while let Some(folder) = left.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                left.push(entry.path());
+            }
+            found.push(entry.path());
+        }
+    }
+    found
+}
