@@ -19,6 +19,7 @@ const NOT_TRIED: [&str; 15] = [
     "denied-files-watched",
     "doctor-tries",
     "home-bounded",
+    "hosts-bounded",
     "hosts-one-name",
     "hosts-public",
     "no-group-left",

@@ -159,15 +159,14 @@ impl Answer {
     }
 
     /// Covers every secret, in what is there and in events that come.
-    pub(crate) fn covered(self, engine: &Arc<Engine>) -> Self {
+    pub(crate) fn cover(&mut self, engine: &Arc<Engine>) {
         match self {
-            Self::Whole { rest, _held } => {
-                let covered = engine.cover_message(&rest);
-                Self::Whole { rest: covered.map_or(rest, Bytes::from), _held }
+            Self::Whole { rest, .. } => {
+                if let Some(covered) = engine.cover_message(rest) {
+                    *rest = covered.into();
+                }
             }
-            Self::Events { events, _guard, .. } => {
-                Self::Events { events, cover: Some(engine.clone()), _guard }
-            }
+            Self::Events { cover, .. } => *cover = Some(engine.clone()),
         }
     }
 }
