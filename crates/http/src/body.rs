@@ -189,7 +189,7 @@ impl Answer {
     }
 
     /// Covers every secret, in what is there and in events that come.
-    pub(crate) fn covered(mut self, engine: &Arc<Engine>) -> Self {
+    pub(crate) fn cover(&mut self, engine: &Arc<Engine>) {
         match &mut self.content {
             Content::Whole { rest, .. } => {
                 if let Some(covered) = engine.cover_message(rest) {
@@ -198,7 +198,6 @@ impl Answer {
             }
             Content::Events { cover, .. } => *cover = Some(engine.clone()),
         }
-        self
     }
 
     /// Gives the answer the pace of the connection that carries it.

@@ -62,13 +62,13 @@ impl Shared {
 pub(crate) async fn answer(shared: Arc<Shared>, request: Request<Coming>) -> Result<Reply, Infallible> {
     let (head, body) = request.into_parts();
     let method = method_name(&head.method);
-    let (route, reply) = match let_in(&shared, &head).await {
+    let (route, mut reply) = match let_in(&shared, &head).await {
         Ok((route, sender)) => (route.path(), respond(&shared, route, &sender, head, body).await),
         Err((route, refusal)) => (route, refusal),
     };
     shared.answered.count(route, method, reply.status());
     // INVARIANT: whatever is answered, be it a refusal, goes through here.
-    let mut reply = reply.map(|body| body.covered(&shared.engine));
+    reply.body_mut().cover(&shared.engine);
     let headers = reply.headers_mut();
     for value in headers.values_mut() {
         let covered = shared.engine.cover_message(value.as_bytes());

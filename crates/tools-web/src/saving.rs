@@ -366,9 +366,11 @@ fn copy_covered(
     mut stream: Box<dyn CoveredStream>,
     goes_on: impl Fn() -> bool,
 ) -> io::Result<()> {
-    part.read_through(|piece| match goes_on() {
-        true => file.write_all(&stream.next(piece, false)),
-        false => Err(io::ErrorKind::Interrupted.into()),
+    part.read_through(|piece| {
+        if !goes_on() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        file.write_all(&stream.next(piece, false))
     })?;
     file.write_all(&stream.next(&[], true))
 }
