@@ -410,7 +410,7 @@ impl Engine {
                 .map_err(|panic| ToolError::internal("the cell was not specified").because(panic))?;
             let (cell, said) = specified?;
             let overlay = before.snapshot().map(snapshot::Snapshot::overlay);
-            let overlay_only = call.passed_as_undoable();
+            let overlay_only = call.passed_as_undoable() || call.passed_as_reading();
             services.insert(Arc::new(sandbox::CellSpec { overlay, overlay_only, ..cell }));
             warning = said;
         } else if let Some(snapshot) = before.snapshot() {

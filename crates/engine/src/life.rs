@@ -304,8 +304,8 @@ impl Engine {
             _ if call.changing().iter().any(names_all) => ChangedBy::Restoration,
             _ => ChangedBy::Draft,
         };
-        let in_ready_cell =
-            changed_by != ChangedBy::Command || self.networks.is_of_spawner(&self.network(call).owner);
+        let in_ready_cell = changed_by != ChangedBy::Command
+            || (!self.is_apart(call) && self.networks.is_of_spawner(&self.network(call).owner));
         snapshots.take(changed_by, in_ready_cell).map(Before::Snapshot).map_err(|error| {
             let because = std::error::Error::source(&error).map(|source| format!(": {source}"));
             let message = format!(

@@ -78,6 +78,8 @@ impl Engine {
         }
         let produced = if context.changes_are_only_shown() {
             self.only_show(call, snapshot, since, produced).await
+        } else if call.passed_as_reading() {
+            self.drop_changes_of_a_reader(call, snapshot, since, next).await.and(produced)
         } else if context.changes_are_discarded() {
             self.drop_changes(call, snapshot, since, next).await.and(produced)
         } else {
@@ -116,6 +118,25 @@ impl Engine {
             unsaved: Vec::new(),
         });
         self.removals.add(snapshot, next);
+        Ok(())
+    }
+
+    /// Throws away what a command changed that passed because it only reads, and says so.
+    async fn drop_changes_of_a_reader(
+        self: &Arc<Self>,
+        call: &mut Call,
+        snapshot: Snapshot,
+        since: Time,
+        next: Option<Next>,
+    ) -> Result<(), ToolError> {
+        self.drop_changes(call, snapshot, since, next).await?;
+        if let Some(discarded) = &call.changes {
+            let paths = discarded.paths;
+            call.warnings.push(format!(
+                "the command passed because it only reads, but it changed {paths} path{}; nothing of that was kept",
+                if paths == 1 { "" } else { "s" }
+            ));
+        }
         Ok(())
     }
 

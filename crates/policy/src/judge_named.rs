@@ -123,6 +123,8 @@ impl Policy {
         if write.allowed.is_none() || resolved.through_a_name {
             stages
                 .refuse(format!("it writes `{text}`, which is not listed in `{}`", allow_key(Access::Write)));
+        } else if let Some(cause) = &write.allowed {
+            stages.acts(cause.clone());
         }
         merge(write, judgement);
     }

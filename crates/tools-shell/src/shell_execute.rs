@@ -234,6 +234,13 @@ impl Tool for ShellExecute {
         };
         // The deadline is the engine's: it requests the stop, so that there is one clock for every tool.
         let outcome = match sandbox::run(&cell, &command, None, &stopper, &mut report) {
+            // Nothing has run yet. Without an overlay to throw away, the workspace of a command that only reads is read-only.
+            Err(SandboxError::Overlay { .. } | SandboxError::Unavailable { .. })
+                if cell.reads_only && cell.overlay.is_some() && !args.dry_run =>
+            {
+                let read_only = CellSpec { overlay: None, overlay_only: false, ..CellSpec::clone(&cell) };
+                sandbox::run(&read_only, &command, None, &stopper, &mut report)
+            }
             // Nothing has run yet. A host that refuses namespaces has cells of another kind, without an overlay.
             Err(refused @ (SandboxError::Overlay { .. } | SandboxError::Unavailable { .. }))
                 if cell.overlay.is_some() && !cell.strict =>
