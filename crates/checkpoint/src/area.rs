@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use crate::beneath::{LIST, look, names, open, set_modified, spread};
 use crate::journal::{Journal, Stage};
 use crate::known::Known;
-use crate::remove::remove_tree;
+use crate::remove::{remove_all_but, remove_tree};
 use crate::{Entry, Error, Kept, Result, Time, Workspace};
 
 /// The parts of the folder of a call: what the overlay wrote,
@@ -199,15 +199,7 @@ impl Area {
 
     /// While it is held, no call begins and none is claimed.
     pub(crate) fn alone(&self) -> Result<OwnedFd> {
-        let failed = |errno: Errno| Error::system("lock", &self.path, errno);
-        let file = open_lock(&self.folder, "area.lock").map_err(failed)?;
-        loop {
-            match flock(&file, FlockOperation::LockExclusive) {
-                Ok(()) => return Ok(file),
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(failed(errno)),
-            }
-        }
+        lock_area(&self.folder).map_err(|errno| Error::system("lock", &self.path, errno))
     }
 
     /// The folder of a call, unless a live process has it.
@@ -228,6 +220,17 @@ impl Area {
         let area = self.folder.try_clone().map_err(|source| Error::system("open", &self.path, source))?;
         let (path, known) = (self.path.join(id), Arc::default());
         Ok(Some(Call { id: id.to_owned(), path, area, folder, known, _alive: alive }))
+    }
+}
+
+fn lock_area(folder: &OwnedFd) -> rustix::io::Result<OwnedFd> {
+    let file = open_lock(folder, "area.lock")?;
+    loop {
+        match flock(&file, FlockOperation::LockExclusive) {
+            Ok(()) => return Ok(file),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
     }
 }
 
@@ -302,8 +305,12 @@ impl Call {
                 Err(error) => return Err(error),
             }
         }
-        remove_tree(self.area.as_fd(), OsStr::new(&self.id))
-            .map_err(|errno| Error::system("remove", &self.path, errno))
+        // INVARIANT: the lock goes last, while no call is claimed. Without it, another process would take the folder for that of a
+        // killed one, and both would remove it.
+        let failed = |errno: Errno| Error::system("remove", &self.path, errno);
+        remove_all_but(&self.folder, LOCK).map_err(failed)?;
+        let _alone = lock_area(&self.area).map_err(|errno| Error::system("lock", &self.path, errno))?;
+        remove_tree(self.area.as_fd(), OsStr::new(&self.id)).map_err(failed)
     }
 
     /// The name of the folder in a workspace on another file system through which this call's changes go.
@@ -339,4 +346,57 @@ fn random_id() -> Result<String> {
 fn is_id(name: &OsStr) -> bool {
     let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     name.len() == 2 * ID_BYTES && name.as_encoded_bytes().iter().all(is_digit)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::ops::ControlFlow;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::Recovery;
+
+    #[test]
+    fn a_call_that_is_being_discarded_is_never_taken_for_that_of_a_killed_process() {
+        let folder = tempfile::tempdir().unwrap();
+        let area = Area::open(folder.path()).unwrap();
+        // What a second process has.
+        let other = Area::open(folder.path()).unwrap();
+        let (ended, rounds) = (AtomicBool::new(false), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            let recovering = scope.spawn(|| {
+                let mut failed = Vec::new();
+                while !ended.load(Ordering::SeqCst) {
+                    let go_on = || ControlFlow::Continue(());
+                    for recovered in other.recover(&go_on, &|_| Ok(())).unwrap() {
+                        match recovered.action {
+                            Recovery::Failed(error) => failed.push(error.to_string()),
+                            action => failed.push(format!("{action:?}")),
+                        }
+                    }
+                    rounds.fetch_add(1, Ordering::SeqCst);
+                }
+                failed
+            });
+            let mut discarded = Vec::new();
+            for _ in 0..60 {
+                let call = area.begin().unwrap();
+                for number in 0..200 {
+                    fs::write(call.upper().join(number.to_string()), "").unwrap();
+                }
+                discarded.extend(call.discard().err().map(|error| error.to_string()));
+            }
+            ended.store(true, Ordering::SeqCst);
+            assert_eq!(discarded, Vec::<String>::new());
+            assert_eq!(recovering.join().unwrap(), Vec::<String>::new());
+        });
+        assert!(rounds.load(Ordering::SeqCst) > 0);
+        assert_eq!(area.ids().unwrap(), Vec::<String>::new());
+        // The control: what nobody holds is recovered.
+        let left = area.begin().unwrap();
+        drop(left);
+        let recovered = other.recover(&|| ControlFlow::Continue(()), &|_| Ok(())).unwrap();
+        assert_eq!(recovered.len(), 1);
+    }
 }
