@@ -77,7 +77,7 @@ pub use secrets::Secrets;
 pub use snapshot::{KeptChanges, KeptError};
 pub use store::{Filter, Watch};
 pub use trace::{CallTrace, Origin, Parent, StageTrace, TraceFigures, Tracer};
-pub use undo::{ChangedPath, CheckpointDetails, UndoSince, Undone};
+pub use undo::{ChangedPath, CheckpointDetails, UndoSince, UndoTrial, Undone};
 
 use call::Call;
 use redact::CoveredProgress;

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use jiff::Timestamp;
 use vault::{HostRule, Position};
 
-use crate::cli::time;
+use crate::cli_values::time;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum VaultCommand {

@@ -6,6 +6,8 @@
 mod cli;
 mod cli_audit;
 mod cli_login;
+mod cli_options;
+mod cli_values;
 mod cli_vault;
 mod commands;
 mod compose;
@@ -30,7 +32,6 @@ mod traces;
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use clap::error::ErrorKind;
 
 pub use config::{ConfigError, ConfigFile, Elicitation, GmailPlace, LinearPlace, Settings};
@@ -52,7 +53,7 @@ pub use vault;
 
 /// The whole program: reads the command line, composes the runtime, runs one command.
 pub fn main() -> ExitCode {
-    let cli = match cli::Cli::try_parse() {
+    let cli = match cli_options::parse(std::env::args_os()) {
         Ok(cli) => cli,
         Err(error) => {
             let shown = error.print();
