@@ -59,6 +59,10 @@ pub struct Decision {
     pub part: Option<String>,
     /// The level that counted: the stated one, or a higher one where the effects call for it.
     pub level: Level,
+    /// Whether a yes counts only on a terminal and for this one call: for what is critical, looks dangerous, or writes a file that a
+    /// later program runs. It follows from the effects alone, whichever line decided.
+    #[serde(skip)]
+    pub terminal_only: bool,
 }
 
 /// The three answers of the MSC source. The order is meaningful: a later variant is stricter.
@@ -106,16 +110,6 @@ pub enum Line {
     Undoable,
     /// 9: the table of modes and levels.
     Table,
-}
-
-impl Decision {
-    /// Whether a yes can only be for this one call: what cannot be taken back, what looks dangerous, and what a later program
-    /// would run.
-    pub fn asks_every_time(&self) -> bool {
-        self.level == Level::Critical
-            || self.line == Line::Dangerous
-            || self.rule.key == crate::judge::AUTO_RUN
-    }
 }
 
 impl Line {

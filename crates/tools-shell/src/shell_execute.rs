@@ -13,8 +13,8 @@ use tool::{
 };
 
 use crate::wording::{
-    CROSS_DEVICE_LINK, HOST_NOT_LISTED, NO_NETWORK, ended_early, exit_code, failed, how_to_raise, killed,
-    names_cross_device_link, names_missing_network, no_dry_run, text,
+    CROSS_DEVICE_LINK, HOST_NOT_LISTED, NO_NETWORK, ended_early, exit_code, failed, how_to_raise, json,
+    killed, names_cross_device_link, names_missing_network, no_dry_run, text,
 };
 use crate::{background, plain};
 
@@ -323,10 +323,6 @@ fn timeout(args: &Args) -> Option<Duration> {
 /// Signals of asm-generic/signal.h, the same on all Linux architectures that there are cells on.
 const SIGKILL: i32 = 9;
 const SIGXFSZ: i32 = 25;
-
-fn json(output: Output) -> Result<serde_json::Value, ToolError> {
-    serde_json::to_value(output).map_err(|error| ToolError::internal("the output is no JSON").because(error))
-}
 
 #[cfg(test)]
 pub(crate) mod tests {

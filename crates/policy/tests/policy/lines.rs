@@ -81,7 +81,7 @@ fn line_6_asks_about_files_that_a_later_program_would_run_whatever_lists_and_mod
     {
         let decision = decide(&policy, Level::Moderate, effect.clone());
         assert_eq!(short(&decision), "check 6", "{effect:?}");
-        assert!(decision.asks_every_time() && decision.rule.key == "auto_run", "{decision:?}");
+        assert!(decision.terminal_only && decision.rule.key == "auto_run", "{decision:?}");
     }
     for effect in [write(".git/index"), write("envrc"), delete(".git/hooks/pre-commit"), read(".envrc")] {
         let decision = decide(&policy, Level::Moderate, effect.clone());
