@@ -127,11 +127,17 @@ impl Fixture {
 
     /// The program with this fixture's folders, an environment of its own, and nobody to ask.
     pub(crate) fn command(&self) -> Command {
+        let mut command = self.asking_command();
+        command.arg("--no-input");
+        command
+    }
+
+    /// The same with whoever is there to be asked.
+    pub(crate) fn asking_command(&self) -> Command {
         let mut command = Command::new(program());
         command
             .args(["--workspace".as_ref(), self.workspace().as_os_str()])
             .args(["--state".as_ref(), self.state().as_os_str()])
-            .arg("--no-input")
             .env_clear()
             .env("HOME", self.home())
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())

@@ -63,7 +63,7 @@ impl Up {
 
     /// The same, with arguments behind `up`.
     pub(crate) fn with(fixture: &Fixture, arguments: &[&str], of_up: &[&str]) -> Self {
-        let mut command = fixture.command();
+        let mut command = fixture.asking_command();
         command.args(arguments).args(["up", "--listen", "127.0.0.1:0", "--json"]).args(of_up);
         Self::of(command)
     }

@@ -33,8 +33,13 @@ impl Server {
 
     /// The one of a client that shows forms.
     pub(crate) fn with_forms(fixture: &Fixture, arguments: &[&str]) -> Self {
-        let mut command = fixture.command();
+        let mut command = fixture.asking_command();
         command.args(arguments);
+        Self::that_shows_forms(command)
+    }
+
+    /// The one that this command starts, which lacks its last word, of a client that shows forms.
+    pub(crate) fn that_shows_forms(command: Command) -> Self {
         Self::for_client(command, json!({"elicitation": {}}))
     }
 

@@ -233,3 +233,42 @@ fn what_no_rule_lets_a_command_change_stays_out_and_so_does_all_else_that_it_cha
         assert_eq!(fixture.read("a"), "a");
     }
 }
+
+#[test]
+fn a_file_that_is_written_again_with_equal_content_is_not_held() {
+    let fixture = Fixture::with_files(&[(".mcp.json", "{}\n"), ("LICENSE", "text\n")]);
+    let git = "git init -q . && git add -A && git -c user.name=a -c user.email=a@b.example commit -qm first";
+    committed(&fixture, git);
+    fixture.write("LICENSE", "lost\n");
+    // Its entry in the index is no longer up to date, so git writes it again.
+    let mcp = fixture.workspace().join(".mcp.json");
+    fs::File::open(&mcp).unwrap().set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+    committed(&fixture, "git reset -q --hard");
+    assert_eq!(fixture.read("LICENSE"), "text\n");
+    committed(&fixture, &unread("cp .mcp.json t; rm .mcp.json; mv t .mcp.json"));
+    // The control: other content, and a right to run it, are held.
+    for change in ["echo '{\"a\": 1}' > .mcp.json", "chmod +x .mcp.json"] {
+        let result = execute(&fixture, json!({"command": unread(change)}));
+        assert_eq!(result["error"]["code"], "EAPPROVAL", "{change}: {result:#}");
+    }
+}
+
+#[test]
+fn held_changes_name_their_command_their_paths_as_they_are_and_the_difference() {
+    let fixture = Fixture::with_files(&[("LICENSE", "text\n"), ("Docs/Read.md", "old\n")]);
+    let line = unread("echo x > .envrc; echo more >> LICENSE; rm Docs/Read.md");
+    let result = execute(&fixture, json!({ "command": line }));
+    let asked = result["error"]["approval_id"].as_str().unwrap();
+    let id = result["meta"]["changes"]["id"].as_str().unwrap();
+    let question = fixture.run(&["approvals", "show", asked]).stdout;
+    assert!(question.contains("echo more >> LICENSE"), "{question}");
+    let list = fixture.run(&["changes", "list"]).stdout;
+    assert!(list.contains("echo x > .envrc"), "{list}");
+    let shown = fixture.run(&["changes", "show", id]).stdout;
+    for line in ["replace LICENSE\n", "remove Docs/Read.md\n", "create .envrc\n", "+more\n", "-old\n"] {
+        assert!(shown.contains(line), "{line}: {shown}");
+    }
+    assert!(shown.contains("rm Docs/Read.md"), "{shown}");
+    let json = fixture.run(&["changes", "show", id, "--json"]).json();
+    assert!(json["diff"].as_str().unwrap().contains("+more"), "{json:#}");
+}

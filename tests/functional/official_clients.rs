@@ -28,7 +28,7 @@ fn output_of(command: &mut Command) -> String {
 
 /// The program with the arguments and surroundings of a fixture.
 fn started(fixture: &Fixture, client: &mut Command, arguments: &[&str]) {
-    let server = fixture.command();
+    let server = fixture.asking_command();
     for (name, value) in server.get_envs() {
         if let Some(value) = value {
             client.env(name, value);

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use crate::client::Server;
 use crate::harness::{Fixture, copy_program, repository, unread};
+use crate::reading;
 
 /// A user that owns nothing (`nobody` of Debian).
 const NOBODY: u32 = 65534;
@@ -161,6 +162,21 @@ fn ordinary_development_works_and_every_result_says_what_is_missing() {
         assert_eq!(words.contains("missing:a user of its own"), host.way == Way::SetUserId, "{words}");
         // What cannot be started says why, and a missing folder too.
         assert_eq!(host.call("exec no-such-program", 60)["data"]["exit_code"], 127);
+    });
+}
+
+#[test]
+fn what_a_reading_command_runs_changes_nothing() {
+    on_each(&reading::files(), |host| {
+        reading::make_repository(&host.fixture);
+        host.give();
+        let result = host.call(reading::LINE, 60);
+        assert_eq!(result["meta"]["sandbox"][0], "degraded:bwrap", "{:?}: {result:#}", host.way);
+        reading::assert_ran_as_reader(&result);
+        assert_eq!(reading::left(&host.fixture), Vec::<&str>::new());
+        // The control: others change what is in the workspace.
+        host.inside(&unread(reading::LINE));
+        assert!(reading::left(&host.fixture).contains(&"a new file"));
     });
 }
 

@@ -1,8 +1,8 @@
 //! What holds on a host that refuses namespaces: commands run with Landlock and seccomp alone, and every result says so.
 //!
-//! The host is an outer user namespace in which no further one may be made, as an ordinary user of it. Each refusal has
-//! its control: the same attempt, on the same host, without Handfast.
+//! The host is an outer user namespace in which no further one may be made. Each refusal has its control on it without Handfast.
 
+mod reading;
 mod way_out;
 
 use std::io::{BufRead, BufReader};

@@ -40,5 +40,6 @@ mod own_files;
 mod placeholders;
 mod protected_files;
 mod reach;
+mod reading;
 mod secrets;
 mod sessions;

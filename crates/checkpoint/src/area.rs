@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use crate::beneath::{LIST, look, names, open, set_modified, spread};
 use crate::journal::{Journal, Stage};
 use crate::known::Known;
-use crate::remove::remove_tree;
+use crate::remove::{remove_all_but, remove_tree};
 use crate::{Entry, Error, Kept, Result, Time, Workspace};
 
 /// The parts of the folder of a call: what the overlay wrote,
@@ -233,11 +233,7 @@ impl Area {
 
     /// Locks the area: while the lock is held, no call begins and none is claimed.
     pub(crate) fn alone(&self) -> Result<Locked> {
-        let failed = |errno: Errno| Error::system("lock", &self.path, errno);
-        let file = open_lock(&self.folder, AREA_LOCK).map_err(failed)?;
-        let name = self.path.join(AREA_LOCK);
-        Locked::wait(file, Kind::Exclusive, &name.display())
-            .map_err(|error| Error::system("lock", &name, error))
+        lock_area(&self.folder, &self.path)
     }
 
     /// The folder of a call, unless a live process has it.
@@ -256,6 +252,13 @@ impl Area {
         let (path, known) = (self.path.join(id), Arc::default());
         Ok(Some(Call { id: id.to_owned(), path, area, folder, known, _alive: alive }))
     }
+}
+
+/// Waits for the lock of an area, which lies at this path.
+fn lock_area(folder: &OwnedFd, path: &Path) -> Result<Locked> {
+    let file = open_lock(folder, AREA_LOCK).map_err(|errno| Error::system("lock", path, errno))?;
+    let name = path.join(AREA_LOCK);
+    Locked::wait(file, Kind::Exclusive, &name.display()).map_err(|error| Error::system("lock", &name, error))
 }
 
 fn is_note(name: &OsStr) -> bool {
@@ -350,8 +353,12 @@ impl Call {
                 Err(error) => return Err(error),
             }
         }
-        remove_tree(self.area.as_fd(), OsStr::new(&self.id))
-            .map_err(|errno| Error::system("remove", &self.path, errno))
+        // INVARIANT: the lock goes last, while no call is claimed. Without it, another process would take the folder for that of a
+        // killed one, and both would remove it.
+        let failed = |errno: Errno| Error::system("remove", &self.path, errno);
+        remove_all_but(&self.folder, LOCK).map_err(failed)?;
+        let _alone = lock_area(&self.area, self.path.parent().unwrap_or(&self.path))?;
+        remove_tree(self.area.as_fd(), OsStr::new(&self.id)).map_err(failed)
     }
 
     /// The name of the folder in a workspace on another file system through which this call's changes go.
@@ -387,4 +394,57 @@ fn random_id() -> Result<String> {
 fn is_id(name: &OsStr) -> bool {
     let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     name.len() == 2 * ID_BYTES && name.as_encoded_bytes().iter().all(is_digit)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::ops::ControlFlow;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::Recovery;
+
+    #[test]
+    fn a_call_that_is_being_discarded_is_never_taken_for_that_of_a_killed_process() {
+        let folder = tempfile::tempdir().unwrap();
+        let area = Area::open(folder.path()).unwrap();
+        // What a second process has.
+        let other = Area::open(folder.path()).unwrap();
+        let (ended, rounds) = (AtomicBool::new(false), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            let recovering = scope.spawn(|| {
+                let mut failed = Vec::new();
+                while !ended.load(Ordering::SeqCst) {
+                    let go_on = || ControlFlow::Continue(());
+                    for recovered in other.recover(&go_on, &|_| Ok(())).unwrap() {
+                        match recovered.action {
+                            Recovery::Failed(error) => failed.push(error.to_string()),
+                            action => failed.push(format!("{action:?}")),
+                        }
+                    }
+                    rounds.fetch_add(1, Ordering::SeqCst);
+                }
+                failed
+            });
+            let mut discarded = Vec::new();
+            for _ in 0..60 {
+                let call = area.begin().unwrap();
+                for number in 0..200 {
+                    fs::write(call.upper().join(number.to_string()), "").unwrap();
+                }
+                discarded.extend(call.discard().err().map(|error| error.to_string()));
+            }
+            ended.store(true, Ordering::SeqCst);
+            assert_eq!(discarded, Vec::<String>::new());
+            assert_eq!(recovering.join().unwrap(), Vec::<String>::new());
+        });
+        assert!(rounds.load(Ordering::SeqCst) > 0);
+        assert_eq!(area.ids().unwrap(), Vec::<String>::new());
+        // The control: what nobody holds is recovered.
+        let left = area.begin().unwrap();
+        drop(left);
+        let recovered = other.recover(&|| ControlFlow::Continue(()), &|_| Ok(())).unwrap();
+        assert_eq!(recovered.len(), 1);
+    }
 }

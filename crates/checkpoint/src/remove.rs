@@ -33,6 +33,18 @@ pub(crate) fn remove_tree(parent: BorrowedFd<'_>, name: &OsStr) -> rustix::io::R
     unlinkat(parent, name, AtFlags::REMOVEDIR)
 }
 
+/// Removes everything in an open folder but what is called `name`.
+///
+/// The folder must be this program's own: while this runs, nobody else may change it.
+pub(crate) fn remove_all_but(folder: &OwnedFd, name: &str) -> rustix::io::Result<()> {
+    for found in names(folder)? {
+        if found != name {
+            remove_tree(folder.as_fd(), &found)?;
+        }
+    }
+    Ok(())
+}
+
 // BOUNDED: by `LEVELS`.
 fn empty(
     top: &OwnedFd,

@@ -129,7 +129,15 @@ impl Differences<'_> {
             },
             _ => (before(), now),
         };
+        let modes = entry.before.as_ref().zip(entry.after.as_ref());
+        let has_same_mode = modes.is_some_and(|(before, after)| before.entry.mode == after.entry.mode);
         let mut text = match (&old, &new) {
+            // A file that is only written again is no difference to what is about to come.
+            (Side::Text(old), Side::Text(new))
+                if old == new && has_same_mode && direction == Direction::Planned =>
+            {
+                return String::new();
+            }
             (Side::Absent, Side::Absent) => format!("{path}: is not there\n"),
             (Side::Absent | Side::Text(_), Side::Absent | Side::Text(_)) => {
                 let lines = |side: &Side| match side {

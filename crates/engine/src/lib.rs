@@ -79,7 +79,7 @@ pub use secrets::Secrets;
 pub use snapshot::{KeptChanges, KeptError};
 pub use store::{Filter, Watch};
 pub use trace::{CallTrace, Origin, Parent, StageTrace, TraceFigures, Tracer};
-pub use undo::{ChangedPath, CheckpointDetails, UndoSince, Undone};
+pub use undo::{ChangedPath, CheckpointDetails, UndoSince, UndoTrial, Undone};
 
 use call::Call;
 use redact::CoveredProgress;
@@ -442,7 +442,7 @@ impl Engine {
                 .map_err(|panic| ToolError::internal("the cell was not specified").because(panic))?;
             let (cell, said) = specified?;
             let overlay = before.snapshot().map(snapshot::Snapshot::overlay);
-            let overlay_only = call.passed_as_undoable();
+            let overlay_only = call.passed_as_undoable() || call.passed_as_reading();
             services.insert(Arc::new(sandbox::CellSpec { overlay, overlay_only, ..cell }));
             warning = said;
         } else if let Some(snapshot) = before.snapshot() {

@@ -309,7 +309,9 @@ impl Engine {
             _ if call.changing().iter().any(names_all) => Wanted::New(ChangedBy::Restoration),
             _ => Wanted::New(ChangedBy::Draft),
         };
-        let spawner = self.networks.spawner(&self.network(call).owner);
+        // A cell with a network of its own is not one of those that wait.
+        let apart = matches!(wanted, Wanted::New(ChangedBy::Command)) && self.is_apart(call);
+        let spawner = if apart { None } else { self.networks.spawner(&self.network(call).owner) };
         let taken = snapshots.taken(wanted, spawner, call.timeout, &call.stop).await;
         taken.map(Before::Snapshot)
     }

@@ -80,7 +80,8 @@ impl Engine {
     /// network, because each has one way out, and whoever reaches a program of another's reaches what that does.
     pub(crate) fn network(&self, call: &Call) -> Network {
         let owner = call.owner();
-        if !self.policy.allows_hosts() {
+        // What only reads asks nobody for anything.
+        if !self.policy.allows_hosts() || call.passed_as_reading() {
             return Network { owner, rules: Rules::NoHosts };
         }
         if call.ceiling.is_unbounded() {
@@ -97,6 +98,11 @@ impl Engine {
         }
     }
 
+    /// Whether the cell of the call has a network of its own, because that of its session has a way out which it may not use.
+    pub(crate) fn is_apart(&self, call: &Call) -> bool {
+        call.passed_as_reading() && self.policy.allows_hosts()
+    }
+
     /// Begins to specify the cell of a command.
     pub(crate) fn specify(self: &Arc<Self>, call: &mut Call, lane: Lane) -> Option<Specifying> {
         if lane != Lane::Command {
@@ -104,6 +110,7 @@ impl Engine {
         }
         let engine = self.clone();
         let (background, rules, network) = (call.background, call.rules(self), self.network(call));
+        let (reads_only, apart) = (call.passed_as_reading(), self.is_apart(call));
         let denied = call.reach(self).denied();
         call.network_in_use = Some(self.networks.enter(&network.owner));
         Some(tokio::task::spawn_blocking(move || {
@@ -111,6 +118,14 @@ impl Engine {
             let mut specified = engine.specification(&rules, &denied, writes)?;
             if let Some(told) = engine.settle_network(&network, &mut specified.0) {
                 specified.1 = Some(specified.1.map_or(told.clone(), |warning| format!("{warning}; {told}")));
+            }
+            if reads_only {
+                specified.0.reads_only = true;
+                // Otherwise git would refresh its index, and that would be thrown away.
+                specified.0.environment.insert("GIT_OPTIONAL_LOCKS".into(), "0".into());
+            }
+            if apart {
+                (specified.0.spawner, specified.0.network) = (None, None);
             }
             if !specified.0.has_doors {
                 specified.0.environment.extend(engine.cell.without_hosts.clone());

@@ -1,5 +1,7 @@
 //! The layer behind the run: what a call changed in its snapshot goes into the workspace, all of it or nothing.
 
+mod question;
+
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,14 +11,14 @@ use sandbox::CellSpec;
 use tokio::task::JoinHandle;
 use tool::{Changes, ChangesState, Code, Context, Data, EffectState, ToolError};
 
-use crate::approvals::{Preview, Said};
+use crate::approvals::Said;
 use crate::call::Call;
 use crate::life::Ran;
 use crate::saved_contents::SavingTime;
 use crate::saving::{Author, Direct};
-use crate::snapshot::{Ended, Holds, Question, Snapshot, Snapshots};
+use crate::snapshot::{Ended, Holds, Snapshot, Snapshots};
 use crate::trace::Stage;
-use crate::{Approval, Engine, dry_run};
+use crate::{Engine, dry_run};
 
 /// What is there so that the changes of a call can be undone.
 pub(crate) enum Before {
@@ -79,6 +81,8 @@ impl Engine {
         }
         let produced = if context.changes_are_only_shown() {
             self.only_show(call, snapshot, since, produced).await
+        } else if call.passed_as_reading() {
+            self.drop_changes_of_a_reader(call, snapshot, since, next).await.and(produced)
         } else if context.changes_are_discarded() {
             self.drop_changes(call, snapshot, since, next).await.and(produced)
         } else {
@@ -117,6 +121,25 @@ impl Engine {
             unsaved: Vec::new(),
         });
         self.removals.add(snapshot, next);
+        Ok(())
+    }
+
+    /// Throws away what a command changed that passed because it only reads, and says so.
+    async fn drop_changes_of_a_reader(
+        self: &Arc<Self>,
+        call: &mut Call,
+        snapshot: Snapshot,
+        since: Time,
+        next: Option<Next>,
+    ) -> Result<(), ToolError> {
+        self.drop_changes(call, snapshot, since, next).await?;
+        if let Some(discarded) = &call.changes {
+            let paths = discarded.paths;
+            call.warnings.push(format!(
+                "the command passed because it only reads, but it changed {paths} path{}; nothing of that was kept",
+                if paths == 1 { "" } else { "s" }
+            ));
+        }
         Ok(())
     }
 
@@ -318,7 +341,10 @@ impl Engine {
         produced: Result<Data, ToolError>,
     ) -> Result<Data, ToolError> {
         let Refused { error: mut refused, open } = refused;
-        let reason = refused.message.clone();
+        let reason = match self.what_ran(call) {
+            Some(ran) => format!("{ran}: {}", refused.message),
+            None => refused.message.clone(),
+        };
         let kept = blocking(move || {
             let paths = snapshot.count(since);
             (paths, snapshot.keep(since, &reason))
@@ -371,56 +397,6 @@ impl Engine {
         let row = self.stored(move |store| store.approvals().hold(&owned, &changes)).await?;
         let yes = row.state == store::ApprovalState::Approved;
         Ok(yes && self.apply_changes(id, false).await.is_ok())
-    }
-
-    /// The difference that held changes make.
-    async fn difference(
-        self: &Arc<Self>,
-        snapshot: Snapshot,
-        since: Time,
-        rules: Arc<Policy>,
-    ) -> Result<(Snapshot, Preview), ToolError> {
-        let engine = self.clone();
-        blocking(move || {
-            // The question can be asked without it, and says so.
-            let difference = snapshot.preview(&rules, &engine.denied, &engine.store, since).map_or_else(
-                |error| format!("the difference cannot be shown: {}", error.message),
-                |preview| preview.diff,
-            );
-            (snapshot, engine.cut(difference))
-        })
-        .await
-    }
-
-    /// Asks a human about held changes.
-    async fn ask_about(
-        &self,
-        call: &Call,
-        question: &Question,
-        difference: Preview,
-    ) -> Result<Said, ToolError> {
-        let covered = |line: &String| self.redactor.text(line).unwrap_or_else(|| line.clone());
-        let effects: Vec<String> = question.lines.iter().map(covered).collect();
-        let approval = Approval {
-            id: format!("a{}c", call.id),
-            call: call.id.clone(),
-            tool: call.tool.clone(),
-            level: call.level,
-            preview: Some(difference.text),
-            preview_more_lines: difference.more_lines,
-            reason: format!("{HELD}: {}", effects.join("; ")),
-            effects,
-            rule: "auto_run".to_owned(),
-            once_only: true,
-            offers: Vec::new(),
-            pattern_kind: None,
-            suggestion: None,
-            digest: crate::record::digest(&(call.digest(), &question.digest)),
-            effects_digest: String::new(),
-            bound: Vec::new(),
-        };
-        let request = crate::record::digest(&(&call.digest(), "what it changed"));
-        self.put(call, approval, &request, "what a command changed").await
     }
 }
 

@@ -1,5 +1,7 @@
 //! Undoing what calls changed: by tools, and by the user on the command line.
 
+mod trial;
+
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,6 +21,7 @@ use crate::saved_contents::SavedContents;
 use crate::saving::{entries, left_out};
 use crate::snapshot::{Ended, Holds, Snapshots};
 use crate::{Engine, KeptError};
+pub use trial::UndoTrial;
 
 /// How many checkpoints are looked at for the first part of an id, or for all since a time.
 const MOST_CHECKPOINTS: u32 = 100_000;
@@ -138,6 +141,11 @@ impl Undo {
 
     /// The checkpoint of an id, or of the first part of one.
     fn find(&self, id: &str) -> Result<Checkpoint, ToolError> {
+        if id.is_empty() {
+            return Err(ToolError::validation("id", "it is empty, and would fit every checkpoint").hint(
+                "an id has 22 hexadecimal digits, of which the first will do; checkpoint_list names them",
+            ));
+        }
         if let Some(found) = self.store.checkpoints().find(id).map_err(unreadable)? {
             return self.usable(found);
         }

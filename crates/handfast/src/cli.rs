@@ -12,6 +12,7 @@ use policy::{EffectKind, Mode};
 
 use crate::cli_audit::AuditCommand;
 use crate::cli_login::{LoginCommand, LogoutCommand};
+use crate::cli_values::{Since, id, since, time};
 use crate::cli_vault::VaultCommand;
 
 /// The hands of an AI agent, held fast.
@@ -36,7 +37,7 @@ Examples:
   handfast csp                                   answers CSP/1 requests over standard input and output
   handfast audit list                            what was done";
 
-/// Options that every command takes.
+/// Options that stand before or behind a command. `cli_options` says which mean something to which.
 #[derive(Debug, Default, Clone, Args)]
 pub(crate) struct Global {
     /// The folder that the tools work in [default: the current directory].
@@ -61,7 +62,7 @@ pub(crate) struct Global {
     /// Only the tools that read: no other is there, by whatever name it is called.
     #[arg(long, global = true)]
     pub(crate) read_only: bool,
-    /// Calls change nothing: each is only tried, and says what it would do. Tools that cannot be tried are not there.
+    /// Nothing changes: a call or an undo is only tried, and says what it would do. Tools that cannot be tried are not there.
     #[arg(long, global = true)]
     pub(crate) dry_run: bool,
     /// All that calls may do, whatever else the policy lets pass: read, write, delete, run, connect, use_secret, database_write or
@@ -145,6 +146,7 @@ pub(crate) enum Command {
     /// Undoes what a call changed, all of it or nothing, and saves what is there first: undoing can be undone.
     ///
     /// Only what the call changed is touched. Where something was changed since, nothing is undone and the difference is shown.
+    /// With --dry-run it only shows what it would do.
     Undo(UndoArgs),
     /// Lists what can be undone in the workspace, and shows what it was.
     Checkpoints {
@@ -241,11 +243,11 @@ pub(crate) struct CallArgs {
 #[derive(Debug, Args)]
 pub(crate) struct UndoArgs {
     /// The call's checkpoint (`meta.checkpoint`), or the first part of it.
-    #[arg(required_unless_present = "since", conflicts_with = "since")]
+    #[arg(required_unless_present = "since", conflicts_with = "since", value_parser = id)]
     pub(crate) id: Option<String>,
     /// Everything since a time (RFC 3339, or 30m, 8h or 7d ago), or since a call, that one included.
-    #[arg(long, value_name = "TIME|CALL")]
-    pub(crate) since: Option<String>,
+    #[arg(long, value_name = "TIME|CALL", value_parser = since)]
+    pub(crate) since: Option<Since>,
     /// Only this file or folder; may be given several times.
     #[arg(long, value_name = "PATH")]
     pub(crate) path: Vec<PathBuf>,
@@ -271,6 +273,7 @@ pub(crate) enum CheckpointsCommand {
     /// Shows every path that a call changed.
     Show {
         /// The id, or the first part of it.
+        #[arg(value_parser = id)]
         id: String,
         /// As JSON.
         #[arg(long)]
@@ -279,6 +282,7 @@ pub(crate) enum CheckpointsCommand {
     /// Shows the difference between what was there before the call and what is there now.
     Diff {
         /// The id, or the first part of it.
+        #[arg(value_parser = id)]
         id: String,
         /// Only this file or folder; may be given several times.
         #[arg(long, value_name = "PATH")]
@@ -322,6 +326,7 @@ pub(crate) enum ApprovalsCommand {
     /// Shows everything about one, with what each answer would cover.
     Show {
         /// The id, or the first part of it.
+        #[arg(value_parser = id)]
         id: String,
         /// As JSON.
         #[arg(long)]
@@ -332,6 +337,7 @@ pub(crate) enum ApprovalsCommand {
     /// Where changes of a command lie aside until then, they are put into the workspace.
     Approve {
         /// The id, or the first part of it.
+        #[arg(value_parser = id)]
         id: String,
         /// How far the yes reaches: this call; this session; this workspace; every workspace, for a pattern.
         #[arg(long, default_value = "once", value_name = "once|session|project|always")]
@@ -352,6 +358,7 @@ pub(crate) enum ApprovalsCommand {
     /// Says no.
     Deny {
         /// The id, or the first part of it.
+        #[arg(value_parser = id)]
         id: String,
         /// A word for the agent.
         #[arg(long)]
@@ -369,6 +376,7 @@ pub(crate) enum ApprovalsCommand {
     /// Takes back what was allowed for a time.
     Revoke {
         /// The lease's id, or the first part of it.
+        #[arg(value_parser = id)]
         lease: String,
     },
 }
@@ -384,6 +392,7 @@ pub(crate) enum ChangesCommand {
     /// Shows what they would change in the workspace as it is now.
     Show {
         /// The id, or the first part of it.
+        #[arg(value_parser = id)]
         id: String,
         /// As JSON.
         #[arg(long)]
@@ -392,6 +401,7 @@ pub(crate) enum ChangesCommand {
     /// Puts them into the workspace, all or none. This approves what was held; what is denied stays denied.
     Apply {
         /// The id, or the first part of it.
+        #[arg(value_parser = id)]
         id: String,
         /// Overwrites what others changed meanwhile.
         #[arg(long)]
@@ -400,6 +410,7 @@ pub(crate) enum ChangesCommand {
     /// Removes them.
     Discard {
         /// The id, or the first part of it.
+        #[arg(value_parser = id)]
         id: String,
     },
 }
@@ -436,18 +447,6 @@ pub(crate) enum SetupCommand {
         #[arg(long, conflicts_with = "from")]
         remove: bool,
     },
-}
-
-pub(crate) fn time(text: &str) -> Result<std::time::Duration, String> {
-    let units = [('s', 1), ('m', 60), ('h', 3_600), ('d', 86_400)];
-    let unit = units.into_iter().find(|(letter, _)| text.ends_with(*letter));
-    let parsed = unit.and_then(|(letter, seconds)| {
-        let count: u64 = text.strip_suffix(letter)?.parse().ok()?;
-        count.checked_mul(seconds)
-    });
-    parsed
-        .map(std::time::Duration::from_secs)
-        .ok_or_else(|| format!("`{text}` is no time such as 90s, 30m, 8h or 7d"))
 }
 
 fn dialect(text: &str) -> Result<Dialect, String> {

@@ -4,6 +4,8 @@
 
 use clap::{Subcommand, ValueEnum};
 
+use crate::cli_values::{Moment, id, moment};
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum AuditCommand {
     /// Lists calls, the newest first. Questions about them stand under `--tool approval_ask`, `approval_answer`, `approval_use` and
@@ -15,9 +17,9 @@ pub(crate) enum AuditCommand {
         /// Only calls of this session.
         #[arg(long)]
         session: Option<String>,
-        /// Only calls since this time (RFC 3339).
-        #[arg(long, value_name = "TIME")]
-        since: Option<jiff::Timestamp>,
+        /// Only calls since a time (RFC 3339, or 30m, 8h or 7d ago).
+        #[arg(long, value_name = "TIME", value_parser = moment)]
+        since: Option<Moment>,
         /// At most this many.
         #[arg(long, default_value_t = 50)]
         limit: u32,
@@ -28,6 +30,7 @@ pub(crate) enum AuditCommand {
     /// Shows everything that is recorded about one call.
     Show {
         /// The call's id, or the start of it.
+        #[arg(value_parser = id)]
         call: String,
         /// As JSON.
         #[arg(long)]

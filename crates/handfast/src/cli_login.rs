@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use crate::cli::time;
+use crate::cli_values::time;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum LoginCommand {

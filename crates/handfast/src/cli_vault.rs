@@ -9,7 +9,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use jiff::Timestamp;
 use vault::{HostRule, Position};
 
-use crate::cli::time;
+use crate::cli_values::time;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum VaultCommand {

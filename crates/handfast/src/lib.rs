@@ -6,6 +6,8 @@
 mod cli;
 mod cli_audit;
 mod cli_login;
+mod cli_options;
+mod cli_values;
 mod cli_vault;
 mod commands;
 mod compose;
@@ -32,7 +34,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory, FromArgMatches, Parser};
+use clap::{CommandFactory, FromArgMatches};
 
 pub use config::{ConfigError, ConfigFile, Elicitation, GmailPlace, LinearPlace, Settings};
 pub use dialects::{CatalogueKind, Dialect};
@@ -53,7 +55,7 @@ pub use vault;
 
 /// The whole program: reads the command line, composes the runtime, runs one command.
 pub fn main() -> ExitCode {
-    let cli = match cli::Cli::try_parse() {
+    let cli = match cli_options::parse(std::env::args_os()) {
         Ok(cli) => cli,
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             return ExitCode::from(if error.print().is_ok() { 0 } else { 2 });

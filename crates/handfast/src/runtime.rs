@@ -19,7 +19,7 @@ use tool::{
 use vault::Keys;
 
 use crate::cli::Global;
-use crate::commands::{Failure, mcp_options};
+use crate::commands::{Failure, NoInput, mcp_options};
 use crate::compose::{Composed, Wanted, compose};
 use crate::report;
 
@@ -390,7 +390,8 @@ impl Runtime {
     /// # Errors
     /// Where the streams cannot be used or break, or the state cannot be written.
     pub async fn serve_mcp(self) -> Result<(), Box<dyn Error + Send + Sync>> {
-        let served = mcp::serve_stdio(self.composed.engine.clone(), mcp_options(&self.composed)).await;
+        let served =
+            mcp::serve_stdio(self.composed.engine.clone(), mcp_options(&self.composed, NoInput(false))).await;
         self.shutdown().await?;
         Ok(served?)
     }

@@ -333,6 +333,7 @@ mod tests {
             reason: "in mode smart_auto, calls of level destructive are asked about".to_owned(),
             rule: "mode: smart_auto".to_owned(),
             once_only: false,
+            terminal_only: false,
             offers: vec![
                 offer(Scope::Project, None, "exactly this in this workspace", 30 * 86_400),
                 offer(

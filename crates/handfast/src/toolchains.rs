@@ -149,8 +149,31 @@ pub(crate) fn programs(search_path: Vec<PathBuf>, writable: Vec<PathBuf>) -> Pro
         let real = fs::canonicalize(&path).ok()?;
         let in_writable_place =
             writable.iter().any(|folder| path.starts_with(folder) || real.starts_with(folder));
-        Some(ProgramFile { path, in_writable_place })
+        let is_launcher = is_launcher(&path, &real);
+        Some(ProgramFile { path, in_writable_place, is_launcher })
     }))
+}
+
+/// Programs that start another one under its name, in the version that a file of the current folder asks for.
+const LAUNCHERS: [&str; 8] =
+    ["rustup", "volta-shim", "mise", "asdf", "rbenv", "pyenv", "bazelisk", "swiftly"];
+
+/// Whether the program at `path`, which is `real` behind all links, is a launcher: in a folder of shims, or one of those known
+/// under another name.
+fn is_launcher(path: &Path, real: &Path) -> bool {
+    let name = real.file_name().and_then(OsStr::to_str).unwrap_or_default();
+    [path, real].iter().any(|path| path.components().any(|part| part.as_os_str() == "shims"))
+        || LAUNCHERS.contains(&name)
+        || real.components().any(|part| part.as_os_str() == "corepack")
+        || path.parent().is_some_and(|folder| folder.ends_with(".volta/bin"))
+        // Proxies of rustup are often hard links to it.
+        || path.parent().is_some_and(|folder| folder.join("rustup").is_file() && same_file(&folder.join("rustup"), real))
+}
+
+fn same_file(one: &Path, other: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let identity = |path: &Path| fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
+    identity(one).is_some_and(|one| identity(other) == Some(one))
 }
 
 /// Programs that a model is told of where commands find them, because what it does depends on them.
@@ -208,6 +231,11 @@ mod tests {
         make(&first.join("one"), 0o644);
         make(&second.join("one"), 0o755);
         make(&second.join("two"), 0o755);
+        fs::create_dir(second.join("shims")).unwrap();
+        make(&second.join("shims/three"), 0o755);
+        make(&second.join("rustup"), 0o755);
+        fs::hard_link(second.join("rustup"), second.join("four")).unwrap();
+        std::os::unix::fs::symlink(second.join("shims/three"), second.join("five")).unwrap();
         std::os::unix::fs::symlink(second.join("two"), first.join("link")).unwrap();
         let Programs::Found(find) = programs(vec![first.clone(), second.clone()], vec![second.clone()])
         else {
@@ -218,6 +246,9 @@ mod tests {
         let link = find("link").unwrap();
         assert_eq!((link.path, link.in_writable_place), (first.join("link"), true));
         assert_eq!(find("three"), None);
+        let launchers =
+            ["one", "two", "link", "rustup", "four", "five"].map(|name| find(name).unwrap().is_launcher);
+        assert_eq!(launchers, [false, false, false, true, true, true]);
     }
 
     #[test]

@@ -6,12 +6,11 @@ use std::time::Duration;
 use engine::{Answer, Approval, Asker};
 use rmcp::model::{ElicitRequest, ElicitRequestParams, InputRequest, ServerRequest};
 use rmcp::task_manager::TaskContext;
-use serde_json::Value;
 use tool::BoxFuture;
 
 use crate::past_tasks::Task;
 use crate::question::{self, Choice, Elicitation};
-use crate::turn::{Later, Line, Turn, Unsaid};
+use crate::turn::{Heard, Later, Line, Turn, Unsaid};
 
 /// Why a client that shows no forms cannot be asked.
 const NO_FORMS: &str =
@@ -34,7 +33,7 @@ pub(crate) enum Way {
 }
 
 impl Way {
-    async fn ask(&self, form: ElicitRequestParams) -> Result<Value, Unsaid> {
+    async fn ask(&self, form: ElicitRequestParams) -> Result<Heard, Unsaid> {
         match self {
             Self::Line(line) => line.ask(ServerRequest::ElicitRequest(ElicitRequest::new(form))).await,
             Self::Task(task, patience) => task.ask(form, *patience).await,
@@ -60,7 +59,7 @@ impl ByRequest {
         }
         let form = question::form(approval, self.allowed)?;
         let said = self.way.ask(form).await.map_err(|unsaid| unsaid.to_string())?;
-        heard(said, approval, self.allowed, &self.by)
+        understood(said, approval, self.allowed, &self.by)
     }
 }
 
@@ -68,10 +67,10 @@ impl ByRequest {
 ///
 /// # Errors
 /// Where it is no answer to a form.
-fn heard(said: Value, approval: &Approval, allowed: Elicitation, by: &str) -> Result<Answer, String> {
-    let result =
-        serde_json::from_value(said).map_err(|_| "the client's answer was no answer to a form".to_owned())?;
-    let choice = question::choice(&result, &question::offered(approval, allowed));
+fn understood(heard: Heard, approval: &Approval, allowed: Elicitation, by: &str) -> Result<Answer, String> {
+    let result = serde_json::from_value(heard.said)
+        .map_err(|_| "the client's answer was no answer to a form".to_owned())?;
+    let choice = question::choice(&result, &question::offered(approval, allowed), heard.after);
     Ok(question::answer(choice, approval, by))
 }
 
@@ -150,11 +149,12 @@ impl ByRetry {
         approval: &Approval,
     ) -> Result<Answer, String> {
         let request = InputRequest::Elicitation(ElicitRequest::new(form));
+        let asked = tokio::time::Instant::now();
         tokio::select! {
             // No key may come twice in a task, and no approval does.
             said = task.request_input(approval.id.clone(), request) => {
                 let said = said.map_err(|_| "the task was given up".to_owned())?;
-                heard(said, approval, self.allowed, &self.by)
+                understood(Heard { said, after: asked.elapsed() }, approval, self.allowed, &self.by)
             }
             () = tokio::time::sleep(self.patience) => Err(Unsaid::Late(self.patience).to_string()),
         }

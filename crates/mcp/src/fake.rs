@@ -145,6 +145,7 @@ impl Fake {
             preview: None,
             preview_more_lines: 0,
             once_only: critical,
+            terminal_only: critical,
             offers: if critical { Vec::new() } else { vec![offer(Scope::Session), offer(Scope::Project)] },
             pattern_kind: None,
             suggestion: None,

@@ -311,11 +311,11 @@ impl<C: Calls> Offered<C> {
                 let problem = format!("`inputResponses.{QUESTION}` must be the answer to the form");
                 ErrorData::invalid_params(problem, None)
             })?;
-        let question = self
+        let (question, after) = self
             .sealer
             .open(state, &wanted.tool)
             .map_err(|error| ErrorData::invalid_params(error.to_string(), None))?;
-        let choice = question::choice(&response, &question.offered);
+        let choice = question::choice(&response, &question.offered, after);
         Ok(Some(Said { digest: question.digest, choice, by: peer.by.clone() }))
     }
 }

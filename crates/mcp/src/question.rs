@@ -3,6 +3,7 @@
 //! A form with one choice, since every host draws that.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use engine::{Answer, Approval, Scope};
 use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema};
@@ -32,6 +33,10 @@ const LONGEST_MESSAGE: usize = 1_000;
 
 /// Characters that a question may have. Nobody is asked to agree to what is not shown whole.
 const LONGEST_QUESTION: usize = 8_000;
+
+/// The time within which no person reads a form: one second. A reaction to a light alone takes a fifth of that, and of silent
+/// reading a second is four words; the shortest form has twenty. Clients decline within some milliseconds where they show no form.
+pub(crate) const READING_TIME: Duration = Duration::from_secs(1);
 
 /// Which questions may be put to the client.
 ///
@@ -107,10 +112,10 @@ pub(crate) enum Choice {
     Nothing(&'static str),
 }
 
-/// What the user's answer means, where these were offered.
+/// Says what the user's answer means, where these were offered and the answer came after this time.
 ///
 /// INVARIANT: only an accepted form with one of the offered choices is a yes.
-pub(crate) fn choice(result: &ElicitResult, offered: &[Scope]) -> Choice {
+pub(crate) fn choice(result: &ElicitResult, offered: &[Scope], after: Duration) -> Choice {
     let said =
         |field: &str| result.content.as_ref().and_then(|content| content.get(field)).and_then(Value::as_str);
     match result.action {
@@ -125,6 +130,9 @@ pub(crate) fn choice(result: &ElicitResult, offered: &[Scope]) -> Choice {
                 None => Choice::Nothing("the client's answer was none of the choices; make the call again"),
             },
         },
+        ElicitationAction::Decline if after < READING_TIME => Choice::Nothing(
+            "the client declined the form faster than a person reads one, so nobody has answered and the question stays open",
+        ),
         ElicitationAction::Decline => Choice::No(None),
         _ => Choice::Nothing("the question was dismissed without an answer"),
     }
@@ -144,7 +152,7 @@ pub(crate) fn answer(choice: Choice, approval: &Approval, by: &str) -> Answer {
 }
 
 fn needs_terminal(approval: &Approval) -> bool {
-    approval.level == Level::Critical || approval.once_only
+    approval.level == Level::Critical || approval.terminal_only
 }
 
 fn text(approval: &Approval, scopes: &[Scope]) -> String {
@@ -203,6 +211,7 @@ mod tests {
             preview: None,
             preview_more_lines: 0,
             once_only: false,
+            terminal_only: false,
             offers: vec![
                 offer(Scope::Session, "`cargo test` in this session"),
                 offer(Scope::Project, "`cargo test` in this workspace"),
@@ -242,7 +251,7 @@ mod tests {
             choices,
             &json!(["allow once", "allow for this session", "allow in this workspace", "deny"])
         );
-        let once_only = Approval { once_only: true, offers: Vec::new(), ..approval() };
+        let once_only = Approval { once_only: true, terminal_only: true, offers: Vec::new(), ..approval() };
         let form = serde_json::to_value(super::form(&once_only, Elicitation::Trusted).unwrap()).unwrap();
         assert_eq!(form["requestedSchema"]["properties"]["decision"]["enum"], json!(["allow once", "deny"]));
         assert!(!form["message"].as_str().unwrap().contains("session"));
@@ -262,11 +271,15 @@ mod tests {
     #[test]
     fn what_needs_a_terminal_is_offered_only_where_forms_are_trusted() {
         let critical = Approval { level: Level::Critical, ..approval() };
-        let dangerous = Approval { once_only: true, offers: Vec::new(), ..approval() };
+        let dangerous = Approval { once_only: true, terminal_only: true, offers: Vec::new(), ..approval() };
         for approval in [critical, dangerous] {
             assert!(form(&approval, Elicitation::Ordinary).unwrap_err().contains("terminal"));
             assert!(form(&approval, Elicitation::Trusted).is_ok());
         }
+        // What cannot be named is for this once, and a form may say so.
+        let unnamed = Approval { once_only: true, offers: Vec::new(), ..approval() };
+        assert_eq!(offered(&unnamed, Elicitation::Ordinary), [Scope::Once]);
+        assert!(form(&unnamed, Elicitation::Ordinary).is_ok());
         assert!(form(&approval(), Elicitation::Ordinary).is_ok());
         assert!(form(&approval(), Elicitation::Off).is_err());
     }
@@ -302,7 +315,7 @@ mod tests {
         let said = |action, content: Option<Value>| {
             let mut result = ElicitResult::new(action);
             result.content = content;
-            choice(&result, &offered(&approval(), Elicitation::Ordinary))
+            choice(&result, &offered(&approval(), Elicitation::Ordinary), READING_TIME)
         };
         let chosen = |text: &str| said(Accept, Some(json!({"decision": text})));
         assert_eq!(chosen("allow once"), Choice::Yes(Scope::Once));
@@ -324,6 +337,21 @@ mod tests {
             let said = said(action.clone(), content.clone());
             assert!(matches!(said, Choice::Nothing(_)), "{action:?} {content:?}: {said:?}");
         }
+    }
+
+    #[test]
+    fn a_decline_that_comes_faster_than_a_person_reads_is_no_answer() {
+        let after = |after, action, content: Option<Value>| {
+            let mut result = ElicitResult::new(action);
+            result.content = content;
+            choice(&result, &[Scope::Once], after)
+        };
+        let moment = Duration::from_millis(1);
+        assert!(matches!(after(READING_TIME.saturating_sub(moment), Decline, None), Choice::Nothing(_)));
+        assert_eq!(after(READING_TIME, Decline, None), Choice::No(None));
+        // Who fills the form in has said something, however fast.
+        let denied = Some(json!({"decision": "deny"}));
+        assert_eq!(after(moment, Accept, denied), Choice::No(None));
     }
 
     #[test]

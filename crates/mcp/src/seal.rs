@@ -3,13 +3,14 @@
 //! The client could be anyone, so the state is signed with a key that this process made, bound to the connection, the tool and the
 //! plan, and good for one use within ten minutes.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use engine::{Approval, Scope};
 use rmcp::model::{RequestStateCodec, SealOptions};
 use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
 use tool::SessionId;
 
 /// How long an answer to a question is good for.
@@ -28,8 +29,8 @@ pub(crate) struct Sealer {
 #[derive(Default)]
 struct State {
     asked: u64,
-    /// The questions that have no answer yet. One that is not in here was answered before.
-    open: BTreeSet<u64>,
+    /// The questions that have no answer yet, and when each was asked. One that is not in here was answered before.
+    open: BTreeMap<u64, Instant>,
 }
 
 /// What is signed.
@@ -73,7 +74,7 @@ impl Sealer {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             state.asked += 1;
             let number = state.asked;
-            state.open.insert(number);
+            state.open.insert(number, Instant::now());
             if state.open.len() > MOST_OPEN {
                 state.open.pop_first();
             }
@@ -87,18 +88,19 @@ impl Sealer {
         self.codec.seal_with(&payload, &options)
     }
 
-    /// The question that the state belongs to. It is closed by this.
+    /// Gives the question that the state belongs to, and how long ago it was asked. The question is closed by this.
     ///
     /// # Errors
     /// Where the state was changed, belongs to another connection or tool, is too old or was used before.
-    pub(crate) fn open(&self, state: &str, tool: &str) -> Result<Question, NotOurs> {
+    pub(crate) fn open(&self, state: &str, tool: &str) -> Result<(Question, Duration), NotOurs> {
         let question: Question =
             self.codec.open_json_with(state, self.session.0.as_bytes()).map_err(|_| NotOurs)?;
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if question.tool != tool || !state.open.remove(&question.number) {
+        if question.tool != tool {
             return Err(NotOurs);
         }
-        Ok(question)
+        let asked = state.open.remove(&question.number).ok_or(NotOurs)?;
+        Ok((question, asked.elapsed()))
     }
 }
 
@@ -120,6 +122,7 @@ mod tests {
             preview: None,
             preview_more_lines: 0,
             once_only: true,
+            terminal_only: true,
             offers: Vec::new(),
             pattern_kind: None,
             suggestion: None,
@@ -137,7 +140,7 @@ mod tests {
     fn a_state_opens_once_and_gives_the_plan_that_was_shown() {
         let sealer = sealer("s");
         let state = sealer.seal(&approval(), vec![Scope::Once]);
-        let question = sealer.open(&state, "file_write").unwrap();
+        let (question, _) = sealer.open(&state, "file_write").unwrap();
         assert_eq!((question.digest.as_str(), question.offered), ("the digest", vec![Scope::Once]));
         assert_eq!(sealer.open(&state, "file_write"), Err(NotOurs));
     }

@@ -131,12 +131,20 @@ pub(crate) enum Unsaid {
     Refused(String),
 }
 
+/// A client's answer to a request of ours.
+pub(crate) struct Heard {
+    pub(crate) said: Value,
+    /// How long it took.
+    pub(crate) after: Duration,
+}
+
 impl Line {
     /// Sends the client a request of ours, as the revisions up to 2025-11-25 have them, and waits for its answer.
     ///
     /// # Errors
     /// Why there is none.
-    pub(crate) async fn ask(&self, request: ServerRequest) -> Result<Value, Unsaid> {
+    pub(crate) async fn ask(&self, request: ServerRequest) -> Result<Heard, Unsaid> {
+        let asked = tokio::time::Instant::now();
         let (number, said) = self.connection.ask();
         let message = ServerJsonRpcMessage::request(request, RequestId::Number(number));
         self.outbox.post(Message::Ours(Box::new(message)));
@@ -147,7 +155,9 @@ impl Line {
             () = tokio::time::sleep(self.patience) => return Err(Unsaid::Late(self.patience)),
         };
         open.number = None;
-        said.map_err(|_| Unsaid::Gone)?.map_err(|error| Unsaid::Refused(error.message.into_owned()))
+        let said = said.map_err(|_| Unsaid::Gone)?;
+        let said = said.map_err(|error| Unsaid::Refused(error.message.into_owned()))?;
+        Ok(Heard { said, after: asked.elapsed() })
     }
 }
 

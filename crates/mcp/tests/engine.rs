@@ -251,7 +251,8 @@ async fn a_call_is_asked_about_by_a_form_and_made_after_a_yes() {
     client.start(3, "note", json!({"path": "b.txt"}), json!({})).await;
     let question = client.next().await;
     assert_eq!(question["method"], "elicitation/create", "and no other one");
-    client.send(json!({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "decline"}})).await;
+    let result = json!({"action": "accept", "content": {"decision": "deny"}});
+    client.send(json!({"jsonrpc": "2.0", "id": question["id"], "result": result})).await;
     assert_eq!(error_code(&client.next().await), "EPERMISSION");
     assert_eq!(world.note("b.txt"), None);
     client.close().await.unwrap();

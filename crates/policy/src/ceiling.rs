@@ -334,13 +334,11 @@ impl Policy {
             return deny(&entry, reason);
         }
         let others = bounds.policies.iter().map(|policy| policy.decide(request));
-        let strictest =
-            others.fold(
-                own.clone(),
-                |strictest, other| {
-                    if other.verdict > strictest.verdict { other } else { strictest }
-                },
-            );
+        let strictest = others.fold(own.clone(), |strictest, other| {
+            let terminal_only = strictest.terminal_only || other.terminal_only;
+            let strictest = if other.verdict > strictest.verdict { other } else { strictest };
+            Decision { terminal_only, ..strictest }
+        });
         if strictest.verdict == Verdict::Check && !bounds.ceiling.may_ask {
             return deny("may_ask", format!("nobody may be asked for this caller: {}", strictest.reason));
         }

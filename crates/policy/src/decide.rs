@@ -12,7 +12,9 @@ impl Policy {
     pub fn decide(&self, request: &Request<'_>) -> Decision {
         let judged: Vec<Judgement> = request.parts.iter().map(|part| self.judge_for(request, part)).collect();
         let level = request.parts.iter().map(least_level).fold(self.stated(request), Ord::max);
-        let call = Call { policy: self, request, judged: &judged, level };
+        let terminal_only = level == Level::Critical
+            || judged.iter().any(|judged| judged.dangerous.is_some() || judged.runs_later.is_some());
+        let call = Call { policy: self, request, judged: &judged, level, terminal_only };
 
         // INVARIANT: the lines stand in their order, and the first that applies decides.
         let own = call
@@ -25,7 +27,7 @@ impl Policy {
             .or_else(|| call.allowed())
             .or_else(|| call.undoable())
             .unwrap_or_else(|| call.table());
-        self.bounded(call.asked_by_dialect(own), request)
+        self.bounded(call.naming_what_runs_later(call.asked_by_dialect(own)), request)
     }
 }
 
@@ -59,6 +61,8 @@ struct Call<'a> {
     request: &'a Request<'a>,
     judged: &'a [Judgement],
     level: Level,
+    /// Whether only a terminal may say yes; see [`Decision::terminal_only`].
+    terminal_only: bool,
 }
 
 impl Call<'_> {
@@ -122,6 +126,15 @@ impl Call<'_> {
     /// Line 6.
     fn unlisted(&self) -> Option<Decision> {
         self.by_part(Line::Unlisted, Verdict::Check, |judged| judged.unlisted.as_ref())
+    }
+
+    /// The decision with a word about files that a later program runs, where another line has asked.
+    fn naming_what_runs_later(&self, mut own: Decision) -> Decision {
+        let cause = self.judged.iter().find_map(|judged| judged.runs_later.as_ref());
+        if let Some(cause) = cause.filter(|cause| own.verdict == Verdict::Check && own.rule != cause.rule) {
+            own.reason = format!("{}, and {}", own.reason, cause.reason);
+        }
+        own
     }
 
     /// What the dialect makes of a pass: it may ask about whatever does more than read, unless the user said that it passes.
@@ -221,6 +234,7 @@ impl Call<'_> {
             hint: cause.hint.clone(),
             part: part.map(str::to_owned),
             level: self.level,
+            terminal_only: self.terminal_only,
         }
     }
 }

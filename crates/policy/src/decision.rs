@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use serde::{Serialize, Serializer};
 use tool::{Effect, Level};
 
-use crate::{List, Rule};
+use crate::Rule;
 
 /// A call, as far as the policy looks at it.
 #[derive(Debug, Clone, Copy)]
@@ -62,6 +62,10 @@ pub struct Decision {
     pub part: Option<String>,
     /// The level that counted: the stated one, or a higher one where the effects call for it.
     pub level: Level,
+    /// Whether a yes counts only on a terminal and for this one call: for what is critical, looks dangerous, or writes a file that a
+    /// later program runs. It follows from the effects alone, whichever line decided.
+    #[serde(skip)]
+    pub terminal_only: bool,
 }
 
 /// The three answers of the MSC source. The order is meaningful: a later variant is stricter.
@@ -109,16 +113,6 @@ pub enum Line {
     Undoable,
     /// 9: the table of modes and levels.
     Table,
-}
-
-impl Decision {
-    /// Whether a yes can only be for this one call: what cannot be taken back, what looks dangerous, and what a later program
-    /// would run.
-    pub fn asks_every_time(&self) -> bool {
-        self.level == Level::Critical
-            || self.line == Line::Dangerous
-            || [crate::judge::AUTO_RUN, List::AutoRunPaths.key()].contains(&self.rule.key)
-    }
 }
 
 impl Line {

@@ -23,6 +23,8 @@ pub(crate) struct Judgement {
     pub(crate) uncertain: Option<Cause>,
     /// Line 6.
     pub(crate) unlisted: Option<Cause>,
+    /// Why a later program would run code through it, whatever else line 6 says.
+    pub(crate) runs_later: Option<Cause>,
     /// Line 7.
     pub(crate) allowed: Option<Cause>,
     /// Line 8.
@@ -53,7 +55,9 @@ impl Policy {
                 let mut judgement =
                     self.judge_path("write", Access::Write, path, part.real.as_deref(), false);
                 if let Some(why) = &part.runs {
-                    judgement.unlisted.get_or_insert_with(|| self.runs_by_itself(path, why));
+                    let cause = self.runs_by_itself(path, why);
+                    judgement.runs_later.get_or_insert_with(|| cause.clone());
+                    judgement.unlisted.get_or_insert(cause);
                     judgement.changes_only_the_workspace = false;
                 }
                 judgement
@@ -165,6 +169,7 @@ impl Policy {
             for path in std::iter::once(path).chain(real) {
                 if let Some(cause) = self.runs_later(path) {
                     // Also where the path is listed: an entry that lists a folder was not written with this in mind.
+                    judgement.runs_later.get_or_insert_with(|| cause.clone());
                     judgement.unlisted.get_or_insert(cause);
                     judgement.changes_only_the_workspace = false;
                 }

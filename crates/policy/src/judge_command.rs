@@ -32,6 +32,11 @@ pub(crate) struct Stages {
 }
 
 impl Stages {
+    /// Notes that the line does more than read: this lets it pass, and not that it only reads.
+    pub(crate) fn acts(&mut self, cause: Cause) {
+        self.allowed = Some(cause);
+    }
+
     pub(crate) fn refuse(&mut self, why: impl Into<String>) {
         if self.not_allowed.is_none() {
             self.not_allowed = Some(why.into());
@@ -315,6 +320,12 @@ impl Policy {
                         stages.refuse(format!("{why}, so that no list applies to `{run}`"));
                     }
                 }
+                for name in std::iter::once(program).chain(form.runs.iter().map(|run| base_name(run))) {
+                    if self.programs.is_launcher(name) {
+                        stages
+                            .refuse(format!("`{name}` is a launcher: files of the folder say what it runs"));
+                    }
+                }
                 let cause = || self.read_only(program, format!("`{}` only reads", shown()));
                 stages.allowed.get_or_insert_with(cause);
             }
@@ -335,7 +346,7 @@ impl Policy {
                     }
                     _ => {}
                 }
-                stages.allowed = Some(Cause {
+                stages.acts(Cause {
                     reason: format!("`{}` is listed by {}", shown(), listed.rule),
                     rule: listed.rule.clone(),
                     hint: None,

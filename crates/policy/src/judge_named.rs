@@ -39,7 +39,8 @@ impl Policy {
                             if let PathVerdict::Denied(rule) = self.path_verdict(Access::Write, &path) {
                                 judgement.denied.get_or_insert_with(|| denied(&path, rule));
                             }
-                            judgement.unlisted = judgement.unlisted.take().or(self.runs_later(&path));
+                            judgement.runs_later = judgement.runs_later.take().or(self.runs_later(&path));
+                            judgement.unlisted = judgement.unlisted.take().or(judgement.runs_later.clone());
                         }
                         let led_back = directories.through_a_name && operand.text.starts_with("..");
                         let judged = self.judge_operand(operand, directory, judgement);
@@ -123,6 +124,8 @@ impl Policy {
         if write.allowed.is_none() || resolved.through_a_name {
             stages
                 .refuse(format!("it writes `{text}`, which is not listed in `{}`", allow_key(Access::Write)));
+        } else if let Some(cause) = &write.allowed {
+            stages.acts(cause.clone());
         }
         merge(write, judgement);
     }
@@ -233,6 +236,7 @@ const IN_MEMORY: [&str; 3] = ["/tmp", "/var/tmp", "/dev/shm"];
 /// Takes over what the lines before the seventh say to a write.
 fn merge(write: Judgement, judgement: &mut Judgement) {
     judgement.denied = judgement.denied.take().or(write.denied);
+    judgement.runs_later = judgement.runs_later.take().or(write.runs_later);
     judgement.unlisted = judgement.unlisted.take().or(write.unlisted);
     judgement.changes_only_the_workspace &= write.changes_only_the_workspace;
     judgement.missing.extend(write.missing);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use shell_syntax::{Command, Node, Step, Word};
 use tool::{Access, CommandLine, Effect};
 
-use crate::command::{Reached, base_name, has_table, is_never_leased, unwrap};
+use crate::command::{Reached, Runs, base_name, has_table, is_never_leased, unwrap};
 use crate::path::{Case, PathList, Reach, roots};
 use crate::suggest::path_entry;
 use crate::{Origin, Part, PathVerdict, Policy, Request, Rule, Verdict};
@@ -246,13 +246,9 @@ impl Policy {
         }
     }
 
-    /// The files that a command would run, as far as that can be told, by where they would lie: programs, and scripts that
-    /// are given to interpreters. More is named than would run.
-    pub fn files_run(&self, command: &CommandLine, directory: &Path) -> Vec<PathBuf> {
-        let reached = Reached::by(command);
-        let mut files = Vec::new();
-        crate::command::files_run(&reached, directory, &self.programs, &mut files);
-        files
+    /// Tells what a command would run, as far as its line says.
+    pub fn runs(&self, command: &CommandLine, directory: &Path) -> Runs {
+        crate::command::runs(Reached::by(command), directory, &self.programs)
     }
 }
 

@@ -28,6 +28,8 @@ pub struct ProgramFile {
     pub path: PathBuf,
     /// Whether a call could have put it there: it lies in a folder that commands or file tools write.
     pub in_writable_place: bool,
+    /// Whether it is a launcher: it starts the version of a program that a file of the current folder names.
+    pub is_launcher: bool,
 }
 
 impl fmt::Debug for Programs {
@@ -47,6 +49,16 @@ const BUILTINS: [&str; 19] = [
 ];
 
 impl Programs {
+    /// Whether the bare name leads to a launcher, so that the name says nothing about what runs.
+    pub(crate) fn is_launcher(&self, base: &str) -> bool {
+        match self {
+            Programs::Found(find) if !BUILTINS.contains(&base) => {
+                find(base).is_some_and(|file| file.is_launcher)
+            }
+            Programs::Unknown | Programs::Presumed | Programs::Found(_) => false,
+        }
+    }
+
     /// The base name of the program, where the name that is written leads to it for certain.
     ///
     /// # Errors

@@ -122,7 +122,7 @@ fn launch_now(spec: &CellSpec, command: &Command, streams: Streams) -> Result<Ce
 
 /// Begins to use the caches of the home. A command can do without what is kept, and its result says so.
 fn enter(spec: &CellSpec) -> Option<InUse> {
-    spec.kept_home.as_ref()?.enter().ok()
+    spec.shared_home()?.enter().ok()
 }
 
 /// What has been found out about a call.

@@ -31,12 +31,13 @@ impl Roots {
     pub(crate) fn new(spec: &CellSpec) -> Result<Self, SandboxError> {
         let workspace = spec.workspace.components().collect();
         let mut roots = Self { all: BTreeMap::new(), workspace };
-        roots.add(&spec.workspace, true)?;
+        // With an overlay the workspace itself is not written to.
+        roots.add(&spec.workspace, !spec.reads_only || spec.overlay.is_some())?;
         if !fs::metadata(&spec.workspace).is_ok_and(|metadata| metadata.is_dir()) {
             return Err(refused(&spec.workspace, "the workspace must be a folder"));
         }
         for path in &spec.read_write {
-            roots.add(path, true)?;
+            roots.add(path, !spec.reads_only)?;
         }
         for path in &spec.read_only {
             roots.add(path, false)?;

@@ -46,6 +46,17 @@ pub(crate) fn filter_alone() -> Result<&'static [sock_filter], SandboxError> {
     compiled(&FILTER)
 }
 
+/// The same for a command that may change nothing: Landlock does not know of modes, times and flags.
+pub(crate) fn filter_reading() -> Result<&'static [sock_filter], SandboxError> {
+    static FILTER: LazyLock<Result<BpfProgram, BackendError>> = LazyLock::new(|| {
+        let mut refused = refusals()?;
+        alone::add(&mut refused)?;
+        alone::add_changes(&mut refused)?;
+        assemble(refused)
+    });
+    compiled(&FILTER)
+}
+
 fn compiled(
     filter: &'static Result<BpfProgram, BackendError>,
 ) -> Result<&'static [sock_filter], SandboxError> {

@@ -57,6 +57,9 @@ pub struct CellSpec {
     /// The command may change nothing but the overlay: where there is something mounted in the workspace, which it would
     /// write to directly, it is refused. Other roots that it may write to are the caller's to leave out.
     pub overlay_only: bool,
+    /// The command may change nothing that outlives it: what is `read_write` is shown read-only, `kept_home` is not used, and
+    /// without an overlay, which its caller then throws away, the workspace is read-only too.
+    pub reads_only: bool,
     /// What the command may use.
     pub limits: Limits,
     /// Whether to refuse where the machine cannot hold a limit exactly, or lacks anything else that a cell has.
@@ -77,6 +80,11 @@ pub struct CellSpec {
 }
 
 impl CellSpec {
+    /// The caches of the home that the command may change.
+    pub(crate) fn shared_home(&self) -> Option<&Arc<KeptHome>> {
+        self.kept_home.as_ref().filter(|_| !self.reads_only)
+    }
+
     /// The network that the cell shares with others. A spawner's is that of all cells that name it, also of those that it did not
     /// make.
     pub(crate) fn shared_network(&self) -> Option<&Network> {

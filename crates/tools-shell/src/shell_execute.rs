@@ -13,8 +13,8 @@ use tool::{
 };
 
 use crate::wording::{
-    CROSS_DEVICE_LINK, HOST_NOT_LISTED, NO_NETWORK, ended_early, exit_code, failed, how_to_raise, killed,
-    names_cross_device_link, names_missing_network, no_dry_run, text,
+    CROSS_DEVICE_LINK, HOST_NOT_LISTED, NO_NETWORK, ended_early, exit_code, failed, how_to_raise, json,
+    killed, names_cross_device_link, names_missing_network, no_dry_run, text,
 };
 use crate::{background, plain};
 
@@ -234,6 +234,13 @@ impl Tool for ShellExecute {
         };
         // The deadline is the engine's: it requests the stop, so that there is one clock for every tool.
         let outcome = match sandbox::run(&cell, &command, None, &stopper, &mut report) {
+            // Nothing has run yet. Without an overlay to throw away, the workspace of a command that only reads is read-only.
+            Err(SandboxError::Overlay { .. } | SandboxError::Unavailable { .. })
+                if cell.reads_only && cell.overlay.is_some() && !args.dry_run =>
+            {
+                let read_only = CellSpec { overlay: None, overlay_only: false, ..CellSpec::clone(&cell) };
+                sandbox::run(&read_only, &command, None, &stopper, &mut report)
+            }
             // Nothing has run yet. A host that refuses namespaces has cells of another kind, without an overlay.
             Err(refused @ (SandboxError::Overlay { .. } | SandboxError::Unavailable { .. }))
                 if cell.overlay.is_some() && !cell.strict =>
@@ -318,10 +325,6 @@ fn timeout(args: &Args) -> Option<Duration> {
 /// Signals of asm-generic/signal.h, the same on all Linux architectures that there are cells on.
 const SIGKILL: i32 = 9;
 const SIGXFSZ: i32 = 25;
-
-fn json(output: Output) -> Result<serde_json::Value, ToolError> {
-    serde_json::to_value(output).map_err(|error| ToolError::internal("the output is no JSON").because(error))
-}
 
 #[cfg(test)]
 pub(crate) mod tests {

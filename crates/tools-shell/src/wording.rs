@@ -150,3 +150,7 @@ pub(crate) fn failed(error: SandboxError) -> ToolError {
     };
     made.because(error)
 }
+/// Gives what a tool has produced as JSON, for the data of an error.
+pub(crate) fn json(output: impl serde::Serialize) -> Result<serde_json::Value, ToolError> {
+    serde_json::to_value(output).map_err(|error| ToolError::internal("the output is no JSON").because(error))
+}

@@ -59,7 +59,8 @@ impl Engine {
             }
         }
         // A yes that reaches farther came with one for this call, which is used first.
-        if !decision.asks_every_time()
+        if !decision.terminal_only
+            && binding.unnamed.is_none()
             && let Some(by) = self.leased_exactly(call, &binding.effects).await?
         {
             return Ok((by, prepared));

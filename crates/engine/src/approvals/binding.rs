@@ -5,7 +5,7 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use policy::{Part, Policy};
+use policy::{Part, Policy, Runs};
 use rustix::fs::{Mode, OFlags};
 use tool::{Effect, Place, path_text};
 
@@ -28,6 +28,8 @@ pub(crate) struct Binding {
     /// The digest of what an approval beyond this call would cover: the tool with these effects, whatever else its arguments
     /// say, as long as it meets the same programs and scripts. What is written may change, since that is what it is for.
     pub(crate) effects: String,
+    /// Why what runs cannot be named beforehand, so that nothing binds the answer to it; none where it can.
+    pub(crate) unnamed: Option<String>,
 }
 
 impl Binding {
@@ -44,6 +46,7 @@ impl Binding {
         let request = digest(&(tool, arguments_digest, &effects));
         let mut run = Vec::new();
         let mut written = Vec::new();
+        let mut unnamed = None;
         for part in parts {
             if let Some(real) = &part.real {
                 let named = match &part.effect {
@@ -59,8 +62,13 @@ impl Binding {
                     let environment: Vec<_> = cell.environment.iter().collect();
                     let was = digest(&format!("{environment:?} {:?} {:?}", cell.search_path, cell.read_only));
                     run.push(Bound { what, was });
-                    let files = policy.files_run(command, directory);
-                    run.extend(files.iter().filter_map(|file| identity(file, policy, place)));
+                    let Runs { files, folders, unnamed: why } = policy.runs(command, directory);
+                    let named_by_packages: Vec<PathBuf> =
+                        files.iter().flat_map(|file| mains_of(file)).collect();
+                    let files = files.iter().chain(&named_by_packages);
+                    run.extend(files.filter_map(|file| identity(file, policy, place)));
+                    run.extend(folders.iter().filter_map(|folder| lead(folder, place)));
+                    unnamed = unnamed.or(why);
                 }
                 Effect::Write { path } | Effect::Delete { path } => {
                     let path = part.real.as_deref().unwrap_or(path);
@@ -75,7 +83,7 @@ impl Binding {
         let effects = digest(&(tool, parts, &run));
         let bound = [run, written].concat();
         let plan = digest(&(&request, &bound));
-        Self { request, bound, plan, effects }
+        Self { request, bound, plan, effects, unnamed }
     }
 
     /// The first thing that is no longer as it was; none where everything is.
@@ -101,6 +109,33 @@ fn identity(path: &Path, policy: &Policy, place: &Place) -> Option<Bound> {
     };
     let leads = if real == path { String::new() } else { format!(" ({})", place.show(&real)) };
     Some(Bound { what: format!("{}{leads}", place.show(path)), was })
+}
+
+/// Where a folder leads that is reached through a link.
+fn lead(path: &Path, place: &Place) -> Option<Bound> {
+    let real = path.canonicalize().ok().filter(|real| real.is_dir() && real != path)?;
+    Some(Bound { what: format!("where {} leads", place.show(path)), was: path_text(&real) })
+}
+
+/// The files that a package may begin with: what its `package.json` names, as Node reads it.
+fn mains_of(file: &Path) -> Vec<PathBuf> {
+    if file.file_name().is_none_or(|name| name != "package.json") {
+        return Vec::new();
+    }
+    let read = || {
+        let small =
+            std::fs::metadata(file).ok().filter(|data| data.is_file() && data.len() <= LARGEST_SCRIPT)?;
+        let bytes = std::fs::read(file).ok().filter(|bytes| bytes.len() as u64 <= small.len())?;
+        let package: serde_json::Value = serde_json::from_slice(&bytes).ok()?;
+        Some(file.parent()?.join(package.get("main")?.as_str()?))
+    };
+    let Some(main) = read() else { return Vec::new() };
+    let with = |ending: &str| {
+        let mut path = main.clone().into_os_string();
+        path.push(ending);
+        PathBuf::from(path)
+    };
+    [with(""), with(".js"), with(".json"), with(".node"), main.join("index.js")].into()
 }
 
 fn content(path: &Path) -> Option<String> {

@@ -31,7 +31,14 @@ impl Engine {
     ) -> Approval {
         let shown = |part: &policy::Part| self.covered(reach::line(part, &self.place));
         let effects: Vec<String> = call.effects.iter().map(shown).collect();
-        let once_only = decision.asks_every_time();
+        let terminal_only = decision.terminal_only;
+        let once_only = terminal_only || binding.unnamed.is_some();
+        let mut reason = decision.reason.clone();
+        if let Some(why) = &binding.unnamed {
+            reason.push_str(&format!(
+                ". What runs cannot be named beforehand ({why}), so a yes is for this once, and files may be others by then"
+            ));
+        }
         let (pattern_kind, offers) =
             if once_only { (None, Vec::new()) } else { self.offers(call, &effects.join("; ")) };
         let suggestion = self.suggestion(call, &offers);
@@ -45,9 +52,10 @@ impl Engine {
             preview: preview.map(|preview| preview.text),
             preview_more_lines,
             effects,
-            reason: self.covered(decision.reason.clone()),
+            reason: self.covered(reason),
             rule: self.covered(decision.rule.to_string()),
             once_only,
+            terminal_only,
             offers,
             pattern_kind,
             suggestion,

@@ -172,7 +172,10 @@ impl Approvals {
         if let Some(row) = self.store.approvals().find(typed, self.clock.now())? {
             return asked(row).ok_or_else(unknown);
         }
-        let mut fits = self.list(false)?.into_iter().filter(|asked| asked.question.id.starts_with(typed));
+        let mut fits = self
+            .list(false)?
+            .into_iter()
+            .filter(|asked| !typed.is_empty() && asked.question.id.starts_with(typed));
         match (fits.next(), fits.next()) {
             (Some(only), None) => Ok(only),
             (Some(_), Some(_)) => {
@@ -213,7 +216,8 @@ impl Approvals {
     /// # Errors
     /// Where the state cannot be written, or several ids begin so.
     pub fn revoke(&self, typed: &str, by: &str) -> Result<Option<Lease>, ApprovalError> {
-        let mut fits = self.leases(true)?.into_iter().filter(|lease| lease.id.starts_with(typed));
+        let fits = |lease: &Lease| !typed.is_empty() && lease.id.starts_with(typed);
+        let mut fits = self.leases(true)?.into_iter().filter(fits);
         let (first, second) = (fits.next(), fits.next());
         if second.is_some() {
             return Err(ApprovalError::Scope(format!("`{typed}` fits several leases; type more of the id")));

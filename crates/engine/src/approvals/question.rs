@@ -29,8 +29,11 @@ pub struct Approval {
     pub reason: String,
     /// The rule that decided.
     pub rule: String,
-    /// A yes can only be for this one call: it is critical, looks dangerous, or writes what a later program would run.
+    /// A yes can only be for this one call: what [`Approval::terminal_only`] names, and what runs code that cannot be named.
     pub once_only: bool,
+    /// Only a person on a terminal may say yes: it is critical, looks dangerous, or writes what a later program would run.
+    #[serde(default)]
+    pub terminal_only: bool,
     /// How far a yes may reach beyond this call, and what each would cover.
     pub offers: Vec<Offer>,
     /// What a pattern that somebody types would be one of; none where no pattern is possible.

@@ -9,6 +9,7 @@ use policy::{Policy, Spot};
 use crate::cell::shown;
 use crate::denied::{DeniedFiles, Known};
 use crate::protected::{Changed, News, Over, ProtectedSet};
+use crate::snapshot::{LARGEST_CONFIGURATION, read_small};
 
 /// What is held until a human agrees.
 #[derive(Clone, Copy)]
@@ -41,6 +42,9 @@ impl<'a> Judge<'a> {
             return Verdict::Deny(reason);
         }
         let Holds::AsFoundBy(denied) = self.holds else { return Verdict::Allow };
+        if rewrites_the_same(touch) {
+            return Verdict::Allow;
+        }
         if self.policy.is_outside_writes(&spot) {
             return Verdict::Hold("it is not listed in `allowed_write_paths`".to_owned());
         }
@@ -81,4 +85,19 @@ impl<'a> Judge<'a> {
             Err(error) => Some(format!("what runs by itself cannot be found out: {error}")),
         }
     }
+}
+
+/// Whether a file is replaced by one of the same mode and content, as `git reset --hard` replaces what it only takes for changed.
+fn rewrites_the_same(touch: &Touch<'_>) -> bool {
+    let (Some(old), Some(new)) = (touch.old, touch.new) else { return false };
+    let is_alike = |one: Found<'_>, other: Found<'_>| {
+        (one.entry.kind, one.entry.mode, one.entry.size_bytes)
+            == (other.entry.kind, other.entry.mode, other.entry.size_bytes)
+    };
+    is_alike(old, new) && content(old).zip(content(new)).is_some_and(|(old, new)| old == new)
+}
+
+/// The content of a regular file of sensible size.
+fn content(found: Found<'_>) -> Option<Vec<u8>> {
+    read_small(found.open_file().ok()?, LARGEST_CONFIGURATION).ok()?
 }

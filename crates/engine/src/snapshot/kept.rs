@@ -13,6 +13,7 @@ use store::{Durability, Store};
 use tool::Code;
 
 use crate::by_hand::Deed;
+use crate::denied::DeniedFiles;
 use crate::saving::Author;
 
 use super::commit::{commit_saved, done};
@@ -41,6 +42,9 @@ pub struct KeptChanges {
     /// What they would do, one line each; empty in a list.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
+    /// The difference that they would make; none in a list, and where they belong to another workspace than this runtime's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub diff: Option<String>,
 }
 
 /// Why kept changes could not be had or applied.
@@ -65,6 +69,17 @@ fn timestamp(time: Time) -> Timestamp {
     Timestamp::new(time.seconds, nanoseconds).unwrap_or_default()
 }
 
+/// What a change does, in a word.
+fn verb(what: What) -> &'static str {
+    match what {
+        What::Create => "create",
+        What::Replace => "replace",
+        What::Remove => "remove",
+        What::Attributes => "attributes",
+        What::Times => "times",
+    }
+}
+
 fn listed(kept: Kept) -> KeptChanges {
     KeptChanges {
         id: kept.id,
@@ -72,6 +87,7 @@ fn listed(kept: Kept) -> KeptChanges {
         since: timestamp(kept.since),
         reason: kept.reason,
         paths: Vec::new(),
+        diff: None,
     }
 }
 
@@ -89,7 +105,14 @@ impl Engine {
     /// # Errors
     /// Where there are none under this id, or their workspace is gone.
     pub fn show_changes(&self, id: &str) -> Result<KeptChanges, KeptError> {
-        self.kept_by()?.show(id)
+        let shown = self.kept_by()?.show(id, (&self.policy, &self.denied), &self.store)?;
+        let cover = |text: String| self.covered(text);
+        Ok(KeptChanges {
+            reason: cover(shown.reason),
+            paths: shown.paths.into_iter().map(cover).collect(),
+            diff: shown.diff.map(cover),
+            ..shown
+        })
     }
 
     /// Puts the changes of this id into the workspace, all or none; gives how many paths changed. Whoever calls this is a
@@ -160,17 +183,40 @@ impl Snapshots {
     }
 
     /// What the changes of this id would do to their workspace as it is now.
-    pub(crate) fn show(&self, id: &str) -> Result<KeptChanges, KeptError> {
+    pub(crate) fn show(
+        &self,
+        id: &str,
+        (policy, denied): (&Policy, &DeniedFiles),
+        store: &Store,
+    ) -> Result<KeptChanges, KeptError> {
+        let diff = self.difference_of(id, (policy, denied), store)?;
         let (call, kept) = self.area().take_up(id)?;
         let changes = call.changes(&kept.workspace()?, &kept.terms(&call)?)?;
         let mut lines: Vec<String> = changes
             .list
             .iter()
             .filter(|change| change.what != What::Times)
-            .map(|change| format!("{:?} {}", change.what, tool::path_text(&change.path)).to_lowercase())
+            .map(|change| format!("{} {}", verb(change.what), tool::path_text(&change.path)))
             .collect();
         lines.extend(changes.conflicts.iter().map(|conflict| format!("conflict: {conflict}")));
-        Ok(KeptChanges { paths: lines, ..listed(kept) })
+        Ok(KeptChanges { paths: lines, diff, ..listed(kept) })
+    }
+
+    /// The difference that the changes of this id would make, where they belong to this workspace.
+    fn difference_of(
+        &self,
+        id: &str,
+        (policy, denied): (&Policy, &DeniedFiles),
+        store: &Store,
+    ) -> Result<Option<String>, KeptError> {
+        let is_here = self.area().take_up(id).map(|(_, kept)| kept.workspace == self.workspace)?;
+        if !is_here {
+            return Ok(None);
+        }
+        let refused = |error: tool::ToolError| KeptError::Refused(error.message);
+        let snapshot = self.take_up(id).map_err(refused)?;
+        let since = snapshot.kept_since.unwrap_or(Time { seconds: 0, nanoseconds: 0 });
+        Ok(Some(snapshot.preview(policy, denied, store, since).map_err(refused)?.diff))
     }
 
     /// Puts the changes of this id into their workspace. A human who asks for it has approved what was held; what is denied

@@ -75,9 +75,13 @@ fn furnish(world: &World) {
         for nested in ["nested", "nested2"] {
             fs::create_dir(at(nested)).unwrap();
             fs::write(at(&format!("{nested}/b.sh")), format!("echo {nested}")).unwrap();
-            fs::write(at(&format!("{nested}/out")), nested).unwrap();
+            for name in ["out", "mod.py", "__main__.py", "index.js", "Makefile"] {
+                fs::write(at(&format!("{nested}/{name}")), nested).unwrap();
+            }
         }
-        for name in ["a.sh", "c.sh", "out", "out2", "beside"] {
+        fs::create_dir(at("named")).unwrap();
+        fs::write(at("named/package.json"), r#"{"main": "begin"}"#).unwrap();
+        for name in ["a.sh", "c.sh", "out", "out2", "beside", "mod.py", "named/begin.js"] {
             fs::write(at(name), name).unwrap();
         }
         symlink("a.sh", at("linked.sh")).unwrap();
@@ -92,13 +96,14 @@ fn furnish(world: &World) {
 fn of_script(script: &str, folder: &str) -> Vec<Drift> {
     let at = |name: &str| format!("workspace/{folder}{name}");
     match script {
-        "nested/b.sh" => {
-            vec![Drift::Content(at(script)), Drift::Gone(at(script)), Drift::Moved(at("nested"), "nested2")]
-        }
         "linked.sh" => {
             vec![Drift::Content(at("a.sh")), Drift::Gone(at(script)), Drift::Leads(at(script), "c.sh")]
         }
-        "absent.sh" => vec![Drift::Comes(at(script))],
+        "absent.sh" | "json.py" => vec![Drift::Comes(at(script))],
+        "nested" => vec![Drift::Moved(at("nested"), "nested2")],
+        below if below.starts_with("nested/") => {
+            vec![Drift::Content(at(script)), Drift::Gone(at(script)), Drift::Moved(at("nested"), "nested2")]
+        }
         _ => vec![Drift::Content(at(script)), Drift::Gone(at(script))],
     }
 }
@@ -117,23 +122,51 @@ fn part() -> impl Strategy<Value = (String, Option<&'static str>, Vec<Drift>)> {
         Drift::Comes(file("bin/other")),
     ];
     let how = select(vec![
-        "sh ",
-        "./",
-        ". ./",
-        "source ./",
-        "bash -e ",
-        "X=1 sh ",
-        "timeout 5 sh ",
-        "env A=2 sh ",
-        "nice ./",
-        "python3 ",
+        ("sh ", ""),
+        ("./", ""),
+        (". ./", ""),
+        ("source ./", ""),
+        ("bash -e ", ""),
+        ("X=1 sh ", ""),
+        ("timeout 5 sh ", ""),
+        ("env A=2 sh ", ""),
+        ("nice ./", ""),
+        ("python3 ", ""),
+        ("PYTHONPATH=. python3 ", ""),
+        ("sh < ", ""),
+        ("cat ", " | sh"),
+        ("bash -c \"$(cat ", ")\""),
+        ("sed -f ", " out"),
+        ("sed -nf", ""),
+        ("awk -f ", " out"),
+        ("make -f ", ""),
+        ("make --file=", ""),
+        ("xargs sh ", ""),
+        ("find . -exec sh ", " {} +"),
+    ]);
+    // What a name that is given to a program stands for.
+    let led = select(vec![
+        ("python3 -m mod", "mod.py"),
+        ("python3 -Im nested.mod", "nested/mod.py"),
+        ("python3 -m json.tool", "json.py"),
+        ("python3 nested/", "nested/__main__.py"),
+        ("node nested", "nested/index.js"),
+        ("node named", "named/begin.js"),
+        ("node --require ./named x.js", "named/begin.js"),
+        ("make -C nested", "nested/Makefile"),
+        ("cd nested && make", "nested/Makefile"),
+        ("cd nested && tool", "nested"),
+        ("unheard-of --in nested", "nested"),
     ]);
     prop_oneof![
         1 => select(vec!["tool x", "env tool", "timeout 3 tool -v", "'to'ol"])
             .prop_map(move |line| (line.to_owned(), None, tool.clone())),
         1 => select(vec!["other", "X=2 other y"]).prop_map(move |line| (line.to_owned(), None, other.clone())),
         3 => (how, select(SCRIPTS.to_vec()))
-            .prop_map(|(how, script)| (format!("{how}{script}"), Some(script), Vec::new())),
+            .prop_map(|((before, behind), script)| {
+                (format!("{before}{script}{behind}"), Some(script), Vec::new())
+            }),
+        2 => led.prop_map(|(line, led)| (line.to_owned(), Some(led), Vec::new())),
     ]
 }
 

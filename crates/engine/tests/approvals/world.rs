@@ -155,7 +155,7 @@ impl World {
         let folders = [self.at("bin"), self.at("bin2")];
         let find = move |name: &str| {
             let path = folders.iter().map(|folder| folder.join(name)).find(|path| path.exists())?;
-            Some(ProgramFile { path, in_writable_place: false })
+            Some(ProgramFile { path, in_writable_place: false, is_launcher: false })
         };
         let policy =
             Policy::compile(&Setup { programs: Programs::Found(Arc::new(find)), ..setup(&workspace) });

@@ -39,6 +39,7 @@ pub(super) fn run(global: &Global, command: Option<AuditCommand>) -> Result<Exit
     let done = match command {
         None => list(&store, &Filter::default(), false, record),
         Some(AuditCommand::List { tool, session, since, limit, json }) => {
+            let since = since.map(|since| since.by(&SystemClock)).transpose()?;
             list(&store, &Filter { tool, session, since, limit, ..Filter::default() }, json, record)
         }
         Some(AuditCommand::Show { call, json }) => show(&store, &call, json, record),

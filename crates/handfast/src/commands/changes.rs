@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use engine::{Engine, KeptChanges, KeptError};
 
+use super::checkpoints::lines;
 use super::{Failure, print, print_json, tokio_runtime};
 use crate::cli::{ChangesCommand, Global};
 use crate::compose::{Wanted, compose};
@@ -61,6 +62,13 @@ fn show(kept: &KeptChanges, json: bool) -> Result<(), Failure> {
     let mut text = format!("{}\n{}\n\n", tool::path_text(&kept.workspace), tool::visible(&kept.reason));
     for line in &kept.paths {
         text.push_str(&format!("{}\n", tool::visible(line)));
+    }
+    match &kept.diff {
+        Some(diff) => text.push_str(&format!("\n{}", lines(diff))),
+        None => text.push_str(&format!(
+            "\nname --workspace {} to see the difference\n",
+            tool::path_text(&kept.workspace)
+        )),
     }
     print(&text)
 }

@@ -22,7 +22,7 @@ mod up;
 mod vault;
 
 pub(crate) use approvals::{engine_of, said as approval_said, text as approval_text};
-pub(crate) use serving::mcp_options;
+pub(crate) use serving::{NoInput, mcp_options};
 
 use std::error::Error;
 use std::io::{self, Write};

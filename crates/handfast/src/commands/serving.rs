@@ -77,8 +77,14 @@ pub(super) fn damaged(checkpoints: &[(String, u64)]) -> String {
     )
 }
 
+/// Whether `--no-input` was given: nobody is asked anything.
+#[derive(Clone, Copy)]
+pub(crate) struct NoInput(pub(crate) bool);
+
 /// How MCP is spoken, over whatever it comes.
-pub(crate) fn mcp_options(composed: &Composed) -> mcp::Options {
+///
+/// No client is sent a form where nobody is to be asked (`no_input`).
+pub(crate) fn mcp_options(composed: &Composed, no_input: NoInput) -> mcp::Options {
     let mut options = mcp::Options::new("handfast", env!("CARGO_PKG_VERSION"), composed.session.clone());
     options.title = Some("Handfast".to_owned());
     options.instructions = Some(format!(
@@ -90,6 +96,7 @@ pub(crate) fn mcp_options(composed: &Composed) -> mcp::Options {
     options.catalogue = composed.toolset.listed();
     options.on_warning = Arc::new(warn);
     options.elicitation = match composed.elicitation {
+        _ if no_input.0 => mcp::Elicitation::Off,
         Some(Elicitation::Off) => mcp::Elicitation::Off,
         Some(Elicitation::Trusted) => mcp::Elicitation::Trusted,
         Some(Elicitation::Ordinary) | None => mcp::Elicitation::Ordinary,

@@ -2,12 +2,13 @@
 
 use std::process::ExitCode;
 
-use engine::UndoSince;
-use tool::{Clock, UndoRequest};
+use engine::{UndoSince, UndoTrial};
+use tool::UndoRequest;
 
 use super::checkpoints::{lines, refused, resolved};
 use super::{Failure, print, print_json, tokio_runtime};
-use crate::cli::{Global, UndoArgs, time};
+use crate::cli::{Global, UndoArgs};
+use crate::cli_values::Since;
 use crate::compose::{Composed, SystemClock, Wanted, compose};
 use crate::report::note;
 
@@ -17,11 +18,9 @@ pub(super) fn run(global: &Global, arguments: UndoArgs) -> Result<ExitCode, Fail
     let checkpoint = match (arguments.id, arguments.since) {
         (Some(id), _) => id,
         (None, Some(since)) => {
-            let since = match (since.parse(), time(&since)) {
-                (Ok(moment), _) => UndoSince::Time(moment),
-                // The first part of an id that tells one from another is far longer.
-                (Err(_), Ok(ago)) => UndoSince::Time(SystemClock.now().checked_sub(ago)?),
-                (Err(_), Err(_)) => UndoSince::Call(since),
+            let since = match since {
+                Since::Time(moment) => UndoSince::Time(moment.by(&SystemClock)?),
+                Since::Call(call) => UndoSince::Call(call),
             };
             engine.first_since(&since).map_err(|error| refused(&error))?
         }
@@ -34,6 +33,9 @@ pub(super) fn run(global: &Global, arguments: UndoArgs) -> Result<ExitCode, Fail
         (true, false) => paths.clone(),
     };
     let request = UndoRequest { checkpoint, and_later, paths, force };
+    if global.dry_run {
+        return shown(&engine.try_undo(&request).map_err(|error| refused(&error))?, arguments.json);
+    }
     let undone = tokio_runtime()?.block_on(engine.undo(&request)).map_err(|mut error| {
         if let Some(diff) = error.data.as_ref().and_then(|data| data.get("diff")?.as_str()) {
             // Standard output is for results; this is why there is none.
@@ -57,4 +59,24 @@ pub(super) fn run(global: &Global, arguments: UndoArgs) -> Result<ExitCode, Fail
         None => note("there was nothing to undo"),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Shows what an undo would do. Fails as the undo itself would.
+fn shown(trial: &UndoTrial, as_json: bool) -> Result<ExitCode, Failure> {
+    let code = if trial.conflict.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    if as_json {
+        print_json(trial)?;
+        return Ok(code);
+    }
+    print(&lines(&trial.diff))?;
+    for line in &trial.notes {
+        note(&tool::visible(line));
+    }
+    note(&match &trial.conflict {
+        Some(conflict) => {
+            format!("{}; --force would overwrite it, with --path only there", tool::visible(conflict))
+        }
+        None => format!("{} paths would be as they were; nothing was changed", trial.paths),
+    });
+    Ok(code)
 }

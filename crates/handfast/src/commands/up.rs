@@ -10,7 +10,7 @@ use http::{Credential, HttpError, Listener, Role};
 use rustix::process::{Resource, getrlimit};
 use serde_json::json;
 
-use super::serving::{mcp_options, prepare, start_spawner};
+use super::serving::{NoInput, mcp_options, prepare, start_spawner};
 use super::{Failure, print, tokio_runtime};
 use crate::cli::{Global, UpArgs};
 use crate::compose::{Composed, Wanted, compose};
@@ -51,7 +51,7 @@ pub(super) fn run(global: &Global, arguments: &UpArgs) -> Result<ExitCode, Failu
         if composed.toolset.dialect == Dialect::Csp1 {
             options.csp = Some(super::csp::options(&composed)?);
         }
-        let mut offered = mcp_options(&composed);
+        let mut offered = mcp_options(&composed, NoInput(global.no_input));
         offered.conformance = arguments.conformance;
         options.open_mcp = arguments.conformance;
         options.mcp = Some(mcp::Endpoint::new(composed.engine.clone(), offered)?);

@@ -30,6 +30,7 @@ fn asked(id: &str) -> Asked {
             reason: "in mode smart_auto, calls of level moderate are asked about".to_owned(),
             rule: "mode: smart_auto".to_owned(),
             once_only: false,
+            terminal_only: false,
             offers: vec![offer(Scope::Project, "exactly this, in this workspace", 30 * 86_400)],
             pattern_kind: Some(PatternKind::Write),
             suggestion: None,

@@ -241,7 +241,7 @@ async fn elicit(turn: &Turn, message: &str, properties: &Value, required: &Value
 async fn ask(turn: &Turn, method: &str, params: &Value) -> Result<Value, String> {
     let request = json!({"method": method, "params": params});
     let request: ServerRequest = serde_json::from_value(request).map_err(|error| error.to_string())?;
-    turn.line.ask(request).await.map_err(|unsaid| unsaid.to_string())
+    turn.line.ask(request).await.map(|heard| heard.said).map_err(|unsaid| unsaid.to_string())
 }
 
 fn failed(problem: String) -> CallToolResult {

@@ -10,17 +10,17 @@ use std::time::Duration;
 
 use rmcp::model::{ElicitRequest, ElicitRequestParams, JsonObject, ServerRequest};
 use rmcp::task_manager::current_timestamp;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::oneshot;
 
 use super::{RELATED, State, Task, WORKING};
-use crate::turn::{Line, Unsaid};
+use crate::turn::{Heard, Line, Unsaid};
 
 /// What a client is told that does not wait for the result yet.
 pub(super) const WAIT_TO_BE_ASKED: &str =
     "the user is to be asked: send tasks/result, on which the question comes";
 
-type Said = Result<Value, Unsaid>;
+type Said = Result<Heard, Unsaid>;
 
 /// What the client is to be asked.
 pub(super) struct Question {

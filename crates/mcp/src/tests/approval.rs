@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::Elicitation;
 use crate::fake::{Client, Fake, modern_meta, settle};
+use crate::question::READING_TIME;
 
 /// A client of the handshake era that shows forms.
 async fn with_forms(change: impl FnOnce(&mut crate::Options)) -> Client {
@@ -50,7 +51,8 @@ async fn a_form_is_shown_and_the_choice_counts() {
 async fn everything_but_a_choice_is_no_yes() {
     for (result, code) in [
         (json!({"action": "accept", "content": {"decision": "deny"}}), "EPERMISSION"),
-        (json!({"action": "decline"}), "EPERMISSION"),
+        // Nobody has read the form yet: the clock stands still here.
+        (json!({"action": "decline"}), "EAPPROVAL"),
         (json!({"action": "cancel"}), "EAPPROVAL"),
         (json!({"action": "accept"}), "EAPPROVAL"),
         (json!({"action": "accept", "content": {"decision": "allow"}}), "EAPPROVAL"),
@@ -68,6 +70,30 @@ async fn everything_but_a_choice_is_no_yes() {
     let error = json!({"code": -32601, "message": "no forms after all"});
     client.send(json!({"jsonrpc": "2.0", "id": question["id"], "error": error})).await;
     assert_eq!(error_code(&client.next().await), "EAPPROVAL");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_decline_counts_once_a_person_can_have_read_the_form_and_before_leaves_the_question_open() {
+    let a_moment = std::time::Duration::from_millis(12);
+    for (after, code) in [(a_moment, "EAPPROVAL"), (READING_TIME, "EPERMISSION")] {
+        let mut client = with_forms(|_| {}).await;
+        let question = asked(&mut client, json!({})).await;
+        tokio::time::advance(after).await;
+        let declined = json!({"action": "decline"});
+        client.send(json!({"jsonrpc": "2.0", "id": question["id"], "result": declined})).await;
+        let answer = client.next().await;
+        assert_eq!(error_code(&answer), code, "{after:?}: {answer}");
+        let open = &answer["result"]["_meta"]["handfast/error"]["approval_id"];
+        assert_eq!(*open == "a1", code == "EAPPROVAL", "{after:?}: {answer}");
+
+        // The same where the call is repeated with the answer.
+        let mut client = Client::of(&Fake::new());
+        let asked = modern(&mut client, json!({"path": "a"}), json!({})).await;
+        tokio::time::advance(after).await;
+        let repeated = json!({"requestState": asked["result"]["requestState"], "inputResponses": {"approval": declined}});
+        let answer = modern(&mut client, json!({"path": "a"}), repeated).await;
+        assert_eq!(error_code(&answer), code, "{after:?}: {answer}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

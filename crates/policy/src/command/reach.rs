@@ -5,6 +5,7 @@ use shell_syntax::{
 };
 use tool::CommandLine;
 
+use super::environment::is_harmless_assignment;
 use super::fed::fed_command;
 use super::loose::{Segment, segments};
 use super::matching::known_form;
@@ -12,8 +13,9 @@ use super::programs::{
     FED_WRAPPERS, INERT, WRAPPERS, base_name, has_inline_code, is_interpreter, is_shell, runs_standard_input,
     shell_script,
 };
+use super::scripts_run::takes_scripts;
 use super::table::Class;
-use super::wrappers::unwrap;
+use super::wrappers::{Bare, unwrap};
 
 /// Everything that a line could run, as far as it can be seen: its commands, what they wrap, and the scripts they are given.
 ///
@@ -26,6 +28,8 @@ pub(crate) struct Reached {
     pub(super) scripts: Vec<Script>,
     /// Why more than what is listed could run; none where nothing is hidden.
     pub(crate) hidden: Option<String>,
+    /// Why what runs cannot be named before it does; none where every program and script is named in the line.
+    pub(crate) unnamed: Option<String>,
     /// Whether a word of a known form that acts is not known before it runs.
     pub(crate) varies_in_text: bool,
     seen: HashSet<String>,
@@ -75,6 +79,7 @@ impl Reached {
                     Err(opaque) => reached.read_loosely(text, opaque.reason),
                 }
                 reached.hide("what a running program makes of it is not known");
+                reached.not_named("what a running program makes of it is not known");
             }
             CommandLine::Argv(words) if words.first().is_none_or(String::is_empty) => {
                 reached.hide("no program is named");
@@ -103,6 +108,10 @@ impl Reached {
         self.hidden.get_or_insert_with(|| reason.into());
     }
 
+    fn not_named(&mut self, why: impl Into<String>) {
+        self.unnamed.get_or_insert_with(|| why.into());
+    }
+
     fn read(&mut self, text: &str, depth: usize) {
         if !self.seen.insert(text.to_owned()) {
             return;
@@ -119,6 +128,7 @@ impl Reached {
 
     fn read_loosely(&mut self, text: &str, reason: &str) {
         self.hide(reason);
+        self.not_named(reason);
         let segments = segments(text);
         let feeds =
             |words: &[String]| (0..words.len()).any(|at| words.get(at..).is_some_and(runs_standard_input));
@@ -133,7 +143,10 @@ impl Reached {
     fn read_commands(&mut self, parsed: &Parsed, text: &str, depth: usize) {
         let mut flat = Flat::default();
         flat.steps(&parsed.steps, false, false);
-        let Flat { segments, varies, varies_in_text } = flat;
+        let Flat { segments, varies, varies_in_text, unnamed } = flat;
+        if let Some(why) = unnamed {
+            self.not_named(why);
+        }
         if varies {
             self.hide("it holds a word that is not known before it runs");
         }
@@ -159,15 +172,22 @@ impl Reached {
                 inner.extend(shell_script(words).map(str::to_owned));
                 if has_inline_code(words) && !segment.reads {
                     self.hide(format!("`{program}` runs code that stands in the line"));
+                    self.not_named(format!(
+                        "`{program}` runs code that stands in the line and may load files"
+                    ));
                 }
                 if FED_WRAPPERS.contains(&program) && !segment.reads {
                     self.hide(format!("`{program}` runs what it reads"));
+                    self.not_named(format!("`{program}` runs what it reads"));
                 }
                 if OF_THE_SHELL.contains(&program) {
                     self.hide(format!("`{program}` changes what later commands mean, or runs its words"));
                 }
                 if (segment.piped || !segment.texts.is_empty()) && runs_standard_input(words) {
                     self.hide(format!("`{program}` runs what is piped into it"));
+                    if segment.piped {
+                        self.not_named(format!("`{program}` runs what is piped into it"));
+                    }
                     inner.extend(segment.texts.iter().cloned());
                     // What the earlier commands print may be known: their own words.
                     let earlier =
@@ -200,6 +220,7 @@ struct Flat {
     segments: Vec<Segment>,
     varies: bool,
     varies_in_text: bool,
+    unnamed: Option<String>,
 }
 
 impl Flat {
@@ -236,6 +257,9 @@ impl Flat {
         let bare = unwrap(&command.words);
         let program = bare.words.first().map_or("", |word| word.text.as_str());
         let reads = fed || known_form(bare.words, Class::Reads).is_ok();
+        if !reads && self.unnamed.is_none() {
+            self.unnamed = names_no_code(command, &bare);
+        }
         self.varies_in_text |= fed;
         if command.words.iter().any(|word| word.varies) && !reads {
             // In a known form such a word is text, which changes nothing but whether a rule that denies names it.
@@ -265,6 +289,35 @@ impl Flat {
         }
     }
 }
+
+/// Why the command does not say what code it runs.
+fn names_no_code(command: &Command, bare: &Bare<'_>) -> Option<String> {
+    let mut assignments = command.assignments.iter().chain(&bare.assignments);
+    let sets = assignments.find(|Assignment { name, value }| {
+        let of_the_script = command.words.is_empty() && is_of_the_script(name);
+        !(of_the_script || (value.is_literal() && is_harmless_assignment(name, &value.text)))
+    });
+    if let Some(Assignment { name, .. }) = sets {
+        return Some(format!("it sets `{name}`, through which programs may load other code"));
+    }
+    let program = base_name(&bare.words.first()?.text);
+    if SETTING.contains(&program) {
+        return Some(format!("`{program}` changes what later commands mean"));
+    }
+    if program == "find" && bare.words.iter().any(|word| word.text.contains("{}")) {
+        return Some("`find` runs a program on what it finds".to_owned());
+    }
+    let acts = known_form(bare.words, Class::Acts).is_ok();
+    let unknown = |word: &&Word| word.varies || (word.glob && takes_scripts(program));
+    let word = bare.words.iter().find(unknown).filter(|_| !acts)?;
+    Some(format!("`{}` is not known before it runs", word.text))
+}
+
+/// Builtins that say what later names, variables and options mean, where they do more than read.
+const SETTING: [&str; 14] = [
+    "alias", "bind", "builtin", "complete", "coproc", "declare", "enable", "export", "hash", "local",
+    "readonly", "set", "shopt", "typeset",
+];
 
 /// Programs whose words are text for people, whatever they say.
 const WORDS_ARE_TEXT: [&str; 4] = ["git", "gh", "bd", "jj"];

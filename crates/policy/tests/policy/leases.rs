@@ -76,7 +76,7 @@ fn a_lease_takes_nothing_away_from_what_denies_or_asks_every_time() {
     assert_eq!(decide(&leased, write("handfast.yaml")).verdict, Verdict::Deny);
     let hook = decide(&leased, write(".git/hooks/pre-commit"));
     assert_eq!(hook.verdict, Verdict::Check);
-    assert!(hook.asks_every_time());
+    assert!(hook.terminal_only);
     let read = |path: &str| Part::from(Effect::Read { path: path.into() });
     assert_eq!(decide_at(&leased, read("/data/x"), Level::Safe).verdict, Verdict::Pass);
     assert_eq!(decide_at(&leased, read("/data/.env"), Level::Safe).verdict, Verdict::Deny);
@@ -243,18 +243,129 @@ fn a_lease_for_a_folder_covers_its_files_and_lets_the_call_pass() {
 #[test]
 fn the_files_that_a_command_runs_are_named_scripts_among_them() {
     let policy = policy("{}", Mode::SmartAuto);
-    let files = |line: &str| {
-        let files = policy.files_run(&CommandLine::Shell(line.to_owned()), Path::new(WORKSPACE));
-        files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(" ")
-    };
-    assert_eq!(files("./build.sh --fast"), "/w/project/build.sh");
-    assert_eq!(files("bash -e scripts/x.sh a"), "/w/project/scripts/x.sh /w/project/a");
-    assert!(files("cd sub && ./x.sh").contains("/w/project/sub/x.sh"));
-    assert!(files("env A=1 sh x.sh").contains("/w/project/x.sh"));
-    assert!(files("$X ./build.sh").contains("/w/project/build.sh"), "also where nobody understands the line");
-    assert!(files("make all").contains("/w/project/Makefile"));
-    assert!(files("npm test").contains("/w/project/package.json"));
-    assert_eq!(files("cat notes.txt"), "");
+    let runs = |line: &str| policy.runs(&CommandLine::Shell(line.to_owned()), Path::new(WORKSPACE));
+    let lists = |line: &str, file: &str| runs(line).files.contains(&Path::new(WORKSPACE).join(file));
+    for (line, file) in [
+        ("./build.sh --fast", "build.sh"),
+        ("bash -e scripts/x.sh a", "scripts/x.sh"),
+        ("cd sub && ./x.sh", "sub/x.sh"),
+        ("pushd sub; ./x.sh", "sub/x.sh"),
+        ("env A=1 sh x.sh", "x.sh"),
+        ("timeout 5 nice sh x.sh", "x.sh"),
+        ("$X ./build.sh", "build.sh"),
+        ("make all", "Makefile"),
+        ("make -C sub", "sub/Makefile"),
+        ("make -f other.mk", "other.mk"),
+        ("make -fother.mk", "other.mk"),
+        ("make --file=other.mk", "other.mk"),
+        ("npm test", "package.json"),
+        ("npm --prefix sub test", "sub/package.json"),
+        (". ./x", "x"),
+        ("source x", "x"),
+        ("sh < x", "x"),
+        ("sh 0< x", "x"),
+        ("{ sh; } < x", "x"),
+        ("exec < x; sh", "x"),
+        ("while sh; do true; done < x", "x"),
+        ("cat x | sh", "x"),
+        ("tail -n +2 a x | bash -s", "x"),
+        ("bash -c \"$(cat x)\"", "x"),
+        ("bash -c '. ./x'", "x"),
+        ("eval \"$(cat x)\"", "x"),
+        ("python3 x/", "x/__main__.py"),
+        ("python3 -m m", "m.py"),
+        ("python3 -Im m", "m.py"),
+        ("python3 -mm", "m.py"),
+        ("python3 -m a.b", "a/b.py"),
+        ("python3 -m a.b", "a/__init__.py"),
+        ("python3 -m json.tool", "json.py"),
+        ("node x/", "x/index.js"),
+        ("node x", "x.js"),
+        ("node x/", "x/package.json"),
+        ("node -r ./hook y.js", "hook.js"),
+        ("node --import=./hook.mjs y.js", "hook.mjs"),
+        ("ruby -r ./hook y.rb", "hook.rb"),
+        ("perl -Mhook y.pl", "hook.pm"),
+        ("sed -i -f x y", "x"),
+        ("sed -nfx y", "x"),
+        ("sed --file=x y", "x"),
+        ("awk -f x y", "x"),
+        ("awk -fx y", "x"),
+        ("jq -n . | xargs sh x", "x"),
+        ("java Main", "Main.class"),
+        ("java -jar x.jar", "x.jar"),
+        ("vim -S x", "x"),
+        ("pytest tests/x.py", "tests/x.py"),
+        ("unheard-of --plugin=x", "x"),
+        ("sh sub/../x", "x"),
+    ] {
+        assert!(lists(line, file), "{line}: {:#?}", runs(line).files);
+    }
+    assert_eq!(runs("cat notes.txt"), policy::Runs::default());
+    // What is only changed is no code.
+    assert!(!lists("cp a b && rm c", "a"));
+    // A name behind a link is found where the kernel finds it.
+    assert!(runs("sh link/../x").files.contains(&Path::new(WORKSPACE).join("link/../x")));
+    for line in
+        ["cd link && cargo test", "cargo test --manifest-path link/Cargo.toml", "git -C link commit -m x"]
+    {
+        let folders = runs(line).folders;
+        assert!(folders.iter().any(|folder| folder.starts_with("/w/project/link")), "{line}: {folders:?}");
+    }
+}
+
+#[test]
+fn where_the_code_cannot_be_named_it_is_said_why() {
+    let policy = policy("{}", Mode::SmartAuto);
+    let unnamed =
+        |line: &str| policy.runs(&CommandLine::Shell(line.to_owned()), Path::new(WORKSPACE)).unnamed;
+    for line in [
+        "cat x | sh",
+        "bash -c \"$(cat x)\"",
+        "eval \"$(cat x)\"",
+        ". <(cat x)",
+        "ls | xargs sh",
+        "ls | parallel sh",
+        "find . -name '*.sh' -exec sh {} ;",
+        "sh *.sh",
+        "for f in *.sh; do sh \"$f\"; done",
+        "$X",
+        "PYTHONPATH=. python3 x.py",
+        "env PYTHONPATH=. python3 x.py",
+        "export PYTHONPATH=.; python3 x.py",
+        "PATH=.:$PATH; make",
+        "NODE_OPTIONS='-r ./x' npm test",
+        "GIT_SSH_COMMAND=./x git fetch",
+        "python3 -c 'import x'",
+        "node -e 'require(\"./x\")'",
+        "alias ls=./x; ls",
+        "hash -p ./x ls; ls",
+        "enable -f ./x.so x",
+        "f() { ./x; }; f",
+        "cd a; cd b; cd c; cd d; cd e; cd f; cd g; cd h; make",
+        &format!("env {}", "a ".repeat(60_000)),
+        &format!("sh {}", (0..4000).map(|number| format!("{number} ")).collect::<String>()),
+    ] {
+        assert!(unnamed(line).is_some(), "{line:.60}");
+    }
+    for line in [
+        "cargo test",
+        "./x.sh",
+        "sh x.sh",
+        "sh < x",
+        "python3 x.py",
+        "python3 -m m",
+        "make all",
+        "npm test",
+        "cd sub && make",
+        "CI=1 npm test",
+        "git commit -m \"$(date)\"",
+        "OUT=x; cp a b",
+        "cat a | tee b",
+        "bash <<'E'\necho x\nE",
+    ] {
+        assert_eq!(unnamed(line), None, "{line}");
+    }
 }
 
 #[test]

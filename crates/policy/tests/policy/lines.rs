@@ -81,7 +81,7 @@ fn line_6_asks_about_files_that_a_later_program_would_run_whatever_lists_and_mod
     {
         let decision = decide(&policy, Level::Moderate, effect.clone());
         assert_eq!(short(&decision), "check 6", "{effect:?}");
-        assert!(decision.asks_every_time() && decision.rule.key == "auto_run", "{decision:?}");
+        assert!(decision.terminal_only && decision.rule.key == "auto_run", "{decision:?}");
     }
     for effect in [write(".git/index"), write("envrc"), delete(".git/hooks/pre-commit"), read(".envrc")] {
         let decision = decide(&policy, Level::Moderate, effect.clone());
@@ -107,7 +107,7 @@ fn line_6_asks_about_what_a_profile_lists_as_run_by_itself_and_about_what_was_fo
     for effect in [write("a/b.startup"), write("tools/daily/x/y")] {
         let decision = decide(&policy, Level::Moderate, effect.clone());
         assert_eq!(short(&decision), "check 6", "{effect:?}");
-        assert!(decision.asks_every_time() && decision.rule.key == "auto_run_paths", "{decision:?}");
+        assert!(decision.terminal_only && decision.rule.key == "auto_run_paths", "{decision:?}");
     }
     assert_eq!(decide(&policy, Level::Moderate, write("tools/x")).verdict, Verdict::Pass);
     let runs = Some("git runs it as a hook".to_owned());
@@ -120,7 +120,7 @@ fn line_6_asks_about_what_a_profile_lists_as_run_by_itself_and_about_what_was_fo
         background: false,
     });
     assert_eq!(short(&decision), "check 6");
-    assert!(decision.asks_every_time() && decision.reason.contains("git runs it as a hook"), "{decision:?}");
+    assert!(decision.terminal_only && decision.reason.contains("git runs it as a hook"), "{decision:?}");
 }
 
 #[test]

@@ -14,11 +14,13 @@ fn policy(json: &str) -> Policy {
             "ls" | "cat" | "env" | "timeout" | "xargs" | "find" | "git" | "bash" | "head" => {
                 ("/usr/bin", false)
             }
+            "python3" => ("/home/user/.asdf/shims", false),
             "nice" | "grep" => ("/w/project/bin", false),
             "sort" | "stdbuf" | "protoc" => ("/opt/tools", true),
             _ => return None,
         };
-        Some(ProgramFile { path: Path::new(folder).join(name), in_writable_place })
+        let is_launcher = name == "python3";
+        Some(ProgramFile { path: Path::new(folder).join(name), in_writable_place, is_launcher })
     };
     let source = user(&format!(r#"{{"normal": {json}}}"#));
     Policy::compile(&Setup {
@@ -77,6 +79,16 @@ fn a_rule_for_a_name_covers_the_program_of_the_search_path_alone() {
         assert_eq!(answer(&policy, line), "check 9", "{line}");
     }
     assert_eq!(answer(&policy, "time ls"), "pass 7");
+}
+
+#[test]
+fn a_launcher_is_no_reader_because_files_of_the_folder_say_what_it_runs() {
+    let policy = policy(r#"{"undoable": "table"}"#);
+    for line in ["python3 --version", "cat x && python3 -V", "find . -name x -exec python3 -V ;"] {
+        assert_eq!(answer(&policy, line), "check 9", "{line}");
+    }
+    // The control: the same program where it lies in the system itself is a reader.
+    assert_eq!(answer(&normal(r#"{"undoable": "table"}"#, Mode::SmartAuto), "python3 --version"), "pass 7");
 }
 
 #[test]

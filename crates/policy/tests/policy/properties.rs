@@ -1,6 +1,7 @@
 //! What holds for any combination, tried on all small ones.
 
 use policy::{Mode, Part, Policy, Request, Verdict};
+use proptest::prelude::*;
 use tool::{Effect, Level};
 
 use crate::random_lines::Random;
@@ -90,6 +91,88 @@ fn a_stricter_mode_and_a_higher_level_never_loosen() {
             }
         }
     }
+}
+
+/// How far a form may go: a pass needs none, a yes in a form, a yes on a terminal, no yes at all.
+fn strictness(policy: &Policy, level: Level, effects: &[Effect], undoable_in_force: bool) -> u8 {
+    let parts: Vec<Part> = effects.iter().cloned().map(Part::from).collect();
+    let decision =
+        policy.decide(&Request { tool: "t", level, parts: &parts, undoable_in_force, background: false });
+    match decision.verdict {
+        Verdict::Pass => 0,
+        Verdict::Check if !decision.terminal_only => 1,
+        Verdict::Check => 2,
+        Verdict::Deny => 3,
+    }
+}
+
+/// Effects of every kind, those among them that need a terminal beside what hides them.
+fn any_effect() -> impl Strategy<Value = Effect> {
+    let protected = [
+        write(".envrc"),
+        write("sub/.git/hooks/pre-commit"),
+        write(".git/config"),
+        write(".vscode/tasks.json"),
+        write("/home/ann/.bashrc"),
+        run("echo x > .envrc"),
+        run("cat /etc/hostname /home/ann/x > .mcp.json"),
+        run("cd /nowhere; ls > sub/.git/hooks/post-commit"),
+        run("git checkout -- .envrc"),
+        run("tee .envrc < x"),
+        run("sudo rm -rf /*"),
+        Effect::DatabaseWrite { statement: "drop database".into() },
+    ];
+    prop::sample::select([effects(), protected.into()].concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_stricter_mode_never_lets_a_form_grant_more(
+        plan in prop::collection::vec(any_effect(), 1..5),
+        chosen in prop::collection::vec(prop::collection::vec(any::<bool>(), 5), 8),
+        (undoable, dangerous, in_force) in (any::<bool>(), any::<bool>(), any::<bool>()),
+        level in prop::sample::select(LEVELS.to_vec()),
+    ) {
+        let lists = ENTRIES.iter().zip(&chosen).filter(|(_, chosen)| chosen[0]).map(|((key, entries), chosen)| {
+            let entries: Vec<_> = entries.iter().zip(chosen).filter_map(|(entry, chosen)| chosen.then_some(entry)).collect();
+            format!("{key:?}: {entries:?}")
+        });
+        let settings = [
+            undoable.then(|| r#""undoable": "pass""#.to_owned()),
+            dangerous.then(|| r#""dangerous": "ask""#.to_owned()),
+        ];
+        let json = format!("{{{}}}", lists.chain(settings.into_iter().flatten()).collect::<Vec<_>>().join(", "));
+        let [free, smart, strict] = [Mode::FullAuto, Mode::SmartAuto, Mode::AskAlways]
+            .map(|mode| strictness(&normal(&json, mode), level, &plan, in_force));
+        prop_assert!(free <= smart && smart <= strict, "{free} {smart} {strict} for {plan:?} under {json}");
+        // Nor does one effect fewer need more.
+        let fewer = plan.get(1..).unwrap_or_default();
+        if !fewer.is_empty() {
+            let fewer = strictness(&normal(&json, Mode::AskAlways), level, fewer, in_force);
+            prop_assert!(fewer <= strict, "{fewer} {strict} for {plan:?} under {json}");
+        }
+    }
+}
+
+#[test]
+fn what_needs_a_terminal_needs_it_whichever_line_asks() {
+    // The mode, a path that is not listed, a directory in no root, an uncertain command: each line asks before the sixth, or hides it.
+    let deny = r#"{"deny_exec_command": ["x"]}"#;
+    for (json, mode, effects) in [
+        ("{}", Mode::AskAlways, vec![write(".envrc")]),
+        ("{}", Mode::SmartAuto, vec![write("/srv/x"), write(".envrc")]),
+        ("{}", Mode::FullAuto, vec![read("/home/ann/x"), run("echo x > .envrc")]),
+        ("{}", Mode::AskAlways, vec![run("cat /home/ann/x > .envrc")]),
+        (deny, Mode::AskAlways, vec![run("git commit -m \"$X\" > .envrc")]),
+        (deny, Mode::SmartAuto, vec![run("git commit -m $X; echo > .envrc")]),
+    ] {
+        assert_eq!(strictness(&normal(json, mode), Level::Moderate, &effects, true), 2, "{effects:?}");
+    }
+    // The control: the same without the protected file may be granted in a form.
+    let plain = strictness(&normal("{}", Mode::AskAlways), Level::Moderate, &[write("envrc")], true);
+    assert_eq!(plain, 1);
 }
 
 #[test]

@@ -54,7 +54,7 @@ pub(super) fn launch(
     let private = PrivateFolder::new(&spec.spool_directory, user)?;
     private.write(&spec.home_files)?;
     // The rights of another user do not reach into a folder that is the caller's alone.
-    let home = spec.kept_home.as_ref().filter(|_| user.is_none()).and_then(|home| home.enter().ok());
+    let home = spec.shared_home().filter(|_| user.is_none()).and_then(|home| home.enter().ok());
     let kept = home.as_ref().map(|home| private.link_caches(home.kept())).transpose()?;
     let mut allowed = rules::allow(spec, &roots, (&private, kept.as_deref()), version)?;
     let command = Command { working_directory: allowed.working_directory(command)?, ..command.clone() };
@@ -96,7 +96,7 @@ pub(super) fn launch(
         own_map: None,
         steps: Vec::new(),
         landlock: Some(Landlock { ruleset: allowed.ruleset.as_raw_fd(), rules: Vec::new() }),
-        filter: seccomp::filter_alone()?,
+        filter: if spec.reads_only { seccomp::filter_reading()? } else { seccomp::filter_alone()? },
         start,
     };
     let started_at = overlay::now();

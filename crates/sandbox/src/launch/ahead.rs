@@ -89,6 +89,7 @@ struct Wanted {
     home_files: Vec<(PathBuf, Vec<u8>)>,
     caches: Option<PathBuf>,
     overlay: Option<Overlay>,
+    reads_only: bool,
 }
 
 /// What a path led to: device, number, mode and owner.
@@ -112,8 +113,9 @@ impl Wanted {
             read_only: spec.read_only.clone(),
             read_write: spec.read_write.clone(),
             home_files: spec.home_files.clone(),
-            caches: spec.kept_home.as_ref().map(|home| home.caches()),
+            caches: spec.shared_home().map(|home| home.caches()),
             overlay: spec.overlay.clone(),
+            reads_only: spec.reads_only,
         })
     }
 }

@@ -36,6 +36,18 @@ pub(super) fn add(refused: &mut BTreeMap<c_long, Refusal>) -> Result<(), Backend
     Ok(())
 }
 
+/// Adds the refusals of what changes a file without opening it for writing.
+pub(super) fn add_changes(refused: &mut BTreeMap<c_long, Refusal>) -> Result<(), BackendError> {
+    for &number in MODES_AND_TIMES.iter().chain(MODES_AND_TIMES_ON_THIS_ARCHITECTURE) {
+        refused.insert(number, Refusal { errno: libc::EROFS, when: Vec::new() });
+    }
+    let requests = refused.entry(libc::SYS_ioctl).or_insert(Refusal { errno: libc::EPERM, when: Vec::new() });
+    for request in FLAGS {
+        requests.when.push(SeccompRule::new(vec![compare(1, Is::Eq, request)?])?);
+    }
+    Ok(())
+}
+
 fn compare(argument: u8, is: Is, value: u64) -> Result<Condition, BackendError> {
     Condition::new(argument, Width::Dword, is, value)
 }
@@ -110,6 +122,22 @@ const ATTRIBUTES: &[c_long] = &[
     SYS_SETXATTRAT,
     SYS_REMOVEXATTRAT,
 ];
+
+/// `file_setattr`, which libc does not name yet; the number is the same on all architectures.
+const SYS_FILE_SETATTR: c_long = 469;
+
+/// Changes of modes and times, which reach every file of the user.
+const MODES_AND_TIMES: &[c_long] =
+    &[libc::SYS_fchmod, libc::SYS_fchmodat, libc::SYS_fchmodat2, libc::SYS_utimensat, SYS_FILE_SETATTR];
+#[cfg(target_arch = "x86_64")]
+const MODES_AND_TIMES_ON_THIS_ARCHITECTURE: &[c_long] =
+    &[libc::SYS_chmod, libc::SYS_utime, libc::SYS_utimes, libc::SYS_futimesat];
+#[cfg(not(target_arch = "x86_64"))]
+const MODES_AND_TIMES_ON_THIS_ARCHITECTURE: &[c_long] = &[];
+
+/// Requests that change the flags of an open file, also of one that is open for reading: `FS_IOC_SETFLAGS`,
+/// `FS_IOC32_SETFLAGS`, `FS_IOC_FSSETXATTR`, `FS_IOC_SETVERSION` and `FS_IOC32_SETVERSION` of linux/fs.h.
+const FLAGS: [u64; 5] = [0x4008_6602, 0x4004_6602, 0x401c_5820, 0x4008_7602, 0x4004_7602];
 
 /// Settings of processes by what they have in common, the first argument: `PRIO_USER` of sys/resource.h and
 /// `IOPRIO_WHO_USER` of linux/ioprio.h.

@@ -56,7 +56,7 @@ pub(super) fn launch(
     let mut start = program::prepare(spec, command, streams.announced())?;
     // Nothing is covered later in such a cell.
     start.hands_over = false;
-    let home = spec.kept_home.as_ref().and_then(|home| home.enter().ok());
+    let home = spec.shared_home().and_then(|home| home.enter().ok());
     let kept = home.as_ref().map(InUse::kept);
     let shown = Shown { roots: &roots, identity: Identity::of_this_process()?, landlock, layers: None, kept };
     let view = view::decide(spec, shown)?;

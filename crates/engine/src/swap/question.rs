@@ -1,0 +1,79 @@
+//! The question about changes that are held: what was run, what it changed, and the difference.
+
+use std::sync::Arc;
+
+use checkpoint::Time;
+use policy::Policy;
+use tool::ToolError;
+
+use super::{HELD, blocking};
+use crate::approvals::{Preview, Said};
+use crate::call::Call;
+use crate::snapshot::{Question, Snapshot};
+use crate::{Approval, Engine};
+
+impl Engine {
+    /// The difference that held changes make.
+    pub(super) async fn difference(
+        self: &Arc<Self>,
+        snapshot: Snapshot,
+        since: Time,
+        rules: Arc<Policy>,
+    ) -> Result<(Snapshot, Preview), ToolError> {
+        let engine = self.clone();
+        blocking(move || {
+            // The question can be asked without it, and says so.
+            let difference = snapshot.preview(&rules, &engine.denied, &engine.store, since).map_or_else(
+                |error| format!("the difference cannot be shown: {}", error.message),
+                |preview| preview.diff,
+            );
+            (snapshot, engine.cut(difference))
+        })
+        .await
+    }
+
+    /// The command of the call, in one line.
+    pub(super) fn what_ran(&self, call: &Call) -> Option<String> {
+        let runs = |part: &&policy::Part| matches!(part.effect, tool::Effect::Run { .. });
+        let part = call.effects.iter().find(runs)?;
+        Some(self.covered(crate::reach::line(part, &self.place)))
+    }
+
+    /// Asks a human about held changes.
+    pub(super) async fn ask_about(
+        &self,
+        call: &Call,
+        question: &Question,
+        difference: Preview,
+    ) -> Result<Said, ToolError> {
+        let covered = |line: &String| self.redactor.text(line).unwrap_or_else(|| line.clone());
+        let changed: Vec<String> = question.lines.iter().map(covered).collect();
+        let ran = self.what_ran(call);
+        let reason = match &ran {
+            Some(ran) => format!("{HELD}. It was: {ran}. It changed: {}", changed.join("; ")),
+            None => format!("{HELD}: {}", changed.join("; ")),
+        };
+        let effects = ran.into_iter().chain(changed).collect();
+        let approval = Approval {
+            id: format!("a{}c", call.id),
+            call: call.id.clone(),
+            tool: call.tool.clone(),
+            level: call.level,
+            preview: Some(difference.text),
+            preview_more_lines: difference.more_lines,
+            reason,
+            effects,
+            rule: "auto_run".to_owned(),
+            once_only: true,
+            terminal_only: true,
+            offers: Vec::new(),
+            pattern_kind: None,
+            suggestion: None,
+            digest: crate::record::digest(&(call.digest(), &question.digest)),
+            effects_digest: String::new(),
+            bound: Vec::new(),
+        };
+        let request = crate::record::digest(&(&call.digest(), "what it changed"));
+        self.put(call, approval, &request, "what a command changed").await
+    }
+}

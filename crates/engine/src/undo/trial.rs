@@ -1,0 +1,57 @@
+//! An undo that is only tried.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use tool::{Checkpoints, Code, ToolError, UndoRequest};
+
+use super::{ForCall, failed};
+use crate::Engine;
+
+/// What an undo would do.
+#[derive(Debug, Serialize)]
+pub struct UndoTrial {
+    /// How many paths would change.
+    pub paths: u64,
+    /// The difference that it would make.
+    pub diff: String,
+    /// What would stay or not come back, one line each.
+    pub notes: Vec<String>,
+    /// Why it would be refused: what was changed since; none where it would be done.
+    pub conflict: Option<String>,
+}
+
+impl Engine {
+    /// Tries what [`Engine::undo`] would do, and changes nothing.
+    ///
+    /// # Errors
+    /// `ENOTFOUND` where there is no such checkpoint.
+    pub fn try_undo(&self, request: &UndoRequest) -> Result<UndoTrial, ToolError> {
+        let snapshots = self.snapshots.as_ref().ok_or_else(|| {
+            ToolError::new(Code::Unavailable, "this runtime keeps no changes apart, so nothing can be undone")
+        })?;
+        let undo = self.undo_parts();
+        let found = undo.find(&request.checkpoint)?;
+        let chosen = if request.and_later { undo.since(&found)? } else { vec![found] };
+        let for_call = ForCall { undo, draft: None, undoes: Arc::default(), data: Arc::default() };
+        let diff = self.covered(for_call.preview(request)?);
+        let data = for_call.undo.data(&chosen, request)?;
+        let snapshot = snapshots.take(crate::snapshot::ChangedBy::Restoration, None).map_err(failed)?;
+        let laid = snapshot.draft().and_then(|draft| {
+            let rows = for_call.undo.check_data(&data)?;
+            for_call.undo.lay_out(&draft, &chosen, request).map(|laid| (laid.paths + rows, laid.notes))
+        });
+        // What cannot be removed now, the next start removes.
+        drop(snapshot.discard());
+        match laid {
+            Ok((paths, notes)) => Ok(UndoTrial { paths, diff, notes, conflict: None }),
+            Err(error) if error.code == Code::Conflict => Ok(UndoTrial {
+                paths: 0,
+                diff,
+                notes: Vec::new(),
+                conflict: Some(self.covered(error.message)),
+            }),
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Which of the options of [`Global`] mean something to which command. The others are refused, and its help does not list them.
+
+use std::ffi::OsString;
+
+use clap::error::ErrorKind;
+use clap::{Arg, ArgMatches, Command, CommandFactory, FromArgMatches};
+
+use crate::cli::Cli;
+
+/// Where it works, and whether anybody may be asked. Every command takes these.
+const PLACE: &[&str] = &["workspace", "state", "no_input"];
+
+/// By which rules.
+const RULES: &[&str] = &["workspace", "state", "no_input", "profile", "label", "mode"];
+
+/// The same for a command that can be tried.
+const TRIED: &[&str] = &["workspace", "state", "no_input", "profile", "label", "mode", "dry_run"];
+
+/// Which tools there are.
+const TOOLS: &[&str] =
+    &["workspace", "state", "no_input", "profile", "label", "dialect", "catalogue", "read_only", "dry_run"];
+
+/// How calls are made.
+const CALLS: &[&str] = &[
+    "workspace",
+    "state",
+    "no_input",
+    "profile",
+    "label",
+    "mode",
+    "dialect",
+    "catalogue",
+    "read_only",
+    "dry_run",
+    "permission",
+];
+
+/// The options of each command, which are also those of the commands below it.
+const COMMANDS: [(&str, &[&str]); 22] = [
+    ("up", CALLS),
+    ("mcp", CALLS),
+    ("csp", CALLS),
+    ("call", CALLS),
+    ("check", CALLS),
+    ("tools", TOOLS),
+    ("audit", PLACE),
+    ("approvals", RULES),
+    ("changes", RULES),
+    ("policy", RULES),
+    ("undo", TRIED),
+    ("checkpoints", RULES),
+    ("trust", PLACE),
+    ("vault", PLACE),
+    ("login", PLACE),
+    ("logout", PLACE),
+    ("doctor", RULES),
+    ("setup", PLACE),
+    ("openapi", PLACE),
+    ("probe-attempt", PLACE),
+    ("enter-cell", PLACE),
+    ("init", PLACE),
+];
+
+/// Reads the command line.
+///
+/// # Errors
+/// What is wrong with it, or the help that was asked for.
+pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
+    let mut command = command();
+    let matches = command.try_get_matches_from_mut(arguments)?;
+    if let Some(refused) = refused(&command, &matches) {
+        return Err(command.error(ErrorKind::UnknownArgument, refused));
+    }
+    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+}
+
+/// The command line, with the options that mean nothing to a command hidden there.
+fn command() -> Command {
+    let whole = Cli::command();
+    let globals: Vec<Arg> = globals(&whole).cloned().collect();
+    whole.mut_subcommands(|command| {
+        let taken = taken(command.get_name());
+        hiding(command, &globals, taken)
+    })
+}
+
+fn hiding(command: Command, globals: &[Arg], taken: &[&str]) -> Command {
+    let others = globals.iter().filter(|option| !taken.contains(&option.get_id().as_str()));
+    let hidden: Vec<Arg> = others.map(|option| option.clone().hide(true)).collect();
+    command.args(hidden).mut_subcommands(|below| hiding(below, globals, taken))
+}
+
+fn globals(whole: &Command) -> impl Iterator<Item = &Arg> {
+    whole.get_arguments().filter(|option| option.is_global_set())
+}
+
+/// The options that mean something to the command of this name; none where it is not known.
+fn taken(name: &str) -> &'static [&'static str] {
+    COMMANDS.iter().find(|(command, _)| *command == name).map_or(&[], |(_, options)| options)
+}
+
+/// What is said of an option that was given and means nothing to the command.
+fn refused(command: &Command, matches: &ArgMatches) -> Option<String> {
+    let (name, _) = matches.subcommand()?;
+    let taken = taken(name);
+    let is_given = |option: &&Arg| {
+        let id = option.get_id().as_str();
+        let source = matches.value_source(id).or_else(|| matches.subcommand()?.1.value_source(id));
+        !taken.contains(&id) && source == Some(clap::parser::ValueSource::CommandLine)
+    };
+    let option = globals(command).find(is_given)?;
+    let spelled = option.get_long().unwrap_or_default();
+    Some(format!(
+        "`--{spelled}` means nothing to `handfast {name}`, so nothing was done; leave it out (`handfast {name} --help` lists \
+         what it takes)"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every command with its words, down to the last.
+    fn leaves(command: &Command, words: &[String], into: &mut Vec<(Vec<String>, Command)>) {
+        let below: Vec<&Command> =
+            command.get_subcommands().filter(|below| below.get_name() != "help").collect();
+        if !command.is_subcommand_required_set() && !words.is_empty() {
+            into.push((words.to_vec(), command.clone()));
+        }
+        for one in below {
+            leaves(one, &[words, &[one.get_name().to_owned()]].concat(), into);
+        }
+    }
+
+    /// A value that the argument takes.
+    fn sample(argument: &Arg) -> &'static str {
+        match argument.get_id().as_str() {
+            "mode" => "full_auto",
+            "dialect" => "handfast",
+            "catalogue" => "full",
+            "permission" => "read",
+            "control" => "3",
+            _ => "0123456789ab",
+        }
+    }
+
+    #[test]
+    fn every_option_is_taken_or_refused_by_every_command_and_its_help_says_which() {
+        let mut whole = command();
+        whole.build();
+        let options: Vec<Arg> = globals(&whole).cloned().collect();
+        assert!(options.len() >= 11);
+        let mut all = Vec::new();
+        leaves(&whole, &[], &mut all);
+        assert!(all.len() > 40, "{}", all.len());
+        let mut seen = [0; 2];
+        for (words, mut leaf) in all {
+            let name = words[0].as_str();
+            assert!(COMMANDS.iter().any(|(known, _)| *known == name), "nothing is said of {name}");
+            let required = leaf.get_arguments().filter(|argument| argument.is_required_set());
+            let required: Vec<String> = required.map(|argument| sample(argument).to_owned()).collect();
+            let since = if name == "undo" { vec!["0123456789ab".to_owned()] } else { Vec::new() };
+            let line = |more: &[String]| {
+                let words = [&["handfast".to_owned()], more, &words, &required, &since].concat();
+                parse(words.into_iter().map(OsString::from))
+            };
+            line(&[]).unwrap_or_else(|error| panic!("{words:?}: {error}"));
+            let help = leaf.render_long_help().to_string();
+            for option in &options {
+                let id = option.get_id().as_str();
+                let long = option.get_long().unwrap();
+                let mut given = vec![format!("--{long}")];
+                given.extend(option.get_action().takes_values().then(|| sample(option).to_owned()));
+                let before = line(&given);
+                let behind = {
+                    let words = [&["handfast".to_owned()], &words[..], &given, &required, &since].concat();
+                    parse(words.into_iter().map(OsString::from))
+                };
+                let means = taken(name).contains(&id);
+                // What begins a cell takes every word behind it as it is.
+                let places = if name == "probe-attempt" { vec![before] } else { vec![before, behind] };
+                for place in places {
+                    assert_eq!(place.is_ok(), means, "{words:?} --{long}: {:?}", place.err());
+                    seen[usize::from(means)] += 1;
+                }
+                assert_eq!(help.contains(&format!("--{long}")), means, "{words:?} --{long}: {help}");
+            }
+        }
+        assert!(seen.iter().all(|count| *count > 100), "{seen:?}");
+    }
+
+    #[test]
+    fn what_is_refused_is_named_with_what_to_do() {
+        let error = parse(["handfast", "trust", "--dry-run"].map(OsString::from)).unwrap_err();
+        assert!(error.to_string().contains("`--dry-run` means nothing to `handfast trust`"), "{error}");
+        assert_eq!(error.exit_code(), 2);
+    }
+}

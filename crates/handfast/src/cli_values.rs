@@ -1,0 +1,109 @@
+//! Times and ids as people type them.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tool::Clock;
+
+/// A moment: a time, or so long ago.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Moment {
+    At(Timestamp),
+    Ago(Duration),
+}
+
+impl Moment {
+    /// The moment by this clock.
+    ///
+    /// # Errors
+    /// Where so long ago is before all times.
+    pub(crate) fn by(self, clock: &dyn Clock) -> Result<Timestamp, jiff::Error> {
+        match self {
+            Self::At(time) => Ok(time),
+            Self::Ago(ago) => clock.now().checked_sub(ago),
+        }
+    }
+}
+
+/// From where on something is undone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Since {
+    Time(Moment),
+    Call(String),
+}
+
+/// How a time is written, for errors.
+const TIMES: &str = "a time is 2026-11-23T17:05:00Z (RFC 3339), or 30m, 8h or 7d ago";
+
+/// The first digits of an id say when it was made, so fewer fit many.
+const DIGITS_OF_TIME: usize = 12;
+
+/// Reads how long something takes or lasts.
+pub(crate) fn time(text: &str) -> Result<Duration, String> {
+    let units = [('s', 1), ('m', 60), ('h', 3_600), ('d', 86_400)];
+    let unit = units.into_iter().find(|(letter, _)| text.ends_with(*letter));
+    let parsed = unit.and_then(|(letter, seconds)| {
+        let count: u64 = text.strip_suffix(letter)?.parse().ok()?;
+        count.checked_mul(seconds)
+    });
+    parsed.map(Duration::from_secs).ok_or_else(|| format!("`{text}` is no time such as 90s, 30m, 8h or 7d"))
+}
+
+/// Reads a moment.
+pub(crate) fn moment(text: &str) -> Result<Moment, String> {
+    match (text.parse(), time(text)) {
+        (Ok(at), _) => Ok(Moment::At(at)),
+        (Err(_), Ok(ago)) => Ok(Moment::Ago(ago)),
+        (Err(_), Err(_)) => Err(format!("`{text}` is no time: {TIMES}")),
+    }
+}
+
+/// Reads a moment or the id of a call.
+pub(crate) fn since(text: &str) -> Result<Since, String> {
+    let is_id = text.len() >= DIGITS_OF_TIME && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    match moment(text) {
+        Ok(moment) => Ok(Since::Time(moment)),
+        Err(_) if is_id => Ok(Since::Call(text.to_owned())),
+        Err(_) => Err(format!(
+            "`{text}` is neither a time nor the id of a call: {TIMES}; an id has 22 hexadecimal digits, of which {DIGITS_OF_TIME} are \
+             needed at least"
+        )),
+    }
+}
+
+/// Reads an id or the first part of one. An empty one would fit everything.
+pub(crate) fn id(text: &str) -> Result<String, String> {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    if !text.is_empty() && text.bytes().all(is_part) {
+        return Ok(text.to_owned());
+    }
+    Err(format!(
+        "`{}` is no id: one is made of digits and letters, such as 019b2c3d4e5f60718293a4, or the first part of that, as `list` shows it",
+        tool::visible(text)
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_and_an_id_are_told_from_what_is_neither() {
+        assert_eq!(since("30m"), Ok(Since::Time(Moment::Ago(Duration::from_mins(30)))));
+        assert!(matches!(since("2026-11-23T17:05:00Z"), Ok(Since::Time(Moment::At(_)))));
+        assert_eq!(since("019b2c3d4e5f"), Ok(Since::Call("019b2c3d4e5f".to_owned())));
+        for neither in ["", "yesterday", "10", "10 minutes", "0", "2026-11-23", "abc", "-1h", "1e3m", " 30m"]
+        {
+            let error = since(neither).unwrap_err();
+            assert!(
+                error.contains("30m, 8h or 7d ago") && error.contains("22 hexadecimal digits"),
+                "{error}"
+            );
+            assert!(moment(neither).is_err(), "{neither}");
+        }
+        for no_id in ["", " ", "*", "a b", "../x", "a/b", "\u{202e}"] {
+            assert!(id(no_id).unwrap_err().contains("is no id"), "{no_id}");
+        }
+        assert_eq!(id("a019b2c3d4e5fc"), Ok("a019b2c3d4e5fc".to_owned()));
+    }
+}
