@@ -10,7 +10,7 @@ use crate::cell::shown;
 use crate::denied::{DeniedFiles, Known};
 use crate::protected::{Changed, News, Over, ProtectedSet};
 
-/// What is held until a human agrees.
+/// The changes that are held until a human agrees.
 #[derive(Clone, Copy)]
 pub(crate) enum Holds<'a> {
     /// Nothing, because a human has agreed.
