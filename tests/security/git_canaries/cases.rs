@@ -227,6 +227,18 @@ pub(super) const CASES: &[Case] = &[
         trigger: "git status",
     },
     Case {
+        name: "configuration that the user's own includes for all repositories",
+        setup: "git init -q . && git config --global include.path \"$PWD/team/x.inc\"",
+        plant: &[Files(&[("team/x.inc", MONITOR)])],
+        trigger: "git status",
+    },
+    Case {
+        name: "the folder of hooks is a link",
+        setup: "git init -q . && mkdir shared && rm -r .git/hooks && ln -s ../shared .git/hooks",
+        plant: &[Files(&[("shared/post-index-change", HOOK)])],
+        trigger: "echo 1 > new; git add new",
+    },
+    Case {
         name: "the user's own folder of hooks",
         setup: "git init -q . && git config core.hooksPath tools/on-commit",
         plant: &[Files(&[("tools/on-commit/post-index-change", HOOK)])],

@@ -46,7 +46,7 @@ pub(super) struct RunningCell {
     record: Option<checkpoint::Call>,
 }
 
-/// Where a file comes from, as seen from a command that writes at once.
+/// The origin of a file, as seen from a command that writes at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
     /// It was there, and the command could not change it.
@@ -160,7 +160,7 @@ impl RunningCell {
         self.known.insert(path.to_owned());
     }
 
-    /// Whether what lies there was there before the command.
+    /// Tells whether an entry was there before the command.
     fn is_older(&self, path: &Path) -> bool {
         self.begins.is_some_and(|begins| is_before(path, begins))
     }
@@ -326,7 +326,7 @@ fn freeze_again(cell: &RunningCell, path: &Path) {
     }
 }
 
-/// Whether what lies there has not changed since then.
+/// Tells whether an entry has not changed since then.
 pub(super) fn is_before(path: &Path, time: Time) -> bool {
     stamp_of(path).is_some_and(|(_, _, seconds, nanoseconds)| {
         (seconds, nanoseconds) < (time.seconds, i64::from(time.nanoseconds))

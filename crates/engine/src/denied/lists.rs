@@ -10,7 +10,7 @@ use watch::{Kind, Marks, Rules};
 
 use crate::protected::ProtectedSet;
 
-/// What settings lead to, by the roots, so that its coming is noted.
+/// The paths to which settings lead, by the roots, so that their coming is noted.
 #[derive(Default)]
 pub(super) struct LedTo {
     sets: BTreeMap<PathBuf, Arc<ProtectedSet>>,

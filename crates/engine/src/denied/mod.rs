@@ -104,7 +104,7 @@ pub(crate) struct Hiding {
     pub(crate) later: Option<Arc<LateMasks>>,
 }
 
-/// Where a command writes.
+/// The place to which a command writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Writes {
     /// Apart from the workspace, until it has ended.
@@ -113,7 +113,7 @@ pub(crate) enum Writes {
     AtOnce,
 }
 
-/// From when on it must be known what runs by itself.
+/// The moment as of which it must be known what runs by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Known {
     /// As of this moment.
@@ -193,7 +193,7 @@ impl DeniedFiles {
         Ok(hidden.unwrap_or_default())
     }
 
-    /// What runs by itself in a root, as of now. Blocks for as long as a walk takes, where one is needed; what a cell that has been
+    /// Finds what runs by itself in a root, as of now. Blocks for as long as a walk takes, where one is needed; what a cell that has been
     /// specified already was told is good enough, and needs none.
     pub(crate) fn protected(
         &self,

@@ -65,18 +65,18 @@ const RUNNERS: [(&str, &[&str]); 10] = [
 /// Programs that run a package's scripts, or programs that are installed in it.
 const PACKAGE_RUNNERS: [&str; 7] = ["npm", "npx", "yarn", "pnpm", "pnpx", "bun", "bunx"];
 
-/// Why a path that settings lead to counts.
+/// The reason for which a path counts to which settings lead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Lead {
     /// It runs, or leads to what runs, whatever its content.
     Runs(String),
-    /// It is a part of this repository's configuration.
-    Configuration(PathBuf),
+    /// Git takes settings from it.
+    Configuration,
     /// Those of a package's scripts run that are among these words.
     Scripts(BTreeSet<String>),
 }
 
-/// All that settings lead to.
+/// The paths to which settings lead.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Led {
     files: BTreeMap<PathBuf, Lead>,
@@ -158,7 +158,7 @@ impl<'a> Follower<'a> {
                 let part = place.join(name);
                 self.seen.insert(part.clone());
                 if is_far && name.starts_with("config") {
-                    self.insert(&part, Lead::Configuration(folder.to_owned()));
+                    self.insert(&part, Lead::Configuration);
                 }
             }
             if is_far {
@@ -242,7 +242,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// A file of configuration, and the links on the way to it.
+    /// Adds a file of configuration, and the links on the way to it.
     fn configuration(&mut self, file: &Path, repository: &Path) {
         let way = self.view.follow(file);
         self.links(way.links, "git's configuration lies behind it");
@@ -250,7 +250,7 @@ impl<'a> Follower<'a> {
         if let Some(end) = way.end {
             // The repository's own are found by their place.
             if end.parent() != Some(repository) {
-                self.insert(&end, Lead::Configuration(repository.to_owned()));
+                self.insert(&end, Lead::Configuration);
             }
         }
     }
@@ -279,7 +279,7 @@ impl<'a> Follower<'a> {
         true
     }
 
-    /// What runs by itself, or is run by what does: the links on the way to it, and what it calls in its turn.
+    /// Adds a script that runs by itself: the links on the way to it, and the files that it calls in its turn.
     fn script(&mut self, script: &Path, why: &str, tops: &BTreeSet<PathBuf>, depth: usize) {
         let way = self.view.follow(script);
         self.links(way.links, why);
@@ -304,7 +304,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// The files that words of a script or of a setting name.
+    /// Adds the files that words of a script or of a setting name.
     fn words(&mut self, text: &str, why: &str, bases: &BTreeSet<PathBuf>, depth: usize) {
         let mut all = BTreeSet::new();
         for command in text.split(['\n', ';', '|', '&']).filter(|line| !line.trim_start().starts_with('#')) {
@@ -341,7 +341,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// One word, which may name a file below one of these folders. `is_run` says that it stands where a program would.
+    /// Adds the file that a word may name below one of these folders. `is_run` says that the word stands where a program would.
     fn word(&mut self, word: &str, why: &str, bases: &BTreeSet<PathBuf>, is_run: bool, depth: usize) {
         // `"$root"/scripts/x` and `$(dirname "$0")/x` begin with what is not known here; one of the folders may be meant.
         let plain = match word.strip_prefix('$') {
@@ -361,8 +361,8 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// A file that is named, if it is there and would be run: because it stands where a program does, or can be started. One that is
-    /// missing may come.
+    /// Adds a named file that would be run: its name stands where a program does, or the file can be started. A missing file may
+    /// come.
     fn named(
         &mut self,
         path: &Path,

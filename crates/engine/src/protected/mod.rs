@@ -26,7 +26,7 @@ use view::{Content, Kind, View};
 pub(crate) use set::ProtectedSet;
 pub(crate) use view::{Over, Planned};
 
-/// What each repository newly runs, for as long as the same changes are judged.
+/// Items that each repository newly runs, for as long as the same changes are judged.
 pub(crate) type News = Mutex<HashMap<PathBuf, Arc<Items>>>;
 
 /// Judges changes of one folder against the protected set as it was before them.
@@ -55,7 +55,8 @@ impl<'a> Changed<'a> {
         self.found(path).into_iter().next().map(|(_, why)| why)
     }
 
-    /// The same with the file that holds what would run: often the path itself, otherwise one that the path gives its meaning.
+    /// Finds each file that would run because of this path, with the reason: often the path itself, otherwise a file to which the path
+    /// gives a meaning.
     pub(crate) fn found(&self, path: &Path) -> Vec<(PathBuf, String)> {
         let kind = self.after.kind(path);
         let entry = match kind {
@@ -94,7 +95,7 @@ impl<'a> Changed<'a> {
     /// Tells whether what a file holds decides about it, so that it must be judged again when that changes.
     pub(crate) fn counts_by_content(&self, path: &Path) -> bool {
         let name = repository::last_name(path).to_lowercase();
-        let is_led = matches!(self.set.led.find(path), Some(Lead::Configuration(_) | Lead::Scripts(_)));
+        let is_led = matches!(self.set.led.find(path), Some(Lead::Configuration | Lead::Scripts(_)));
         let is_git = matches!(
             auto_run(path, Entry::File, &|folder| { repository::is_repository(&self.after, folder) }),
             Some(policy::AutoRun::Git(_))
@@ -102,17 +103,17 @@ impl<'a> Changed<'a> {
         is_led || is_git || [".gitattributes", "attributes"].contains(&name.as_str())
     }
 
-    /// Whether the user's settings lead to it.
+    /// Says why a path counts to which the user's settings lead.
     fn led(&self, path: &Path, kind: Option<Kind>) -> Option<String> {
         if kind == Some(Kind::Folder) || self.set.led.is_empty() {
             return None;
         }
         match self.set.led.find(path) {
             Some(Lead::Runs(why)) => Some(why),
-            Some(Lead::Configuration(repository)) => {
-                let news = self.news_of(&repository);
-                let own = news.iter().find(|((file, _), _)| file == path);
-                own.map(|(_, why)| why.clone())
+            Some(Lead::Configuration) => {
+                let known = repository::items_of_settings(&self.before, path);
+                let new = repository::items_of_settings(&self.after, path);
+                new.into_iter().find(|(item, _)| !known.contains_key(item)).map(|(_, why)| why)
             }
             Some(Lead::Scripts(words)) => {
                 let why = package::change(&self.before.read(path), &self.after.read(path), &words);
@@ -127,7 +128,7 @@ impl<'a> Changed<'a> {
         }
     }
 
-    /// Files in a worktree that git reads, and that count by what is in them.
+    /// Judges files of a worktree that git reads and that count by their content.
     fn by_content(&self, path: &Path) -> Option<String> {
         match repository::last_name(path).to_lowercase().as_str() {
             ".gitmodules" => {
@@ -151,7 +152,7 @@ impl<'a> Changed<'a> {
         }
     }
 
-    /// Attributes that newly name a program of the repository's configuration.
+    /// Judges attributes that newly name a program of the repository's configuration.
     fn attributes(&self, path: &Path) -> Option<String> {
         let mut settings = Vec::new();
         let mut of_macros = Vec::new();
@@ -212,7 +213,7 @@ impl<'a> Changed<'a> {
         Some(format!("git runs a program of its configuration because of `{}`", tool::visible(&attribute)))
     }
 
-    /// The repositories that a path may be a part of, and whether there may be a repository because of it.
+    /// Lists the repositories of which a path may be a part, each with whether there may be a repository because of the path.
     fn repositories_of(&self, path: &Path) -> Vec<(PathBuf, bool)> {
         let names: Vec<&OsStr> = path.iter().collect();
         let mut all = Vec::new();
@@ -246,7 +247,7 @@ impl<'a> Changed<'a> {
         all
     }
 
-    /// What a repository, or the one that a file called `.git` leads to, runs after the changes and did not run before.
+    /// Finds what a repository, or the one to which a file called `.git` leads, runs after the changes and did not run before.
     fn news_of(&self, repository: &Path) -> Arc<Items> {
         let mut all = self.news.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = all.get(repository) {

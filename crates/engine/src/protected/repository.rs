@@ -15,8 +15,8 @@ use super::view::{Content, Kind, View};
 /// How deep files of configuration include each other, as in git.
 const DEEPEST_INCLUDE: usize = 10;
 
-/// What makes git run something, or leads it to where more may: by the file that holds it and a text that tells it from others;
-/// the value says why it counts.
+/// Reasons for which git runs something or is led elsewhere, by the file that holds the cause and a text that tells the cause
+/// from others.
 pub(super) type Items = BTreeMap<(PathBuf, String), String>;
 
 /// The names in a repository's folder by which git decides what runs, and those without which there is no repository.
@@ -290,6 +290,14 @@ fn add_settings(items: &mut Items, view: &View<'_>, repository: &Path, file: &Pa
             items.insert((end.clone(), format!("{text} {count}")), why);
         }
     }
+}
+
+/// Finds what of one file of configuration, not of those that it includes, makes git run something.
+pub(super) fn items_of_settings(view: &View<'_>, file: &Path) -> Items {
+    let mut items = Items::new();
+    add_settings(&mut items, view, Path::new(""), file, &mut Vec::new());
+    items.retain(|(at, _), _| at == file);
+    items
 }
 
 /// Tells whether a setting only says where a submodule has its files.

@@ -25,7 +25,7 @@ const SCRIPTS: [&str; 9] = [
     ".profile",
 ];
 
-/// What runs by itself in one folder although no list names it.
+/// The files of one folder that run by themselves although no list names them.
 #[derive(Debug)]
 pub(crate) struct ProtectedSet {
     policy: Arc<Policy>,
@@ -129,7 +129,7 @@ impl ProtectedSet {
         Some(format!("{rule} says that it runs by itself"))
     }
 
-    /// The home folder of the user.
+    /// Gives the home folder of the user.
     pub(super) fn home(&self) -> Option<&Path> {
         self.policy.home()
     }

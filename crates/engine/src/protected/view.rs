@@ -16,7 +16,7 @@ use crate::snapshot::{LARGEST_CONFIGURATION, read_small};
 /// How many links are followed on the way to one file, as by the kernel.
 const MOST_LINKS: usize = 40;
 
-/// What lies at a path.
+/// The kind of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Folder,
@@ -33,7 +33,7 @@ pub(crate) enum Content {
     Unknown(String),
 }
 
-/// What a file tool is about to change, as far as its plan says.
+/// The changes that a file tool is about to make, as far as its plan says.
 #[derive(Debug, Default)]
 pub(crate) struct Planned {
     /// Files that get a content which is not known yet.
@@ -44,7 +44,7 @@ pub(crate) struct Planned {
     pub(crate) moved: Vec<(PathBuf, PathBuf)>,
 }
 
-/// What lies over the disk.
+/// The layer over the disk.
 #[derive(Clone, Copy)]
 pub(crate) enum Over<'a> {
     Nothing,
@@ -63,7 +63,7 @@ pub(crate) struct View<'a> {
     pub(crate) home: Option<&'a Path>,
 }
 
-/// Where a path leads.
+/// The way to which a path leads.
 #[derive(Debug, Default)]
 pub(crate) struct Way {
     /// The entry behind all links, which need not be there; none where the links lead in a circle.
@@ -72,7 +72,7 @@ pub(crate) struct Way {
     pub(crate) links: Vec<PathBuf>,
 }
 
-/// Where an entry is found.
+/// The place of an entry.
 enum There<'a> {
     OnDisk(PathBuf),
     Changed(Found<'a>),

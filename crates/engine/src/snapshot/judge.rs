@@ -11,7 +11,7 @@ use crate::denied::{DeniedFiles, Known};
 use crate::protected::{Changed, News, Over, ProtectedSet};
 use crate::snapshot::{LARGEST_CONFIGURATION, read_small};
 
-/// What is held until a human agrees.
+/// The changes that are held until a human agrees.
 #[derive(Clone, Copy)]
 pub(crate) enum Holds<'a> {
     /// Nothing, because a human has agreed.

@@ -7,7 +7,7 @@ use checkpoint::{Terms, Time, Workspace};
 
 use super::Snapshots;
 
-/// What a dead process watched: the folder of its call, what it noted there, and when it last watched.
+/// Leftovers of a dead process that watched: the folder of its call, what it noted there, and when it last watched.
 pub(crate) type LeftWatched = (checkpoint::Call, Vec<u8>, Time);
 
 impl Snapshots {
