@@ -99,5 +99,6 @@ pub use restore::{Restoration, Restored, compose};
 pub use save::{Save, Saved, SavedEntry};
 pub use sides::OnStep;
 pub use state::{ContentHash, Contents, LARGEST_HASHED, State};
+pub use take_away::Taken;
 pub use touch::{Action, Found, Judge, Touch, Verdict};
 pub use workspace::Workspace;

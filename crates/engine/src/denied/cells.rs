@@ -6,11 +6,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use checkpoint::{Time, Workspace};
+use checkpoint::{Taken, Time, Workspace};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, chmod, fstat, openat2};
+use rustix::process::geteuid;
+
 use policy::{AutoRun, Entry, auto_run, git_config_change, git_pointer_change};
 use sandbox::LateMasks;
 use watch::{Marked, Watch};
@@ -136,6 +140,7 @@ impl DeniedFiles {
         let State { watch, running, .. } = state;
         let roots = watch.as_ref().map(Watch::roots).unwrap_or_default();
         let Some((root, relative)) = split(roots, path) else { return };
+        let mut may_be_open = false;
         for cell in running.iter_mut() {
             if cell.knows(path) {
                 // Somebody else has replaced it, because the command could not.
@@ -153,9 +158,16 @@ impl DeniedFiles {
                         cell.known.insert(path.to_owned());
                         freeze_again(cell, path);
                     }
-                    Judged::Runs(why) => self.take_away(cell, root, relative, &why),
+                    Judged::Runs(why) => may_be_open |= self.take_away(cell, root, relative, &why),
                 }
             }
+        }
+        for cell in running.iter().filter(|cell| may_be_open && cell.masks.write_directly(path)) {
+            let shown = tool::path_text(relative);
+            cell.masks.note(format!(
+                "{shown} is too large to be copied, and the command was killed, because it may have the file open"
+            ));
+            cell.give_up();
         }
     }
 
@@ -167,14 +179,15 @@ impl DeniedFiles {
         snapshots.area().was_applied(path, Time { seconds, nanoseconds: 0 })
     }
 
-    fn take_away(&self, cell: &mut RunningCell, root: &Path, relative: &Path, why: &str) {
+    /// Gives whether what was taken is too large to be copied, so that no command may run on that could have it open.
+    fn take_away(&self, cell: &mut RunningCell, root: &Path, relative: &Path, why: &str) -> bool {
         let shown = tool::path_text(relative);
         if cell.taken >= MOST_TAKEN {
             cell.masks.note(format!(
                 "{shown}: {why}; the command was killed, because it goes on making such files"
             ));
             cell.give_up();
-            return;
+            return false;
         }
         cell.taken += 1;
         let taken = match &self.snapshots {
@@ -184,34 +197,37 @@ impl DeniedFiles {
         };
         match taken {
             Ok(None) => {}
-            Ok(Some(id)) => {
+            Ok(Some((id, taken))) => {
                 cell.masks.note(format!(
                     "{shown}: {why}; it needs an approval of its own and was taken out of the workspace: `handfast changes \
                      show {id}` shows it, `handfast changes apply {id}` puts it back"
                 ));
+                // Whoever has it open could change it after a human has looked at it.
+                return taken == Taken::Moved;
             }
             Err(problem) => {
                 cell.masks.note(format!("{shown}: {why}; {problem}, so the command was killed"));
                 cell.give_up();
             }
         }
+        false
     }
 }
 
-/// Takes a file away, and remembers under which id it is kept. Gives that; nothing where the file is gone.
+/// Takes a file away, and remembers under which id it is kept. Gives that and how it was taken; nothing where the file is gone.
 fn take_away(
     snapshots: &Snapshots,
     kept: &mut BTreeMap<PathBuf, String>,
     root: &Path,
     relative: &Path,
     why: &str,
-) -> Result<Option<String>, checkpoint::Error> {
+) -> Result<Option<(String, Taken)>, checkpoint::Error> {
     let mut take = |root: &Path, relative: &Path| {
-        let id = snapshots.take_away(kept.get(root).map(String::as_str), root, relative, why)?;
-        if let Some(id) = &id {
+        let taken = snapshots.take_away(kept.get(root).map(String::as_str), root, relative, why)?;
+        if let Some((id, _)) = &taken {
             kept.insert(root.to_owned(), id.clone());
         }
-        Ok(id)
+        Ok(taken)
     };
     match take(root, relative) {
         // Changes belong to one mount; what is mounted below it has its own.
@@ -232,6 +248,31 @@ fn freeze_again(cell: &RunningCell, path: &Path) {
         // Where that fails, the cell is killed, and its caller is told so.
         let _killed = cell.masks.freeze(&[path.to_owned()]);
     }
+}
+
+/// Opens a folder of this user up to be looked into, where a command that writes directly has made it and closed it. Gives whether
+/// it did.
+///
+/// The command itself sees it no more: what cannot be looked into is covered in its cell before this.
+pub(super) fn open_up(cells: &[RunningCell], folder: &Path) -> bool {
+    let made_by_one = cells
+        .iter()
+        .any(|cell| cell.masks.have_begun() && cell.masks.write_directly(folder) && !cell.knows(folder));
+    if !made_by_one {
+        return false;
+    }
+    // INVARIANT: no link anywhere, which could lead to a folder of somebody else's.
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let Ok(opened) = openat2(CWD, folder, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) else {
+        return false;
+    };
+    let Ok(found) = fstat(&opened) else { return false };
+    let needed = Mode::RUSR | Mode::XUSR;
+    let mode = Mode::from_raw_mode(found.st_mode);
+    if mode.contains(needed) || found.st_uid != geteuid().as_raw() {
+        return false;
+    }
+    chmod(format!("/proc/self/fd/{}", opened.as_raw_fd()), mode | needed).is_ok()
 }
 
 /// What lies in a folder that has just become a repository, if `path` may have made it one.
