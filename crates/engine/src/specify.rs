@@ -41,7 +41,8 @@ impl Engine {
         policy: &Policy,
         denied: &Arc<DeniedFiles>,
     ) -> Result<(CellSpec, Option<String>), ToolError> {
-        let (mut spec, warning) = cell::specification(&self.cell, policy, &self.place, denied)?;
+        let (mut spec, warning) =
+            cell::specification(&self.cell, policy, &self.place, denied, (&self.toolchains, &self.programs))?;
         // Who may not write to the workspace has no say in what its builds use either.
         let homes = self.homes.as_ref().filter(|_| policy.cell_writes());
         spec.kept_home = homes.map(|homes| homes.home());

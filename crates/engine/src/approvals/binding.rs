@@ -57,7 +57,8 @@ impl Binding {
                 Effect::Run { command, directory } => {
                     let what = "the environment of commands".to_owned();
                     let environment: Vec<_> = cell.environment.iter().collect();
-                    let was = digest(&format!("{environment:?} {:?} {:?}", cell.search_path, cell.read_only));
+                    let was =
+                        digest(&format!("{environment:?} {:?} {:?}", cell.search_path, cell.toolchains));
                     run.push(Bound { what, was });
                     let files = policy.files_run(command, directory);
                     run.extend(files.iter().filter_map(|file| identity(file, policy, place)));
