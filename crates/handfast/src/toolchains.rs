@@ -37,10 +37,10 @@ pub(crate) fn cell_setup(
     environment.insert("UV_LINK_MODE".into(), "copy".into());
     for kind in KINDS {
         let Some((variable, part)) = kind.tells else { continue };
-        let mut there = kind.of(surroundings).into_iter().map(|toolchain| match part.is_empty() {
-            true => toolchain.folder,
-            false => toolchain.folder.join(part),
-        });
+        let mut there = kind
+            .of(surroundings)
+            .into_iter()
+            .map(|toolchain| if part.is_empty() { toolchain.folder } else { toolchain.folder.join(part) });
         if let Some(folder) = there.find(|folder| folder.is_dir()) {
             environment.insert(variable.into(), folder.into());
         }

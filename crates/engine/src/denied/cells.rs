@@ -31,7 +31,8 @@ pub(super) struct RunningCell {
     masks: Arc<LateMasks>,
     /// What its command cannot have made: what was there before, and what Handfast put there.
     known: BTreeSet<PathBuf>,
-    /// What has come before it was known that the cell begins. Its command may have been ahead of that.
+    /// What is to be judged again: what has come before it was known that the cell begins, because its command may have been ahead
+    /// of that, and what could not be looked at or taken away.
     early: BTreeSet<PathBuf>,
     /// What was judged harmless by its content, which may change.
     harmless: BTreeMap<PathBuf, Stamp>,
@@ -95,6 +96,8 @@ enum Judged {
     Harmless(Stamp),
     /// It needs an approval, for this reason.
     Runs(String),
+    /// A folder above it was closed meanwhile. It is judged again when that was opened, at the end of the command at the latest.
+    Closed,
 }
 
 impl DeniedFiles {
@@ -151,6 +154,9 @@ impl DeniedFiles {
                 cell.harmless.remove(path);
                 match judge(root, relative) {
                     Judged::Plain => {}
+                    Judged::Closed => {
+                        cell.early.insert(path.to_owned());
+                    }
                     Judged::Harmless(stamp) => {
                         cell.harmless.insert(path.to_owned(), stamp);
                     }
@@ -208,6 +214,8 @@ impl DeniedFiles {
             Err(problem) => {
                 cell.masks.note(format!("{shown}: {why}; {problem}, so the command was killed"));
                 cell.give_up();
+                // When it has ended, nothing stands in the way any more.
+                cell.early.insert(root.join(relative));
             }
         }
         false
@@ -267,7 +275,8 @@ pub(super) fn open_up(cells: &[RunningCell], folder: &Path) -> bool {
         return false;
     };
     let Ok(found) = fstat(&opened) else { return false };
-    let needed = Mode::RUSR | Mode::XUSR;
+    // To be written as well, so that something can be taken out of it.
+    let needed = Mode::RWXU;
     let mode = Mode::from_raw_mode(found.st_mode);
     if mode.contains(needed) || found.st_uid != geteuid().as_raw() {
         return false;
@@ -287,7 +296,11 @@ fn of_a_repository(path: &Path) -> Vec<PathBuf> {
 
 fn judge(root: &Path, relative: &Path) -> Judged {
     let path = root.join(relative);
-    let Ok(found) = fs::symlink_metadata(&path) else { return Judged::Plain };
+    let found = match fs::symlink_metadata(&path) {
+        Ok(found) => found,
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => return Judged::Closed,
+        Err(_) => return Judged::Plain,
+    };
     let entry = match found.file_type() {
         kind if kind.is_dir() => Entry::Folder,
         kind if kind.is_symlink() => Entry::Link,

@@ -236,8 +236,7 @@ fn look(watch: &mut Watch<DenyLists>, running: &[RunningCell]) -> Result<Seen, W
         let marked = watch.sync()?;
         appeared.extend(marked.appeared.iter().cloned());
         noted.extend(marked.noted.iter().cloned());
-        let closed = marked.hidden.iter().filter(|path| marked.appeared.binary_search(path).is_ok());
-        if closed.filter(|path| cells::open_up(running, path)).count() == 0 {
+        if marked.hidden.iter().filter(|path| cells::open_up(running, path)).count() == 0 {
             return Ok(Seen { marked, appeared, noted });
         }
         rounds += 1;

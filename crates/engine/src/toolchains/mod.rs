@@ -130,7 +130,7 @@ impl Toolchains {
         let now = self.clock.now();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let counts = |seen: &&Seen| seen.counts(&about, now);
-        if state.seen.as_ref().filter(counts).is_none() {
+        if !state.seen.as_ref().is_some_and(|seen| counts(&seen)) {
             let known = self.file.as_deref().and_then(Seen::read);
             state.seen = match known.filter(|seen| counts(&seen)) {
                 Some(seen) => Some(seen),
@@ -181,9 +181,9 @@ fn parts(toolchain: &Toolchain) -> Vec<PathBuf> {
         Ok(found) => found.is_dir(),
         Err(_) => false,
     };
-    let path = |part: &PathBuf| match part.as_os_str().is_empty() {
-        true => toolchain.folder.clone(),
-        false => toolchain.folder.join(part),
+    let path = |part: &PathBuf| {
+        let is_all = part.as_os_str().is_empty();
+        if is_all { toolchain.folder.clone() } else { toolchain.folder.join(part) }
     };
     toolchain.parts.iter().map(path).filter(there).collect()
 }

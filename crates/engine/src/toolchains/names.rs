@@ -18,7 +18,7 @@ pub(super) enum Verdict {
 
 /// Names of files that hold keys, alone or with one of [`DATA`] behind them. Dots and underscores in front do not count.
 ///
-/// Sources: the manuals of cargo, npm, yarn, pip, twine, curl, PostgreSQL, git, Maven, Gradle, NuGet, conda, Docker, OpenSSH,
+/// Sources: the manuals of cargo, npm, yarn, pip, twine, curl, `PostgreSQL`, git, Maven, Gradle, `NuGet`, conda, Docker, `OpenSSH`,
 /// uv, Deno, SDKMAN, Composer and Google Cloud.
 const KEYS: &[&str] = &[
     "access_token",

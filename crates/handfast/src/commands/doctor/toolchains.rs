@@ -48,6 +48,7 @@ fn look(attempter: &Attempter) -> Result<(usize, String, String), Failure> {
     for made in [&workspace, &state, &home, &configuration] {
         fs::create_dir(made)?;
     }
+    let home = home.canonicalize()?;
     let planted =
         toolchains::folders_to_probe(&home).iter().try_fold(0, |count, folder| plant(folder, count))?;
     let program = attempter.program.display().to_string();
@@ -62,10 +63,10 @@ fn look(attempter: &Attempter) -> Result<(usize, String, String), Failure> {
         no_input: true,
         ..Global::default()
     };
-    let places = Places { home: Some(home.canonicalize()?), configuration: Some(configuration) };
-    let commands = [(program.clone(), words.clone())];
+    let places = Places { home: Some(home.clone()), configuration: Some(configuration) };
+    let commands = [(program, words)];
     let inside = make_calls(&global, places, &commands)?.pop().unwrap_or_default();
-    let outside = std::process::Command::new(program).args(words).output()?;
+    let outside = attempter.outside().args(["seek".as_ref(), home.as_os_str()]).output()?;
     Ok((planted, inside, String::from_utf8_lossy(&outside.stdout).into_owned()))
 }
 
