@@ -84,7 +84,7 @@ impl Ordinary {
 fn what_lies_in_a_folder_that_a_background_command_has_closed_is_taken_away() {
     let ordinary = Ordinary::new(&[("plain", "plain"), ("closed/file", "the user's own")]);
     let own = ordinary.fixture.workspace().join("closed");
-    std::fs::set_permissions(&own, std::fs::Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(&own, std::fs::Permissions::from_mode(0o000)).unwrap();
     let mut command = ordinary.command();
     command.args(["--mode", "full_auto"]);
     let mut server = Server::of(command);

@@ -6,6 +6,7 @@
 //! Compiled once.
 
 mod alone;
+mod new_files;
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -69,11 +70,11 @@ fn refusals() -> Result<BTreeMap<c_long, Refusal>, BackendError> {
     refuse(libc::SYS_ioctl, libc::EPERM, terminal_injection()?);
     refuse(libc::SYS_socket, libc::EPERM, socket_families()?);
     refuse(libc::SYS_socketpair, libc::EPERM, socket_families()?);
-    for &(number, argument) in CHANGES_OF_MODE.iter().chain(MODES_OF_NEW_FILES) {
+    for &(number, argument) in CHANGES_OF_MODE.iter().chain(new_files::MODES) {
         refuse(number, libc::EPERM, privileged_modes(argument)?);
     }
-    for &(number, flags, mode) in OPENINGS {
-        refuse(number, libc::EPERM, privileged_new_files(flags, mode)?);
+    for &(number, flags, mode) in new_files::OPENINGS {
+        refuse(number, libc::EPERM, new_files::privileged(flags, mode)?);
     }
     // Flags and mode of openat2 lie in memory too. Programs that know it go on with openat on kernels without it.
     refuse(libc::SYS_openat2, libc::ENOSYS, Vec::new());
@@ -239,38 +240,6 @@ const CHANGES_OF_MODE: &[(c_long, u8)] = &[
     (libc::SYS_fchmodat2, 2),
 ];
 
-/// The calls that always make a file, each with the number of the argument that is its mode.
-const MODES_OF_NEW_FILES: &[(c_long, u8)] = &[
-    #[cfg(target_arch = "x86_64")]
-    (libc::SYS_creat, 1),
-    #[cfg(target_arch = "x86_64")]
-    (libc::SYS_mknod, 1),
-    (libc::SYS_mknodat, 2),
-];
-
-/// The calls that open a file or make it, each with the numbers of the arguments that are its flags and its mode.
-const OPENINGS: &[(c_long, u8, u8)] = &[
-    #[cfg(target_arch = "x86_64")]
-    (libc::SYS_open, 1, 2),
-    (libc::SYS_openat, 2, 3),
-];
-
-/// A mode with the setuid or the setgid bit, where the flags say that it counts. Otherwise the argument has any value.
-fn privileged_new_files(flags: u8, mode: u8) -> Result<Vec<SeccompRule>, BackendError> {
-    // A bit of O_TMPFILE is that of O_DIRECTORY, so it is told by the other alone.
-    let makes = [libc::O_CREAT, libc::O_TMPFILE & !libc::O_DIRECTORY];
-    let mut rules = Vec::new();
-    for make in makes.map(|flag| u64::from(flag.cast_unsigned())) {
-        for bit in [libc::S_ISUID, libc::S_ISGID].map(u64::from) {
-            rules.push(SeccompRule::new(vec![
-                Condition::new(flags, Width::Dword, Is::MaskedEq(make), make)?,
-                Condition::new(mode, Width::Dword, Is::MaskedEq(bit), bit)?,
-            ])?);
-        }
-    }
-    Ok(rules)
-}
-
 /// `open_tree_attr`, which libc does not name yet; the number is the same on all architectures.
 const SYS_OPEN_TREE_ATTR: c_long = 467;
 
@@ -434,7 +403,7 @@ mod tests {
     #[test]
     fn a_mode_with_setuid_or_setgid_is_refused_and_every_other_is_not() {
         let filter = filter(true).unwrap();
-        for &(number, argument) in CHANGES_OF_MODE.iter().chain(MODES_OF_NEW_FILES) {
+        for &(number, argument) in CHANGES_OF_MODE.iter().chain(new_files::MODES) {
             let run = |mode: u64| {
                 let mut arguments = [0o6000_u64; 6];
                 arguments[usize::from(argument)] = mode;
@@ -452,7 +421,7 @@ mod tests {
     #[test]
     fn a_new_file_gets_no_setuid_and_no_setgid_and_what_is_opened_may_have_any_word_there() {
         let filter = filter(true).unwrap();
-        for &(number, flags, mode) in OPENINGS {
+        for &(number, flags, mode) in new_files::OPENINGS {
             let run = |given: i32, bits: u64| {
                 let mut arguments = [0_u64; 6];
                 arguments[usize::from(flags)] = u64::from(given.cast_unsigned());

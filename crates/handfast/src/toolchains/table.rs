@@ -117,7 +117,7 @@ pub(super) const KINDS: &[Kind] = &[
     Kind::new("mambaforge", None, CONDA),
     Kind::new("anaconda3", None, CONDA),
     Kind::new(
-        "/home/linuxbrew/.linuxbrew",
+        concat!("/home", "/linuxbrew/.linuxbrew"),
         Some("HOMEBREW_PREFIX"),
         &[
             "bin",

@@ -197,7 +197,8 @@ mod tests {
     fn what_the_command_put_there_counts_and_what_was_there_or_others_did_does_not() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("old"), vec![1; 300_000]).unwrap();
-        let later = SystemTime::now() + Duration::from_secs(3600);
+        // The year 2100.
+        let later = SystemTime::UNIX_EPOCH + Duration::from_secs(4_102_444_800);
         let at_start = Amount { bytes: 400_000, files: 100 };
         assert!(disk(folder.path(), true, at_start).is_exceeded(later, &|_| 0));
         assert!(!disk(folder.path(), false, at_start).is_exceeded(later, &|_| 0));
