@@ -198,7 +198,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("old"), vec![1; 300_000]).unwrap();
         // The year 2100.
-        let later = SystemTime::UNIX_EPOCH + Duration::from_secs(4_102_444_800);
+        let later = SystemTime::UNIX_EPOCH + Duration::from_hours(1_139_568);
         let at_start = Amount { bytes: 400_000, files: 100 };
         assert!(disk(folder.path(), true, at_start).is_exceeded(later, &|_| 0));
         assert!(!disk(folder.path(), false, at_start).is_exceeded(later, &|_| 0));
