@@ -169,7 +169,7 @@ mod tests {
         let call = area.begin().unwrap();
         let terms = Terms::since(call.baseline().unwrap());
         assert!(call.take_away(&opened, path).unwrap().is_some());
-        assert!(!call.take_away(&opened, path).unwrap().is_some(), "it is gone");
+        assert!(call.take_away(&opened, path).unwrap().is_none(), "it is gone");
         assert!(!workspace.join(path).exists());
         // Whoever has it open does not change what was taken.
         held.write_all(b", and more").unwrap();
@@ -185,7 +185,7 @@ mod tests {
         let (call, kept) = area.take_up(&id).unwrap();
         assert!(call.take_away(&opened, Path::new("link")).unwrap().is_some());
         assert!(call.take_away(&opened, Path::new("a")).is_err(), "a folder is not taken");
-        assert!(!call.take_away(&opened, Path::new("missing/x")).unwrap().is_some());
+        assert!(call.take_away(&opened, Path::new("missing/x")).unwrap().is_none());
 
         let changes = call.changes(&opened, &kept.terms(&call).unwrap()).unwrap();
         assert!(changes.conflicts.is_empty(), "{changes:?}");
@@ -245,7 +245,7 @@ mod tests {
         symlink(outside.path(), workspace.join("a/link")).unwrap();
         let call = area.begin().unwrap();
         let opened = Workspace::open(&workspace).unwrap();
-        assert!(!call.take_away(&opened, Path::new("a/link/hook")).unwrap().is_some());
+        assert!(call.take_away(&opened, Path::new("a/link/hook")).unwrap().is_none());
         assert_eq!(fs::read_to_string(outside.path().join("hook")).unwrap(), "stays");
     }
 }
