@@ -120,3 +120,78 @@ fn what_cannot_be_put_in_place_leaves_everything_as_it_was() {
     assert_eq!(undone["ok"], true, "{undone:#}");
     assert_eq!(after, before);
 }
+
+/// Ways to take some 40 MB of a disk, each of which then waits to be stopped.
+const WAYS: [&str; 5] = [
+    "head -c 40000000 /dev/zero > big; sleep 60",
+    "for i in 1 2 3 4 5 6 7 8; do head -c 5000000 /dev/zero > part$i; done; sleep 60",
+    "fallocate -l 40000000 big; sleep 60",
+    "exec 3> gone; rm gone; head -c 40000000 /dev/zero >&3; sleep 60",
+    "python3 -c 'import mmap; f = open(\"m\", \"w+b\"); f.truncate(40000000); m = mmap.mmap(f.fileno(), 40000000); [m.write_byte(1) or m.seek(4095, 1) for _ in range(9700)]'; sleep 60",
+];
+
+/// A profile that asks nobody, and whose commands may write to this folder at once.
+fn writing_to(fixture: &Fixture, folder: Option<&std::path::Path>) {
+    let config = fixture.home().join(".config/handfast");
+    std::fs::create_dir_all(&config).unwrap();
+    let mut normal = json!({"mode": "full_auto"});
+    if let Some(folder) = folder {
+        normal["allowed_write_paths"] = json!([".", folder]);
+        normal["allowed_read_paths"] = json!([".", folder]);
+    }
+    // JSON is YAML.
+    let profile = json!({ "sandbox_config": { "normal": normal } }).to_string();
+    std::fs::write(config.join("config.yaml"), profile).unwrap();
+}
+
+#[track_caller]
+fn assert_bounded(results: &[Value]) {
+    assert_eq!(results.len(), WAYS.len() + 1, "{results:#?}");
+    for (way, result) in WAYS.iter().zip(results) {
+        let message = result["error"]["message"].as_str().unwrap_or_default();
+        assert!(message.contains("half of what was free"), "{way}: {result:#}");
+        let hint = result["error"]["hint"].as_str().unwrap_or_default();
+        assert!(hint.contains("limits.disk_bytes"), "{way}: {result:#}");
+    }
+    let modest = &results[WAYS.len()];
+    assert_eq!(modest["data"]["stdout"], "done\n", "{modest:#}");
+    let words = modest["meta"]["sandbox"].as_array().unwrap();
+    assert!(words.contains(&json!("limit:disk_space=watchdog")), "{words:?}");
+}
+
+/// The calls of all ways in this folder, and of one that takes less.
+fn calls(folder: &str) -> String {
+    let call = |line: &str| {
+        let script = format!("cd {folder}; {line}; rm -f big part* gone m modest");
+        let arguments = json!({"command": format!("bash -c {}", word(&script)), "timeout": 50}).to_string();
+        format!(
+            "rm -f \"$place\"/big \"$place\"/part* \"$place\"/m; call shell_execute {}\n",
+            word(&arguments)
+        )
+    };
+    let modest = "head -c 9000000 /dev/zero > modest; sync; echo done";
+    WAYS.iter().chain([&modest]).map(|way| call(way)).collect()
+}
+
+fn word(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+#[test]
+fn a_command_fills_at_most_half_of_what_is_free_where_its_changes_are_kept_apart() {
+    let fixture = Fixture::new();
+    writing_to(&fixture, None);
+    assert_bounded(&on_a_small_disk(&fixture, "state", 64, &calls(".")));
+}
+
+#[test]
+fn a_command_fills_at_most_half_of_what_is_free_where_it_writes_directly() {
+    let fixture = Fixture::new();
+    let folder = fixture.workspace();
+    writing_to(&fixture, Some(&folder));
+    let other = fixture.home().join("other");
+    std::fs::create_dir(&other).unwrap();
+    // The small disk is a further root of another workspace.
+    let script = format!("workspace={}\n{}", word(other.to_str().unwrap()), calls(folder.to_str().unwrap()));
+    assert_bounded(&on_a_small_disk(&fixture, "workspace", 64, &script));
+}

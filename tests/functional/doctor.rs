@@ -8,7 +8,7 @@ use crate::harness::{Fixture, repository};
 
 /// The promises of `docs/GUARANTEES.md` about commands that no single attempt can try: they are about time passing, other
 /// users, or whole toolchains, and tests hold them.
-const NOT_TRIED: [&str; 16] = [
+const NOT_TRIED: [&str; 17] = [
     "auto-run-held",
     "auto-run-watched",
     "command-any-user",
@@ -17,6 +17,7 @@ const NOT_TRIED: [&str; 16] = [
     "command-toolchains",
     "denied-files-kept-known",
     "denied-files-watched",
+    "denied-program-closed",
     "doctor-tries",
     "home-bounded",
     "hosts-bounded",

@@ -130,6 +130,19 @@ def raw(path, mode):
     # fchmodat2, which this libc may not know.
     if libc.syscall(452, -100, path.encode(), mode, 0) != 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+def create(name, make):
+    try:
+        make(name)
+    except OSError as error:
+        print(name, error.strerror)
+def linked(name, file):
+    os.link(f"/proc/self/fd/{file}", name, follow_symlinks=True)
+def openat2(name, mode):
+    how = (ctypes.c_uint64 * 3)(os.O_CREAT | os.O_RDWR, mode, 0)
+    if libc.syscall(437, -100, name.encode(), ctypes.byref(how), 24) < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+create("open-plain", lambda name: os.open(name, os.O_CREAT | os.O_RDWR, 0o755))
+create("mknod-plain", lambda name: os.mknod(name, 0o100755))
 attempt("plain", lambda name: os.chmod(name, 0o755))
 folder = os.open(".", os.O_RDONLY)
 for bit in (0o4000, 0o2000):
@@ -137,18 +150,25 @@ for bit in (0o4000, 0o2000):
     attempt(f"fchmod-{bit:o}", lambda name: os.fchmod(os.open(name, os.O_RDONLY), 0o755 | bit))
     attempt(f"fchmodat-{bit:o}", lambda name: os.chmod(name, 0o755 | bit, dir_fd=folder))
     attempt(f"fchmodat2-{bit:o}", lambda name: raw(name, 0o755 | bit))
-    new = os.open(f"open-{bit:o}", os.O_CREAT | os.O_RDWR, 0o755 | bit)
-    os.write(new, b"#!/bin/sh\n")
-    os.mknod(f"mknod-{bit:o}", 0o100755 | bit)
-    os.truncate(f"mknod-{bit:o}", 4096)
+    # New files, which stay empty: nothing takes the bits away from them.
+    create(f"open-{bit:o}", lambda name: os.open(name, os.O_CREAT | os.O_RDWR, 0o755 | bit))
+    create(f"mknod-{bit:o}", lambda name: os.mknod(name, 0o100755 | bit))
+    create(f"temporary-{bit:o}", lambda name: linked(name, os.open(".", os.O_TMPFILE | os.O_RDWR, 0o755 | bit)))
+    create(f"openat2-{bit:o}", lambda name: openat2(name, 0o755 | bit))
 "##;
     std::fs::write(fixture.workspace().join("attempts.py"), script).unwrap();
     let seen = stdout(&fixture, "umask 0; python3 attempts.py");
-    assert_eq!(seen.lines().filter(|line| line.ends_with("Operation not permitted")).count(), 8, "{seen}");
+    assert_eq!(seen.lines().filter(|line| line.ends_with("Operation not permitted")).count(), 14, "{seen}");
+    assert_eq!(seen.lines().filter(|line| line.ends_with("Function not implemented")).count(), 2, "{seen}");
     let mode = |name: &str| std::fs::metadata(fixture.workspace().join(name)).unwrap().mode() & 0o7777;
-    assert_eq!(mode("plain"), 0o755, "an ordinary mode can be set");
+    for name in ["plain", "open-plain", "mknod-plain"] {
+        assert_eq!(mode(name), 0o755, "an ordinary mode can be set: {name}");
+    }
     for bit in ["4000", "2000"] {
-        for way in ["chmod", "fchmod", "fchmodat", "fchmodat2", "open", "mknod"] {
+        for way in ["open", "mknod", "temporary", "openat2"] {
+            assert!(!fixture.workspace().join(format!("{way}-{bit}")).exists(), "{way}-{bit}");
+        }
+        for way in ["chmod", "fchmod", "fchmodat", "fchmodat2"] {
             let name = format!("{way}-{bit}");
             assert_eq!(mode(&name) & 0o6000, 0, "{name} has mode {:o}", mode(&name));
         }

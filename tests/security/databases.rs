@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use crate::client::Server;
 use crate::harness::{Fixture, unread};
 
 const FOLDER: &str = ".handfast";
@@ -83,6 +84,28 @@ fn a_database_is_absent_in_cells_and_no_command_puts_another_file_in_its_place()
     assert!(!fixture.workspace().join(FOLDER).exists());
     let control = fixture.call("shell_execute", json!({"command": unread("echo done > control")}));
     assert_eq!((control["ok"].clone(), fixture.read("control")), (json!(true), "done\n".to_owned()));
+}
+
+#[test]
+fn a_hard_link_of_a_database_made_while_a_server_runs_is_read_by_no_tool_and_no_command() {
+    let fixture = filled();
+    let mut server = Server::start(&fixture, &["--mode", "full_auto"]);
+    // The server has looked for denied files, and knows the database.
+    server.data("shell_execute", json!({"command": "true"}));
+    server.data("file_read", json!({"path": "plain"}));
+    for (round, name) in ["copy", "folder/copy.txt", "again"].into_iter().enumerate() {
+        let link = fixture.workspace().join(name);
+        std::fs::create_dir_all(link.parent().unwrap()).unwrap();
+        std::fs::hard_link(fixture.workspace().join(FOLDER).join("data.db"), &link).unwrap();
+        let read = server.call("file_read", json!({"path": name}));
+        assert_eq!(read["isError"], true, "{round}: {read:#}");
+        assert!(read.to_string().contains("hard link"), "{round}: {read:#}");
+        let line = unread(&format!("cat {name} | tr -d '\\0'; cat plain"));
+        let found = server.data("shell_execute", json!({ "command": line }));
+        let shown = found["stdout"].as_str().unwrap_or_default();
+        assert!(shown.ends_with("plain\n") && !shown.contains("SQLite"), "{round}: {found:#}");
+        std::fs::remove_file(link).unwrap();
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //!
 //! The host is an outer user namespace in which no further one may be made. Each refusal has its control on it without Handfast.
 
+mod closed;
 mod reading;
 mod way_out;
 

@@ -6,7 +6,8 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Fixture, copy_program};
+use crate::client::Server;
+use crate::harness::{Fixture, copy_program, unread};
 
 /// A user that owns nothing (`nobody` of Debian).
 const NOBODY: u32 = 65534;
@@ -77,6 +78,26 @@ impl Ordinary {
         serde_json::from_slice(&output.stdout)
             .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)))
     }
+}
+
+#[test]
+fn what_lies_in_a_folder_that_a_background_command_has_closed_is_taken_away() {
+    let ordinary = Ordinary::new(&[("plain", "plain"), ("closed/file", "the user's own")]);
+    let own = ordinary.fixture.workspace().join("closed");
+    std::fs::set_permissions(&own, std::fs::Permissions::from_mode(0o000)).unwrap();
+    let mut command = ordinary.command();
+    command.args(["--mode", "full_auto"]);
+    let mut server = Server::of(command);
+    // A folder that cannot be listed, so that nobody sees what comes into it. The command stays in it when it is covered.
+    let line = "mkdir out; cd out; chmod 0300 .; echo evil > kept; echo evil > .envrc; echo done; read line";
+    let id = server.background(&unread(line), false);
+    server.expect(&id, 0, "^done$");
+    let listed = server.call("shell_session", json!({"action": "close", "session_id": id}));
+    server.end();
+    assert!(!ordinary.fixture.workspace().join("out/.envrc").exists(), "{listed:#}");
+    assert_eq!(ordinary.fixture.read("out/kept"), "evil\n", "what no later program runs stays");
+    let mode = std::fs::metadata(&own).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode, 0, "what was closed before stays closed");
 }
 
 #[test]

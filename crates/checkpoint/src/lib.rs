@@ -100,5 +100,6 @@ pub use restore::{Restoration, Restored, compose};
 pub use save::{Save, Saved, SavedEntry};
 pub use sides::OnStep;
 pub use state::{ContentHash, Contents, LARGEST_HASHED, State};
+pub use take_away::Taken;
 pub use touch::{Action, Fate, Found, Judge, Touch, Touches, Verdict};
 pub use workspace::Workspace;

@@ -16,32 +16,41 @@ use crate::beneath::{LIST, PLACE, look, open};
 use crate::copy::{Copier, keep};
 use crate::{Call, Entry, Error, Kind, Result, Workspace};
 
-/// What is larger is not copied: whoever has it open may go on changing it.
+/// What is larger is not copied.
 const LARGEST_COPY: u64 = 64 << 20;
 
 /// How long something may go on changing before it is copied as it is.
 const LONGEST_WAIT: Duration = Duration::from_millis(20);
 
+/// How an entry was taken out of the workspace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Taken {
+    /// What lies aside is a copy, which nobody has open.
+    Copied,
+    /// It was too large to be copied and is itself what lies aside. A program that has it open may still change it.
+    Moved,
+}
+
 impl Call {
     /// Moves the entry at `path`, which is no folder, out of the workspace; it becomes one of the changes of this call, in place
-    /// of one that was taken from there before. Gives whether there was one.
+    /// of one that was taken from there before. Gives how; nothing where there was none.
     ///
-    /// What lies in the folder of the call afterwards is a copy, so that no program that has the entry open changes it there.
-    /// Sockets and devices are removed.
+    /// What lies in the folder of the call afterwards is a copy, so that no program that has the entry open changes it there, but
+    /// for a large file. Sockets and devices are removed; so is a large file that has another name, under which its content stays.
     ///
     /// # Errors
     /// [`Error::System`]. The entry is gone from the workspace, or is as it was.
-    pub fn take_away(&self, workspace: &Workspace, path: &Path) -> Result<bool> {
+    pub fn take_away(&self, workspace: &Workspace, path: &Path) -> Result<Option<Taken>> {
         let failed = Error::while_doing("take away", path);
         let name = path.file_name().unwrap_or(OsStr::new("."));
         let above = path.parent().unwrap_or(Path::new(""));
         let from = match open(workspace.folder.as_fd(), above, PLACE) {
             Ok(from) => from,
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(false),
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
             Err(errno) => return Err(failed(errno)),
         };
         match look(&from, name).map_err(&failed)? {
-            None => return Ok(false),
+            None => return Ok(None),
             Some(entry) if entry.kind == Kind::Folder => return Err(failed(Errno::ISDIR)),
             Some(_) => {}
         }
@@ -54,10 +63,10 @@ impl Call {
         let (folder, its_name) = match renamed {
             Ok(()) => (&taken, aside.as_os_str()),
             Err(Errno::XDEV) => (&from, name),
-            Err(Errno::NOENT) => return Ok(false),
+            Err(Errno::NOENT) => return Ok(None),
             Err(errno) => return Err(failed(errno)),
         };
-        let Some(entry) = at_rest(folder, its_name).map_err(&failed)? else { return Ok(false) };
+        let Some(entry) = at_rest(folder, its_name).map_err(&failed)? else { return Ok(None) };
         let has_content = matches!(entry.kind, Kind::File | Kind::Link | Kind::Fifo);
         if has_content && (entry.size_bytes <= LARGEST_COPY || renamed.is_err()) {
             let on_step = || ControlFlow::Continue(());
@@ -65,13 +74,13 @@ impl Call {
             if its_name != name {
                 renameat_with(&to, its_name, &to, name, RenameFlags::empty()).map_err(&failed)?;
             }
-        } else if has_content {
+        } else if has_content && !entry.has_other_names {
             return renameat_with(folder, its_name, &to, name, RenameFlags::empty())
-                .map(|()| true)
+                .map(|()| Some(Taken::Moved))
                 .map_err(&failed);
         }
         remove(folder, its_name).map_err(&failed)?;
-        Ok(true)
+        Ok(Some(Taken::Copied))
     }
 
     /// The folder at this path among the changes, made as those of the workspace are where it is missing.
@@ -159,8 +168,8 @@ mod tests {
 
         let call = area.begin().unwrap();
         let terms = Terms::since(call.baseline().unwrap());
-        assert!(call.take_away(&opened, path).unwrap());
-        assert!(!call.take_away(&opened, path).unwrap(), "it is gone");
+        assert!(call.take_away(&opened, path).unwrap().is_some());
+        assert!(call.take_away(&opened, path).unwrap().is_none(), "it is gone");
         assert!(!workspace.join(path).exists());
         // Whoever has it open does not change what was taken.
         held.write_all(b", and more").unwrap();
@@ -170,13 +179,13 @@ mod tests {
         for (name, content) in [("a/b/hook", "second"), ("a/other", "other")] {
             fs::write(workspace.join(name), content).unwrap();
             let (call, _) = area.take_up(&id).unwrap();
-            assert!(call.take_away(&opened, Path::new(name)).unwrap());
+            assert!(call.take_away(&opened, Path::new(name)).unwrap().is_some());
         }
         symlink("/nowhere", workspace.join("link")).unwrap();
         let (call, kept) = area.take_up(&id).unwrap();
-        assert!(call.take_away(&opened, Path::new("link")).unwrap());
+        assert!(call.take_away(&opened, Path::new("link")).unwrap().is_some());
         assert!(call.take_away(&opened, Path::new("a")).is_err(), "a folder is not taken");
-        assert!(!call.take_away(&opened, Path::new("missing/x")).unwrap());
+        assert!(call.take_away(&opened, Path::new("missing/x")).unwrap().is_none());
 
         let changes = call.changes(&opened, &kept.terms(&call).unwrap()).unwrap();
         assert!(changes.conflicts.is_empty(), "{changes:?}");
@@ -186,6 +195,27 @@ mod tests {
         assert_eq!(fs::read_to_string(workspace.join("a/other")).unwrap(), "other");
         assert!(workspace.join("link").is_symlink());
         assert_eq!(fs::metadata(workspace.join("a")).unwrap().mode() & 0o7777, 0o751);
+        call.discard().unwrap();
+    }
+
+    #[test]
+    fn of_a_large_file_it_is_said_that_it_may_be_open_and_one_with_another_name_is_not_kept_twice() {
+        let Scene { workspace, area, _folder } = scene();
+        let opened = Workspace::open(&workspace).unwrap();
+        let large = |name: &str| {
+            let file = fs::File::create(workspace.join(name)).unwrap();
+            file.set_len(LARGEST_COPY + 1).unwrap();
+        };
+        large("one");
+        large("two");
+        fs::hard_link(workspace.join("two"), workspace.join("other")).unwrap();
+        fs::write(workspace.join("small"), "x").unwrap();
+        let call = area.begin().unwrap();
+        let take = |name: &str| call.take_away(&opened, Path::new(name)).unwrap();
+        assert_eq!((take("one"), take("small")), (Some(Taken::Moved), Some(Taken::Copied)));
+        assert_eq!(take("two"), Some(Taken::Copied));
+        assert_eq!(fs::metadata(workspace.join("other")).unwrap().len(), LARGEST_COPY + 1);
+        assert!(!workspace.join("two").exists() && !workspace.join("one").exists());
         call.discard().unwrap();
     }
 
@@ -215,7 +245,7 @@ mod tests {
         symlink(outside.path(), workspace.join("a/link")).unwrap();
         let call = area.begin().unwrap();
         let opened = Workspace::open(&workspace).unwrap();
-        assert!(!call.take_away(&opened, Path::new("a/link/hook")).unwrap());
+        assert!(call.take_away(&opened, Path::new("a/link/hook")).unwrap().is_none());
         assert_eq!(fs::read_to_string(outside.path().join("hook")).unwrap(), "stays");
     }
 }

@@ -46,6 +46,8 @@ pub struct Settings {
     pub denied_paths: &'static [&'static str],
     /// The removal of a folder by any absolute path is dangerous.
     pub any_absolute_removal: bool,
+    /// Whether a tool that is given a path outside the workspace is refused, whatever lists or humans say.
+    pub only_workspace: bool,
     /// What one command may use.
     pub limits: SettledLimits,
 }
@@ -90,7 +92,14 @@ impl Dialect {
             Self::Elophanto => Settings { dangerous_asks: true, ..Settings::default() },
             Self::Sluagh | Self::Msc => Settings::default(),
             Self::Sage => {
-                Settings { asks_unless_reading: true, denied_paths: &[".sage"], ..Settings::default() }
+                // `validatePath` of the source throws for both.
+                let denied_paths = &[".sage"];
+                Settings {
+                    asks_unless_reading: true,
+                    only_workspace: true,
+                    denied_paths,
+                    ..Settings::default()
+                }
             }
             Self::Csp1 => Settings {
                 denied_paths: &csp1::MEMORY,

@@ -29,19 +29,45 @@ struct Block {
 ///
 /// It takes time for the edits and not for the text. A long one is cut between hunks, and says so in its last line.
 pub fn unified(name: &str, old: &[u8], new: &[u8], edited: &[Edited]) -> String {
-    with_header(format!("--- a/{name}\n+++ b/{name}\n"), old, new, edited)
+    let header = format!("--- {}\n+++ {}\n", name_of_side("a", name), name_of_side("b", name));
+    with_header(header, old, new, edited)
 }
 
 /// The difference of two whole texts, of which one may not be there: its name is then `/dev/null`. Nothing where both are
 /// the same, and where one is empty and the other not there.
 pub fn unified_whole(name: &str, old: Option<&[u8]>, new: Option<&[u8]>) -> String {
     let named = |letter: &str, side: Option<&[u8]>| match side {
-        Some(_) => format!("{letter}/{name}"),
+        Some(_) => name_of_side(letter, name),
         None => "/dev/null".to_owned(),
     };
     let header = format!("--- {}\n+++ {}\n", named("a", old), named("b", new));
     let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());
     with_header(header, old, new, &between(old, new))
+}
+
+/// One side in the header. A name that could pass for another line is quoted as git does.
+fn name_of_side(letter: &str, name: &str) -> String {
+    if !name.chars().any(|character| character.is_control() || character == '"') {
+        return format!("{letter}/{name}");
+    }
+    let mut quoted = format!("\"{letter}/");
+    for character in name.chars() {
+        match character {
+            '\n' => quoted.push_str("\\n"),
+            '\t' => quoted.push_str("\\t"),
+            '\r' => quoted.push_str("\\r"),
+            '"' | '\\' => quoted.extend(['\\', character]),
+            _ if character.is_control() => {
+                for byte in character.encode_utf8(&mut [0; 4]).bytes() {
+                    // Writing into a string cannot fail.
+                    let _ = write!(quoted, "\\{byte:03o}");
+                }
+            }
+            _ => quoted.push(character),
+        }
+    }
+    quoted.push('"');
+    quoted
 }
 
 fn with_header(mut shown: String, old: &[u8], new: &[u8], edited: &[Edited]) -> String {
@@ -251,6 +277,17 @@ fn lines_before(text: &[u8], start: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_name_makes_a_line_of_its_own_in_a_difference() {
+        let name = "x\n+++ b/other\n@@ -1 +1 @@\n-a\n+b\r\u{85}";
+        let shown = unified_whole(name, None, Some(b"content\n"));
+        let quoted = r#""b/x\n+++ b/other\n@@ -1 +1 @@\n-a\n+b\r\302\205""#;
+        assert_eq!(shown, format!("--- /dev/null\n+++ {quoted}\n@@ -0,0 +1 @@\n+content\n"));
+        let [edited] = [Edited { old: 0..1, new: 0..1 }];
+        let shown = unified("a \"b\"", b"a\n", b"b\n", &[edited]);
+        assert!(shown.starts_with("--- \"a/a \\\"b\\\"\"\n+++ \"b/a \\\"b\\\"\"\n"), "{shown}");
+    }
     use crate::{Count, Replacement, replace};
 
     fn difference(text: &str, pairs: &[(&str, &str)]) -> String {

@@ -10,15 +10,16 @@ use policy::{Policy, RootRight};
 use sandbox::{CellSpec, Entrance, Lifetime, SessionLimits, Spawner};
 use tool::{Place, ToolError};
 
-use crate::denied::{DeniedFiles, Hiding, Writes};
+use crate::denied::{DeniedFiles, DeniedPrograms, Hiding, Writes};
+use crate::toolchains::{Toolchain, Toolchains};
 
 /// What the cells of this runtime have in common, found out once by whoever composes it.
 #[derive(Debug, Clone, Default)]
 pub struct CellSetup {
-    /// Toolchain folders, shown read-only.
-    pub read_only: Vec<PathBuf>,
-    /// Files in them that must be absent: credentials.
-    pub masked: Vec<PathBuf>,
+    /// Toolchains, of which the parts that programs run from are shown read-only.
+    pub toolchains: Vec<Toolchain>,
+    /// The file, private to the user, in which is kept what a look through them has found. Without one each process looks.
+    pub toolchains_seen: Option<PathBuf>,
     /// `PATH`.
     pub search_path: Vec<PathBuf>,
     /// What is added to the environment that is built from nothing.
@@ -60,13 +61,12 @@ pub(crate) fn specification(
     place: &Place,
     denied: &Arc<DeniedFiles>,
     writes: Writes,
+    (toolchains, programs): (&Toolchains, &DeniedPrograms),
 ) -> Result<(CellSpec, Option<String>), ToolError> {
     let workspace = &place.workspace;
     let of_profile = policy.limits_over(built_in_limits());
     let mut spec = CellSpec {
         workspace: workspace.clone(),
-        read_only: setup.read_only.clone(),
-        masked: setup.masked.clone(),
         search_path: setup.search_path.clone(),
         environment: setup.environment.clone(),
         home_files: setup.home_files.clone(),
@@ -84,6 +84,13 @@ pub(crate) fn specification(
         rights.push(root.path.clone());
     }
     let shown = shown(policy, workspace);
+    let of_toolchains = toolchains.shown(&shown)?;
+    spec.toolchains = of_toolchains.parts;
+    spec.covered = of_toolchains.hidden;
+    spec.covered.extend(programs.found().files.iter().cloned());
+    // What lies in something covered is covered with it. Paths are ordered by their folders.
+    spec.covered.sort();
+    spec.covered.dedup_by(|inner, outer| inner.starts_with(outer));
     let Hiding { marked, later } = denied.below(&shown, writes)?;
     spec.late_masks = later;
     spec.masked.extend(marked.hidden);

@@ -32,6 +32,9 @@ pub struct Checked {
     /// The entries of lists with which the call would pass; absent where it passes, and where none would help.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub passes_with: Option<Vec<policy::Suggestion>>,
+    /// For a command: how each rule of `deny_exec_command` holds, and what gets past it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub denied_commands: Vec<String>,
     /// What a human would be shown beside the effects, where one is asked: the difference that the call makes, the command as
     /// it was read. Only for the user: it may hold what a call may not read.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -126,6 +129,8 @@ impl Engine {
             .map_err(|error| ToolError::internal("the effects are no JSON").because(error))?;
         self.redactor.refresh();
         self.redactor.value(&mut shown);
+        let runs_a_command = effects.iter().any(|part| matches!(part.effect, tool::Effect::Run { .. }));
+        let denied_commands = if runs_a_command { self.programs.found().told.clone() } else { Vec::new() };
         let covered = |suggestion: policy::Suggestion| policy::Suggestion {
             entry: self.covered(suggestion.entry),
             ..suggestion
@@ -138,6 +143,7 @@ impl Engine {
             rule: self.covered(decision.rule.to_string()),
             line: decision.line.number(),
             reason: self.covered(decision.reason),
+            denied_commands: denied_commands.into_iter().map(|line| self.covered(line)).collect(),
             hint: hint.map(|hint| self.covered(hint)),
             part: decision.part.map(|part| self.covered(part)),
             passes_with: passes_with.map(|entries| entries.into_iter().map(covered).collect()),

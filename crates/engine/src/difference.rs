@@ -42,6 +42,11 @@ pub(crate) struct Differences<'a> {
     pub(crate) changed: Option<Workspace>,
 }
 
+/// A path on one line, whatever is in its name.
+fn shown(path: &Path) -> String {
+    tool::visible(&tool::path_text(path))
+}
+
 /// One side of a difference.
 enum Side {
     Absent,
@@ -106,14 +111,14 @@ impl Differences<'_> {
                 changed.push(folder.entry(name, inside));
             }
         }
-        let (from, to) = (tool::path_text(folder.from), tool::path_text(&folder.to));
+        let (from, to) = (shown(folder.from), shown(&folder.to));
         let (from, to) = if direction == Direction::Undoing { (to, from) } else { (from, to) };
         let same = folder.within.len() - (changed.len() - told);
         format!("renamed from {from} to {to}, and what it holds: {same} unchanged\n")
     }
 
     fn one(&self, entry: &SavedEntry, direction: Direction) -> String {
-        let path = tool::path_text(&entry.path);
+        let path = shown(&entry.path);
         let absolute = self.workspace.path().join(&entry.path);
         if let PathVerdict::Denied(rule) = self.policy.path_verdict(Access::Read, &absolute) {
             return format!("{path}: not shown, denied by {rule}\n");
@@ -164,7 +169,7 @@ impl Differences<'_> {
     fn saved(&self, state: &State) -> Side {
         match (state.entry.kind, &state.content, &state.target) {
             (Kind::File, Some(content), _) if state.entry.size_bytes <= LARGEST => self.text(content),
-            (Kind::Link, _, Some(target)) => Side::Other(format!("a link to {}", tool::path_text(target))),
+            (Kind::Link, _, Some(target)) => Side::Other(format!("a link to {}", shown(target))),
             (Kind::File, ..) => Side::Other(format!("a file of {} bytes", state.entry.size_bytes)),
             (kind, ..) => Side::Other(kind.to_string()),
         }

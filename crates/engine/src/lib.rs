@@ -41,6 +41,7 @@ mod snapshot;
 mod specify;
 mod stopping;
 mod swap;
+mod toolchains;
 mod trace;
 mod unchanged;
 mod undo;
@@ -78,6 +79,7 @@ pub use request::{CallRequest, Caller, Door};
 pub use secrets::Secrets;
 pub use snapshot::{KeptChanges, KeptError};
 pub use store::{Filter, Watch};
+pub use toolchains::Toolchain;
 pub use trace::{CallTrace, Origin, Parent, StageTrace, TraceFigures, Tracer};
 pub use undo::{ChangedPath, CheckpointDetails, UndoSince, UndoTrial, Undone};
 
@@ -141,6 +143,8 @@ pub struct Engine {
     clock: Arc<dyn Clock>,
     cell: CellSetup,
     denied: Arc<denied::DeniedFiles>,
+    toolchains: toolchains::Toolchains,
+    programs: denied::DeniedPrograms,
     redactor: Redactor,
     vault: Option<Arc<Vault>>,
     sessions: Option<Arc<Sessions>>,
@@ -217,6 +221,13 @@ impl Engine {
         notices.extend(recorder.take_over());
         let denied = Arc::new(denied::DeniedFiles::new(policy.clone(), keep, snapshots.clone()));
         notices.extend(denied.take_away_left());
+        let toolchains = toolchains::Toolchains::new(
+            cell.toolchains.clone(),
+            policy.clone(),
+            clock.clone(),
+            cell.toolchains_seen.clone(),
+        );
+        let programs = denied::DeniedPrograms::new(policy.clone(), &cell.search_path);
         let homes = cell.homes.as_deref().and_then(|folder| {
             let opened = home::Homes::open(folder, &place.workspace, home::limit(&policy), clock.now());
             opened.unwrap_or_else(|notice| {
@@ -236,6 +247,8 @@ impl Engine {
             lanes: admit::Lanes::new(admit::LaneLimits::of(&policy)),
             reach: reach::Reach::open(policy.clone(), denied.clone(), &place)?,
             denied,
+            toolchains,
+            programs,
             place,
             policy,
             store,

@@ -42,7 +42,9 @@ impl Engine {
         denied: &Arc<DeniedFiles>,
         writes: Writes,
     ) -> Result<(CellSpec, Option<String>), ToolError> {
-        let (mut spec, warning) = cell::specification(&self.cell, policy, &self.place, denied, writes)?;
+        let parts = (&self.toolchains, &self.programs);
+        let (mut spec, warning) =
+            cell::specification(&self.cell, policy, &self.place, denied, writes, parts)?;
         // Who may not write to the workspace has no say in what its builds use either.
         let homes = self.homes.as_ref().filter(|_| policy.cell_writes());
         spec.kept_home = homes.map(|homes| homes.home());

@@ -57,6 +57,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) global: &'a Global,
     /// The folder of the user's configuration, where it is not the usual one.
     pub(crate) configuration: Option<PathBuf>,
+    /// The user's home folder, where it is not that of this process.
+    pub(crate) home: Option<PathBuf>,
     /// Where waiting cells come from, started before anything else was.
     pub(crate) spawner: Option<Arc<Spawner>>,
     /// How commands may run on between calls, where this runtime serves many.
@@ -77,6 +79,7 @@ impl<'a> Wanted<'a> {
         Self {
             global,
             configuration: None,
+            home: None,
             spawner: None,
             sessions: None,
             entrance: entrance(),
@@ -94,9 +97,13 @@ impl<'a> Wanted<'a> {
 
 /// Composes the runtime.
 pub(crate) fn compose(wanted: Wanted) -> Result<Composed, Failure> {
-    let Wanted { global, configuration, spawner, sessions, entrance, keys, tools, warn } = wanted;
+    let Wanted { global, configuration, home, spawner, sessions, entrance, keys, tools, warn } = wanted;
     let mut surroundings = Surroundings::of_this_process();
     surroundings.configuration = configuration.or(surroundings.configuration);
+    if home.is_some() {
+        // With it goes all that this process was told of the user's own.
+        (surroundings.home, surroundings.folders) = (home, std::collections::BTreeMap::new());
+    }
     let place = place(global, &surroundings, warn)?;
     let state = state_folder(global, &surroundings)?;
     if place.workspace.starts_with(&state) {
@@ -264,7 +271,8 @@ fn cell(
     let setup = toolchains::cell_setup(surroundings, spool, spawner);
     let [changes, records, homes, certificates] =
         ["changes", "sessions", "homes", "certificates"].map(|name| Some(state.join(name)));
-    Ok(CellSetup { changes, records, homes, certificates, ..setup })
+    let toolchains_seen = Some(state.join("toolchains"));
+    Ok(CellSetup { changes, records, homes, certificates, toolchains_seen, ..setup })
 }
 
 /// How this program begins a cell that the system's bwrap makes. One that was removed or replaced since it was started

@@ -211,6 +211,7 @@ impl Builder {
         let composed = compose(Wanted {
             global: &self.global,
             configuration: self.configuration,
+            home: None,
             spawner: spawner.map(Arc::new),
             sessions: Some(SessionLimits::default()),
             // Only the program itself knows how to begin such a cell.

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use vault::{Keys, Locked};
 
+use crate::toolchains;
 use crate::traces::{VARIABLES, Variables};
 
 /// What was found.
@@ -35,6 +36,8 @@ pub(crate) struct Surroundings {
     pub(crate) credentials: Vec<(String, String)>,
     /// What is said of traces.
     pub(crate) traces: Variables,
+    /// The folders that variables of toolchains name, by the variable.
+    pub(crate) folders: BTreeMap<&'static str, PathBuf>,
 }
 
 /// Variables that a command in the cell may see as they are.
@@ -88,6 +91,13 @@ impl Surroundings {
                 .chain(traces.secrets())
                 .collect(),
             traces,
+            folders: toolchains::variables()
+                .filter_map(|name| {
+                    // Of a list of folders, as that of Go, the first is where things are put.
+                    let first = std::env::split_paths(&std::env::var_os(name)?).next()?;
+                    Some((name, first.canonicalize().ok().filter(|_| first.is_absolute())?))
+                })
+                .collect(),
             home,
         }
     }

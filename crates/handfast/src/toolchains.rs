@@ -1,5 +1,7 @@
 //! What a cell shows of the user's home so that ordinary development works: toolchains, read-only, without credentials.
 
+mod table;
+
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -7,56 +9,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use engine::CellSetup;
+use engine::{CellSetup, Toolchain};
 use policy::{ProgramFile, Programs};
 use sandbox::Spawner;
 
 use crate::surroundings::Surroundings;
-
-/// Folders of the home in which language toolchains live. Nothing else of the home is shown.
-const FOLDERS: [&str; 20] = [
-    ".cargo",
-    ".rustup",
-    ".pyenv",
-    ".rbenv",
-    ".nodenv",
-    ".nvm",
-    ".fnm",
-    ".volta",
-    ".bun",
-    ".deno",
-    ".asdf",
-    ".sdkman",
-    ".goenv",
-    ".npm-global",
-    ".local/bin",
-    ".local/lib",
-    ".local/share/mise",
-    ".local/share/uv",
-    ".local/share/pnpm",
-    "go",
-];
-
-/// Files in them that hold credentials.
-const CREDENTIALS: [&str; 5] = [
-    ".cargo/credentials",
-    ".cargo/credentials.toml",
-    ".bun/install/auth",
-    ".deno/auth.json",
-    ".sdkman/etc/token",
-];
-
-/// Variables through which toolchains find themselves although the home in the cell is another one.
-const VARIABLES: [(&str, &str); 8] = [
-    ("CARGO_HOME", ".cargo"),
-    ("RUSTUP_HOME", ".rustup"),
-    ("PYENV_ROOT", ".pyenv"),
-    ("NVM_DIR", ".nvm"),
-    ("VOLTA_HOME", ".volta"),
-    ("SDKMAN_DIR", ".sdkman"),
-    ("ASDF_DATA_DIR", ".asdf"),
-    ("GOMODCACHE", "go/pkg/mod"),
-];
+use table::{KINDS, Places};
 
 /// Where programs are looked for after the user's own search path.
 const SYSTEM_SEARCH_PATH: [&str; 6] =
@@ -77,20 +35,17 @@ pub(crate) fn cell_setup(
     let without_hosts = [("CARGO_NET_OFFLINE", "true"), ("npm_config_fetch_retries", "0")];
     // Its cache and the workspace are never on one file system, which it would say each time.
     environment.insert("UV_LINK_MODE".into(), "copy".into());
-    let (mut read_only, mut masked, mut home_files) = (Vec::new(), Vec::new(), Vec::new());
-    if let Some(home) = home {
-        let folders = FOLDERS.map(|folder| home.join(folder));
-        read_only.extend(folders.into_iter().filter(|folder| folder.is_dir()));
-        masked.extend(CREDENTIALS.map(|file| home.join(file)).into_iter().filter(|file| file.exists()));
-        masked.extend(cargo_configuration_with_token(home));
-        for (variable, folder) in VARIABLES {
-            let folder = home.join(folder);
-            if folder.is_dir() {
-                environment.insert(variable.into(), folder.into());
-            }
+    for kind in KINDS {
+        let Some((variable, part)) = kind.tells else { continue };
+        let mut there = kind
+            .of(surroundings)
+            .into_iter()
+            .map(|toolchain| if part.is_empty() { toolchain.folder } else { toolchain.folder.join(part) });
+        if let Some(folder) = there.find(|folder| folder.is_dir()) {
+            environment.insert(variable.into(), folder.into());
         }
-        home_files.extend(git_identity(home).map(|content| (PathBuf::from(".gitconfig"), content)));
     }
+    let home_files = home.and_then(git_identity).map(|content| (PathBuf::from(".gitconfig"), content));
     if !environment.contains_key(OsStr::new("GOMODCACHE")) {
         // Every `go`, even `go version`, starts the toolchain that the workspace names if it finds it among the modules, and
         // commands write to those. Only where they are the user's own, read-only, is that as good as any other program.
@@ -100,12 +55,12 @@ pub(crate) fn cell_setup(
     // A program that has a spawner serves many calls.
     let watches = spawner.is_some();
     CellSetup {
-        read_only,
-        masked,
+        toolchains: toolchains(surroundings),
+        toolchains_seen: None,
         search_path,
         environment,
         without_hosts: without_hosts.map(|(name, value)| (name.into(), value.into())).into(),
-        home_files,
+        home_files: home_files.into_iter().collect(),
         spool_directory,
         changes: None,
         records: None,
@@ -119,15 +74,14 @@ pub(crate) fn cell_setup(
 
 /// Where programs are looked for in a cell: the user's own search path, as far as cells show it, and the system's.
 pub(crate) fn search_path(surroundings: &Surroundings) -> Vec<PathBuf> {
-    let toolchains: Vec<PathBuf> = surroundings
-        .home
+    let toolchains = toolchains(surroundings);
+    let parts: Vec<PathBuf> = toolchains
         .iter()
-        .flat_map(|home| FOLDERS.map(|folder| home.join(folder)))
-        .filter(|folder| folder.is_dir())
+        .flat_map(|toolchain| toolchain.parts.iter().map(|part| toolchain.folder.join(part)))
         .collect();
     let shown = |entry: &PathBuf| {
         SYSTEM.iter().any(|system| entry.starts_with(system))
-            || toolchains.iter().any(|folder| entry.starts_with(folder))
+            || parts.iter().any(|part| entry.starts_with(part))
     };
     let mut search_path: Vec<PathBuf> =
         surroundings.search_path.iter().filter(|entry| shown(entry)).cloned().collect();
@@ -137,6 +91,44 @@ pub(crate) fn search_path(surroundings: &Surroundings) -> Vec<PathBuf> {
         }
     }
     search_path
+}
+
+/// The variables by which users say where toolchains lie.
+pub(crate) fn variables() -> impl Iterator<Item = &'static str> {
+    KINDS.iter().filter_map(|kind| kind.variable).chain(["XDG_DATA_HOME"])
+}
+
+/// The toolchains of this machine's user.
+fn toolchains(surroundings: &Surroundings) -> Vec<Toolchain> {
+    let all = KINDS.iter().flat_map(|kind| kind.of(surroundings));
+    let mut found: Vec<Toolchain> = all.filter(|toolchain| toolchain.folder.is_dir()).collect();
+    // A name that leads through a link is the user's own way of saying where it lies.
+    found.retain(|toolchain| {
+        surroundings.home.as_deref() != Some(&toolchain.folder) && toolchain.folder != Path::new("/")
+    });
+    found
+}
+
+/// Every folder of toolchains in a home, and every part of them that is a folder, as `handfast doctor` plants keys in.
+pub(crate) fn folders_to_probe(home: &Path) -> Vec<PathBuf> {
+    let in_home = KINDS.iter().filter(|kind| !kind.folder.starts_with('/'));
+    let folders = in_home.flat_map(|kind| {
+        let folder = home.join(kind.folder);
+        // A name with a dot in its last place is that of a file.
+        let parts = kind.parts.iter().filter(|part| !part.contains('.')).map(|part| folder.join(part));
+        std::iter::once(folder.clone()).chain(parts).collect::<Vec<_>>()
+    });
+    folders.collect()
+}
+
+impl Places for Surroundings {
+    fn home(&self) -> Option<&Path> {
+        self.home.as_deref()
+    }
+
+    fn named(&self, variable: &str) -> Option<PathBuf> {
+        self.folders.get(variable).cloned()
+    }
 }
 
 /// Finds the programs of a cell for the policy. `writable` are folders that calls write.
@@ -187,14 +179,6 @@ const TOLD: [&str; 31] = [
 pub(crate) fn told(programs: &Programs) -> Vec<String> {
     let Programs::Found(find) = programs else { return Vec::new() };
     TOLD.iter().filter(|name| find(name).is_some()).map(|name| (*name).to_owned()).collect()
-}
-
-/// Cargo's configuration may hold a registry's token; then the file is not shown.
-fn cargo_configuration_with_token(home: &Path) -> Option<PathBuf> {
-    [".cargo/config.toml", ".cargo/config"]
-        .map(|file| home.join(file))
-        .into_iter()
-        .find(|file| fs::read_to_string(file).is_ok_and(|content| content.contains("token")))
 }
 
 /// A git configuration with the user's name and address alone, so that `git commit` works in the cell.
@@ -259,16 +243,5 @@ mod tests {
         fs::write(home.path().join(".gitconfig"), configuration).unwrap();
         let shown = String::from_utf8(git_identity(home.path()).unwrap()).unwrap();
         assert_eq!(shown, "[user]\n\tname = A B\n\temail = a@b.example\n");
-    }
-
-    #[test]
-    fn a_cargo_configuration_is_hidden_only_when_it_holds_a_token() {
-        let home = tempfile::tempdir().unwrap();
-        fs::create_dir(home.path().join(".cargo")).unwrap();
-        let file = home.path().join(".cargo/config.toml");
-        fs::write(&file, "[net]\nretry = 3\n").unwrap();
-        assert_eq!(cargo_configuration_with_token(home.path()), None);
-        fs::write(&file, "[registry]\ntoken = \"x\"\n").unwrap();
-        assert_eq!(cargo_configuration_with_token(home.path()), Some(file));
     }
 }

@@ -110,6 +110,7 @@ impl Toolset {
             asks_unless_reading,
             denied_paths,
             any_absolute_removal,
+            only_workspace,
             limits: SettledLimits { process_memory, cpus, processes },
         } = self.dialect.settings();
         policy::Dialect {
@@ -118,6 +119,7 @@ impl Toolset {
             asks_unless_reading,
             denied_paths,
             any_absolute_removal,
+            only_workspace,
             limits: policy::Limits {
                 process_memory_bytes: process_memory,
                 cpus,

@@ -5,7 +5,7 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use hyper::header::{HOST, HeaderMap, HeaderName, ORIGIN};
+use hyper::header::{HOST, HeaderMap, HeaderName, ORIGIN, TRANSFER_ENCODING};
 use hyper::http::request::Parts;
 
 /// What browsers say of where a request comes from.
@@ -23,6 +23,8 @@ pub(crate) struct Guard {
 pub(crate) enum Stranger {
     /// It does not say exactly once where it was sent to.
     NoHost,
+    /// Its body comes in another way than whole or in chunks, so that something before this server could see another end of it.
+    Encoding,
     /// It was sent to a name that is not known here.
     Host(String),
     /// It comes from a page that is not known here.
@@ -47,6 +49,11 @@ impl Guard {
 
     /// Whether the request may be looked at at all.
     pub(crate) fn check(&self, request: &Parts) -> Result<(), Stranger> {
+        match only(&request.headers, &TRANSFER_ENCODING) {
+            Ok(None) => {}
+            Ok(Some(encoding)) if encoding.eq_ignore_ascii_case("chunked") => {}
+            _ => return Err(Stranger::Encoding),
+        }
         let named = only(&request.headers, &HOST).ok().flatten().ok_or(Stranger::NoHost)?;
         let host = self.known(named)?;
         if let Some(authority) = request.uri.authority() {
@@ -145,6 +152,22 @@ mod tests {
 
     fn host(guard: &Guard, host: &str) -> bool {
         checked(guard, "/", &[("host", host)]).is_ok()
+    }
+
+    #[test]
+    fn a_body_comes_whole_or_in_chunks_and_in_no_other_way() {
+        let sent = |values: &[&str]| {
+            let mut headers = vec![("host", "127.0.0.1:7411")];
+            headers.extend(values.iter().map(|value| ("transfer-encoding", *value)));
+            checked(&local(), "/", &headers)
+        };
+        assert_eq!((sent(&[]), sent(&["chunked"]), sent(&["Chunked"])), (Ok(()), Ok(()), Ok(())));
+        for odd in
+            ["identity, chunked", "identity", "chunked, chunked", "gzip, chunked", "xchunked", "", "chunked,"]
+        {
+            assert_eq!(sent(&[odd]), Err(Stranger::Encoding), "{odd}");
+        }
+        assert_eq!(sent(&["identity", "chunked"]), Err(Stranger::Encoding));
     }
 
     #[test]

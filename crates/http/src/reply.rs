@@ -183,6 +183,11 @@ pub(crate) fn stranger(engine: &Engine, stranger: &Stranger) -> Reply {
         Stranger::NoHost => {
             (StatusCode::BAD_REQUEST, "the request must have exactly one `Host`".to_owned(), None)
         }
+        Stranger::Encoding => (
+            StatusCode::BAD_REQUEST,
+            "`Transfer-Encoding` must be `chunked` alone, or not be there".to_owned(),
+            None,
+        ),
         Stranger::Host(host) => (
             StatusCode::FORBIDDEN,
             format!("the request was sent to `{}`, which is no name of this server", engine.shown(host)),
@@ -200,7 +205,12 @@ pub(crate) fn stranger(engine: &Engine, stranger: &Stranger) -> Reply {
     let code = if status == StatusCode::FORBIDDEN { Code::Permission } else { Code::Validation };
     let mut refused = ToolError::new(code, message);
     refused.hint = hint.map(str::to_owned);
-    error(status, &refused)
+    let mut reply = error(status, &refused);
+    if *stranger == Stranger::Encoding {
+        // Where its body ends is not sure, so nothing behind it is a request.
+        reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    reply
 }
 
 pub(crate) fn unread(why: &Unread) -> Reply {

@@ -123,6 +123,14 @@ impl Policy {
             ..Judgement::default()
         };
         let hint_for_list = self.add_path(access);
+        if self.dialect.only_workspace && !in_workspace {
+            judgement.denied = Some(Cause {
+                reason: format!("{shown}{leads} lies outside the workspace"),
+                hint: Some("name a path in the workspace; in this dialect no other is reached".to_owned()),
+                rule: self.setting("dialect", "paths in the workspace alone", Origin::BuiltIn),
+            });
+            return judgement;
+        }
         match (denied_removal, verdict) {
             (Some(rule), _) => {
                 judgement.denied = Some(Cause {

@@ -90,6 +90,8 @@ pub struct Dialect {
     pub any_absolute_removal: bool,
     /// Whether a call that does more than read is asked about, unless the user's own lists or the mode `full_auto` let it pass.
     pub asks_unless_reading: bool,
+    /// Whether a tool that is given a path outside the workspace is refused, whatever lists or humans say.
+    pub only_workspace: bool,
     /// What is never read or written, whatever the profile says: patterns of the deny lists.
     pub denied_paths: &'static [&'static str],
     /// What one command may use, where the profile names no limit.
@@ -288,6 +290,24 @@ impl Policy {
     /// Finds what the profile lists as run by a later program, beside what is built in.
     pub fn listed_auto_run(&self) -> Denied<'_> {
         Denied { rules: &self.auto_run, workspace: &self.workspace }
+    }
+
+    /// Every rule by which [`Policy::denied_reads`] and [`Policy::denies_program`] decide, as text that changes when they do.
+    pub fn denials_as_text(&self) -> String {
+        let lists = self.reads.denied.iter().map(crate::path::PathList::as_text);
+        let mut commands: Vec<String> = self.denied_commands().map(|(rule, _)| rule.entry.clone()).collect();
+        commands.sort();
+        lists.chain(commands).collect::<Vec<_>>().join("\n")
+    }
+
+    /// The rule of `deny_exec_command` that denies this program, named without its folder, whatever its arguments are.
+    pub fn denies_program(&self, name: &str) -> Option<&Rule> {
+        self.commands.denies_program(name)
+    }
+
+    /// Every rule of `deny_exec_command`, with whether it denies a program whatever its arguments are.
+    pub fn denied_commands(&self) -> impl Iterator<Item = (&Rule, bool)> {
+        self.commands.denials()
     }
 
     /// What no tool can write, however it is named.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::limits::LimitInForce;
+use crate::limits::{Limit, LimitInForce};
 
 /// What was in force. Setting up a cell fails as a whole when one part of it does, so what is named here was done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -118,7 +118,9 @@ impl Enforcement {
     /// What is less than all that a cell can be: what is missing, and the limits that are not held exactly. Empty
     /// where nothing is.
     pub fn shortcomings(&self) -> Vec<String> {
-        let inexact = self.limits.iter().filter(|it| !it.layer.is_exact());
+        // Nothing holds the space on disks exactly on any machine, and no profile asked for that.
+        let asked = self.limits.iter().filter(|it| it.limit != Limit::DiskSpace);
+        let inexact = asked.filter(|it| !it.layer.is_exact());
         let limits = inexact
             .map(|it| format!("the limit on {} is held by {} alone", it.limit.as_str(), it.layer.as_str()));
         self.missing.iter().map(|what| format!("{what} is missing")).chain(limits).collect()

@@ -151,6 +151,26 @@ pub(crate) fn mapped_tree(
     }
 }
 
+/// Takes the tree at `path` with its owners as they are, of whom a command of root is none.
+pub(crate) fn foreign_tree(path: &Path, attributes: MountAttrFlags) -> Result<OwnedFd, SandboxError> {
+    let flags =
+        OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
+    let take = || -> Result<OwnedFd, Errno> {
+        let tree = open_tree(CWD, path, flags)?;
+        sys::mount_setattr(tree.as_fd(), true, attributes, None, true)?;
+        Ok(tree)
+    };
+    take().map_err(|errno| refused(path, errno))
+}
+
+/// Whether every user of the host may read the file, or enter and list the folder.
+pub(crate) fn is_open_to_all(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| {
+        let needed = if found.is_dir() { 0o005 } else { 0o004 };
+        found.mode() & needed == needed
+    })
+}
+
 fn refused(path: &Path, errno: Errno) -> SandboxError {
     SandboxError::Unavailable {
         what: format!("`{}` cannot be mounted with its owner mapped", path.display()),

@@ -5,7 +5,7 @@ mod ahead;
 use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -27,6 +27,7 @@ use crate::identity::Identity;
 use crate::late::Late;
 use crate::limits::Bounds;
 use crate::limits::machine::Machine;
+use crate::limits::space::{Space, Written};
 use crate::outcome::Origin;
 use crate::overlay::{self, Layers};
 use crate::process::{Process, write_map};
@@ -70,6 +71,8 @@ pub(crate) struct Cell {
     pub(crate) started_at: SystemTime,
     /// The control group, which must outlive what is in it.
     pub(crate) group: Option<Group>,
+    /// The disks that it may not fill.
+    pub(crate) space: Space,
     /// Covers files that come while the command runs.
     pub(crate) late: Option<Late>,
     pub(crate) steps: Vec<Step>,
@@ -88,7 +91,8 @@ pub(crate) struct Cell {
 pub(crate) fn launch(spec: &CellSpec, command: &Command, streams: Streams) -> Result<Cell, SandboxError> {
     let ready = waiting(spec).and_then(|spawner| spawner.take_ready(spec.overlay.as_ref()));
     let launched = ready.map(|ready| ready.launch(spec, command, streams)).transpose()?.flatten();
-    launched.map_or_else(|| launch_now(spec, command, streams), Ok)
+    let cell = launched.map_or_else(|| launch_now(spec, command, streams), Ok)?;
+    Ok(cell.bounded_in_space(spec))
 }
 
 /// Whose waiting cells may be used: none where the cell belongs into another network than theirs.
@@ -221,6 +225,7 @@ impl Call {
             steps: blueprint.steps,
             layers: self.layers,
             home: self.home,
+            space: Space::default(),
             private: None,
             maker: None,
         })
@@ -262,6 +267,7 @@ impl Call {
                     steps: view.steps,
                     layers: self.layers,
                     home: self.home,
+                    space: Space::default(),
                     private: None,
                     maker: None,
                 }));
@@ -356,9 +362,29 @@ impl Cell {
             steps: Vec::new(),
             layers: None,
             home: None,
+            space: Space::default(),
             private: None,
             maker: None,
         }
+    }
+
+    /// The same with its built-in bound on disks, where the call names none.
+    pub(crate) fn bounded_in_space(mut self, spec: &CellSpec) -> Self {
+        if spec.limits.disk.is_some() {
+            return self;
+        }
+        let own = |folder: &Path| Written { folder: folder.to_owned(), is_its_own: true };
+        let others = |folder: &Path| Written { folder: folder.to_owned(), is_its_own: false };
+        let mut written: Vec<Written> = self.layers.iter().map(|layers| own(&layers.folder)).collect();
+        if self.enforcement.workspace == WorkspaceChanges::Direct {
+            written.push(others(&spec.workspace));
+        }
+        written.extend(self.enforcement.direct.iter().chain(&spec.read_write).map(|folder| others(folder)));
+        written.extend(self.home.iter().map(|home| others(home.kept())));
+        written.extend(self.private.iter().map(|private| own(private.path())));
+        self.space = Space::begin(written, self.started_at);
+        self.enforcement.limits.extend(self.space.in_force());
+        self
     }
 
     /// The command is about to start; the cell hands over one of its namespaces.

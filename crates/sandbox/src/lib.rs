@@ -88,7 +88,7 @@ pub use launch::make_ready;
 pub use limits::{Layer, Limit, LimitInForce, Limits};
 pub use network::SessionNetwork;
 pub use outcome::{Captured, Ended, Exit, Origin, Outcome, Stream};
-pub use probe::{Attempter, Probe, Verdict, attempt, probe};
+pub use probe::{Attempter, MARKER, Probe, Verdict, attempt, probe};
 pub use run::run;
 pub use session::{
     Ending, Keeper, Lifetime, Listed, OwnedSessions, Part, Phase, Session, SessionError, SessionLimits,
@@ -98,4 +98,4 @@ pub use spawner::{Pool, Spawner};
 pub use spec::{CellSpec, Command, Entrance, Overlay, Program, TerminalSize};
 pub use stopper::Stopper;
 pub use sys::give_memory_back;
-pub use system::shell;
+pub use system::{is_of_system, shell};

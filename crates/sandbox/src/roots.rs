@@ -18,6 +18,8 @@ pub(crate) struct Root {
     pub(crate) real: PathBuf,
     pub(crate) kind: Kind,
     pub(crate) writable: bool,
+    /// Whether a command of root has the rights of the root's owner in it, and not those of everybody.
+    pub(crate) owned: bool,
 }
 
 /// All roots of a cell, one for each path, and the path of the workspace.
@@ -32,21 +34,24 @@ impl Roots {
         let workspace = spec.workspace.components().collect();
         let mut roots = Self { all: BTreeMap::new(), workspace };
         // With an overlay the workspace itself is not written to.
-        roots.add(&spec.workspace, !spec.reads_only || spec.overlay.is_some())?;
+        roots.add(&spec.workspace, !spec.reads_only || spec.overlay.is_some(), true)?;
         if !fs::metadata(&spec.workspace).is_ok_and(|metadata| metadata.is_dir()) {
             return Err(refused(&spec.workspace, "the workspace must be a folder"));
         }
         for path in &spec.read_write {
-            roots.add(path, !spec.reads_only)?;
+            roots.add(path, !spec.reads_only, true)?;
         }
         for path in &spec.read_only {
-            roots.add(path, false)?;
+            roots.add(path, false, true)?;
+        }
+        for path in &spec.toolchains {
+            roots.add(path, false, false)?;
         }
         roots.complete_names();
         Ok(roots)
     }
 
-    fn add(&mut self, path: &Path, writable: bool) -> Result<(), SandboxError> {
+    fn add(&mut self, path: &Path, writable: bool, owned: bool) -> Result<(), SandboxError> {
         if !path.is_absolute() || path.components().any(|part| part == Component::ParentDir) {
             return Err(refused(path, "a root must be an absolute path without `..`"));
         }
@@ -61,8 +66,10 @@ impl Roots {
         };
         for at in [given, real.clone()] {
             refuse_reserved(path, &at)?;
-            let root = self.all.entry(at.clone()).or_insert(Root { at, real: real.clone(), kind, writable });
+            let new = Root { at: at.clone(), real: real.clone(), kind, writable, owned };
+            let root = self.all.entry(at).or_insert(new);
             root.writable &= writable;
+            root.owned &= owned;
         }
         Ok(())
     }
@@ -81,8 +88,10 @@ impl Roots {
             }
         }
         for root in found {
-            let writable = root.writable;
-            self.all.entry(root.at.clone()).or_insert(root).writable &= writable;
+            let Root { writable, owned, .. } = root;
+            let known = self.all.entry(root.at.clone()).or_insert(root);
+            known.writable &= writable;
+            known.owned &= owned;
         }
     }
 

@@ -80,7 +80,8 @@ fn run_in(
     let capture = || Capture::new(spec.spool_directory.clone(), spec.output_limit);
     let mut caller =
         Caller { stdout: capture(), stderr: capture(), deadline, stopper, stopped: false, on_output };
-    let end = supervise(&cell, command, &mut plumbing, &mut caller)?;
+    let space = std::mem::take(&mut cell.space);
+    let end = supervise(&cell, space, command, &mut plumbing, &mut caller)?;
     let exceeded = end.exceeded.or_else(|| exceeded(cell.group.as_ref(), end.exit, &cell.enforcement.limits));
     // From here on nothing is covered, and only what is handed on keeps the cell's file system.
     let kept = cell.late.take().map(|late| late.end());

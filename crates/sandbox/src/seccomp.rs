@@ -6,6 +6,7 @@
 //! Compiled once.
 
 mod alone;
+mod new_files;
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -80,9 +81,14 @@ fn refusals() -> Result<BTreeMap<c_long, Refusal>, BackendError> {
     refuse(libc::SYS_ioctl, libc::EPERM, terminal_injection()?);
     refuse(libc::SYS_socket, libc::EPERM, socket_families()?);
     refuse(libc::SYS_socketpair, libc::EPERM, socket_families()?);
-    for &(number, argument) in CHANGES_OF_MODE {
+    for &(number, argument) in CHANGES_OF_MODE.iter().chain(new_files::MODES) {
         refuse(number, libc::EPERM, privileged_modes(argument)?);
     }
+    for &(number, flags, mode) in new_files::OPENINGS {
+        refuse(number, libc::EPERM, new_files::privileged(flags, mode)?);
+    }
+    // Flags and mode of openat2 lie in memory too. Programs that know it go on with openat on kernels without it.
+    refuse(libc::SYS_openat2, libc::ENOSYS, Vec::new());
     // The flags of clone3 lie in memory where a filter cannot read them. Told that the call does not exist, libc
     // falls back to clone.
     refuse(libc::SYS_clone3, libc::ENOSYS, Vec::new());
@@ -225,8 +231,7 @@ fn socket_families() -> Result<Vec<SeccompRule>, BackendError> {
 /// A mode, as the argument of this number, with the setuid or the setgid bit.
 ///
 /// Files of a workspace belong to its owner on the host, where the bits would count: who is allowed to run such a file
-/// would get the rights of the owner, which may be root. The bits may also stand in the mode of a new file, but the
-/// kernel takes them away at the first byte that a process without capabilities writes.
+/// would get the rights of the owner, which may be root.
 fn privileged_modes(argument: u8) -> Result<Vec<SeccompRule>, BackendError> {
     [libc::S_ISUID, libc::S_ISGID]
         .into_iter()
@@ -377,7 +382,7 @@ mod tests {
             // A family that is allowed, which is also no namespace flag and no terminal request.
             let verdict = verdict(filter, number, HERE, [1, 0, 0, 0, 0, 0]);
             let expected = match number {
-                libc::SYS_clone3 => ERRNO | 0x26,
+                libc::SYS_clone3 | libc::SYS_openat2 => ERRNO | 0x26,
                 _ if listed => ERRNO | 1,
                 _ => ALLOW,
             };
@@ -409,7 +414,7 @@ mod tests {
     #[test]
     fn a_mode_with_setuid_or_setgid_is_refused_and_every_other_is_not() {
         let filter = filter(true).unwrap();
-        for &(number, argument) in CHANGES_OF_MODE {
+        for &(number, argument) in CHANGES_OF_MODE.iter().chain(new_files::MODES) {
             let run = |mode: u64| {
                 let mut arguments = [0o6000_u64; 6];
                 arguments[usize::from(argument)] = mode;
@@ -420,6 +425,30 @@ mod tests {
             }
             for mode in [0, 0o755, 0o1777, 0o10_0644, 0o6000 << 32] {
                 assert_eq!(run(mode), ALLOW, "{number} with {mode:o}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_new_file_gets_no_setuid_and_no_setgid_and_what_is_opened_may_have_any_word_there() {
+        let filter = filter(true).unwrap();
+        for &(number, flags, mode) in new_files::OPENINGS {
+            let run = |given: i32, bits: u64| {
+                let mut arguments = [0_u64; 6];
+                arguments[usize::from(flags)] = u64::from(given.cast_unsigned());
+                arguments[usize::from(mode)] = bits;
+                verdict(filter, number, HERE, arguments)
+            };
+            for made in
+                [libc::O_CREAT, libc::O_CREAT | libc::O_WRONLY | libc::O_EXCL, libc::O_TMPFILE | libc::O_RDWR]
+            {
+                for bits in [0o4755, 0o2755, 0o6000, 0o10_4644, 0x1_0000_0000 | 0o4755] {
+                    assert_eq!(run(made, bits), ERRNO | 1, "{number} with {made:o} and {bits:o}");
+                }
+                assert_eq!((run(made, 0o1777), run(made, 0o644)), (ALLOW, ALLOW));
+            }
+            for opened in [libc::O_RDONLY, libc::O_DIRECTORY, libc::O_RDWR | libc::O_TRUNC] {
+                assert_eq!(run(opened, u64::MAX), ALLOW, "{number} with {opened:o}");
             }
         }
     }

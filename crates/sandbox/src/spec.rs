@@ -23,8 +23,14 @@ use crate::spawner::Spawner;
 pub struct CellSpec {
     /// The workspace, absolute; shown read-write.
     pub workspace: PathBuf,
-    /// Further roots and toolchain folders or files, absolute; shown read-only.
+    /// Further roots, absolute; shown read-only.
     pub read_only: Vec<PathBuf>,
+    /// Folders and files of toolchains, absolute; shown read-only. A command of root reaches in each what every user of the
+    /// host may reach, unless the root itself is closed to others.
+    pub toolchains: Vec<PathBuf>,
+    /// Files and folders of the system and of toolchains whose content must be absent, as that of `masked`. A waiting cell
+    /// covers them before its call comes, so their number costs the call nothing.
+    pub covered: Vec<PathBuf>,
     /// Further roots, absolute; shown read-write.
     pub read_write: Vec<PathBuf>,
     /// Files and folders below a shown root whose content must be absent: each is covered by an empty, unreadable

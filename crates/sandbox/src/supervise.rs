@@ -15,6 +15,7 @@ use crate::child::report::{ExecuteFailure, Report};
 use crate::error::SandboxError;
 use crate::launch::Cell;
 use crate::limits::LimitInForce;
+use crate::limits::space::Space;
 use crate::limits::watchdog::Watchdog;
 use crate::outcome::{Ended, Exit, Stream};
 use crate::plumbing::Plumbing;
@@ -107,6 +108,7 @@ enum Life {
 /// kills what is left.
 pub(crate) fn supervise<O: Owner>(
     cell: &Cell,
+    space: Space,
     command: &Command,
     plumbing: &mut Plumbing,
     owner: &mut O,
@@ -118,7 +120,7 @@ pub(crate) fn supervise<O: Owner>(
     let mut life = Life::Running;
     let mut control_open = true;
     let mut waited_for_input = false;
-    let mut watchdog = Watchdog::over(cell.process.pid(), &cell.enforcement, Instant::now());
+    let mut watchdog = Watchdog::over(cell.process.pid(), &cell.enforcement, space, Instant::now());
     let mut exceeded = None;
     loop {
         let now = Instant::now();

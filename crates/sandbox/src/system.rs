@@ -66,6 +66,13 @@ pub(crate) fn entries() -> Result<Vec<SystemEntry>, SandboxError> {
     Ok(entries)
 }
 
+/// Whether every cell shows this path, as part of the system.
+pub fn is_of_system(path: &Path) -> bool {
+    let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let folders = entries().unwrap_or_default();
+    folders.iter().any(|entry| matches!(entry, SystemEntry::Folder(folder) if real.starts_with(folder)))
+}
+
 fn libraries() -> Result<Vec<PathBuf>, SandboxError> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/").map_err(reading)? {

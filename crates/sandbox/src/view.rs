@@ -14,7 +14,7 @@ use crate::child::blueprint::{Kind, Mount, Place, Source, Step, c_string};
 use crate::direct::Direct;
 use crate::enforcement::{Home, UserMapping};
 use crate::error::SandboxError;
-use crate::identity::{Identity, MappedTree, mapped_tree};
+use crate::identity::{self, Identity, MappedTree, mapped_tree};
 use crate::landlock::{Rights, Rules};
 use crate::overlay::Layers;
 use crate::roots::{Root, Roots};
@@ -66,6 +66,7 @@ pub(crate) struct Shown<'a> {
 pub(crate) fn decide(spec: &CellSpec, shown: Shown<'_>) -> Result<View, SandboxError> {
     let mut view = View::new(shown.landlock);
     view.foundation(Some(shown), &spec.home_files)?;
+    view.cover_all(&spec.covered, shown.roots)?;
     view.hide(spec, shown.roots, shown.layers)?;
     Ok(view)
 }
@@ -97,6 +98,7 @@ pub(crate) fn roots(spec: &CellSpec, shown: Shown<'_>) -> Result<View, SandboxEr
     for root in ordered {
         view.root(root, shown)?;
     }
+    view.cover_all(&spec.covered, shown.roots)?;
     Ok(view)
 }
 
@@ -163,12 +165,17 @@ impl View {
         let written = spec.frozen_where_direct.iter().filter(|path| direct.writes(path)).cloned();
         frozen.append(&mut roots.inside(&written.collect::<Vec<_>>())?);
         self.freeze(&frozen)?;
-        for (path, root) in roots.inside(&spec.masked)? {
+        self.cover_all(&spec.masked, roots)
+    }
+
+    /// Hides the content of these paths, under every name that the cell has for them.
+    fn cover_all(&mut self, paths: &[PathBuf], roots: &Roots) -> Result<(), SandboxError> {
+        for (path, root) in roots.inside(paths)? {
             // Under a second name of a root the path may not be there, but then it is under the first, and
             // required.
             self.cover(&path, !roots.is_alias(&root))?;
         }
-        for path in roots.outside(&spec.masked)? {
+        for path in roots.outside(paths)? {
             self.cover(&path, false)?;
         }
         Ok(())
@@ -251,8 +258,12 @@ impl View {
             Some(layers) if layers.workspace == root.real => self.overlay(root, layers, shown)?,
             _ => {
                 let attributes = if root.writable { READ_WRITE } else { READ_ONLY };
-                let tree = self.tree(&root.real, shown.identity, attributes)?;
-                self.mount(tree.source, &root.at, root.kind, attributes)?;
+                let source = if root.owned || !identity::is_open_to_all(&root.real) {
+                    self.tree(&root.real, shown.identity, attributes)?.source
+                } else {
+                    self.foreign_tree(&root.real, shown.identity, attributes)?
+                };
+                self.mount(source, &root.at, root.kind, attributes)?;
                 self.require_at_resolved_path(root);
             }
         }
@@ -285,6 +296,22 @@ impl View {
         let source = Source::Handed(tree.as_raw_fd());
         self.trees.push(tree);
         Ok(Tree { source, without_submounts })
+    }
+
+    /// A tree of the host whose owners stay foreign to a command of root.
+    fn foreign_tree(
+        &mut self,
+        real: &Path,
+        identity: Identity,
+        attributes: MountAttrFlags,
+    ) -> Result<Source, SandboxError> {
+        if identity.mapping == UserMapping::Own {
+            return Ok(Source::Host(c_string("path", real)?));
+        }
+        let tree = identity::foreign_tree(real, attributes)?;
+        let source = Source::Handed(tree.as_raw_fd());
+        self.trees.push(tree);
+        Ok(source)
     }
 
     fn devices(&mut self, path: &Path) -> Result<(), SandboxError> {

@@ -9,7 +9,7 @@ pub fn is_invisible(character: char) -> bool {
         | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// The text on one line: control and invisible characters as escapes.
+/// The text on one line: control and invisible characters, and letters that pretend to be others, as escapes.
 pub fn visible(text: &str) -> String {
     escaped(text, None, None)
 }
@@ -33,13 +33,78 @@ pub fn beginning(text: &str, most: usize) -> String {
     }
 }
 
+/// The word that a character stands in.
+#[derive(Default)]
+struct Word {
+    end: usize,
+    /// It has letters that look like Latin ones, among such or with nothing else.
+    pretends: bool,
+}
+
+impl Word {
+    /// Moves on to the character at this place.
+    fn enter(&mut self, text: &str, at: usize, character: char) {
+        if at < self.end || character.is_ascii() && !character.is_ascii_alphanumeric() {
+            return;
+        }
+        let rest = text.get(at..).unwrap_or_default();
+        let length = rest.find(|other: char| !other.is_alphanumeric()).unwrap_or(rest.len());
+        let word = rest.get(..length).unwrap_or_default();
+        self.end = at + length.max(character.len_utf8());
+        if word.is_ascii() {
+            self.pretends = false;
+            return;
+        }
+        let is_latin = |letter: char| letter.is_ascii_alphabetic();
+        let letters = || word.chars().filter(|letter| letter.is_alphabetic());
+        let only_pretends =
+            letters().count() > 1 && letters().all(|letter| is_latin(letter) || is_look_alike(letter));
+        self.pretends = letters().any(is_look_alike) && (letters().any(is_latin) || only_pretends);
+    }
+}
+
+/// Whether a letter of another script looks like a Latin one: of Unicode's `confusables.txt` those that common fonts draw the same.
+fn is_look_alike(letter: char) -> bool {
+    const GREEK: &str = "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧοιανρυκχγ";
+    const CYRILLIC: &str = "АВСЕНІЈКМОРЅТУХҮҺԁԌԍԛԜԝаеорсухіјѕһӏѵ";
+    const OTHERS: &str = "ıɑɡɩʏɢʟօսցհոԝՍՏᏟᎠᎡᎢᎪᎬᎳᎷᎻᏀᏃᏎᏒᏔᏙᏚᏞᏢᏦꓐꓑꓒꓓꓔꓖꓗꓙꓚꓜꓝꓟꓠꓡꓢꓣꓦꓧꓪꓫꓬꓮꓰꓲꓳꓴ";
+    !letter.is_ascii() && [GREEK, CYRILLIC, OTHERS].iter().any(|letters| letters.contains(letter))
+}
+
+/// Whether this is a Latin letter, a digit or a sign in another dress: full width, mathematical, a Roman numeral.
+fn is_styled(letter: char) -> bool {
+    matches!(letter, '\u{ff01}'..='\u{ff5e}' | '\u{1d400}'..='\u{1d7ff}' | '\u{2160}'..='\u{217f}')
+}
+
+/// Whether this looks like a slash, a dot, a colon or a plain space and is none.
+fn is_other_separator(sign: char) -> bool {
+    matches!(
+        sign,
+        '\u{a0}' | '\u{2000}'
+            ..='\u{200a}'
+                | '\u{202f}'
+                | '\u{205f}'
+                | '\u{2024}'
+                | '\u{2044}'
+                | '\u{2215}'
+                | '\u{29f8}'
+                | '\u{a789}'
+                | '\u{2236}'
+    )
+}
+
 fn escaped(text: &str, line_break: Option<&str>, tab: Option<&str>) -> String {
     let mut shown = String::with_capacity(text.len());
-    for character in text.chars() {
+    let mut word = Word::default();
+    for (at, character) in text.char_indices() {
+        word.enter(text, at, character);
         match (character, line_break, tab) {
             ('\n', Some(line_break), _) => shown.push_str(line_break),
             ('\t', _, Some(tab)) => shown.push_str(tab),
-            _ if character.is_control() || is_invisible(character) => {
+            _ if character.is_control() || is_invisible(character) || is_other_separator(character) => {
+                shown.extend(character.escape_default());
+            }
+            _ if word.pretends && is_look_alike(character) || is_styled(character) => {
                 shown.extend(character.escape_default());
             }
             _ => shown.push(character),
@@ -47,7 +112,6 @@ fn escaped(text: &str, line_break: Option<&str>, tab: Option<&str>) -> String {
     }
     shown
 }
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,6 +120,25 @@ mod tests {
     fn nothing_can_move_the_cursor_hide_or_turn_the_direction() {
         assert_eq!(visible("a\x1b[2Kb\u{202e}c\nd\r"), "a\\u{1b}[2Kb\\u{202e}c\\nd\\r");
         assert_eq!(visible("plain äöü 中文"), "plain äöü 中文");
+    }
+
+    #[test]
+    fn letters_that_look_like_others_are_marked_and_ordinary_text_of_other_scripts_is_not() {
+        assert_eq!(visible("p\u{430}ypal.com"), "p\\u{430}ypal.com");
+        assert_eq!(visible("\u{441}\u{43e}\u{440}\u{435}/x"), "\\u{441}\\u{43e}\\u{440}\\u{435}/x");
+        assert_eq!(visible("\u{ff43}at a\u{2215}b \u{1d41a}"), "\\u{ff43}at a\\u{2215}b \\u{1d41a}");
+        assert_eq!(visible("rm\u{a0}-rf /s\u{3bf}me"), "rm\\u{a0}-rf /s\\u{3bf}me");
+        for plain in [
+            "привет, мир и все",
+            "καλημέρα κόσμε",
+            "Δt = 5 μm, λx",
+            "naïve café, ß",
+            "日本語 text",
+            "x²",
+            "а ты?",
+        ] {
+            assert_eq!(visible(plain), plain);
+        }
     }
 
     #[test]

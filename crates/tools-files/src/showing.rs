@@ -65,14 +65,14 @@ pub(crate) fn difference(shown: &str, old: &Side, new: &Side) -> String {
     if !matches!((old, new), (Side::Other(_), _) | (_, Side::Other(_))) {
         let (before, after) = (text(old), text(new));
         if before == after {
-            return format!("{shown}: the same content\n");
+            return format!("{}: the same content\n", tool::visible(shown));
         }
         let unified = unified_whole(shown, before.as_deref(), after.as_deref());
         if !unified.is_empty() {
             return unified;
         }
     }
-    format!("{shown}: {} -> {}\n", old.words(), new.words())
+    format!("{}: {} -> {}\n", tool::visible(shown), old.words(), new.words())
 }
 
 /// What writing this content at a path changes there. A file is read through links, as it is written.
@@ -122,7 +122,7 @@ impl Removal<'_> {
             EntryKind::File => read(self.roots.open_file(path)?)?,
             EntryKind::Link => {
                 let target = self.roots.link_target(path)?;
-                Side::Other(format!("a link to {}", tool::path_text(&target)))
+                Side::Other(format!("a link to {}", tool::visible(&tool::path_text(&target))))
             }
             other => Side::Other(other.to_string()),
         };

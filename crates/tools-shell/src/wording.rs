@@ -12,7 +12,7 @@ pub(crate) fn how_to_raise(limit: Limit) -> String {
         Limit::Processes => "processes",
         Limit::OpenFiles => "open_files",
         Limit::FileSize => "file_size_bytes",
-        Limit::Disk => "disk_bytes",
+        Limit::Disk | Limit::DiskSpace => "disk_bytes",
     };
     format!("let it use less, or raise `limits.{key}` of the profile in the configuration")
 }

@@ -39,6 +39,13 @@ impl Names {
         Some(*marks)
     }
 
+    /// Some file, perhaps one in a marked folder, may have a further name. Nothing tells of that in the folder where the file
+    /// lies, so what was known of the files in marked folders counts no more.
+    pub(crate) fn may_have_gained_one(&mut self) {
+        self.in_folders.clear();
+        self.stale = true;
+    }
+
     /// Something has come to a folder, or left it.
     pub(crate) fn changed(&mut self, id: Id) {
         if !self.in_folders.is_empty() && self.in_folders.remove(&id).is_some() {

@@ -316,12 +316,12 @@ impl<R: Rules> Watch<R> {
         };
         let above = self.rules.top(&path);
         if has_several(&stat) {
-            self.names.stale = true;
+            self.names.may_have_gained_one();
         }
         let entry = Entry { name, kind: look::type_of(&stat), number: stat.st_ino };
         if let Some(pending) = self.entry(folder.as_fd(), id, &above, &mut path, &entry) {
             // What is in it may be another name of something.
-            self.names.stale = true;
+            self.names.may_have_gained_one();
             self.scan(pending)?;
             return Ok(None);
         }

@@ -97,6 +97,40 @@ fn the_folder_of_sage_is_denied_to_every_tool() {
 }
 
 #[test]
+fn a_path_outside_the_workspace_is_an_error_whatever_anybody_answers() {
+    let fixture = Fixture::with_files(&[("inside", "in")]);
+    let outside = fixture.outside().join("beside");
+    std::fs::write(&outside, "old\n").unwrap();
+    std::os::unix::fs::symlink(&outside, fixture.workspace().join("link")).unwrap();
+    let folder = fixture.home().join(".config/handfast");
+    std::fs::create_dir_all(&folder).unwrap();
+    // Neither a list nor a mode nor a yes.
+    let profile = json!({"mode": "full_auto", "allowed_write_paths": [".", outside], "allowed_read_paths": [".", outside]});
+    std::fs::write(folder.join("config.yaml"), json!({"sandbox_config": {"normal": profile}}).to_string())
+        .unwrap();
+    let yes = |tool: &str, arguments: &Value| {
+        fixture.run(&["--dialect", "sage", "call", "--yes", tool, &arguments.to_string()]).json()
+    };
+    for file in [outside.to_str().unwrap(), "../beside", "inside/../../beside", "link"] {
+        for (tool, arguments) in [
+            ("Read", json!({ "file": file })),
+            ("Write", json!({"file": file, "content": "x"})),
+            ("Edit", json!({"file": file, "patch": "@@ -1 +1 @@\n-old\n+x\n"})),
+        ] {
+            let refused = yes(tool, &arguments);
+            assert_eq!(refused["ok"], false, "{tool} {file}: {refused:#}");
+            assert_eq!(std::fs::read_to_string(&outside).unwrap(), "old\n", "{tool} {file}");
+        }
+        let message = yes("Read", &json!({ "file": file }))["error"]["message"].clone();
+        assert!(message.as_str().unwrap().contains("outside the workspace"), "{file}: {message}");
+    }
+    // The control, here and in another dialect.
+    assert_eq!(yes("Read", &json!({"file": "inside"}))["data"]["content"], "in");
+    let other = fixture.run(&["call", "--yes", "file_read", &json!({ "path": outside }).to_string()]).json();
+    assert_eq!(other["data"]["content"], "old\n", "{other:#}");
+}
+
+#[test]
 fn edit_applies_a_diff_to_its_file_or_only_checks_it() {
     let fixture = Fixture::with_files(&[("a.txt", "one\n"), ("b.txt", "one\n")]);
     let edit = |patch: &str, strategy: Value| {

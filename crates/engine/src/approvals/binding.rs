@@ -60,7 +60,8 @@ impl Binding {
                 Effect::Run { command, directory } => {
                     let what = "the environment of commands".to_owned();
                     let environment: Vec<_> = cell.environment.iter().collect();
-                    let was = digest(&format!("{environment:?} {:?} {:?}", cell.search_path, cell.read_only));
+                    let was =
+                        digest(&format!("{environment:?} {:?} {:?}", cell.search_path, cell.toolchains));
                     run.push(Bound { what, was });
                     let Runs { files, folders, unnamed: why } = policy.runs(command, directory);
                     let named_by_packages: Vec<PathBuf> =

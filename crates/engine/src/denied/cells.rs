@@ -6,11 +6,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use checkpoint::Time;
+use checkpoint::{Taken, Time};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, chmod, fstat, openat2};
+use rustix::process::geteuid;
 use sandbox::LateMasks;
 use watch::{Marked, Watch};
 
@@ -34,7 +37,8 @@ pub(super) struct RunningCell {
     known: BTreeSet<PathBuf>,
     /// Before its command begins, where that is noted. What is older is not the command's.
     begins: Option<Time>,
-    /// What has come before it was known that the cell begins. Its command may have been ahead of that.
+    /// What is to be judged again: what has come before it was known that the cell begins, because its command may have been ahead
+    /// of that, and what could not be looked at or taken away.
     early: BTreeSet<PathBuf>,
     /// What was judged harmless by its content, which may change.
     harmless: BTreeMap<PathBuf, Stamp>,
@@ -216,18 +220,21 @@ impl DeniedFiles {
         else {
             return;
         };
+        let is_closed = is_closed(path);
         let set = self.protected_in(state, &root);
         let news = News::default();
         let changed = Changed::all(&set, &root, &news);
         let found = changed.found(&relative);
         let counts_by_content = changed.counts_by_content(&relative);
+        let mut may_be_open = None;
         for cell in &mut state.running {
             if cell.knows(path) {
                 // Somebody else has replaced it, because the command could not.
                 freeze_again(cell, path);
                 continue;
             }
-            if !cell.masks.have_begun() {
+            // What lies in a closed folder is judged when that was opened, at the end of the command at the latest.
+            if !cell.masks.have_begun() || is_closed && cell.masks.write_directly(path) {
                 cell.early.insert(path.to_owned());
                 continue;
             }
@@ -247,8 +254,18 @@ impl DeniedFiles {
                 continue;
             }
             for (goes, why) in targets(&found, (&root, &relative), |file| cell.origin(&root.join(file))) {
-                self.take_away(cell, &root, &goes, &why);
+                if self.take_away(cell, &root, &goes, &why) {
+                    may_be_open = Some(goes);
+                }
             }
+        }
+        let Some(goes) = may_be_open else { return };
+        for cell in state.running.iter().filter(|cell| cell.masks.write_directly(path)) {
+            let shown = tool::path_text(&goes);
+            cell.masks.note(format!(
+                "{shown} is too large to be copied, and the command was killed, because it may have the file open"
+            ));
+            cell.give_up();
         }
     }
 
@@ -260,7 +277,8 @@ impl DeniedFiles {
         snapshots.area().was_applied(path, Time { seconds, nanoseconds: 0 })
     }
 
-    fn take_away(&self, cell: &mut RunningCell, root: &Path, relative: &Path, why: &str) {
+    /// Gives whether what was taken is too large to be copied, so that no command may run on that could have it open.
+    fn take_away(&self, cell: &mut RunningCell, root: &Path, relative: &Path, why: &str) -> bool {
         let shown = tool::path_text(relative);
         cell.taken += 1;
         let taken = match &self.snapshots {
@@ -268,17 +286,24 @@ impl DeniedFiles {
             Some(snapshots) => take_away(snapshots, &mut cell.kept, root, relative, why)
                 .map_err(|error| format!("it could not be taken away: {error}")),
         };
+        let mut is_moved = false;
         match taken {
             Ok(None) => {}
-            Ok(Some(id)) => cell.note(|| {
-                format!(
-                    "{shown}: {why}; it needs an approval of its own and was taken out of the workspace: `handfast changes \
-                     show {id}` shows it, `handfast changes apply {id}` puts it back"
-                )
-            }),
+            Ok(Some((id, taken))) => {
+                cell.note(|| {
+                    format!(
+                        "{shown}: {why}; it needs an approval of its own and was taken out of the workspace: `handfast changes \
+                         show {id}` shows it, `handfast changes apply {id}` puts it back"
+                    )
+                });
+                // Whoever has it open could change it after a human has looked at it.
+                is_moved = taken == Taken::Moved;
+            }
             Err(problem) => {
                 cell.note(|| format!("{shown}: {why}; {problem}, so the command was killed"));
                 cell.give_up();
+                // When it has ended, nothing stands in the way any more.
+                cell.early.insert(root.join(relative));
             }
         }
         if cell.taken == MOST_TAKEN {
@@ -287,23 +312,24 @@ impl DeniedFiles {
             );
             cell.give_up();
         }
+        is_moved
     }
 }
 
-/// Takes a file away, and remembers under which id it is kept. Gives that; nothing where the file is gone.
+/// Takes a file away, and remembers under which id it is kept. Gives that and how it was taken; nothing where the file is gone.
 pub(super) fn take_away(
     snapshots: &Snapshots,
     kept: &mut BTreeMap<PathBuf, String>,
     root: &Path,
     relative: &Path,
     why: &str,
-) -> Result<Option<String>, checkpoint::Error> {
+) -> Result<Option<(String, Taken)>, checkpoint::Error> {
     let mut take = |root: &Path, relative: &Path| {
-        let id = snapshots.take_away(kept.get(root).map(String::as_str), root, relative, why)?;
-        if let Some(id) = &id {
+        let taken = snapshots.take_away(kept.get(root).map(String::as_str), root, relative, why)?;
+        if let Some((id, _)) = &taken {
             kept.insert(root.to_owned(), id.clone());
         }
-        Ok(id)
+        Ok(taken)
     };
     match take(root, relative) {
         // Changes belong to one mount; what is mounted below it has its own.
@@ -324,6 +350,37 @@ fn freeze_again(cell: &RunningCell, path: &Path) {
         // Where that fails, the cell is killed, and its caller is told so.
         let _killed = cell.masks.freeze(&[path.to_owned()]);
     }
+}
+
+/// Opens a folder of this user up to be looked into, where a command that writes directly has made it and closed it. Gives whether
+/// it did.
+///
+/// The command itself sees it no more: what cannot be looked into is covered in its cell before this.
+pub(super) fn open_up(cells: &[RunningCell], folder: &Path) -> bool {
+    let made_by_one = cells
+        .iter()
+        .any(|cell| cell.masks.have_begun() && cell.masks.write_directly(folder) && !cell.knows(folder));
+    if !made_by_one {
+        return false;
+    }
+    // INVARIANT: no link anywhere, which could lead to a folder of somebody else's.
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let Ok(opened) = openat2(CWD, folder, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) else {
+        return false;
+    };
+    let Ok(found) = fstat(&opened) else { return false };
+    // To be written as well, so that something can be taken out of it.
+    let needed = Mode::RWXU;
+    let mode = Mode::from_raw_mode(found.st_mode);
+    if mode.contains(needed) || found.st_uid != geteuid().as_raw() {
+        return false;
+    }
+    chmod(format!("/proc/self/fd/{}", opened.as_raw_fd()), mode | needed).is_ok()
+}
+
+/// Tells whether a folder above an entry is closed, so that the entry cannot be looked at.
+fn is_closed(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied)
 }
 
 /// Tells whether an entry has not changed since then.

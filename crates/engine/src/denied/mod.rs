@@ -4,6 +4,7 @@
 mod cells;
 mod left;
 mod lists;
+mod programs;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
@@ -20,6 +21,7 @@ use crate::protected::ProtectedSet;
 use crate::snapshot::Snapshots;
 use cells::RunningCell;
 use lists::{DenyLists, LedTo};
+pub(crate) use programs::DeniedPrograms;
 
 /// The denied files of one runtime.
 pub(crate) struct DeniedFiles {
@@ -125,6 +127,9 @@ pub(crate) enum Known {
 /// How often the thread that follows the changes looks whether a cell still runs, and with how much patience it walks where
 /// changes are not told any more.
 const FOLLOWING: Duration = Duration::from_millis(250);
+
+/// How many closed folders one in the other are opened to be looked into.
+const MOST_CLOSED: usize = 64;
 
 /// How soon it looks again where something has come just as a cell begins.
 const BEGINNING: Duration = Duration::from_millis(5);
@@ -278,29 +283,31 @@ impl DeniedFiles {
 
     /// What is denied as of now; cells that run are told what has come.
     fn refresh(&self, state: &mut State) -> Result<Marked, WatchError> {
-        let Some(watch) = &mut state.watch else { return Ok(Marked::default()) };
+        let State { watch: Some(watch), running, .. } = state else { return Ok(Marked::default()) };
         // Of a cell that has ended by now, all is told in a moment.
-        let ended: Vec<bool> = state.running.iter().map(RunningCell::is_over).collect();
+        let ended: Vec<bool> = running.iter().map(RunningCell::is_over).collect();
         let walks = watch.walks();
-        let marked = watch.sync();
+        let seen = look(watch, running);
         // After a walk it is not known what has come.
         let all = watch.walks() != walks;
-        let come = |paths: &[PathBuf], appeared: &[PathBuf]| -> Vec<PathBuf> {
-            let is_new = |path: &&PathBuf| all || appeared.binary_search(path).is_ok();
-            paths.iter().filter(is_new).cloned().collect()
-        };
-        match &marked {
-            Ok(marked) => {
-                let hidden = come(&marked.hidden, &marked.appeared);
-                let frozen = come(&marked.frozen, &marked.appeared);
+        let marked = match seen {
+            Ok(Seen { marked, appeared, noted }) => {
+                let come = |paths: &[PathBuf]| -> Vec<PathBuf> {
+                    paths.iter().filter(|path| all || appeared.contains(*path)).cloned().collect()
+                };
+                let (hidden, frozen) = (come(&marked.hidden), come(&marked.frozen));
                 for cell in &state.running {
                     cell.cover(&hidden, &frozen);
                 }
-                self.judge_come(state, marked.noted.clone());
+                self.judge_come(state, noted);
                 self.judge_again(state);
+                Ok(marked)
             }
-            Err(_) => state.running.iter().for_each(RunningCell::give_up),
-        }
+            Err(error) => {
+                state.running.iter().for_each(RunningCell::give_up);
+                Err(error)
+            }
+        };
         if marked.is_ok() {
             // Otherwise what they left is still to be judged.
             let running = std::mem::take(&mut state.running);
@@ -323,6 +330,33 @@ impl DeniedFiles {
             state.watch = None;
             state
         })
+    }
+}
+
+/// What is marked, and what of it has come.
+struct Seen {
+    marked: Marked,
+    appeared: BTreeSet<PathBuf>,
+    noted: Vec<PathBuf>,
+}
+
+/// Asks what is marked. A folder that a command has closed is opened and looked into, and so are those in it, level by level.
+fn look(watch: &mut Watch<DenyLists>, running: &[RunningCell]) -> Result<Seen, WatchError> {
+    let (mut appeared, mut noted) = (BTreeSet::new(), Vec::new());
+    let mut rounds = 0;
+    loop {
+        let marked = watch.sync()?;
+        appeared.extend(marked.appeared.iter().cloned());
+        noted.extend(marked.noted.iter().cloned());
+        if marked.hidden.iter().filter(|path| cells::open_up(running, path)).count() == 0 {
+            return Ok(Seen { marked, appeared, noted });
+        }
+        rounds += 1;
+        if rounds == MOST_CLOSED {
+            // Nobody nests so many by mistake.
+            running.iter().for_each(RunningCell::give_up);
+            return Ok(Seen { marked, appeared, noted });
+        }
     }
 }
 

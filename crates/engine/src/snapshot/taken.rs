@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::PoisonError;
 
-use checkpoint::{Terms, Time, Workspace};
+use checkpoint::{Taken, Terms, Time, Workspace};
 
 use super::Snapshots;
 
@@ -17,28 +17,28 @@ impl Snapshots {
     }
 
     /// Takes a file, not a folder, out of a workspace, to lie aside until a human decides: among the changes that are kept
-    /// under `kept`, or under an id of its own. Gives the id; nothing where the file is gone.
+    /// under `kept`, or under an id of its own. Gives the id and how it was taken; nothing where the file is gone.
     pub(crate) fn take_away(
         &self,
         kept: Option<&str>,
         root: &Path,
         relative: &Path,
         why: &str,
-    ) -> Result<Option<String>, checkpoint::Error> {
+    ) -> Result<Option<(String, Taken)>, checkpoint::Error> {
         let workspace = Workspace::open(root)?;
         // Those from before may have been discarded by now.
         if let Some(id) = kept
             && let Ok((call, _)) = self.area.take_up(id)
         {
-            return Ok(call.take_away(&workspace, relative)?.then(|| id.to_owned()));
+            return Ok(call.take_away(&workspace, relative)?.map(|taken| (id.to_owned(), taken)));
         }
         let call = self.area.begin()?;
         let terms = Terms::since(call.baseline()?);
-        if !call.take_away(&workspace, relative)? {
+        let Some(taken) = call.take_away(&workspace, relative)? else {
             call.discard()?;
             return Ok(None);
-        }
+        };
         let reason = format!("a command that writes directly made {}: {why}", tool::path_text(relative));
-        call.keep(&workspace, &terms, &reason).map(Some)
+        call.keep(&workspace, &terms, &reason).map(|id| Some((id, taken)))
     }
 }

@@ -1,5 +1,7 @@
 //! `handfast doctor`: what this machine really enforces, tried out.
 
+mod calls;
+mod toolchains;
 mod way_out;
 
 use std::process::ExitCode;
@@ -40,6 +42,7 @@ pub(super) fn run(global: &Global, as_json: bool) -> Result<ExitCode, Failure> {
     findings.push(configuration(&composed));
     let attempter = attempter()?;
     findings.extend(sandbox::probe(&attempter).into_iter().map(Finding::from));
+    findings.push(toolchains::finding(&attempter));
     findings.extend(way_out::findings(&attempter));
     findings.extend(embeddings(composed.as_ref().ok()));
     let broken = findings.iter().any(Finding::breaks_a_promise);

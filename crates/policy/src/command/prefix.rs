@@ -116,6 +116,19 @@ impl CommandRules {
         all.into_iter().find(|prefix| denies(prefix, &words)).map(|prefix| &prefix.rule)
     }
 
+    /// The rule that denies a program whatever its arguments are.
+    pub(crate) fn denies_program(&self, name: &str) -> Option<&Rule> {
+        let named = self.denied.get(name).into_iter().flat_map(|denials| &denials.others);
+        let by_pattern = || self.denied_patterns.iter().filter(|prefix| denies(prefix, &[name.to_owned()]));
+        named.filter(|prefix| prefix.is_program()).chain(by_pattern()).map(|prefix| &prefix.rule).next()
+    }
+
+    /// Every entry of `deny_exec_command`, with whether it denies a program whatever its arguments are.
+    pub(crate) fn denials(&self) -> impl Iterator<Item = (&Rule, bool)> {
+        let all = self.denied.values().flat_map(Denials::all).chain(&self.denied_patterns);
+        all.map(|prefix| (&prefix.rule, prefix.is_program()))
+    }
+
     /// The rule that denies something the line could run, and what that is.
     pub(crate) fn denied_by(&self, reached: &Reached) -> Option<(&Rule, String)> {
         if self.denied.is_empty() && self.denied_patterns.is_empty() {
@@ -129,6 +142,14 @@ impl CommandRules {
             let shown = start.words.get(..prefix.words.len()).unwrap_or(start.words).join(" ");
             Some((&prefix.rule, shown))
         })
+    }
+}
+
+impl Prefix {
+    /// Whether it names a program and nothing else: a `*` at the end stands for no word too.
+    fn is_program(&self) -> bool {
+        let mut arguments = self.words.iter().skip(1);
+        arguments.next().is_none_or(|word| word == "*") && arguments.next().is_none()
     }
 }
 

@@ -195,6 +195,12 @@ impl PathList {
         (!entry.pattern.negated).then_some(&entry.rule)
     }
 
+    /// The entries in their order, and whether case counts.
+    pub(crate) fn as_text(&self) -> String {
+        let entries: Vec<&str> = self.entries.iter().map(|entry| &*entry.rule.entry).collect();
+        format!("{entries:?} {}", self.folded.is_some())
+    }
+
     /// Whether an entry of a file takes back what another one matches.
     pub(super) fn takes_back(&self) -> bool {
         let written = |entry: &&Entry| entry.rule.origin != Origin::BuiltIn;

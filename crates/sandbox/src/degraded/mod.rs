@@ -30,8 +30,9 @@ pub(crate) fn launch(
     streams: Streams,
     refused: SandboxError,
 ) -> Result<Cell, SandboxError> {
-    match bubblewrap::launch(spec, command, streams)? {
-        Some(cell) => Ok(cell),
-        None => alone::launch(spec, command, streams, refused),
-    }
+    let cell = match bubblewrap::launch(spec, command, streams)? {
+        Some(cell) => cell,
+        None => alone::launch(spec, command, streams, refused)?,
+    };
+    Ok(cell.bounded_in_space(spec))
 }

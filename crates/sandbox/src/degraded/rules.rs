@@ -63,6 +63,7 @@ pub(super) fn allow(
 ) -> Result<Allowed, SandboxError> {
     let ruleset = landlock::ruleset_alone(version)?;
     let mut masked = existing(&spec.masked)?;
+    masked.extend(existing(&spec.covered)?);
     let mut hidden = BTreeSet::new();
     for path in masked.clone() {
         let found = fs::symlink_metadata(&path).map_err(|error| cannot(&path, &error.to_string()))?;

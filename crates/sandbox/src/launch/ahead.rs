@@ -27,6 +27,7 @@ use crate::identity::Identity;
 use crate::late::Late;
 use crate::limits::Bounds;
 use crate::limits::machine::Machine;
+use crate::limits::space::Space;
 use crate::outcome::Origin;
 use crate::overlay::{self, Layers};
 use crate::roots::Roots;
@@ -85,6 +86,9 @@ struct Wanted {
     landlock: Option<i32>,
     workspace: PathBuf,
     read_only: Vec<PathBuf>,
+    toolchains: Vec<PathBuf>,
+    /// With what each is: a cover goes from a file that another one takes the place of.
+    covered: Vec<(PathBuf, Option<Seen>)>,
     read_write: Vec<PathBuf>,
     home_files: Vec<(PathBuf, Vec<u8>)>,
     caches: Option<PathBuf>,
@@ -111,6 +115,8 @@ impl Wanted {
             landlock: landlock::version(),
             workspace: spec.workspace.clone(),
             read_only: spec.read_only.clone(),
+            toolchains: spec.toolchains.clone(),
+            covered: spec.covered.iter().map(|path| (path.clone(), Seen::at(path).ok())).collect(),
             read_write: spec.read_write.clone(),
             home_files: spec.home_files.clone(),
             caches: spec.shared_home().map(|home| home.caches()),
@@ -223,6 +229,7 @@ impl Ahead {
             steps: hidden.steps,
             layers: call.layers,
             home: call.home,
+            space: Space::default(),
             private: None,
             maker: None,
         }))

@@ -4,6 +4,7 @@
 //! resources, then sampling from outside. Which one it was is part of every result.
 
 pub(crate) mod machine;
+pub(crate) mod space;
 pub(crate) mod watchdog;
 
 use std::fmt;
@@ -31,7 +32,8 @@ pub struct Limits {
     pub open_files: Option<u64>,
     /// Size of one file in bytes. Built in: none.
     pub file_size: Option<u64>,
-    /// Bytes written to disks in all. Built in: none.
+    /// Bytes written to disks in all. Built in: none, but then what the command puts on a disk may take half of what is free
+    /// there when it starts, see [`Limit::DiskSpace`].
     pub disk: Option<u64>,
 }
 
@@ -73,6 +75,8 @@ pub enum Limit {
     FileSize,
     /// [`Limits::disk`].
     Disk,
+    /// What the command's files take on a disk at a time, where [`Limits::disk`] is not given.
+    DiskSpace,
 }
 
 impl Limit {
@@ -86,6 +90,7 @@ impl Limit {
             Self::OpenFiles => "open_files",
             Self::FileSize => "file_size",
             Self::Disk => "disk",
+            Self::DiskSpace => "disk_space",
         }
     }
 }
@@ -245,9 +250,9 @@ impl fmt::Display for LimitInForce {
             Limit::OpenFiles => "open files of a process",
             Limit::FileSize => "the size of a file",
             Limit::Disk => "what is written to disk",
+            Limit::DiskSpace => "what its files take on a disk, half of what was free when it started",
         };
-        let in_bytes =
-            matches!(self.limit, Limit::Memory | Limit::ProcessMemory | Limit::FileSize | Limit::Disk);
+        let in_bytes = !matches!(self.limit, Limit::Cpus | Limit::Processes | Limit::OpenFiles);
         write!(formatter, "limit of ")?;
         match self.value {
             bytes if in_bytes && bytes % (1 << 20) == 0 => write!(formatter, "{} MiB", bytes >> 20)?,

@@ -10,8 +10,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
-use rustix::fs::statvfs;
+use rustix::fs::{statfs, statvfs};
 
+use super::space::Space;
 use super::{Layer, Limit, LimitInForce};
 use crate::enforcement::{Degraded, Enforcement};
 use crate::view::HOME;
@@ -40,6 +41,7 @@ pub(crate) struct Watchdog {
     own_files: bool,
     next: Option<Instant>,
     written: Written,
+    space: Space,
 }
 
 /// What was written to disks.
@@ -53,10 +55,15 @@ struct Written {
 
 impl Watchdog {
     /// Watches the cell of that first process for the limits that are left to it.
-    pub(crate) fn over(first: i32, enforcement: &Enforcement, now: Instant) -> Self {
+    pub(crate) fn over(first: i32, enforcement: &Enforcement, space: Space, now: Instant) -> Self {
         let alone = enforcement.degraded == Some(Degraded::Landlock);
         // There the first process keeps the one that a cell with namespaces begins with.
-        Self::of(first, &enforcement.limits, !alone, alone.into(), now)
+        let mut watchdog = Self::of(first, &enforcement.limits, !alone, alone.into(), now);
+        if space.in_force().is_some() {
+            watchdog.next = Some(now + FIRST_LOOK);
+        }
+        watchdog.space = space;
+        watchdog
     }
 
     fn of(first: i32, in_force: &[LimitInForce], own_files: bool, ours: u64, now: Instant) -> Self {
@@ -66,7 +73,17 @@ impl Watchdog {
         };
         let (memory, disk, processes) = (of(Limit::Memory), of(Limit::Disk), of(Limit::Processes));
         let next = [memory, disk, processes].iter().any(Option::is_some).then(|| now + FIRST_LOOK);
-        Self { first, memory, disk, processes, ours, own_files, next, written: Written::default() }
+        Self {
+            first,
+            memory,
+            disk,
+            processes,
+            ours,
+            own_files,
+            next,
+            written: Written::default(),
+            space: Space::default(),
+        }
     }
 
     /// When it wants to look next.
@@ -77,6 +94,15 @@ impl Watchdog {
     /// Looks if it is time, and says which limit is exceeded.
     pub(crate) fn look(&mut self, now: Instant) -> Option<LimitInForce> {
         self.next.filter(|next| now >= *next)?;
+        let space =
+            self.space.exceeded(|device| deleted_on(device, &descendants(self.first, None).processes));
+        if space.is_some() {
+            return space;
+        }
+        if self.memory.is_none() && self.disk.is_none() && self.processes.is_none() {
+            self.next = Some(Instant::now() + PAUSE);
+            return None;
+        }
         let most = self.processes.map(|limit| limit.value.saturating_add(self.ours));
         let Found { processes, threads } = descendants(self.first, most);
         // Too many are not looked at any further.
@@ -214,6 +240,31 @@ fn files_without_name(processes: &[i32]) -> u64 {
                 .is_ok_and(|name| name.as_os_str().as_bytes().starts_with(b"/memfd:"));
             if is_memfd
                 && let Ok(found) = fs::metadata(file.path())
+                && seen.insert((found.dev(), found.ino()))
+            {
+                bytes = bytes.saturating_add(found.blocks().saturating_mul(BLOCK));
+            }
+        }
+    }
+    bytes
+}
+
+/// How many bytes the files on a disk have that these processes hold open and that have no name any more. Those of an overlay
+/// count for every disk, because an overlay does not say on which its upper folder lies.
+fn deleted_on(device: u64, processes: &[i32]) -> u64 {
+    /// `OVERLAYFS_SUPER_MAGIC` of linux/magic.h.
+    const OVERLAY: i64 = 0x794c_7630;
+    const BLOCK: u64 = 512;
+    let mut seen = BTreeSet::new();
+    let mut bytes = 0_u64;
+    for process in processes {
+        for file in fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten() {
+            let Ok(found) = fs::metadata(file.path()) else { continue };
+            let lies_there =
+                || found.dev() == device || statfs(file.path()).is_ok_and(|system| system.f_type == OVERLAY);
+            if found.is_file()
+                && found.nlink() == 0
+                && lies_there()
                 && seen.insert((found.dev(), found.ino()))
             {
                 bytes = bytes.saturating_add(found.blocks().saturating_mul(BLOCK));

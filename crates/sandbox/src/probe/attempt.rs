@@ -32,7 +32,7 @@ use crate::doors::PROXY_PORT;
 use crate::sys::{self, AtEnd, Side, attempts};
 
 /// What the files of a probe hold.
-pub(super) const MARKER: &str = "marker of a probe";
+pub const MARKER: &str = "marker of a probe";
 /// What a process prints that waits to be seen or killed.
 pub(super) const WAITING: &str = "waiting";
 /// What is no attempt that could be refused: to wait, to look around, to write so many bytes.
@@ -97,6 +97,7 @@ fn make(name: &str, arguments: &[OsString]) -> io::Result<io::Result<String>> {
     let path = |index: usize| arguments.get(index).map(Path::new).ok_or_else(unknown);
     Ok(match name {
         "read" => read(path(0)?),
+        "seek" => seek(path(0)?),
         "read-by-symlink" => std::os::unix::fs::symlink(path(0)?, path(1)?).and_then(|()| read(path(1)?)),
         "read-by-hard-link" => fs::hard_link(path(0)?, path(1)?).and_then(|()| read(path(1)?)),
         "read-after-rename" => fs::rename(path(0)?, path(1)?).and_then(|()| read(path(2)?)),
@@ -175,6 +176,25 @@ fn ask_proxy(host: &str) -> io::Result<String> {
     }
     let last = answer.lines().last().unwrap_or_default();
     Err(io::Error::other(format!("{first}: {last}")))
+}
+
+/// Looks for a file with the marker, at any depth.
+fn seek(folder: &Path) -> io::Result<String> {
+    let (mut pending, mut found) = (vec![folder.to_owned()], Vec::new());
+    while let Some(folder) = pending.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                pending.push(path);
+            } else if fs::read_to_string(&path).is_ok_and(|content| content.contains(MARKER)) {
+                found.push(path);
+            }
+        }
+    }
+    match found.first() {
+        Some(first) => Ok(format!("{} were found, among them {}", found.len(), first.display())),
+        None => Err(io::Error::other("none was found")),
+    }
 }
 
 fn read(path: &Path) -> io::Result<String> {

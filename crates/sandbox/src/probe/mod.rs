@@ -29,7 +29,7 @@ use attempt::{Answer, LOOK, OUTPUT};
 use cases::{Case, Reading};
 use scene::Scene;
 
-pub use attempt::attempt;
+pub use attempt::{MARKER, attempt};
 
 /// What a probe found.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]

@@ -153,7 +153,7 @@ impl Attempter {
         clippy::disallowed_methods,
         reason = "the control of a probe is the same attempt without a cell"
     )]
-    pub(super) fn outside(&self) -> Command {
+    pub fn outside(&self) -> Command {
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).stdin(Stdio::null());
         command

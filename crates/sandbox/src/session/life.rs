@@ -363,7 +363,8 @@ impl Session {
         }
         let mut plumbing = Plumbing::new(std::mem::take(&mut cell.ends));
         let mut owner = Held(&self.0);
-        let end = supervise(&cell, command, &mut plumbing, &mut owner)?;
+        let space = std::mem::take(&mut cell.space);
+        let end = supervise(&cell, space, command, &mut plumbing, &mut owner)?;
         drop(cell.late.take());
         cell.process.kill();
         cell.process.end().map_err(SandboxError::io("waiting for the end of the cell"))?;

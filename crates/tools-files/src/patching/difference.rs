@@ -33,20 +33,26 @@ impl Patching<'_> {
     }
 
     fn removal(&self, path: &Path) -> String {
-        let name = tool::path_text(path);
+        let path_text = tool::path_text(path);
+        let name = tool::visible(&path_text);
         match self.text(path) {
             Some(old) => {
-                format!("{name} is removed\n{}", edit::unified(&name, &old, b"", &edit::between(&old, b"")))
+                format!(
+                    "{name} is removed\n{}",
+                    edit::unified(&path_text, &old, b"", &edit::between(&old, b""))
+                )
             }
             None => format!("{name} is removed\n"),
         }
     }
 
     fn one(&self, path: &Path, made: &Made) -> String {
-        let name = tool::path_text(path);
+        let path_text = tool::path_text(path);
+        let name = tool::visible(&path_text);
         let (content, executable) = match made {
             Made::Link { target } => {
-                return format!("{name} becomes a link to {}\n", String::from_utf8_lossy(target.as_bytes()));
+                let target = tool::visible(&String::from_utf8_lossy(target.as_bytes()));
+                return format!("{name} becomes a link to {target}\n");
             }
             Made::File { content, executable, .. } => (content, executable),
         };
@@ -54,7 +60,7 @@ impl Patching<'_> {
         let mut shown = String::new();
         if source != path {
             let gone = if self.removed.contains(source) { "is moved" } else { "is copied" };
-            shown.push_str(&format!("{} {gone} to {name}\n", tool::path_text(source)));
+            shown.push_str(&format!("{} {gone} to {name}\n", tool::visible(&tool::path_text(source))));
         }
         match executable {
             Some(true) => shown.push_str(&format!("{name} can be run as a program\n")),
@@ -64,7 +70,7 @@ impl Patching<'_> {
         let old = if made.source().is_some() { self.text(source) } else { Some(Vec::new()) };
         match old {
             Some(old) if is_text(content) => {
-                shown.push_str(&edit::unified(&name, &old, content, &edit::between(&old, content)));
+                shown.push_str(&edit::unified(&path_text, &old, content, &edit::between(&old, content)));
             }
             _ => shown.push_str(&format!("{name} gets {} bytes that are not shown\n", content.len())),
         }

@@ -82,6 +82,26 @@ fn names_that_are_made_later_are_found_too_and_let_go_when_they_are_no_more() {
 }
 
 /// Whether this test runs as a user for whom modes count.
+#[test]
+fn a_name_outside_of_a_marked_folder_that_a_file_in_it_gains_later_is_found() {
+    let folder = Folder::new(&["secret/data", "secret/deep/data", "plain"]);
+    let mut watch = folder.watch();
+    folder.expect(&mut watch, &["secret"], &[]);
+    // The first link makes it known which files of the folder have several names; the next are made after that.
+    hard_link(folder.at("secret/data"), folder.at("one")).unwrap();
+    folder.expect(&mut watch, &["one", "secret"], &[]);
+    hard_link(folder.at("secret/deep/data"), folder.at("two")).unwrap();
+    folder.expect(&mut watch, &["one", "secret", "two"], &[]);
+    // A folder that comes with one in it.
+    let outside = Folder::new(&["tree/plain"]);
+    folder.write("secret/later");
+    folder.expect(&mut watch, &["one", "secret", "two"], &[]);
+    hard_link(folder.at("secret/later"), outside.at("tree/three")).unwrap();
+    rename(outside.at("tree"), folder.at("tree")).unwrap();
+    folder.expect(&mut watch, &["one", "secret", "tree/three", "two"], &[]);
+    assert_eq!(watch.walks(), 1);
+}
+
 fn modes_count(folder: &Folder) -> bool {
     fs::read_dir(folder.path()).is_err()
 }

@@ -3,19 +3,15 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
-use std::path::Path;
-use std::sync::Arc;
 
-use engine::{CallRequest, Caller, Door, NoAsker};
 use policy::Mode;
 use sandbox::{Attempter, Verdict};
-use serde_json::{Value, json};
-use tool::{Outcome, Stop, Unreported};
+use serde_json::json;
 
 use super::Finding;
+use super::calls::{Places, make_calls};
 use crate::cli::Global;
-use crate::commands::{Failure, tokio_runtime};
-use crate::compose::{Wanted, compose};
+use crate::commands::Failure;
 use crate::config::USER_FILE;
 
 /// Names that mean this machine (RFC 6761): one is listed, the other is not.
@@ -96,54 +92,8 @@ fn attempts(attempter: &Attempter) -> Result<Vec<String>, Failure> {
     ];
     let own = attempter.arguments.iter().map(|word| word.to_string_lossy().into_owned());
     let own: Vec<String> = own.collect();
-    make_calls(&global, &configuration, asked.map(|words| (program.clone(), [own.clone(), words].concat())))
-}
-
-fn make_calls(
-    global: &Global,
-    configuration: &Path,
-    commands: [(String, Vec<String>); 3],
-) -> Result<Vec<String>, Failure> {
-    let quiet = |_: &str| {};
-    let wanted =
-        Wanted { configuration: Some(configuration.to_owned()), warn: &quiet, ..Wanted::once(global) };
-    let composed = compose(wanted)?;
-    let runtime = tokio_runtime()?;
-    let answers = runtime.block_on(async {
-        let mut answers = Vec::new();
-        for (program, words) in commands {
-            let request = CallRequest {
-                tool: "shell_execute".to_owned(),
-                arguments: json!({ "command": program, "argv": words }),
-                caller: Caller {
-                    session: composed.session.clone(),
-                    holder: None,
-                    door: Door::CommandLine,
-                    dialect: composed.toolset.dialect.as_str(),
-                    asker: Arc::new(NoAsker { hint: String::new() }),
-                    ceiling: engine::Ceiling::default(),
-                },
-                stop: Stop::default(),
-                progress: Arc::new(Unreported),
-                cache: false,
-                origin: engine::Origin::default(),
-            };
-            answers.push(match composed.engine.call(request).await.outcome {
-                Outcome::Ok(data) => said(&data.into_value().unwrap_or_default()),
-                Outcome::Err(error) => error.message,
-            });
-        }
-        composed.engine.shutdown().await;
-        answers
-    });
-    composed.store.close()?;
-    Ok(answers)
-}
-
-fn said(data: &Value) -> String {
-    let text = |field: &str| data.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let output = text("stdout");
-    if output.is_empty() { text("stderr") } else { output }
+    let commands = asked.map(|words| (program.clone(), [own.clone(), words].concat()));
+    make_calls(&global, Places { configuration: Some(configuration), home: None }, &commands)
 }
 
 /// Answers requests for as long as this process lives.

@@ -1,0 +1,69 @@
+//! Calls in a runtime that is there for them alone.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use engine::{CallRequest, Caller, Door, NoAsker};
+use serde_json::{Value, json};
+use tool::{Outcome, Stop, Unreported};
+
+use crate::cli::Global;
+use crate::commands::{Failure, tokio_runtime};
+use crate::compose::{Wanted, compose};
+
+/// Folders of the user that stand in for the real ones.
+#[derive(Default)]
+pub(super) struct Places {
+    /// The configuration's.
+    pub(super) configuration: Option<PathBuf>,
+    /// The home.
+    pub(super) home: Option<PathBuf>,
+}
+
+/// Runs each program with its arguments, and gives what each printed.
+pub(super) fn make_calls(
+    global: &Global,
+    places: Places,
+    commands: &[(String, Vec<String>)],
+) -> Result<Vec<String>, Failure> {
+    let quiet = |_: &str| {};
+    let Places { configuration, home } = places;
+    let wanted = Wanted { configuration, home, warn: &quiet, ..Wanted::once(global) };
+    let composed = compose(wanted)?;
+    let runtime = tokio_runtime()?;
+    let answers = runtime.block_on(async {
+        let mut answers = Vec::new();
+        for (program, words) in commands {
+            let request = CallRequest {
+                tool: "shell_execute".to_owned(),
+                arguments: json!({ "command": program, "argv": words }),
+                caller: Caller {
+                    session: composed.session.clone(),
+                    holder: None,
+                    door: Door::CommandLine,
+                    dialect: composed.toolset.dialect.as_str(),
+                    asker: Arc::new(NoAsker { hint: String::new() }),
+                    ceiling: engine::Ceiling::default(),
+                },
+                stop: Stop::default(),
+                progress: Arc::new(Unreported),
+                cache: false,
+                origin: engine::Origin::default(),
+            };
+            answers.push(match composed.engine.call(request).await.outcome {
+                Outcome::Ok(data) => said(&data.into_value().unwrap_or_default()),
+                Outcome::Err(error) => error.message,
+            });
+        }
+        composed.engine.shutdown().await;
+        answers
+    });
+    composed.store.close()?;
+    Ok(answers)
+}
+
+fn said(data: &Value) -> String {
+    let text = |field: &str| data.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let output = text("stdout");
+    if output.is_empty() { text("stderr") } else { output }
+}

@@ -1,0 +1,232 @@
+//! How much of its disks a command may fill, where the profile names no limit: half of what is free when it starts.
+//!
+//! What is free is asked for often, because that costs nothing. Only where it fell by more than the command may have is what the
+//! command put there counted, since others fill disks as well.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+use rustix::fs::{StatVfs, statvfs};
+
+use super::{Layer, Limit, LimitInForce};
+
+/// A folder of the host that a command writes to.
+#[derive(Clone, Debug)]
+pub(crate) struct Written {
+    pub(crate) folder: PathBuf,
+    /// Everything in it is the command's. Otherwise that is what has changed since it started.
+    pub(crate) is_its_own: bool,
+}
+
+/// The disks that one command writes to.
+#[derive(Debug, Default)]
+pub(crate) struct Space {
+    disks: Vec<Disk>,
+    since: Option<SystemTime>,
+}
+
+#[derive(Debug)]
+struct Disk {
+    device: u64,
+    folders: Vec<Written>,
+    at_start: Amount,
+    /// When less than this is free, it is counted.
+    count_below: Amount,
+}
+
+/// Bytes, and files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Amount {
+    bytes: u64,
+    files: u64,
+}
+
+/// The unit of `st_blocks`, whatever the file system.
+const BLOCK: u64 = 512;
+
+/// How long counting may take. What cannot be counted by then is taken for the command's.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+impl Space {
+    /// Begins to look at what is free where these folders lie. Where that cannot be found out, nothing is bounded.
+    pub(crate) fn begin(folders: Vec<Written>, since: SystemTime) -> Self {
+        let mut space = Self { disks: Vec::new(), since: Some(since) };
+        for written in folders {
+            let Ok(found) = fs::metadata(&written.folder) else { continue };
+            if let Some(disk) = space.disks.iter_mut().find(|disk| disk.device == found.dev()) {
+                disk.folders.push(written);
+                continue;
+            }
+            let Some(at_start) = free(&written.folder) else { continue };
+            let mut disk = Disk {
+                device: found.dev(),
+                folders: vec![written],
+                at_start,
+                count_below: Amount::default(),
+            };
+            disk.count_after(Amount::default(), at_start);
+            space.disks.push(disk);
+        }
+        space
+    }
+
+    /// The limit on the first of the disks, which is that of the workspace's changes.
+    pub(crate) fn in_force(&self) -> Option<LimitInForce> {
+        self.disks.first().map(Disk::limit)
+    }
+
+    /// The limit that the command exceeds, if it does. `without_name` says how many bytes it holds on a disk, named by
+    /// its device, in files without a name.
+    pub(crate) fn exceeded(&mut self, without_name: impl Fn(u64) -> u64) -> Option<LimitInForce> {
+        let since = self.since?;
+        self.disks.iter_mut().find_map(|disk| disk.is_exceeded(since, &without_name).then(|| disk.limit()))
+    }
+}
+
+impl Disk {
+    fn most(&self) -> Amount {
+        Amount { bytes: self.at_start.bytes / 2, files: self.at_start.files / 2 }
+    }
+
+    fn limit(&self) -> LimitInForce {
+        LimitInForce { limit: Limit::DiskSpace, value: self.most().bytes, layer: Layer::Watchdog }
+    }
+
+    /// Of `used`, which is the command's while `now` is free, so much more has to go before it could be too much.
+    fn count_after(&mut self, used: Amount, now: Amount) {
+        let most = self.most();
+        let below = |now: u64, most: u64, used: u64| now.saturating_sub(most.saturating_sub(used));
+        self.count_below = Amount {
+            bytes: below(now.bytes, most.bytes, used.bytes),
+            files: below(now.files, most.files, used.files),
+        };
+    }
+
+    fn is_exceeded(&mut self, since: SystemTime, without_name: &impl Fn(u64) -> u64) -> bool {
+        let Some(now) = self.folders.first().and_then(|written| free(&written.folder)) else { return false };
+        let enough = |now: u64, below: u64| now >= below;
+        if enough(now.bytes, self.count_below.bytes) && enough(now.files, self.count_below.files) {
+            return false;
+        }
+        let (most, until) = (self.most(), Instant::now() + PATIENCE);
+        let mut used = Amount { bytes: without_name(self.device), files: 0 };
+        for written in &self.folders {
+            let since = (!written.is_its_own).then_some(since);
+            if count(&written.folder, since, most, until, &mut used).is_err() {
+                return true;
+            }
+        }
+        self.count_after(used, now);
+        used.bytes > most.bytes || used.files > most.files
+    }
+}
+
+/// What is free for users. A file system that does not count its files has enough of them.
+fn free(folder: &Path) -> Option<Amount> {
+    let StatVfs { f_bavail, f_frsize, f_files, f_favail, .. } = statvfs(folder).ok()?;
+    let files = if f_files == 0 { u64::MAX } else { f_favail };
+    Some(Amount { bytes: f_bavail.saturating_mul(f_frsize), files })
+}
+
+/// Counts what lies in a folder, of one file system, no further than `most`.
+///
+/// # Errors
+/// Where a folder cannot be looked into, or it takes too long.
+fn count(
+    folder: &Path,
+    since: Option<SystemTime>,
+    most: Amount,
+    until: Instant,
+    used: &mut Amount,
+) -> io::Result<()> {
+    let device = fs::metadata(folder)?.dev();
+    let (mut pending, mut linked) = (vec![folder.to_owned()], BTreeSet::new());
+    let since = since.and_then(|since| since.duration_since(SystemTime::UNIX_EPOCH).ok());
+    while let Some(folder) = pending.pop() {
+        let entries = match fs::read_dir(&folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
+        };
+        for entry in entries.flatten() {
+            // Gone meanwhile.
+            let Ok(found) = entry.metadata() else { continue };
+            if found.dev() != device {
+                continue;
+            }
+            if found.is_dir() {
+                pending.push(entry.path());
+            }
+            let is_new = since.is_none_or(|since| {
+                let changed = (found.ctime(), found.ctime_nsec());
+                changed >= (i64::try_from(since.as_secs()).unwrap_or(i64::MAX), since.subsec_nanos().into())
+            });
+            if is_new && (found.nlink() < 2 || found.is_dir() || linked.insert(found.ino())) {
+                used.bytes = used.bytes.saturating_add(found.blocks().saturating_mul(BLOCK));
+                used.files += 1;
+            }
+        }
+        if used.bytes > most.bytes || used.files > most.files {
+            return Ok(());
+        }
+        if Instant::now() > until {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn disk(folder: &Path, is_its_own: bool, at_start: Amount) -> Disk {
+        let device = fs::metadata(folder).unwrap().dev();
+        let folders = vec![Written { folder: folder.to_owned(), is_its_own }];
+        let mut disk = Disk { device, folders, at_start, count_below: Amount::default() };
+        // As if all of the disk was free before, so that what is free now always looks too little.
+        disk.count_below = Amount { bytes: u64::MAX, files: u64::MAX };
+        disk
+    }
+
+    #[test]
+    fn what_the_command_put_there_counts_and_what_was_there_or_others_did_does_not() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("old"), vec![1; 300_000]).unwrap();
+        // The year 2100.
+        let later = SystemTime::UNIX_EPOCH + Duration::from_hours(1_139_568);
+        let at_start = Amount { bytes: 400_000, files: 100 };
+        assert!(disk(folder.path(), true, at_start).is_exceeded(later, &|_| 0));
+        assert!(!disk(folder.path(), false, at_start).is_exceeded(later, &|_| 0));
+        assert!(disk(folder.path(), false, at_start).is_exceeded(SystemTime::UNIX_EPOCH, &|_| 0));
+        // Sparse files take nothing, files without a name do.
+        let sparse = fs::File::create(folder.path().join("sparse")).unwrap();
+        sparse.set_len(1 << 40).unwrap();
+        let at_start = Amount { bytes: 1_000_000, files: 100 };
+        assert!(!disk(folder.path(), true, at_start).is_exceeded(later, &|_| 0));
+        assert!(disk(folder.path(), true, at_start).is_exceeded(later, &|_| 400_000));
+    }
+
+    #[test]
+    fn many_empty_files_are_too_much_as_well() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in 0..20 {
+            fs::create_dir(folder.path().join(name.to_string())).unwrap();
+        }
+        let of = |files| Amount { bytes: u64::MAX, files };
+        assert!(disk(folder.path(), true, of(30)).is_exceeded(SystemTime::UNIX_EPOCH, &|_| 0));
+        assert!(!disk(folder.path(), true, of(60)).is_exceeded(SystemTime::UNIX_EPOCH, &|_| 0));
+    }
+
+    #[test]
+    fn it_is_counted_again_only_when_enough_more_has_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut disk = disk(folder.path(), true, Amount { bytes: 1000, files: 1000 });
+        disk.count_after(Amount { bytes: 200, files: 0 }, Amount { bytes: 600, files: 900 });
+        assert_eq!(disk.count_below, Amount { bytes: 300, files: 400 });
+    }
+}
