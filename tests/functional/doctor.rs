@@ -8,8 +8,10 @@ use crate::harness::{Fixture, repository};
 
 /// The promises of `docs/GUARANTEES.md` about commands that no single attempt can try: they are about time passing, other
 /// users, or whole toolchains, and tests hold them.
-const NOT_TRIED: [&str; 17] = [
+const NOT_TRIED: [&str; 20] = [
+    "auto-run-git",
     "auto-run-held",
+    "auto-run-led",
     "auto-run-watched",
     "command-any-user",
     "command-bad-input",
@@ -19,6 +21,7 @@ const NOT_TRIED: [&str; 17] = [
     "denied-files-watched",
     "denied-program-closed",
     "doctor-tries",
+    "held-named",
     "home-bounded",
     "hosts-bounded",
     "hosts-one-name",

@@ -67,5 +67,6 @@ mod setup;
 mod setup_embeddings;
 mod traces;
 mod undo;
+mod undo_contents;
 mod up;
 mod vault;

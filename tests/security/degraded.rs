@@ -1,5 +1,4 @@
 //! What holds on a host that refuses namespaces: commands run with Landlock and seccomp alone, and every result says so.
-//!
 //! The host is an outer user namespace in which no further one may be made. Each refusal has its control on it without Handfast.
 
 mod closed;

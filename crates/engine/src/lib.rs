@@ -11,6 +11,7 @@ mod call;
 mod ceiling;
 mod cell;
 mod checked;
+mod context;
 mod cover;
 mod data;
 mod denied;
@@ -57,8 +58,8 @@ use policy::Policy;
 use sandbox::{SessionLimits, Sessions};
 use store::Store;
 use tool::{
-    AnyTool, CallId, CallResult, Catalogue, Clock, Code, Context, Covering, Outputs, Place, Services,
-    SessionId, Stop, StopReason, ToolError,
+    AnyTool, CallId, CallResult, Catalogue, Clock, Code, Covering, Outputs, Place, Services, SessionId, Stop,
+    StopReason, ToolError,
 };
 use vault::Vault;
 
@@ -84,7 +85,6 @@ pub use trace::{CallTrace, Origin, Parent, StageTrace, TraceFigures, Tracer};
 pub use undo::{ChangedPath, CheckpointDetails, UndoSince, UndoTrial, Undone};
 
 use call::Call;
-use redact::CoveredProgress;
 use specify::Specifying;
 use stopping::StopOnDrop;
 
@@ -428,61 +428,6 @@ impl Engine {
             // What fails is tried again the next time.
             self.removals.work(move || drop(homes.tend(now)));
         }
-    }
-
-    /// What a tool gets for one call.
-    async fn context(
-        self: &Arc<Self>,
-        call: &Call,
-        spec: &tool::Spec,
-        before: &swap::Before,
-        cell: Option<Specifying>,
-    ) -> Result<Context, ToolError> {
-        let mut services = self.services.clone();
-        if spec.class.open_world {
-            services.insert(Arc::new(hosts::HostGuard::of(self, call, spec.name)));
-        }
-        services.insert(Arc::new(match &call.dry_run {
-            Some(tried) => self.roots_to_try(call, tried)?,
-            None => call.reach(self).roots(&call.effects, call.approved_by.is_some(), before.covered())?,
-        }));
-        let vault = services.get::<Vault>().ok();
-        services.insert(Arc::new(Secrets::of(vault, self.clock.clone(), &call.effects)));
-        let mut warning = None;
-        if let Some(specified) = cell {
-            let specified = specified
-                .await
-                .map_err(|panic| ToolError::internal("the cell was not specified").because(panic))?;
-            let (cell, said) = specified?;
-            let overlay = before.snapshot().map(snapshot::Snapshot::overlay);
-            let overlay_only = call.passed_as_undoable() || call.passed_as_reading();
-            services.insert(Arc::new(sandbox::CellSpec { overlay, overlay_only, ..cell }));
-            warning = said;
-        } else if let Some(snapshot) = before.snapshot() {
-            services.insert(Arc::new(snapshot.draft()?));
-        }
-        let restored = before.snapshot().filter(|_| spec.lane != tool::Lane::Command);
-        let draft = restored.map(snapshot::Snapshot::draft).transpose()?;
-        self.hand_over_data(call, draft, &mut services);
-        if let Some(sessions) = &self.sessions {
-            let shared = call.holder.as_ref().map(|holder| holder.0.clone());
-            services.insert(Arc::new(sessions.of(&call.owner()).beside(shared)));
-        }
-        let mut context = Context::new(
-            call.id.clone(),
-            call.session.clone(),
-            self.place.clone(),
-            call.timeout,
-            self.clock.clone(),
-            services,
-        );
-        context.stop = call.stop.clone();
-        context.progress =
-            Arc::new(CoveredProgress { to: call.progress.clone(), redactor: self.redactor.clone() });
-        if let Some(warning) = warning {
-            context.warn(warning);
-        }
-        Ok(context)
     }
 }
 

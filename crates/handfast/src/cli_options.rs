@@ -84,6 +84,7 @@ fn command() -> Command {
     })
 }
 
+// BOUNDED: by the commands of the command line.
 fn hiding(command: Command, globals: &[Arg], taken: &[&str]) -> Command {
     let others = globals.iter().filter(|option| !taken.contains(&option.get_id().as_str()));
     let hidden: Vec<Arg> = others.map(|option| option.clone().hide(true)).collect();

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_in_common_says_less_than_the_meaning_and_the_whole_question_says_more() {
+    fn a_shared_word_says_less_than_the_meaning_and_the_whole_question_says_more() {
         let weights = weights("greasing squeaky bicycle chains", &[3, 2, 0, 8]);
         let fused = fuse(
             &weights,

@@ -337,6 +337,7 @@ fn data(spec: &Spec, output: &impl Serialize, answer_bytes: u64) -> serde_json::
 
 /// Spells `1.0` as `1` where the schema has an integer. To JSON Schema both are integers, and clients whose numbers are all floating
 /// write the first; serde takes only the second for one. Everywhere else a number stays what it is.
+// BOUNDED: by the depth of JSON that is read, 128.
 fn spell_whole_numbers(value: &mut Value, schema: &Value) {
     match value {
         Value::Number(number) if schema["type"] == "integer" => {

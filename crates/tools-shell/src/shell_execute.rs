@@ -13,8 +13,8 @@ use tool::{
 };
 
 use crate::wording::{
-    CROSS_DEVICE_LINK, HOST_NOT_LISTED, NO_NETWORK, ended_early, exit_code, failed, how_to_raise, json,
-    killed, names_cross_device_link, names_missing_network, no_dry_run, text,
+    CROSS_DEVICE_LINK, HOST_NOT_LISTED, NO_COPY, NO_NETWORK, ended_early, exit_code, failed, how_to_raise,
+    json, killed, names_cross_device_link, names_missing_network, no_dry_run, text,
 };
 use crate::{background, plain};
 
@@ -256,9 +256,7 @@ impl Tool for ShellExecute {
                 let direct = CellSpec { overlay: None, ..CellSpec::clone(&cell) };
                 let outcome = sandbox::run(&direct, &command, None, &stopper, &mut report);
                 if outcome.is_ok() {
-                    context.warn(format!(
-                        "the command had the workspace itself and no copy of it, so nothing that it changed there can be undone: {refused}"
-                    ));
+                    context.warn(format!("{NO_COPY}: {refused}"));
                 }
                 outcome
             }
@@ -479,9 +477,8 @@ pub(crate) mod tests {
         let shown = output["stdout"].as_str().unwrap();
         assert!(shown.starts_with("1\n2\n") && shown.ends_with("99999\n100000\n"), "{} bytes", shown.len());
         assert!(shown.contains("bytes left out, 100000 lines in all"));
-        let mut wholes = context.take_wholes();
-        let whole = wholes.pop().unwrap();
-        assert!(wholes.is_empty());
+        let wholes = context.take_wholes();
+        let [whole] = wholes.as_slice() else { panic!("{} outputs are kept whole", wholes.len()) };
         assert_eq!((whole.field, whole.bytes), ("stdout", 588_895));
         let mut text = String::new();
         (&whole.file).read_to_string(&mut text).unwrap();

@@ -34,6 +34,10 @@ pub(crate) fn names_cross_device_link(stderr: &Captured) -> bool {
     tells(stderr, &["cross-device link"])
 }
 
+/// The warning where a command writes to the workspace itself; the reason comes behind it.
+pub(crate) const NO_COPY: &str =
+    "the command had the workspace itself and no copy of it, so nothing that it changed there can be undone";
+
 /// That a command failed because it looked for another machine.
 pub(crate) const NO_NETWORK: &str = "commands have no network here, and this one seems to have failed for want of it: only what \
     this session itself serves on `localhost` can be reached";

@@ -66,6 +66,10 @@ fn calls_itself(lines: &[String], name: &str) -> bool {
     let call = format!("{name}(");
     body.match_indices(&call).any(|(at, _)| {
         let before = &body[..at];
+        if before.ends_with("Self::") && body[at + call.len()..].trim_start().starts_with("self") {
+            // A trait's method hands over to the type's own of that name.
+            return false;
+        }
         if before.ends_with("self.") || before.ends_with("Self::") {
             let outer = before.trim_end_matches("self.").trim_end_matches("Self::");
             return !outer.ends_with(|character| is_part_of_name(character) || character == '.');
@@ -114,6 +118,7 @@ mod tests {
             ),
             0
         );
+        assert_eq!(found("impl A for B {\n    fn read(&self) {\n        Self::read(self)\n    }\n}\n"), 0);
         assert_eq!(found("fn read() {\n    io::read();\n    unread();\n    // read()\n}\n"), 0);
         assert_eq!(found("#[cfg(test)]\nmod tests {\n    fn walk() {\n        walk();\n    }\n}\n"), 0);
         assert_eq!(check(&tree(&[("xtask/src/a.rs", "fn a() {\n    a();\n}\n")])), []);

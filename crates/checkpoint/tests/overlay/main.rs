@@ -12,6 +12,7 @@ mod conflicts;
 mod drafts;
 mod fixture;
 mod generated;
+mod git_index;
 mod interrupted;
 mod ordinary_user;
 mod regenerable;

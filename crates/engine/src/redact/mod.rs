@@ -223,6 +223,7 @@ impl Known {
         format!("[SECRET:{name}]")
     }
 
+    // BOUNDED: by the depth of JSON that is read, 128.
     fn sent_in(&self, arguments: &Value, sent: &mut Sent) {
         let mut look = |text: &str| {
             sent.0.extend(self.matcher.find(text.as_bytes()).into_iter().map(|found| found.owner));

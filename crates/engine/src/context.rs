@@ -1,0 +1,69 @@
+//! The context of a call: what its tool gets of the runtime.
+
+use std::sync::Arc;
+
+use tool::{Context, ToolError};
+use vault::Vault;
+
+use crate::call::Call;
+use crate::redact::CoveredProgress;
+use crate::secrets::Secrets;
+use crate::specify::Specifying;
+use crate::{Engine, hosts, snapshot, swap};
+
+impl Engine {
+    /// Gathers what a tool gets for one call.
+    pub(crate) async fn context(
+        self: &Arc<Self>,
+        call: &Call,
+        spec: &tool::Spec,
+        before: &swap::Before,
+        cell: Option<Specifying>,
+    ) -> Result<Context, ToolError> {
+        let mut services = self.services.clone();
+        if spec.class.open_world {
+            services.insert(Arc::new(hosts::HostGuard::of(self, call, spec.name)));
+        }
+        services.insert(Arc::new(match &call.dry_run {
+            Some(tried) => self.roots_to_try(call, tried)?,
+            None => call.reach(self).roots(&call.effects, call.approved_by.is_some(), before.covered())?,
+        }));
+        let vault = services.get::<Vault>().ok();
+        services.insert(Arc::new(Secrets::of(vault, self.clock.clone(), &call.effects)));
+        let mut warning = None;
+        if let Some(specified) = cell {
+            let specified = specified
+                .await
+                .map_err(|panic| ToolError::internal("the cell was not specified").because(panic))?;
+            let (cell, said) = specified?;
+            let overlay = before.snapshot().map(snapshot::Snapshot::overlay);
+            let overlay_only = call.passed_as_undoable() || call.passed_as_reading();
+            services.insert(Arc::new(sandbox::CellSpec { overlay, overlay_only, ..cell }));
+            warning = said;
+        } else if let Some(snapshot) = before.snapshot() {
+            services.insert(Arc::new(snapshot.draft()?));
+        }
+        let restored = before.snapshot().filter(|_| spec.lane != tool::Lane::Command);
+        let draft = restored.map(snapshot::Snapshot::draft).transpose()?;
+        self.hand_over_data(call, draft, &mut services);
+        if let Some(sessions) = &self.sessions {
+            let shared = call.holder.as_ref().map(|holder| holder.0.clone());
+            services.insert(Arc::new(sessions.of(&call.owner()).beside(shared)));
+        }
+        let mut context = Context::new(
+            call.id.clone(),
+            call.session.clone(),
+            self.place.clone(),
+            call.timeout,
+            self.clock.clone(),
+            services,
+        );
+        context.stop = call.stop.clone();
+        context.progress =
+            Arc::new(CoveredProgress { to: call.progress.clone(), redactor: self.redactor.clone() });
+        if let Some(warning) = warning {
+            context.warn(warning);
+        }
+        Ok(context)
+    }
+}
