@@ -79,6 +79,9 @@ impl SavedEntry {
 /// What was there, and what is there afterwards.
 type Sides = (Option<State>, Option<State>);
 
+/// Tells whether tools make a folder again, from the open folder that holds it, its name and its path.
+type IsRegenerable<'a> = Box<dyn FnMut(&OwnedFd, &OsStr, &Path) -> bool + 'a>;
+
 /// A walk through what changes.
 struct Walk<'a> {
     contents: &'a dyn Contents,
@@ -90,8 +93,7 @@ struct Walk<'a> {
     roots: (BorrowedFd<'a>, BorrowedFd<'a>),
     /// What only gets another name: in a folder of it, files are known by their inodes and times, and not read.
     renamed: &'a [PathBuf],
-    /// Whether tools make a folder again, from the open folder that holds it, its name and its path.
-    is_regenerable: Box<dyn FnMut(&OwnedFd, &OsStr, &Path) -> bool + 'a>,
+    is_regenerable: IsRegenerable<'a>,
     /// Files whose bytes are still to be read.
     unread: Vec<(PathBuf, Entry, Side)>,
     found: Vec<(PathBuf, Side, State)>,
@@ -285,7 +287,7 @@ impl<'a> Walk<'a> {
     fn new(
         contents: &'a dyn Contents,
         roots: (BorrowedFd<'a>, BorrowedFd<'a>),
-        is_regenerable: Box<dyn FnMut(&OwnedFd, &OsStr, &Path) -> bool + 'a>,
+        is_regenerable: IsRegenerable<'a>,
     ) -> Self {
         let (unread, found, saved) = (Vec::new(), Vec::new(), Saved::default());
         let (loosened, known, renamed) = (None, None, [].as_slice());

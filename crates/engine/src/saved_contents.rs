@@ -86,7 +86,7 @@ impl Contents for SavedContents<'_> {
 }
 
 /// The least time that a call gets to save what it replaces. A call with a longer timeout gets that once more.
-const LEAST_SAVING: Duration = Duration::from_secs(60);
+const LEAST_SAVING: Duration = Duration::from_mins(1);
 
 /// The time in which what a call replaces has to be saved. It ends with the call's own cancelling, too.
 pub(crate) struct SavingTime {

@@ -167,7 +167,9 @@ mod tests {
     /// A text that holds these terms, each once and at the usual length.
     fn text(weights: &Weights, id: i64, holds: &[usize], cosine: Option<f32>) -> Candidate {
         let mut words = Evidence::default();
-        holds.iter().for_each(|term| weights.add(&mut words, *term, 1.0));
+        for term in holds {
+            weights.add(&mut words, *term, 1.0);
+        }
         Candidate { id, words, cosine }
     }
 

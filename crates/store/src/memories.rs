@@ -433,7 +433,7 @@ mod tests {
         store.memories().adopt("subject abc", "subject abcdef").unwrap();
         assert_eq!(store.memories().read(&now, "k").unwrap().unwrap().content, "boats");
         assert_eq!(store.memories().read(&now, "both").unwrap().unwrap().content, "newer");
-        assert_eq!(store.memories().search(&now, "boats", None, (0, 10)).unwrap().0.len(), 1);
+        assert_eq!(store.memories().search(&now, "boats", None, (0, 10)).unwrap().memories.len(), 1);
         assert_eq!(store.memories().history(&now, "j").unwrap().len(), 2);
         assert_eq!(store.memories().read(&other, "k").unwrap(), None);
         assert_eq!(store.memories().read(&before, "k").unwrap(), None);

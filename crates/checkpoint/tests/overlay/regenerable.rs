@@ -1,9 +1,10 @@
 //! Left out of saving is only what tools make again, and a name alone never says so.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::fixture::{Place, direct, tree};
+use crate::fixture::{Place, Shown, direct, tree, without_times};
 use crate::restored::{InMemory, change, undo};
 
 const GIT: &str = "export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1; \
@@ -21,20 +22,12 @@ fn left_out(before: &str, command: &str) -> Vec<String> {
     undo(&place, &contents, &saved.entries);
     let left: Vec<String> = saved.unsaved.iter().map(|path| path.to_str().unwrap().to_owned()).collect();
     let is_left = |path: &Path| left.iter().any(|left| path.starts_with(left));
-    let of = |tree: std::collections::BTreeMap<_, _>| {
-        tree.into_iter().filter(|(path, _): &(std::path::PathBuf, _)| !is_left(path)).collect::<Vec<_>>()
-    };
-    let mut came_back = tree(&place.path());
-    if !left.is_empty() {
+    let all_else = |tree: BTreeMap<PathBuf, Shown>| -> Vec<_> {
         // The folder around what was left out has lost a name, and has another time.
-        for shown in came_back.values_mut() {
-            shown.modified = (0, 0);
-        }
-        let was: Vec<_> = of(crate::fixture::without_times(was));
-        assert_eq!(of(came_back), was, "{before}\n{command}");
-    } else {
-        assert_eq!(came_back, was, "{before}\n{command}");
-    }
+        let tree = if left.is_empty() { tree } else { without_times(tree) };
+        tree.into_iter().filter(|(path, _)| !is_left(path)).collect()
+    };
+    assert_eq!(all_else(tree(&place.path())), all_else(was), "{before}\n{command}");
     left
 }
 

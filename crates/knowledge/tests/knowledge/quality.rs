@@ -66,10 +66,13 @@ fn figures(quality: Quality) -> [f64; 3] {
     [quality.ndcg_10, quality.success[0], quality.success[1]]
 }
 
+/// The beginning of the ids of one kind of questions, and how much less nDCG@10 and success may be.
+type Kind = (&'static str, [f64; 3]);
+
 #[test]
 fn both_ways_together_are_as_good_as_the_better_one_and_half_made_vectors_no_worse_than_words() {
     // A collection, the beginning of its questions' ids, and how much less nDCG@10 and success may be: of 14 questions one is 0.07.
-    let collections: [(Collection, &[(&str, [f64; 3])]); 3] = [
+    let collections: [(Collection, &[Kind]); 3] = [
         (read("sealed"), &[("p", [0.01, 0.0, 0.0])]),
         (coded(), &[("", [0.0, 0.0, 0.0])]),
         (collection(), &[("p", [0.01, 0.035, 0.035]), ("i", [0.02, 0.08, 0.08])]),
