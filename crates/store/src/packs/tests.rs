@@ -41,7 +41,7 @@ pub(crate) fn checkpoint(store: &Store, id: &str, contents: &[Hash]) {
         after: None,
         content: Some(*content),
     };
-    store.checkpoints().add(&checkpoint, &contents.iter().map(entry).collect::<Vec<_>>()).unwrap();
+    store.checkpoints().add(&checkpoint, contents.iter().map(entry)).unwrap();
 }
 
 fn prune(store: &Store) -> u64 {
