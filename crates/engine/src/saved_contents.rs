@@ -98,7 +98,12 @@ impl SavingTime {
     pub(crate) fn begin(call: &Call) -> Self {
         let stop = Stop::default();
         let (by_call, by_time) = (stop.clone(), stop.clone());
-        call.stop.on_request(move |reason| by_call.request(reason));
+        // A command that was killed at its deadline may have its changes kept, and has this time for that.
+        call.stop.on_request(move |reason| {
+            if reason == StopReason::Cancelled {
+                by_call.request(reason);
+            }
+        });
         let time = call.timeout.max(LEAST_SAVING);
         let timer = tokio::spawn(async move {
             tokio::time::sleep(time).await;

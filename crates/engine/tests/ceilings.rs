@@ -73,8 +73,9 @@ impl Tool for Obedient {
             "read" => Effect::Read { path },
             "write" => Effect::Write { path },
             "delete" => Effect::Delete { path },
-            "run" => Effect::Run {
-                command: CommandLine::Shell("ls".to_owned()),
+            // `make` is no command that only reads: such a one runs where nothing can be changed and no host be reached.
+            line @ ("make" | "ls") => Effect::Run {
+                command: CommandLine::Shell(line.to_owned()),
                 directory: place.workspace.clone(),
             },
             "change" => Effect::ChangeHandfast { what: "policy".to_owned() },
@@ -222,7 +223,8 @@ fn a_ceiling_without_writing_holds_for_the_plan_the_roots_and_the_cell() {
     // The tool plans a read, and writes.
     let rogue = json!({"plans": "read", "does": "write rogue.txt"});
     assert_eq!(code(&bench.call(&child, rogue.clone())), Some(Code::Runtime));
-    let line = json!({"plans": "run", "does": "$ cat a.txt; echo x > by-command.txt; rm a.txt; mkdir d; ls"});
+    let line =
+        json!({"plans": "make", "does": "$ cat a.txt; echo x > by-command.txt; rm a.txt; mkdir d; ls"});
     let output = said(&bench.call(&child, line.clone()));
     assert!(output.contains("visible") && output.contains("Read-only file system"), "{output}");
     let names = || {
@@ -246,8 +248,8 @@ fn the_rules_of_a_ceiling_hold_for_file_tools_and_commands_too() {
     let bench = Bench::new(Mode::FullAuto);
     let rules = policy_of(&bench.workspace(), Mode::FullAuto, r#"{"deny_read_paths": ["private"]}"#);
     let child = bench.under(&Ceiling::default().with_policy(Arc::new(rules)));
-    let read = json!({"plans": "run", "does": "read private/b.txt"});
-    let line = json!({"plans": "run", "does": "$ cat private/b.txt; cat a.txt"});
+    let read = json!({"plans": "make", "does": "read private/b.txt"});
+    let line = json!({"plans": "make", "does": "$ cat private/b.txt; cat a.txt"});
     assert_eq!(code(&bench.call(&child, read.clone())), Some(Code::Runtime));
     let output = said(&bench.call(&child, line.clone()));
     assert!(!output.contains("hidden") && output.contains("visible"), "{output}");
@@ -271,7 +273,7 @@ fn who_acts_under_a_ceiling_reaches_the_hosts_that_it_leaves_and_no_others() {
         let line = format!(
             "$ for host in a b c; do curl -s -m 20 http://$host.localhost:{port}/ > answer && grep -q ^$host. answer && printf $host; done"
         );
-        let result = bench.call(caller, json!({"plans": "run", "does": line}));
+        let result = bench.call(caller, json!({"plans": "make", "does": line}));
         (said(&result), result.meta.warnings.join(" "))
     };
     let bounded = bench.under(&Ceiling::default().with_policy(rules(&["a", "c"])));
@@ -298,7 +300,7 @@ fn only_callers_that_may_reach_the_same_hosts_share_a_network() {
     let rules = |profile: &str| Arc::new(policy_of(&bench.workspace(), Mode::FullAuto, profile));
     let network = |ceiling: &Ceiling| {
         let result = bench
-            .call(&bench.under(ceiling), json!({"plans": "run", "does": "$ readlink /proc/self/ns/net"}));
+            .call(&bench.under(ceiling), json!({"plans": "make", "does": "$ readlink /proc/self/ns/net"}));
         (said(&result), result.meta.warnings.join(" "))
     };
     let one = rules(r#"{"allowed_hosts": ["a.example"]}"#);
@@ -358,7 +360,7 @@ fn levels_follow_the_arguments_and_never_fall_below_what_is_done() {
         (Mode::FullAuto, "write", Some("critical"), "critical"),
         // A tool cannot call a write safe, nor a change of Handfast anything but critical.
         (Mode::SmartAuto, "write", Some("safe"), "moderate"),
-        (Mode::SmartAuto, "run", Some("safe"), "moderate"),
+        (Mode::SmartAuto, "ls", Some("safe"), "moderate"),
         (Mode::FullAuto, "change", Some("safe"), "critical"),
         (Mode::SmartAuto, "read", Some("safe"), "safe"),
     ] {
@@ -371,7 +373,7 @@ fn levels_follow_the_arguments_and_never_fall_below_what_is_done() {
         assert_eq!(checked.level.as_str(), expected, "{arguments}");
         let asked = code(&bench.call(&bench.caller, arguments.clone()));
         // A safe call passes, and so does a command that only reads.
-        let passes = expected == "safe" || plans == "run";
+        let passes = expected == "safe" || plans == "ls";
         assert_eq!(asked, (!passes).then_some(Code::Approval), "{arguments}");
         // A ceiling on the level goes by the level that counts.
         let low = bench.under(&Ceiling { level: Level::Safe, ..Ceiling::default() });

@@ -202,7 +202,7 @@ fn bad_input_is_refused_by_name() {
 fn a_read_only_registry_has_no_tool_that_changes_anything() {
     let fixture = Fixture::with_files(&[("a.txt", "one\n")]);
     let options = ["--dialect", "sage", "--read-only", "--mode", "full_auto"];
-    let tools = fixture.run(&[&options[..], &["tools", "--json"]].concat()).json();
+    let tools = fixture.run(&["--dialect", "sage", "--read-only", "tools", "--json"]).json();
     let names: Vec<_> = tools.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["Read"]);
     let call = |tool: &str, arguments: Value| {
