@@ -106,16 +106,20 @@ fn sessions_that_run_nothing_hold_less_than_one_descriptor_each_and_go_on_when_t
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("config.yaml"), profile).unwrap();
     let up = Up::start(&fixture, &FREE);
+    // Commands that only read have no way out, so these change something.
     // What there is once, such as the thread for connections, comes with the first command.
     let first = open(&up, REVISION);
-    assert!(stdout(&up, &first, "echo $HTTPS_PROXY").len() > 1, "the control: there is a way out");
+    assert!(
+        stdout(&up, &first, "touch made; echo $HTTPS_PROXY").len() > 1,
+        "the control: there is a way out"
+    );
     let before = descriptors(up.process());
     let sessions: Vec<String> = (0..MANY).map(|_| open(&up, REVISION)).collect();
     let mut most = 0;
     let mut given = Vec::new();
     for session in &sessions {
         // The placeholder of the secret, and the file of what programs are to trust.
-        given.push(stdout(&up, session, "echo $api_key; echo $SSL_CERT_FILE"));
+        given.push(stdout(&up, session, "touch made; echo $api_key; echo $SSL_CERT_FILE"));
         most = most.max(descriptors(up.process()));
     }
     assert!(most > before, "the control: what runs has descriptors");
@@ -129,7 +133,7 @@ fn sessions_that_run_nothing_hold_less_than_one_descriptor_each_and_go_on_when_t
     });
     let files = || given.iter().filter(|given| fs::exists(given.lines().nth(1).unwrap()).unwrap()).count();
     wait(|| (files() > 1).then(|| format!("{} files of certificates are left", files())));
-    let again = stdout(&up, &sessions[5], "echo $api_key; echo $SSL_CERT_FILE");
+    let again = stdout(&up, &sessions[5], "touch made; echo $api_key; echo $SSL_CERT_FILE");
     assert_eq!(
         again.lines().next(),
         given[5].lines().next(),

@@ -181,7 +181,7 @@ fn the_placeholder_of_one_session_means_nothing_in_another() {
     };
     let (mut first, mut second) = (start(), start());
     let placeholder = |server: &mut Server| {
-        let printed = server.data("shell_execute", json!({"command": "echo $api_key"}));
+        let printed = server.data("shell_execute", json!({"command": "touch made; echo $api_key"}));
         printed["stdout"].as_str().unwrap().trim().to_owned()
     };
     let (one, other) = (placeholder(&mut first), placeholder(&mut second));

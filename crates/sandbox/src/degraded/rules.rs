@@ -150,6 +150,10 @@ fn cannot(path: &Path, reason: &str) -> SandboxError {
     SandboxError::Root { path: path.to_owned(), reason: reason.to_owned() }
 }
 
+/// The reason where paths cannot be resolved safely.
+const NO_OPENAT2: &str =
+    "openat2(2) is refused here, as it is within every cell: no cell is made in another one";
+
 /// Rules in the making.
 struct Rules {
     ruleset: OwnedFd,
@@ -173,6 +177,8 @@ impl Rules {
         match openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
             Ok(object) => self.object(&object, path, rights),
             Err(Errno::NOENT | Errno::NOTDIR) => Ok(()),
+            // In a cell, and before Linux 5.6.
+            Err(Errno::NOSYS) => Err(cannot(path, NO_OPENAT2)),
             Err(errno) => Err(failed(errno)),
         }
     }
