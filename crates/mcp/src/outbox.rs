@@ -191,7 +191,7 @@ impl Mail {
                     buffer.extend_from_slice(aside.as_str().as_bytes());
                     buffer.extend_from_slice(b"}}\n");
                 }
-                if let Some(covered) = cover(&buffer) {
+                if let Some(covered) = cover(buffer.trim_ascii_end()) {
                     buffer = covered;
                     buffer.push(b'\n');
                 }
