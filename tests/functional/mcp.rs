@@ -118,3 +118,33 @@ fn the_list_of_tools_fits_a_small_context_and_says_what_each_tool_does_to_the_wo
         }
     }
 }
+
+/// Ids of JSON that no integer or float of 64 bits holds as they are written.
+pub(crate) const IDS: [&str; 6] =
+    ["18446744073709551616", "-9223372036854775809", "12345678901234567890123", "1e400", "-0", "1.0"];
+
+#[test]
+fn an_id_comes_back_as_it_was_written_also_beside_a_secret() {
+    const SECRET: &str = "sk-of-the-test-1234567890";
+    let fixture = Fixture::new().with_vault();
+    let input = format!("{SECRET}\n");
+    let stored = fixture.run_with_input(&["vault", "set", "KEY"], input.as_bytes());
+    assert_eq!(stored.code, 0, "{}", stored.stderr);
+    let mut lines = vec![initialize(1)];
+    for id in IDS {
+        for params in ["{}".to_owned(), format!(r#"{{"uri":"{SECRET}"}}"#)] {
+            lines.push(format!(
+                r#"{{"jsonrpc":"2.0","method":"resources/read","params":{params},"id":{id}}}"#
+            ));
+        }
+    }
+    let run = fixture.run_with_input(&["mcp"], (lines.join("\n") + "\n").as_bytes());
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    for id in IDS {
+        let named = format!(r#""id":{id},"#);
+        let answers: Vec<_> = run.stdout.lines().filter(|line| line.contains(&named)).collect();
+        assert_eq!(answers.len(), 2, "{id}: {}", run.stdout);
+        assert!(answers.iter().any(|answer| answer.contains("[SECRET:KEY]")), "{answers:?}");
+    }
+    assert!(!run.stdout.contains(SECRET) && !run.stdout.contains("\n\n"), "{}", run.stdout);
+}

@@ -417,3 +417,22 @@ fn the_list_of_tools_is_the_same_for_one_credential_whatever_happens_and_whichev
         assert_eq!(list(session), first, "as long as the server runs");
     }
 }
+
+#[test]
+fn an_id_over_http_comes_back_as_it_was_written() {
+    let fixture = Fixture::new();
+    let up = Up::start(&fixture, &FREE);
+    let session = open(&up, "2025-11-25");
+    let token = bearer(&up.agent);
+    let headers =
+        [&*token, "content-type: application/json", "accept: application/json, text/event-stream", &session];
+    for id in crate::mcp::IDS {
+        for (session, method) in [(true, "ping"), (true, "nothing/such"), (false, "ping")] {
+            let message = format!(r#"{{"jsonrpc":"2.0","method":"{method}","id":{id}}}"#);
+            let headers = if session { &headers[..] } else { &headers[..3] };
+            let response = up.request("POST", "/mcp", headers, message.as_bytes());
+            let named = format!(r#""id":{id},"#);
+            assert!(response.body.contains(&named), "{id} {method}: {response:?}");
+        }
+    }
+}

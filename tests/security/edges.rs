@@ -150,6 +150,13 @@ fn by_mcp(fixture: &Fixture, heard: &mut Heard) {
             let said = server.answers_to(format!("{line}\n").as_bytes());
             heard.hear(&format!("MCP {line}"), &said);
         }
+        // JSON can spell each letter as an escape.
+        let escaped: String = text.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect();
+        let line = format!("{{\"jsonrpc\":\"2.0\",\"id\":\"{escaped}\",\"method\":\"ping\"}}\n");
+        for said in server.answers_to(line.as_bytes()).lines() {
+            let said: Value = serde_json::from_str(said).unwrap();
+            heard.hear("an escaped id", &said.to_string());
+        }
         let broken = server.answers_to(format!("{{\"{}\n", text.replace(['\\', '"'], "")).as_bytes());
         heard.hear("a broken line", &broken);
     }

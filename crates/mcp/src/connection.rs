@@ -13,6 +13,7 @@ use serde_json::Value;
 use tokio::sync::{Notify, oneshot};
 use tool::{Code, Held, Retry, Stop, StopReason, ToolError, Written};
 
+use crate::id::Id;
 use crate::log::Severity;
 use crate::notices::Notice;
 use crate::outbox::{Message, Outbox};
@@ -56,7 +57,7 @@ pub(crate) const MOST_WATCHED: usize = 1000;
 pub(crate) type Said = Result<Value, ErrorData>;
 
 struct Request {
-    id: Value,
+    id: Id,
     /// Where its answer goes, and what is said on the way to it.
     outbox: Outbox,
     bytes: usize,
@@ -72,8 +73,8 @@ struct Request {
 
 /// A request that gets its answer now.
 pub(crate) struct Settled {
-    /// What the client calls it.
-    pub(crate) id: Value,
+    /// The client's name for it.
+    pub(crate) id: Id,
     /// Where its answer goes.
     pub(crate) outbox: Outbox,
     /// What the answer occupies until it was sent.
@@ -98,13 +99,7 @@ impl Connection {
     ///
     /// # Errors
     /// `EQUOTA` where too many wait already.
-    pub(crate) fn admit(
-        &self,
-        id: &Value,
-        bytes: usize,
-        kind: Kind,
-        outbox: &Outbox,
-    ) -> Result<i64, ToolError> {
+    pub(crate) fn admit(&self, id: &Id, bytes: usize, kind: Kind, outbox: &Outbox) -> Result<i64, ToolError> {
         let mut state = self.state();
         let full = if state.requests.len() >= MOST_REQUESTS {
             Some(format!("{MOST_REQUESTS} requests wait for their answer already"))
@@ -135,8 +130,8 @@ impl Connection {
         self.state().requests.get(&number).map(|request| request.outbox.clone())
     }
 
-    /// What the client calls a request; none once it is settled.
-    pub(crate) fn id_of(&self, number: i64) -> Option<Value> {
+    /// Returns the client's name for a request; none once the request is settled.
+    pub(crate) fn id_of(&self, number: i64) -> Option<Id> {
         self.state().requests.get(&number).map(|request| request.id.clone())
     }
 
@@ -161,13 +156,13 @@ impl Connection {
         };
         // Who listens by a request hears by it alone.
         if let Some(standing) = state.standing.as_ref().filter(|_| wanted && !self.modern()) {
-            standing.post(Message::Raw(notice.message(None)));
+            standing.post(Message::Raw(notice.message()));
         }
         let listening = state.requests.values().filter(|request| {
             !request.cancelled && request.listens.as_ref().is_some_and(|wanted| notice.is_in(wanted))
         });
         for request in listening {
-            request.outbox.post(Message::Raw(notice.message(Some(&request.id))));
+            request.outbox.post(Message::of_a_subscription(notice.message(), request.id.clone()));
         }
     }
 
@@ -217,8 +212,8 @@ impl Connection {
     }
 
     /// The client has answered a request of ours; an answer to none is nothing.
-    pub(crate) fn answered(&self, id: &Value, said: Said) {
-        let question = id.as_i64().and_then(|number| self.state().questions.remove(&number));
+    pub(crate) fn answered(&self, id: &Id, said: Said) {
+        let question = id.integer().and_then(|number| self.state().questions.remove(&number));
         if let Some(question) = question {
             // Whoever asked may have given up.
             let _ = question.send(said);
@@ -273,7 +268,7 @@ impl Connection {
     }
 
     /// The client gives a request up: its call is stopped, and it gets no answer.
-    pub(crate) fn cancel(&self, id: &Value) {
+    pub(crate) fn cancel(&self, id: &Id) {
         let mut stops = Vec::new();
         for request in self.state().requests.values_mut() {
             if request.id == *id && request.kind == Kind::Other {
@@ -348,8 +343,12 @@ mod tests {
 
     use super::*;
 
-    fn admit(connection: &Connection, id: &Value, bytes: usize, kind: Kind) -> Result<i64, ToolError> {
-        connection.admit(id, bytes, kind, &crate::outbox::outbox().0)
+    fn id(value: &Value) -> Id {
+        Id::read(serde_json::value::to_raw_value(value).unwrap()).unwrap().unwrap()
+    }
+
+    fn admit(connection: &Connection, name: &Value, bytes: usize, kind: Kind) -> Result<i64, ToolError> {
+        connection.admit(&id(name), bytes, kind, &crate::outbox::outbox().0)
     }
 
     fn held(token: &Arc<()>) -> Held {
@@ -366,11 +365,11 @@ mod tests {
         connection.hold(cancelled, held(&token), None);
         connection.hold(99, held(&token), None);
         assert_eq!(Arc::strong_count(&token), 3);
-        connection.cancel(&json!("b"));
+        connection.cancel(&id(&json!("b")));
         assert!(connection.settle(cancelled).is_none());
         assert_eq!(Arc::strong_count(&token), 2);
         let settled = connection.settle(answered).unwrap();
-        assert_eq!((&settled.id, Arc::strong_count(&token)), (&json!("a"), 2));
+        assert_eq!((settled.id.shown(), Arc::strong_count(&token)), ("a", 2));
         drop(settled);
         assert_eq!(Arc::strong_count(&token), 1);
         assert!(connection.settle(answered).is_none());
@@ -383,7 +382,7 @@ mod tests {
         assert_ne!(numbers[0], numbers[1]);
         let stops = [Stop::default(), Stop::default()];
         connection.attach(numbers[0], &stops[0]);
-        connection.cancel(&json!(1));
+        connection.cancel(&id(&json!(1)));
         connection.attach(numbers[1], &stops[1]);
         assert!(stops.iter().all(|stop| stop.requested() == Some(StopReason::Cancelled)));
     }
@@ -393,7 +392,7 @@ mod tests {
         let connection = Connection::default();
         let handshake = admit(&connection, &json!(1), 1, Kind::Handshake).unwrap();
         let other = admit(&connection, &json!("1"), 1, Kind::Other).unwrap();
-        connection.cancel(&json!(1));
+        connection.cancel(&id(&json!(1)));
         assert!(connection.settle(handshake).is_some());
         assert!(connection.settle(other).is_some());
     }

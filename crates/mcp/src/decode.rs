@@ -9,6 +9,8 @@ use rmcp::model::{
 };
 use serde_json::{Map, Value, json};
 
+use crate::envelope;
+use crate::id::{Id, IdField, ProgressToken};
 use crate::past_tasks::AsTask;
 
 /// One message of the client.
@@ -16,20 +18,20 @@ use crate::past_tasks::AsTask;
 pub(crate) enum Incoming {
     /// Asks for an answer.
     Request {
-        /// What the client calls the request: a string or a number.
-        id: Value,
+        /// The client's name for the request.
+        id: Id,
         /// What it asks for.
         request: Box<ClientRequest>,
     },
     /// Gives up a request.
     Cancelled {
-        /// What the client calls that request.
-        id: Value,
+        /// The client's name for that request.
+        id: Id,
     },
     /// Answers a request of ours.
     Response {
-        /// The number that the request had.
-        id: Value,
+        /// The number that the request had; none where the response names no request.
+        id: Option<Id>,
         /// What the client says.
         said: Result<Value, ErrorData>,
     },
@@ -37,8 +39,8 @@ pub(crate) enum Incoming {
     Ignored,
     /// Is wrong in a way that JSON-RPC has a code for.
     Fault {
-        /// Whom to answer; null where that cannot be told.
-        id: Value,
+        /// The request that the answer names; none where it cannot be told.
+        id: Option<Id>,
         /// What is wrong.
         error: ErrorData,
     },
@@ -55,14 +57,14 @@ pub(crate) struct Unusable {
 
 /// Reads one message.
 pub(crate) fn decode(line: &[u8]) -> Incoming {
-    let value: Value = match serde_json::from_slice(line) {
-        Ok(value) => value,
+    let (value, ids) = match envelope::read(line) {
+        Ok(read) => read,
         Err(error) => {
             let problem = match std::str::from_utf8(line) {
                 Ok(_) => format!("the message is not JSON: {error}"),
                 Err(error) => format!("the message is not UTF-8: {error}"),
             };
-            return fault(Value::Null, ErrorCode::PARSE_ERROR, problem);
+            return fault(None, ErrorCode::PARSE_ERROR, problem);
         }
     };
     let Value::Object(mut message) = value else {
@@ -71,42 +73,43 @@ pub(crate) fn decode(line: &[u8]) -> Incoming {
         } else {
             "the message is not an object"
         };
-        return fault(Value::Null, ErrorCode::INVALID_REQUEST, problem);
+        return fault(None, ErrorCode::INVALID_REQUEST, problem);
     };
-    let id = message.remove("id");
-    let answerable = id.clone().filter(|id| id.is_string() || id.is_number());
     if message.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
-        let id = answerable.unwrap_or_default();
-        return fault(id, ErrorCode::INVALID_REQUEST, "`jsonrpc` must be \"2.0\"");
+        return fault(ids.id.answerable(), ErrorCode::INVALID_REQUEST, "`jsonrpc` must be \"2.0\"");
     }
     let params = message.remove("params").unwrap_or_default();
-    match (message.remove("method"), id, answerable) {
-        (Some(Value::String(method)), Some(_), Some(id)) => request(id, method, params),
-        (Some(Value::String(method)), None, _) => notification(&method, params),
-        (Some(Value::String(_)), Some(_), None) => {
-            fault(Value::Null, ErrorCode::INVALID_REQUEST, "`id` must be a string or a number")
+    match (message.remove("method"), ids.id) {
+        (Some(Value::String(method)), IdField::Is(id)) => request(id, method, params, ids.progress),
+        (Some(Value::String(method)), IdField::Absent) => notification(&method, ids.request),
+        (Some(Value::String(_)), IdField::Unusable) => {
+            fault(None, ErrorCode::INVALID_REQUEST, "`id` must be a string or a number")
         }
-        (Some(_), _, id) => {
-            fault(id.unwrap_or_default(), ErrorCode::INVALID_REQUEST, "`method` must be a string")
+        (Some(_), id) => fault(id.answerable(), ErrorCode::INVALID_REQUEST, "`method` must be a string"),
+        (None, id @ (IdField::Is(_) | IdField::Unusable))
+            if message.contains_key("result") || message.contains_key("error") =>
+        {
+            response(id.answerable(), message)
         }
-        (None, Some(id), _) if message.contains_key("result") || message.contains_key("error") => {
-            response(id, message)
-        }
-        (None, _, id) => fault(
-            id.unwrap_or_default(),
+        (None, id) => fault(
+            id.answerable(),
             ErrorCode::INVALID_REQUEST,
             "the message has neither `method` nor `result` nor `error`",
         ),
     }
 }
 
-fn fault(id: Value, code: ErrorCode, message: impl Into<std::borrow::Cow<'static, str>>) -> Incoming {
-    Incoming::Fault { id, error: ErrorData::new(code, message, None) }
+fn fault(
+    id: impl Into<Option<Id>>,
+    code: ErrorCode,
+    message: impl Into<std::borrow::Cow<'static, str>>,
+) -> Incoming {
+    Incoming::Fault { id: id.into(), error: ErrorData::new(code, message, None) }
 }
 
-fn request(id: Value, method: String, params: Value) -> Incoming {
+fn request(id: Id, method: String, params: Value, progress: IdField) -> Incoming {
     if method == "tools/call" {
-        return call(id, params);
+        return call(id, params, progress);
     }
     if !(params.is_object() || params.is_null()) {
         return fault(id, ErrorCode::INVALID_PARAMS, "`params` must be an object");
@@ -128,7 +131,7 @@ fn request(id: Value, method: String, params: Value) -> Incoming {
 }
 
 /// A tool call, its arguments moved and never copied.
-fn call(id: Value, params: Value) -> Incoming {
+fn call(id: Id, params: Value, progress: IdField) -> Incoming {
     let Value::Object(mut params) = params else {
         return fault(id, ErrorCode::INVALID_PARAMS, "`params` must be an object");
     };
@@ -167,6 +170,9 @@ fn call(id: Value, params: Value) -> Incoming {
     };
     let mut request = CallToolRequest::new(call);
     request.extensions.insert(RequestMetaObject(MetaObject(meta)));
+    if let IdField::Is(token) = progress {
+        request.extensions.insert(ProgressToken(token));
+    }
     if as_task {
         request.extensions.insert(AsTask);
     }
@@ -190,18 +196,18 @@ pub(crate) fn unusable_call(tool: &str, modern: bool, unusable: Unusable) -> Cli
     ClientRequest::CallToolRequest(request)
 }
 
-fn notification(method: &str, mut params: Value) -> Incoming {
+fn notification(method: &str, request: IdField) -> Incoming {
     if method != "notifications/cancelled" {
         // `initialized` opens nothing here, and there are no roots, subscriptions or tasks to be told about.
         return Incoming::Ignored;
     }
-    match params.get_mut("requestId").map(Value::take) {
-        Some(id) => Incoming::Cancelled { id },
-        None => Incoming::Ignored,
+    match request {
+        IdField::Is(id) => Incoming::Cancelled { id },
+        IdField::Absent | IdField::Unusable => Incoming::Ignored,
     }
 }
 
-fn response(id: Value, mut message: Map<String, Value>) -> Incoming {
+fn response(id: Option<Id>, mut message: Map<String, Value>) -> Incoming {
     let said = match message.remove("result") {
         Some(result) => Ok(result),
         None => match serde_json::from_value(message.remove("error").unwrap_or_default()) {
@@ -256,7 +262,7 @@ mod tests {
 
     fn fault_of(line: &[u8]) -> (Value, i32, String) {
         match decode(line) {
-            Incoming::Fault { id, error } => (id, error.code.0, error.message.into_owned()),
+            Incoming::Fault { id, error } => (json!(id), error.code.0, error.message.into_owned()),
             other => panic!("{}: {other:?}", String::from_utf8_lossy(line)),
         }
     }

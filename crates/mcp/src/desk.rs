@@ -4,12 +4,12 @@ use rmcp::model::{
     ClientJsonRpcMessage, ClientRequest, CustomResult, ErrorCode, ErrorData, JsonRpcMessage, RequestId,
     ServerJsonRpcMessage, ServerResult,
 };
-use serde_json::Value;
 use tokio::sync::oneshot;
 use tool::{Held, ToolError};
 
 use crate::connection::{Connection, Kind, Settled};
 use crate::decode::{Incoming, Unusable, decode, is_modern, past_task, unusable_call};
+use crate::id::Id;
 use crate::notices::SUBSCRIPTION;
 use crate::outbox::{Message, Outbox};
 use crate::present;
@@ -50,39 +50,33 @@ pub(crate) fn outgoing(
     match item {
         JsonRpcMessage::Response(response) => {
             let Settled { id, outbox, held, structured, instead } = settled(&response.id)?;
-            let mut result =
+            let result =
                 instead.map_or(response.result, |value| ServerResult::CustomResult(CustomResult::new(value)));
-            if let ServerResult::SubscriptionsListenResult(result) = &mut result
-                && let Ok(id) = serde_json::from_value(id.clone())
-            {
-                result.meta.set_subscription_id(id);
-            }
             Some(outbox.put(Message::Answer { id, result: Box::new(result), structured }, held))
         }
         JsonRpcMessage::Error(failure) => match &failure.id {
             Some(id) => {
                 let Settled { id, outbox, held, .. } = settled(id)?;
-                Some(outbox.put(Message::Failure { id, error: failure.error }, held))
+                Some(outbox.put(Message::Failure { id: Some(id), error: failure.error }, held))
             }
             None => {
-                let message = Message::Failure { id: Value::Null, error: failure.error };
+                let message = Message::Failure { id: None, error: failure.error };
                 Some(others.put(message, Held::default()))
             }
         },
         ours => match of_a_subscription(connection, &ours) {
-            Some((message, outbox)) => Some(outbox.put(Message::Raw(message), Held::default())),
+            Some((message, outbox)) => Some(outbox.put(message, Held::default())),
             None => Some(others.put(Message::Ours(Box::new(ours)), Held::default())),
         },
     }
 }
 
 /// A notification that rmcp sends because a request asked for it: under the client's name for that request, and to where it goes.
-fn of_a_subscription(connection: &Connection, ours: &ServerJsonRpcMessage) -> Option<(Value, Outbox)> {
+fn of_a_subscription(connection: &Connection, ours: &ServerJsonRpcMessage) -> Option<(Message, Outbox)> {
     let JsonRpcMessage::Notification(_) = ours else { return None };
-    let mut message = serde_json::to_value(ours).ok()?;
-    let named = message.get_mut("params")?.get_mut("_meta")?.get_mut(SUBSCRIPTION)?;
-    let number = named.as_i64()?;
-    *named = connection.id_of(number)?;
+    let message = serde_json::to_value(ours).ok()?;
+    let number = message.get("params")?.get("_meta")?.get(SUBSCRIPTION)?.as_i64()?;
+    let message = Message::of_a_subscription(message, connection.id_of(number)?);
     Some((message, connection.outbox_of(number)?))
 }
 
@@ -134,7 +128,9 @@ impl Desk<'_> {
                 None
             }
             Incoming::Response { id, said } => {
-                self.connection.answered(&id, said);
+                if let Some(id) = id {
+                    self.connection.answered(&id, said);
+                }
                 None
             }
             Incoming::Ignored => None,
@@ -148,7 +144,7 @@ impl Desk<'_> {
         }
     }
 
-    fn admit(&self, id: &Value, request: ClientRequest, bytes: usize) -> Option<ClientJsonRpcMessage> {
+    fn admit(&self, id: &Id, request: ClientRequest, bytes: usize) -> Option<ClientJsonRpcMessage> {
         if let Some(modern) = is_modern(&request) {
             self.connection.speaks(modern);
         }
@@ -169,7 +165,7 @@ impl Desk<'_> {
                 None
             }
             Err(error) => {
-                self.outbox.post(Message::Failure { id: id.clone(), error: beyond(error.message) });
+                self.outbox.post(Message::Failure { id: Some(id.clone()), error: beyond(error.message) });
                 None
             }
         }
@@ -196,7 +192,7 @@ impl Desk<'_> {
             let hint = found.map_or(SEND_STRICT_JSON, |(_, hint)| hint);
             return self.unread(&skim, error, hint);
         }
-        self.outbox.post(Message::Failure { id: Value::Null, error });
+        self.outbox.post(Message::Failure { id: None, error });
         None
     }
 
@@ -210,13 +206,13 @@ impl Desk<'_> {
                 self.admit(id, call, 0)
             }
             (id, _) => {
-                self.outbox.post(Message::Failure { id: id.cloned().unwrap_or_default(), error });
+                self.outbox.post(Message::Failure { id: id.cloned(), error });
                 None
             }
         }
     }
 
-    fn answer_call(&self, id: Value, error: &ToolError) {
+    fn answer_call(&self, id: Id, error: &ToolError) {
         let mut result = ServerResult::CallToolResult(present::refusal(error));
         if !self.connection.modern() {
             result.strip_result_type_for_legacy_peer();

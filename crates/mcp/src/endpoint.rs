@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use engine::Engine;
 use rmcp::model::{ClientRequest, ErrorCode, ErrorData, GetExtensions, JsonRpcMessage, RequestId};
-use serde_json::{Value, json};
 use tokio::time::Instant;
 use tool::{Held, SessionId};
 
@@ -22,9 +21,10 @@ use crate::decode::{Incoming, decode};
 use crate::desk::{self, Desk};
 use crate::follow::Follower;
 use crate::headers::{Headers, Once, agree, speaks_modern};
+use crate::id::Id;
 use crate::live::Live;
 use crate::origin::Carried;
-use crate::outbox::{Letter, Mail, outbox};
+use crate::outbox::{Letter, Mail, failure, outbox};
 use crate::{McpError, Options, notices};
 
 /// Sessions that may be open at a time. For one more, the one that was idle longest is ended.
@@ -184,16 +184,18 @@ impl<C: Calls> Sessions<C> {
             request.extensions_mut().insert(Carried(headers.carrier.cloned()));
         }
         let id = match &incoming {
-            Incoming::Request { id, .. } | Incoming::Fault { id, .. } => id.clone(),
-            _ => Value::Null,
+            Incoming::Request { id, .. } => Some(id.clone()),
+            Incoming::Fault { id, .. } => id.clone(),
+            _ => None,
         };
+        let id = id.as_ref();
         let modern = speaks_modern(headers, &incoming);
         let mut opened = None;
         let live = match headers.session {
-            Once::Several => return refuse(400, &id, &several_sessions()),
+            Once::Several => return refuse(400, id, &several_sessions()),
             Once::Is(session) => match self.lock().open.get(session) {
                 Some(live) => live.clone(),
-                None => return refuse(404, &id, &no_session()),
+                None => return refuse(404, id, &no_session()),
             },
             Once::Absent if modern => self.alone.clone(),
             Once::Absent => match &incoming {
@@ -202,17 +204,17 @@ impl<C: Calls> Sessions<C> {
                         opened = Some(name);
                         live
                     }
-                    Err(error) => return refused(500, &id, &error.to_string()),
+                    Err(error) => return refused(500, id, &error.to_string()),
                 },
-                Incoming::Fault { error, .. } => return refuse(400, &id, error),
-                _ => return refuse(400, &id, &missing_session()),
+                Incoming::Fault { error, .. } => return refuse(400, id, error),
+                _ => return refuse(400, id, &missing_session()),
             },
         };
         if let Err(error) = agree(headers, &incoming, body) {
             if let Some(opened) = &opened {
                 self.end(opened).await;
             }
-            return refuse(400, &id, &error);
+            return refuse(400, id, &error);
         }
         live.touch();
         let is_alone = Arc::ptr_eq(&live, &self.alone);
@@ -220,7 +222,7 @@ impl<C: Calls> Sessions<C> {
             // Whoever knows an id of somebody else could stop their call: here a client stops its own by closing its stream.
             Incoming::Cancelled { .. } if is_alone => return Posted::Accepted,
             Incoming::Response { .. } if is_alone => {
-                return refused(400, &id, "nothing was asked here that this could answer");
+                return refused(400, id, "nothing was asked here that this could answer");
             }
             _ => {}
         }
@@ -284,16 +286,16 @@ impl<C: Calls> Sessions<C> {
     fn live(&self, session: Once<'_>) -> Result<Arc<Live>, Refused> {
         let live = match session {
             Once::Is(session) => self.lock().open.get(session).cloned(),
-            Once::Absent => return Err(refusal(400, &Value::Null, &missing_session())),
-            Once::Several => return Err(refusal(400, &Value::Null, &several_sessions())),
+            Once::Absent => return Err(refusal(400, None, &missing_session())),
+            Once::Several => return Err(refusal(400, None, &several_sessions())),
         };
-        live.ok_or_else(|| refusal(404, &Value::Null, &no_session()))
+        live.ok_or_else(|| refusal(404, None, &no_session()))
     }
 
     pub(crate) fn resume(&self, session: Once<'_>, id: &str) -> Result<Follower, Refused> {
         let live = self.live(session)?;
         live.touch();
-        live.streams.resume(id).ok_or_else(|| refusal(400, &Value::Null, &no_stream()))
+        live.streams.resume(id).ok_or_else(|| refusal(400, None, &no_stream()))
     }
 
     pub(crate) fn hear(&self, session: Once<'_>) -> Result<Follower, Refused> {
@@ -375,17 +377,16 @@ impl Drop for Answers {
     }
 }
 
-fn refused(status: u16, id: &Value, problem: &str) -> Posted {
+fn refused(status: u16, id: Option<&Id>, problem: &str) -> Posted {
     refuse(status, id, &ErrorData::invalid_request(problem.to_owned(), None))
 }
 
-fn refuse(status: u16, id: &Value, error: &ErrorData) -> Posted {
+fn refuse(status: u16, id: Option<&Id>, error: &ErrorData) -> Posted {
     Posted::Refused(refusal(status, id, error))
 }
 
-fn refusal(status: u16, id: &Value, error: &ErrorData) -> Refused {
-    let text = json!({ "jsonrpc": "2.0", "id": id, "error": error }).to_string().into_bytes();
-    Refused { status, text }
+fn refusal(status: u16, id: Option<&Id>, error: &ErrorData) -> Refused {
+    Refused { status, text: failure(id, error) }
 }
 
 fn no_session() -> ErrorData {

@@ -34,16 +34,13 @@ impl Notice<'_> {
         }
     }
 
-    /// The notification, for the request of this id where one asked for it.
-    pub(crate) fn message(self, subscription: Option<&Value>) -> Value {
-        let (method, mut params) = match self {
+    /// Returns the notification.
+    pub(crate) fn message(self) -> Value {
+        let (method, params) = match self {
             Self::Tools => ("notifications/tools/list_changed", json!({})),
             Self::Prompts => ("notifications/prompts/list_changed", json!({})),
             Self::Resource(uri) => ("notifications/resources/updated", json!({"uri": uri})),
         };
-        if let Some(id) = subscription {
-            params["_meta"] = json!({SUBSCRIPTION: id});
-        }
         json!({"jsonrpc": "2.0", "method": method, "params": params})
     }
 }

@@ -250,7 +250,7 @@ impl<C: Calls> Offered<C> {
         asker: Arc<dyn Asker>,
         turn: &Turn,
     ) -> CallResult {
-        let token = turn.meta.get_progress_token();
+        let token = turn.progress.clone();
         let reporter = token.map(|token| Arc::new(Reporter::new(token, turn.line.outbox.clone())));
         let progress: Arc<dyn Progress> = match &reporter {
             Some(reporter) => reporter.clone(),

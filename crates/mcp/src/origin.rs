@@ -24,9 +24,8 @@ pub(crate) fn of(turn: &Turn) -> Origin {
     let mut facts =
         vec![("mcp.method.name", turn.method.to_owned()), ("network.transport", transport.to_owned())];
     facts.extend(turn.peer.version.as_ref().map(|version| ("mcp.protocol.version", version.to_string())));
-    facts.extend(turn.line.connection.id_of(turn.number).map(|id| {
-        let id = id.as_str().map_or_else(|| id.to_string(), str::to_owned);
-        ("jsonrpc.request.id", id)
-    }));
+    facts.extend(
+        turn.line.connection.id_of(turn.number).map(|id| ("jsonrpc.request.id", id.shown().to_owned())),
+    );
     Origin { parent, carrier, operation: Some(turn.method), facts }
 }

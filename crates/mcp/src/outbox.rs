@@ -7,10 +7,13 @@ use std::time::Duration;
 
 use rmcp::model::{ErrorCode, ErrorData, ServerJsonRpcMessage, ServerResult};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tool::{Held, Written};
+
+use crate::id::{Id, Naming};
+use crate::notices::SUBSCRIPTION;
 
 /// Messages that may wait to be written before no more are read.
 ///
@@ -54,8 +57,8 @@ struct Outgoing {
 pub(crate) enum Message {
     /// The answer to a request.
     Answer {
-        /// What the client calls the request.
-        id: Value,
+        /// The client's name for the request.
+        id: Id,
         /// The answer.
         result: Box<ServerResult>,
         /// Its structured content, where that does not stand in it.
@@ -63,8 +66,8 @@ pub(crate) enum Message {
     },
     /// The answer to a request that failed as a request.
     Failure {
-        /// What the client calls the request; null where that is not known.
-        id: Value,
+        /// The client's name for the request; none where it is not known.
+        id: Option<Id>,
         /// What is wrong.
         error: ErrorData,
     },
@@ -72,6 +75,28 @@ pub(crate) enum Message {
     Ours(Box<ServerJsonRpcMessage>),
     /// A whole message.
     Raw(Value),
+    /// A whole message but for the id that belongs at this path.
+    Naming {
+        /// The message without the id.
+        message: Value,
+        /// The fields that lead to the id.
+        path: &'static [&'static str],
+        /// The client's name for what the message is about.
+        id: Id,
+    },
+}
+
+impl Message {
+    /// Makes a notification that tells which request subscribed to it.
+    pub(crate) fn of_a_subscription(message: Value, id: Id) -> Self {
+        Self::Naming { message, path: &["params", "_meta", SUBSCRIPTION], id }
+    }
+
+    /// Makes a notification of progress under the client's name for it.
+    pub(crate) fn of_progress(params: &Value, id: Id) -> Self {
+        let message = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
+        Self::Naming { message, path: &["params", "progressToken"], id }
+    }
 }
 
 /// The messages of one connection: where they are put, and where they come out.
@@ -154,7 +179,7 @@ impl Mail {
                 (true, None)
             }
             Message::Failure { error, .. } => (true, Some(error.code)),
-            Message::Ours(_) | Message::Raw(_) => (false, None),
+            Message::Ours(_) | Message::Raw(_) | Message::Naming { .. } => (false, None),
         };
         // The line end belongs to streams.
         text.pop();
@@ -191,7 +216,7 @@ impl Mail {
                     buffer.extend_from_slice(aside.as_str().as_bytes());
                     buffer.extend_from_slice(b"}}\n");
                 }
-                if let Some(covered) = cover(&buffer) {
+                if let Some(covered) = cover(buffer.trim_ascii_end()) {
                     buffer = covered;
                     buffer.push(b'\n');
                 }
@@ -248,23 +273,48 @@ pub(crate) fn is_departure(error: &io::Error) -> bool {
     matches!(error.kind(), BrokenPipe | ConnectionReset | ConnectionAborted | NotConnected)
 }
 
+/// An answer as JSON-RPC has it.
+#[derive(Serialize)]
+struct Envelope<'a, R> {
+    jsonrpc: &'static str,
+    id: Option<&'a Id>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<R>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a ErrorData>,
+}
+
+impl<'a, R> Envelope<'a, R> {
+    fn of_result(id: &'a Id, result: R) -> Self {
+        Self { jsonrpc: "2.0", id: Some(id), result: Some(result), error: None }
+    }
+}
+
+impl<'a> Envelope<'a, ()> {
+    fn of_failure(id: Option<&'a Id>, error: &'a ErrorData) -> Self {
+        Self { jsonrpc: "2.0", id, result: None, error: Some(error) }
+    }
+}
+
+/// Returns the answer to a request that failed as a request, as JSON.
+pub(crate) fn failure(id: Option<&Id>, error: &ErrorData) -> Vec<u8> {
+    // Every error is made of values that are JSON already.
+    serde_json::to_vec(&Envelope::of_failure(id, error)).unwrap_or_default()
+}
+
 /// Writes a message down: whole, or up to where the structured content of an [`Answer`](Message::Answer) begins.
 fn encode(message: &Message, buffer: &mut Vec<u8>) -> io::Result<()> {
-    #[derive(Serialize)]
-    struct Envelope<'a> {
-        jsonrpc: &'static str,
-        id: &'a Value,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        result: Option<&'a ServerResult>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        error: Option<&'a ErrorData>,
-    }
-    let jsonrpc = "2.0";
     match message {
         Message::Answer { id, result, structured } => {
             buffer.reserve(size_of_text(result));
-            let envelope = Envelope { jsonrpc, id, result: Some(result), error: None };
-            serde_json::to_writer(&mut *buffer, &envelope)?;
+            if let ServerResult::SubscriptionsListenResult(result) = &**result {
+                // rmcp has named the subscription by our number.
+                let (object, path) = (serde_json::to_value(result)?, ["_meta", SUBSCRIPTION]);
+                let result = Naming { object: Some(&object), path: &path, id };
+                serde_json::to_writer(&mut *buffer, &Envelope::of_result(id, result))?;
+            } else {
+                serde_json::to_writer(&mut *buffer, &Envelope::of_result(id, result))?;
+            }
             if structured.is_some() {
                 // The result is the envelope's last field, and has fields itself: its content at least.
                 buffer.truncate(buffer.len() - b"}}".len());
@@ -274,10 +324,13 @@ fn encode(message: &Message, buffer: &mut Vec<u8>) -> io::Result<()> {
             Ok(())
         }
         Message::Failure { id, error } => {
-            serde_json::to_writer(&mut *buffer, &Envelope { jsonrpc, id, result: None, error: Some(error) })
+            serde_json::to_writer(&mut *buffer, &Envelope::of_failure(id.as_ref(), error))
         }
         Message::Ours(message) => serde_json::to_writer(&mut *buffer, message),
         Message::Raw(value) => serde_json::to_writer(&mut *buffer, value),
+        Message::Naming { message, path, id } => {
+            serde_json::to_writer(&mut *buffer, &Naming { object: Some(message), path, id })
+        }
     }?;
     buffer.push(b'\n');
     Ok(())
@@ -294,7 +347,6 @@ fn size_of_text(result: &ServerResult) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
     use tokio::io::AsyncReadExt;
 
     use super::*;
@@ -358,7 +410,11 @@ mod tests {
             let text = rmcp::model::ContentBlock::text("short");
             let result = ServerResult::CallToolResult(rmcp::model::CallToolResult::success(vec![text]));
             let structured = Some(Written::of(&data, 0).unwrap());
-            outbox.post(Message::Answer { id: json!(7), result: Box::new(result), structured });
+            outbox.post(Message::Answer {
+                id: Id::read(serde_json::value::to_raw_value(&7).unwrap()).unwrap().unwrap(),
+                result: Box::new(result),
+                structured,
+            });
             outbox.post(Message::Raw(json!("next")));
             drop(outbox);
             let mut read = String::new();

@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rmcp::model::ProgressToken;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tool::{Held, Progress, visible};
 
+use crate::id::Id;
 use crate::outbox::{Message, Outbox};
 
 /// The least time between two notifications of one call: four a second are as many as a person can follow.
@@ -26,7 +26,7 @@ const LONGEST_MESSAGE: usize = 500;
 
 /// Sends the progress of one call, until it is closed.
 pub(crate) struct Reporter {
-    token: ProgressToken,
+    token: Id,
     outbox: Outbox,
     started: Instant,
     state: Mutex<State>,
@@ -42,7 +42,7 @@ struct State {
 }
 
 impl Reporter {
-    pub(crate) fn new(token: ProgressToken, outbox: Outbox) -> Self {
+    pub(crate) fn new(token: Id, outbox: Outbox) -> Self {
         let unwritten = Arc::new(AtomicBool::new(false));
         Self { token, outbox, started: Instant::now(), state: Mutex::default(), unwritten }
     }
@@ -74,17 +74,17 @@ impl Reporter {
         }
         state.last = Some(done);
         state.sent = Some(Instant::now());
-        let mut params = json!({"progressToken": self.token, "progress": done});
+        let mut params = json!({"progress": done});
         if let Some(total) = total {
             params["total"] = json!(total);
         }
         if let Some(message) = message {
             params["message"] = Value::String(visible(message).chars().take(LONGEST_MESSAGE).collect());
         }
-        let notification = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
+        let notification = Message::of_progress(&params, self.token.clone());
         self.unwritten.store(true, Ordering::Release);
         let written = Held(Some(Box::new(Written(self.unwritten.clone()))));
-        drop(self.outbox.put(Message::Raw(notification), written));
+        drop(self.outbox.put(notification, written));
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -114,7 +114,6 @@ impl Drop for Written {
 
 #[cfg(test)]
 mod tests {
-    use rmcp::model::NumberOrString;
     use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 
     use super::*;
@@ -125,7 +124,7 @@ mod tests {
         let (outbox, mail) = crate::outbox::outbox();
         let (client, server) = tokio::io::duplex(10_000);
         tokio::spawn(mail.deliver(server, |_| None));
-        let token = ProgressToken(NumberOrString::String("t".into()));
+        let token = Id::read(serde_json::value::to_raw_value("t").unwrap()).unwrap().unwrap();
         (Reporter::new(token, outbox), BufReader::new(client).lines())
     }
 

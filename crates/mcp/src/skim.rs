@@ -4,7 +4,9 @@
 //! It does not check that the message is JSON: it only finds out whom to answer.
 
 use memchr::memchr2;
-use serde_json::Value;
+use serde::de::DeserializeOwned;
+
+use crate::id::Id;
 
 /// Follows the bytes of one message and remembers its `id`, its `method` and the name of the tool in its `params`.
 ///
@@ -20,9 +22,9 @@ pub(crate) struct Skim {
     /// The field of the message, and the field of its `params`, that the bytes belong to.
     field: Field,
     parameter: Field,
-    id: Option<Value>,
-    method: Option<Value>,
-    tool: Option<Value>,
+    id: Option<Id>,
+    method: Option<String>,
+    tool: Option<String>,
 }
 
 /// Whether the message has ended.
@@ -91,18 +93,18 @@ impl Skim {
     }
 
     /// The id, where it was found and can be answered to.
-    pub(crate) fn id(&self) -> Option<&Value> {
-        self.id.as_ref().filter(|id| id.is_string() || id.is_number())
+    pub(crate) fn id(&self) -> Option<&Id> {
+        self.id.as_ref()
     }
 
     /// The method, where it was found.
     pub(crate) fn method(&self) -> Option<&str> {
-        self.method.as_ref().and_then(Value::as_str)
+        self.method.as_deref()
     }
 
     /// The tool that is called, where it was found.
     pub(crate) fn tool(&self) -> Option<&str> {
-        self.tool.as_ref().and_then(Value::as_str)
+        self.tool.as_deref()
     }
 
     fn structure(&mut self, byte: u8) {
@@ -140,7 +142,7 @@ impl Skim {
                 }
             }
             b':' if self.is_followed() => {
-                let field = match self.token.take().as_ref().and_then(Value::as_str) {
+                let field = match std::mem::take(&mut self.token).read::<String>().as_deref() {
                     Some("id") => Field::Id,
                     Some("method") => Field::Method,
                     Some("params") => Field::Params,
@@ -174,30 +176,31 @@ impl Skim {
     }
 
     fn end_of_value(&mut self) {
-        let value = self.token.take();
+        let token = std::mem::take(&mut self.token);
         let at_top = self.depth == 1;
         match std::mem::take(self.current()) {
-            Field::Id if at_top => self.id = value,
-            Field::Method if at_top => self.method = value,
-            Field::Name if !at_top => self.tool = value,
+            Field::Id if at_top => self.id = token.read().and_then(|text| Id::read(text).ok().flatten()),
+            Field::Method if at_top => self.method = token.read(),
+            Field::Name if !at_top => self.tool = token.read(),
             _ => {}
         }
     }
 }
 
 impl Token {
-    /// The value that the token spells, if it spells one.
-    fn take(&mut self) -> Option<Value> {
-        let token = std::mem::take(self);
-        if token.unusable { None } else { serde_json::from_slice(&token.text).ok() }
+    /// Reads the value that the token spells, if it spells one of this type.
+    fn read<T: DeserializeOwned>(&self) -> Option<T> {
+        if self.unusable { None } else { serde_json::from_slice(&self.text).ok() }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
+
+    fn id(skim: &Skim) -> Option<&str> {
+        skim.id().map(Id::shown)
+    }
 
     fn skim(text: &str) -> Skim {
         let mut skim = Skim::default();
@@ -215,15 +218,15 @@ mod tests {
     fn the_envelope_is_found_whatever_the_order() {
         let first =
             skim(r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"id":8,"a":["}",{"id":9}]}}"#);
-        assert_eq!((first.id(), first.method(), first.tool()), (Some(&json!(7)), Some("tools/call"), None));
+        assert_eq!((id(&first), first.method(), first.tool()), (Some("7"), Some("tools/call"), None));
         let last = skim(
             r#"{ "method" : "tools/call", "params":{"x":"\\\"},{\"id\":1","name":"file_write",
                 "arguments":{"name":"y","id":[{"name":1}]}}, "id" : "a\"b" }"#,
         );
-        let found = (last.id(), last.method(), last.tool());
-        assert_eq!(found, (Some(&json!("a\"b")), Some("tools/call"), Some("file_write")));
+        let found = (id(&last), last.method(), last.tool());
+        assert_eq!(found, (Some("a\"b"), Some("tools/call"), Some("file_write")));
         let flat = skim(r#"{"name":"x","params":[{"name":"y"}],"id":1}"#);
-        assert_eq!((flat.id(), flat.tool()), (Some(&json!(1)), None));
+        assert_eq!((id(&flat), flat.tool()), (Some("1"), None));
     }
 
     #[test]
@@ -234,7 +237,7 @@ mod tests {
             assert_eq!(skim(text).id(), None, "{text}");
         }
         let long = format!(r#"{{"id":"{}","method":"m"}}"#, "x".repeat(LONGEST_TOKEN));
-        assert_eq!((skim(&long).id(), skim(&long).method()), (None, Some("m")));
+        assert_eq!((id(&skim(&long)), skim(&long).method()), (None, Some("m")));
     }
 
     #[test]
@@ -256,7 +259,7 @@ mod tests {
         }
         assert!(skim.token.text.capacity() <= 2 * LONGEST_TOKEN);
         skim.feed(br#""},"id":3}"#);
-        assert_eq!(skim.id(), Some(&json!(3)));
+        assert_eq!(id(&skim), Some("3"));
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod approval;
 mod coming_back;
 mod eras;
 mod hostile;
+mod ids;
 mod lifetime;
 mod past_tasks;
 mod tasks;

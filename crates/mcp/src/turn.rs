@@ -14,6 +14,7 @@ use tool::Stop;
 
 use crate::connection::Connection;
 use crate::decode::cancelled_notification;
+use crate::id::{Id, ProgressToken};
 use crate::log::Severity;
 use crate::outbox::{Message, Outbox};
 use crate::past_tasks::Task;
@@ -26,6 +27,8 @@ pub(crate) struct Turn {
     /// What it asks for.
     pub(crate) method: &'static str,
     pub(crate) peer: Peer,
+    /// The client's name for the progress of the request, where the client wants to hear of it.
+    pub(crate) progress: Option<Id>,
     pub(crate) meta: RequestMetaObject,
     /// What of that names the span that it is a part of.
     pub(crate) traced: JsonObject,
@@ -78,6 +81,7 @@ impl Turn {
             number,
             method,
             peer,
+            progress: extensions.get::<ProgressToken>().map(|token| token.0.clone()),
             meta,
             traced,
             extensions,
@@ -94,6 +98,7 @@ impl Turn {
             number: self.number,
             method: self.method,
             peer: self.peer.clone(),
+            progress: None,
             meta: RequestMetaObject::default(),
             traced: self.traced.clone(),
             extensions: self.extensions.clone(),

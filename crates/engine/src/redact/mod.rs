@@ -12,6 +12,7 @@
 //! get them out and has them. Such a one never gets them: they are put in on the way out.
 
 mod forms;
+mod json;
 mod matcher;
 
 use std::collections::BTreeSet;
@@ -171,9 +172,8 @@ impl Redactor {
         if !known.matcher.finds_any(message) {
             return None;
         }
-        if let Ok(mut value) = serde_json::from_slice(message) {
-            known.value(&mut value);
-            return Some(value.to_string().into_bytes());
+        if let Some(covered) = std::str::from_utf8(message).ok().and_then(|message| known.json(message)) {
+            return Some(covered.into_bytes());
         }
         let (mut pending, mut covered) = (message.to_vec(), Vec::with_capacity(message.len()));
         known.settle(&mut pending, &mut covered, true);

@@ -58,6 +58,26 @@ fn a_secret_of_digits_is_covered_where_it_comes_as_a_number() {
 }
 
 #[test]
+fn a_message_keeps_every_number_as_it_is_written_but_for_a_secret() {
+    let redactor = Redactor::new([
+        ("TOKEN".to_owned(), "sk-1234567890abcdef".to_owned()),
+        ("PIN".to_owned(), "123456789012".to_owned()),
+        ("QUOTED".to_owned(), "a\"b\\c\n\"d\"e\\\\f".to_owned()),
+    ]);
+    let message = |text: &str| String::from_utf8(redactor.message(text.as_bytes()).unwrap()).unwrap();
+    for id in ["18446744073709551616", "1e400", "-0", "1.50", "\"7\\\"\\\\\"", "null"] {
+        let with = |secret: &str| format!(r#"{{"id":{id},"a":[1.0,true,"x {secret}"],"{secret}":-2E+5}}"#);
+        assert_eq!(message(&with("sk-1234567890abcdef")), with("[SECRET:TOKEN]"));
+        let quoted = Value::from("a\"b\\c\n\"d\"e\\\\f").to_string();
+        assert_eq!(message(&with(quoted.trim_matches('"'))), with("[SECRET:QUOTED]"));
+        assert_eq!(redactor.message(with("nothing").as_bytes()), None);
+    }
+    assert_eq!(message(r#"{"id":123456789012,"n":[1]}"#), r#"{"id":"[SECRET:PIN]","n":[1]}"#);
+    assert_eq!(message("no JSON: sk-1234567890abcdef"), "no JSON: [SECRET:TOKEN]");
+    assert_eq!(message(r#"{"id":1,"x":"sk-1234567890abcdef"#), r#"{"id":1,"x":"[SECRET:TOKEN]"#);
+}
+
+#[test]
 fn a_secret_is_covered_in_what_was_written_however_it_is_escaped() {
     let secrets =
         ["sk-1234567890abcdef", "pass \"word\\ \n\t\u{1}\u{7f} \u{e4}\u{1f600}/</", "\\n\\n\\n\\n\\n\\n"];

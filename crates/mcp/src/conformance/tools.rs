@@ -121,11 +121,9 @@ pub(super) async fn call(
         }
         "test_tool_with_progress" => {
             for done in [0, 50, 100] {
-                if let Some(token) = turn.meta.get_progress_token() {
-                    let params = json!({"progressToken": token, "progress": done, "total": 100});
-                    let message =
-                        json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
-                    turn.line.outbox.post(Message::Raw(message));
+                if let Some(token) = turn.progress.clone() {
+                    let params = json!({"progress": done, "total": 100});
+                    turn.line.outbox.post(Message::of_progress(&params, token));
                 }
                 tokio::time::sleep(STEP).await;
             }
