@@ -87,10 +87,11 @@ pub(crate) fn run(repository: &Repository, mut options: Options) -> Result<()> {
                 } else {
                     continue;
                 };
+                let stopped = places.map(|place| place.stop.swap(true, Ordering::Relaxed));
+                if stopped.contains(&false) {
+                    eprintln!("soak: {reason}; ending all that was started");
+                }
                 for place in places {
-                    if !place.stop.swap(true, Ordering::Relaxed) {
-                        eprintln!("soak: {reason}; ending all that was started");
-                    }
                     place.kill_all();
                 }
             }
@@ -105,7 +106,10 @@ pub(crate) fn run(repository: &Repository, mut options: Options) -> Result<()> {
             Err(Failure::new("the soak was ended by a signal, and its folders are removed"))
         }
         Err(failure) => Err(Failure(format!("{failure}\nWhat it left is in {}", folder.display()))),
-        Ok(()) => remove_folder(&folder),
+        Ok(()) => {
+            eprintln!("soak: all held");
+            remove_folder(&folder)
+        }
     }
 }
 
@@ -125,7 +129,7 @@ fn all(place: &Place, small: &Place, options: &Options, seed: u64, deadline: Ins
     let killed = Arc::new(Up::start(place)?);
     let mut workers = workers(place, &steady, &killed, seed, &marker);
     each(place, &mut workers, Worker::prepare)?;
-    let each_round = options.calls / options.rounds.max(1) / workers.len();
+    let each_round = (options.calls / options.rounds.max(1) / workers.len()).max(1);
     let mut first = None;
     for round in 1..=options.rounds.max(1) {
         each(place, &mut workers, |worker| {
