@@ -19,6 +19,7 @@ use std::process::Command;
 
 use serde_json::json;
 
+pub(crate) use crate::bench::server::figure;
 use crate::bench::server::{Call, Kind};
 use crate::command::{Failure, Result, remove_folder, run as run_command, write};
 use crate::repository::Repository;
@@ -176,7 +177,7 @@ fn example(repository: &Repository, package: &str, name: &str, folder: Option<&P
     run_command(repository.cargo(&arguments).args(folder))
 }
 
-fn build(repository: &Repository) -> Result<PathBuf> {
+pub(crate) fn build(repository: &Repository) -> Result<PathBuf> {
     run_command(&mut repository.cargo(&[
         "build",
         "--release",

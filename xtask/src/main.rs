@@ -2,10 +2,10 @@
 //!
 //! `test` is the one test command: it sets the machine up and then runs everything that must hold.
 //! `tidy` holds the rules that the compiler cannot see, `docs` writes the generated pages, `bench` prints speed and
-//! memory beside those of a peer.
+//! memory beside those of a peer, `soak` calls and kills many processes for hours.
 //!
 //! It does not ship, and no crate of the product knows it.
-//! It keeps no state but what lies under `target/`, and handles no signal: Ctrl-C reaches the running child and this
+//! It keeps no state but what lies under `target/`, and but for `soak` handles no signal: Ctrl-C reaches the running child and this
 //! process alike, and whatever was half installed is installed again the next time.
 
 #![allow(
@@ -20,6 +20,7 @@ mod docs;
 mod evaluate;
 mod repository;
 mod setup;
+mod soak;
 mod steps;
 mod tidy;
 
@@ -78,6 +79,8 @@ enum Task {
         #[arg(long, value_name = "PART")]
         only: Option<bench::Part>,
     },
+    /// Calls, kills and restarts many processes for hours, with every answer checked; `--quick` takes a minute
+    Soak(soak::Options),
 }
 
 fn main() -> ExitCode {
@@ -99,6 +102,7 @@ fn run(task: Task) -> Result<()> {
         Task::Docs { check } => docs::run(&repository, check),
         Task::Eval { folder, model } => evaluate::run(&repository, &folder, model),
         Task::Bench { binary, quick, only } => bench::run(&repository, binary.as_deref(), quick, only),
+        Task::Soak(options) => soak::run(&repository, options),
     }
 }
 
@@ -116,7 +120,7 @@ mod tests {
     #[test]
     fn a_bare_call_lists_every_command() {
         let help = Arguments::command().render_help().to_string();
-        for name in ["test", "tidy", "docs", "eval", "bench"] {
+        for name in ["test", "tidy", "docs", "eval", "bench", "soak"] {
             assert!(help.contains(name), "{name} is missing from:\n{help}");
         }
     }

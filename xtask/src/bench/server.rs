@@ -235,7 +235,7 @@ fn end_after(limit: Duration, child: &Arc<Mutex<Child>>) -> Sender<()> {
     alive
 }
 
-pub(super) fn figure(status: &str, field: &str) -> Option<u64> {
+pub(crate) fn figure(status: &str, field: &str) -> Option<u64> {
     let value = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))?;
     value.split_whitespace().next()?.parse().ok()
 }

@@ -1,0 +1,320 @@
+//! A long test by hand: up to eleven processes over one state folder, called through every door, killed and started again.
+//!
+//! Each answer is compared with a model, and after every round the whole state is looked at: files, rows, the audit, saved files, and
+//! what is left of processes and calls.
+//! It is no part of `cargo xtask test`: its length is its point. A seed repeats what is called, though not how the calls meet.
+
+mod doors;
+mod full_disk;
+mod machine;
+mod model;
+mod place;
+mod worker;
+
+use std::collections::HashSet;
+use std::io::{BufRead as _, BufReader};
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::bench;
+use crate::command::{Failure, Result, capture, remove_folder};
+use crate::repository::Repository;
+use crate::soak::doors::{Answer, Door, Up};
+use crate::soak::machine::{Figures, processes_with};
+use crate::soak::place::Place;
+use crate::soak::worker::{Fate, Worker};
+
+/// Reads whose median is taken at the beginning and at the end.
+const READS: usize = 200;
+/// What a round may take beyond the time of the whole soak before everything is killed.
+const GRACE: Duration = Duration::from_mins(4);
+
+/// How long the soak is, and what it repeats.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Calls in all
+    #[arg(long, default_value_t = 250_000)]
+    calls: usize,
+    /// Stops before the next call after this time
+    #[arg(long, default_value_t = 21_600)]
+    seconds: u64,
+    /// Rounds; after each one everything is ended, verified and started again
+    #[arg(long, default_value_t = 10)]
+    rounds: usize,
+    /// Repeats the calls of the run that printed this number [default: another one each time]
+    #[arg(long)]
+    seed: Option<u64>,
+    /// 1,500 calls in two rounds, about a minute
+    #[arg(long, conflicts_with_all = ["calls", "seconds", "rounds"])]
+    quick: bool,
+    /// Tries this binary instead of building one
+    #[arg(long, value_name = "PATH")]
+    binary: Option<PathBuf>,
+}
+
+/// Runs the soak, and fails on the first thing that is not as it must be.
+pub(crate) fn run(repository: &Repository, mut options: Options) -> Result<()> {
+    if options.quick {
+        (options.calls, options.seconds, options.rounds) = (1_500, 60, 2);
+    }
+    let binary = match &options.binary {
+        Some(path) => path.clone(),
+        None => bench::build(repository)?,
+    };
+    let seed = options.seed.unwrap_or_else(|| u64::from(std::process::id()));
+    eprintln!("soak: {} calls, at most {} s, seed {seed}", options.calls, options.seconds);
+    let folder = repository.root.join("target/soak");
+    let place = Place::new(&folder.join("shared"), &binary)?;
+    let small = Place::new(&folder.join("small"), &binary)?;
+    let deadline = Instant::now() + Duration::from_secs(options.seconds);
+    let (places, interrupted) = ([&place, &small], &*interrupted()?);
+    let result = thread::scope(|scope| {
+        let (running, ended) = mpsc::channel::<()>();
+        scope.spawn(move || {
+            while ended.recv_timeout(Duration::from_millis(100)) == Err(RecvTimeoutError::Timeout) {
+                let reason = if interrupted.load(Ordering::Relaxed) {
+                    "a signal came"
+                } else if Instant::now() > deadline + GRACE {
+                    "a round took too long"
+                } else {
+                    continue;
+                };
+                let stopped = places.map(|place| place.stop.swap(true, Ordering::Relaxed));
+                if stopped.contains(&false) {
+                    eprintln!("soak: {reason}; ending all that was started");
+                }
+                for place in places {
+                    place.kill_all();
+                }
+            }
+        });
+        let result = all(&place, &small, &options, seed, deadline);
+        drop(running);
+        result
+    });
+    match result {
+        Err(_) if interrupted.load(Ordering::Relaxed) => {
+            remove_folder(&folder)?;
+            Err(Failure::new("the soak was ended by a signal, and its folders are removed"))
+        }
+        Err(failure) => Err(Failure(format!("{failure}\nWhat it left is in {}", folder.display()))),
+        Ok(()) => {
+            eprintln!("soak: all held");
+            remove_folder(&folder)
+        }
+    }
+}
+
+/// A flag that Ctrl-C and SIGTERM set. Neither is blocked, since what the soak starts would inherit that.
+fn interrupted() -> Result<Arc<AtomicBool>> {
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&flag))
+            .map_err(|error| Failure(format!("cannot wait for signals: {error}")))?;
+    }
+    Ok(flag)
+}
+
+fn all(place: &Place, small: &Place, options: &Options, seed: u64, deadline: Instant) -> Result<()> {
+    let marker = format!("handfast-soak-{}", std::process::id());
+    let steady = Arc::new(Up::start(place)?);
+    let killed = Arc::new(Up::start(place)?);
+    let mut workers = workers(place, &steady, &killed, seed, &marker);
+    each(place, &mut workers, Worker::prepare)?;
+    let each_round = (options.calls / options.rounds.max(1) / workers.len()).max(1);
+    let mut first = None;
+    for round in 1..=options.rounds.max(1) {
+        each(place, &mut workers, |worker| {
+            let until = worker.calls + each_round;
+            while worker.calls < until && !place.stops() && Instant::now() < deadline {
+                worker.step().map_err(|failure| Failure(format!("{}: {failure}", worker.model.name)))?;
+            }
+            Ok(())
+        })?;
+        if place.stops() {
+            return Err(Failure::new("the soak was ended before its end"));
+        }
+        quiet(&mut workers)?;
+        let figures = figures(place, &mut workers)?;
+        let first = *first.get_or_insert(figures);
+        verify(place, &workers)?;
+        full_disk::run(small)?;
+        let sum = |of: fn(&Worker<'_>) -> usize| workers.iter().map(of).sum::<usize>();
+        let (calls, breaks) = (sum(|worker| worker.calls), sum(|worker| worker.breaks));
+        eprintln!("round {round}: {calls} calls, {breaks} of them broken off");
+        if round == options.rounds.max(1) || Instant::now() > deadline {
+            Figures::compare(first, figures)?;
+            break;
+        }
+    }
+    steady.end()?;
+    killed.end()?;
+    nothing_runs(&[&marker, &place.state.to_string_lossy()])?;
+    no_folder_left(place)
+}
+
+/// Thirteen callers of eleven processes: four of two servers, of which one is killed, five of MCP servers of their own, and four of the
+/// command line.
+fn workers<'place>(
+    place: &'place Place,
+    steady: &Arc<Up<'place>>,
+    killed: &Arc<Up<'place>>,
+    seed: u64,
+    marker: &str,
+) -> Vec<Worker<'place>> {
+    let doors = [
+        (Door::Http(Arc::clone(steady)), Fate::Stays),
+        (Door::Http(Arc::clone(steady)), Fate::Stays),
+        (Door::Http(Arc::clone(killed)), Fate::Kills),
+        (Door::Http(Arc::clone(killed)), Fate::Dies),
+        (Door::Mcp(place, None), Fate::Stays),
+        (Door::Mcp(place, None), Fate::Kills),
+        (Door::Mcp(place, None), Fate::Kills),
+        (Door::Mcp(place, None), Fate::Kills),
+        (Door::Mcp(place, None), Fate::Kills),
+        (Door::CommandLine(place), Fate::Kills),
+        (Door::CommandLine(place), Fate::Kills),
+        (Door::CommandLine(place), Fate::Kills),
+        (Door::CommandLine(place), Fate::Kills),
+    ];
+    let numbered = (0..).zip(doors);
+    numbered.map(|(number, (door, fate))| Worker::new(number, door, fate, seed, marker)).collect()
+}
+
+/// Lets every worker do its part at the same time. The first failure stops the others before their next call.
+fn each<'place>(
+    place: &Place,
+    workers: &mut [Worker<'place>],
+    part: impl Fn(&mut Worker<'place>) -> Result<()> + Sync,
+) -> Result<()> {
+    let results: Vec<Result<()>> = thread::scope(|scope| {
+        let part = &part;
+        let running: Vec<_> = workers
+            .iter_mut()
+            .map(|worker| {
+                scope.spawn(move || {
+                    let result = part(worker);
+                    if result.is_err() {
+                        place.stop.store(true, Ordering::Relaxed);
+                    }
+                    result
+                })
+            })
+            .collect();
+        let joined = running.into_iter().map(thread::ScopedJoinHandle::join);
+        joined.map(|result| result.unwrap_or_else(|_| Err(Failure::new("a worker broke off")))).collect()
+    });
+    let failures: Vec<String> =
+        results.into_iter().filter_map(Result::err).map(|failure| failure.0).collect();
+    if failures.is_empty() { Ok(()) } else { Err(Failure(failures.join("\n"))) }
+}
+
+/// Compares all rows with the models, and closes the connections that end their processes.
+fn quiet(workers: &mut [Worker<'_>]) -> Result<()> {
+    workers.iter_mut().try_for_each(|worker| {
+        worker.look_at_rows(None)?;
+        worker.door.close()
+    })
+}
+
+/// The figures of the server that is never killed, which nobody else calls now.
+fn figures(place: &Place, workers: &mut [Worker<'_>]) -> Result<Figures> {
+    let Some(worker) = workers.first_mut() else { return Err(Failure::new("there is no worker")) };
+    std::fs::write(place.workspace.join("read"), "x".repeat(1024))
+        .map_err(|error| Failure(format!("cannot write a file to read: {error}")))?;
+    let mut took = Vec::with_capacity(READS);
+    for _ in 0..READS {
+        let began = Instant::now();
+        let Answer::Result(result) = worker.door.call("file_read", &json!({"path": "read"}))? else {
+            return Err(Failure::new("a read was lost though nobody was killed"));
+        };
+        took.push(began.elapsed());
+        if result["data"]["size_bytes"] != 1024 {
+            return Err(Failure(format!("WRONG ANSWER of a read of 1 KiB: {result}")));
+        }
+    }
+    took.sort();
+    let Some(process) = worker.door.process() else {
+        return Err(Failure::new("there is no server to measure"));
+    };
+    Ok(Figures::of(process, &place.state, took.get(READS / 2).copied().unwrap_or_default()))
+}
+
+/// Holds files, audit, saved files, processes of commands and folders of calls against what they must be.
+fn verify(place: &Place, workers: &[Worker<'_>]) -> Result<()> {
+    let run = |arguments: &[&str]| capture(place.program().args(arguments));
+    // Whatever a killed process left half done is tidied up by the next call.
+    run(&["call", "file_list", r#"{"path": "."}"#])?;
+    workers.iter().try_for_each(|worker| worker.model.verify(&place.workspace))?;
+    run(&["audit", "verify"])?;
+    let missing = missing_rows(place, workers)?;
+    if !missing.is_empty() {
+        let shown = missing.iter().take(10).map(|call| call.as_str()).collect::<Vec<_>>().join(", ");
+        return Err(Failure(format!("LOST ROWS: {} acknowledged calls, such as {shown}", missing.len())));
+    }
+    let doctor = place.program().args(["doctor", "--json"]).output();
+    let doctor = doctor.map_err(|error| Failure(format!("cannot start handfast doctor: {error}")))?;
+    let findings: Value = serde_json::from_slice(&doctor.stdout).unwrap_or_default();
+    let findings = findings.as_array().map(Vec::as_slice).unwrap_or_default();
+    match findings.iter().find(|finding| finding["name"] == "saved-files") {
+        Some(finding) if finding["verdict"] == "holds" => eprintln!("saved files: {}", finding["detail"]),
+        finding => return Err(Failure(format!("`handfast doctor` says of saved files: {finding:?}"))),
+    }
+    nothing_runs(&workers.iter().map(|worker| worker.marker.as_str()).collect::<Vec<_>>())
+}
+
+/// Acknowledged calls that have no row in the audit.
+fn missing_rows<'worker>(place: &Place, workers: &'worker [Worker<'_>]) -> Result<Vec<&'worker String>> {
+    let mut missing: HashSet<&String> = workers.iter().flat_map(|worker| &worker.recorded).collect();
+    let mut command = place.program();
+    let mut export = place.start(command.args(["audit", "export"]).stdout(Stdio::piped()))?;
+    if let Some(output) = export.child.stdout.take() {
+        for line in BufReader::new(output).lines() {
+            let row: Value = line.ok().and_then(|line| serde_json::from_str(&line).ok()).unwrap_or_default();
+            if let Some(call) = row["call"].as_str() {
+                missing.remove(&call.to_owned());
+            }
+        }
+    }
+    let status = export.ended()?;
+    if !status.success() {
+        return Err(Failure(format!("`handfast audit export` ended with {status}")));
+    }
+    Ok(missing.into_iter().collect())
+}
+
+/// Waits a while for what the soak broke off a moment ago, then fails on the processes that hold one of these texts.
+fn nothing_runs(texts: &[&str]) -> Result<()> {
+    let began = Instant::now();
+    loop {
+        let processes = processes_with(texts);
+        if processes.is_empty() {
+            return Ok(());
+        }
+        if began.elapsed() > Duration::from_secs(20) {
+            return Err(Failure(format!("LEFT RUNNING: {processes:#?}")));
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Fails on folders of calls, once no server is there that keeps one for its next call.
+fn no_folder_left(place: &Place) -> Result<()> {
+    // What a killed process has left goes at the next start.
+    capture(place.program().args(["call", "file_list", r#"{"path": "."}"#]))?;
+    let entries = std::fs::read_dir(place.state.join("changes")).into_iter().flatten().flatten();
+    let folders: Vec<_> = entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
+    if folders.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure(format!("LEFT BEHIND: folders of calls {folders:#?}")))
+    }
+}

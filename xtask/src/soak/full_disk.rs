@@ -1,0 +1,82 @@
+//! A state folder on a disk that is full: every change works whole or changes nothing, and all works again when there is space.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::command::{Failure, Result};
+use crate::soak::doors::Mcp;
+use crate::soak::place::Place;
+
+/// Calls with the disk nearly full.
+const CALLS: usize = 30;
+/// Bytes that the filler leaves.
+const SPARE: u64 = 400_000;
+
+/// Fills the disk beneath a server, makes changes, frees the disk, and verifies the audit. Says where it cannot.
+pub(super) fn run(place: &Place) -> Result<()> {
+    let script = "program() { \"$program\" --workspace \"$workspace\" --state \"$state\" --no-input \"$@\"; }; \
+                  program --mode full_auto mcp; program audit verify >&2; echo verified";
+    let Some(mut command) = place.on_small_disk(script) else {
+        eprintln!("SKIPPED: the full disk, since this user can mount no tmpfs");
+        return Ok(());
+    };
+    let mut server = Mcp::start(&mut command, place)?;
+    let file = place.workspace.join("held");
+    let mut content = "before\n".to_owned();
+    works(&write(&mut server, &content)?)?;
+    // The folders of the server's mount namespace, seen from here.
+    let filler = format!("/proc/{}/root{}", server.id(), place.state.join("filler").display());
+    if !fill(Path::new(&filler)) {
+        return Err(Failure(format!("cannot fill the small disk by {filler}")));
+    }
+    let (mut refused, mut unrecorded) = (0, 0);
+    for turn in 0..CALLS {
+        let next = format!("turn {turn}\n").repeat(1 + turn * 400);
+        let result = write(&mut server, &next)?;
+        match result["error"]["effect"].as_str() {
+            None => content = next,
+            Some("none") => refused += 1,
+            // The change is there, and only the row of its end found no space; the answer says so.
+            Some("done") => (content, unrecorded) = (next, unrecorded + 1),
+            Some(_) => return Err(Failure(format!("FULL DISK: {result}"))),
+        }
+        let found = std::fs::read_to_string(&file).unwrap_or_default();
+        if found != content {
+            return Err(Failure(format!("FULL DISK: held is {found:.200?} and must be {content:.200?}")));
+        }
+    }
+    std::fs::remove_file(&filler).map_err(|error| Failure(format!("cannot free the small disk: {error}")))?;
+    works(&write(&mut server, "after\n")?)?;
+    server.close();
+    let line = server.line()?;
+    if line != "verified\n" {
+        return Err(Failure(format!("after a full disk `handfast audit verify` did not pass: {line}")));
+    }
+    if refused == 0 {
+        return Err(Failure::new("FULL DISK: no call was refused, so nothing was tried"));
+    }
+    eprintln!(
+        "full disk: of {CALLS} changes {refused} refused, {unrecorded} made without a row of their end, none half done"
+    );
+    Ok(())
+}
+
+fn write(server: &mut Mcp<'_>, content: &str) -> Result<Value> {
+    server.call("file_write", &json!({"path": "held", "content": content}))
+}
+
+fn works(result: &Value) -> Result<()> {
+    if result["ok"] == true { Ok(()) } else { Err(Failure(format!("FULL DISK: {result}"))) }
+}
+
+/// Writes until there is no space left, and gives back enough for a few small changes.
+fn fill(path: &Path) -> bool {
+    use std::io::Write as _;
+    let Ok(mut file) = std::fs::File::create(path) else { return false };
+    let block = [0; 4096];
+    // The bound only matters where the disk is not the small one.
+    let full = (0..16_384).any(|_| file.write_all(&block).is_err());
+    let length = file.metadata().map_or(0, |metadata| metadata.len());
+    full && file.set_len(length.saturating_sub(SPARE)).is_ok()
+}
