@@ -142,11 +142,11 @@ fn sessions_that_run_nothing_hold_less_than_one_descriptor_each_and_go_on_when_t
     // Where a command runs on, its session keeps its network.
     let background = json!({"command": "sleep 1000", "background": true});
     data(&up, &sessions[3], "shell_execute", background);
-    let network = stdout(&up, &sessions[3], "readlink /proc/self/ns/net");
+    let network = stdout(&up, &sessions[3], "touch made; readlink /proc/self/ns/net");
     assert_eq!(stdout(&up, &sessions[9], "echo y"), "y\n");
     assert_eq!(stdout(&up, &sessions[12], "echo z"), "z\n");
     wait(|| (held() >= MANY).then(|| format!("{} descriptors", held())));
-    assert_eq!(stdout(&up, &sessions[3], "readlink /proc/self/ns/net"), network);
+    assert_eq!(stdout(&up, &sessions[3], "touch made; readlink /proc/self/ns/net"), network);
     for session in sessions.iter().chain([&first]) {
         end(&up, session);
     }

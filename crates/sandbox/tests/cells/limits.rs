@@ -63,7 +63,7 @@ fn memory_is_that_of_the_whole_cell() {
         assert_eq!(outcome.exceeded.map(|it| it.limit), Some(Limit::Memory));
         return;
     }
-    assert_eq!(stdout(&outcome), "one ended with 137\n", "{}", stderr(&outcome));
+    assert_eq!(stdout(&outcome), "one ended with 137\n", "{outcome:?}");
     assert_eq!(outcome.exceeded.map(|it| it.limit), Some(Limit::Memory));
     assert_eq!(outcome.exit, Exit::Code(0), "who is not killed goes on");
 }
