@@ -140,7 +140,7 @@ fn sessions_that_run_nothing_hold_less_than_one_descriptor_each_and_go_on_when_t
         "a placeholder means the same for the whole session"
     );
     // Where a command runs on, its session keeps its network.
-    let background = json!({"command": "sleep 1000", "background": true});
+    let background = json!({"command": "touch made; sleep 1000", "background": true});
     data(&up, &sessions[3], "shell_execute", background);
     let network = stdout(&up, &sessions[3], "touch made; readlink /proc/self/ns/net");
     assert_eq!(stdout(&up, &sessions[9], "echo y"), "y\n");
