@@ -42,7 +42,7 @@ pub struct Change {
     pub old: Option<Entry>,
     /// What will be there.
     pub new: Option<Entry>,
-    /// Whether it lies in a folder that tools make again: then the last writer wins, and nothing is saved.
+    /// Set in a folder that tools make again: there the last writer wins, and nothing is saved.
     pub regenerable: bool,
     pub(crate) marks: Marks,
     /// Of a folder that stays: its attributes before and after, where they differ.

@@ -29,7 +29,7 @@ struct Maker {
     folder: &'static str,
     /// Files that the maker reads, one of which lies beside the folder.
     manifests: &'static [&'static str],
-    /// What the maker leaves in the folder.
+    /// The trace that the maker leaves in the folder.
     mark: Mark,
 }
 

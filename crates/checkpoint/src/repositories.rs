@@ -95,7 +95,7 @@ impl Repositories {
             let Ok(Some(text)) = read(file, LONGEST_IGNORE_FILE) else { return Gitignore::empty() };
             let mut builder = GitignoreBuilder::new(root);
             for line in String::from_utf8_lossy(&text).lines() {
-                // As git does, a line that is no pattern is passed over.
+                // Git passes over a line that is no pattern, too.
                 drop(builder.add_line(None, line));
             }
             builder.build().unwrap_or_else(|_| Gitignore::empty())

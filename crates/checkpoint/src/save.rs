@@ -455,7 +455,7 @@ fn read(
 ) -> Result<Option<State>, Stopped> {
     let keep = |content: &mut dyn Read| contents.keep(content);
     let only_hash = |content: &mut dyn Read| hash(content);
-    // Whether others only refreshed a new index, its bytes tell.
+    // The bytes of a new index tell later whether others only refreshed it.
     let is_kept = side == Side::Before || git_index::may_be(name_of(path));
     let take: Take<'_> = if is_kept { &keep } else { &only_hash };
     let read = read_once(parent.as_fd(), (name_of(path), path), entry, buffer, ("save", take));

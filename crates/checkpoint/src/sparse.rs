@@ -1,8 +1,8 @@
 //! The content of a large file with holes, without them: saving and putting it back take the time and room of its data.
 //!
-//! What is kept of such a file is a stream of its blocks that are not all zeros, each with its number and its length, and behind them
+//! The store keeps of such a file a stream of its blocks that are not all zeros, each with its number and its length, and behind them
 //! the size. All numbers are little-endian and have eight bytes.
-//! The same content gives the same stream, however the file system lays it out.
+//! Equal contents give equal streams, however the file system lays them out.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -32,7 +32,7 @@ pub(crate) struct Sparse<'a> {
     size: u64,
     /// Where to look for data next.
     at: u64,
-    /// What was made of the stream and not yet handed out, and how much of it was.
+    /// The part of the stream that was made last, and how much of it was handed out.
     made: Vec<u8>,
     handed_out: usize,
     has_ended: bool,
