@@ -195,3 +195,51 @@ fn a_command_fills_at_most_half_of_what_is_free_where_it_writes_directly() {
     let script = format!("workspace={}\n{}", word(other.to_str().unwrap()), calls(folder.to_str().unwrap()));
     assert_bounded(&on_a_small_disk(&fixture, "workspace", 64, &script));
 }
+
+/// Bytes of the state's disk that are left free, from far too few to enough.
+const LEFT_FREE: [u32; 12] = [
+    20_000, 60_000, 100_000, 150_000, 200_000, 300_000, 400_000, 600_000, 800_000, 1_000_000, 1_500_000,
+    3_000_000,
+];
+
+#[test]
+fn a_change_whose_end_could_not_be_recorded_is_not_made() {
+    let fixture = Fixture::with_files(&[("held", "before\n")]);
+    let mut script = "call file_write '{\"path\": \"other\", \"content\": \"x\"}'\n".to_owned();
+    for (turn, free) in LEFT_FREE.iter().enumerate() {
+        let lines = format!("turn {turn}\\\\n").repeat(500);
+        // Text that is worth little room, and names that are worth more in rows than in contents.
+        let many: String = (0..200).map(|file| format!("f{turn}-{file} ")).collect();
+        script += &format!(
+            "rm -f \"$place/filler\"; full_to() {{ free=$(df --output=avail -B1 \"$place\" | tail -1); \
+             [ $free -lt $1 ] || head -c $((free - $1)) /dev/zero >\"$place/filler\"; }}\n\
+             full_to {free}; printf '{{\"path\": \"held\", \"content\": \"{lines}\"}}' | handfast call --yes file_write -\n\
+             head -1 held\n\
+             call shell_execute '{{\"command\": \"touch {many}\"}}'\n\
+             ls | grep -c ^f{turn}- || true\n"
+        );
+    }
+    let seen = on_a_small_disk(&fixture, "state", 8, &script);
+    let mut text = "before".to_owned();
+    let (mut made, mut refused) = (0, 0);
+    for (turn, results) in seen[1..].chunks(4).enumerate() {
+        let [write, held, touch, files] = results else { panic!("{seen:#?}") };
+        for (result, was_made) in
+            [(write, held == &json!(format!("turn {turn}"))), (touch, files == &json!(200))]
+        {
+            if result["ok"] == true {
+                made += 1;
+                assert!(was_made && result["meta"]["checkpoint"].is_string(), "{result:#}");
+            } else {
+                refused += 1;
+                assert_no_space(result);
+                assert!(!was_made, "{result:#}");
+            }
+        }
+        if write["ok"] == true {
+            text = format!("turn {turn}");
+        }
+        assert_eq!(held, &json!(text), "{write:#}");
+    }
+    assert!(made >= 4 && refused >= 4, "{made} made, {refused} refused");
+}

@@ -148,3 +148,42 @@ fn an_id_comes_back_as_it_was_written_also_beside_a_secret() {
     }
     assert!(!run.stdout.contains(SECRET) && !run.stdout.contains("\n\n"), "{}", run.stdout);
 }
+
+/// Starts `handfast mcp` through `env` with these options, waits until it answers, sends a signal, and gives the status that a shell
+/// would have, or none where the server still answers.
+fn signalled(fixture: &Fixture, options: &[&str], signal: nix::sys::signal::Signal) -> Option<i32> {
+    let plain = fixture.command();
+    let mut command = std::process::Command::new("env");
+    command.args(options).arg(plain.get_program()).args(plain.get_args()).arg("mcp");
+    command.env_clear().envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.current_dir(fixture.workspace()).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut server = command.spawn().unwrap();
+    let (mut input, output) = (server.stdin.take().unwrap(), server.stdout.take().unwrap());
+    let mut output = BufReader::new(output).lines();
+    writeln!(input, "{}", initialize(1)).unwrap();
+    assert!(output.next().unwrap().unwrap().contains("\"id\":1"));
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(i32::try_from(server.id()).unwrap()), signal).unwrap();
+    writeln!(input, "{}", json!({"jsonrpc": "2.0", "id": 2, "method": "ping"})).ok();
+    let still_answers = output.any(|line| line.unwrap().contains("\"id\":2"));
+    drop(input);
+    let status = server.wait().unwrap().code().unwrap();
+    (!still_answers || status != 0).then_some(status)
+}
+
+#[test]
+fn a_signal_that_whoever_started_the_server_blocked_ends_it_and_an_ignored_hang_up_does_not() {
+    use nix::sys::signal::Signal;
+
+    let fixture = Fixture::new();
+    for (options, signal, status) in [
+        (&["--block-signal"][..], Signal::SIGTERM, Some(143)),
+        (&["--block-signal"], Signal::SIGINT, Some(130)),
+        (&["--block-signal"], Signal::SIGHUP, Some(129)),
+        (&["--ignore-signal=HUP"], Signal::SIGTERM, Some(143)),
+        (&["--ignore-signal=HUP"], Signal::SIGHUP, None),
+        (&["--ignore-signal=INT"], Signal::SIGINT, None),
+        (&[], Signal::SIGHUP, Some(129)),
+    ] {
+        assert_eq!(signalled(&fixture, options, signal), status, "{options:?} {signal}");
+    }
+}

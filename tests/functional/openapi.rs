@@ -42,3 +42,34 @@ fn the_document_is_valid_and_each_example_fits_its_schema() {
         assert!(!checked(&wrong.to_string()).status.success());
     }
 }
+
+#[test]
+fn the_document_names_every_field_of_a_decision() {
+    let fixture = Fixture::new();
+    let config = fixture.home().join(".config/handfast");
+    std::fs::create_dir_all(&config).unwrap();
+    let rules = "sandbox_config:\n  normal:\n    mode: ask_always\n    deny_exec_command: [shutdown]\n";
+    std::fs::write(config.join("config.yaml"), rules).unwrap();
+    let document = fixture.run(&["openapi"]).json();
+    let schema = &document["components"]["schemas"]["Decision"];
+    let mut seen = std::collections::BTreeSet::new();
+    for (tool, arguments) in [
+        ("shell_execute", r#"{"command": "touch a"}"#),
+        ("shell_execute", r#"{"command": "shutdown now"}"#),
+        ("file_write", r#"{"path": "a", "content": "x"}"#),
+        ("file_list", "{}"),
+    ] {
+        let decision = fixture.run(&["check", tool, arguments]).json();
+        let named = schema["properties"].as_object().unwrap();
+        let fields = decision.as_object().unwrap();
+        for field in fields.keys() {
+            assert!(named.contains_key(field), "{field}: {decision:#}");
+        }
+        for required in schema["required"].as_array().unwrap() {
+            assert!(fields.contains_key(required.as_str().unwrap()), "{required}: {decision:#}");
+        }
+        seen.extend(fields.keys().cloned());
+    }
+    // The control: what only some decisions have was met.
+    assert!(seen.contains("denied_commands") && seen.contains("passes_with"), "{seen:?}");
+}

@@ -277,7 +277,11 @@ impl Engine {
         let durability = if leaves { Durability::Flushed } else { Durability::Committed };
         call.enter(Stage::RecordIntent);
         let row = record::row(Kind::Intent, call, &self.redactor, self.clock.now());
-        self.store.audit().append(row, durability).await.map_err(|error| {
+        let recorded = match self.store.require_room(0) {
+            Ok(()) => self.store.audit().append(row, durability).await.map(drop),
+            Err(full) => Err(full),
+        };
+        recorded.map_err(|error| {
             let message = format!("the audit cannot be written, so nothing was done: {error}");
             ToolError::new(Code::Runtime, message).because(error)
         })?;

@@ -101,6 +101,7 @@ impl Author {
             unsaved: saved.unsaved.clone(),
             roots: roots.to_vec(),
         };
+        store.require_room(saved.entries.len())?;
         let needed: Vec<Hash> = saved.needed.iter().copied().map(Hash::from).collect();
         store.checkpoints().add_with(&checkpoint, rows(saved), &needed)
     }

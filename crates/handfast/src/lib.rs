@@ -55,6 +55,8 @@ pub use vault;
 
 /// The whole program: reads the command line, composes the runtime, runs one command.
 pub fn main() -> ExitCode {
+    // A program that starts Handfast may block signals, and would end it by none.
+    sandbox::unblock_signals();
     let cli = match cli_options::parse(std::env::args_os()) {
         Ok(cli) => cli,
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {

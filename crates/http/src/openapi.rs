@@ -280,14 +280,28 @@ fn schemas() -> Value {
         })),
         "Error": error,
         "Failure": object(&["ok", "error"], &json!({ "ok": { "const": false }, "error": reference("Error") })),
-        "Decision": object(&["decision", "level", "mode", "profile", "rule", "reason", "effects"], &json!({
+        "Decision": object(&["decision", "level", "mode", "profile", "rule", "line", "reason", "hint", "effects"], &json!({
             "decision": { "type": "string", "enum": ["pass", "check", "deny"] },
             "level": text("The level of the call."),
             "mode": text("When humans are asked."),
             "profile": text("The profile that decided."),
             "rule": text("The rule that decided, with where it is written."),
             "reason": text("Why."),
-            "hint": { "type": ["string", "null"], "description": "What would change it." },
+            "line": { "type": "integer", "minimum": 1, "maximum": 9, "description": "The line of the decision list that applied." },
+            "hint": { "type": ["string", "null"], "description": "What would change it; null where the call passes." },
+            "part": text("The effect or the command of the line that decided."),
+            "passes_with": {
+                "type": "array",
+                "items": { "type": "object" },
+                "description": "The entries of lists with which the call would pass.",
+            },
+            "denied_commands": {
+                "type": "array",
+                "items": { "type": "string" },
+                "description": "For a command: how each rule of `deny_exec_command` holds, and what gets past it.",
+            },
+            "preview": text("The difference or the command, as a human would see it. Only for the user."),
+            "preview_more_lines": { "type": "integer", "description": "Lines left out at the end of the preview." },
             "effects": { "type": "array", "description": "Everything the call would do." },
         })),
         "Tool": object(&["name", "description", "level", "input_schema", "output_schema"], &json!({

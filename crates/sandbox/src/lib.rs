@@ -97,5 +97,5 @@ pub use session::{
 pub use spawner::{Pool, Spawner};
 pub use spec::{CellSpec, Command, Entrance, Overlay, Program, TerminalSize};
 pub use stopper::Stopper;
-pub use sys::give_memory_back;
+pub use sys::{give_memory_back, unblock_signals};
 pub use system::{is_of_system, shell};

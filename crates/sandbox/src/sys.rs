@@ -308,7 +308,7 @@ impl BlockedBefore {
 }
 
 /// Unblocks all signals in the calling thread.
-pub(crate) fn unblock_signals() {
+pub fn unblock_signals() {
     // SAFETY: as in `block_signals`.
     unsafe {
         let mut none: libc::sigset_t = zeroed();

@@ -81,6 +81,12 @@ pub fn spool(folder: &Path) -> PathBuf {
 /// Where in the state folder the blobs lie.
 const BLOBS: &str = "blobs";
 
+/// Bytes for the rows that end a call: twice those of the longest row of the audit, and a page of every table and index.
+const ROOM_OF_CALL: u64 = 1024 * 1024;
+
+/// Bytes for one path of a checkpoint, whose row is written again when the change is done.
+const ROOM_OF_PATH: u64 = 1024;
+
 impl Store {
     /// Opens the state folder, creating it with mode 0700 and its files with mode 0600, and brings an older
     /// database up to date. A folder that is there keeps its mode.
@@ -193,6 +199,21 @@ impl Store {
     /// no later one has to wait for the disk. Blocks.
     pub fn move_log(&self) -> Result<(), StoreError> {
         self.database.move_log()
+    }
+
+    /// Makes sure that the disk has room for the rows that tell how a change of so many paths ended. Whoever is about to change
+    /// something asks first: a change whose end finds no room is made, and cannot be recorded.
+    ///
+    /// # Errors
+    /// [`StoreError::DiskFull`] where there is less, and [`StoreError::File`] where the disk does not answer.
+    pub fn require_room(&self, paths: usize) -> Result<(), StoreError> {
+        let failed = |error: rustix::io::Errno| StoreError::from_io(&self.folder, error.into());
+        let disk = rustix::fs::statvfs(&self.folder).map_err(failed)?;
+        let needed = (paths as u64).saturating_mul(ROOM_OF_PATH).saturating_add(ROOM_OF_CALL);
+        if disk.f_bavail.saturating_mul(disk.f_frsize) < needed {
+            return Err(failed(rustix::io::Errno::NOSPC));
+        }
+        Ok(())
     }
 
     /// Writes the audit rows that wait, makes them outlive a power loss, and ends the writer thread. Later

@@ -56,7 +56,12 @@ fn memory_of_every_kind_counts_and_the_limit_holds() {
 fn memory_is_that_of_the_whole_cell() {
     let mut place = Place::new();
     place.spec.limits.memory = Some(100 * MEGABYTE);
-    let line = "for i in 1 2 3 4; do /usr/bin/python3 -c 'import time; x = bytearray(40 << 20); time.sleep(60)' & done; \
+    // They take memory once the shell has started all of them: at its limit it cannot start another.
+    place.write(
+        "takes.py",
+        "import os, time\nwhile not os.path.exists('go'):\n    time.sleep(0.01)\nx = bytearray(40 << 20)\ntime.sleep(60)\n",
+    );
+    let line = "for i in 1 2 3 4; do /usr/bin/python3 takes.py & done; : >go; \
                 wait -n; echo one ended with $?; kill %1 %2 %3 %4; true";
     let outcome = place.sh(line);
     if layer(&outcome, Limit::Memory) == Some(Layer::Watchdog) {
