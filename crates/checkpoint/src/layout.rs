@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -18,6 +19,7 @@ use crate::renamed::There;
 use crate::restore::{Act, Acts, find};
 use crate::several;
 use crate::sides::name_of;
+use crate::state::hash;
 use crate::writer::Writer;
 use crate::{
     Conflict, DEEPEST, Draft, Entry, Error, Kind, Meanwhile, Restoration, Restored, Result, State, Time,
@@ -245,6 +247,10 @@ impl<'a> Layout<'a> {
                 return Writer::new(self.draft, self.wanted.contents).write(path, state, there);
             }
             (Kind::Link, Some(target)) => symlinkat(target, &*parent, name).map_err(&failed)?,
+            (Kind::Link, None) => {
+                let target = self.long_target(path, state)?;
+                symlinkat(OsStr::from_bytes(&target), &*parent, name).map_err(&failed)?;
+            }
             (Kind::Fifo, _) => {
                 mknodat(&*parent, name, FileType::Fifo, Mode::from_raw_mode(0o600), 0).map_err(&failed)?;
             }
@@ -259,6 +265,20 @@ impl<'a> Layout<'a> {
             set_mode(place.as_fd(), state.entry.mode & 0o1777).map_err(&failed)?;
         }
         utimensat(&*parent, name, &times(state.entry.modified), AtFlags::SYMLINK_NOFOLLOW).map_err(failed)
+    }
+
+    /// Reads the target of a link that was too long for its state.
+    fn long_target(&self, path: &Path, state: &State) -> Result<Vec<u8>> {
+        let unread = |source: io::Error| Error::system("restore", path, source);
+        let lost = || unread(io::Error::new(io::ErrorKind::NotFound, "it was not saved"));
+        let wanted = state.content.ok_or_else(lost)?;
+        let mut target = Vec::new();
+        self.wanted.contents.open(&wanted).map_err(unread)?.read_to_end(&mut target).map_err(unread)?;
+        if hash(&target[..]).map_err(unread)? == wanted {
+            Ok(target)
+        } else {
+            Err(Error::Damaged { path: path.to_owned() })
+        }
     }
 
     /// Folders get their rights and times when all is in them, inner ones first.

@@ -99,7 +99,7 @@ pub use renamed::add_saved_later;
 pub use restore::{Restoration, Restored, compose};
 pub use save::{Save, Saved, SavedEntry};
 pub use sides::OnStep;
-pub use state::{ContentHash, Contents, LARGEST_HASHED, State};
+pub use state::{ContentHash, Contents, LARGEST_HASHED, LONGEST_TARGET, State};
 pub use take_away::Taken;
 pub use touch::{Action, Fate, Found, Judge, Touch, Touches, Verdict};
 pub use workspace::Workspace;

@@ -68,7 +68,7 @@ impl<'a> Now<'a> {
         let found = if by_bytes { self.read()? } else { Some(self.looked_at()?) };
         // What cannot be read is not known to be the same.
         let Some(found) = found else { return Ok(false) };
-        if found.attributes != state.attributes || found.target != state.target {
+        if found.attributes != state.attributes || !found.has_same_target(state) {
             return Ok(false);
         }
         Ok(match now.kind {

@@ -94,7 +94,8 @@ pub(crate) struct SavedLater(HashMap<Identity, (crate::ContentHash, bool)>);
 
 impl SavedLater {
     pub(crate) fn note(&mut self, before: Option<&State>) {
-        if let Some((state, content)) = before.and_then(|state| Some((state, state.content?))) {
+        let file = before.filter(|state| state.entry.kind == Kind::File);
+        if let Some((state, content)) = file.and_then(|state| Some((state, state.content?))) {
             self.0.insert(identity(&state.entry), (content, state.is_sparse));
         }
     }

@@ -147,7 +147,7 @@ pub(crate) fn save_changes(
         if let Some(old) = change.old {
             let parent = old_holders.of(path).map_err(|errno| stopped("reach", path, errno))?;
             if stays {
-                let mut state = State::of(parent.as_fd(), name, path, old, None)?;
+                let mut state = walk.state((parent, name, path), old, Side::Before)?;
                 if let (Some((old, _)), true) = (&change.attributes, change.what == What::Attributes) {
                     state.attributes.clone_from(old);
                 }
@@ -334,6 +334,20 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
+    /// Looks at what is no file, and keeps what of it is too long for a state.
+    fn state(
+        &self,
+        (parent, name, path): (&OwnedFd, &OsStr, &Path),
+        entry: Entry,
+        side: Side,
+    ) -> crate::Result<State> {
+        if entry.kind != Kind::Link || side == Side::After {
+            return State::of(parent.as_fd(), name, path, entry, None);
+        }
+        let keep = |mut target: &[u8]| self.contents.keep(&mut target);
+        State::of_link(parent.as_fd(), name, path, entry, &keep)
+    }
+
     /// Notes one entry. Gives a folder open with the names in it, where what lies in it is to be noted, too.
     fn entry(
         &mut self,
@@ -354,8 +368,8 @@ impl<'a> Walk<'a> {
                 names.reverse();
                 return Ok(Some((folder, path.to_owned(), names)));
             }
-            _ => {
-                let state = State::of(parent.as_fd(), name, path, entry, None)?;
+            Kind::Link | Kind::Fifo => {
+                let state = self.state((parent, name, path), entry, side)?;
                 self.note(path, side, state);
             }
         }

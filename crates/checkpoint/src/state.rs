@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
 use std::os::fd::BorrowedFd;
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::readlinkat;
@@ -19,6 +19,9 @@ pub type ContentHash = [u8; blake3::OUT_LEN];
 /// command that fetches a large file does not have to be waited for while it is read once more.
 pub const LARGEST_HASHED: u64 = 64 * 1024 * 1024;
 
+/// The longest target of a link that a state holds itself, in bytes. Nearly all links have shorter ones.
+pub const LONGEST_TARGET: usize = 256;
+
 const MAGIC: &[u8] = b"s1";
 
 /// Begins a state whose content is kept without its holes. Written for such alone, so that all others are read by older versions.
@@ -31,12 +34,20 @@ pub struct State {
     pub entry: Entry,
     /// The extended attributes of users and programs and the access control lists, sorted by name.
     pub attributes: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Of a link, where it leads.
+    /// Of a link, its target; none where that is longer than [`LONGEST_TARGET`].
     pub target: Option<PathBuf>,
-    /// Of a file, its bytes; none where they were not read.
+    /// Of a file, its bytes; none where they were not read. Of a link whose target is long, that target, so that a state takes little
+    /// memory.
     pub content: Option<ContentHash>,
     /// Whether the content that is kept is a stream without the holes of the file.
     pub is_sparse: bool,
+}
+
+/// The target of a link, as two states are compared by it.
+#[derive(PartialEq, Eq)]
+enum Target<'a> {
+    Short(&'a Path),
+    Long(ContentHash),
 }
 
 /// Where the bytes of files are kept, by their hashes. Several threads use it at once.
@@ -66,16 +77,28 @@ impl State {
         let failed = Error::while_doing("look at", path);
         let attributes = match entry.kind {
             Kind::File | Kind::Folder => attributes::kept(folder, name).map_err(&failed)?,
+            Kind::Link => return Self::of_link(folder, name, path, entry, &|target| hash(target)),
             _ => Attributes::new(),
         };
-        let target = match entry.kind {
-            Kind::Link => {
-                let target = readlinkat(folder, name, Vec::new()).map_err(&failed)?;
-                Some(PathBuf::from(OsString::from_vec(target.into_bytes())))
-            }
-            _ => None,
+        Ok(Self { entry, attributes, target: None, content, is_sparse: false })
+    }
+
+    /// Looks at a link of an open folder. `take` gives the hash of a target that is too long for the state, and may keep it.
+    pub(crate) fn of_link(
+        folder: BorrowedFd<'_>,
+        name: &OsStr,
+        path: &Path,
+        entry: Entry,
+        take: &dyn Fn(&[u8]) -> io::Result<ContentHash>,
+    ) -> Result<Self> {
+        let target = readlinkat(folder, name, Vec::new()).map_err(Error::while_doing("look at", path))?;
+        let target = target.into_bytes();
+        let (target, content) = if target.len() > LONGEST_TARGET {
+            (None, Some(take(&target).map_err(|error| Error::system("save", path, error))?))
+        } else {
+            (Some(PathBuf::from(OsString::from_vec(target))), None)
         };
-        Ok(Self { entry, attributes, target, content, is_sparse: false })
+        Ok(Self { entry, attributes: Attributes::new(), target, content, is_sparse: false })
     }
 
     /// Looks at a file or folder that is open.
@@ -93,16 +116,30 @@ impl State {
     pub fn is_same_as(&self, other: &Self) -> bool {
         let (one, two) = (&self.entry, &other.entry);
         let content = match (self.content, other.content) {
-            (Some(one), Some(two)) => one == two,
             _ if one.kind != Kind::File => true,
+            (Some(one), Some(two)) => one == two,
             _ => one.has_same_size_and_time(two),
         };
         one.kind == two.kind
             && (one.kind == Kind::Link || one.has_same_rights(two))
             && (one.kind != Kind::File || one.size_bytes == two.size_bytes)
             && self.attributes == other.attributes
-            && self.target == other.target
+            && self.has_same_target(other)
             && content
+    }
+
+    /// Whether both have the same target, or both have none.
+    pub(crate) fn has_same_target(&self, other: &Self) -> bool {
+        self.leads_to() == other.leads_to()
+    }
+
+    /// Gives the target of a link. What earlier versions wrote holds also a long one itself.
+    fn leads_to(&self) -> Option<Target<'_>> {
+        match &self.target {
+            Some(target) if target.as_os_str().len() <= LONGEST_TARGET => Some(Target::Short(target)),
+            Some(target) => Some(Target::Long(*blake3::hash(target.as_os_str().as_bytes()).as_bytes())),
+            None => self.content.filter(|_| self.entry.kind == Kind::Link).map(Target::Long),
+        }
     }
 
     /// As bytes, for whoever keeps it.

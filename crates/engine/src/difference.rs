@@ -1,6 +1,8 @@
 //! What changed, as text: between what was saved and what is there now.
 
+use std::ffi::OsStr;
 use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -170,8 +172,19 @@ impl Differences<'_> {
         match (state.entry.kind, &state.content, &state.target) {
             (Kind::File, Some(content), _) if state.entry.size_bytes <= LARGEST => self.text(content),
             (Kind::Link, _, Some(target)) => Side::Other(format!("a link to {}", shown(target))),
+            (Kind::Link, Some(target), None) => Side::Other(self.long_link(target)),
             (Kind::File, ..) => Side::Other(format!("a file of {} bytes", state.entry.size_bytes)),
             (kind, ..) => Side::Other(kind.to_string()),
+        }
+    }
+
+    /// Describes a link by the beginning of a target that is too long for its state. That of a new link is not kept.
+    fn long_link(&self, target: &ContentHash) -> String {
+        let mut start = Vec::new();
+        let read = self.contents.open(target);
+        match read.and_then(|target| target.take(checkpoint::LONGEST_TARGET as u64).read_to_end(&mut start)) {
+            Ok(_) => format!("a link to {}…", shown(Path::new(OsStr::from_bytes(&start)))),
+            Err(_) => format!("a link to more than {} bytes", checkpoint::LONGEST_TARGET),
         }
     }
 

@@ -377,6 +377,9 @@ pub(crate) fn settle_all(
         if is_open(&checkpoint.folder)? {
             continue;
         }
+        // Its process may have completed it, and closed its folder, since the list was read. Now nobody else does.
+        let now = store.checkpoints().find(&checkpoint.id)?;
+        let Some(checkpoint) = now.filter(|now| now.state != CheckpointState::Done) else { continue };
         if checkpoint.state == CheckpointState::Prepared {
             store.checkpoints().remove(&checkpoint.id)?;
             continue;
@@ -397,4 +400,46 @@ pub(crate) fn settle_all(
         settle(store, &workspace, &checkpoint.id, saved, (&checkpoint.roots, &[]))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A store with one checkpoint that its process has not completed.
+    fn store_with_prepared(folder: &Path, id: &str) -> Arc<Store> {
+        let store = Arc::new(Store::open(folder).unwrap());
+        let author = Author {
+            id: id.to_owned(),
+            session: None,
+            tool: "file_write".to_owned(),
+            now: Timestamp::UNIX_EPOCH,
+            undoes: None,
+        };
+        author.add(&store, folder, "f", CheckpointState::Prepared, &Saved::default(), &[]).unwrap();
+        store
+    }
+
+    #[test]
+    fn a_checkpoint_that_its_process_completes_while_another_starts_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store_with_prepared(folder.path(), "a");
+        // The process completes its commit and closes its folder between the two looks of the one that starts.
+        let completed = |folder: &str| {
+            store.checkpoints().complete_folder(folder).unwrap();
+            Ok(false)
+        };
+        settle_all(&store, None, completed).unwrap();
+        assert!(store.checkpoints().find("a").unwrap().is_some());
+    }
+
+    #[test]
+    fn a_checkpoint_of_a_commit_that_did_not_happen_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store_with_prepared(folder.path(), "a");
+        settle_all(&store, None, |_| Ok(true)).unwrap();
+        assert!(store.checkpoints().find("a").unwrap().is_some(), "its process lives");
+        settle_all(&store, None, |_| Ok(false)).unwrap();
+        assert!(store.checkpoints().find("a").unwrap().is_none());
+    }
 }

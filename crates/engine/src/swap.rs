@@ -433,6 +433,8 @@ impl Removals {
             }
             // What cannot be removed now, the next start removes.
             drop(snapshot.discard());
+            // Of many changes much was known.
+            sandbox::give_memory_back();
             // Last, because it takes longest: nothing of what the next call needs waits for it.
             if let Some(spawner) = cell.and_then(|cell| cell.spawner.as_ref()) {
                 spawner.look_after_the_ended();

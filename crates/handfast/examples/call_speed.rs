@@ -69,14 +69,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn waiting_cell() -> Result<i32, Box<dyn Error>> {
     let before = available()?;
     let spawner = Spawner::start(Pool { waiting: CELLS })?;
-    let process = std::fs::read_to_string("/proc/thread-self/children")?;
-    let process = process.trim();
     let began = Instant::now();
-    while std::fs::read_to_string(format!("/proc/{process}/task/{process}/children"))?
-        .split_whitespace()
-        .count()
-        < usize::from(CELLS)
-    {
+    while cells_of_spawners()? < usize::from(CELLS) {
         if began.elapsed() > Duration::from_secs(20) {
             return Err("the cells are not made in time".into());
         }
@@ -84,6 +78,21 @@ fn waiting_cell() -> Result<i32, Box<dyn Error>> {
     let after = available()?;
     drop(spawner);
     Ok(i32::try_from((before - after) / i64::from(CELLS))?)
+}
+
+/// Counts the cells: the children of the spawners, which are children of the process that this one started.
+fn cells_of_spawners() -> Result<usize, Box<dyn Error>> {
+    let mut processes = children("/proc/thread-self/children")?;
+    for _ in 0..2 {
+        let below =
+            processes.iter().map(|process| children(&format!("/proc/{process}/task/{process}/children")));
+        processes = below.collect::<Result<Vec<_>, _>>()?.concat();
+    }
+    Ok(processes.len())
+}
+
+fn children(list: &str) -> Result<Vec<String>, Box<dyn Error>> {
+    Ok(std::fs::read_to_string(list)?.split_whitespace().map(str::to_owned).collect())
 }
 
 /// The memory that could be had, in KiB, as the kernel says when it has counted together what its processors count apart.

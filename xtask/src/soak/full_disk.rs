@@ -11,7 +11,7 @@ use crate::soak::place::Place;
 /// Calls with the disk nearly full.
 const CALLS: usize = 30;
 /// Bytes that the filler leaves.
-const SPARE: u64 = 400_000;
+const SPARE: u64 = 2_000_000;
 
 /// Fills the disk beneath a server, makes changes, frees the disk, and verifies the audit. Says where it cannot.
 pub(super) fn run(place: &Place) -> Result<()> {
@@ -32,7 +32,7 @@ pub(super) fn run(place: &Place) -> Result<()> {
     }
     let (mut refused, mut unrecorded) = (0, 0);
     for turn in 0..CALLS {
-        let next = format!("turn {turn}\n").repeat(1 + turn * 400);
+        let next = text(turn);
         let result = write(&mut server, &next)?;
         match result["error"]["effect"].as_str() {
             None => content = next,
@@ -53,13 +53,26 @@ pub(super) fn run(place: &Place) -> Result<()> {
     if line != "verified\n" {
         return Err(Failure(format!("after a full disk `handfast audit verify` did not pass: {line}")));
     }
-    if refused == 0 {
-        return Err(Failure::new("FULL DISK: no call was refused, so nothing was tried"));
+    if refused == 0 || refused == CALLS {
+        return Err(Failure(format!(
+            "FULL DISK: {refused} of {CALLS} calls were refused, so nothing was tried"
+        )));
     }
     eprintln!(
         "full disk: of {CALLS} changes {refused} refused, {unrecorded} made without a row of their end, none half done"
     );
     Ok(())
+}
+
+/// Text that cannot be packed much, more of it each turn.
+fn text(turn: usize) -> String {
+    let mut state = turn as u64 + 1;
+    let mut line = || {
+        // Knuth's MMIX generator.
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        format!("{:08x}\n", state >> 32)
+    };
+    (0..1 + turn * 600).map(|_| line()).collect()
 }
 
 fn write(server: &mut Mcp<'_>, content: &str) -> Result<Value> {

@@ -434,3 +434,66 @@ fn what_is_forced_back_gets_its_folders_again_and_replaces_none_that_others_made
     assert_eq!(std::fs::read_to_string(place.path().join("d/e/f")).unwrap(), "old\n");
     assert_eq!(tree(&place.path())[Path::new("d/e")].mode & 0o777, 0o750);
 }
+
+/// Makes links in the folder `l`: one with a target of each of these lengths.
+fn links(lengths: &[usize]) -> String {
+    let make = |length: &usize| format!("ln -s \"$(head -c {length} /dev/zero | tr '\\0' x)\" l/{length}; ");
+    format!("mkdir l; {}", lengths.iter().map(make).collect::<String>())
+}
+
+#[test]
+fn links_with_targets_of_every_length_come_back_and_no_state_holds_a_long_one() {
+    let place = Place::new();
+    place.prepare(&links(&[1, 255, 256, 257, 1_000, 4_095]));
+    let before = tree(&place.path());
+    let contents = InMemory::default();
+    for script in ["rm -r l", "ln -sfn y l/4095; ln -sfn z l/1; touch -hd @5 l/1000", "mv l m"] {
+        let saved = change(&place, &contents, script);
+        assert_ne!(tree(&place.path()), before, "{script}");
+        let mut states = saved.entries.iter().flat_map(|entry| [&entry.before, &entry.after]).flatten();
+        assert!(states.all(|state| state.encode().len() < 500), "{script}");
+        let undone = undo(&place, &contents, &saved.entries);
+        assert_eq!(tree(&place.path()), before, "{script}");
+        // Undoing that is a change like any other.
+        let again = undo(&place, &contents, &undone.entries);
+        undo(&place, &contents, &again.entries);
+        assert_eq!(tree(&place.path()), before, "{script}");
+    }
+}
+
+#[test]
+fn a_long_link_that_others_changed_since_is_a_conflict() {
+    let place = Place::new();
+    place.prepare(&links(&[1_000]));
+    let contents = InMemory::default();
+    let target = "y".repeat(2_000);
+    let saved = change(&place, &contents, &format!("ln -sfn {target} l/1000"));
+    let (call, _, restored) = lay_out(&place, &contents, &saved.entries, &[], &|_| false);
+    assert!(restored.conflicts.is_empty(), "{:?}", restored.conflicts);
+    call.discard().unwrap();
+    place.prepare(&format!("ln -sfn {target}y l/1000"));
+    let (call, _, restored) = lay_out(&place, &contents, &saved.entries, &[], &|_| false);
+    assert_eq!(conflicts(&restored), ["l/1000"]);
+    call.discard().unwrap();
+}
+
+#[test]
+fn a_long_target_in_a_state_of_an_earlier_version_comes_back() {
+    let place = Place::new();
+    place.prepare(&links(&[1_000]));
+    let before = tree(&place.path());
+    let contents = InMemory::default();
+    let mut saved = change(&place, &contents, "rm -r l");
+    for state in saved.entries.iter_mut().filter_map(|entry| entry.before.as_mut()) {
+        if state.content.take().is_some() {
+            state.target = Some("x".repeat(1_000).into());
+        }
+    }
+    let undone = undo(&place, &contents, &saved.entries);
+    assert_eq!(tree(&place.path()), before);
+    // And what it became is known by that state.
+    for (entry, of_before) in undone.entries.iter().zip(&saved.entries) {
+        let (now, then) = (entry.after.as_ref().unwrap(), of_before.before.as_ref().unwrap());
+        assert!(now.is_same_as(then), "{entry:?}");
+    }
+}
