@@ -2,8 +2,6 @@
 
 use serde_json::{Value, json};
 
-use testkit::desktop::Desktop;
-
 use crate::harness::Fixture;
 
 const VALUE: &str = "sk-0123456789abcdef";
@@ -177,42 +175,6 @@ fn the_users_configuration_names_the_key_file_and_a_workspace_cannot() {
     configure(&named(fixture.workspace().join("key").to_str().unwrap()));
     let run = fixture.run(&["call", "vault_list"]);
     assert!(run.code == 2 && run.stderr.contains("within reach of the tools"), "{}", run.stderr);
-}
-
-#[test]
-fn the_desktops_key_ring_opens_it_for_every_program_until_it_is_locked() {
-    let (fixture, desktop) = (Fixture::new().with_vault(), Desktop::with_key_ring());
-    fixture.store("name", VALUE);
-    let bus = [("DBUS_SESSION_BUS_ADDRESS", desktop.address())];
-    let run = |arguments: &[&str]| fixture.run_with(&bus, arguments);
-    let nobody = fixture.run(&["vault", "unlock", "--desktop"]);
-    assert!(nobody.code == 1 && nobody.stderr.contains("session bus"), "{}", nobody.stderr);
-    let kept = run(&["vault", "unlock", "--desktop"]);
-    assert!(kept.code == 0 && kept.stdout.is_empty(), "{}", kept.stderr);
-    std::fs::rename(fixture.key_file(), fixture.outside().join("away")).unwrap();
-    let listed = || run(&["call", "vault_list"]).json();
-    assert_eq!(listed()["data"]["secrets"][0]["key"], "name");
-    assert_eq!(fixture.call("vault_list", json!({}))["error"]["code"], "EUNAVAILABLE");
-    // A command in a cell does not reach it.
-    let asked = json!({"command": format!("ls {}", desktop.folder().display())}).to_string();
-    let shown = run(&["call", "--yes", "shell_execute", &asked]).json();
-    assert_ne!(shown["data"]["exit_code"], 0, "{shown:#}");
-
-    // Nobody is there to open a ring that is locked, and nothing waits for somebody.
-    desktop.lock();
-    let locked = listed();
-    assert_eq!(locked["error"]["code"], "EUNAVAILABLE", "{locked:#}");
-    assert!(locked["error"]["message"].as_str().unwrap().contains("key ring"), "{locked:#}");
-    let stays = run(&["vault", "lock"]);
-    assert!(stays.code == 1 && stays.stderr.contains("locked"), "{}", stays.stderr);
-    let desktop = Desktop::with_key_ring();
-    std::fs::rename(fixture.outside().join("away"), fixture.key_file()).unwrap();
-    let bus = [("DBUS_SESSION_BUS_ADDRESS", desktop.address())];
-    assert_eq!(fixture.run_with(&bus, &["vault", "unlock", "--desktop"]).code, 0);
-    std::fs::remove_file(fixture.key_file()).unwrap();
-    assert_eq!(fixture.run_with(&bus, &["vault", "list"]).code, 0);
-    assert!(fixture.run_with(&bus, &["vault", "lock"]).stderr.contains("is locked"));
-    assert_eq!(fixture.run_with(&bus, &["vault", "list"]).code, 1);
 }
 
 #[test]

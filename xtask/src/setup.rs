@@ -50,11 +50,6 @@ const REQUIREMENTS: [Requirement; 10] = [
         probe: &["sh", "-c", "dbus-daemon --version && command -v dbus-send"],
         packages: &["dbus"],
     },
-    Requirement {
-        what: "the key ring of a desktop",
-        probe: &["gnome-keyring-daemon", "--version"],
-        packages: &["gnome-keyring"],
-    },
     Requirement { what: "make", probe: &["make", "--version"], packages: &["make"] },
 ];
 

@@ -46,17 +46,13 @@ pub(crate) enum VaultCommand {
     },
     /// Gives the vault another key, and another passphrase where it has one. The old ones open nothing of it any more.
     Rotate,
-    /// Leaves the key in the kernel's key ring, so that every Handfast of yours can use the secrets for a time; or in that of the
-    /// desktop, for as long as you are logged in there.
+    /// Leaves the key in the kernel's key ring, so that every Handfast of yours can use the secrets for a time.
     Unlock {
-        /// In the key ring of the desktop (GNOME Keyring, KWallet, or another that serves the Secret Service), until `vault lock`.
-        #[arg(long, conflicts_with = "lasts")]
-        desktop: bool,
         /// For how long, such as 30m, 8h or 7d.
         #[arg(long = "for", value_name = "TIME", default_value = "8h", value_parser = time)]
         lasts: std::time::Duration,
     },
-    /// Takes the key out of the kernel's key ring and the desktop's again.
+    /// Takes the key out of the kernel's key ring again.
     Lock,
     /// Goes back to the secrets as they were before the last change, where the vault is damaged.
     Restore,

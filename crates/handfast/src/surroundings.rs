@@ -103,7 +103,7 @@ impl Surroundings {
     }
 }
 
-/// What the surroundings give to open the vault with: a key file, a passphrase, the kernel's key ring, the desktop's. Where the
+/// What the surroundings give to open the vault with: a key file, a passphrase, the kernel's key ring. Where the
 /// environment gives neither of the first two, the key file is that of the configuration.
 pub(crate) fn vault_keys(configured: Option<PathBuf>) -> Keys {
     let given = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
@@ -113,24 +113,12 @@ pub(crate) fn vault_keys(configured: Option<PathBuf>) -> Keys {
         key_file: named.or(configured.filter(|_| passphrase.is_none())),
         passphrase: passphrase.map(|text| Locked::copy_of(text.as_encoded_bytes())),
         key_ring: true,
-        session_bus: session_bus(),
     }
 }
 
 /// Lists the arguments as they were typed, for what cannot be read of them.
 pub(crate) fn typed() -> Vec<String> {
     std::env::args_os().skip(1).map(|typed| typed.to_string_lossy().into_owned()).collect()
-}
-
-/// The address of the session bus. Clients of MCP start servers with few variables, so it is looked for where systemd puts it as well.
-fn session_bus() -> Option<String> {
-    if let Ok(address) = std::env::var("DBUS_SESSION_BUS_ADDRESS") {
-        return Some(address).filter(|address| !address.is_empty());
-    }
-    let usual = format!("/run/user/{}", rustix::process::getuid().as_raw());
-    let folder = std::env::var("XDG_RUNTIME_DIR").ok().filter(|folder| folder.starts_with('/'));
-    let socket = format!("{}/bus", folder.unwrap_or(usual));
-    Path::new(&socket).exists().then(|| format!("unix:path={socket}"))
 }
 
 /// The value of a variable that the user has allowed to be sent.

@@ -13,7 +13,6 @@
 mod check;
 mod clock;
 mod covering;
-pub mod desktop;
 pub mod gmail;
 mod guard;
 pub mod linear;

@@ -89,12 +89,6 @@ pub enum VaultError {
         /// What it said.
         problem: String,
     },
-    /// The desktop's key ring cannot be used.
-    #[error("the desktop's key ring cannot be used: {problem}")]
-    DesktopRing {
-        /// Why, and what to do.
-        problem: String,
-    },
     /// The system failed.
     #[error("could not {doing} {path}")]
     System {
@@ -131,7 +125,6 @@ impl VaultError {
             | Self::Passphrase
             | Self::Key { .. }
             | Self::KeyFile { .. }
-            | Self::DesktopRing { .. }
             | Self::Damaged { .. }
             | Self::Later { .. } => Kind::Closed,
             Self::Unknown => Kind::Unknown,
@@ -145,11 +138,7 @@ impl VaultError {
     pub fn advice(&self) -> Option<&'static str> {
         Some(match self {
             Self::NoVault => "the user makes one by storing a first secret: `handfast vault set NAME`",
-            Self::Locked
-            | Self::Passphrase
-            | Self::Key { .. }
-            | Self::KeyFile { .. }
-            | Self::DesktopRing { .. } => {
+            Self::Locked | Self::Passphrase | Self::Key { .. } | Self::KeyFile { .. } => {
                 "the user opens it with `handfast vault unlock`, names a key file as `vault: {key_file: FILE}` in the \
                  configuration, or starts Handfast with HANDFAST_VAULT_KEY_FILE or HANDFAST_VAULT_PASSPHRASE"
             }

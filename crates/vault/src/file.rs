@@ -15,8 +15,6 @@ pub(crate) const CONTENT: &str = "vault.age";
 pub(crate) const PREVIOUS: &str = "vault.previous.age";
 /// The key, which a passphrase opens.
 pub(crate) const IDENTITY: &str = "identity.age";
-/// Replaced when the vault is locked: who has the key from a place that does not tell when it is taken away looks here.
-pub(crate) const LOCKED: &str = "locked";
 /// Who holds this changes the vault.
 const LOCK: &str = "lock";
 /// Bytes of a file at most: more than any vault comes to.

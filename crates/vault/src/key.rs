@@ -22,8 +22,7 @@ const NO_WAITING: i32 = (OFlags::NONBLOCK.bits() | OFlags::NOCTTY.bits()).cast_s
 /// Bytes of a key file at most.
 const LONGEST_KEY_FILE: usize = 64 * 1024;
 
-/// What a vault may be opened with. Tried in this order: the kernel's key ring, the key file, the passphrase, and where neither of
-/// these is given the desktop's key ring.
+/// Keys that a vault may be opened with, tried in this order: the kernel's key ring, the key file, the passphrase.
 #[derive(Debug, Default)]
 pub struct Keys {
     /// A passphrase.
@@ -32,8 +31,6 @@ pub struct Keys {
     pub key_file: Option<PathBuf>,
     /// Whether the kernel's key ring of this user is looked into.
     pub key_ring: bool,
-    /// The address of the session bus, as D-Bus writes it, where the desktop's key ring is looked into.
-    pub session_bus: Option<String>,
 }
 
 /// An age identity as text, `AGE-SECRET-KEY-1...`.

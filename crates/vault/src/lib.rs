@@ -2,7 +2,7 @@
 //!
 //! The secrets lie in one file in the format of [age](https://age-encryption.org/v1), which any tool that reads that format opens
 //! with the key. The key is an age identity: in a file of its own that a passphrase opens, or in a key file of the user's. A copy of
-//! it may be kept by the kernel, for a time, or by the key ring of the user's desktop.
+//! it may be kept by the kernel for a time.
 //! In memory the values lie in pages that are kept out of swap and are wiped when they are let go ([`Locked`]).
 //!
 //! This crate decides nothing: whether a call may use a secret is the policy's to say, and it is asked first.
@@ -24,7 +24,6 @@
 //! ```
 
 mod contents;
-mod desktop;
 mod entry;
 mod error;
 mod file;

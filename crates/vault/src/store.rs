@@ -3,21 +3,18 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use age::DecryptError;
 use jiff::{SignedDuration, Timestamp};
 
-use crate::desktop::{Kept, Ring};
-use crate::file::{CONTENT, IDENTITY, LOCKED, PREVIOUS, Stamp};
+use crate::file::{CONTENT, IDENTITY, PREVIOUS, Stamp};
 use crate::key::Identity;
 use crate::{
     Change, Contents, Entry, Keys, LEAST_CHARACTERS, Locked, MOST_BYTES, Name, Position, Result, VaultError,
 };
-use crate::{desktop, file, key, keyring};
+use crate::{file, key, keyring};
 
-/// How long the desktop's key ring is not asked again where it had no key: every call looks whether the vault is open.
-const DESKTOP_ASKED_EVERY: Duration = Duration::from_secs(10);
 /// How exactly the last use of a secret is known: not every use is worth a write.
 const USE_NOTED_EVERY: SignedDuration = SignedDuration::from_secs(60);
 
@@ -41,8 +38,6 @@ struct Open {
     identity: Option<(Source, Arc<Identity>)>,
     /// The key that the passphrase did not open: trying again would take as long.
     refused: Option<Stamp>,
-    /// When the desktop's key ring was last asked in vain, and whether it was locked.
-    asked: Option<(Instant, bool)>,
     /// What was read, of which version; of none where there was no file.
     contents: Option<(Option<Stamp>, Arc<Contents>)>,
 }
@@ -51,8 +46,6 @@ struct Open {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Source {
     KeyRing,
-    /// The desktop's key ring, when the vault had last been locked.
-    Desktop(Option<Stamp>),
     /// A key file or a passphrase, which this process was given for as long as it lives.
     Given,
 }
@@ -208,8 +201,6 @@ impl Vault {
         self.write(&contents, &[&new])?;
         file::keep_as(&self.path(CONTENT), &self.path(PREVIOUS))?;
         keyring::forget(&self.ring_name())?;
-        // Where this cannot be had, what it keeps is the old key, which opens nothing any more.
-        let _ = self.desktop().and_then(|ring| ring.map_or(Ok(false), |mut ring| ring.forget()));
         *open = Open { identity: Some((Source::Given, Arc::new(new))), ..Open::default() };
         Ok(())
     }
@@ -243,74 +234,14 @@ impl Vault {
         keyring::keep(&self.ring_name(), self.identity(&mut open)?.text(), lasts)
     }
 
-    /// Opens the vault with what was given and leaves the key in the desktop's key ring, for as long as that keeps it: it opens the
-    /// vault whenever the user is logged in there.
+    /// Takes the key out of the kernel's key ring. Programs that were given it from there forget the secrets when they next look.
+    /// Says whether there was one.
     ///
     /// # Errors
-    /// [`VaultError::NoVault`], [`VaultError::Passphrase`], [`VaultError::Key`], [`VaultError::DesktopRing`].
-    pub fn keep_on_desktop(&self) -> Result<()> {
-        if !self.exists() {
-            return Err(VaultError::NoVault);
-        }
-        let mut open = self.open();
-        self.read(&mut open)?;
-        let identity = self.identity(&mut open)?;
-        let Some(mut ring) = self.desktop()? else {
-            return Err(VaultError::DesktopRing { problem: "there is no session bus here".to_owned() });
-        };
-        ring.keep(identity.text())
-    }
-
-    /// Takes the key out of the kernel's key ring and out of the desktop's. Programs that were given it from there forget the secrets
-    /// when they next look. Whether there was one.
-    ///
-    /// # Errors
-    /// [`VaultError::KeyRing`]; [`VaultError::DesktopRing`] where that has the key and keeps it.
+    /// [`VaultError::KeyRing`].
     pub fn lock(&self) -> Result<bool> {
         *self.open() = Open::default();
-        if self.exists() {
-            let _lock = file::lock(&self.folder)?;
-            file::replace(&self.path(LOCKED), b"")?;
-        }
-        let of_kernel = keyring::forget(&self.ring_name())?;
-        let of_desktop = match self.desktop() {
-            Ok(Some(mut ring)) => ring.forget(),
-            // Nobody is there who could have it.
-            Ok(None) | Err(_) => Ok(false),
-        };
-        Ok(of_desktop? || of_kernel)
-    }
-
-    /// The desktop's key ring, where there is a session bus.
-    fn desktop(&self) -> Result<Option<Ring>> {
-        let address = self.keys.session_bus.as_deref();
-        address.map(|address| Ring::at(address, self.folder.display().to_string())).transpose()
-    }
-
-    /// The key that the desktop's key ring keeps, which is not asked again and again.
-    fn kept_on_desktop(&self, open: &mut Open) -> Result<Identity> {
-        let refused = |is_locked| {
-            if is_locked {
-                VaultError::DesktopRing { problem: desktop::LOCKED.to_owned() }
-            } else {
-                VaultError::Locked
-            }
-        };
-        if let Some((when, is_locked)) = open.asked
-            && when.elapsed() < DESKTOP_ASKED_EVERY
-        {
-            return Err(refused(is_locked));
-        }
-        let kept = self.desktop().and_then(|ring| ring.map_or(Ok(Kept::None), |mut ring| ring.get()));
-        if let Ok(Kept::Key(text)) = &kept
-            && let Some(identity) = Identity::of(text)
-        {
-            open.asked = None;
-            return Ok(identity);
-        }
-        let is_locked = matches!(kept, Ok(Kept::Locked));
-        open.asked = Some((Instant::now(), is_locked));
-        Err(refused(is_locked))
+        keyring::forget(&self.ring_name())
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -331,11 +262,6 @@ impl Vault {
         let now = Stamp::of(&path);
         if open.identity.as_ref().is_some_and(|(source, _)| *source == Source::KeyRing)
             && !keyring::has(&self.ring_name())
-        {
-            *open = Open::default();
-        }
-        if let Some((Source::Desktop(locked), _)) = &open.identity
-            && Stamp::of(&self.path(LOCKED)) != *locked
         {
             *open = Open::default();
         }
@@ -397,9 +323,7 @@ impl Vault {
             open.refused = None;
             (Source::Given, opened)
         } else {
-            // Before the ring is asked, so that no locking falls in between.
-            let locked = Stamp::of(&self.path(LOCKED));
-            (Source::Desktop(locked), self.kept_on_desktop(open)?)
+            return Err(VaultError::Locked);
         };
         let identity = Arc::new(identity);
         open.identity = Some((source, identity.clone()));

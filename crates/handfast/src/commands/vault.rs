@@ -68,20 +68,13 @@ pub(super) fn run(global: &Global, command: Option<VaultCommand>) -> Result<Exit
                 .change("vault_rotate", &json!({}), || vault.rotate(new.as_deref().map(String::as_bytes)))?;
             note("the vault has another key; unlock it again where it was unlocked");
         }
-        VaultCommand::Unlock { desktop: true, .. } => {
-            let vault = opened(global, &surroundings, folder, false)?;
-            recorded.change("vault_unlock", &json!({"desktop": true}), || vault.keep_on_desktop())?;
-            note("the desktop's key ring opens the vault from now on; `handfast vault lock` ends that");
-        }
-        VaultCommand::Unlock { lasts, .. } => {
+        VaultCommand::Unlock { lasts } => {
             let vault = opened(global, &surroundings, folder, false)?;
             recorded.change("vault_unlock", &json!({"seconds": lasts.as_secs()}), || vault.unlock(lasts))?;
             note("the vault is unlocked; `handfast vault lock` ends that");
         }
         VaultCommand::Lock => {
-            // Only what a key is taken out of.
-            let session_bus = vault_keys(None).session_bus;
-            let vault = Vault::new(folder, Keys { session_bus, ..Keys::default() });
+            let vault = Vault::new(folder, Keys::default());
             let was = recorded.change("vault_lock", &json!({}), || vault.lock())?;
             note(if was { "the vault is locked" } else { "the vault was not unlocked" });
         }
@@ -210,7 +203,7 @@ pub(super) fn opened(
     let keys = || Ok::<_, Failure>(vault_keys(key_file(surroundings)?));
     let vault = Vault::new(folder.clone(), keys()?);
     let asks = match vault.contents() {
-        Err(VaultError::Locked | VaultError::DesktopRing { .. }) => vault.has_passphrase(),
+        Err(VaultError::Locked) => vault.has_passphrase(),
         Ok(_) | Err(_) => may_make && !vault.exists() && !vault.can_be_made(),
     };
     if !asks || global.no_input || !is_possible() {
