@@ -14,7 +14,6 @@ mod harness;
 mod server;
 
 mod databases;
-mod downloads;
 mod every_point;
 mod full_disk;
 mod journals;

@@ -294,9 +294,6 @@ impl Engine {
     fn prune_while(&self, goes_on: &dyn Fn() -> bool) -> Result<(), store::StoreError> {
         let now = self.clock.now();
         self.store.begin(Chore::Prune, now)?;
-        if let Ok(downloads) = self.services.get::<fetch::part::Parts>() {
-            downloads.sweep(now.into());
-        }
         self.store.checkpoints().prune(&RETENTION, now)?;
         self.store.outputs().prune_while(&OUTPUTS, now, goes_on).map(drop)
     }

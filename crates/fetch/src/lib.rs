@@ -5,12 +5,11 @@
 //! long as it is let: whoever asks bounds the time.
 //!
 //! [`web::Web`] is for what tools ask of any server, on addresses that were checked ([`address`], [`dial`]), with bodies that are
-//! bounded ([`decode`]). What breaks off of a large one is kept for the next call ([`part`]).
+//! bounded ([`decode`]).
 
 pub mod address;
 pub mod decode;
 pub mod dial;
-pub mod part;
 pub mod web;
 
 use std::io;

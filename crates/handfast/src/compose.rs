@@ -135,7 +135,8 @@ pub(crate) fn compose(wanted: Wanted) -> Result<Composed, Failure> {
     let clock = Arc::new(SystemClock);
     let mut services = Services::default();
     services.insert(Arc::new(Web::default()));
-    services.insert(Arc::new(fetch::part::Parts::in_folder(state.join(DOWNLOADS_FOLDER))));
+    // What versions up to 0.1 kept of downloads that broke off. Nobody goes on with it.
+    let _gone = std::fs::remove_dir_all(state.join(DOWNLOADS_FOLDER));
     let mut secrets = std::mem::take(&mut surroundings.credentials);
     if configuration.toolset.dialect == Dialect::Sluagh {
         let (environment, named) = environment_secrets(&configuration.environment_secrets, warn);

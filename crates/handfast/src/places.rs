@@ -14,7 +14,7 @@ use crate::surroundings::Surroundings;
 
 /// The folder of the vault in the state folder.
 pub(crate) const VAULT_FOLDER: &str = "vault";
-/// The folder of the state that has what broke off of downloads.
+/// The folder of the state in which earlier versions kept what broke off of downloads.
 pub(crate) const DOWNLOADS_FOLDER: &str = "downloads";
 
 /// Creates a folder and those above it that are missing, each for the owner of the one above: root makes none in a user's home that

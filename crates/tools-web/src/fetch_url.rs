@@ -1,7 +1,6 @@
 //! `fetch_url`: one request to a server of the web, with secrets that the caller never sees.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use fetch::address::Target;
@@ -55,7 +54,7 @@ pub struct Args {
     /// What becomes of an HTML page; default raw.
     #[serde(default)]
     pub(crate) format: Format,
-    /// A file for the body, in place of `data`. Where it breaks off, the same call again goes on from there, for a day.
+    /// A file for the body, in place of `data`.
     pub(crate) save_to: Option<String>,
     /// Larger bodies are refused; default 4 MiB, at most 32 MiB; 1 GiB and 64 GiB with `save_to`.
     #[schemars(range(min = 1))]
@@ -145,9 +144,6 @@ pub struct Output {
     /// The file that has the body.
     #[serde(skip_serializing_if = "Option::is_none")]
     saved_to: Option<String>,
-    /// Bytes of it that an earlier call had fetched.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    resumed_from: Option<u64>,
 }
 
 impl Args {
@@ -258,17 +254,15 @@ impl Tool for FetchUrl {
         let limit = args.most_bytes();
         let mut exchange = Exchange::begin(context, &args)?;
         let began = exchange.began();
-        let kept = AtomicU64::new(0);
         let work = Box::pin(async {
             let answer = if let Some(path) = &args.save_to {
                 let path = context.place.resolve("save_to", path)?;
                 let roots = context.service::<Roots>()?;
-                let goal = Goal { roots: &roots, path: &path, limit, kept: &kept };
-                match Box::pin(saving::save(context, &mut exchange, &args, goal)).await? {
-                    Saved::File { head, size_bytes, resumed_from } => {
+                let goal = Goal { roots: &roots, path: &path, limit };
+                match Box::pin(saving::save(context, &mut exchange, goal)).await? {
+                    Saved::File { head, size_bytes } => {
                         let mut output = output(&exchange, head, None, Kind::File, size_bytes);
                         output.saved_to = Some(context.place.show(&path));
-                        output.resumed_from = Some(resumed_from).filter(|bytes| *bytes > 0);
                         return Ok(output);
                     }
                     Saved::Not(answer) => *answer,
@@ -285,7 +279,7 @@ impl Tool for FetchUrl {
             }
             Ok(output(&exchange, head, Some(data), kind, size_bytes))
         });
-        unless_stopped(&context.stop, &began, work).await.map_err(|error| saving::told(error, &kept))
+        unless_stopped(&context.stop, &began, work).await
     }
 }
 
@@ -306,7 +300,6 @@ fn output(
         url: exchange.url(),
         redirected_from: exchange.redirected_from().to_vec(),
         saved_to: None,
-        resumed_from: None,
     }
 }
 

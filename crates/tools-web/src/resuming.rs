@@ -1,6 +1,5 @@
 //! The rest of a body of which the beginning is there: how it is asked for, and what tells that an answer is it (RFC 9110, section 14).
 
-use fetch::part::{Body, Name};
 use fetch::web::Answer;
 use fetch::{HeaderMap, HeaderValue};
 use jiff::fmt::rfc2822::DateTimeParser;
@@ -8,6 +7,17 @@ use tool::ToolError;
 
 use crate::exchange::Exchange;
 use crate::fetch_url::Method;
+
+/// A body, as a server tells it from others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Body {
+    /// The server's name for this state of the body: a strong entity tag, or the time of the last change.
+    pub(crate) validator: String,
+    /// Its bytes, where that is known.
+    pub(crate) total: Option<u64>,
+    /// The scheme, host, port and path that it came from: a validator means nothing elsewhere.
+    pub(crate) place: String,
+}
 
 /// What a server has to say about the rest of a body.
 pub(crate) enum Rest {
@@ -47,7 +57,7 @@ fn place(exchange: &Exchange<'_>) -> String {
     let target = exchange.target();
     let path = target.path_and_query().split('?').next().unwrap_or_default();
     let scheme = if target.is_tls() { "https" } else { "http" };
-    Name::of([scheme, &target.authority(), path]).as_str().to_owned()
+    format!("{scheme}://{}{path}", target.authority())
 }
 
 /// What tells whether a body is the same, byte for byte: a strong entity tag, else the time of its last change, where the server has
