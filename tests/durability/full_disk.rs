@@ -213,9 +213,10 @@ fn a_change_whose_end_could_not_be_recorded_is_not_made() {
         script += &format!(
             "rm -f \"$place/filler\"; full_to() {{ free=$(df --output=avail -B1 \"$place\" | tail -1); \
              [ $free -lt $1 ] || head -c $((free - $1)) /dev/zero >\"$place/filler\"; }}\n\
-             full_to {free}; printf '{{\"path\": \"held\", \"content\": \"{lines}\"}}' | handfast call --yes file_write -\n\
+             answer() {{ answer=$(\"$@\"); echo \"${{answer:-0}}\"; }}\n\
+             full_to {free}; printf '{{\"path\": \"held\", \"content\": \"{lines}\"}}' | answer handfast call --yes file_write -\n\
              head -1 held\n\
-             call shell_execute '{{\"command\": \"touch {many}\"}}'\n\
+             answer call shell_execute '{{\"command\": \"touch {many}\"}}'\n\
              ls | grep -c ^f{turn}- || true\n"
         );
     }
@@ -232,7 +233,10 @@ fn a_change_whose_end_could_not_be_recorded_is_not_made() {
                 assert!(was_made && result["meta"]["checkpoint"].is_string(), "{result:#}");
             } else {
                 refused += 1;
-                assert_no_space(result);
+                // With hardly any room the program does not start.
+                if result != &json!(0) {
+                    assert_no_space(result);
+                }
                 assert!(!was_made, "{result:#}");
             }
         }
