@@ -72,7 +72,7 @@ fn text(turn: usize) -> String {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         format!("{:08x}\n", state >> 32)
     };
-    (0..1 + turn * 600).map(|_| line()).collect()
+    (0..=turn * 600).map(|_| line()).collect()
 }
 
 fn write(server: &mut Mcp<'_>, content: &str) -> Result<Value> {
