@@ -8,6 +8,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use serde_json::{Value, json};
 
 use crate::harness::Fixture;
+use crate::shown::data_of;
 
 /// The server, and the client's ends of its streams.
 pub(crate) struct Server {
@@ -43,7 +44,8 @@ impl Server {
         Self::for_client(command, json!({"elicitation": {}}))
     }
 
-    fn for_client(mut command: Command, capabilities: Value) -> Self {
+    /// The one that this command starts, which lacks its last word, of a client with these capabilities.
+    pub(crate) fn for_client(mut command: Command, capabilities: Value) -> Self {
         let mut process = command.arg("mcp").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let input = process.stdin.take();
         let output = BufReader::new(process.stdout.take().unwrap());
@@ -155,20 +157,9 @@ impl Server {
     /// The data of one call that must work.
     #[track_caller]
     pub(crate) fn data(&mut self, tool: &str, arguments: Value) -> Value {
-        let mut result = self.call(tool, arguments);
+        let result = self.call(tool, arguments);
         assert_ne!(result["isError"], true, "{result:#}");
-        if result["structuredContent"].is_object() {
-            return result["structuredContent"].take();
-        }
-        // A text stands alone, and the other fields behind it.
-        let blocks: Vec<&str> =
-            result["content"].as_array().unwrap().iter().filter_map(|block| block["text"].as_str()).collect();
-        let (record, text) = blocks.split_last().unwrap();
-        let mut data: Value = serde_json::from_str(record).unwrap();
-        if let [text] = text {
-            data["content"] = (*text).into();
-        }
-        data
+        data_of(tool, &result)
     }
 
     /// Starts a command in the background.

@@ -87,9 +87,9 @@ fn a_call_through_tool_call_is_a_call_of_the_tool_itself() {
         server.call("tool_call", json!({"name": name, "arguments": arguments}))
     };
     let moved = call("file_move", json!({"source": "a.txt", "destination": "c.txt"}));
-    assert_eq!(moved["structuredContent"], json!({"source": "a.txt", "destination": "c.txt", "moved": true}));
+    assert_eq!(text(&moved), r#"{"source":"a.txt","destination":"c.txt","moved":true}"#);
     let read = call("file_read", json!({"path": "c.txt", "lines": null}));
-    assert_eq!(text(&read), "one\ntwo\n", "a text stands alone, as it does without tool_call: {read:#}");
+    assert!(text(&read).ends_with("}]\none\ntwo\n"), "a text stands as it does without tool_call: {read:#}");
     let denied = call("file_delete", json!({"path": "b.txt"}));
     assert!(text(&denied).starts_with("EPERMISSION: denied: the tool file_delete"), "{denied:#}");
     assert!(fixture.workspace().join("b.txt").exists());

@@ -1,13 +1,10 @@
 //! What a form of an MCP client may grant, and when none is sent.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::harness::Fixture;
 use crate::server::Server;
-
-fn error(result: &Value) -> &Value {
-    &result["_meta"]["handfast/error"]
-}
+use crate::shown::error_of;
 
 fn forms_sent(server: &Server) -> usize {
     server.told.iter().filter(|told| told["method"] == "elicitation/create").count()
@@ -30,7 +27,7 @@ fn in_no_mode_can_a_form_grant_what_needs_a_terminal() {
             ("shell_execute", json!({"command": "cat /etc/hostname /home/x > .mcp.json"})),
         ] {
             let result = server.call(tool, arguments.clone());
-            let error = error(&result);
+            let error = error_of(&result);
             assert_eq!(error["code"], "EAPPROVAL", "{mode} {tool} {arguments}: {result:#}");
             let hint = error["hint"].as_str().unwrap();
             assert!(hint.contains("only be approved on a terminal"), "{mode} {arguments}: {hint}");
@@ -58,8 +55,8 @@ fn with_no_input_no_form_is_sent() {
     command.arg("--no-input");
     let mut server = Server::that_shows_forms(command);
     let result = server.call("file_write", json!({"path": "a", "content": "x"}));
-    assert_eq!(error(&result)["code"], "EAPPROVAL", "{result:#}");
-    assert!(error(&result)["approval_id"].is_string(), "{result:#}");
+    assert_eq!(error_of(&result)["code"], "EAPPROVAL", "{result:#}");
+    assert!(error_of(&result)["approval_id"].is_string(), "{result:#}");
     assert_eq!(forms_sent(&server), 0);
     server.end();
     // The control: without it the same client is asked.
@@ -91,7 +88,7 @@ fn a_yes_to_code_that_cannot_be_named_is_for_this_once_and_the_question_says_so(
         if unnamed {
             // A choice that was not offered is no yes.
             let (_, result) = server.asked("shell_execute", command, "allow for this session");
-            assert_eq!(error(&result)["code"], "EAPPROVAL", "{line}: {result:#}");
+            assert_eq!(error_of(&result)["code"], "EAPPROVAL", "{line}: {result:#}");
         }
     }
     assert_eq!(fixture.read("log").lines().count(), 8);

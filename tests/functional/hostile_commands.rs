@@ -7,6 +7,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use serde_json::{Value, json};
 
 use crate::harness::{Fixture, program};
+use crate::shown::data_of;
 
 /// An MCP server and the client's ends of its streams.
 struct Server {
@@ -123,7 +124,7 @@ fn output_without_end_costs_bounded_memory_and_is_counted_exactly() {
     let mut server = Server::start(&fixture);
     let run = |server: &mut Server, command: &str| {
         server.ask(1, command, 300);
-        server.answer()["result"]["structuredContent"].take()
+        data_of("shell_execute", &server.answer()["result"])
     };
     // What is needed for any long output is there after a first one.
     run(&mut server, "head -c 1000000 /dev/zero; yes | head -c 1000000");
@@ -225,6 +226,6 @@ fn sixty_four_commands_at_once_all_get_an_answer_in_time() {
     assert!(codes("EQUOTA") >= 49);
     assert_eq!(named("handfast-test-crowd"), 0);
     server.ask(65, "echo still here", 10);
-    assert_eq!(server.answer()["result"]["structuredContent"]["stdout"], "still here\n");
+    assert_eq!(server.answer()["result"]["content"][0]["text"], "still here\n");
     server.end();
 }

@@ -18,6 +18,8 @@ mod http;
 mod https;
 #[path = "../server.rs"]
 mod server;
+#[path = "../shown.rs"]
+mod shown;
 #[path = "../specialist.rs"]
 mod specialist;
 
@@ -65,6 +67,7 @@ mod screen;
 mod sessions;
 mod setup;
 mod setup_embeddings;
+mod shown_answers;
 mod traces;
 mod undo;
 mod undo_contents;

@@ -1,7 +1,7 @@
 //! Answers: the lines that a result, or a request that cannot be read, comes to.
 
 use serde_json::Value;
-use tool::{CallResult, Code, Outcome, Retry, ToolError};
+use tool::{CallResult, Changes, Code, Outcome, Retry, ToolError};
 
 use crate::log::{ExecLog, Record, Stream, StreamKind};
 use crate::request::Task;
@@ -105,7 +105,8 @@ pub(crate) fn of_command(
     let streams = [StreamKind::Stdout, StreamKind::Stderr].map(stream);
 
     let mut is_partial = streams.iter().any(|stream| is_cut(result, stream.kind));
-    let mut warnings: Vec<String> = result.meta.warnings.clone();
+    let mut warnings: Vec<String> = result.meta.changes.iter().flat_map(Changes::notes).collect();
+    warnings.extend(result.meta.warnings.iter().cloned());
     let mut sums = [Summary::default(), Summary::default()];
     let mut reference = None;
     // What did not run, or was kept when it ran, has nothing to keep.

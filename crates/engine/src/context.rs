@@ -59,6 +59,7 @@ impl Engine {
             services,
         );
         context.stop = call.stop.clone();
+        context.shows_pictures = call.door.shows_pictures();
         context.progress =
             Arc::new(CoveredProgress { to: call.progress.clone(), redactor: self.redactor.clone() });
         if let Some(warning) = warning {

@@ -26,6 +26,7 @@ mod life;
 mod memory;
 mod moved;
 mod networks;
+mod no_network;
 mod placeholders;
 mod protected;
 mod reach;

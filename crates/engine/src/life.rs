@@ -29,6 +29,7 @@ use tool::{
 use crate::admit::Admitted;
 use crate::cache::Generation;
 use crate::call::Call;
+use crate::cover::Reference;
 use crate::denied::OwnChange;
 use crate::dry_run::denied;
 use crate::reach::Reach;
@@ -371,8 +372,7 @@ impl Engine {
             self.rest_soon();
         }
         call.sandbox = context.enforced();
-        call.warnings
-            .extend([context.take_warnings(), self.told_by_network(call, tool.spec().lane)].concat());
+        call.warnings.extend([context.take_warnings(), self.told_by_network(call, &context)].concat());
         if produced.is_err() {
             call.fail();
         }
@@ -403,12 +403,12 @@ impl Engine {
         call.held = admitted.into_held(&produced);
         self.redactor.refresh();
         let cap = tool.spec().text;
-        let reader = self.registry.name_of(cover::READER);
+        let reference = Reference { reader: self.registry.name_of(cover::READER), call: &call.id };
         let (result, shortened) = match produced {
             Ok(data) => {
                 let covered = self.redactor.data(data);
                 let bound =
-                    covered.and_then(|data| cover::bound_data(data, cap, context.take_wholes(), reader));
+                    covered.and_then(|data| cover::bound_data(data, cap, context.take_wholes(), reference));
                 let (data, shortened) = bound.map_err(|error| {
                     let effect = if call.intent_recorded { EffectState::Done } else { EffectState::None };
                     ToolError::internal("the tool's output cannot be read").effect(effect).because(error)
@@ -418,7 +418,7 @@ impl Engine {
             Err(mut error) => {
                 let shortened = error.data.as_mut().map(|data| {
                     self.redactor.value(data);
-                    cover::bound(data, cap, context.take_wholes(), reader)
+                    cover::bound(data, cap, context.take_wholes(), reference)
                 });
                 (Err(error), shortened.unwrap_or_default())
             }

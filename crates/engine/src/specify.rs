@@ -18,11 +18,11 @@ pub(crate) type Specifying = tokio::task::JoinHandle<Result<(CellSpec, Option<St
 pub(crate) struct Network {
     /// Whose it is.
     pub(crate) owner: String,
-    rules: Rules,
+    pub(crate) rules: Rules,
 }
 
 /// By which rules it has a way out.
-enum Rules {
+pub(crate) enum Rules {
     These(Arc<Policy>),
     /// No host may be reached from it.
     NoHosts,
@@ -145,10 +145,5 @@ impl Engine {
     pub(crate) fn leaves_the_machine(&self, call: &Call, lane: Lane) -> bool {
         let reaches_hosts = lane == Lane::Command && matches!(self.network(call).rules, Rules::These(_));
         reaches_hosts || call.effects.iter().any(|part| part.effect.leaves_the_machine())
-    }
-
-    /// What the way out of the session's network has refused, for the answer of a command.
-    pub(crate) fn told_by_network(&self, call: &Call, lane: Lane) -> Vec<String> {
-        if lane == Lane::Command { self.networks.take_notes(&self.network(call).owner) } else { Vec::new() }
     }
 }

@@ -35,7 +35,7 @@ mod suggest;
 
 pub use auto_run::{AutoRun, Entry, GitSetting, auto_run, git_settings, may_auto_run};
 pub use ceiling::{Ceiling, EffectKind, EffectKinds};
-pub use command::Runs;
+pub use command::{Runs, hosts_fetched};
 pub use decision::{Decision, Line, Part, Request, Verdict};
 pub use error::PolicyError;
 pub use examples::{Example, examples};

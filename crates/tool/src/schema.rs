@@ -12,7 +12,34 @@ pub fn schema_of_input<T: JsonSchema>() -> Value {
 
 /// The schema of a tool's output.
 pub fn schema_of_output<T: JsonSchema>() -> Value {
-    finished(settings().for_serialize().into_generator().into_root_schema_for::<T>())
+    let mut schema = finished(settings().for_serialize().into_generator().into_root_schema_for::<T>());
+    name_every_type(&mut schema);
+    schema
+}
+
+/// Every type of JSON.
+const ANY_TYPE: [&str; 6] = ["object", "array", "string", "number", "boolean", "null"];
+
+/// Gives each part of an output schema that takes any value the names of all types: checks of clients warn of a schema that says
+/// nothing.
+// BOUNDED: by the schemas of the tools.
+pub fn name_every_type(schema: &mut Value) {
+    if *schema == Value::Bool(true) {
+        *schema = Value::Object(Map::new());
+    }
+    let Some(object) = schema.as_object_mut() else { return };
+    if !object.contains_key("type") && !object.contains_key("enum") {
+        object.insert("type".to_owned(), ANY_TYPE.as_slice().into());
+    }
+    if let Some(properties) = object.get_mut("properties").and_then(Value::as_object_mut) {
+        properties.values_mut().for_each(name_every_type);
+    }
+    for inner in ["items", "additionalProperties"] {
+        match object.get_mut(inner) {
+            Some(Value::Bool(_)) | None => {}
+            Some(inner) => name_every_type(inner),
+        }
+    }
 }
 
 fn settings() -> SchemaSettings {
@@ -95,6 +122,8 @@ fn walk(schema: &Value, at: &str, found: &mut Vec<String>) {
             None => found.push(format!("{at}: an array without items")),
         },
         Some(Value::String(_)) => {}
+        // Any value of an output, which no provider reads.
+        Some(Value::Array(types)) if types.iter().eq(ANY_TYPE.iter()) => {}
         Some(Value::Array(_)) => found.push(format!("{at}: a type array")),
         // What says nothing of its type is any value of JSON.
         None if !at.is_empty() => {}
@@ -157,6 +186,14 @@ mod tests {
         assert_eq!(schema["required"], serde_json::json!(["path"]));
         assert_eq!(schema["properties"]["values"]["items"], serde_json::json!({}));
         assert_eq!(schema["properties"]["kind"]["enum"], serde_json::json!(["all", "some"]));
+    }
+
+    #[test]
+    fn every_part_of_an_output_schema_has_a_type() {
+        let schema = schema_of_output::<Args>();
+        assert_eq!(schema["properties"]["values"]["items"]["type"], serde_json::json!(ANY_TYPE));
+        assert_eq!(subset_violations(&schema), Vec::<String>::new(), "{schema:#}");
+        assert_eq!(schema["properties"]["path"]["type"], "string");
     }
 
     #[test]

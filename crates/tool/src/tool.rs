@@ -329,7 +329,7 @@ fn data(spec: &Spec, output: &impl Serialize, answer_bytes: u64) -> serde_json::
                 usize::try_from(answer_bytes).map_or(MOST_SET_ASIDE, |most| most.min(MOST_SET_ASIDE));
             Written::of(output, expected).map(Data::Written)
         }
-        (Presentation::Text { .. }, _) | (_, TextCap::Default) => {
+        (Presentation::Text { .. } | Presentation::Command, _) | (_, TextCap::Default) => {
             serde_json::to_value(output).map(Data::Value)
         }
     }

@@ -10,15 +10,16 @@ use tool::{
     ToolError,
 };
 
-use crate::parts::Reader;
+use crate::parts::{Reader, Whole};
+use crate::picture::{self, LARGEST_PICTURE, LONGEST_SIDE, Picture};
 use crate::text::{Decoding, LONGEST_CHARACTER};
 use crate::version::HASHED_BYTES;
 
 /// Reads the content of a file.
 pub(crate) struct FileRead;
 
-const DESCRIPTION: &str =
-    "Read a file; binary as Base64. A long one comes in parts: go on at `next_offset`, or ask for `lines`.";
+const DESCRIPTION: &str = "Read a file; a picture is shown, other binary comes as Base64. A long one comes in parts: go on at \
+     `next_offset`, or ask for `lines`.";
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -33,9 +34,8 @@ pub(crate) struct Args {
     /// First byte.
     #[serde(default)]
     offset: u64,
-    /// At most 33554432.
-    #[serde(default = "default_max_bytes")]
-    max_bytes: u64,
+    /// Default 25000, at most 33554432.
+    max_bytes: Option<u64>,
     /// The one you have: no content if it still is.
     version: Option<String>,
 }
@@ -50,45 +50,45 @@ struct Lines {
     end: Option<u64>,
 }
 
+// In this order, because a model reads what is missing before the content.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Output {
-    /// The text, or Base64.
-    content: String,
-    /// Of the whole file.
-    size_bytes: u64,
-    /// Media type.
-    mime_type: String,
-    /// Of the whole file.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    line_count: Option<u64>,
-    /// Of `content`.
-    encoding: String,
-    /// Cut at `max_bytes`.
-    truncated: bool,
     /// Where to go on.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_offset: Option<u64>,
     /// Names this state of the file.
     version: String,
-    /// It is the `version` you have: no content.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    unchanged: bool,
     /// What is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<String>,
+    /// Of the whole file.
+    size_bytes: u64,
+    /// Of the whole file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line_count: Option<u64>,
+    /// Media type.
+    mime_type: String,
+    /// Of `content`.
+    encoding: String,
+    /// Cut at `max_bytes`.
+    truncated: bool,
+    /// It is the `version` you have: no content.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    unchanged: bool,
+    /// Of a picture, where the caller shows pictures.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    picture: Option<Picture>,
+    /// The text, or Base64.
+    content: String,
 }
 
-/// The answer's size when nothing is said: about 25,000 tokens (design, section 4).
-const DEFAULT_MAX_BYTES: u64 = 100_000;
+/// Characters of the content when nothing is said: what hosts of models show without cutting themselves (design, section 4).
+const DEFAULT_CHARACTERS: usize = TextCap::DEFAULT_CHARACTERS;
 /// The largest message that a door takes (design, section 4).
 const LARGEST_MAX_BYTES: u64 = 32 << 20;
 
 fn default_encoding() -> String {
     "utf-8".to_owned()
-}
-
-fn default_max_bytes() -> u64 {
-    DEFAULT_MAX_BYTES
 }
 
 fn default_start() -> u64 {
@@ -118,11 +118,9 @@ impl Tool for FileRead {
 
     fn plan(&self, args: &Args, place: &Place) -> Result<Plan, ToolError> {
         Decoding::of(&args.encoding)?;
-        if args.max_bytes == 0 || args.max_bytes > LARGEST_MAX_BYTES {
-            return Err(ToolError::validation(
-                "max_bytes",
-                format!("{} is not between 1 and {LARGEST_MAX_BYTES}", args.max_bytes),
-            ));
+        if let Some(most) = args.max_bytes.filter(|most| !(1..=LARGEST_MAX_BYTES).contains(most)) {
+            let problem = format!("{most} is not between 1 and {LARGEST_MAX_BYTES}");
+            return Err(ToolError::validation("max_bytes", problem));
         }
         if let Some(lines) = args.lines {
             if args.offset != 0 {
@@ -142,7 +140,12 @@ impl Tool for FileRead {
     }
 
     fn answer_bytes(&self, args: &Args) -> u64 {
-        args.max_bytes
+        let unless_said = || match may_show(args) && picture::may_be(Path::new(&args.path)) {
+            // As Base64.
+            true => LARGEST_PICTURE / 3 * 4,
+            false => DEFAULT_CHARACTERS as u64,
+        };
+        args.max_bytes.unwrap_or_else(unless_said)
     }
 
     fn answers_with_file(&self) -> bool {
@@ -156,54 +159,105 @@ impl Tool for FileRead {
         let failed = |error| stopped_or(context, "read", &shown, error);
         let decoding = Decoding::of(&args.encoding)?;
         let mut reader = Reader { opened, ends: decoding.line_ends(), context };
-        let most = usize::try_from(args.max_bytes).unwrap_or(usize::MAX).max(LONGEST_CHARACTER);
+        let size = reader.opened.metadata.size_bytes;
         if let Some(had) = &args.version {
             let whole = reader.whole(None).map_err(failed)?;
             if whole.version == *had {
-                return Ok(Output {
-                    content: String::new(),
-                    size_bytes: reader.opened.metadata.size_bytes,
-                    mime_type: media_type(&path, true),
-                    line_count: whole.line_count,
-                    encoding: args.encoding,
-                    truncated: false,
-                    next_offset: None,
-                    version: whole.version,
-                    unchanged: true,
-                    note: None,
-                });
+                let mime_type = media_type(&path, true);
+                let same = Output::of(whole, size, mime_type, args.encoding);
+                return Ok(Output { unchanged: true, ..same });
             }
         }
+        let may_show = context.shows_pictures && may_show(&args);
+        let picture = if may_show { Picture::of(&reader.opened.file).map_err(failed)? } else { None };
+        let most = match (args.max_bytes, picture) {
+            (Some(most), _) => usize::try_from(most).unwrap_or(usize::MAX),
+            (None, Some((kind, picture))) if !picture.is_shown(size) => {
+                let whole = reader.whole(None).map_err(failed)?;
+                let unseen = Output::of(whole, size, kind.to_owned(), "base64".to_owned());
+                let note = Some(too_large(picture, size));
+                return Ok(Output {
+                    truncated: true,
+                    picture: Some(picture),
+                    note,
+                    line_count: None,
+                    ..unseen
+                });
+            }
+            (None, Some(_)) => usize::try_from(size).unwrap_or(usize::MAX),
+            (None, None) => DEFAULT_CHARACTERS,
+        };
+        let most = most.max(LONGEST_CHARACTER);
         let part = match args.lines {
             Some(lines) => reader.lines(lines.start, lines.end, most),
             None => reader.from(args.offset, most),
         };
         let part = part.map_err(failed)?;
         let whole = reader.whole(Some(&part)).map_err(failed)?;
-        let line_count = whole.line_count;
-        let size = reader.opened.metadata.size_bytes;
-        let decoded = decoding.decode(part.bytes, part.start == 0, part.cut);
-        let next_offset = part.start + u64::try_from(decoded.used).unwrap_or_default();
+        let start = part.start;
+        let mut decoded = decoding.decode(part.bytes, start == 0, part.cut);
+        if args.max_bytes.is_none() && picture.is_none() {
+            decoded.bound_base64(DEFAULT_CHARACTERS);
+        }
+        let cut = part.cut || decoded.shortened;
+        let is_text = decoded.encoding != "base64";
+        let next = start + u64::try_from(decoded.used).unwrap_or_default();
         let mut notes = Vec::new();
-        if line_count.is_none() && decoded.encoding != "base64" {
+        if cut {
+            notes.push(format!("this is byte {start} to {next} of {size}; go on with `offset` {next}"));
+        }
+        if whole.line_count.is_none() && is_text {
             notes.push(format!("line_count is left out: the file is larger than {HASHED_BYTES} bytes"));
         }
         if decoded.replaced {
             notes.push(format!("bytes that are not {} are shown as U+FFFD", decoded.encoding));
         }
+        let mime_type = picture.map_or_else(|| media_type(&path, is_text), |(kind, _)| kind.to_owned());
+        let read = Output::of(whole, size, mime_type, decoded.encoding);
         Ok(Output {
-            mime_type: media_type(&path, decoded.encoding != "base64"),
-            content: decoded.text,
-            size_bytes: size,
-            line_count: line_count.filter(|_| decoded.encoding != "base64"),
-            encoding: decoded.encoding,
-            truncated: part.cut,
-            next_offset: part.cut.then_some(next_offset),
-            version: whole.version,
-            unchanged: false,
+            next_offset: cut.then_some(next),
+            line_count: read.line_count.filter(|_| is_text),
             note: (!notes.is_empty()).then(|| notes.join("; ")),
+            truncated: cut,
+            picture: picture.map(|(_, picture)| picture),
+            content: decoded.text,
+            ..read
         })
     }
+}
+
+impl Output {
+    /// Makes one without content, of this state of a file.
+    fn of(whole: Whole, size_bytes: u64, mime_type: String, encoding: String) -> Self {
+        Self {
+            next_offset: None,
+            version: whole.version,
+            note: None,
+            size_bytes,
+            line_count: whole.line_count,
+            mime_type,
+            encoding,
+            truncated: false,
+            unchanged: false,
+            picture: None,
+            content: String::new(),
+        }
+    }
+}
+
+/// Tells whether the arguments ask for the file as it is shown, and neither for some part of it nor for its bytes.
+fn may_show(args: &Args) -> bool {
+    let as_it_is = matches!(Decoding::of(&args.encoding), Ok(Decoding::Utf8));
+    as_it_is && args.lines.is_none() && args.offset == 0
+}
+
+/// Says why a picture is not shown, and what to do.
+fn too_large(picture: Picture, size: u64) -> String {
+    let Picture { width, height } = picture;
+    format!(
+        "the picture has {width} x {height} pixels and {size} bytes; shown are at most {LONGEST_SIDE} pixels a side and \
+         {LARGEST_PICTURE} bytes: make a smaller copy of it, or take its bytes as Base64 with `max_bytes`"
+    )
 }
 
 fn stopped_or(context: &Context, doing: &str, shown: &str, error: io::Error) -> ToolError {
@@ -325,9 +379,9 @@ mod tests {
         assert_eq!(output["line_count"], 100_000);
         let cut =
             read(&workspace, json!({"path": "large", "lines": {"start": 99_999}, "max_bytes": 15})).unwrap();
-        assert_eq!(cut["content"], "line 99999\nline");
+        assert_eq!(cut["content"], "line 99999\n", "a part ends with a line");
         let on = read(&workspace, json!({"path": "large", "offset": cut["next_offset"]})).unwrap();
-        assert_eq!(on["content"], " 100000\n");
+        assert_eq!(on["content"], "line 100000\n");
     }
 
     #[test]
@@ -346,6 +400,101 @@ mod tests {
         assert_eq!(binary["content"], "AAEK");
         assert_eq!(binary["mime_type"], "application/octet-stream");
         assert!(binary.get("line_count").is_none());
+    }
+
+    #[test]
+    fn a_long_file_says_first_what_it_leaves_out() {
+        let line = "äöü and some more\n";
+        let workspace =
+            Workspace::new().with_files(&[("long", &line.repeat(4_000)), ("line", &"€".repeat(30_000))]);
+        workspace.write("binary", [0_u8, 1].repeat(40_000));
+        workspace.write(
+            "wide",
+            "a line\n".repeat(9_000).encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<_>>(),
+        );
+        for (path, arguments) in [
+            ("long", json!({"path": "long"})),
+            ("line", json!({"path": "line"})),
+            ("binary", json!({"path": "binary"})),
+            ("wide", json!({"path": "wide", "encoding": "utf-16le"})),
+        ] {
+            let mut arguments = arguments;
+            let (mut parts, mut next) = (String::new(), Some(0));
+            while let Some(offset) = next {
+                arguments["offset"] = json!(offset);
+                let part = read(&workspace, arguments.clone()).unwrap();
+                let content = part["content"].as_str().unwrap();
+                assert!(content.chars().count() <= 25_000, "{path}");
+                next = part["next_offset"].as_u64();
+                if next.is_some() {
+                    assert_eq!(
+                        part.as_object().unwrap().keys().take(2).collect::<Vec<_>>(),
+                        ["next_offset", "version"]
+                    );
+                    let note = part["note"].as_str().unwrap();
+                    assert!(note.contains(&format!("go on with `offset` {}", next.unwrap())), "{note}");
+                    assert!(content.ends_with('\n') || path == "line" || path == "binary", "{path}");
+                    assert!(content.chars().count() > 8_000, "{path}");
+                }
+                parts.push_str(content);
+            }
+            let whole = match path {
+                "long" => line.repeat(4_000),
+                "line" => "€".repeat(30_000),
+                "wide" => "a line\n".repeat(9_000),
+                // Each part but the last stands for a multiple of three bytes.
+                _ => read(&workspace, json!({"path": path, "max_bytes": 100_000})).unwrap()["content"]
+                    .as_str()
+                    .unwrap()
+                    .to_owned(),
+            };
+            assert!(parts == whole, "{path}: the parts are not the whole");
+        }
+    }
+
+    fn look(workspace: &Workspace, arguments: Value) -> Value {
+        let mut context = workspace.context();
+        context.shows_pictures = true;
+        testkit::run_in(Erased::tool(FileRead).as_ref(), &context, arguments).unwrap()
+    }
+
+    #[test]
+    fn a_picture_comes_whole_where_it_is_shown_and_in_parts_elsewhere() {
+        let workspace = Workspace::new();
+        let bytes = [picture::tests::png(640, 480), vec![7; 200_000]].concat();
+        let whole = 4 * bytes.len().div_ceil(3);
+        for path in ["a.png", "wrong.jpg", "no-extension"] {
+            workspace.write(path, &bytes);
+            let shown = look(&workspace, json!({"path": path}));
+            assert_eq!(shown["picture"], json!({"width": 640, "height": 480}), "{path}");
+            assert_eq!((&shown["mime_type"], &shown["truncated"]), (&json!("image/png"), &json!(false)));
+            assert_eq!(shown["content"].as_str().unwrap().len(), whole);
+            let elsewhere = read(&workspace, json!({ "path": path })).unwrap();
+            assert_eq!((elsewhere.get("picture"), &elsewhere["truncated"]), (None, &json!(true)));
+            assert_eq!(elsewhere["content"].as_str().unwrap().len(), 25_000);
+        }
+        for asked in [json!({"encoding": "base64"}), json!({"offset": 10}), json!({"lines": {"start": 1}})] {
+            let mut arguments = asked.clone();
+            arguments["path"] = json!("a.png");
+            assert!(look(&workspace, arguments).get("picture").is_none(), "{asked}");
+        }
+        let part = look(&workspace, json!({"path": "a.png", "max_bytes": 300}));
+        assert_eq!(part["next_offset"], 300);
+    }
+
+    #[test]
+    fn a_picture_that_is_too_large_says_its_dimensions_and_its_size() {
+        let workspace = Workspace::new();
+        workspace.write("wide.png", picture::tests::png(9_000, 2));
+        workspace.write("large.png", [picture::tests::png(20, 10), vec![0; 4 << 20]].concat());
+        for (path, dimensions) in
+            [("wide.png", "9000 x 2 pixels"), ("large.png", "20 x 10 pixels and 4194333 bytes")]
+        {
+            let shown = look(&workspace, json!({ "path": path }));
+            assert_eq!((&shown["content"], &shown["truncated"]), (&json!(""), &json!(true)), "{path}");
+            let note = shown["note"].as_str().unwrap();
+            assert!(note.contains(dimensions) && note.contains("`max_bytes`"), "{note}");
+        }
     }
 
     #[test]

@@ -26,6 +26,19 @@ pub(crate) struct Decoded {
     pub(crate) encoding: String,
     /// Whether some bytes stand for nothing in the encoding, and were replaced.
     pub(crate) replaced: bool,
+    /// Whether it was shortened after it was decoded.
+    pub(crate) shortened: bool,
+}
+
+impl Decoded {
+    /// Shortens Base64 to this many characters, a multiple of four.
+    pub(crate) fn bound_base64(&mut self, characters: usize) {
+        if self.encoding == "base64" && self.text.len() > characters {
+            self.text.truncate(characters);
+            self.used = characters / 4 * 3;
+            self.shortened = true;
+        }
+    }
 }
 
 /// Bytes of the longest character in any encoding (gb18030, UTF-8).
@@ -45,7 +58,8 @@ impl Decoding {
         }
     }
 
-    /// The text of `bytes`. `cut` says that the file goes on behind them, `start` that it begins with them.
+    /// Decodes `bytes`: whole lines where the file goes on behind them, which `cut` says, unless there is no whole line. `start` says
+    /// that the file begins with them.
     pub(crate) fn decode(self, bytes: Vec<u8>, start: bool, cut: bool) -> Decoded {
         match self {
             Self::Base64 => base64(&bytes),
@@ -70,6 +84,7 @@ fn base64(bytes: &[u8]) -> Decoded {
         used: bytes.len(),
         encoding: "base64".to_owned(),
         replaced: false,
+        shortened: false,
     }
 }
 
@@ -78,7 +93,7 @@ fn utf8(bytes: Vec<u8>, cut: bool) -> Decoded {
     if memchr::memchr(0, &bytes).is_some() {
         return base64(&bytes);
     }
-    let text = match String::from_utf8(bytes) {
+    let mut text = match String::from_utf8(bytes) {
         Ok(text) => text,
         Err(error) => {
             let fault = error.utf8_error();
@@ -90,10 +105,18 @@ fn utf8(bytes: Vec<u8>, cut: bool) -> Decoded {
             String::from_utf8(bytes).unwrap_or_default()
         }
     };
-    Decoded { used: text.len(), text, encoding: "utf-8".to_owned(), replaced: false }
+    if cut && let Some(newline) = text.rfind('\n') {
+        text.truncate(newline + 1);
+    }
+    Decoded { used: text.len(), text, encoding: "utf-8".to_owned(), replaced: false, shortened: false }
 }
 
 fn labelled(encoding: &'static Encoding, bytes: &[u8], start: bool, cut: bool) -> Decoded {
+    let ends = Decoding::Label(encoding).line_ends();
+    let (bytes, cut) = match ends.last(bytes).filter(|_| cut) {
+        Some(end) => (&bytes[..end], false),
+        None => (bytes, cut),
+    };
     let decode = |bytes: &[u8]| {
         let (text, faulty) = if start {
             encoding.decode_with_bom_removal(bytes)
@@ -115,7 +138,7 @@ fn labelled(encoding: &'static Encoding, bytes: &[u8], start: bool, cut: bool) -
         }
     }
     let (text, replaced) = decoded;
-    Decoded { text, used, encoding: encoding.name().to_lowercase(), replaced }
+    Decoded { text, used, encoding: encoding.name().to_lowercase(), replaced, shortened: false }
 }
 
 /// Where lines end in the bytes of an encoding.
@@ -149,6 +172,14 @@ impl LineEnds {
         }
     }
 
+    /// Gives the position behind the last line end of a chunk, which begins at an even position.
+    pub(crate) fn last(self, chunk: &[u8]) -> Option<usize> {
+        match self {
+            Self::Bytes => memchr::memrchr(b'\n', chunk).map(|at| at + 1),
+            Self::Pairs(pair) => chunk.chunks_exact(2).rposition(|found| found == pair).map(|at| at * 2 + 2),
+        }
+    }
+
     /// Whether a line ends at the end of a chunk.
     pub(crate) fn ends(self, chunk: &[u8]) -> bool {
         match self {
@@ -163,7 +194,7 @@ mod tests {
     use super::*;
 
     fn decoded(label: &str, bytes: &[u8], cut: bool) -> (String, usize, String, bool) {
-        let Decoded { text, used, encoding, replaced } =
+        let Decoded { text, used, encoding, replaced, .. } =
             Decoding::of(label).unwrap().decode(bytes.to_vec(), true, cut);
         (text, used, encoding, replaced)
     }
@@ -176,6 +207,16 @@ mod tests {
         let half_of_a_pair = b"a\0\x3d\xd8";
         assert_eq!(decoded("utf-16le", half_of_a_pair, true), ("a".into(), 2, "utf-16le".into(), false));
         assert_eq!(decoded("shift_jis", b"\x82\xa0\x82", true), ("あ".into(), 2, "shift_jis".into(), false));
+    }
+
+    #[test]
+    fn a_part_is_cut_between_lines_where_there_is_one() {
+        assert_eq!(decoded("utf-8", b"a\nb\r\nc", true).1, 5);
+        assert_eq!(decoded("utf-8", b"a\nb\xc3", true).0, "a\n");
+        assert_eq!(decoded("utf-8", b"a\nb", false).0, "a\nb");
+        assert_eq!(decoded("latin1", b"\xe9\n\xe9", true).0, "é\n");
+        assert_eq!(decoded("utf-16le", b"a\0\n\0b\0\x0a\x0a", true).1, 4);
+        assert_eq!(decoded("utf-8", b"a\n\xffb", true).2, "base64");
     }
 
     #[test]

@@ -13,10 +13,10 @@ use tool::{
 };
 
 use crate::wording::{
-    CROSS_DEVICE_LINK, HOST_NOT_LISTED, NO_COPY, NO_NETWORK, ended_early, exit_code, failed, how_to_raise,
-    json, killed, names_cross_device_link, names_missing_network, no_dry_run, text,
+    CROSS_DEVICE_LINK, NO_COPY, ended_early, exit_code, failed, how_to_raise, json, killed,
+    names_cross_device_link, no_dry_run, text,
 };
-use crate::{background, plain};
+use crate::{background, network, plain};
 
 /// Runs a line of shell in a cell.
 pub struct ShellExecute;
@@ -49,7 +49,7 @@ pub struct Args {
     /// Change nothing, return the diff.
     #[serde(default)]
     dry_run: bool,
-    /// Instead: the `meta.changes.id` of a dry run.
+    /// Instead: what a dry run kept aside, by its id.
     apply: Option<String>,
 }
 
@@ -105,6 +105,9 @@ impl Output {
     }
 }
 
+/// How a line of shell puts standard error into its output.
+const MERGES: [&str; 3] = ["2>&1", "&>", "|&"];
+
 /// What the kernel takes as one argument of a program (`MAX_ARG_STRLEN`, binfmts.h), without its final NUL.
 const LONGEST_COMMAND: usize = 131_071;
 
@@ -128,7 +131,7 @@ impl Tool for ShellExecute {
         timeout: Timeout { default: Duration::from_secs(30), max: Duration::from_hours(1) },
         lane: Lane::Command,
         text: TextCap::Default,
-        presentation: Presentation::Record,
+        presentation: Presentation::Command,
     };
 
     fn plan(&self, args: &Args, place: &Place) -> Result<Plan, ToolError> {
@@ -272,8 +275,14 @@ impl Tool for ShellExecute {
                 context.warn(CROSS_DEVICE_LINK.to_owned());
             }
         }
-        if outcome.exit != Exit::Code(0) && names_missing_network(&outcome.stderr) {
-            context.warn(if cell.has_doors { HOST_NOT_LISTED } else { NO_NETWORK }.to_owned());
+        let mut told = vec![&outcome.stderr];
+        // Where both streams are one, or something failed, the reason may stand in the output.
+        if outcome.exit != Exit::Code(0) || args.pty || MERGES.iter().any(|merge| line.contains(merge)) {
+            told.push(&outcome.stdout);
+        }
+        let told: Vec<&[u8]> = told.iter().flat_map(|stream| [&stream.head[..], &stream.tail[..]]).collect();
+        if let Some(hosts) = network::missed_hosts(&told, &line) {
+            context.report_missed_hosts(hosts);
         }
         if args.dry_run {
             context.only_show_changes();

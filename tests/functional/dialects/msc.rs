@@ -90,9 +90,7 @@ fn a_program_that_comes_or_goes_while_the_server_runs_is_in_the_next_list() {
     let search_path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
     command.env("PATH", search_path).args(["--dialect", "msc", "--mode", "full_auto"]);
     let mut server = Server::of(command);
-    let runs = |server: &mut Server| {
-        server.call("execute", json!({"command": "ast-grep"}))["structuredContent"]["stdout"].clone()
-    };
+    let runs = |server: &mut Server| server.data("execute", json!({"command": "ast-grep"}))["stdout"].clone();
     let described = |server: &mut Server| {
         let described = server.data("tool_describe", json!({"names": ["execute"]}));
         described["tools"][0]["description"].as_str().unwrap().to_owned()

@@ -166,19 +166,26 @@ fn bash_takes_a_line_or_a_program_with_its_arguments() {
 }
 
 #[test]
-fn a_client_gets_a_tool_result_as_structured_content_whatever_came_of_the_call() {
+fn a_client_gets_a_tool_result_whatever_came_of_the_call() {
     let fixture = Fixture::with_files(&[("a.txt", "one\n")]);
-    let mut server = Server::start(&fixture, &["--dialect", "sage"]);
-    let read = server.call("Read", json!({"file": "a.txt"}));
-    assert_eq!(read["isError"], false);
-    assert_eq!(read["structuredContent"]["data"], json!({"content": "one\n"}));
-    let failed = server.call("Read", json!({"file": "missing"}));
-    assert_eq!(failed["isError"], true);
-    assert_eq!(keys(&failed["structuredContent"]), ["ok", "error", "meta"]);
-    assert_eq!(failed["_meta"]["handfast/error"]["effect"], "none");
-    let text: Value = serde_json::from_str(failed["content"][0]["text"].as_str().unwrap()).unwrap();
-    assert_eq!(text, failed["structuredContent"]);
-    server.end();
+    for (catalogue, structured) in [("core", false), ("full", true)] {
+        let mut server = Server::start(&fixture, &["--dialect", "sage", "--catalogue", catalogue]);
+        let text = |result: &Value| -> Value {
+            serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap()
+        };
+        let read = server.call("Read", json!({"file": "a.txt"}));
+        assert_eq!(read["isError"], false);
+        assert_eq!(text(&read)["data"], json!({"content": "one\n"}));
+        let failed = server.call("Read", json!({"file": "missing"}));
+        assert_eq!(failed["isError"], true);
+        assert_eq!(keys(&text(&failed)), ["ok", "error", "meta"]);
+        assert_eq!(failed["_meta"]["handfast/error"]["effect"], "none");
+        for result in [read, failed] {
+            let structure = result.get("structuredContent");
+            assert_eq!(structure, structured.then(|| text(&result)).as_ref(), "{catalogue}");
+        }
+        server.end();
+    }
 }
 
 #[test]

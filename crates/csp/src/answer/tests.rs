@@ -169,3 +169,19 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_undoing_does_not_bring_back_is_told() {
+    let mut result = result(Ok(printed("", "", 0)));
+    let unsaved = vec!["node_modules".to_owned()];
+    result.meta.changes = Some(Changes { state: tool::ChangesState::Committed, paths: 2, id: None, unsaved });
+    result.meta.warnings = vec!["no network here: pypi.org is not listed in `allowed_hosts`".to_owned()];
+    let text = answer("npm ci", &result);
+    assert!(
+        text.ends_with(
+            "WARNING \"not saved, so undoing does not bring it back: node_modules\"\n\
+             WARNING \"no network here: pypi.org is not listed in `allowed_hosts`\"\n\n"
+        ),
+        "{text}"
+    );
+}

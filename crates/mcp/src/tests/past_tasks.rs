@@ -303,7 +303,7 @@ async fn a_task_ends_where_nobody_answers_or_can_be_asked_and_where_it_is_given_
         };
         let error = &result["result"]["_meta"]["handfast/error"];
         assert_eq!(error["code"], "EAPPROVAL", "{result}");
-        assert!(error["hint"].as_str().unwrap().contains(hint), "{result}");
+        assert!(result["result"]["content"][0]["text"].as_str().unwrap().contains(hint), "{result}");
         assert_eq!(taken_back.is_null(), hint.contains("forms"), "{taken_back}");
         assert_eq!(status(&mut client, &task).await, "failed");
     }
