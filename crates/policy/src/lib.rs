@@ -36,7 +36,7 @@ mod suggest;
 pub use auto_run::{AutoRun, Entry, GitSetting, auto_run, git_settings, may_auto_run};
 pub use ceiling::{Ceiling, EffectKind, EffectKinds};
 pub use command::Runs;
-pub use decision::{Decision, Line, Part, Request, Verdict};
+pub use decision::{Decision, Line, NamedWrites, Part, Request, Verdict};
 pub use error::PolicyError;
 pub use examples::{Example, examples};
 pub use findings::{Finding, findings};

@@ -72,6 +72,7 @@ impl Engine {
             digest: crate::record::digest(&(call.digest(), &question.digest)),
             effects_digest: String::new(),
             bound: Vec::new(),
+            program: self.program().clone(),
         };
         let request = crate::record::digest(&(&call.digest(), "what it changed"));
         self.put(call, approval, &request, "what a command changed").await
