@@ -150,6 +150,7 @@ impl Engine {
             call.arguments = Value::Object(serde_json::Map::new());
         }
         self.redactor.refresh();
+        self.registry.spell(&call.tool, &mut call.arguments);
         self.note_arguments(call);
         call.sent = self.redactor.sent_in(&call.arguments);
         // Before it is cut for an answer; no tool has such a name.
