@@ -30,6 +30,7 @@ mod profile;
 mod programs;
 mod rule;
 mod show;
+mod size;
 mod spell;
 mod suggest;
 
