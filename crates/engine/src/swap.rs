@@ -275,7 +275,7 @@ impl Engine {
                     ended = Ended::Refused(ToolError::new(Code::Permission, message));
                 }
                 Ok(Said::Open { id, hint }) => {
-                    let mut error = is_held(&what).hint(format!(
+                    let mut error = question::held(&what).hint(format!(
                         "{hint}; with `handfast approvals approve {id}` the user puts exactly this into the workspace, so there is \
                          no need to make the call again"
                     ));
@@ -283,7 +283,7 @@ impl Engine {
                     open = Some(id);
                     ended = Ended::Refused(error);
                 }
-                Ok(Said::Closed { hint, .. }) => ended = Ended::Refused(is_held(&what).hint(hint)),
+                Ok(Said::Closed { hint, .. }) => ended = Ended::Refused(question::held(&what).hint(hint)),
                 Err(error) => ended = Ended::Refused(error),
             }
         }
@@ -407,13 +407,6 @@ impl Engine {
         let yes = row.state == store::ApprovalState::Approved;
         Ok(yes && self.apply_changes(id, false).await.is_ok())
     }
-}
-
-/// Why it is asked.
-const HELD: &str = "the call has run, and changed what needs an approval of its own";
-
-fn is_held(what: &str) -> ToolError {
-    ToolError::new(Code::Approval, format!("{HELD}: {what}; nothing of it is in the workspace"))
 }
 
 /// From how many changed paths on the log of the store is moved behind the answer, and not by a later call.
