@@ -134,6 +134,15 @@ impl Server {
 
     /// One call that is asked about in a form, which gets this choice: the question, and the call's whole result.
     pub(crate) fn asked(&mut self, tool: &str, arguments: Value, choice: &str) -> (String, Value) {
+        self.asked_and_told(tool, arguments, &json!({"action": "accept", "content": {"decision": choice}}))
+    }
+
+    /// The same with any answer of the client, of which the call's whole result is given.
+    pub(crate) fn answered(&mut self, tool: &str, arguments: Value, answer: &Value) -> Value {
+        self.asked_and_told(tool, arguments, answer).1
+    }
+
+    fn asked_and_told(&mut self, tool: &str, arguments: Value, answer: &Value) -> (String, Value) {
         self.last += 1;
         let id = self.last;
         let params = json!({"name": tool, "arguments": arguments});
@@ -145,8 +154,7 @@ impl Server {
             let mut message: Value = serde_json::from_str(&line).unwrap();
             if message["method"] == "elicitation/create" {
                 question = message["params"]["message"].as_str().map(str::to_owned);
-                let result = json!({"action": "accept", "content": {"decision": choice}});
-                self.say(&json!({"jsonrpc": "2.0", "id": message["id"], "result": result}));
+                self.say(&json!({"jsonrpc": "2.0", "id": message["id"], "result": answer}));
             } else if message["id"] == id {
                 let question = question.unwrap_or_else(|| panic!("nobody was asked: {message:#}"));
                 return (question, message["result"].take());

@@ -160,3 +160,27 @@ fn the_configuration_chooses_the_catalogue_and_the_command_line_beats_it() {
     let run = untrusted.run(&["check", "file_read", r#"{"path": "a"}"#]);
     assert!(run.stderr.contains("`catalogue` is ignored"), "{}", run.stderr);
 }
+
+#[test]
+fn a_search_finds_the_tool_that_does_it_and_never_the_search_itself() {
+    let fixture = Fixture::new();
+    let first = |query: &str| {
+        let found = fixture.call("tool_search", json!({ "query": query }));
+        found["data"]["tools"][0]["name"].as_str().unwrap_or_default().to_owned()
+    };
+    for (query, tool) in [
+        ("undo", "checkpoint_restore"),
+        ("undo what was changed", "checkpoint_restore"),
+        ("revert, undo", "checkpoint_restore"),
+        ("delete", "file_delete"),
+        ("move", "file_move"),
+        ("rename a file", "file_move"),
+        ("send an email", "gmail_send"),
+        ("tool_search", "tool_search"),
+    ] {
+        assert_eq!(first(query), tool, "{query}");
+    }
+    for query in ["find", "find tools", "search", "what tools do", "describe tools", "list tools", "call"] {
+        assert!(!first(query).starts_with("tool_"), "{query}: {}", first(query));
+    }
+}

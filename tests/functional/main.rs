@@ -26,6 +26,7 @@ mod specialist;
 mod agent;
 mod approval_prompts;
 mod approvals;
+mod arguments;
 mod audit;
 mod bad_input;
 mod bad_patches;

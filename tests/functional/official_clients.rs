@@ -49,8 +49,8 @@ fn check(fixture: &Fixture, said: &str) {
     assert_eq!(
         seen["asked"],
         json!([
-            "May the agent call file_write (moderate)?",
-            "May the agent call shell_execute (destructive)?",
+            "write b.txt? Asked because in mode smart_auto, calls of level moderate are asked about",
+            "run in .: touch c.txt; echo in a task? Asked because in mode smart_auto, calls of level destructive are asked about",
         ])
     );
     assert_eq!((&seen["written"], fixture.read("b.txt").as_str()), (&json!(true), "written"));

@@ -94,6 +94,12 @@ impl AnyTool for Adapter {
         row.is_none_or(|row| row.becomes.is_none_or(|canonical| self.inner.is_secret(canonical)))
     }
 
+    fn keeps_empty(&self, argument: &str) -> bool {
+        let row = self.outside.takes.iter().find(|row| row.name == argument);
+        // A field within an object keeps its name.
+        self.inner.keeps_empty(row.map_or(argument, |row| row.becomes.unwrap_or(row.name)))
+    }
+
     fn translate(&self, arguments: &Value) -> Result<Option<Value>, ToolError> {
         let empty = Map::new();
         let given = arguments.as_object().unwrap_or(&empty);

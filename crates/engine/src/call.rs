@@ -9,7 +9,7 @@ use tool::{
     SessionId, Stop, ToolError,
 };
 
-use crate::approvals::Leased;
+use crate::approvals::{Foreseen, Leased};
 use crate::data::OfData;
 use crate::dry_run::Tried;
 use crate::networks::InUse;
@@ -69,6 +69,8 @@ pub(crate) struct Call {
     /// Its rules, where they are not those of the engine: what is leased to it by pattern, what its ceiling takes away.
     pub(crate) leased: Option<Arc<Leased>>,
     pub(crate) approved_by: Option<String>,
+    /// What its commands may write because of that.
+    pub(crate) foreseen: Foreseen,
     pub(crate) intent_recorded: bool,
     pub(crate) sandbox: Option<Vec<String>>,
     pub(crate) changes: Option<Changes>,
@@ -126,6 +128,7 @@ impl Call {
             ceiling: caller.ceiling,
             leased: None,
             approved_by: None,
+            foreseen: Foreseen::default(),
             intent_recorded: false,
             sandbox: None,
             changes: None,

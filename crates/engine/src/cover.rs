@@ -98,6 +98,7 @@ impl Engine {
     /// Secrets do not leave in messages either, and neither does all of a long argument.
     pub(crate) fn cover_error(&self, mut error: ToolError, sent: &Sent) -> ToolError {
         self.redactor.refresh();
+        error.hint = error.hint.map(|hint| self.program().put_into(&hint).into_owned());
         if let Some(covered) = self.redactor.text_for(&error.message, sent) {
             error.message = covered;
         }

@@ -28,6 +28,7 @@ mod moved;
 mod networks;
 mod no_network;
 mod placeholders;
+mod program;
 mod protected;
 mod reach;
 mod readings;
@@ -74,6 +75,7 @@ pub use checked::Checked;
 pub use figures::{Figures, RANGES_MS};
 pub use history::{HistoryError, RecordedCall, recorded_calls, recorded_row};
 pub use policy::{Ceiling, EffectKind, EffectKinds};
+pub use program::Program;
 pub use readings::{Reading, unreadable};
 pub use redact::{Covered, Pieces, Redactor, Sent};
 pub use registry::{DuplicateTool, Registry};
@@ -122,6 +124,8 @@ pub struct Parts {
     pub tracer: Option<Arc<dyn Tracer>>,
     /// Mechanisms of tools that the engine itself has no use for.
     pub services: Services,
+    /// How the user's commands reach this state.
+    pub program: Program,
 }
 
 /// Why an engine could not be put together.
@@ -166,6 +170,7 @@ pub struct Engine {
     running: Mutex<HashMap<CallId, Stop>>,
     counted: figures::Counted,
     tracer: Option<Arc<dyn Tracer>>,
+    program: Program,
     networks: Arc<networks::Networks>,
     resting: networks::Looking,
     ended: tokio::sync::Notify,
@@ -193,6 +198,7 @@ impl Engine {
             sessions,
             tracer,
             mut services,
+            program,
         } = parts;
         services.insert(Arc::new(catalogue));
         services.insert::<Arc<dyn Outputs>>(Arc::new(Arc::new(keep::StoredOutputs(store.clone()))));
@@ -237,6 +243,7 @@ impl Engine {
             })
         });
         let networks = networks::Networks::new(cell.spawner.clone());
+        let notices = notices.iter().map(|notice| program.put_into(notice).into_owned()).collect();
         Ok(Self {
             sessions: sessions
                 .map(|built_in| Sessions::new(cell::session_limits(&policy, built_in), Arc::new(recorder))),
@@ -266,6 +273,7 @@ impl Engine {
             running: Mutex::default(),
             counted: figures::Counted::default(),
             tracer,
+            program,
             networks,
             resting: networks::Looking::default(),
             ended: tokio::sync::Notify::new(),
@@ -291,6 +299,11 @@ impl Engine {
         self.redactor.refresh();
         let covered = self.redactor.text(text);
         tool::visible(covered.as_deref().unwrap_or(text)).chars().take(REPEATED).collect()
+    }
+
+    /// How the user's commands reach the state of this runtime.
+    pub fn program(&self) -> &Program {
+        &self.program
     }
 
     /// The tools, in order.

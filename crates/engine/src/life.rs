@@ -89,6 +89,9 @@ impl Engine {
             Ok(data) => Outcome::Ok(data),
             Err(error) => Outcome::Err(self.cover_error(error, &call.sent)),
         };
+        for warning in &mut call.warnings {
+            *warning = self.program().put_into(warning).into_owned();
+        }
         let outcome = self.record_outcome(&call, outcome).await;
         if let Some(tracer) = &self.tracer
             && let Some(trace) = call.trace(&outcome, &self.redactor)
@@ -148,6 +151,7 @@ impl Engine {
             call.arguments = Value::Object(serde_json::Map::new());
         }
         self.redactor.refresh();
+        self.registry.spell(&call.tool, &mut call.arguments);
         self.note_arguments(call);
         call.sent = self.redactor.sent_in(&call.arguments);
         // Before it is cut for an answer; no tool has such a name.
@@ -226,8 +230,9 @@ impl Engine {
             return Ok(prepared);
         };
         call.enter(Stage::Approve);
-        let (by, prepared) = self.ask(call, &decision, prepared).await?;
-        call.approved_by = Some(by);
+        let (agreed, prepared) = self.ask(call, &decision, prepared).await?;
+        call.approved_by = Some(agreed.by);
+        call.foreseen = agreed.foreseen;
         Ok(prepared)
     }
 

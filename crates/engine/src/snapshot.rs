@@ -26,6 +26,7 @@ use sandbox::{Overlay, Spawner};
 use store::Store;
 use tool::{Code, EffectState, Retry, Stop, ToolError};
 
+use crate::approvals::Foreseen;
 use crate::denied::DeniedFiles;
 use crate::difference::{Differences, Direction};
 use crate::saved_contents::SavedContents;
@@ -226,7 +227,8 @@ impl Snapshot {
         since: Time,
     ) -> Result<Preview, ToolError> {
         let upper = self.call.upper();
-        let judge = Judge::new(policy, self.workspace.path(), Holds::AsFoundBy(denied));
+        let nothing = Foreseen::default();
+        let judge = Judge::new(policy, self.workspace.path(), Holds::AsFoundBy(denied, &nothing));
         let terms = Terms { judge: &|touch| judge.verdict(touch), ..self.terms(since).map_err(failed)? };
         let (changes, entries) = self.call.preview(&self.workspace, &terms).map_err(failed)?;
         let open = |path: &Path| Workspace::open(path).map_err(failed);

@@ -192,6 +192,7 @@ impl Bench {
             embeddings: None,
             sessions: None,
             tracer: None,
+            program: engine::Program::default(),
             services: tool::Services::default(),
         })
         .unwrap();

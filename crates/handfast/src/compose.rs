@@ -24,7 +24,7 @@ use crate::config::Elicitation;
 use crate::configuration::{Configuration, compile};
 use crate::identity::OAuth;
 use crate::places::{
-    DOWNLOADS_FOLDER, VAULT_FOLDER, create_as_its_parent, create_private, place, real, state_folder,
+    DOWNLOADS_FOLDER, VAULT_FOLDER, create_as_its_parent, create_private, place, program, real, state_folder,
 };
 use crate::report::{Warn, warn};
 use crate::surroundings::{Surroundings, variable, vault_keys};
@@ -161,6 +161,7 @@ pub(crate) fn compose(wanted: Wanted) -> Result<Composed, Failure> {
         sessions,
         tracer: traces.clone().map(|exporter| exporter as Arc<dyn Tracer>),
         services,
+        program: program(&state, &surroundings),
     })?;
     for notice in engine.notices() {
         warn(notice);

@@ -139,6 +139,7 @@ pub(crate) fn catalogue(tools: &[Arc<dyn AnyTool>]) -> Result<Catalogue, jiff::E
     let tools = tools.to_vec();
     let entry = move |tool: &Arc<dyn AnyTool>| CatalogueEntry {
         name: tool.name().to_owned(),
+        title: tool.spec().title.to_owned(),
         kind: "built_in",
         description: tool.description().into_owned(),
         level: tool.spec().level,

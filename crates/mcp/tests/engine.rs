@@ -152,6 +152,7 @@ impl World {
             embeddings: None,
             sessions: None,
             tracer: None,
+            program: engine::Program::default(),
             services: tool::Services::default(),
         });
         Self { folder, store, engine: Arc::new(engine.unwrap()), started, ended }

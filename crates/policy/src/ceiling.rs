@@ -336,8 +336,10 @@ impl Policy {
         let others = bounds.policies.iter().map(|policy| policy.decide(request));
         let strictest = others.fold(own.clone(), |strictest, other| {
             let terminal_only = strictest.terminal_only || other.terminal_only;
+            let mut named = strictest.named.clone();
+            named.extend(other.named.clone());
             let strictest = if other.verdict > strictest.verdict { other } else { strictest };
-            Decision { terminal_only, ..strictest }
+            Decision { terminal_only, named, ..strictest }
         });
         if strictest.verdict == Verdict::Check && !bounds.ceiling.may_ask {
             return deny("may_ask", format!("nobody may be asked for this caller: {}", strictest.reason));

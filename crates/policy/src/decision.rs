@@ -66,6 +66,38 @@ pub struct Decision {
     /// later program runs. It follows from the effects alone, whichever line decided.
     #[serde(skip)]
     pub terminal_only: bool,
+    /// What the call names to write and a human is asked about, so that a yes covers it once it is written.
+    #[serde(skip)]
+    pub named: NamedWrites,
+}
+
+/// Paths that the commands of a call name to write, where writing them needs an approval. Absolute, as the line spells them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NamedWrites {
+    /// Files through which a later program would run code.
+    pub run_later: Vec<PathBuf>,
+    /// Paths that `allowed_write_paths` does not list.
+    pub unlisted: Vec<PathBuf>,
+    /// Files whose content may go there. Some may not exist.
+    pub sources: Vec<PathBuf>,
+    /// Whether something may go there that the line does not name: the content of a revision, files that a pattern finds.
+    pub unbound: bool,
+}
+
+impl NamedWrites {
+    /// Whether no path is named.
+    pub fn is_empty(&self) -> bool {
+        self.run_later.is_empty() && self.unlisted.is_empty()
+    }
+
+    /// Adds what another part of the call names.
+    pub(crate) fn extend(&mut self, other: Self) {
+        let Self { run_later, unlisted, sources, unbound } = other;
+        self.run_later.extend(run_later);
+        self.unlisted.extend(unlisted);
+        self.sources.extend(sources);
+        self.unbound |= unbound;
+    }
 }
 
 /// The three answers of the MSC source. The order is meaningful: a later variant is stricter.

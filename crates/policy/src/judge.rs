@@ -8,7 +8,7 @@ use crate::auto_run::{AutoRun, Entry, auto_run};
 use crate::host::normal_host;
 use crate::path::{Spot, fold_path};
 use crate::suggest::Missing;
-use crate::{BUILT_IN_DENIED_READS, List, Origin, Part, PathVerdict, Policy, Rule};
+use crate::{BUILT_IN_DENIED_READS, List, NamedWrites, Origin, Part, PathVerdict, Policy, Rule};
 
 /// What the lines have to say to one part. A line that does not apply has no cause.
 #[derive(Debug, Clone, Default)]
@@ -25,6 +25,8 @@ pub(crate) struct Judgement {
     pub(crate) unlisted: Option<Cause>,
     /// Why a later program would run code through it, whatever else line 6 says.
     pub(crate) runs_later: Option<Cause>,
+    /// The paths that line 6 is about, where they are written.
+    pub(crate) named: NamedWrites,
     /// Line 7.
     pub(crate) allowed: Option<Cause>,
     /// Line 8.
@@ -147,6 +149,9 @@ impl Policy {
                 });
             }
             (None, PathVerdict::Outside) => {
+                if access == Access::Write {
+                    judgement.named.unlisted.push(judged.to_owned());
+                }
                 judgement.missing.push(Missing::Path(access, judged.to_owned()));
                 judgement.unlisted = Some(Cause {
                     rule: self.no_entry(list),
@@ -176,6 +181,7 @@ impl Policy {
         if access == Access::Write && !removes {
             for path in std::iter::once(path).chain(real) {
                 if let Some(cause) = self.runs_later(path) {
+                    judgement.named.run_later.push(path.to_owned());
                     // Also where the path is listed: an entry that lists a folder was not written with this in mind.
                     judgement.runs_later.get_or_insert_with(|| cause.clone());
                     judgement.unlisted.get_or_insert(cause);

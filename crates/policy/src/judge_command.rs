@@ -6,13 +6,13 @@ use shell_syntax::{Assignment, Command, Joint, Node, Step, Word, is_of_the_scrip
 use tool::{Access, CommandLine};
 
 use crate::command::{
-    Class, Reached, Surroundings, base_name, dangerous, fed_command, is_guarded, is_harmless_assignment,
-    is_interpreter, known_form, possible_paths, shell_line, unwrap,
+    Class, Kind, Operand, Reached, Surroundings, Use, base_name, dangerous, fed_command, is_guarded,
+    is_harmless_assignment, is_interpreter, known_form, possible_paths, shell_line, unwrap,
 };
 use crate::judge::{Cause, Judgement, change_rule};
 use crate::spell::resolve;
 use crate::suggest::Missing;
-use crate::{Origin, PathVerdict, Policy};
+use crate::{NamedWrites, Origin, PathVerdict, Policy};
 
 /// The key of the rule by which a line passes that only reads.
 pub const READ_ONLY_COMMANDS: &str = "read_only_commands";
@@ -287,6 +287,7 @@ impl Policy {
         let renamed: Vec<Word> =
             std::iter::once(Word::literal(program)).chain(arguments.iter().cloned()).collect();
         let reads = known_form(&renamed, Class::Reads);
+        note_sources(&renamed, reads.as_ref().ok(), directories, &mut judgement.named);
         let listed = self
             .commands
             .allowed_by(words)
@@ -355,7 +356,7 @@ impl Policy {
             (Ok(_), None) => {}
             (Err(why), None) => {
                 if let Ok(form) = known_form(&renamed, Class::Acts) {
-                    self.judge_denials(&form, directories, judgement);
+                    self.judge_unlisted(&form, directories, judgement);
                 }
                 if words.iter().all(Word::is_literal)
                     && let [directory] = directories.paths.as_slice()
@@ -388,6 +389,36 @@ impl Policy {
         Cause { rule: self.setting(READ_ONLY_COMMANDS, program, Origin::BuiltIn), reason, hint: None }
     }
 }
+
+/// Programs that print their words and read nothing.
+const PRINTERS: [&str; 2] = ["echo", "printf"];
+
+/// Notes the files whose content a command may write elsewhere: those that its form reads or moves, and where its form is not
+/// known, every word that could be a path.
+fn note_sources(words: &[Word], reads: Option<&Use>, directories: &Directories, named: &mut NamedWrites) {
+    let Some((program, arguments)) = words.split_first() else { return };
+    if PRINTERS.contains(&program.text.as_str()) {
+        return;
+    }
+    named.unbound |= !arguments.iter().all(Word::is_literal);
+    let acts = if reads.is_none() { known_form(words, Class::Acts).ok() } else { None };
+    let texts: Vec<&str> = match reads.or(acts.as_ref()) {
+        Some(form) => {
+            let is_of_git = |operand: &&Operand| matches!(operand.kind, Kind::Revision | Kind::Revised);
+            named.unbound |= form.operands.iter().any(|operand| is_of_git(&operand));
+            let is_read = |operand: &&Operand| matches!(operand.kind, Kind::Content | Kind::Removed);
+            form.operands.iter().filter(is_read).map(|operand| operand.text.as_str()).collect()
+        }
+        None => possible_paths(words).take(MOST_SOURCES).collect(),
+    };
+    named.unbound |= texts.len() >= MOST_SOURCES;
+    for text in texts.iter().take(MOST_SOURCES) {
+        named.sources.extend(directories.paths.iter().map(|directory| resolve(directory, text).path));
+    }
+}
+
+/// More files are not noted, and then not all that may be written is named.
+const MOST_SOURCES: usize = 256;
 
 /// Where a `cd` goes.
 fn entered(command: &Command) -> Option<&Word> {

@@ -11,7 +11,7 @@ use crate::judge_command::{Directories, Stages};
 use crate::path::Spot;
 use crate::spell::resolve;
 use crate::suggest::Missing;
-use crate::{PathVerdict, Policy, Rule};
+use crate::{NamedWrites, PathVerdict, Policy, Rule};
 
 impl Policy {
     /// The paths of a known form. A doubt about what it reads counts also where the command is listed.
@@ -39,7 +39,9 @@ impl Policy {
                             if let PathVerdict::Denied(rule) = self.path_verdict(Access::Write, &path) {
                                 judgement.denied.get_or_insert_with(|| denied(&path, rule));
                             }
-                            judgement.runs_later = judgement.runs_later.take().or(self.runs_later(&path));
+                            let runs_later = self.runs_later(&path);
+                            judgement.named.run_later.extend(runs_later.is_some().then_some(path));
+                            judgement.runs_later = judgement.runs_later.take().or(runs_later);
                             judgement.unlisted = judgement.unlisted.take().or(judgement.runs_later.clone());
                         }
                         let led_back = directories.through_a_name && operand.text.starts_with("..");
@@ -60,8 +62,8 @@ impl Policy {
         }
     }
 
-    /// What an unlisted command would change, where that is denied.
-    pub(crate) fn judge_denials(&self, form: &Use, directories: &Directories, judgement: &mut Judgement) {
+    /// What an unlisted command would change, where that is denied or needs an approval of its own. Which line asks stays as it is.
+    pub(crate) fn judge_unlisted(&self, form: &Use, directories: &Directories, judgement: &mut Judgement) {
         for operand in &form.operands {
             for directory in &directories.paths {
                 match operand.kind {
@@ -70,8 +72,10 @@ impl Policy {
                     _ => continue,
                 }
                 let path = resolve(directory, &operand.text).path;
-                let denied = self.judge_path("write", Access::Write, &path, None, false).denied;
-                judgement.denied = judgement.denied.take().or(denied);
+                let write = self.judge_command_write(&path);
+                judgement.denied = judgement.denied.take().or(write.denied);
+                judgement.runs_later = judgement.runs_later.take().or(write.runs_later);
+                judgement.named.extend(write.named);
             }
         }
     }
@@ -88,6 +92,7 @@ impl Policy {
                 match redirect {
                     Redirect::Write(target) => self.judge_write(&target.text, directory, stages, judgement),
                     Redirect::Read(source) => {
+                        judgement.named.sources.push(resolve(directory, &source.text).path);
                         let operand = Operand {
                             text: source.text.clone(),
                             glob: false,
@@ -111,7 +116,13 @@ impl Policy {
         if self.in_a_root(path) || !IN_MEMORY.iter().any(|folder| path.starts_with(folder)) {
             return judged;
         }
-        Judgement { unlisted: None, missing: Vec::new(), changes_only_the_workspace: true, ..judged }
+        Judgement {
+            unlisted: None,
+            missing: Vec::new(),
+            named: NamedWrites::default(),
+            changes_only_the_workspace: true,
+            ..judged
+        }
     }
 
     /// A file that is written: as a write of its own, which passes only where its path is listed.
@@ -238,6 +249,7 @@ fn merge(write: Judgement, judgement: &mut Judgement) {
     judgement.denied = judgement.denied.take().or(write.denied);
     judgement.runs_later = judgement.runs_later.take().or(write.runs_later);
     judgement.unlisted = judgement.unlisted.take().or(write.unlisted);
+    judgement.named.extend(write.named);
     judgement.changes_only_the_workspace &= write.changes_only_the_workspace;
     judgement.missing.extend(write.missing);
 }

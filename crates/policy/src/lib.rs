@@ -30,13 +30,14 @@ mod profile;
 mod programs;
 mod rule;
 mod show;
+mod size;
 mod spell;
 mod suggest;
 
 pub use auto_run::{AutoRun, Entry, GitSetting, auto_run, git_settings, may_auto_run};
 pub use ceiling::{Ceiling, EffectKind, EffectKinds};
 pub use command::{Runs, hosts_fetched};
-pub use decision::{Decision, Line, Part, Request, Verdict};
+pub use decision::{Decision, Line, NamedWrites, Part, Request, Verdict};
 pub use error::PolicyError;
 pub use examples::{Example, examples};
 pub use findings::{Finding, findings};

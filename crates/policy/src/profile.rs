@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ListEntry;
+use crate::{ListEntry, size};
 
 /// One profile of `sandbox_config`, as it is written.
 ///
@@ -168,8 +168,10 @@ impl Undoable {
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
     /// Memory in bytes, of all processes together.
+    #[serde(deserialize_with = "size::bytes")]
     pub memory_bytes: Option<u64>,
     /// Memory in bytes that one process has for itself.
+    #[serde(deserialize_with = "size::bytes")]
     pub process_memory_bytes: Option<u64>,
     /// Processor cores.
     pub cpus: Option<u64>,
@@ -178,10 +180,13 @@ pub struct Limits {
     /// Open files of one process.
     pub open_files: Option<u64>,
     /// Size of one file in bytes.
+    #[serde(deserialize_with = "size::bytes")]
     pub file_size_bytes: Option<u64>,
     /// Bytes written to disk in all.
+    #[serde(deserialize_with = "size::bytes")]
     pub disk_bytes: Option<u64>,
     /// Bytes of output that are kept.
+    #[serde(deserialize_with = "size::bytes")]
     pub output_bytes: Option<u64>,
     /// Commands of one session that run at once; one at the least.
     pub commands: Option<u64>,
@@ -191,14 +196,18 @@ pub struct Limits {
     pub commands_in_all: Option<u64>,
     /// Bytes of answers of all sessions that exist at once, from the start of a call until its answer is delivered. An answer that
     /// may need more has all of them.
+    #[serde(deserialize_with = "size::bytes")]
     pub answer_bytes_in_all: Option<u64>,
     /// Background commands of one caller that run at once.
     pub sessions: Option<u64>,
     /// Seconds that a background command lives since it was last asked about.
+    #[serde(deserialize_with = "size::seconds")]
     pub session_idle_seconds: Option<u64>,
     /// Seconds that a background command lives since its start.
+    #[serde(deserialize_with = "size::seconds")]
     pub session_seconds: Option<u64>,
     /// Bytes that the caches in the home of the workspace's commands may take from one command to the next; 0 keeps none.
+    #[serde(deserialize_with = "size::bytes")]
     pub home_bytes: Option<u64>,
 }
 

@@ -257,6 +257,8 @@ impl Default for Catalogue {
 pub struct CatalogueEntry {
     /// The tool's name.
     pub name: String,
+    /// Its short name for people.
+    pub title: String,
     /// `built_in` or `plugin`.
     pub kind: &'static str,
     /// What it does.

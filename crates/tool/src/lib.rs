@@ -6,6 +6,7 @@
 //! A tool is a type that implements [`Tool`].
 //! It never asks for permission, audits, times itself out, redacts or truncates: the layers of the engine do that around it.
 
+mod arguments;
 mod checkpoints;
 mod context;
 mod data;
@@ -15,6 +16,7 @@ mod error;
 mod id;
 mod level;
 mod memories;
+mod nearest;
 mod notes;
 mod place;
 mod result;
@@ -24,6 +26,7 @@ mod stop;
 mod tool;
 mod visible;
 
+pub use arguments::spell;
 pub use checkpoints::{CheckpointSummary, Checkpoints, UndoReport, UndoRequest};
 pub use context::{
     Catalogue, CatalogueEntry, Clock, Context, CoveredStream, Covering, Hosts, Outputs, Progress, Services,
@@ -36,6 +39,7 @@ pub use error::{Code, EffectState, Retry, ToolError};
 pub use id::{CallId, SessionId};
 pub use level::Level;
 pub use memories::{Memories, MemoryChange, MemoryEntry, MemoryFound, MemoryPage};
+pub use nearest::{MISSPELT, distance, nearest};
 pub use notes::NoteTools;
 pub use place::Place;
 pub use result::{CallResult, Changes, ChangesState, Held, KeptOutput, Meta, Outcome};

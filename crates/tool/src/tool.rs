@@ -29,6 +29,9 @@ pub trait Tool: Send + Sync + 'static {
     /// says nothing of them in its plan, its preview, its output and its errors.
     const SECRETS: &'static [&'static str] = &[];
 
+    /// Optional fields, at any depth, in which an empty text means something. In every other one it is a field that was left out.
+    const EMPTY_TEXTS: &'static [&'static str] = &[];
+
     /// What a call with these arguments would do. Looks nothing up and changes nothing.
     ///
     /// # Errors
@@ -225,6 +228,10 @@ pub trait AnyTool: Send + Sync {
     fn is_secret(&self, _argument: &str) -> bool {
         false
     }
+    /// Whether an empty text means something in the optional argument of this name, at whatever depth.
+    fn keeps_empty(&self, _argument: &str) -> bool {
+        false
+    }
     /// The call that these arguments only name, for a tool that does nothing but hand calls on: the tool and its arguments.
     fn names_another(&self, _arguments: &Value) -> Option<(String, Value)> {
         None
@@ -299,6 +306,10 @@ impl<T: Tool> AnyTool for Erased<T> {
 
     fn is_secret(&self, argument: &str) -> bool {
         T::SECRETS.contains(&argument)
+    }
+
+    fn keeps_empty(&self, argument: &str) -> bool {
+        T::EMPTY_TEXTS.contains(&argument)
     }
 
     fn prepare(&self, mut arguments: Value, place: &Place) -> Result<Prepared, ToolError> {

@@ -35,6 +35,7 @@ pub(crate) struct Args {
     #[serde(default)]
     offset: u64,
     /// Default 25000, at most 33554432.
+    #[schemars(range(min = 1, max = 33_554_432))]
     max_bytes: Option<u64>,
     /// The one you have: no content if it still is.
     version: Option<String>,
@@ -45,8 +46,10 @@ pub(crate) struct Args {
 struct Lines {
     /// First line, from 1.
     #[serde(default = "default_start")]
+    #[schemars(range(min = 1))]
     start: u64,
     /// Last line.
+    #[schemars(range(min = 1))]
     end: Option<u64>,
 }
 

@@ -175,6 +175,7 @@ impl World {
             embeddings: None,
             sessions: None,
             tracer: None,
+            program: engine::Program::default(),
             services: tool::Services::default(),
         });
         Arc::new(engine.unwrap())

@@ -240,7 +240,7 @@ async fn a_question_is_put_to_who_waits_for_the_result() {
     assert_eq!(shown["result"]["status"], "input_required", "{shown}");
     assert!(shown["result"]["statusMessage"].as_str().unwrap().contains("tasks/result"), "{shown}");
     let question = asked(&mut client, &task).await;
-    assert!(question["params"]["message"].as_str().unwrap().contains("May the agent call ask"), "{question}");
+    assert!(question["params"]["message"].as_str().unwrap().contains("? Asked because "), "{question}");
     assert_eq!(status(&mut client, &task).await, "input_required");
     client.send(allow(&question)).await;
     let answer = client.next().await;
