@@ -6,7 +6,7 @@ use shell_syntax::Redirect;
 use tool::Access;
 
 use crate::command::{Kind, Operand, Use};
-use crate::judge::{Cause, Judgement, allow_key, change_rule, is_system_path};
+use crate::judge::{Cause, Judgement, allow_key, is_system_path};
 use crate::judge_command::{Directories, Stages};
 use crate::path::Spot;
 use crate::spell::resolve;
@@ -37,7 +37,7 @@ impl Policy {
                             // It may be no path; what denies or protects such a path counts all the same.
                             let path = resolve(directory, &operand.text).path;
                             if let PathVerdict::Denied(rule) = self.path_verdict(Access::Write, &path) {
-                                judgement.denied.get_or_insert_with(|| denied(&path, rule));
+                                judgement.denied.get_or_insert_with(|| self.denied_cause(&path, rule));
                             }
                             judgement.runs_later = judgement.runs_later.take().or(self.runs_later(&path));
                             judgement.unlisted = judgement.unlisted.take().or(judgement.runs_later.clone());
@@ -172,7 +172,7 @@ impl Policy {
     pub(crate) fn judge_named(&self, path: &Path, judgement: &mut Judgement) -> PathVerdict<'_> {
         let verdict = self.path_verdict(Access::Read, path);
         if let PathVerdict::Denied(rule) = verdict {
-            judgement.denied.get_or_insert_with(|| denied(path, rule));
+            judgement.denied.get_or_insert_with(|| self.denied_cause(path, rule));
         }
         verdict
     }
@@ -220,13 +220,13 @@ impl Policy {
         }
         Ok(())
     }
-}
 
-fn denied(path: &Path, rule: &Rule) -> Cause {
-    Cause {
-        reason: format!("{} is denied by {rule}", path.display()),
-        hint: Some(change_rule(rule)),
-        rule: rule.clone(),
+    fn denied_cause(&self, path: &Path, rule: &Rule) -> Cause {
+        Cause {
+            reason: self.why_denied(rule, || format!("{} is denied by {rule}", path.display())),
+            hint: Some(self.how_to_change(rule)),
+            rule: rule.clone(),
+        }
     }
 }
 
