@@ -192,6 +192,8 @@ impl Bench {
             embeddings: None,
             sessions: None,
             tracer: None,
+            summarizer: None,
+            user: None,
             services: tool::Services::default(),
         })
         .unwrap();

@@ -88,6 +88,8 @@ fn engine(folder: &Path, workspace: &Path, clock: Arc<Advancing>, store: Arc<Sto
         embeddings: None,
         sessions: None,
         tracer: None,
+        summarizer: None,
+        user: None,
         services: tool::Services::default(),
     };
     Arc::new(Engine::new(parts).unwrap())

@@ -152,6 +152,8 @@ impl World {
             embeddings: None,
             sessions: None,
             tracer: None,
+            summarizer: None,
+            user: None,
             services: tool::Services::default(),
         });
         Self { folder, store, engine: Arc::new(engine.unwrap()), started, ended }
