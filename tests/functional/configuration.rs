@@ -83,6 +83,39 @@ fn an_untrusted_workspace_can_tighten_and_not_loosen_until_it_is_trusted_as_it_i
 }
 
 #[test]
+fn narrower_lists_of_a_workspace_hold_before_it_is_trusted_as_afterwards() {
+    let lists = "    allowed_read_paths: [\"./src\"]\n    allowed_write_paths: [\"./src\"]\n";
+    let content = format!("sandbox_config:\n  normal:\n{lists}");
+    let fixture =
+        Fixture::with_files(&[("handfast.yaml", &content), ("docs/a.txt", "docs"), ("src/a.txt", "src")]);
+    for trusted in [false, true] {
+        if trusted {
+            assert_eq!(fixture.run(&["trust"]).code, 0);
+        }
+        for (tool, arguments, expected) in [
+            ("file_read", json!({"path": "src/a.txt"}), "pass"),
+            ("file_read", json!({"path": "docs/a.txt"}), "check"),
+            ("file_write", json!({"path": "docs/b.txt", "content": ""}), "check"),
+            ("file_delete", json!({"path": "docs/a.txt"}), "check"),
+            ("shell_execute", json!({"command": "cat docs/a.txt"}), "check"),
+            ("shell_execute", json!({"command": "cat src/a.txt"}), "pass"),
+        ] {
+            assert_eq!(decision(&fixture, tool, arguments.clone()), expected, "{trusted} {tool} {arguments}");
+        }
+        let answer = fixture.run(&["call", "shell_execute", r#"{"command": "touch docs/b.txt"}"#]).json();
+        assert_eq!(answer["error"]["code"], "EAPPROVAL", "{answer:#}");
+        assert!(!fixture.workspace().join("docs/b.txt").exists());
+    }
+    // What the file lets pass counts from then on.
+    let write = json!({"path": "src/b.txt", "content": ""});
+    assert_eq!(decision(&fixture, "file_write", write.clone()), "pass");
+    let untrusted = Fixture::with_files(&[("handfast.yaml", &content)]).asking();
+    assert_eq!(decision(&untrusted, "file_write", write), "check");
+    let shown = untrusted.run(&["policy", "show"]).stdout;
+    assert!(shown.contains("can only narrow: the file is not trusted"), "{shown}");
+}
+
+#[test]
 fn an_untrusted_workspace_can_ask_for_a_stricter_mode() {
     let fixture = Fixture::with_files(&[("handfast.yaml", "mode: ask_always\n"), ("a.txt", "a")]);
     assert_eq!(decision(&fixture, "file_read", json!({"path": "a.txt"})), "check");

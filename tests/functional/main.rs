@@ -63,6 +63,7 @@ mod over_http;
 mod patches;
 mod policy;
 mod previews;
+mod project_programs;
 mod random_undo;
 mod screen;
 mod sessions;

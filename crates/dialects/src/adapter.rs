@@ -8,7 +8,8 @@ use serde_json::{Map, Value};
 use tool::{AnyTool, Code, Data, Effect, Place, Prepared, Presentation, Spec, Told, ToolError};
 
 use crate::dialect::Programs;
-use crate::table::{self, From, Outside};
+use crate::sluagh;
+use crate::table::{self, From, Kind, Outside};
 
 /// The canonical tool, the row of the table that says how it is called, and what else of the dialect its errors may name.
 pub(crate) struct Adapter {
@@ -141,6 +142,11 @@ impl AnyTool for Adapter {
                 if truncated {
                     told.warnings.push(format!("{} gave only a part: there is more", self.outside.name));
                 }
+                // What the source has no field for is said beside the answer.
+                let has_note = self.outside.gives.iter().any(|given| given.name == "note");
+                if let Some(note) = data.get("note").and_then(Value::as_str).filter(|_| !has_note) {
+                    told.warnings.push(self.words.translated(note));
+                }
                 Ok(shaped(&data).into())
             }
             Err(mut error) => {
@@ -193,6 +199,12 @@ impl Words {
                     None => words.unknown.push(quoted(field)),
                 }
             }
+        }
+        for (taken, fields) in outside.takes.iter().filter_map(|taken| match &taken.kind {
+            Kind::Object(fields) => Some((taken.name, *fields)),
+            _ => None,
+        }) {
+            words.known.extend(sluagh::words_for(taken, fields.iter().map(|field| field.name)));
         }
         for tool in canonical.iter().map(|tool| tool.spec().name) {
             match dialect.iter().find(|outside| outside.canonical == tool) {

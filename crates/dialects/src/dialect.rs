@@ -44,10 +44,16 @@ pub struct Settings {
     pub asks_unless_reading: bool,
     /// What no tool reads or writes, in the form of a pattern of a deny list.
     pub denied_paths: &'static [&'static str],
+    /// What is said of a call that wants it.
+    pub denied_reason: Option<&'static str>,
+    /// Who is to be asked for what lies there.
+    pub denied_hint: Option<&'static str>,
     /// The removal of a folder by any absolute path is dangerous.
     pub any_absolute_removal: bool,
     /// Whether a tool that is given a path outside the workspace is refused, whatever lists or humans say.
     pub only_workspace: bool,
+    /// Commands see what the profile lists to be read, where it lists that, and nothing else of the workspace.
+    pub commands_see_listed: bool,
     /// What one command may use.
     pub limits: SettledLimits,
 }
@@ -90,7 +96,9 @@ impl Dialect {
         match self {
             Self::Handfast => Settings { undoable_passes: true, ..Settings::default() },
             Self::Elophanto => Settings { dangerous_asks: true, ..Settings::default() },
-            Self::Sluagh | Self::Msc => Settings::default(),
+            Self::Sluagh => Settings::default(),
+            // Its third principle: what is not listed is denied.
+            Self::Msc => Settings { commands_see_listed: true, ..Settings::default() },
             Self::Sage => {
                 // `validatePath` of the source throws for both.
                 let denied_paths = &[".sage"];
@@ -98,11 +106,15 @@ impl Dialect {
                     asks_unless_reading: true,
                     only_workspace: true,
                     denied_paths,
+                    denied_reason: Some("Access to .sage directory denied"),
                     ..Settings::default()
                 }
             }
             Self::Csp1 => Settings {
+                // What can be undone is run: `exec npm test` is the first example of the source, and nobody is there to be asked.
+                undoable_passes: true,
                 denied_paths: &csp1::MEMORY,
+                denied_hint: Some(csp1::DELEGATE),
                 any_absolute_removal: true,
                 limits: SettledLimits {
                     process_memory: Some(512 * 1024 * 1024),

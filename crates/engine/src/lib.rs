@@ -40,9 +40,11 @@ mod request;
 mod saved_contents;
 mod saving;
 mod secrets;
+mod seen;
 mod snapshot;
 mod specify;
 mod stopping;
+mod summary;
 mod swap;
 mod toolchains;
 mod trace;
@@ -83,6 +85,7 @@ pub use request::{CallRequest, Caller, Door};
 pub use secrets::Secrets;
 pub use snapshot::{KeptChanges, KeptError};
 pub use store::{Filter, Watch};
+pub use summary::Summarizer;
 pub use toolchains::Toolchain;
 pub use trace::{CallTrace, Origin, Parent, StageTrace, TraceFigures, Tracer};
 pub use undo::{ChangedPath, CheckpointDetails, UndoSince, UndoTrial, Undone};
@@ -122,6 +125,10 @@ pub struct Parts {
     pub sessions: Option<SessionLimits>,
     /// Who follows the lives of calls.
     pub tracer: Option<Arc<dyn Tracer>>,
+    /// What sums up the output of commands; without it callers get it as it is.
+    pub summarizer: Option<Arc<dyn Summarizer>>,
+    /// The name of the user whom this process runs as, for the audit.
+    pub user: Option<String>,
     /// Mechanisms of tools that the engine itself has no use for.
     pub services: Services,
     /// How the user's commands reach this state.
@@ -171,6 +178,8 @@ pub struct Engine {
     counted: figures::Counted,
     tracer: Option<Arc<dyn Tracer>>,
     program: Program,
+    summarizer: Option<Arc<dyn Summarizer>>,
+    user: Option<Arc<str>>,
     networks: Arc<networks::Networks>,
     resting: networks::Looking,
     ended: tokio::sync::Notify,
@@ -197,6 +206,8 @@ impl Engine {
             embeddings,
             sessions,
             tracer,
+            summarizer,
+            user,
             mut services,
             program,
         } = parts;
@@ -274,6 +285,8 @@ impl Engine {
             counted: figures::Counted::default(),
             tracer,
             program,
+            summarizer,
+            user: user.map(Arc::from),
             networks,
             resting: networks::Looking::default(),
             ended: tokio::sync::Notify::new(),
@@ -348,7 +361,8 @@ impl Engine {
     async fn begin(self: &Arc<Self>, request: CallRequest, refused: Option<ToolError>) -> CallResult {
         let stop = request.stop.clone();
         let id = new_call_id(self.clock.as_ref());
-        let call = Call::arrived(request, self.clock.now(), id, self.is_traced());
+        let mut call = Call::arrived(request, self.clock.now(), id, self.is_traced());
+        call.user.clone_from(&self.user);
         let broken_off = call.broken_off();
         let running = Running::enter(self.clone(), call.id.clone(), stop.clone());
         let on_drop = StopOnDrop(Some(stop));

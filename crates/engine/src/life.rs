@@ -35,6 +35,7 @@ use crate::dry_run::denied;
 use crate::reach::Reach;
 use crate::snapshot::{ChangedBy, Wanted};
 use crate::stopping::{requested, start};
+use crate::summary::command_of;
 use crate::swap::Before;
 use crate::trace::Stage;
 use crate::unchanged::Looked;
@@ -77,6 +78,16 @@ fn shape(
     shaped
 }
 
+/// With what a command ended, as its tool says it.
+fn exit_code(produced: &Result<Data, ToolError>) -> Option<i64> {
+    let data = match produced {
+        Ok(Data::Value(data)) => data,
+        Ok(Data::Written(_)) => return None,
+        Err(error) => error.data.as_ref()?,
+    };
+    data.get("exit_code")?.as_i64()
+}
+
 impl Engine {
     /// One whole life. Never fails: what goes wrong is the result. A call that its door could not read is `refused` already.
     pub(crate) async fn life(self: Arc<Self>, mut call: Call, refused: Option<ToolError>) -> CallResult {
@@ -98,7 +109,9 @@ impl Engine {
         {
             tracer.ended(trace);
         }
-        call.answered(outcome, self.clock.now())
+        let command = self.summarizer.as_ref().and_then(|_| command_of(&call.effects, &self.redactor));
+        let broken_off = call.broken_off();
+        self.summed_up(command, call.answered(outcome, self.clock.now()), broken_off).await
     }
 
     async fn layers(self: &Arc<Self>, call: &mut Call) -> Result<Data, ToolError> {
@@ -115,6 +128,7 @@ impl Engine {
         if let Some(answer) = looked.as_ref().and_then(|looked| self.recall(call, looked)) {
             return Ok(answer);
         }
+        self.show_what_it_is_about(call, tool.spec().lane)?;
         // Meanwhile, because neither needs the other.
         let cell = self.specify(call, tool.spec().lane);
         self.record_intent(call, &tool).await?;
@@ -126,12 +140,16 @@ impl Engine {
             let prepared = self.decide_again(call, &tool).await?;
             self.removals.drop_unused(before);
             before = self.checkpoint(call, &prepared, &tool).await?;
+            self.show_what_it_is_about(call, tool.spec().lane)?;
             let cell = self.specify(call, tool.spec().lane);
             ran = self.run(call, &tool, prepared, &before, cell).await?;
         }
         let has_run = ran.produced.is_ok();
         let (context, produced) = self.swap_in(call, before, ran).await;
         let produced = self.undo_data(call, produced).await;
+        if tool.spec().lane == Lane::Command {
+            call.exit_code = exit_code(&produced);
+        }
         if has_run && produced.is_err() {
             call.fail();
         } else {

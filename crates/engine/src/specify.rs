@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use policy::Policy;
 use sandbox::CellSpec;
-use tool::{Lane, ToolError};
+use tool::{Effect, Lane, ToolError};
 
 use crate::call::Call;
 use crate::denied::{DeniedFiles, Writes};
@@ -113,11 +113,20 @@ impl Engine {
         let engine = self.clone();
         let (background, rules, network) = (call.background, call.rules(self), self.network(call));
         let (reads_only, apart) = (call.passed_as_reading(), self.is_apart(call));
+        let starts_in = call.effects.iter().find_map(|part| match &part.effect {
+            Effect::Run { directory, .. } => Some(part.real.clone().unwrap_or_else(|| directory.clone())),
+            _ => None,
+        });
         let denied = call.reach(self).denied();
         call.network_in_use = Some(self.networks.enter(&network.owner));
         Some(tokio::task::spawn_blocking(move || {
             let writes = if background { Writes::AtOnce } else { Writes::Apart };
             let mut specified = engine.specification(&rules, &denied, writes)?;
+            // What passes because it only reads starts nothing that a call could have written.
+            if let Some(directory) = starts_in.filter(|_| !reads_only) {
+                let folders = policy::project_folders(&directory, &engine.place.workspace);
+                specified.0.search_path.extend(folders.into_iter().filter(|folder| folder.is_dir()));
+            }
             if let Some(told) = engine.settle_network(&network, &mut specified.0) {
                 specified.1 = Some(specified.1.map_or(told.clone(), |warning| format!("{warning}; {told}")));
             }

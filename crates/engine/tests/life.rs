@@ -193,6 +193,8 @@ impl Bench {
             sessions: None,
             tracer: None,
             program: engine::Program::default(),
+            summarizer: None,
+            user: None,
             services: tool::Services::default(),
         })
         .unwrap();

@@ -89,6 +89,8 @@ fn engine(folder: &Path, workspace: &Path, clock: Arc<Advancing>, store: Arc<Sto
         sessions: None,
         tracer: None,
         program: engine::Program::default(),
+        summarizer: None,
+        user: None,
         services: tool::Services::default(),
     };
     Arc::new(Engine::new(parts).unwrap())

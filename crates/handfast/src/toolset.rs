@@ -1,11 +1,12 @@
 //! The tools of a runtime: all that there are, as the chosen dialect has them, and which of them are listed.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use database::Databases;
 use dialects::{CatalogueKind, Dialect, OnlyTried, SettledLimits, ToolCall};
 use jiff::Timestamp;
-use policy::Programs;
+use policy::{CommandsSee, Programs};
 use tool::{AnyTool, Catalogue, CatalogueEntry};
 use tools_data::SkillFolders;
 use tools_knowledge::Base;
@@ -60,7 +61,12 @@ pub(crate) struct Toolset {
 
 impl Toolset {
     /// Every tool as the dialect has it, in the order in which they are listed.
-    pub(crate) fn tools(self, programs: &Programs, needed: &Needed) -> Vec<Arc<dyn AnyTool>> {
+    pub(crate) fn tools(
+        self,
+        programs: &Programs,
+        workspace: &Path,
+        needed: &Needed,
+    ) -> Vec<Arc<dyn AnyTool>> {
         let mut canonical = canonical(needed);
         if self.read_only {
             canonical
@@ -70,8 +76,9 @@ impl Toolset {
         if self.dialect == Dialect::Handfast {
             return canonical;
         }
-        let programs = programs.clone();
-        let mut tools = self.dialect.tools(&canonical, &(Arc::new(move || toolchains::told(&programs)) as _));
+        let (programs, workspace) = (programs.clone(), workspace.to_owned());
+        let told = Arc::new(move || toolchains::told(&programs, &workspace));
+        let mut tools = self.dialect.tools(&canonical, &(told as _));
         tools.extend(canonical.into_iter().filter(|tool| CatalogueKind::Compact.lists(tool.as_ref())));
         tools
     }
@@ -109,8 +116,11 @@ impl Toolset {
             dangerous_asks,
             asks_unless_reading,
             denied_paths,
+            denied_reason,
+            denied_hint,
             any_absolute_removal,
             only_workspace,
+            commands_see_listed,
             limits: SettledLimits { process_memory, cpus, processes },
         } = self.dialect.settings();
         policy::Dialect {
@@ -118,8 +128,11 @@ impl Toolset {
             dangerous: if dangerous_asks { policy::Dangerous::Ask } else { policy::Dangerous::Deny },
             asks_unless_reading,
             denied_paths,
+            denied_reason,
+            denied_hint,
             any_absolute_removal,
             only_workspace,
+            commands_see: if commands_see_listed { CommandsSee::Listed } else { CommandsSee::Workspace },
             limits: policy::Limits {
                 process_memory_bytes: process_memory,
                 cpus,

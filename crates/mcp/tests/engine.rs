@@ -153,6 +153,8 @@ impl World {
             sessions: None,
             tracer: None,
             program: engine::Program::default(),
+            summarizer: None,
+            user: None,
             services: tool::Services::default(),
         });
         Self { folder, store, engine: Arc::new(engine.unwrap()), started, ended }

@@ -280,6 +280,9 @@ impl Policy {
             narrowed.roots = meet_roots(&narrowed.roots, &policy.roots);
             narrowed.limits.1 = narrowed.limits.1.lower(policy.limits());
             narrowed.strict |= policy.strict;
+            if policy.commands_see.0 > narrowed.commands_see.0 {
+                narrowed.commands_see = policy.commands_see.clone();
+            }
             narrowed.denies_commands |= policy.denies_commands;
             let known = |path| narrowed.protected.iter().any(|(known, _)| known == path);
             let more: Vec<_> = policy.protected.iter().filter(|(path, _)| !known(path)).cloned().collect();

@@ -32,6 +32,10 @@ pub struct Part {
     /// Why what is written there would run by itself, where that was found by looking at the files and not by the name alone.
     #[serde(skip)]
     pub runs: Option<String>,
+    /// Why the statements are dangerous that a database client would read from a file. Of a command, found by looking at the
+    /// files that [`statement_files`](crate::statement_files) names.
+    #[serde(skip)]
+    pub states: Option<String>,
 }
 
 #[expect(clippy::ref_option, reason = "serde hands the field by reference")]
@@ -41,7 +45,7 @@ fn as_text<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Result<S::Ok
 
 impl From<Effect> for Part {
     fn from(effect: Effect) -> Self {
-        Self { effect, real: None, runs: None }
+        Self { effect, real: None, runs: None, states: None }
     }
 }
 

@@ -68,7 +68,12 @@ impl Policy {
                 self.judge_path("delete", Access::Write, path, part.real.as_deref(), true)
             }
             Effect::Run { command, directory } => {
-                self.judge_command(command, directory, part.real.as_deref())
+                let mut judgement = self.judge_command(command, directory, part.real.as_deref());
+                if let (None, Some(why)) = (&judgement.dangerous, &part.states) {
+                    let hint = "name exactly the rows or the table; `dangerous: ask` would ask a human";
+                    judgement.dangerous = Some(self.dangerous_cause(why, hint));
+                }
+                judgement
             }
             Effect::Connect { host, port, .. } => {
                 let judgement = self.judge_host(format!("connect {host}:{port}"), host, Some(*port));
@@ -127,7 +132,7 @@ impl Policy {
         let hint_for_list = self.add_path(access);
         if self.dialect.only_workspace && !in_workspace {
             judgement.denied = Some(Cause {
-                reason: format!("{shown}{leads} lies outside the workspace"),
+                reason: format!("Path {shown}{leads} is outside workspace"),
                 hint: Some("name a path in the workspace; in this dialect no other is reached".to_owned()),
                 rule: self.setting("dialect", "paths in the workspace alone", Origin::BuiltIn),
             });
@@ -137,14 +142,14 @@ impl Policy {
             (Some(rule), _) => {
                 judgement.denied = Some(Cause {
                     reason: format!("{shown}{leads} is, or holds, what {rule} denies"),
-                    hint: Some(change_rule(rule)),
+                    hint: Some(self.how_to_change(rule)),
                     rule: rule.clone(),
                 });
             }
             (None, PathVerdict::Denied(rule)) => {
                 judgement.denied = Some(Cause {
-                    reason: format!("{shown}{leads} is denied by {rule}"),
-                    hint: Some(change_rule(rule)),
+                    reason: self.why_denied(rule, || format!("{shown}{leads} is denied by {rule}")),
+                    hint: Some(self.how_to_change(rule)),
                     rule: rule.clone(),
                 });
             }
@@ -233,6 +238,25 @@ impl Policy {
             .or_else(|| self.writes.denied_below(path))
     }
 
+    /// Whether the dialect itself has the rule.
+    fn is_of_dialect(&self, rule: &Rule) -> bool {
+        rule.origin == Origin::BuiltIn && self.dialect.denied_paths.contains(&rule.entry.as_str())
+    }
+
+    /// Why a rule denies a path, in the words of the dialect where those exist.
+    pub(crate) fn why_denied(&self, rule: &Rule, usual: impl FnOnce() -> String) -> String {
+        let of_dialect = self.dialect.denied_reason.filter(|_| self.is_of_dialect(rule));
+        of_dialect.map_or_else(usual, str::to_owned)
+    }
+
+    /// What to do about a rule that denies.
+    pub(crate) fn how_to_change(&self, rule: &Rule) -> String {
+        match self.dialect.denied_hint.filter(|_| self.is_of_dialect(rule)) {
+            Some(hint) => hint.to_owned(),
+            None => change_rule(rule),
+        }
+    }
+
     pub(crate) fn judge_host(&self, shown: String, host: &str, port: Option<u16>) -> Judgement {
         let mut judgement = Judgement { part: shown, ..Judgement::default() };
         let Some(host) = normal_host(host) else {
@@ -246,7 +270,7 @@ impl Policy {
         if let Some(rule) = self.denied_hosts.find(&host, port) {
             judgement.denied = Some(Cause {
                 reason: format!("{host} is denied by {rule}"),
-                hint: Some(change_rule(rule)),
+                hint: Some(self.how_to_change(rule)),
                 rule: rule.clone(),
             });
         } else if self.allowed_hosts.find(&host, port).is_none() {
@@ -327,7 +351,7 @@ impl Policy {
             (Some(rule), _) => {
                 judgement.denied = Some(Cause {
                     reason: format!("{shown} is denied by {rule}"),
-                    hint: Some(change_rule(rule)),
+                    hint: Some(self.how_to_change(rule)),
                     rule: rule.clone(),
                 });
             }

@@ -6,7 +6,7 @@ use shell_syntax::Redirect;
 use tool::Access;
 
 use crate::command::{Kind, Operand, Use};
-use crate::judge::{Cause, Judgement, allow_key, change_rule, is_system_path};
+use crate::judge::{Cause, Judgement, allow_key, is_system_path};
 use crate::judge_command::{Directories, Stages};
 use crate::path::Spot;
 use crate::spell::resolve;
@@ -37,7 +37,7 @@ impl Policy {
                             // It may be no path; what denies or protects such a path counts all the same.
                             let path = resolve(directory, &operand.text).path;
                             if let PathVerdict::Denied(rule) = self.path_verdict(Access::Write, &path) {
-                                judgement.denied.get_or_insert_with(|| denied(&path, rule));
+                                judgement.denied.get_or_insert_with(|| self.denied_cause(&path, rule));
                             }
                             let runs_later = self.runs_later(&path);
                             judgement.named.run_later.extend(runs_later.is_some().then_some(path));
@@ -183,7 +183,7 @@ impl Policy {
     pub(crate) fn judge_named(&self, path: &Path, judgement: &mut Judgement) -> PathVerdict<'_> {
         let verdict = self.path_verdict(Access::Read, path);
         if let PathVerdict::Denied(rule) = verdict {
-            judgement.denied.get_or_insert_with(|| denied(path, rule));
+            judgement.denied.get_or_insert_with(|| self.denied_cause(path, rule));
         }
         verdict
     }
@@ -231,13 +231,13 @@ impl Policy {
         }
         Ok(())
     }
-}
 
-fn denied(path: &Path, rule: &Rule) -> Cause {
-    Cause {
-        reason: format!("{} is denied by {rule}", path.display()),
-        hint: Some(change_rule(rule)),
-        rule: rule.clone(),
+    fn denied_cause(&self, path: &Path, rule: &Rule) -> Cause {
+        Cause {
+            reason: self.why_denied(rule, || format!("{} is denied by {rule}", path.display())),
+            hint: Some(self.how_to_change(rule)),
+            rule: rule.clone(),
+        }
     }
 }
 

@@ -58,6 +58,8 @@ pub struct ProfileSource {
     pub dangerous: Option<Dangerous>,
     /// What a call gets whose every change can be undone.
     pub undoable: Option<Undoable>,
+    /// What the cells of commands show of the workspace.
+    pub commands_see: Option<CommandsSee>,
     /// Refuse to run anything in a sandbox that is weaker than asked for.
     pub strict: Option<bool>,
     /// What one command may use.
@@ -159,6 +161,30 @@ impl Undoable {
         match self {
             Undoable::Pass => "pass",
             Undoable::Table => "table",
+        }
+    }
+}
+
+/// What the cells of commands show of the workspace. What the deny lists name is hidden either way.
+///
+/// The order is meaningful: a later variant is stricter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CommandsSee {
+    /// All of it.
+    #[default]
+    Workspace,
+    /// What the list of paths that may be read names, with what the programs of the project need to run at all: the folders
+    /// where they are installed, and the manifests of build tools in folders that lead to something listed.
+    Listed,
+}
+
+impl CommandsSee {
+    /// The setting's value in configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            CommandsSee::Workspace => "workspace",
+            CommandsSee::Listed => "listed",
         }
     }
 }

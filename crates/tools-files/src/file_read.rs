@@ -212,6 +212,11 @@ impl Tool for FileRead {
         if whole.line_count.is_none() && is_text {
             notes.push(format!("line_count is left out: the file is larger than {HASHED_BYTES} bytes"));
         }
+        if let Some(likely) = decoded.likely {
+            notes.push(format!(
+                "the text is not UTF-8, so `content` is Base64; `encoding` {likely}, or the one that it really has, gives the text"
+            ));
+        }
         if decoded.replaced {
             notes.push(format!("bytes that are not {} are shown as U+FFFD", decoded.encoding));
         }
@@ -395,6 +400,14 @@ mod tests {
         workspace.write("data.bin", b"\0\x01\n");
         let field = |arguments: Value, field: &str| read(&workspace, arguments).unwrap()[field].clone();
         assert_eq!(field(json!({"path": "latin"}), "encoding"), "base64");
+        for (path, likely) in [("latin", "`encoding` latin-1"), ("wide.txt", "`encoding` utf-16le")] {
+            let note = field(json!({ "path": path }), "note");
+            assert!(note.as_str().unwrap().contains(likely), "{path}: {note}");
+        }
+        assert!(read(&workspace, json!({"path": "data.bin"})).unwrap().get("note").is_none());
+        assert!(
+            read(&workspace, json!({"path": "latin", "encoding": "base64"})).unwrap().get("note").is_none()
+        );
         assert_eq!(field(json!({"path": "latin", "encoding": "latin1"}), "content"), "café\n");
         let second = json!({"path": "wide.txt", "encoding": "utf-16", "lines": {"start": 2}});
         assert_eq!(field(second, "content"), "b\n");

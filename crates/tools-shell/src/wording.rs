@@ -100,7 +100,7 @@ pub(crate) fn ended_early(context: &Context, waited_for_input: bool) -> ToolErro
                 Code::Timeout,
                 format!("the command was killed after its timeout of {limit} s{state}"),
             )
-            .hint(format!("`data` has the output so far; {advice}"))
+            .hint(format!("the output so far is in the answer; {advice}"))
         }
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use dialects::Dialect;
 use http::{Credential, HttpError, Listener, Role};
 use rustix::process::{Resource, getrlimit};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::serving::{NoInput, mcp_options, prepare, start_spawner};
 use super::{Failure, print, tokio_runtime};
@@ -53,7 +53,7 @@ pub(super) fn run(global: &Global, arguments: &UpArgs) -> Result<ExitCode, Failu
             .map_err(|error| not_listening(error, &composed.state, &composed.workspace))?;
         let _listening = present(&composed, listener.address());
         if composed.toolset.dialect == Dialect::Csp1 {
-            options.csp = Some(super::csp::options(&composed)?);
+            options.csp = Some(super::csp::options(&composed));
         }
         let mut offered = mcp_options(&composed, NoInput(global.no_input));
         offered.conformance = arguments.conformance;
@@ -149,7 +149,8 @@ fn greeting(composed: &Composed, address: SocketAddr, tokens: &[Token], as_json:
             user.path.display()
         ));
     }
-    text.push_str(&configurations(&base, agent.map(|token| token.text.as_str())));
+    let token = agent.map(|token| token.text.as_str());
+    text.push_str(&configurations(&base, token, composed.toolset.dialect));
     text
 }
 
@@ -163,8 +164,20 @@ fn reached_at(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
+/// A call that changes nothing and exists in the dialect.
+fn first_call(dialect: Dialect) -> Value {
+    let (tool, arguments) = match dialect {
+        Dialect::Handfast | Dialect::Elophanto => ("file_list", json!({"path": "."})),
+        Dialect::Sluagh => ("run_command", json!({"command": "ls", "args": []})),
+        Dialect::Msc => ("list_files", json!({"path": ".", "recursive": false})),
+        Dialect::Sage => ("Bash", json!({"command": "ls"})),
+        Dialect::Csp1 => ("exec", json!({"COMMAND": "ls"})),
+    };
+    json!({"tool": tool, "arguments": arguments})
+}
+
 /// What clients have to be told, each in its own words.
-fn configurations(base: &str, token: Option<&str>) -> String {
+fn configurations(base: &str, token: Option<&str>, dialect: Dialect) -> String {
     let bearer = token.map(|token| format!("Authorization: Bearer {token}"));
     let option = bearer.as_ref().map(|bearer| format!(" --header \"{bearer}\"")).unwrap_or_default();
     let headers = token.map(|token| format!(", \"headers\": {{\"Authorization\": \"Bearer {token}\"}}"));
@@ -180,6 +193,7 @@ fn configurations(base: &str, token: Option<&str>) -> String {
          default_tools_approval_mode = \"approve\"\n\
          VS Code, in .vscode/mcp.json:\n    \
          {{\"servers\": {{\"handfast\": {{\"type\": \"http\", \"url\": \"{base}/mcp\"{headers}}}}}}}\n\
-         by hand:\n    curl {base}/v1/call{curl} -d '{{\"tool\": \"file_list\", \"arguments\": {{\"path\": \".\"}}}}'\n"
+         by hand:\n    curl {base}/v1/call{curl} -d '{}'\n",
+        first_call(dialect)
     )
 }

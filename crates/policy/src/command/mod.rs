@@ -24,6 +24,7 @@ mod table;
 mod values;
 mod wrappers;
 
+pub use dangerous::{StatementFile, dangerous_statements, statement_files};
 pub(crate) use dangerous::{Surroundings, dangerous};
 pub(crate) use environment::is_harmless_assignment;
 pub(crate) use fed::fed_command;

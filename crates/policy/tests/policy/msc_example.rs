@@ -81,7 +81,13 @@ fn green_tea_takes_over_allow_lists_and_never_deny_lists() {
     assert_eq!(ask(read("src/x.key")), "pass 7");
     assert_eq!(ask(write("src/a.py")), "pass 7");
     assert_eq!(ask(write("src/pyproject.toml")), "pass 7");
-    assert_eq!(answer(&policy, "git rm x"), "pass 7");
+    for line in ["git rm x", "git status", "git log --oneline", "git diff", "git status && git add -A"] {
+        assert_eq!(answer(&policy, line), "pass 7", "{line}");
+    }
+    // A path that no list names is asked about all the same.
+    for line in ["git diff docs/a", "git show HEAD:docs/a", "git -C /elsewhere status"] {
+        assert_eq!(short(&decide(&policy, Level::Moderate, run(line))), "check 6", "{line}");
+    }
     assert_eq!(answer(&policy, "pytest"), "pass 7");
     assert_eq!(answer(&policy, "curl https://example.com"), "pass 7");
     assert_eq!(answer(&policy, "rm -rf build"), "check 9");
