@@ -38,7 +38,9 @@ pub struct CellSpec {
     pub masked: Vec<PathBuf>,
     /// What stands in the place of some of the masked files where the workspace is seen through an overlay, so that the
     /// command can remove them. Without an overlay, and where one cannot be put there, a mask covers the file instead.
-    pub placeholders: Placeholders,
+    ///
+    /// By the path of the masked file. The folder around each is copied up, and keeps its modification time.
+    pub placeholders: BTreeMap<PathBuf, Placeholder>,
     /// Files and folders below a writable root that must be read-only, and stay where they are: neither they nor
     /// a folder above them can be renamed or removed from inside.
     pub frozen: Vec<PathBuf>,
@@ -102,22 +104,12 @@ impl CellSpec {
     }
 }
 
-/// Files of the workspace that the command sees a placeholder of: a file in the upper folder of the overlay, in the place
-/// of the one below, which is out of reach by that.
-///
-/// The folder around each is copied up, and keeps its modification time.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Placeholders {
-    /// The extended attribute that marks each in the upper folder, from the namespace `user.overlay.`, of which a command
-    /// neither sees nor changes anything. It stays with the file under whatever name.
-    pub mark: CString,
-    /// By the absolute path of the file.
-    pub files: BTreeMap<PathBuf, Placeholder>,
-}
-
-/// What is seen in the place of one file.
+/// A file in the upper folder of an overlay, in the place of one below that is out of reach by that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placeholder {
+    /// The extended attribute that it has there, from the namespace `user.overlay.`, of which a command neither sees nor
+    /// changes anything. It stays with the file under whatever name.
+    pub mark: CString,
     /// Its content.
     pub content: Vec<u8>,
     /// Its permission bits. It belongs to the command's user.

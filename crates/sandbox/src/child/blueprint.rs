@@ -154,9 +154,8 @@ pub(crate) struct Placeholder {
     pub(crate) made_as: CString,
     /// The same file in the upper folder of the overlay.
     pub(crate) upper: CString,
-    /// The extended attribute that marks it, and its value.
+    /// The extended attribute that marks it.
     pub(crate) mark: CString,
-    pub(crate) value: Vec<u8>,
     pub(crate) content: Vec<u8>,
     pub(crate) mode: u32,
 }

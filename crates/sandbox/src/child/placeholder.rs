@@ -54,7 +54,7 @@ fn fill(file: &OwnedFd, placeholder: &Placeholder) -> Result<(), Errno> {
         rest = rest.get(written..).unwrap_or_default();
     }
     // INVARIANT: below the overlay, which would store it under another name, so that no command could make such a mark.
-    lsetxattr(&placeholder.upper, &placeholder.mark, &placeholder.value, XattrFlags::CREATE)?;
+    lsetxattr(&placeholder.upper, &placeholder.mark, b"", XattrFlags::CREATE)?;
     fchmod(file, Mode::from_raw_mode(placeholder.mode))
 }
 

@@ -246,9 +246,8 @@ impl Encoder {
             }
             Step::Placeholder { placeholder, .. } => {
                 self.number(9);
-                let Placeholder { folder, made_as, upper, mark, value, content, mode } = placeholder;
+                let Placeholder { folder, made_as, upper, mark, content, mode } = placeholder;
                 [folder, made_as, upper, mark].into_iter().for_each(|text| self.text(text));
-                self.bytes(value);
                 self.bytes(content);
                 self.number((*mode).into());
             }
@@ -391,7 +390,6 @@ impl<'a> Decoder<'a> {
                     made_as: self.text()?,
                     upper: self.text()?,
                     mark: self.text()?,
-                    value: self.bytes()?.to_vec(),
                     content: self.bytes()?.to_vec(),
                     mode: self.small()?,
                 };
@@ -460,7 +458,6 @@ mod tests {
                     made_as: c".b".to_owned(),
                     upper: c"/u/.b".to_owned(),
                     mark: c"user.m".to_owned(),
-                    value: b"b".to_vec(),
                     content: b"c\0d".to_vec(),
                     mode: 0o444,
                 },

@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::View;
@@ -24,12 +23,12 @@ impl View {
         (roots, layers): (&Roots, &Layers),
         frozen: &BTreeMap<PathBuf, PathBuf>,
     ) -> Result<Cow<'a, [PathBuf]>, SandboxError> {
-        if spec.placeholders.files.is_empty() {
+        if spec.placeholders.is_empty() {
             return Ok(Cow::Borrowed(&spec.masked));
         }
         let (mut left, mut seen) = (Vec::new(), BTreeSet::new());
         for path in &spec.masked {
-            let wanted = spec.placeholders.files.get(path);
+            let wanted = spec.placeholders.get(path);
             let found = wanted.and_then(|wanted| Some((wanted, place(path, roots, layers, frozen)?)));
             let Some((wanted, (real, relative))) = found else {
                 left.push(path.clone());
@@ -43,8 +42,7 @@ impl View {
                 folder: c_string("path", folder)?,
                 made_as: c_string("path", MADE_AS)?,
                 upper: c_string("path", layers.upper_at.join(below).join(MADE_AS))?,
-                mark: spec.placeholders.mark.clone(),
-                value: relative.as_os_str().as_bytes().to_vec(),
+                mark: wanted.mark.clone(),
                 content: wanted.content.clone(),
                 mode: wanted.mode,
             };
