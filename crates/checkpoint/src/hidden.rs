@@ -14,12 +14,13 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Mode, OFlags, openat, unlinkat};
 use rustix::io::Errno;
+use sha2::Digest;
 
 use crate::area::{Call, UPPER};
 use crate::beneath::{LIST, open, open_known};
 use crate::encoding::{Decoder, Encoder};
 use crate::sides::name_of;
-use crate::{Entry, Error, Kind, Result, attributes};
+use crate::{Entry, Error, Kind, Result, attributes, git_index};
 
 /// The name of the list in the folder of a call.
 const LIST_NAME: &str = "hidden";
@@ -173,6 +174,18 @@ impl HiddenFiles {
         })
     }
 
+    /// Whether this is an index by which git has a notice as the content of a file, because a program did not ask git's
+    /// filter or the command has turned it off. What is committed so would be lost.
+    pub(crate) fn are_staged_in(&self, folder: &OwnedFd, name: &OsStr, new: &Entry) -> bool {
+        if self.sizes.is_empty() || new.kind != Kind::File || !git_index::may_be(name) {
+            return false;
+        }
+        let notices = self.all.iter().filter(|hidden| hidden.seen_as != SeenAs::Closed);
+        let objects: BTreeSet<Vec<u8>> = notices.flat_map(|hidden| names_in_git(&hidden.content())).collect();
+        let index = open_known(folder, name, new, OFlags::RDONLY);
+        index.is_ok_and(|index| git_index::has_any_of(&File::from(index), &objects))
+    }
+
     /// The hidden files whose notice is the content of this file.
     pub(crate) fn copied_in(&self, folder: &OwnedFd, name: &OsStr, new: &Entry) -> Vec<PathBuf> {
         if new.kind != Kind::File || !self.sizes.contains(&new.size_bytes) {
@@ -185,6 +198,15 @@ impl HiddenFiles {
         };
         self.all.iter().filter(is_copied).map(|hidden| hidden.path.clone()).collect()
     }
+}
+
+/// The names that an object of this content has in git: by the one and the other hash. An empty one is nobody's notice.
+fn names_in_git(content: &[u8]) -> Vec<Vec<u8>> {
+    if content.is_empty() {
+        return Vec::new();
+    }
+    let object = [format!("blob {}\0", content.len()).as_bytes(), content].concat();
+    vec![sha1::Sha1::digest(&object).to_vec(), sha2::Sha256::digest(&object).to_vec()]
 }
 
 /// The content of a file of the upper folder; an empty one need not be readable.

@@ -80,6 +80,8 @@ pub(crate) struct Reading<'a> {
     hidden: HiddenFiles,
     /// What goes or is replaced, and is not made again by tools.
     gone: BTreeSet<PathBuf>,
+    /// What came in the place of a hidden file, with the folder around it.
+    made_again: Vec<PathBuf>,
     /// Files that were copied up and have nothing below them: the command moved them here, or somebody removed what was.
     moved_or_removed: Vec<PathBuf>,
 }
@@ -89,6 +91,15 @@ struct Pair<'a> {
     upper: &'a OwnedFd,
     lower: &'a OwnedFd,
     depth: usize,
+    regenerable: bool,
+}
+
+/// A folder that comes as a whole.
+#[derive(Clone, Copy)]
+struct Coming {
+    depth: usize,
+    /// Whether nothing is in its place.
+    is_new: bool,
     regenerable: bool,
 }
 
@@ -125,6 +136,7 @@ impl<'a> Reading<'a> {
             refreshed: HashSet::new(),
             hidden: HiddenFiles::default(),
             gone: BTreeSet::new(),
+            made_again: Vec::new(),
             moved_or_removed,
         }
     }
@@ -160,6 +172,7 @@ impl<'a> Reading<'a> {
             self.stays(here, (new, old), false, sets_time)?;
         }
         self.ask(upper, lower)?;
+        self.judge_made_again(upper, lower)?;
         self.tell_of_hidden();
         self.changes.regenerable = self.regenerable.found().collect();
         Ok(self.changes)
@@ -346,6 +359,7 @@ impl<'a> Reading<'a> {
                 self.changes.notes.push(Note::LinkBroken { path: path.to_owned() });
             }
         }
+        self.judge_index(pair.upper, path, &new);
         let what = if old.is_some() { What::Replace } else { What::Create };
         let action = if old.is_some() { Action::Replace } else { Action::Create };
         self.touch(path, action, (old, Some(new)));
@@ -353,7 +367,7 @@ impl<'a> Reading<'a> {
             self.gone.insert(path.to_owned());
         }
         if let Some(folder) = folder {
-            self.comes(folder, path, (pair.depth + 1, old.is_none()))?;
+            self.comes(folder, path, Coming { depth: pair.depth + 1, is_new: old.is_none(), regenerable })?;
         }
         self.push(Change::of(both, what, Some(new), regenerable))?;
         Ok(true)
@@ -411,8 +425,8 @@ impl<'a> Reading<'a> {
 
     /// Everything below what the command made: judged, without what a workspace never gets.
     // BOUNDED: by `DEEPEST`.
-    fn comes(&mut self, folder: &OwnedFd, path: &Path, (depth, is_new): (usize, bool)) -> Result<()> {
-        if depth >= DEEPEST {
+    fn comes(&mut self, folder: &OwnedFd, path: &Path, coming: Coming) -> Result<()> {
+        if coming.depth >= DEEPEST {
             return Err(Error::TooDeep { path: path.to_owned(), limit: DEEPEST });
         }
         for name in names(folder).map_err(Error::while_doing("list", path))? {
@@ -426,7 +440,7 @@ impl<'a> Reading<'a> {
             };
             let marks = attributes::marks(folder.as_fd(), &name, new.kind, &path)?;
             if marks.placeholder.is_some() {
-                if is_new && self.hidden.is_untouched((folder, &path), &new, marks.placeholder) {
+                if coming.is_new && self.hidden.is_untouched((folder, &path), &new, marks.placeholder) {
                     // Its folder was removed by somebody else, and comes again with what the command made in it.
                     self.leave_out(path.clone(), Vec::new(), true);
                 } else {
@@ -439,6 +453,9 @@ impl<'a> Reading<'a> {
                 self.leave_out(path.clone(), copied, true);
                 continue;
             }
+            if !coming.is_new && !coming.regenerable && self.hidden.at(&path).is_some() {
+                self.made_again.push(path.clone());
+            }
             if marks.whiteout || matches!(new.kind, Kind::Whiteout | Kind::Socket | Kind::Device) {
                 unlinkat(folder, &name, AtFlags::empty()).map_err(Error::while_doing("drop", &path))?;
                 if matches!(new.kind, Kind::Socket | Kind::Device) {
@@ -447,6 +464,7 @@ impl<'a> Reading<'a> {
                 continue;
             }
             if new.kind == Kind::File {
+                self.judge_index(folder, &path, &new);
                 new = self.without_set_id(folder, &name, &path, new)?;
             }
             if marks.any {
@@ -458,7 +476,7 @@ impl<'a> Reading<'a> {
                     // Noted for whoever saves what comes; there was nothing to be lost.
                     self.regenerable.is(&[folder], &name, &path);
                 }
-                self.comes(&child, &path, (depth + 1, is_new))?;
+                self.comes(&child, &path, Coming { depth: coming.depth + 1, ..coming })?;
             }
         }
         Ok(())
@@ -540,6 +558,17 @@ impl Reading<'_> {
         self.changes.held.push(Held { path, action, may_be_approved: false, reason });
     }
 
+    /// Denies an index of git that has a notice for a file.
+    fn judge_index(&mut self, folder: &OwnedFd, path: &Path, new: &Entry) {
+        if self.hidden.are_staged_in(folder, path.file_name().unwrap_or_default(), new) {
+            let reason = "git was given the notice that stands in the place of a hidden file; `git add` with the filter \
+                          that the cell sets up takes the file as it is"
+                .to_owned();
+            let (path, action) = (path.to_owned(), Action::Replace);
+            self.changes.held.push(Held { path, action, may_be_approved: false, reason });
+        }
+    }
+
     /// Whether a file is not what the command meant: it copies a placeholder, or is what a hidden file is already.
     fn is_left_out(&mut self, pair: &Pair<'_>, both: &Both<'_>) -> bool {
         let &Both { name, path, new, old, .. } = both;
@@ -548,15 +577,44 @@ impl Reading<'_> {
             self.leave_out(path.to_owned(), copied, false);
             return true;
         }
-        // As git writes a file again that it takes for changed. Only where git has its content anyway: otherwise a command
-        // could find the content out by trying.
+        old.is_some_and(|old| self.is_the_same((pair.upper, pair.lower), path, (&new, &old)))
+    }
+
+    /// Whether a hidden file was written again as it is, as git does with one that it takes for changed. Only where git has
+    /// its content anyway: otherwise a command could find the content out by trying.
+    fn is_the_same(
+        &self,
+        (upper, lower): (&OwnedFd, &OwnedFd),
+        path: &Path,
+        (new, old): (&Entry, &Entry),
+    ) -> bool {
         let executable = |entry: &Entry| entry.mode & 0o100 != 0;
-        old.is_some_and(|old| {
-            self.hidden.at(path).is_some_and(|hidden| hidden.seen_as != SeenAs::Closed)
-                && !new.has_other_names
-                && executable(&new) == executable(&old)
-                && has_same_content(pair.upper.as_fd(), pair.lower.as_fd(), name, &new, &old)
-        })
+        self.hidden.at(path).is_some_and(|hidden| hidden.seen_as != SeenAs::Closed)
+            && !new.has_other_names
+            && executable(new) == executable(old)
+            && has_same_content(upper.as_fd(), lower.as_fd(), path.file_name().unwrap_or_default(), new, old)
+    }
+
+    /// Denies what came in the place of hidden files with the folders around them, as it is denied where those stay.
+    fn judge_made_again(&mut self, upper: BorrowedFd<'_>, lower: BorrowedFd<'_>) -> Result<()> {
+        for path in std::mem::take(&mut self.made_again) {
+            let failed = Error::while_doing("look at", &path);
+            let (holder, name) =
+                (path.parent().unwrap_or(Path::new("")), path.file_name().unwrap_or_default());
+            let old_folder = match open(lower, holder, PLACE) {
+                Ok(folder) => folder,
+                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => continue,
+                Err(errno) => return Err(failed(errno)),
+            };
+            let new_folder = open(upper, holder, PLACE).map_err(&failed)?;
+            let both = (look(&new_folder, name).map_err(&failed)?, look(&old_folder, name).map_err(&failed)?);
+            if let (Some(new), Some(old)) = both
+                && !self.is_the_same((&new_folder, &old_folder), &path, (&new, &old))
+            {
+                self.held_as_moved(&path, Marks::default());
+            }
+        }
+        Ok(())
     }
 
     fn leave_out(&mut self, path: PathBuf, of: Vec<PathBuf>, comes_along: bool) {

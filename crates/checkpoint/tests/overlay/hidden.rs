@@ -98,6 +98,7 @@ fn a_placeholder_that_was_changed_moved_or_linked_is_never_committed() {
         ("mv .env tests/x", "tests/x", ".env"),
         ("mkdir d; mv tests/server.pem d/y.pem", "d/y.pem", "tests/server.pem"),
         ("ln .env x", "x", ".env"),
+        ("rm -rf tests; mkdir tests; echo new > tests/server.pem", "tests/server.pem", "change"),
         ("mv -f .env tests/server.pem", "tests/server.pem", ".env"),
         (
             "mv tests/server.pem x; rm -rf tests; mkdir tests; mv x tests/server.pem",
@@ -145,6 +146,14 @@ fn a_tracked_file_that_is_written_again_as_it_is_stays_and_another_is_judged() {
     let before = inode("tests/server.pem");
     committed(&place, &again);
     assert_eq!(inode("tests/server.pem"), before);
+    let mut place = self::place();
+    committed(&place, &format!("rm -rf tests; mkdir tests; printf '{SECRET}' > tests/server.pem"));
+    assert_eq!(read(&place, "tests/server.pem").unwrap(), SECRET);
+    // In what tools make again they may.
+    place.0.prepare("mkdir -p node_modules/tls; echo '{}' > package.json; echo old > node_modules/tls/a.pem");
+    place.1.push(Hidden { path: "node_modules/tls/a.pem".into(), seen_as: SeenAs::Closed });
+    committed(&place, "rm -rf node_modules; mkdir -p node_modules/tls; echo new > node_modules/tls/a.pem");
+    assert_eq!(read(&place, "node_modules/tls/a.pem").unwrap(), "new\n");
     // Of what git does not track, a command must not learn whether it has guessed right.
     let (paths, _) = committed(&place, "rm -f .env; printf secret > .env; chmod 644 .env");
     assert!(paths.contains(&PathBuf::from(".env")), "it is put to the judge: {paths:?}");
