@@ -47,6 +47,7 @@ mod fetching;
 mod forms;
 mod gmail;
 mod gmail_doors;
+mod hidden_files;
 mod homes;
 mod hostile_commands;
 mod knowledge;

@@ -26,7 +26,7 @@
 //! is made again. And where somebody replaces a *parent*
 //! folder by another one that has an entry of the same name, older than the baseline, that entry is taken for the old one.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -39,6 +39,7 @@ use crate::attributes::{self, Marks};
 use crate::beneath::{LIST, PLACE, look, names, open, open_known, set_mode};
 use crate::compare::{has_same_content, is_faithful_copy};
 use crate::git_index::{self, Winner};
+use crate::hidden::{Copied, HiddenFiles, SeenAs};
 use crate::known::Known;
 use crate::loosened::Loosened;
 use crate::regenerable::Regenerable;
@@ -75,6 +76,12 @@ pub(crate) struct Reading<'a> {
     moves: bool,
     /// Folders in which an index of git was only refreshed, so that their time says nothing.
     refreshed: HashSet<PathBuf>,
+    /// What the command saw placeholders of.
+    hidden: HiddenFiles,
+    /// What goes or is replaced, and is not made again by tools.
+    gone: BTreeSet<PathBuf>,
+    /// What came in the place of a hidden file, with the folder around it.
+    made_again: Vec<PathBuf>,
     /// Files that were copied up and have nothing below them: the command moved them here, or somebody removed what was.
     moved_or_removed: Vec<PathBuf>,
 }
@@ -84,6 +91,15 @@ struct Pair<'a> {
     upper: &'a OwnedFd,
     lower: &'a OwnedFd,
     depth: usize,
+    regenerable: bool,
+}
+
+/// A folder that comes as a whole.
+#[derive(Clone, Copy)]
+struct Coming {
+    depth: usize,
+    /// Whether nothing is in its place.
+    is_new: bool,
     regenerable: bool,
 }
 
@@ -118,8 +134,16 @@ impl<'a> Reading<'a> {
             touched,
             moves,
             refreshed: HashSet::new(),
+            hidden: HiddenFiles::default(),
+            gone: BTreeSet::new(),
+            made_again: Vec::new(),
             moved_or_removed,
         }
+    }
+
+    /// The same for a command that saw placeholders.
+    pub(crate) fn hiding(self, hidden: HiddenFiles) -> Self {
+        Self { hidden, ..self }
     }
 
     /// The same for changes that this program may have drafted.
@@ -148,6 +172,8 @@ impl<'a> Reading<'a> {
             self.stays(here, (new, old), false, sets_time)?;
         }
         self.ask(upper, lower)?;
+        self.judge_made_again(upper, lower)?;
+        self.tell_of_hidden();
         self.changes.regenerable = self.regenerable.found().collect();
         Ok(self.changes)
     }
@@ -184,6 +210,12 @@ impl<'a> Reading<'a> {
         }
         let both = Both { name, path, new, marks, old };
         match (new.kind, old) {
+            _ if marks.placeholder.is_some() => {
+                if !self.hidden.is_untouched((pair.upper, path), &new, marks.placeholder) {
+                    self.held_as_moved(path, marks);
+                }
+                Ok(false)
+            }
             _ if marks.whiteout => self.gone(pair, &both),
             (Kind::Whiteout, _) => self.gone(pair, &both),
             (Kind::Socket | Kind::Device, _) => {
@@ -250,6 +282,9 @@ impl<'a> Reading<'a> {
         let regenerable = pair.regenerable
             || old.kind == Kind::Folder && self.regenerable.is(&[pair.lower], both.name, both.path);
         self.touch(both.path, Action::Remove, (Some(old), None));
+        if !regenerable {
+            self.gone.insert(both.path.to_owned());
+        }
         self.leaves(pair.lower, both.name, both.path, old, regenerable)?;
         self.push(Change::of(both, What::Remove, None, regenerable))?;
         Ok(true)
@@ -258,6 +293,16 @@ impl<'a> Reading<'a> {
     /// Something made or changed by the command, that is no merged folder.
     fn placed(&mut self, pair: &Pair<'_>, both: &Both<'_>, folder: Option<&OwnedFd>) -> Result<bool> {
         let &Both { name, path, new, marks, old } = both;
+        let hides = !self.hidden.is_empty();
+        if let Some(folder) = folder.filter(|_| hides && marks.copied_up && !marks.opaque)
+            && self.has_only_placeholders(folder, path, pair.depth + 1)?
+        {
+            // Somebody has removed or replaced it, and the command did nothing in it.
+            return Ok(false);
+        }
+        if hides && self.is_left_out(pair, both) {
+            return Ok(false);
+        }
         let both_sides = [pair.lower, pair.upper];
         let holders = match old {
             Some(old) if old.kind == Kind::Folder => &both_sides[..1],
@@ -314,11 +359,15 @@ impl<'a> Reading<'a> {
                 self.changes.notes.push(Note::LinkBroken { path: path.to_owned() });
             }
         }
+        self.judge_index(pair.upper, path, &new);
         let what = if old.is_some() { What::Replace } else { What::Create };
         let action = if old.is_some() { Action::Replace } else { Action::Create };
         self.touch(path, action, (old, Some(new)));
+        if old.is_some_and(|old| old.kind == Kind::Folder || old.kind != new.kind) && !regenerable {
+            self.gone.insert(path.to_owned());
+        }
         if let Some(folder) = folder {
-            self.comes(folder, path, pair.depth + 1)?;
+            self.comes(folder, path, Coming { depth: pair.depth + 1, is_new: old.is_none(), regenerable })?;
         }
         self.push(Change::of(both, what, Some(new), regenerable))?;
         Ok(true)
@@ -376,8 +425,8 @@ impl<'a> Reading<'a> {
 
     /// Everything below what the command made: judged, without what a workspace never gets.
     // BOUNDED: by `DEEPEST`.
-    fn comes(&mut self, folder: &OwnedFd, path: &Path, depth: usize) -> Result<()> {
-        if depth >= DEEPEST {
+    fn comes(&mut self, folder: &OwnedFd, path: &Path, coming: Coming) -> Result<()> {
+        if coming.depth >= DEEPEST {
             return Err(Error::TooDeep { path: path.to_owned(), limit: DEEPEST });
         }
         for name in names(folder).map_err(Error::while_doing("list", path))? {
@@ -390,6 +439,23 @@ impl<'a> Reading<'a> {
                 _ => None,
             };
             let marks = attributes::marks(folder.as_fd(), &name, new.kind, &path)?;
+            if marks.placeholder.is_some() {
+                if coming.is_new && self.hidden.is_untouched((folder, &path), &new, marks.placeholder) {
+                    // Its folder was removed by somebody else, and comes again with what the command made in it.
+                    self.leave_out(path.clone(), Vec::new(), true);
+                } else {
+                    self.held_as_moved(&path, marks);
+                }
+                continue;
+            }
+            let copied = self.hidden.copied_in(folder, &name, &new);
+            if !copied.is_empty() {
+                self.leave_out(path.clone(), copied, true);
+                continue;
+            }
+            if !coming.is_new && !coming.regenerable && self.hidden.at(&path).is_some() {
+                self.made_again.push(path.clone());
+            }
             if marks.whiteout || matches!(new.kind, Kind::Whiteout | Kind::Socket | Kind::Device) {
                 unlinkat(folder, &name, AtFlags::empty()).map_err(Error::while_doing("drop", &path))?;
                 if matches!(new.kind, Kind::Socket | Kind::Device) {
@@ -398,6 +464,7 @@ impl<'a> Reading<'a> {
                 continue;
             }
             if new.kind == Kind::File {
+                self.judge_index(folder, &path, &new);
                 new = self.without_set_id(folder, &name, &path, new)?;
             }
             if marks.any {
@@ -409,7 +476,7 @@ impl<'a> Reading<'a> {
                     // Noted for whoever saves what comes; there was nothing to be lost.
                     self.regenerable.is(&[folder], &name, &path);
                 }
-                self.comes(&child, &path, depth + 1)?;
+                self.comes(&child, &path, Coming { depth: coming.depth + 1, ..coming })?;
             }
         }
         Ok(())
@@ -476,6 +543,137 @@ impl<'a> Reading<'a> {
         let others = open(pair.lower, old)?;
         git_index::winner(before.as_ref(), &others, &command)
     }
+}
+
+/// What becomes of placeholders.
+impl Reading<'_> {
+    /// Denies one that was changed, moved or linked.
+    fn held_as_moved(&mut self, path: &Path, marks: Marks) {
+        let hidden = marks.placeholder.and_then(|number| self.hidden.numbered(number));
+        let reason = match hidden {
+            Some(hidden) if hidden.path != path => moved(&hidden.path),
+            _ => "its content is hidden from commands, which can remove it and not change it".to_owned(),
+        };
+        let (path, action) = (path.to_owned(), Action::Replace);
+        self.changes.held.push(Held { path, action, may_be_approved: false, reason });
+    }
+
+    /// Denies an index of git that has a notice for a file.
+    fn judge_index(&mut self, folder: &OwnedFd, path: &Path, new: &Entry) {
+        if self.hidden.are_staged_in(folder, path.file_name().unwrap_or_default(), new) {
+            let reason = "git was given the notice that stands in the place of a hidden file; `git add` with the filter \
+                          that the cell sets up takes the file as it is"
+                .to_owned();
+            let (path, action) = (path.to_owned(), Action::Replace);
+            self.changes.held.push(Held { path, action, may_be_approved: false, reason });
+        }
+    }
+
+    /// Whether a file is not what the command meant: it copies a placeholder, or is what a hidden file is already.
+    fn is_left_out(&mut self, pair: &Pair<'_>, both: &Both<'_>) -> bool {
+        let &Both { name, path, new, old, .. } = both;
+        let copied = self.hidden.copied_in(pair.upper, name, &new);
+        if !copied.is_empty() {
+            self.leave_out(path.to_owned(), copied, false);
+            return true;
+        }
+        old.is_some_and(|old| self.is_the_same((pair.upper, pair.lower), path, (&new, &old)))
+    }
+
+    /// Whether a hidden file was written again as it is, as git does with one that it takes for changed. Only where git has
+    /// its content anyway: otherwise a command could find the content out by trying.
+    fn is_the_same(
+        &self,
+        (upper, lower): (&OwnedFd, &OwnedFd),
+        path: &Path,
+        (new, old): (&Entry, &Entry),
+    ) -> bool {
+        let executable = |entry: &Entry| entry.mode & 0o100 != 0;
+        self.hidden.at(path).is_some_and(|hidden| hidden.seen_as != SeenAs::Closed)
+            && !new.has_other_names
+            && executable(new) == executable(old)
+            && has_same_content(upper.as_fd(), lower.as_fd(), path.file_name().unwrap_or_default(), new, old)
+    }
+
+    /// Denies what came in the place of hidden files with the folders around them, as it is denied where those stay.
+    fn judge_made_again(&mut self, upper: BorrowedFd<'_>, lower: BorrowedFd<'_>) -> Result<()> {
+        for path in std::mem::take(&mut self.made_again) {
+            let failed = Error::while_doing("look at", &path);
+            let (holder, name) =
+                (path.parent().unwrap_or(Path::new("")), path.file_name().unwrap_or_default());
+            let old_folder = match open(lower, holder, PLACE) {
+                Ok(folder) => folder,
+                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => continue,
+                Err(errno) => return Err(failed(errno)),
+            };
+            let new_folder = open(upper, holder, PLACE).map_err(&failed)?;
+            let both = (look(&new_folder, name).map_err(&failed)?, look(&old_folder, name).map_err(&failed)?);
+            if let (Some(new), Some(old)) = both
+                && !self.is_the_same((&new_folder, &old_folder), &path, (&new, &old))
+            {
+                self.held_as_moved(&path, Marks::default());
+            }
+        }
+        Ok(())
+    }
+
+    fn leave_out(&mut self, path: PathBuf, of: Vec<PathBuf>, comes_along: bool) {
+        self.changes.copied.push(Copied { path, of, comes_along });
+    }
+
+    /// Whether there is nothing in a folder but untouched placeholders, and folders of which the same is true.
+    // BOUNDED: by `DEEPEST`.
+    fn has_only_placeholders(&mut self, folder: &OwnedFd, path: &Path, depth: usize) -> Result<bool> {
+        if depth >= DEEPEST {
+            return Ok(false);
+        }
+        let all = names(folder).map_err(Error::while_doing("list", path))?;
+        for name in &all {
+            let path = path.join(name);
+            let Some(new) = look(folder, name).map_err(Error::while_doing("look at", &path))? else {
+                continue;
+            };
+            let marks = attributes::marks(folder.as_fd(), name, new.kind, &path)?;
+            let is_one = match new.kind {
+                Kind::Folder if marks.copied_up && !marks.opaque => {
+                    let child = self.loosened.open_folder(folder, name, &path, &new)?;
+                    self.has_only_placeholders(&child, &path, depth + 1)?
+                }
+                _ => self.hidden.is_untouched((folder, &path), &new, marks.placeholder),
+            };
+            if !is_one {
+                return Ok(false);
+            }
+        }
+        Ok(!all.is_empty())
+    }
+
+    /// Says what became of hidden files, when all is read. One that is gone while a copy of its placeholder came was moved,
+    /// and its content would be lost.
+    fn tell_of_hidden(&mut self) {
+        let removed: Vec<PathBuf> = self.hidden.within(&self.gone).map(Path::to_owned).collect();
+        for Copied { path, of, .. } in &self.changes.copied {
+            if let Some(hidden) = of.iter().find(|hidden| removed.contains(hidden)) {
+                let (path, action, reason) = (path.clone(), Action::Create, moved(hidden));
+                self.changes.held.push(Held { path, action, may_be_approved: false, reason });
+            }
+        }
+        let copied = self.changes.copied.iter().filter(|copied| !copied.of.is_empty());
+        let copied: Vec<PathBuf> = copied.map(|copied| copied.path.clone()).collect();
+        if !copied.is_empty() {
+            self.changes.notes.push(Note::HiddenCopied { paths: copied });
+        }
+        if !removed.is_empty() {
+            self.changes.notes.push(Note::HiddenRemoved { paths: removed });
+        }
+    }
+}
+
+fn moved(hidden: &Path) -> String {
+    let hidden = hidden.display();
+    format!(
+        "it stands for {hidden}, whose content is hidden from commands, which can remove it and not move or link it"
+    )
 }
 
 /// Tells whether an index of git was replaced by one that says the same about every file.

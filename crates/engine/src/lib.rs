@@ -18,6 +18,7 @@ mod denied;
 mod difference;
 mod dry_run;
 mod figures;
+mod hidden;
 mod history;
 mod home;
 mod hosts;
@@ -155,6 +156,7 @@ pub struct Engine {
     clock: Arc<dyn Clock>,
     cell: CellSetup,
     denied: Arc<denied::DeniedFiles>,
+    hidden: hidden::HiddenFiles,
     toolchains: toolchains::Toolchains,
     programs: denied::DeniedPrograms,
     redactor: Redactor,
@@ -266,6 +268,7 @@ impl Engine {
             lanes: admit::Lanes::new(admit::LaneLimits::of(&policy)),
             reach: reach::Reach::open(policy.clone(), denied.clone(), &place)?,
             denied,
+            hidden: hidden::HiddenFiles::default(),
             toolchains,
             programs,
             place,
@@ -441,7 +444,9 @@ impl Engine {
         if self.policy.passes_undoable() {
             sandbox::has_namespaces();
         }
-        let Ok((cell, _)) = self.specification(&self.policy, &self.denied, denied::Writes::Apart) else {
+        let Ok(specify::Specified { cell, .. }) =
+            self.specification(&self.policy, &self.denied, denied::Writes::Apart)
+        else {
             return;
         };
         if let Some(snapshots) = self.snapshots.as_ref().filter(|_| self.cell.watches) {

@@ -17,7 +17,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, Weak};
 
 use checkpoint::{
-    Area, Changes, Conflict, Durability, Held, Note, Outcome, SavedEntry, Terms, Time, What, Workspace,
+    Area, Changes, Conflict, Durability, Held, Hidden, Note, Outcome, SavedEntry, Terms, Time, What,
+    Workspace,
 };
 use database::Databases;
 use jiff::Timestamp;
@@ -29,6 +30,7 @@ use tool::{Code, EffectState, Retry, Stop, ToolError};
 use crate::approvals::Foreseen;
 use crate::denied::DeniedFiles;
 use crate::difference::{Differences, Direction};
+use crate::hidden::listed;
 use crate::saved_contents::SavedContents;
 use crate::saving::Author;
 
@@ -265,6 +267,11 @@ impl Snapshot {
         overlay(&self.call)
     }
 
+    /// Notes what the command will see placeholders of.
+    pub(crate) fn hide(&self, hidden: &[Hidden]) -> Result<(), ToolError> {
+        if hidden.is_empty() { Ok(()) } else { self.call.hide(hidden).map_err(failed) }
+    }
+
     /// Where a file tool puts its changes.
     pub(crate) fn draft(&self) -> Result<checkpoint::Draft, ToolError> {
         self.call.draft(&self.workspace).map_err(failed)
@@ -408,6 +415,13 @@ fn note(note: &Note) -> String {
         Note::IndexKept { path } => {
             format!("{} was changed by others meanwhile, and stays as it is", tool::path_text(path))
         }
+        Note::HiddenRemoved { paths } => {
+            format!("removed although it is hidden from commands: {}; undo brings it back", listed(paths))
+        }
+        Note::HiddenCopied { paths } => format!(
+            "left out, because it has a notice and not the content of what is hidden from commands: {}",
+            listed(paths)
+        ),
     }
 }
 

@@ -67,8 +67,12 @@ impl<'a> Judge<'a> {
         {
             return Some(format!("it is denied by {rule}"));
         }
-        // What must not be read must not go elsewhere either, nor be replaced by something that may.
-        let goes = matches!(touch.action, Action::Remove | Action::Replace);
+        // What must not be read must not be replaced by something that may. A file may go: it is saved before, and the command
+        // had no more of it than a placeholder.
+        let goes = match touch.action {
+            Action::Remove => touch.old.is_some_and(|old| old.entry.kind != Kind::File),
+            action => action == Action::Replace,
+        };
         let rule = self.policy.denied_reads().rule_at(spot, is_folder(touch.old)).filter(|_| goes)?;
         Some(format!("what is there is denied by {rule}"))
     }

@@ -18,7 +18,9 @@ use rustix::net::{
     SendFlags, recv, recvmsg, send, sendmsg,
 };
 
-use super::blueprint::{Bound, Expected, Kind, Mount, Place, Resource, Source, Standard, Start, Step};
+use super::blueprint::{
+    Bound, Expected, Kind, Mount, Place, Placeholder, Resource, Source, Standard, Start, Step,
+};
 use crate::spec::TerminalSize;
 use crate::sys::StringArray;
 
@@ -242,6 +244,13 @@ impl Encoder {
                 self.number(8);
                 self.list(names, |bytes, name| bytes.text(name));
             }
+            Step::Placeholder { placeholder, .. } => {
+                self.number(9);
+                let Placeholder { folder, made_as, upper, mark, content, mode } = placeholder;
+                [folder, made_as, upper, mark].into_iter().for_each(|text| self.text(text));
+                self.bytes(content);
+                self.number((*mode).into());
+            }
             Step::Seal { .. } => self.number(4),
             Step::Setting { value, .. } => {
                 self.number(5);
@@ -375,6 +384,17 @@ impl<'a> Decoder<'a> {
             2 => Step::File { at, content: self.bytes()?.to_vec(), mode: self.small()? },
             3 => Step::Folder { at, mode: self.small()? },
             8 => Step::Folders { at, names: self.list(Self::text)? },
+            9 => {
+                let placeholder = Placeholder {
+                    folder: self.text()?,
+                    made_as: self.text()?,
+                    upper: self.text()?,
+                    mark: self.text()?,
+                    content: self.bytes()?.to_vec(),
+                    mode: self.small()?,
+                };
+                Step::Placeholder { at, placeholder }
+            }
             4 => Step::Seal { at },
             5 => Step::Setting { at, value: self.text()? },
             6 => Step::Check { at, is: Expected::Hidden },
@@ -431,6 +451,17 @@ mod tests {
             Step::File { at: at(), content: b"x\0y".to_vec(), mode: 0o600 },
             Step::Folder { at: at(), mode: 0o755 },
             Step::Folders { at: at(), names: vec![c"n".to_owned(), c"m".to_owned()] },
+            Step::Placeholder {
+                at: at(),
+                placeholder: Placeholder {
+                    folder: c"/a".to_owned(),
+                    made_as: c".b".to_owned(),
+                    upper: c"/u/.b".to_owned(),
+                    mark: c"user.m".to_owned(),
+                    content: b"c\0d".to_vec(),
+                    mode: 0o444,
+                },
+            },
             Step::Seal { at: at() },
             Step::Setting { at: at(), value: c"0".to_owned() },
             Step::Check { at: at(), is: Expected::Hidden },

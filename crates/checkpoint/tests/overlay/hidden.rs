@@ -1,0 +1,170 @@
+//! Files that the command saw placeholders of.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use checkpoint::{Call, Hidden, Note, Outcome, SeenAs, Terms, Time};
+
+use crate::fixture::{Place, since, tree};
+
+/// The content of `tests/server.pem`.
+const SECRET: &str = "the content of a file that git tracks and a rule hides, of some length\n";
+
+/// A workspace with a file that is hidden altogether, and one that has a notice.
+fn place() -> (Place, Vec<Hidden>) {
+    let place = Place::new();
+    place.prepare(&format!(
+        "mkdir tests plain; printf secret > .env; printf '{SECRET}' > tests/server.pem; echo x > tests/a; echo x > plain/a"
+    ));
+    let notice = SeenAs::Notice { size_bytes: SECRET.len() as u64, executable: false };
+    let hidden = [(".env", SeenAs::Closed), ("tests/server.pem", notice)];
+    (place, hidden.map(|(path, seen_as)| Hidden { path: path.into(), seen_as }).into())
+}
+
+/// Runs a script on an overlay in which the placeholders were put first, as a cell puts them.
+fn run((place, hidden): &(Place, Vec<Hidden>), script: &str) -> (Call, Time) {
+    let call = place.area.begin().unwrap();
+    call.hide(hidden).unwrap();
+    let contents = tempfile::tempdir().unwrap();
+    let mut all = String::new();
+    for (number, hidden) in hidden.iter().enumerate() {
+        let (path, content) = (hidden.path.display(), contents.path().join(number.to_string()));
+        fs::write(&content, hidden.content()).unwrap();
+        let (upper, mark, mode) = (call.upper(), Hidden::mark(number), hidden.mode());
+        all.push_str(&format!(
+            "before=$(stat -c %y $(dirname {path})); cp {} .new; python3 -c 'import os; os.setxattr(\"{}/.new\", {:?}, b\"\")'\n\
+             chmod {mode:o} .new; mv -f .new {path}; touch -d \"$before\" $(dirname {path})\n",
+            content.display(),
+            upper.display(),
+            mark.to_str().unwrap(),
+        ));
+    }
+    let baseline = call.baseline().unwrap();
+    let output = crate::fixture::overlay(&place.path(), &call, &format!("{all}\n{script}"));
+    assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
+    (call, baseline)
+}
+
+fn committed(place: &(Place, Vec<Hidden>), script: &str) -> (Vec<PathBuf>, Vec<Note>) {
+    let (call, baseline) = run(place, script);
+    match call.commit(&place.0.workspace(), &since(baseline)).unwrap() {
+        Outcome::Committed(committed) => {
+            let changes = committed.changes;
+            (changes.list.into_iter().map(|change| change.path).collect(), changes.notes)
+        }
+        other => panic!("{script}: {other:?}"),
+    }
+}
+
+fn read(place: &(Place, Vec<Hidden>), path: &str) -> Option<String> {
+    fs::read_to_string(place.0.path().join(path)).ok()
+}
+
+#[test]
+fn untouched_placeholders_are_no_change() {
+    let place = place();
+    let before = tree(&place.0.path());
+    assert_eq!(committed(&place, "cat tests/server.pem; ls -lR"), (Vec::new(), Vec::new()));
+    assert_eq!(tree(&place.0.path()), before);
+    let (paths, notes) = committed(&place, "echo new > tests/new; echo new > new");
+    assert_eq!(
+        (paths.len(), notes),
+        (4, Vec::new()),
+        "both files, and the times of their folders: {paths:?}"
+    );
+    assert_eq!(
+        (read(&place, ".env").unwrap(), read(&place, "tests/server.pem").unwrap()),
+        ("secret".into(), SECRET.into())
+    );
+}
+
+#[test]
+fn removing_a_placeholder_removes_the_file_and_says_so() {
+    let place = place();
+    let (_, notes) = committed(&place, "rm -rf tests .env");
+    assert!(!place.0.path().join("tests").exists() && !place.0.path().join(".env").exists());
+    let paths: Vec<PathBuf> = [".env", "tests/server.pem"].map(PathBuf::from).into();
+    assert_eq!(notes, [Note::HiddenRemoved { paths }]);
+}
+
+#[test]
+fn a_placeholder_that_was_changed_moved_or_linked_is_never_committed() {
+    let place = place();
+    let before = tree(&place.0.path());
+    for (script, path, word) in [
+        ("chmod 600 .env", ".env", "change"),
+        ("chmod 644 tests/server.pem; echo new > tests/server.pem", "tests/server.pem", "change"),
+        ("chmod 644 .env; mv .env x", "x", ".env"),
+        ("mv .env tests/x", "tests/x", ".env"),
+        ("mkdir d; mv tests/server.pem d/y.pem", "d/y.pem", "tests/server.pem"),
+        ("ln .env x", "x", ".env"),
+        ("rm -rf tests; mkdir tests; echo new > tests/server.pem", "tests/server.pem", "change"),
+        ("mv -f .env tests/server.pem", "tests/server.pem", ".env"),
+        (
+            "mv tests/server.pem x; rm -rf tests; mkdir tests; mv x tests/server.pem",
+            "tests/server.pem",
+            "hidden",
+        ),
+        // The folder is moved by copying what is in it, as everywhere on an overlay.
+        ("mv tests moved", "moved/server.pem", "tests/server.pem"),
+        ("cp tests/server.pem plain/x; rm tests/server.pem", "plain/x", "tests/server.pem"),
+    ] {
+        let (call, baseline) = run(&place, script);
+        for terms in [since(baseline), Terms { baseline: None, ..since(baseline) }] {
+            let Outcome::Held(changes) = call.commit(&place.0.workspace(), &terms).unwrap() else {
+                panic!("{script} was committed")
+            };
+            let held = changes.held.iter().find(|held| held.path == Path::new(path));
+            let held = held.unwrap_or_else(|| panic!("{script}: {:?}", changes.held));
+            assert!(!held.may_be_approved && held.reason.contains(word), "{script}: {held:?}");
+        }
+        assert_eq!(tree(&place.0.path()), before, "{script}");
+    }
+}
+
+#[test]
+fn copies_of_a_notice_are_left_out() {
+    let place = place();
+    let (_, notes) =
+        committed(&place, "cp -r tests copy; cp tests/server.pem plain/a; cp tests/server.pem x.pem");
+    assert_eq!(
+        notes,
+        [Note::HiddenCopied { paths: ["copy/server.pem", "plain/a", "x.pem"].map(PathBuf::from).into() }]
+    );
+    assert_eq!(read(&place, "copy/a").unwrap(), "x\n");
+    assert_eq!(read(&place, "plain/a").unwrap(), "x\n", "what it would have replaced stays");
+    assert!(!place.0.path().join("copy/server.pem").exists() && !place.0.path().join("x.pem").exists());
+    assert_eq!(read(&place, "tests/server.pem").unwrap(), SECRET);
+}
+
+#[test]
+fn a_tracked_file_that_is_written_again_as_it_is_stays_and_another_is_judged() {
+    let place = place();
+    let again = format!("rm tests/server.pem; printf '{SECRET}' > tests/server.pem");
+    let inode =
+        |path: &str| std::os::unix::fs::MetadataExt::ino(&place.0.path().join(path).metadata().unwrap());
+    let before = inode("tests/server.pem");
+    committed(&place, &again);
+    assert_eq!(inode("tests/server.pem"), before);
+    let mut place = self::place();
+    committed(&place, &format!("rm -rf tests; mkdir tests; printf '{SECRET}' > tests/server.pem"));
+    assert_eq!(read(&place, "tests/server.pem").unwrap(), SECRET);
+    // In what tools make again they may.
+    place.0.prepare("mkdir -p node_modules/tls; echo '{}' > package.json; echo old > node_modules/tls/a.pem");
+    place.1.push(Hidden { path: "node_modules/tls/a.pem".into(), seen_as: SeenAs::Closed });
+    committed(&place, "rm -rf node_modules; mkdir -p node_modules/tls; echo new > node_modules/tls/a.pem");
+    assert_eq!(read(&place, "node_modules/tls/a.pem").unwrap(), "new\n");
+    // Of what git does not track, a command must not learn whether it has guessed right.
+    let (paths, _) = committed(&place, "rm -f .env; printf secret > .env; chmod 644 .env");
+    assert!(paths.contains(&PathBuf::from(".env")), "it is put to the judge: {paths:?}");
+}
+
+#[test]
+fn a_folder_that_others_remove_meanwhile_does_not_come_back_for_a_placeholder() {
+    let place = place();
+    let (call, baseline) = run(&place, "echo x > new");
+    fs::remove_dir_all(place.0.path().join("tests")).unwrap();
+    let outcome = call.commit(&place.0.workspace(), &since(baseline)).unwrap();
+    assert!(matches!(outcome, Outcome::Committed(_)), "{outcome:?}");
+    assert!(place.0.path().join("new").exists() && !place.0.path().join("tests").exists());
+}
