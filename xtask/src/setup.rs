@@ -25,7 +25,7 @@ struct Requirement {
     packages: &'static [&'static str],
 }
 
-const REQUIREMENTS: [Requirement; 10] = [
+const REQUIREMENTS: [Requirement; 9] = [
     Requirement { what: "git", probe: &["git", "--version"], packages: &["git"] },
     Requirement {
         what: "Python 3.11 or newer",
