@@ -166,7 +166,7 @@ pub(crate) fn compose(wanted: Wanted) -> Result<Composed, Failure> {
         sessions,
         tracer: traces.clone().map(|exporter| exporter as Arc<dyn Tracer>),
         summarizer,
-        user: Some(surroundings.user),
+        user: Some(surroundings.user.clone()),
         services,
         program: program(&state, &surroundings),
     })?;
