@@ -132,9 +132,7 @@ fn output_without_end_costs_bounded_memory_and_is_counted_exactly() {
     let lines = run(&mut server, "yes 1234567 | head -c 400000000");
     let noted = lines["stdout"].as_str().unwrap();
     assert!(
-        noted.contains(
-            "most of 400000000 bytes in 50000000 lines left out; output_read has the first 4000000 bytes"
-        ),
+        noted.contains("most of 400000000 bytes in 50000000 lines left out; output_read {\"output_ref\":\""),
         "{noted:.300}"
     );
     // One line of binary, on the other stream.
@@ -146,7 +144,7 @@ fn output_without_end_costs_bounded_memory_and_is_counted_exactly() {
         "{:.300}",
         noted.replace('\0', "")
     );
-    assert!(noted.ends_with("\u{fffd}end"));
+    assert!(noted.trim_end().ends_with("\u{fffd}end"));
     let grown = server.peak() - before;
     assert!(grown < 2048, "{grown} KiB more than before");
     server.end();

@@ -18,8 +18,7 @@ use crate::version::HASHED_BYTES;
 /// Reads the content of a file.
 pub(crate) struct FileRead;
 
-const DESCRIPTION: &str = "Read a file; a picture is shown, other binary comes as Base64. A long one comes in parts: go on at \
-     `next_offset`, or ask for `lines`.";
+const DESCRIPTION: &str = "Read a file; pictures are shown, other binary is Base64. A long one comes in parts: go on at `next_offset`, or ask for `lines`.";
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -78,7 +77,7 @@ pub(crate) struct Output {
     /// It is the `version` you have: no content.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     unchanged: bool,
-    /// Of a picture, where the caller shows pictures.
+    /// Of a shown one.
     #[serde(skip_serializing_if = "Option::is_none")]
     picture: Option<Picture>,
     /// The text, or Base64.
