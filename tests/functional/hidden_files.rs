@@ -87,7 +87,14 @@ fn seen(fixture: &Fixture) -> (BTreeMap<String, String>, [String; 4]) {
     let mut all = BTreeMap::new();
     files(&fixture.workspace(), &fixture.workspace(), &mut all);
     let asked = ["ls-files -s", "status --porcelain", "log --all --format=%s%T", "config --list --local"];
-    (all, asked.map(|words| git(fixture, words)))
+    // Which of two commits of the same second comes first says nothing.
+    let sorted = |words| {
+        let said = git(fixture, words);
+        let mut lines: Vec<&str> = said.lines().collect();
+        lines.sort_unstable();
+        lines.join("\n")
+    };
+    (all, asked.map(sorted))
 }
 
 #[test]

@@ -64,7 +64,9 @@ impl Engine {
         context.stop = call.stop.clone();
         context.progress =
             Arc::new(CoveredProgress { to: call.progress.clone(), redactor: self.redactor.clone() });
-        told.into_iter().for_each(|told| context.warn(told));
+        for line in told {
+            context.warn(line);
+        }
         Ok(context)
     }
 }

@@ -147,7 +147,8 @@ fn a_tracked_file_that_is_written_again_as_it_is_stays_and_another_is_judged() {
     committed(&place, &again);
     assert_eq!(inode("tests/server.pem"), before);
     let mut place = self::place();
-    committed(&place, &format!("rm -rf tests; mkdir tests; printf '{SECRET}' > tests/server.pem"));
+    let back = format!("rm -rf tests; mkdir tests; printf '{SECRET}' > tests/server.pem");
+    assert_eq!(committed(&place, &back).1, [], "it is not said to be removed");
     assert_eq!(read(&place, "tests/server.pem").unwrap(), SECRET);
     // In what tools make again they may.
     place.0.prepare("mkdir -p node_modules/tls; echo '{}' > package.json; echo old > node_modules/tls/a.pem");
@@ -167,4 +168,31 @@ fn a_folder_that_others_remove_meanwhile_does_not_come_back_for_a_placeholder() 
     let outcome = call.commit(&place.0.workspace(), &since(baseline)).unwrap();
     assert!(matches!(outcome, Outcome::Committed(_)), "{outcome:?}");
     assert!(place.0.path().join("new").exists() && !place.0.path().join("tests").exists());
+}
+
+#[test]
+fn a_commit_that_is_cut_off_at_any_point_leaves_no_placeholder_behind() {
+    for number in 1.. {
+        let place = place();
+        let before = tree(&place.0.path());
+        let (call, baseline) = run(&place, "cp -r tests copy; echo new > tests/new; rm -rf .env plain");
+        let breaking = crate::interrupted::at_step(number);
+        let outcome = call.commit(&place.0.workspace(), &Terms { on_step: &breaking, ..since(baseline) });
+        drop(call);
+        let now = || tree(&place.0.path());
+        let is_placeholder =
+            |shown: &crate::fixture::Shown| shown.what.contains("Handfast hides") || shown.mode & 0o777 == 0;
+        let found: Vec<_> = now().into_iter().filter(|(_, shown)| is_placeholder(shown)).collect();
+        assert!(found.is_empty(), "at step {number}: {found:?}");
+        if outcome.is_ok() {
+            assert!(number > 10 && !place.0.path().join(".env").exists(), "only {number} steps");
+            return;
+        }
+        crate::fixture::when_free(|| {
+            let recovered =
+                place.0.area.recover(&|| std::ops::ControlFlow::Continue(()), &|_| Ok(())).unwrap();
+            (!recovered.is_empty()).then_some(())
+        });
+        assert_eq!(now(), before, "at step {number}");
+    }
 }

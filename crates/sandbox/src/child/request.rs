@@ -247,7 +247,9 @@ impl Encoder {
             Step::Placeholder { placeholder, .. } => {
                 self.number(9);
                 let Placeholder { folder, made_as, upper, mark, content, mode } = placeholder;
-                [folder, made_as, upper, mark].into_iter().for_each(|text| self.text(text));
+                for text in [folder, made_as, upper, mark] {
+                    self.text(text);
+                }
                 self.bytes(content);
                 self.number((*mode).into());
             }
