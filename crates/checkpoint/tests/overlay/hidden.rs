@@ -180,8 +180,9 @@ fn a_commit_that_is_cut_off_at_any_point_leaves_no_placeholder_behind() {
         let outcome = call.commit(&place.0.workspace(), &Terms { on_step: &breaking, ..since(baseline) });
         drop(call);
         let now = || tree(&place.0.path());
-        let is_placeholder =
-            |shown: &crate::fixture::Shown| shown.what.contains("Handfast hides") || shown.mode & 0o777 == 0;
+        let is_placeholder = |shown: &crate::fixture::Shown| {
+            shown.what.contains("Handfast hides") || shown.mode | 0o7000 == 0o7000
+        };
         let found: Vec<_> = now().into_iter().filter(|(_, shown)| is_placeholder(shown)).collect();
         assert!(found.is_empty(), "at step {number}: {found:?}");
         if outcome.is_ok() {
