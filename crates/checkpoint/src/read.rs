@@ -26,6 +26,7 @@
 //! is made again. And where somebody replaces a *parent*
 //! folder by another one that has an entry of the same name, older than the baseline, that entry is taken for the old one.
 
+mod folders;
 mod placeholders;
 
 use std::collections::{BTreeSet, HashSet};
@@ -34,7 +35,7 @@ use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, OFlags, unlinkat};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use crate::attributes::{self, Marks};
@@ -51,6 +52,7 @@ use crate::{
     Action, Change, Changes, Conflict, Entry, Error, Held, Judge, Kind, MOST_CHANGES, Meanwhile, Note,
     Result, Time, Verdict, What,
 };
+use folders::Coming;
 
 /// How many folders deep changes may lie. Each level takes two descriptors, of which a process usually has 1,024.
 pub const DEEPEST: usize = 256;
@@ -95,15 +97,6 @@ struct Pair<'a> {
     upper: &'a OwnedFd,
     lower: &'a OwnedFd,
     depth: usize,
-    regenerable: bool,
-}
-
-/// A folder that comes as a whole.
-#[derive(Clone, Copy)]
-struct Coming {
-    depth: usize,
-    /// Whether nothing is in its place.
-    is_new: bool,
     regenerable: bool,
 }
 
@@ -426,99 +419,6 @@ impl<'a> Reading<'a> {
         let mut change = Change::of(&both, What::Times, Some(new), regenerable);
         change.sets_time = sets_time;
         self.push(change)
-    }
-
-    /// Everything below what the command made: judged, without what a workspace never gets.
-    // BOUNDED: by `DEEPEST`.
-    fn comes(&mut self, folder: &OwnedFd, path: &Path, coming: Coming) -> Result<()> {
-        if coming.depth >= DEEPEST {
-            return Err(Error::TooDeep { path: path.to_owned(), limit: DEEPEST });
-        }
-        for name in names(folder).map_err(Error::while_doing("list", path))? {
-            let path = path.join(&name);
-            let failed = Error::while_doing("look at", &path);
-            let Some(mut new) = look(folder, &name).map_err(&failed)? else { continue };
-            new = self.loosened.truly(&path, new);
-            let child = match new.kind {
-                Kind::Folder => Some(self.loosened.open_folder(folder, &name, &path, &new)?),
-                _ => None,
-            };
-            let marks = attributes::marks(folder.as_fd(), &name, new.kind, &path)?;
-            if marks.placeholder.is_some() {
-                if coming.is_new && self.hidden.is_untouched((folder, &path), &new, marks.placeholder) {
-                    // Its folder was removed by somebody else, and comes again with what the command made in it.
-                    self.leave_out(path.clone(), Vec::new(), true);
-                } else {
-                    self.held_as_moved(&path, marks);
-                }
-                continue;
-            }
-            let copied = self.hidden.copied_in(folder, &name, &new);
-            if !copied.is_empty() {
-                self.leave_out(path.clone(), copied, true);
-                continue;
-            }
-            if !coming.is_new && !coming.regenerable && self.hidden.at(&path).is_some() {
-                self.made_again.push(path.clone());
-            }
-            if marks.whiteout || matches!(new.kind, Kind::Whiteout | Kind::Socket | Kind::Device) {
-                unlinkat(folder, &name, AtFlags::empty()).map_err(Error::while_doing("drop", &path))?;
-                if matches!(new.kind, Kind::Socket | Kind::Device) {
-                    self.changes.notes.push(Note::Dropped { path: path.clone(), kind: new.kind });
-                }
-                continue;
-            }
-            if new.kind == Kind::File {
-                self.judge_index(folder, &path, &new);
-                new = self.without_set_id(folder, &name, &path, new)?;
-            }
-            if marks.any {
-                self.changes.marked.push((path.clone(), new.kind, marks));
-            }
-            self.touch(&path, Action::Create, (None, Some(new)));
-            if let Some(child) = child {
-                if !self.is_draft {
-                    // Noted for whoever saves what comes; there was nothing to be lost.
-                    self.regenerable.is(&[folder], &name, &path);
-                }
-                self.comes(&child, &path, Coming { depth: coming.depth + 1, ..coming })?;
-            }
-        }
-        Ok(())
-    }
-
-    /// What goes, and everything below it: unchanged, and each entry below it judged.
-    // BOUNDED: by `DEEPEST`.
-    fn leaves(
-        &mut self,
-        lower: &OwnedFd,
-        name: &OsStr,
-        path: &Path,
-        old: Entry,
-        regenerable: bool,
-    ) -> Result<()> {
-        if !regenerable && self.since(old.changed) {
-            self.conflict(path, Meanwhile::Changed);
-        }
-        if old.kind != Kind::Folder {
-            return Ok(());
-        }
-        let folder = open_known(lower, name, &old, LIST).map_err(Error::while_doing("look into", path))?;
-        if path.components().count() >= DEEPEST {
-            return Err(Error::TooDeep { path: path.to_owned(), limit: DEEPEST });
-        }
-        for name in names(&folder).map_err(Error::while_doing("list", path))? {
-            let path = path.join(&name);
-            let Some(old) = look(&folder, &name).map_err(Error::while_doing("look at", &path))? else {
-                self.conflict(&path, Meanwhile::Removed);
-                continue;
-            };
-            self.touch(&path, Action::Remove, (Some(old), None));
-            let regenerable =
-                regenerable || old.kind == Kind::Folder && self.regenerable.is(&[&folder], &name, &path);
-            self.leaves(&folder, &name, &path, old, regenerable)?;
-        }
-        Ok(())
     }
 
     /// Takes the bits off a file that let a program run as its owner or group.

@@ -86,8 +86,8 @@ impl Trackers {
         drop(all);
         // These are small, and may change without the index.
         let mut clear: BTreeMap<PathBuf, bool> = BTreeMap::new();
-        let common = common_directory(&directory);
-        let of_repository = [&directory, &common]
+        let shared = shared_directory(&directory);
+        let of_repository = [&directory, &shared]
             .into_iter()
             .flat_map(|folder| [folder.join("info/attributes"), folder.join("config")]);
         if !of_repository.into_iter().all(|file| is_clear(&file, &mut clear)) {
@@ -103,7 +103,7 @@ impl Trackers {
 }
 
 /// Finds where a worktree has what it shares with others.
-fn common_directory(directory: &Path) -> PathBuf {
+fn shared_directory(directory: &Path) -> PathBuf {
     match read(&directory.join("commondir"), LONGEST_IGNORE_FILE) {
         Ok(Some(text)) => directory.join(Path::new(std::ffi::OsStr::from_bytes(text.trim_ascii_end()))),
         _ => directory.to_owned(),

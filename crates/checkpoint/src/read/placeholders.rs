@@ -18,7 +18,7 @@ impl Reading<'_> {
         let hidden = marks.placeholder.and_then(|number| self.hidden.numbered(number));
         let reason = match hidden {
             Some(hidden) if hidden.path != path => moved(&hidden.path),
-            _ => "its content is hidden from commands, which can remove it and not change it".to_owned(),
+            _ => "it is hidden from commands: they can remove it, and only the user can change it".to_owned(),
         };
         let (path, action) = (path.to_owned(), Action::Replace);
         self.changes.held.push(Held { path, action, may_be_approved: false, reason });
@@ -145,6 +145,6 @@ impl Reading<'_> {
 fn moved(hidden: &Path) -> String {
     let hidden = hidden.display();
     format!(
-        "it stands for {hidden}, whose content is hidden from commands, which can remove it and not move or link it"
+        "it stands for {hidden}, which is hidden from commands: they can remove it, and only the user can move or link it"
     )
 }

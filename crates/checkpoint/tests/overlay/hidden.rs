@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use checkpoint::{Call, Hidden, Note, Outcome, SeenAs, Terms, Time};
+use checkpoint::{Call, Hidden, InRepository, Note, Outcome, SeenAs, Terms, Time, Tracked, Trackers};
 
 use crate::fixture::{Place, since, tree};
 
@@ -196,4 +196,47 @@ fn a_commit_that_is_cut_off_at_any_point_leaves_no_placeholder_behind() {
         });
         assert_eq!(now(), before, "at step {number}");
     }
+}
+
+#[test]
+fn what_git_tracks_is_known_unless_another_filter_could_have_it() {
+    const GIT: &str = "export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1
+        git() { command git -c user.name=A -c user.email=a@b.c -c protocol.file.allow=always \"$@\"; }";
+    let place = Place::new();
+    let prepare = |script: &str| place.prepare(&format!("{GIT}\n{script}"));
+    prepare(
+        "git init -q; mkdir d; printf 12345 > d/a.pem; printf 1 > x.key; chmod 755 x.key; echo > not.pem
+         git add d x.key; git commit -qm one; git update-index --index-version 4
+         mkdir sub; cd sub; git init -q; printf 123 > in.pem; git add in.pem; git commit -qm s",
+    );
+    let trackers = Trackers::default();
+    let workspace = place.path().canonicalize().unwrap();
+    let names = ["d/a.pem", "x.key", "not.pem", "sub/in.pem", "outside/a.pem"];
+    let found = || trackers.of(&workspace, &names.map(|name| workspace.join(name)));
+    let file = |name: &str, tracked: Option<(u64, bool)>| {
+        let tracked = tracked.map(|(size, executable)| Tracked { size_bytes: Some(size), executable });
+        Some(InRepository { name: name.into(), tracked })
+    };
+    let all = |a: Option<(u64, bool)>, key, sub| {
+        [
+            file("d/a.pem", a),
+            file("x.key", key),
+            file("not.pem", None),
+            file("in.pem", sub),
+            file("outside/a.pem", None),
+        ]
+    };
+    assert_eq!(found(), all(Some((5, false)), Some((1, true)), Some((3, false))));
+    prepare("echo '*.pem filter=lfs' > d/.gitattributes");
+    assert_eq!(found(), all(None, Some((1, true)), Some((3, false))), "in that folder alone");
+    prepare(
+        "rm d/.gitattributes; git config core.attributesFile /elsewhere; git -C sub rm -q --cached in.pem",
+    );
+    assert_eq!(found(), all(None, None, None));
+    prepare(
+        "git config --unset core.attributesFile; git update-index --skip-worktree x.key; git -C sub add in.pem",
+    );
+    assert_eq!(found(), all(Some((5, false)), None, Some((3, false))));
+    prepare("rm -rf .git");
+    assert_eq!(found(), [None, None, None, file("in.pem", Some((3, false))), None]);
 }
