@@ -37,7 +37,7 @@ pub struct Hidden {
     pub seen_as: SeenAs,
 }
 
-/// What a command sees in the place of a hidden file.
+/// The look that a hidden file has for a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SeenAs {
     /// An empty file that nobody may read.
@@ -52,13 +52,13 @@ pub enum SeenAs {
 }
 
 impl Hidden {
-    /// The extended attribute that its placeholder has in the upper folder, where it has this number in the list for
+    /// Names the extended attribute that its placeholder has in the upper folder, where it has this number in the list for
     /// [`Call::hide`].
     pub fn mark(number: usize) -> CString {
         attributes::placeholder_mark(number).unwrap_or_default()
     }
 
-    /// The content of its placeholder.
+    /// Gives the content of its placeholder.
     pub fn content(&self) -> Vec<u8> {
         let SeenAs::Notice { size_bytes, .. } = self.seen_as else { return Vec::new() };
         let path = self.path.as_os_str().as_bytes();
@@ -67,7 +67,7 @@ impl Hidden {
         text
     }
 
-    /// The permission bits of its placeholder.
+    /// Gives the permission bits of its placeholder.
     pub fn mode(&self) -> u32 {
         match self.seen_as {
             SeenAs::Closed => 0o000,
@@ -101,7 +101,7 @@ impl Call {
     }
 }
 
-/// What was hidden from the command of a call.
+/// The list of files that were hidden from the command of a call.
 #[derive(Debug, Default)]
 pub(crate) struct HiddenFiles {
     all: Vec<Hidden>,
@@ -143,23 +143,23 @@ impl HiddenFiles {
         self.all.is_empty()
     }
 
-    /// The hidden file of this path.
+    /// Finds the hidden file of this path.
     pub(crate) fn at(&self, path: &Path) -> Option<&Hidden> {
         self.numbered(*self.by_path.get(path)?)
     }
 
-    /// The hidden file of this number.
+    /// Finds the hidden file of this number.
     pub(crate) fn numbered(&self, number: usize) -> Option<&Hidden> {
         self.all.get(number)
     }
 
-    /// The hidden files that lie in these places, or in folders there.
+    /// Lists the hidden files that lie in these places, or in folders there.
     pub(crate) fn within<'a>(&'a self, places: &'a BTreeSet<PathBuf>) -> impl Iterator<Item = &'a Path> {
         let is_there = |path: &&Path| path.ancestors().any(|above| places.contains(above));
         self.by_path.keys().map(PathBuf::as_path).filter(is_there)
     }
 
-    /// Whether what lies there is the placeholder of this number as it was made, in its own place.
+    /// Tells whether what lies there is the placeholder of this number as it was made, in its own place.
     pub(crate) fn is_untouched(
         &self,
         (folder, path): (&OwnedFd, &Path),
@@ -174,7 +174,7 @@ impl HiddenFiles {
         })
     }
 
-    /// Whether this is an index by which git has a notice as the content of a file, because a program did not ask git's
+    /// Tells whether this is an index by which git has a notice as the content of a file, because a program did not ask git's
     /// filter or the command has turned it off. What is committed so would be lost.
     pub(crate) fn are_staged_in(&self, folder: &OwnedFd, name: &OsStr, new: &Entry) -> bool {
         if self.sizes.is_empty() || new.kind != Kind::File || !git_index::may_be(name) {
@@ -186,7 +186,7 @@ impl HiddenFiles {
         index.is_ok_and(|index| git_index::has_any_of(&File::from(index), &objects))
     }
 
-    /// The hidden files whose notice is the content of this file.
+    /// Lists the hidden files whose notice is the content of this file.
     pub(crate) fn copied_in(&self, folder: &OwnedFd, name: &OsStr, new: &Entry) -> Vec<PathBuf> {
         if new.kind != Kind::File || !self.sizes.contains(&new.size_bytes) {
             return Vec::new();
@@ -200,7 +200,7 @@ impl HiddenFiles {
     }
 }
 
-/// The names that an object of this content has in git: by the one and the other hash. An empty one is nobody's notice.
+/// Gives the names that an object of this content has in git: by the one and the other hash. An empty one is nobody's notice.
 fn names_in_git(content: &[u8]) -> Vec<Vec<u8>> {
     if content.is_empty() {
         return Vec::new();
@@ -209,7 +209,7 @@ fn names_in_git(content: &[u8]) -> Vec<Vec<u8>> {
     vec![sha1::Sha1::digest(&object).to_vec(), sha2::Sha256::digest(&object).to_vec()]
 }
 
-/// The content of a file of the upper folder; an empty one need not be readable.
+/// Reads a file of the upper folder; an empty one need not be readable.
 fn content(folder: &OwnedFd, name: &OsStr, entry: &Entry) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     if entry.size_bytes > 0 {

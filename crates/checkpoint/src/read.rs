@@ -26,20 +26,23 @@
 //! is made again. And where somebody replaces a *parent*
 //! folder by another one that has an entry of the same name, older than the baseline, that entry is taken for the old one.
 
+mod folders;
+mod placeholders;
+
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, OFlags, unlinkat};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use crate::attributes::{self, Marks};
 use crate::beneath::{LIST, PLACE, look, names, open, open_known, set_mode};
 use crate::compare::{has_same_content, is_faithful_copy};
 use crate::git_index::{self, Winner};
-use crate::hidden::{Copied, HiddenFiles, SeenAs};
+use crate::hidden::HiddenFiles;
 use crate::known::Known;
 use crate::loosened::Loosened;
 use crate::regenerable::Regenerable;
@@ -49,6 +52,7 @@ use crate::{
     Action, Change, Changes, Conflict, Entry, Error, Held, Judge, Kind, MOST_CHANGES, Meanwhile, Note,
     Result, Time, Verdict, What,
 };
+use folders::Coming;
 
 /// How many folders deep changes may lie. Each level takes two descriptors, of which a process usually has 1,024.
 pub const DEEPEST: usize = 256;
@@ -82,6 +86,8 @@ pub(crate) struct Reading<'a> {
     gone: BTreeSet<PathBuf>,
     /// What came in the place of a hidden file, with the folder around it.
     made_again: Vec<PathBuf>,
+    /// What of it is as it was.
+    came_back: BTreeSet<PathBuf>,
     /// Files that were copied up and have nothing below them: the command moved them here, or somebody removed what was.
     moved_or_removed: Vec<PathBuf>,
 }
@@ -91,15 +97,6 @@ struct Pair<'a> {
     upper: &'a OwnedFd,
     lower: &'a OwnedFd,
     depth: usize,
-    regenerable: bool,
-}
-
-/// A folder that comes as a whole.
-#[derive(Clone, Copy)]
-struct Coming {
-    depth: usize,
-    /// Whether nothing is in its place.
-    is_new: bool,
     regenerable: bool,
 }
 
@@ -137,6 +134,7 @@ impl<'a> Reading<'a> {
             hidden: HiddenFiles::default(),
             gone: BTreeSet::new(),
             made_again: Vec::new(),
+            came_back: BTreeSet::new(),
             moved_or_removed,
         }
     }
@@ -423,99 +421,6 @@ impl<'a> Reading<'a> {
         self.push(change)
     }
 
-    /// Everything below what the command made: judged, without what a workspace never gets.
-    // BOUNDED: by `DEEPEST`.
-    fn comes(&mut self, folder: &OwnedFd, path: &Path, coming: Coming) -> Result<()> {
-        if coming.depth >= DEEPEST {
-            return Err(Error::TooDeep { path: path.to_owned(), limit: DEEPEST });
-        }
-        for name in names(folder).map_err(Error::while_doing("list", path))? {
-            let path = path.join(&name);
-            let failed = Error::while_doing("look at", &path);
-            let Some(mut new) = look(folder, &name).map_err(&failed)? else { continue };
-            new = self.loosened.truly(&path, new);
-            let child = match new.kind {
-                Kind::Folder => Some(self.loosened.open_folder(folder, &name, &path, &new)?),
-                _ => None,
-            };
-            let marks = attributes::marks(folder.as_fd(), &name, new.kind, &path)?;
-            if marks.placeholder.is_some() {
-                if coming.is_new && self.hidden.is_untouched((folder, &path), &new, marks.placeholder) {
-                    // Its folder was removed by somebody else, and comes again with what the command made in it.
-                    self.leave_out(path.clone(), Vec::new(), true);
-                } else {
-                    self.held_as_moved(&path, marks);
-                }
-                continue;
-            }
-            let copied = self.hidden.copied_in(folder, &name, &new);
-            if !copied.is_empty() {
-                self.leave_out(path.clone(), copied, true);
-                continue;
-            }
-            if !coming.is_new && !coming.regenerable && self.hidden.at(&path).is_some() {
-                self.made_again.push(path.clone());
-            }
-            if marks.whiteout || matches!(new.kind, Kind::Whiteout | Kind::Socket | Kind::Device) {
-                unlinkat(folder, &name, AtFlags::empty()).map_err(Error::while_doing("drop", &path))?;
-                if matches!(new.kind, Kind::Socket | Kind::Device) {
-                    self.changes.notes.push(Note::Dropped { path: path.clone(), kind: new.kind });
-                }
-                continue;
-            }
-            if new.kind == Kind::File {
-                self.judge_index(folder, &path, &new);
-                new = self.without_set_id(folder, &name, &path, new)?;
-            }
-            if marks.any {
-                self.changes.marked.push((path.clone(), new.kind, marks));
-            }
-            self.touch(&path, Action::Create, (None, Some(new)));
-            if let Some(child) = child {
-                if !self.is_draft {
-                    // Noted for whoever saves what comes; there was nothing to be lost.
-                    self.regenerable.is(&[folder], &name, &path);
-                }
-                self.comes(&child, &path, Coming { depth: coming.depth + 1, ..coming })?;
-            }
-        }
-        Ok(())
-    }
-
-    /// What goes, and everything below it: unchanged, and each entry below it judged.
-    // BOUNDED: by `DEEPEST`.
-    fn leaves(
-        &mut self,
-        lower: &OwnedFd,
-        name: &OsStr,
-        path: &Path,
-        old: Entry,
-        regenerable: bool,
-    ) -> Result<()> {
-        if !regenerable && self.since(old.changed) {
-            self.conflict(path, Meanwhile::Changed);
-        }
-        if old.kind != Kind::Folder {
-            return Ok(());
-        }
-        let folder = open_known(lower, name, &old, LIST).map_err(Error::while_doing("look into", path))?;
-        if path.components().count() >= DEEPEST {
-            return Err(Error::TooDeep { path: path.to_owned(), limit: DEEPEST });
-        }
-        for name in names(&folder).map_err(Error::while_doing("list", path))? {
-            let path = path.join(&name);
-            let Some(old) = look(&folder, &name).map_err(Error::while_doing("look at", &path))? else {
-                self.conflict(&path, Meanwhile::Removed);
-                continue;
-            };
-            self.touch(&path, Action::Remove, (Some(old), None));
-            let regenerable =
-                regenerable || old.kind == Kind::Folder && self.regenerable.is(&[&folder], &name, &path);
-            self.leaves(&folder, &name, &path, old, regenerable)?;
-        }
-        Ok(())
-    }
-
     /// Takes the bits off a file that let a program run as its owner or group.
     fn without_set_id(&mut self, folder: &OwnedFd, name: &OsStr, path: &Path, new: Entry) -> Result<Entry> {
         if new.mode & 0o6000 == 0 {
@@ -543,137 +448,6 @@ impl<'a> Reading<'a> {
         let others = open(pair.lower, old)?;
         git_index::winner(before.as_ref(), &others, &command)
     }
-}
-
-/// What becomes of placeholders.
-impl Reading<'_> {
-    /// Denies one that was changed, moved or linked.
-    fn held_as_moved(&mut self, path: &Path, marks: Marks) {
-        let hidden = marks.placeholder.and_then(|number| self.hidden.numbered(number));
-        let reason = match hidden {
-            Some(hidden) if hidden.path != path => moved(&hidden.path),
-            _ => "its content is hidden from commands, which can remove it and not change it".to_owned(),
-        };
-        let (path, action) = (path.to_owned(), Action::Replace);
-        self.changes.held.push(Held { path, action, may_be_approved: false, reason });
-    }
-
-    /// Denies an index of git that has a notice for a file.
-    fn judge_index(&mut self, folder: &OwnedFd, path: &Path, new: &Entry) {
-        if self.hidden.are_staged_in(folder, path.file_name().unwrap_or_default(), new) {
-            let reason = "git was given the notice that stands in the place of a hidden file; `git add` with the filter \
-                          that the cell sets up takes the file as it is"
-                .to_owned();
-            let (path, action) = (path.to_owned(), Action::Replace);
-            self.changes.held.push(Held { path, action, may_be_approved: false, reason });
-        }
-    }
-
-    /// Whether a file is not what the command meant: it copies a placeholder, or is what a hidden file is already.
-    fn is_left_out(&mut self, pair: &Pair<'_>, both: &Both<'_>) -> bool {
-        let &Both { name, path, new, old, .. } = both;
-        let copied = self.hidden.copied_in(pair.upper, name, &new);
-        if !copied.is_empty() {
-            self.leave_out(path.to_owned(), copied, false);
-            return true;
-        }
-        old.is_some_and(|old| self.is_the_same((pair.upper, pair.lower), path, (&new, &old)))
-    }
-
-    /// Whether a hidden file was written again as it is, as git does with one that it takes for changed. Only where git has
-    /// its content anyway: otherwise a command could find the content out by trying.
-    fn is_the_same(
-        &self,
-        (upper, lower): (&OwnedFd, &OwnedFd),
-        path: &Path,
-        (new, old): (&Entry, &Entry),
-    ) -> bool {
-        let executable = |entry: &Entry| entry.mode & 0o100 != 0;
-        self.hidden.at(path).is_some_and(|hidden| hidden.seen_as != SeenAs::Closed)
-            && !new.has_other_names
-            && executable(new) == executable(old)
-            && has_same_content(upper.as_fd(), lower.as_fd(), path.file_name().unwrap_or_default(), new, old)
-    }
-
-    /// Denies what came in the place of hidden files with the folders around them, as it is denied where those stay.
-    fn judge_made_again(&mut self, upper: BorrowedFd<'_>, lower: BorrowedFd<'_>) -> Result<()> {
-        for path in std::mem::take(&mut self.made_again) {
-            let failed = Error::while_doing("look at", &path);
-            let (holder, name) =
-                (path.parent().unwrap_or(Path::new("")), path.file_name().unwrap_or_default());
-            let old_folder = match open(lower, holder, PLACE) {
-                Ok(folder) => folder,
-                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => continue,
-                Err(errno) => return Err(failed(errno)),
-            };
-            let new_folder = open(upper, holder, PLACE).map_err(&failed)?;
-            let both = (look(&new_folder, name).map_err(&failed)?, look(&old_folder, name).map_err(&failed)?);
-            if let (Some(new), Some(old)) = both
-                && !self.is_the_same((&new_folder, &old_folder), &path, (&new, &old))
-            {
-                self.held_as_moved(&path, Marks::default());
-            }
-        }
-        Ok(())
-    }
-
-    fn leave_out(&mut self, path: PathBuf, of: Vec<PathBuf>, comes_along: bool) {
-        self.changes.copied.push(Copied { path, of, comes_along });
-    }
-
-    /// Whether there is nothing in a folder but untouched placeholders, and folders of which the same is true.
-    // BOUNDED: by `DEEPEST`.
-    fn has_only_placeholders(&mut self, folder: &OwnedFd, path: &Path, depth: usize) -> Result<bool> {
-        if depth >= DEEPEST {
-            return Ok(false);
-        }
-        let all = names(folder).map_err(Error::while_doing("list", path))?;
-        for name in &all {
-            let path = path.join(name);
-            let Some(new) = look(folder, name).map_err(Error::while_doing("look at", &path))? else {
-                continue;
-            };
-            let marks = attributes::marks(folder.as_fd(), name, new.kind, &path)?;
-            let is_one = match new.kind {
-                Kind::Folder if marks.copied_up && !marks.opaque => {
-                    let child = self.loosened.open_folder(folder, name, &path, &new)?;
-                    self.has_only_placeholders(&child, &path, depth + 1)?
-                }
-                _ => self.hidden.is_untouched((folder, &path), &new, marks.placeholder),
-            };
-            if !is_one {
-                return Ok(false);
-            }
-        }
-        Ok(!all.is_empty())
-    }
-
-    /// Says what became of hidden files, when all is read. One that is gone while a copy of its placeholder came was moved,
-    /// and its content would be lost.
-    fn tell_of_hidden(&mut self) {
-        let removed: Vec<PathBuf> = self.hidden.within(&self.gone).map(Path::to_owned).collect();
-        for Copied { path, of, .. } in &self.changes.copied {
-            if let Some(hidden) = of.iter().find(|hidden| removed.contains(hidden)) {
-                let (path, action, reason) = (path.clone(), Action::Create, moved(hidden));
-                self.changes.held.push(Held { path, action, may_be_approved: false, reason });
-            }
-        }
-        let copied = self.changes.copied.iter().filter(|copied| !copied.of.is_empty());
-        let copied: Vec<PathBuf> = copied.map(|copied| copied.path.clone()).collect();
-        if !copied.is_empty() {
-            self.changes.notes.push(Note::HiddenCopied { paths: copied });
-        }
-        if !removed.is_empty() {
-            self.changes.notes.push(Note::HiddenRemoved { paths: removed });
-        }
-    }
-}
-
-fn moved(hidden: &Path) -> String {
-    let hidden = hidden.display();
-    format!(
-        "it stands for {hidden}, whose content is hidden from commands, which can remove it and not move or link it"
-    )
 }
 
 /// Tells whether an index of git was replaced by one that says the same about every file.

@@ -67,7 +67,7 @@ impl Trackers {
         all
     }
 
-    /// None where the repository cannot be understood.
+    /// Looks the names up; none where the repository cannot be understood.
     fn in_repository(&self, top: &Path, names: Vec<PathBuf>) -> Option<Vec<Option<Tracked>>> {
         let directory = git_directory(top)?;
         let index = directory.join("index");
@@ -86,8 +86,8 @@ impl Trackers {
         drop(all);
         // These are small, and may change without the index.
         let mut clear: BTreeMap<PathBuf, bool> = BTreeMap::new();
-        let common = common_directory(&directory);
-        let of_repository = [&directory, &common]
+        let shared = shared_directory(&directory);
+        let of_repository = [&directory, &shared]
             .into_iter()
             .flat_map(|folder| [folder.join("info/attributes"), folder.join("config")]);
         if !of_repository.into_iter().all(|file| is_clear(&file, &mut clear)) {
@@ -102,8 +102,8 @@ impl Trackers {
     }
 }
 
-/// Where a worktree has what it shares with others.
-fn common_directory(directory: &Path) -> PathBuf {
+/// Finds where a worktree has what it shares with others.
+fn shared_directory(directory: &Path) -> PathBuf {
     match read(&directory.join("commondir"), LONGEST_IGNORE_FILE) {
         Ok(Some(text)) => directory.join(Path::new(std::ffi::OsStr::from_bytes(text.trim_ascii_end()))),
         _ => directory.to_owned(),
@@ -115,7 +115,7 @@ const IN_ATTRIBUTES: &[&str] = &["filter", "working-tree-encoding"];
 /// Words of settings by which attributes could lie elsewhere.
 const IN_SETTINGS: &[&str] = &["attributesfile", "[include"];
 
-/// Whether a file of attributes or settings has none of these words. One that cannot be read may have them.
+/// Tells whether a file of attributes or settings has none of these words. One that cannot be read may have them.
 fn is_clear(file: &Path, known: &mut BTreeMap<PathBuf, bool>) -> bool {
     if let Some(known) = known.get(file) {
         return *known;

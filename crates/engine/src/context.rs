@@ -65,7 +65,9 @@ impl Engine {
         context.shows_pictures = call.door.shows_pictures();
         context.progress =
             Arc::new(CoveredProgress { to: call.progress.clone(), redactor: self.redactor.clone() });
-        told.into_iter().for_each(|told| context.warn(told));
+        for line in told {
+            context.warn(line);
+        }
         Ok(context)
     }
 }

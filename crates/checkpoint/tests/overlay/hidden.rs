@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use checkpoint::{Call, Hidden, Note, Outcome, SeenAs, Terms, Time};
+use checkpoint::{Call, Hidden, InRepository, Note, Outcome, SeenAs, Terms, Time, Tracked, Trackers};
 
 use crate::fixture::{Place, since, tree};
 
@@ -147,7 +147,8 @@ fn a_tracked_file_that_is_written_again_as_it_is_stays_and_another_is_judged() {
     committed(&place, &again);
     assert_eq!(inode("tests/server.pem"), before);
     let mut place = self::place();
-    committed(&place, &format!("rm -rf tests; mkdir tests; printf '{SECRET}' > tests/server.pem"));
+    let back = format!("rm -rf tests; mkdir tests; printf '{SECRET}' > tests/server.pem");
+    assert_eq!(committed(&place, &back).1, [], "it is not said to be removed");
     assert_eq!(read(&place, "tests/server.pem").unwrap(), SECRET);
     // In what tools make again they may.
     place.0.prepare("mkdir -p node_modules/tls; echo '{}' > package.json; echo old > node_modules/tls/a.pem");
@@ -167,4 +168,75 @@ fn a_folder_that_others_remove_meanwhile_does_not_come_back_for_a_placeholder() 
     let outcome = call.commit(&place.0.workspace(), &since(baseline)).unwrap();
     assert!(matches!(outcome, Outcome::Committed(_)), "{outcome:?}");
     assert!(place.0.path().join("new").exists() && !place.0.path().join("tests").exists());
+}
+
+#[test]
+fn a_commit_that_is_cut_off_at_any_point_leaves_no_placeholder_behind() {
+    for number in 1.. {
+        let place = place();
+        let before = tree(&place.0.path());
+        let (call, baseline) = run(&place, "cp -r tests copy; echo new > tests/new; rm -rf .env plain");
+        let breaking = crate::interrupted::at_step(number);
+        let outcome = call.commit(&place.0.workspace(), &Terms { on_step: &breaking, ..since(baseline) });
+        drop(call);
+        let now = || tree(&place.0.path());
+        let is_placeholder = |shown: &crate::fixture::Shown| {
+            shown.what.contains("Handfast hides") || shown.mode | 0o7000 == 0o7000
+        };
+        let found: Vec<_> = now().into_iter().filter(|(_, shown)| is_placeholder(shown)).collect();
+        assert!(found.is_empty(), "at step {number}: {found:?}");
+        if outcome.is_ok() {
+            assert!(number > 10 && !place.0.path().join(".env").exists(), "only {number} steps");
+            return;
+        }
+        crate::fixture::when_free(|| {
+            let recovered =
+                place.0.area.recover(&|| std::ops::ControlFlow::Continue(()), &|_| Ok(())).unwrap();
+            (!recovered.is_empty()).then_some(())
+        });
+        assert_eq!(now(), before, "at step {number}");
+    }
+}
+
+#[test]
+fn what_git_tracks_is_known_unless_another_filter_could_have_it() {
+    const GIT: &str = "export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1
+        git() { command git -c user.name=A -c user.email=a@b.c -c protocol.file.allow=always \"$@\"; }";
+    let place = Place::new();
+    let prepare = |script: &str| place.prepare(&format!("{GIT}\n{script}"));
+    prepare(
+        "git init -q; mkdir d; printf 12345 > d/a.pem; printf 1 > x.key; chmod 755 x.key; echo > not.pem
+         git add d x.key; git commit -qm one; git update-index --index-version 4
+         mkdir sub; cd sub; git init -q; printf 123 > in.pem; git add in.pem; git commit -qm s",
+    );
+    let trackers = Trackers::default();
+    let workspace = place.path().canonicalize().unwrap();
+    let names = ["d/a.pem", "x.key", "not.pem", "sub/in.pem", "outside/a.pem"];
+    let found = || trackers.of(&workspace, &names.map(|name| workspace.join(name)));
+    let file = |name: &str, tracked: Option<(u64, bool)>| {
+        let tracked = tracked.map(|(size, executable)| Tracked { size_bytes: Some(size), executable });
+        Some(InRepository { name: name.into(), tracked })
+    };
+    let all = |a: Option<(u64, bool)>, key, sub| {
+        [
+            file("d/a.pem", a),
+            file("x.key", key),
+            file("not.pem", None),
+            file("in.pem", sub),
+            file("outside/a.pem", None),
+        ]
+    };
+    assert_eq!(found(), all(Some((5, false)), Some((1, true)), Some((3, false))));
+    prepare("echo '*.pem filter=lfs' > d/.gitattributes");
+    assert_eq!(found(), all(None, Some((1, true)), Some((3, false))), "in that folder alone");
+    prepare(
+        "rm d/.gitattributes; git config core.attributesFile /elsewhere; git -C sub rm -q --cached in.pem",
+    );
+    assert_eq!(found(), all(None, None, None));
+    prepare(
+        "git config --unset core.attributesFile; git update-index --skip-worktree x.key; git -C sub add in.pem",
+    );
+    assert_eq!(found(), all(Some((5, false)), None, Some((3, false))));
+    prepare("rm -rf .git");
+    assert_eq!(found(), [None, None, None, file("in.pem", Some((3, false))), None]);
 }

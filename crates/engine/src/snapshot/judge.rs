@@ -67,10 +67,10 @@ impl<'a> Judge<'a> {
         {
             return Some(format!("it is denied by {rule}"));
         }
-        // What must not be read must not be replaced by something that may. A file may go: it is saved before, and the command
-        // had no more of it than a placeholder.
+        // What must not be read must not be replaced by something that may. It may go: it is saved before, and the command had
+        // no more of it than a placeholder. A folder is covered as a whole, so that one which goes came while the command ran.
         let goes = match touch.action {
-            Action::Remove => touch.old.is_some_and(|old| old.entry.kind != Kind::File),
+            Action::Remove => is_folder(touch.old),
             action => action == Action::Replace,
         };
         let rule = self.policy.denied_reads().rule_at(spot, is_folder(touch.old)).filter(|_| goes)?;
