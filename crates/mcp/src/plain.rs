@@ -10,17 +10,21 @@ pub(crate) fn notes(notes: &[String]) -> Option<String> {
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
+/// Characters of output from which on the other lines stand before it: hosts cut long texts, most of them at the end.
+const LONG: usize = 8_000;
+
 /// Renders the output of a command as it is: `stdout`, `stderr` behind a mark, an `exit_code` that is not 0, then every other field
-/// that says something.
+/// that says something. Of a long output these stand first.
 pub(crate) fn command(data: &Value, notes: &[String]) -> String {
     let empty = Map::new();
     let fields = data.as_object().unwrap_or(&empty);
     let stream = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or_default();
-    let mut lines = Lines(stream("stdout").to_owned());
+    let mut output = Lines(stream("stdout").to_owned());
     if !stream("stderr").is_empty() {
-        lines.line("[stderr]");
-        lines.text(stream("stderr"));
+        output.line("[stderr]");
+        output.text(stream("stderr"));
     }
+    let mut lines = Lines::default();
     if let Some(code) = fields.get("exit_code").and_then(Value::as_i64).filter(|code| *code != 0) {
         lines.line(&format!("[exit code {code}]"));
     }
@@ -38,15 +42,20 @@ pub(crate) fn command(data: &Value, notes: &[String]) -> String {
             _ => {}
         }
     }
-    if lines.0.is_empty() {
+    if output.0.is_empty() && lines.0.is_empty() {
         // Providers refuse a block without text.
         lines.line("[no output]");
     }
     notes.iter().for_each(|note| lines.line(&format!("[{note}]")));
-    lines.0
+    let (mut first, then) = if output.0.len() > LONG { (lines, output) } else { (output, lines) };
+    if !then.0.is_empty() {
+        first.text(&then.0);
+    }
+    first.0
 }
 
 /// Lines behind each other, whatever the text before them ends with.
+#[derive(Default)]
 struct Lines(String);
 
 impl Lines {
@@ -147,6 +156,15 @@ mod tests {
         assert_eq!(of_command(started, &["warning: w"]), "[session_id s1]\n[pty]\n[warning: w]");
         let tried = json!({"stdout": "done\n", "exit_code": 0, "diff": "-a\n+b\n"});
         assert_eq!(of_command(tried, &["k"]), "done\n[diff]\n-a\n+b\n[k]");
+    }
+
+    #[test]
+    fn a_host_that_cuts_a_long_output_keeps_how_it_ended_and_where_the_whole_is() {
+        let output = "line\n".repeat(2_000);
+        let text = of_command(json!({"stdout": output, "stderr": "no", "exit_code": 3}), &["the whole: r"]);
+        assert_eq!(text, format!("[exit code 3]\n[the whole: r]\n{output}[stderr]\nno"));
+        let text = of_command(json!({"stdout": output, "exit_code": 0}), &[]);
+        assert_eq!(text, output);
     }
 
     fn of_text(data: Value) -> Shown {
