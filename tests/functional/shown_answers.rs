@@ -94,6 +94,7 @@ fn a_command_without_a_network_is_told_which_host_is_not_listed() {
         "git clone -q https://pypi.example/a.git",
         "git clone https://pypi.example/a.git 2>&1 | tail -3",
         "python3 -c 'import urllib.request as r; r.urlopen(\"http://pypi.example/a\")'",
+        "python3 -c 'import urllib.request as r\ntry: r.urlopen(\"http://pypi.example/a\")\nexcept OSError as e: print(e)'",
         "getent hosts pypi.example || { echo 'ping: pypi.example: Temporary failure in name resolution' >&2; exit 2; }",
     ] {
         let text = all_text(&server.call("shell_execute", json!({"command": command})));
@@ -107,6 +108,7 @@ fn a_command_without_a_network_is_told_which_host_is_not_listed() {
     for command in [
         "ls missing",
         "echo curl https://pypi.example",
+        "echo handles ENOTFOUND errors",
         "curl -s http://localhost:1/",
         "curl -s http://127.0.0.1:1/ | cat",
     ] {

@@ -46,7 +46,9 @@ pub(crate) fn command(data: &Value, notes: &[String]) -> String {
         // Providers refuse a block without text.
         lines.line("[no output]");
     }
-    notes.iter().for_each(|note| lines.line(&format!("[{note}]")));
+    for note in notes {
+        lines.line(&format!("[{note}]"));
+    }
     let (mut first, then) = if output.0.len() > LONG { (lines, output) } else { (output, lines) };
     if !then.0.is_empty() {
         first.text(&then.0);
@@ -131,39 +133,39 @@ mod tests {
 
     use super::*;
 
-    fn of_command(data: Value, notes: &[&str]) -> String {
-        command(&data, &notes.iter().map(|note| (*note).to_owned()).collect::<Vec<_>>())
+    fn of_command(data: &Value, notes: &[&str]) -> String {
+        command(data, &notes.iter().map(|note| (*note).to_owned()).collect::<Vec<_>>())
     }
 
     #[test]
     fn the_output_of_a_command_is_text_as_it_is() {
         let all = json!({"stdout": "out", "stderr": "no\n", "exit_code": 3, "timed_out": false});
-        assert_eq!(of_command(all, &[]), "out\n[stderr]\nno\n[exit code 3]");
-        assert_eq!(of_command(json!({"stdout": "a\tb\n\n", "stderr": "", "exit_code": 0}), &[]), "a\tb\n\n");
-        assert_eq!(of_command(json!({"stdout": "", "stderr": "x", "exit_code": 0}), &[]), "[stderr]\nx");
+        assert_eq!(of_command(&all, &[]), "out\n[stderr]\nno\n[exit code 3]");
+        assert_eq!(of_command(&json!({"stdout": "a\tb\n\n", "stderr": "", "exit_code": 0}), &[]), "a\tb\n\n");
+        assert_eq!(of_command(&json!({"stdout": "", "stderr": "x", "exit_code": 0}), &[]), "[stderr]\nx");
     }
 
     #[test]
     fn a_block_is_never_empty() {
-        assert_eq!(of_command(json!({"stdout": "", "stderr": "", "exit_code": 0}), &[]), "[no output]");
-        assert_eq!(of_command(json!({"stdout": "", "exit_code": 1}), &[]), "[exit code 1]");
-        assert_eq!(of_command(Value::Null, &[]), "[no output]");
+        assert_eq!(of_command(&json!({"stdout": "", "stderr": "", "exit_code": 0}), &[]), "[no output]");
+        assert_eq!(of_command(&json!({"stdout": "", "exit_code": 1}), &[]), "[exit code 1]");
+        assert_eq!(of_command(&Value::Null, &[]), "[no output]");
     }
 
     #[test]
     fn what_else_a_command_came_to_follows_with_the_notes() {
         let started = json!({"stdout": "", "stderr": "", "exit_code": null, "session_id": "s1", "pty": true});
-        assert_eq!(of_command(started, &["warning: w"]), "[session_id s1]\n[pty]\n[warning: w]");
+        assert_eq!(of_command(&started, &["warning: w"]), "[session_id s1]\n[pty]\n[warning: w]");
         let tried = json!({"stdout": "done\n", "exit_code": 0, "diff": "-a\n+b\n"});
-        assert_eq!(of_command(tried, &["k"]), "done\n[diff]\n-a\n+b\n[k]");
+        assert_eq!(of_command(&tried, &["k"]), "done\n[diff]\n-a\n+b\n[k]");
     }
 
     #[test]
     fn a_host_that_cuts_a_long_output_keeps_how_it_ended_and_where_the_whole_is() {
         let output = "line\n".repeat(2_000);
-        let text = of_command(json!({"stdout": output, "stderr": "no", "exit_code": 3}), &["the whole: r"]);
+        let text = of_command(&json!({"stdout": output, "stderr": "no", "exit_code": 3}), &["the whole: r"]);
         assert_eq!(text, format!("[exit code 3]\n[the whole: r]\n{output}[stderr]\nno"));
-        let text = of_command(json!({"stdout": output, "exit_code": 0}), &[]);
+        let text = of_command(&json!({"stdout": output, "exit_code": 0}), &[]);
         assert_eq!(text, output);
     }
 

@@ -40,12 +40,12 @@ pub(crate) struct Presented {
 pub(crate) fn result(result: CallResult, view: View<'_>) -> Presented {
     let notes = result.meta.notes(view.tools);
     if let Some(answer) = view.dialect.answer(&result) {
-        return whole(result, answer, view.structured, notes);
+        return whole(result, answer, view.structured, &notes);
     }
     let CallResult { outcome, presentation, meta, held } = result;
     let mut aside = None;
     let mut shown = match outcome {
-        Outcome::Ok(Data::Value(data)) => success(data, presentation, view.structured, notes),
+        Outcome::Ok(Data::Value(data)) => success(data, presentation, view.structured, &notes),
         Outcome::Ok(Data::Written(data)) => {
             let (text, rest) = written(data, view.structured);
             aside = rest;
@@ -60,7 +60,7 @@ pub(crate) fn result(result: CallResult, view: View<'_>) -> Presented {
 }
 
 /// Shows a result in a dialect whose answers have a form of their own, which holds what failed too.
-fn whole(result: CallResult, answer: Value, structured: bool, notes: Vec<String>) -> Presented {
+fn whole(result: CallResult, answer: Value, structured: bool, notes: &[String]) -> Presented {
     let failed = result.error().map(error_value);
     let mut shown = success(answer, Presentation::Record, structured, notes);
     shown.is_error = Some(failed.is_some());
@@ -97,12 +97,12 @@ pub(crate) fn refusal(error: &ToolError, presentation: Presentation, notes: &[St
     result
 }
 
-fn success(data: Value, shape: Presentation, structured: bool, notes: Vec<String>) -> CallToolResult {
+fn success(data: Value, shape: Presentation, structured: bool, notes: &[String]) -> CallToolResult {
     let mut content = Vec::new();
     let mut structure = None;
     match (shape, data) {
         (Presentation::Command, data) => {
-            return CallToolResult::success(vec![block(plain::command(&data, &notes))]);
+            return CallToolResult::success(vec![block(plain::command(&data, notes))]);
         }
         (Presentation::Text { field }, Value::Object(data)) => {
             let shown = plain::text(data, field);
@@ -115,7 +115,7 @@ fn success(data: Value, shape: Presentation, structured: bool, notes: Vec<String
         }
         (_, data) => content.push(block(data.to_string())),
     }
-    content.extend(plain::notes(&notes).map(block));
+    content.extend(plain::notes(notes).map(block));
     let mut result = CallToolResult::success(content);
     result.structured_content = structure;
     result
@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     fn shown(data: Value, shape: Presentation, structured: bool) -> Value {
-        serde_json::to_value(success(data, shape, structured, Vec::new())).unwrap()
+        serde_json::to_value(success(data, shape, structured, &[])).unwrap()
     }
 
     #[test]
@@ -271,7 +271,7 @@ mod tests {
             json!({"path": "a.txt", "content": "two\nlines", "lines": 2, "truncated": false, "note": null});
         for structured in [true, false] {
             let shape = Presentation::Text { field: "content" };
-            let result = success(data.clone(), shape, structured, vec!["checkpoint k1".to_owned()]);
+            let result = success(data.clone(), shape, structured, &["checkpoint k1".to_owned()]);
             let result = serde_json::to_value(result).unwrap();
             assert!(result.get("structuredContent").is_none());
             assert_eq!(result["content"][0]["text"], "[about {\"path\":\"a.txt\",\"lines\":2}]\ntwo\nlines");
@@ -293,7 +293,7 @@ mod tests {
     fn a_record_stays_json_and_its_notes_are_a_block_of_their_own() {
         let notes = vec!["warning: w".to_owned(), "checkpoint k1".to_owned()];
         let result =
-            serde_json::to_value(success(json!({"a": 1}), Presentation::Record, false, notes)).unwrap();
+            serde_json::to_value(success(json!({"a": 1}), Presentation::Record, false, &notes)).unwrap();
         assert_eq!(result["content"][0]["text"], r#"{"a":1}"#);
         assert_eq!(result["content"][1]["text"], "[warning: w]\n[checkpoint k1]");
     }

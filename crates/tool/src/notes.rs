@@ -62,9 +62,10 @@ impl Changes {
 
 fn of_output(kept: &KeptOutput, reader: &str) -> String {
     let KeptOutput { field, output_ref, bytes, lines, kept_bytes } = kept;
-    let (what, size) = match kept_bytes < bytes {
-        true => (format!("the first {kept_bytes} bytes of {field}"), format!("{bytes} bytes in all")),
-        false => (format!("the whole {field}"), format!("{bytes} bytes, {lines} lines")),
+    let (what, size) = if kept_bytes < bytes {
+        (format!("the first {kept_bytes} bytes of {field}"), format!("{bytes} bytes in all"))
+    } else {
+        (format!("the whole {field}"), format!("{bytes} bytes, {lines} lines"))
     };
     format!("{what}: {reader} {{\"output_ref\":\"{output_ref}\"}} ({size})")
 }

@@ -142,12 +142,10 @@ impl Tool for FileRead {
     }
 
     fn answer_bytes(&self, args: &Args) -> u64 {
-        let unless_said = || match may_show(args) && picture::may_be(Path::new(&args.path)) {
-            // As Base64.
-            true => LARGEST_PICTURE / 3 * 4,
-            false => DEFAULT_CHARACTERS as u64,
-        };
-        args.max_bytes.unwrap_or_else(unless_said)
+        let may_be_shown = may_show(args) && picture::may_be(Path::new(&args.path));
+        // A picture comes as Base64.
+        let unless_said = if may_be_shown { LARGEST_PICTURE / 3 * 4 } else { DEFAULT_CHARACTERS as u64 };
+        args.max_bytes.unwrap_or(unless_said)
     }
 
     fn answers_with_file(&self) -> bool {

@@ -2,9 +2,11 @@
 //!
 //! A cell without a network has nobody who would know which names its programs ask for; what they print is all that there is.
 
+use sandbox::{CellSpec, Exit, Outcome};
+
 /// What programs say that find no other machine, in small letters: the C libraries, libcurl, git, ssh, Node, Go, Rust, Python,
 /// Java, .NET, package managers, clients of databases. A refused connection is none of these.
-const PHRASES: [&str; 28] = [
+const PHRASES: [&str; 29] = [
     "could not resolve host",
     "couldn't resolve host",
     "could not resolve proxy",
@@ -29,6 +31,7 @@ const PHRASES: [&str; 28] = [
     "unknown mysql server host",
     "unknownhostexception",
     "bad address '",
+    "bad hostname '",
     "no servers could be reached",
     "err_name_not_resolved",
     "err_internet_disconnected",
@@ -39,12 +42,15 @@ const PHRASES: [&str; 28] = [
 const OF_ANY_CONNECTION: [&str; 3] =
     ["could not connect to server", "couldn't connect to server", "failed to open tcp connection to "];
 
-/// What a package manager says that was told not to look for a network, and the host that it would have asked.
-const OFFLINE: [(&str, &str); 2] =
-    [("offline mode (--offline)", "index.crates.io"), ("but --offline was specified", "index.crates.io")];
+/// What a package manager says that looked for no network or keeps silent about it, and the host that it would have asked.
+const OFFLINE: [(&str, &str); 3] = [
+    ("offline mode (--offline)", "index.crates.io"),
+    ("but --offline was specified", "index.crates.io"),
+    ("(from versions: none)", "pypi.org"),
+];
 
 /// What stands before the name of a host, in small letters.
-const BEFORE_A_HOST: [&str; 22] = [
+const BEFORE_A_HOST: [&str; 23] = [
     "resolve host: ",
     "resolve host ",
     "resolve hostname ",
@@ -57,6 +63,7 @@ const BEFORE_A_HOST: [&str; 22] = [
     "server host ",
     "for host ",
     "bad address ",
+    "bad hostname ",
     "lookup ",
     "eai_again ",
     "enotfound ",
@@ -71,6 +78,22 @@ const BEFORE_A_HOST: [&str; 22] = [
 
 /// The most hosts that are named.
 const MOST_HOSTS: usize = 5;
+
+/// How a line of shell puts standard error into its output.
+const MERGES: [&str; 3] = ["2>&1", "&>", "|&"];
+
+/// Tells which hosts a command missed that has ended, as [`missed_hosts`] does.
+pub(crate) fn missed_by(outcome: &Outcome, line: &str, cell: &CellSpec) -> Option<Vec<String>> {
+    let merges = cell.terminal.is_some() || MERGES.iter().any(|merge| line.contains(merge));
+    let [stderr, stdout] =
+        [&outcome.stderr, &outcome.stdout].map(|stream| [&stream.head[..], &stream.tail[..]]);
+    // Where both streams are one, or something failed, the reason may stand in the output.
+    let is_told_there = merges || outcome.exit != Exit::Code(0);
+    let told = if is_told_there { [stderr, stdout].concat() } else { stderr.to_vec() };
+    // A program that goes on without a network may say so as its output, and one that only reads prints what others said.
+    let goes_on = || missed_hosts(&stdout, line).filter(|hosts| !hosts.is_empty() && !cell.reads_only);
+    missed_hosts(&told, line).or_else(goes_on)
+}
 
 /// Tells which hosts a command missed, by its output and its line: none where it missed none, an empty list where nothing says
 /// which.

@@ -105,9 +105,6 @@ impl Output {
     }
 }
 
-/// How a line of shell puts standard error into its output.
-const MERGES: [&str; 3] = ["2>&1", "&>", "|&"];
-
 /// What the kernel takes as one argument of a program (`MAX_ARG_STRLEN`, binfmts.h), without its final NUL.
 const LONGEST_COMMAND: usize = 131_071;
 
@@ -275,13 +272,7 @@ impl Tool for ShellExecute {
                 context.warn(CROSS_DEVICE_LINK.to_owned());
             }
         }
-        let mut told = vec![&outcome.stderr];
-        // Where both streams are one, or something failed, the reason may stand in the output.
-        if outcome.exit != Exit::Code(0) || args.pty || MERGES.iter().any(|merge| line.contains(merge)) {
-            told.push(&outcome.stdout);
-        }
-        let told: Vec<&[u8]> = told.iter().flat_map(|stream| [&stream.head[..], &stream.tail[..]]).collect();
-        if let Some(hosts) = network::missed_hosts(&told, &line) {
+        if let Some(hosts) = network::missed_by(&outcome, &line, &cell) {
             context.report_missed_hosts(hosts);
         }
         if args.dry_run {
