@@ -16,7 +16,7 @@ use sandbox::{CellSpec, Placeholder};
 
 /// How many files have placeholders. Of more, each is covered by a mount, as in cells without a snapshot: making a placeholder
 /// takes a tenth of a millisecond, twice as long.
-const MOST: usize = 1_000;
+const MOST: usize = 2_000;
 
 /// How many tracked files have a notice: git starts its filter once for each that it looks into.
 const MOST_NOTICES: usize = 200;
@@ -24,7 +24,7 @@ const MOST_NOTICES: usize = 200;
 /// The largest file that has a notice, in bytes.
 const LARGEST_NOTICE: u64 = 64 * 1024;
 
-/// How many sessions are remembered that were told.
+/// How many sessions are remembered.
 const MOST_SESSIONS: usize = 1_000;
 
 /// How many files are named.
@@ -42,7 +42,7 @@ const GIT_IGNORE: &str = ".config/git/ignore";
 #[derive(Default)]
 pub(crate) struct HiddenFiles {
     trackers: Trackers,
-    /// Which files the sessions were told about.
+    /// The files that each session was told about.
     told: Mutex<HashMap<String, HashSet<PathBuf>>>,
 }
 

@@ -40,7 +40,9 @@ fn a_file_behind_a_placeholder_is_out_of_reach_whatever_is_done_with_its_name() 
     each(|place| {
         let mut place = Place::like(place);
         let names = [".env", "keys/deep/a.pem", "sub/.env"];
-        names.iter().for_each(|name| place.write(name, "secret"));
+        for name in names {
+            place.write(name, "secret");
+        }
         place.write("visible", "control");
         fs::hard_link(place.path(".env"), place.path("second-name")).unwrap();
         hide(&mut place, &[".env", "keys/deep/a.pem", "sub/.env", "second-name"]);
@@ -143,12 +145,7 @@ fn what_may_not_be_removed_is_masked_all_the_same() {
         let files = "frozen/.env both.pem vendor/x.pem .env";
         let ran =
             place.sh(&format!("cat {files}; for file in {files}; do rm -f $file && echo removed; done"));
-        assert_eq!(
-            (ran.stdout().as_str(), ran.outcome.exit.clone()),
-            ("", Exit::Code(1)),
-            "{}",
-            ran.stderr()
-        );
+        assert_eq!((ran.stdout().as_str(), ran.outcome.exit), ("", Exit::Code(1)), "{}", ran.stderr());
         assert_eq!(ran.changed(), [] as [&str; 0]);
         assert_eq!(place.ok("cat .handfast-placeholder").stdout(), "secret", "it stays as it is");
     });
