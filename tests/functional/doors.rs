@@ -39,7 +39,7 @@ impl Plain {
     }
 
     /// Leaves out what MCP does not show: a field that is off or not there, and the code of a command that did not end.
-    fn as_shown(mut self, tool: &str) -> Self {
+    fn shown_over_mcp(mut self, tool: &str) -> Self {
         if let Some(fields) = self.data.as_object_mut() {
             fields.retain(|_, value| !value.is_null() && *value != false);
             let killed = tool == "shell_execute" && self.error[0] != Value::Null;
@@ -99,12 +99,12 @@ fn every_door_gives_the_same_results_and_codes() {
         assert_eq!(called, line, "the library: {tool} {arguments}");
         let http = Plain::of_result(up.call(tool, arguments.clone()));
         assert_eq!(http, line, "HTTP: {tool} {arguments}");
-        let line = line.as_shown(tool);
-        let piped = Plain::of_mcp(tool, &stdio.call(tool, arguments.clone())).as_shown(tool);
+        let line = line.shown_over_mcp(tool);
+        let piped = Plain::of_mcp(tool, &stdio.call(tool, arguments.clone())).shown_over_mcp(tool);
         assert_eq!(piped, line, "MCP over stdio: {tool} {arguments}");
         let params = json!({"name": tool, "arguments": arguments});
         let message = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params});
-        let within = Plain::of_mcp(tool, &post(&up, &[&session], &message).1["result"]).as_shown(tool);
+        let within = Plain::of_mcp(tool, &post(&up, &[&session], &message).1["result"]).shown_over_mcp(tool);
         assert_eq!(within, line, "MCP over HTTP with a session: {tool} {arguments}");
         let meta = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -115,7 +115,7 @@ fn every_door_gives_the_same_results_and_codes() {
         let message = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params});
         let name = format!("mcp-name: {tool}");
         let headers = ["mcp-protocol-version: 2026-07-28", "mcp-method: tools/call", &name];
-        let apart = Plain::of_mcp(tool, &post(&up, &headers, &message).1["result"]).as_shown(tool);
+        let apart = Plain::of_mcp(tool, &post(&up, &headers, &message).1["result"]).shown_over_mcp(tool);
         assert_eq!(apart, line, "MCP over HTTP without a session: {tool} {arguments}");
     }
     stdio.end();

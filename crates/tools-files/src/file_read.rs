@@ -77,7 +77,7 @@ pub(crate) struct Output {
     /// It is the `version` you have: no content.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     unchanged: bool,
-    /// Of a shown one.
+    /// Of a picture that is shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     picture: Option<Picture>,
     /// The text, or Base64.
@@ -413,101 +413,6 @@ mod tests {
         assert_eq!(binary["content"], "AAEK");
         assert_eq!(binary["mime_type"], "application/octet-stream");
         assert!(binary.get("line_count").is_none());
-    }
-
-    #[test]
-    fn a_long_file_says_first_what_it_leaves_out() {
-        let line = "äöü and some more\n";
-        let workspace =
-            Workspace::new().with_files(&[("long", &line.repeat(4_000)), ("line", &"€".repeat(30_000))]);
-        workspace.write("binary", [0_u8, 1].repeat(40_000));
-        workspace.write(
-            "wide",
-            "a line\n".repeat(9_000).encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<_>>(),
-        );
-        for (path, arguments) in [
-            ("long", json!({"path": "long"})),
-            ("line", json!({"path": "line"})),
-            ("binary", json!({"path": "binary"})),
-            ("wide", json!({"path": "wide", "encoding": "utf-16le"})),
-        ] {
-            let mut arguments = arguments;
-            let (mut parts, mut next) = (String::new(), Some(0));
-            while let Some(offset) = next {
-                arguments["offset"] = json!(offset);
-                let part = read(&workspace, arguments.clone()).unwrap();
-                let content = part["content"].as_str().unwrap();
-                assert!(content.chars().count() <= 25_000, "{path}");
-                next = part["next_offset"].as_u64();
-                if next.is_some() {
-                    assert_eq!(
-                        part.as_object().unwrap().keys().take(2).collect::<Vec<_>>(),
-                        ["next_offset", "version"]
-                    );
-                    let note = part["note"].as_str().unwrap();
-                    assert!(note.contains(&format!("go on with `offset` {}", next.unwrap())), "{note}");
-                    assert!(content.ends_with('\n') || path == "line" || path == "binary", "{path}");
-                    assert!(content.chars().count() > 8_000, "{path}");
-                }
-                parts.push_str(content);
-            }
-            let whole = match path {
-                "long" => line.repeat(4_000),
-                "line" => "€".repeat(30_000),
-                "wide" => "a line\n".repeat(9_000),
-                // Each part but the last stands for a multiple of three bytes.
-                _ => read(&workspace, json!({"path": path, "max_bytes": 100_000})).unwrap()["content"]
-                    .as_str()
-                    .unwrap()
-                    .to_owned(),
-            };
-            assert!(parts == whole, "{path}: the parts are not the whole");
-        }
-    }
-
-    fn look(workspace: &Workspace, arguments: Value) -> Value {
-        let mut context = workspace.context();
-        context.shows_pictures = true;
-        testkit::run_in(Erased::tool(FileRead).as_ref(), &context, arguments).unwrap()
-    }
-
-    #[test]
-    fn a_picture_comes_whole_where_it_is_shown_and_in_parts_elsewhere() {
-        let workspace = Workspace::new();
-        let bytes = [picture::tests::png(640, 480), vec![7; 200_000]].concat();
-        let whole = 4 * bytes.len().div_ceil(3);
-        for path in ["a.png", "wrong.jpg", "no-extension"] {
-            workspace.write(path, &bytes);
-            let shown = look(&workspace, json!({"path": path}));
-            assert_eq!(shown["picture"], json!({"width": 640, "height": 480}), "{path}");
-            assert_eq!((&shown["mime_type"], &shown["truncated"]), (&json!("image/png"), &json!(false)));
-            assert_eq!(shown["content"].as_str().unwrap().len(), whole);
-            let elsewhere = read(&workspace, json!({ "path": path })).unwrap();
-            assert_eq!((elsewhere.get("picture"), &elsewhere["truncated"]), (None, &json!(true)));
-            assert_eq!(elsewhere["content"].as_str().unwrap().len(), 25_000);
-        }
-        for asked in [json!({"encoding": "base64"}), json!({"offset": 10}), json!({"lines": {"start": 1}})] {
-            let mut arguments = asked.clone();
-            arguments["path"] = json!("a.png");
-            assert!(look(&workspace, arguments).get("picture").is_none(), "{asked}");
-        }
-        let part = look(&workspace, json!({"path": "a.png", "max_bytes": 300}));
-        assert_eq!(part["next_offset"], 300);
-    }
-
-    #[test]
-    fn a_picture_that_is_too_large_says_its_dimensions_and_its_size() {
-        let workspace = Workspace::new();
-        workspace.write("wide.png", picture::tests::png(9_000, 2));
-        workspace.write("large.png", [picture::tests::png(20, 10), vec![0; 4 << 20]].concat());
-        for (path, dimensions) in
-            [("wide.png", "9000 x 2 pixels"), ("large.png", "20 x 10 pixels and 4194333 bytes")]
-        {
-            let shown = look(&workspace, json!({ "path": path }));
-            assert_eq!((&shown["content"], &shown["truncated"]), (&json!(""), &json!(true)), "{path}");
-            let note = shown["note"].as_str().unwrap();
-            assert!(note.contains(dimensions) && note.contains("`max_bytes`"), "{note}");
-        }
     }
 
     #[test]

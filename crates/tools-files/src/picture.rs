@@ -63,7 +63,16 @@ pub(crate) fn may_be(path: &Path) -> bool {
 pub(crate) mod tests {
     use std::io::Write;
 
+    use serde_json::{Value, json};
+    use testkit::{Workspace, run_in, run_tool};
+    use tool::Erased;
+
     use super::*;
+    use crate::file_read::FileRead;
+
+    fn read(workspace: &Workspace, arguments: Value) -> Value {
+        run_tool(Erased::tool(FileRead).as_ref(), workspace, arguments).unwrap()
+    }
 
     /// The head of a PNG of these dimensions, which is all that is looked at.
     pub(crate) fn png(width: u32, height: u32) -> Vec<u8> {
@@ -115,5 +124,50 @@ pub(crate) mod tests {
         let named = |name: &str| may_be(Path::new(name));
         assert!(named("a.png") && named("a.JPG") && named("screenshot") && named("a.unknown"));
         assert!(!named("a.rs") && !named("a.txt") && !named("a.json"));
+    }
+
+    fn look(workspace: &Workspace, arguments: Value) -> Value {
+        let mut context = workspace.context();
+        context.shows_pictures = true;
+        run_in(Erased::tool(FileRead).as_ref(), &context, arguments).unwrap()
+    }
+
+    #[test]
+    fn a_picture_comes_whole_where_it_is_shown_and_in_parts_elsewhere() {
+        let workspace = Workspace::new();
+        let bytes = [png(640, 480), vec![7; 200_000]].concat();
+        let whole = 4 * bytes.len().div_ceil(3);
+        for path in ["a.png", "wrong.jpg", "no-extension"] {
+            workspace.write(path, &bytes);
+            let shown = look(&workspace, json!({"path": path}));
+            assert_eq!(shown["picture"], json!({"width": 640, "height": 480}), "{path}");
+            assert_eq!((&shown["mime_type"], &shown["truncated"]), (&json!("image/png"), &json!(false)));
+            assert_eq!(shown["content"].as_str().unwrap().len(), whole);
+            let elsewhere = read(&workspace, json!({ "path": path }));
+            assert_eq!((elsewhere.get("picture"), &elsewhere["truncated"]), (None, &json!(true)));
+            assert_eq!(elsewhere["content"].as_str().unwrap().len(), 25_000);
+        }
+        for asked in [json!({"encoding": "base64"}), json!({"offset": 10}), json!({"lines": {"start": 1}})] {
+            let mut arguments = asked.clone();
+            arguments["path"] = json!("a.png");
+            assert!(look(&workspace, arguments).get("picture").is_none(), "{asked}");
+        }
+        let part = look(&workspace, json!({"path": "a.png", "max_bytes": 300}));
+        assert_eq!(part["next_offset"], 300);
+    }
+
+    #[test]
+    fn a_picture_that_is_too_large_says_its_dimensions_and_its_size() {
+        let workspace = Workspace::new();
+        workspace.write("wide.png", png(9_000, 2));
+        workspace.write("large.png", [png(20, 10), vec![0; 4 << 20]].concat());
+        for (path, dimensions) in
+            [("wide.png", "9000 x 2 pixels"), ("large.png", "20 x 10 pixels and 4194333 bytes")]
+        {
+            let shown = look(&workspace, json!({ "path": path }));
+            assert_eq!((&shown["content"], &shown["truncated"]), (&json!(""), &json!(true)), "{path}");
+            let note = shown["note"].as_str().unwrap();
+            assert!(note.contains(dimensions) && note.contains("`max_bytes`"), "{note}");
+        }
     }
 }
