@@ -37,7 +37,9 @@ impl Speller<'_> {
         }
         match value {
             Value::Array(items) if schema["items"].is_object() => {
-                items.iter_mut().for_each(|item| self.value(item, &schema["items"]));
+                for item in items {
+                    self.value(item, &schema["items"]);
+                }
             }
             Value::Object(fields) => self.fields(fields, schema),
             _ => {}
