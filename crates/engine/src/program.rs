@@ -52,7 +52,7 @@ impl Program {
             let is_named = |command: &&str| {
                 rest.strip_prefix(*command).is_some_and(|after| !after.starts_with(char::is_alphanumeric))
             };
-            if OF_STATE.iter().any(|command| is_named(&command)) {
+            if OF_STATE.iter().any(is_named) {
                 put.push_str(&format!("--state {state} "));
             }
             put.push_str(rest);

@@ -52,9 +52,7 @@ impl Asker for TerminalAsker {
             match asked {
                 Err(_) => {
                     let minutes = WAIT_FOR_ANSWER.as_secs() / 60;
-                    Answer::Nobody {
-                        hint: format!("nobody answered within {minutes} minutes; make the call again"),
-                    }
+                    Answer::Unanswered { hint: format!("nobody answered within {minutes} minutes") }
                 }
                 Ok(answered) => {
                     std::mem::forget(unanswered);

@@ -30,7 +30,9 @@ impl Policy {
         let terminal_only = level == Level::Critical
             || judged.iter().any(|judged| judged.dangerous.is_some() || judged.runs_later.is_some());
         let mut named = NamedWrites::default();
-        judged.iter().for_each(|judged| named.extend(judged.named.clone()));
+        for judged in &judged {
+            named.extend(judged.named.clone());
+        }
         let call = Call { policy: self, request, judged: &judged, level, terminal_only };
 
         // INVARIANT: the lines stand in their order, and the first that applies decides.

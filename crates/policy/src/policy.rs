@@ -132,8 +132,13 @@ impl Policy {
         let merged = Merged::new(setup.sources);
         let name = setup.profile;
         if !merged.names().contains(&name) {
-            let defined = merged.names().join(", ");
-            return Err(PolicyError::UnknownProfile { name: name.to_owned(), defined });
+            let names = merged.names();
+            let near = tool::nearest(name, names.iter().copied()).map(str::to_owned);
+            return Err(PolicyError::UnknownProfile {
+                name: name.to_owned(),
+                defined: names.join(", "),
+                near,
+            });
         }
         let lineage = merged.lineage(name)?;
         let ignores_case = merged.is_on(name, "deny_ignore_case", |source| source.deny_ignore_case).0;

@@ -3,12 +3,12 @@
 //! Models in strict modes send every field, and clients send numbers, lists and objects as text. What a schema leaves no doubt about
 //! is taken for what it stands for; every other value stays as it is, and the schema judges it.
 //!
-//! - `null` in a field that may be left out is a field that was left out, and so is an empty text: where the field holds no text, and
-//!   where it does, unless its tool says that empty means something ([`Tool::EMPTY_TEXTS`](crate::Tool::EMPTY_TEXTS)).
+//! - `null` in a field that may be left out is a field that was left out. So is an empty text, unless the field's tool says that empty
+//!   means something ([`Tool::EMPTY_TEXTS`](crate::Tool::EMPTY_TEXTS)), or empty is one of the field's choices.
 //! - A number, `true` and `false` as text are what they spell, where the field holds a number or a boolean.
 //! - JSON as text is the list or object that it spells, where the field holds one.
 //!
-//! A required field is never taken out, and a field that holds text, or any value, keeps the text that was sent.
+//! A required field is never taken out, and a field that holds text, or any value, keeps the text that is not empty.
 
 use serde_json::{Map, Number, Value};
 
@@ -37,7 +37,9 @@ impl Speller<'_> {
         }
         match value {
             Value::Array(items) if schema["items"].is_object() => {
-                items.iter_mut().for_each(|item| self.value(item, &schema["items"]));
+                for item in items {
+                    self.value(item, &schema["items"]);
+                }
             }
             Value::Object(fields) => self.fields(fields, schema),
             _ => {}
@@ -64,7 +66,7 @@ impl Speller<'_> {
     fn is_left_out(&self, name: &str, value: &Value, schema: &Value) -> bool {
         match (value, schema["type"].as_str()) {
             (Value::Null, _) => true,
-            (Value::String(text), Some("string")) => {
+            (Value::String(text), Some("string") | None) => {
                 let is_a_choice = schema["enum"].as_array().is_some_and(|choices| choices.contains(value));
                 text.is_empty() && !is_a_choice && !(self.keeps_empty)(name)
             }
@@ -138,7 +140,7 @@ mod tests {
         for field in ["text", "whole", "real", "flag", "choice", "texts", "wholes", "map", "any", "cleared"] {
             everywhere(&json!({"must": "x", field: null}), &json!({"must": "x"}));
         }
-        for field in ["text", "whole", "real", "flag", "choice", "texts", "wholes", "map"] {
+        for field in ["text", "whole", "real", "flag", "choice", "texts", "wholes", "map", "any"] {
             everywhere(&json!({"must": "x", field: ""}), &json!({"must": "x"}));
         }
         for field in ["whole", "real", "flag", "texts", "wholes", "map"] {
@@ -153,7 +155,7 @@ mod tests {
             json!({"must": null}),
             json!({"must": "5", "text": "5"}),
             json!({"text": "true", "choice": "c"}),
-            json!({"text": "null", "any": ""}),
+            json!({"text": "null", "any": "null"}),
             json!({"any": "5", "choice_with_empty": ""}),
             json!({"cleared": ""}),
             json!({"texts": ["", "1", "null"]}),

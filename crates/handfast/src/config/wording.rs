@@ -47,10 +47,12 @@ fn is_whole_number(kind: &str) -> bool {
     ["u8", "u16", "u32", "u64", "usize", "i32", "i64"].contains(&kind)
 }
 
-/// The position stands before the message already, in the form that editors understand.
+/// The message without the position at its end, which stands before it already, in the form that editors understand.
 fn without_position(message: &str) -> &str {
-    let message = message.split_once(": ").map_or(message, |(_, rest)| rest);
-    message.strip_prefix("line ").and_then(|rest| rest.split_once(": ")).map_or(message, |(_, rest)| rest)
+    match message.rsplit_once(" at line ") {
+        Some((before, position)) if position.starts_with(|sign: char| sign.is_ascii_digit()) => before,
+        _ => message,
+    }
 }
 
 /// What to write, where the library speaks of its own parts.
@@ -137,9 +139,14 @@ mod tests {
             ("sandbox_config: {n: {limits: {cpus: two}}}\n", "a whole number is expected here"),
             ("sandbox_config: {n: {strict: maybe}}\n", "`true` or `false` is expected here"),
             ("linear: {}\n", "the key `endpoint` is missing here"),
+            ("sandbox_config: {n: {limits: {memory_bytes: 4 gigs}}}\n", "`4 gigs` is no amount of this kind"),
+            (
+                "sandbox_config: {n: {limits: {memory_bytes: -5}}}\n",
+                "invalid value: integer `-5`, expected a number of bytes",
+            ),
         ] {
             let shown = problem(text);
-            assert!(shown.contains(expected), "{text}: {shown}");
+            assert!(shown.contains(expected) && !shown.contains(" at line "), "{text}: {shown}");
         }
     }
 }
