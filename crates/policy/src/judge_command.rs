@@ -6,7 +6,7 @@ use shell_syntax::{Assignment, Command, Joint, Node, Step, Word, is_of_the_scrip
 use tool::{Access, CommandLine};
 
 use crate::command::{
-    Class, Kind, Reached, Surroundings, base_name, dangerous, fed_command, is_guarded,
+    Class, Kind, Operand, Reached, Surroundings, base_name, dangerous, fed_command, is_guarded,
     is_harmless_assignment, is_interpreter, known_form, possible_paths, shell_line, unwrap,
 };
 use crate::judge::{Cause, Judgement};
@@ -325,8 +325,9 @@ impl Policy {
                 if program == "git" {
                     self.require_root(directories, stages);
                     // Whoever lists git lets it read the work tree: `git add -A` passes, and so does `git status`.
-                    if listed.is_some() {
-                        form.operands.retain(|operand| !(operand.kind == Kind::Names && operand.text == "."));
+                    let is_place = |operand: &Operand| operand.kind == Kind::Names && operand.text == ".";
+                    if listed.is_some() && form.operands.iter().all(is_place) {
+                        form.operands.clear();
                     }
                 }
                 self.judge_form(&form, directories, stages, judgement);
