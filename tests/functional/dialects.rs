@@ -214,7 +214,6 @@ fn a_shortened_text_names_no_tool_that_the_dialect_does_not_have() {
         ("sluagh", "run_command", json!({"command": "sh", "args": ["-c", line]})),
         ("msc", "execute", json!({"command": line})),
         ("sage", "Bash", json!({"command": line})),
-        ("csp1", "exec", json!({"COMMAND": line})),
     ] {
         let answer = call(&fixture, dialect, tool, &arguments).json();
         let shown = answer["data"]["stdout"].as_str().unwrap_or_else(|| panic!("{dialect}: {answer:#}"));

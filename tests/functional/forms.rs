@@ -88,7 +88,8 @@ fn a_form_that_is_accepted_empty_ends_the_call_also_where_the_screen_is_open() {
         let result = server.answered("file_write", json!({"path": "a", "content": "x"}), &answer);
         assert_eq!(error_of(&result)["code"], "EAPPROVAL", "{answer}: {result:#}");
         assert!(error_of(&result)["approval_id"].is_string(), "{answer}: {result:#}");
-        let hint = error_of(&result)["hint"].as_str().unwrap();
+        let error = error_of(&result);
+        let hint = error["hint"].as_str().unwrap();
         assert!(hint.contains("answer"), "{answer}: {hint}");
     }
     server.end();
@@ -103,7 +104,8 @@ fn a_yes_given_elsewhere_counts_for_the_same_call_and_so_does_one_in_a_form_that
         let fixture = Fixture::with_files(&[("plain", "x\n")]).asking();
         let mut server = Server::with_forms(&fixture, &["--mode", mode]);
         let asked = server.call("shell_execute", arguments.clone());
-        let id = error_of(&asked)["approval_id"].as_str().unwrap_or_else(|| panic!("{asked:#}"));
+        let error = error_of(&asked);
+        let id = error["approval_id"].as_str().unwrap_or_else(|| panic!("{asked:#}"));
         assert_eq!(fixture.run(&["approvals", "approve", id]).code, 0);
         let done = server.call("shell_execute", arguments.clone());
         assert_ne!(done["isError"], true, "{mode}: {done:#}");

@@ -66,6 +66,7 @@ mod policy;
 mod previews;
 mod project_programs;
 mod random_undo;
+mod recommended;
 mod screen;
 mod sessions;
 mod setup;

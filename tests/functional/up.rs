@@ -180,3 +180,24 @@ fn a_polite_kill_lets_a_call_end_and_takes_no_further() {
     let rows = fixture.run(&["audit", "show", &id, "--json"]).json();
     assert_eq!(rows.as_array().unwrap().last().unwrap()["outcome"], "ECANCELLED");
 }
+
+#[test]
+fn the_call_that_is_printed_exists_in_the_dialect() {
+    for dialect in ["handfast", "elophanto", "sluagh", "msc", "sage", "csp1"] {
+        let fixture = Fixture::new();
+        let mut command = fixture.command();
+        command.args(["--dialect", dialect, "up", "--listen", "127.0.0.1:0"]);
+        let mut child =
+            command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::piped()).spawn().unwrap();
+        let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+        let curl = lines.find_map(|line| line.ok().filter(|line| line.contains("/v1/call"))).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let body = curl.split("-d '").nth(1).unwrap().trim_end_matches('\'');
+        let call: serde_json::Value = serde_json::from_str(body).unwrap();
+        let arguments = call["arguments"].to_string();
+        let tool = call["tool"].as_str().unwrap();
+        let answer = fixture.run(&["--dialect", dialect, "call", "--yes", tool, &arguments]).json();
+        assert_eq!(answer["ok"], true, "{dialect}: {curl}: {answer:#}");
+    }
+}

@@ -67,6 +67,8 @@ pub struct SettledLimits {
     pub cpus: Option<u64>,
     /// Processes and threads at once.
     pub processes: Option<u64>,
+    /// Processes at once.
+    pub process_count: Option<u64>,
 }
 
 impl Dialect {
@@ -120,6 +122,7 @@ impl Dialect {
                     process_memory: Some(512 * 1024 * 1024),
                     cpus: Some(1),
                     processes: Some(csp1::PROCESSES * csp1::THREADS),
+                    process_count: Some(csp1::PROCESSES),
                 },
                 ..Settings::default()
             },
@@ -152,6 +155,8 @@ impl Dialect {
         let mut described = tool::described(tool);
         if self == Self::Sage {
             described["version"] = sage::VERSION.into();
+            // `getToolSchemas` of the source calls it so.
+            described["parameters"] = described["input_schema"].clone();
         }
         described
     }

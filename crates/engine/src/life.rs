@@ -203,7 +203,7 @@ impl Engine {
         if call.outlives_session && call.holder.is_none() {
             return Err(ends_with_session());
         }
-        call.effects = Reach::lead(&prepared.plan.effects);
+        call.effects = Reach::lead(&prepared.plan);
         call.undoable = self.is_undoable(tool.spec(), &call.effects, &prepared.plan);
         call.shows_difference = tool.shows_difference();
         call.dry_run = self.tried(tool.spec(), &prepared.plan);

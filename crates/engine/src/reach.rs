@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use policy::{Part, PathVerdict, Policy};
 use roots::{Guard, LastLink, ReadableNames, Refusal, Right, Root, Roots, real_path};
 use rustix::fs::{Mode, OFlags};
-use tool::{Access, Effect, Place, ToolError};
+use tool::{Access, Effect, Place, Plan, ToolError};
 
 use crate::cell::shown;
 use crate::denied::DeniedFiles;
@@ -45,7 +45,8 @@ impl Reach {
     }
 
     /// The effects, each with the path that it really leads to where that is another one.
-    pub(crate) fn lead(effects: &[Effect]) -> Vec<Part> {
+    pub(crate) fn lead(plan: &Plan) -> Vec<Part> {
+        let is_login = |effect: &Effect| matches!(effect, Effect::UseSecret { name, .. } if plan.login.contains(&name.as_str()));
         // A file that is read and then written is named twice in a row.
         let mut last: Option<(&Effect, Option<PathBuf>)> = None;
         let lead = |effect| {
@@ -54,9 +55,15 @@ impl Reach {
                 _ => real(effect),
             };
             last = Some((effect, found.clone()));
-            Part { real: found, effect: effect.clone(), runs: None, states: stated(effect) }
+            Part {
+                real: found,
+                effect: effect.clone(),
+                runs: None,
+                states: stated(effect),
+                is_login: is_login(effect),
+            }
         };
-        effects.iter().map(lead).collect()
+        plan.effects.iter().map(lead).collect()
     }
 
     /// The same effects, looked up anew.
@@ -114,7 +121,7 @@ fn is_same_place(one: &Effect, other: &Effect) -> bool {
 }
 
 /// Statements are looked for in files up to this size; a larger one is taken for one that holds any.
-const LARGEST_STATEMENTS: u64 = 4 * 1024 * 1024;
+const LARGEST_STATEMENTS: u64 = 1024 * 1024;
 
 /// Why the statements that a command reads from files are dangerous. A file that is not there yet may come before it is read.
 fn stated(effect: &Effect) -> Option<String> {

@@ -155,7 +155,7 @@ pub(crate) fn compose(wanted: Wanted) -> Result<Composed, Failure> {
         place,
         policy,
         store: store.clone(),
-        catalogue: catalogue(registry.tools())?,
+        catalogue: catalogue(registry.tools(), configuration.toolset.dialect, vault.clone())?,
         registry,
         clock,
         cell,

@@ -10,7 +10,8 @@ use policy::{CommandsSee, Programs};
 use tool::{AnyTool, Catalogue, CatalogueEntry};
 use tools_data::SkillFolders;
 use tools_knowledge::Base;
-use tools_work::{Gmail, Linear};
+use tools_work::{Gmail, Linear, oauth};
+use vault::{Vault, VaultError};
 
 use crate::toolchains;
 
@@ -121,7 +122,7 @@ impl Toolset {
             any_absolute_removal,
             only_workspace,
             commands_see_listed,
-            limits: SettledLimits { process_memory, cpus, processes },
+            limits: SettledLimits { process_memory, cpus, processes, process_count },
         } = self.dialect.settings();
         policy::Dialect {
             undoable: if undoable_passes { policy::Undoable::Pass } else { policy::Undoable::Table },
@@ -137,6 +138,7 @@ impl Toolset {
                 process_memory_bytes: process_memory,
                 cpus,
                 processes,
+                process_count,
                 ..policy::Limits::default()
             },
         }
@@ -147,19 +149,45 @@ impl Toolset {
 ///
 /// # Errors
 /// Where the time of their release is none.
-pub(crate) fn catalogue(tools: &[Arc<dyn AnyTool>]) -> Result<Catalogue, jiff::Error> {
+pub(crate) fn catalogue(
+    tools: &[Arc<dyn AnyTool>],
+    dialect: Dialect,
+    vault: Arc<Vault>,
+) -> Result<Catalogue, jiff::Error> {
     let created_at: Timestamp = RELEASED.parse()?;
-    let tools = tools.to_vec();
+    let tools: Vec<_> = tools.iter().filter(|tool| dialect.shows(tool.as_ref())).cloned().collect();
     let entry = move |tool: &Arc<dyn AnyTool>| CatalogueEntry {
         name: tool.name().to_owned(),
         title: tool.spec().title.to_owned(),
         kind: "built_in",
         description: tool.description().into_owned(),
         level: tool.spec().level,
-        status: "ready".to_owned(),
+        status: status(tool.spec().name, &vault),
         created_at,
         input_schema: tool.input_schema().clone(),
         example: tool.spec().example.arguments.to_owned(),
     };
     Ok(Catalogue::new(move || tools.iter().map(&entry).collect()))
+}
+
+/// Whether a tool works now, or why not: those of the vault need it open, those of Gmail a login in it.
+fn status(canonical: &str, vault: &Vault) -> String {
+    let of_gmail = canonical.starts_with("gmail_");
+    if !of_gmail && !canonical.starts_with("vault_") {
+        return "ready".to_owned();
+    }
+    if !of_gmail && !vault.exists() {
+        return "unavailable: there is no vault; the user makes one with `handfast vault set NAME`"
+            .to_owned();
+    }
+    match vault.contents() {
+        Ok(contents) if of_gmail && contents.get(oauth::LOGIN).is_none() => {
+            "unavailable: there is no login; the user makes one with `handfast login gmail`".to_owned()
+        }
+        Ok(_) => "ready".to_owned(),
+        Err(VaultError::NoVault) if of_gmail => {
+            "unavailable: there is no login; the user makes one with `handfast login gmail`".to_owned()
+        }
+        Err(error) => format!("unavailable: {error}"),
+    }
 }

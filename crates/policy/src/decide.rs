@@ -15,17 +15,10 @@ impl Policy {
     /// The order of the parts does not matter to the verdict, and one more part never loosens it.
     pub fn decide(&self, request: &Request<'_>) -> Decision {
         let judged: Vec<Judgement> = request.parts.iter().map(|part| self.judge_for(request, part)).collect();
-        let asks = |part: &Part| {
-            part.effect.only_reads()
-                || part.effect.only_asks()
-                || matches!(part.effect, Effect::UseSecret { .. })
-        };
-        // To ask a server with the user's own login reads; whoever does more with a secret than asking changes something.
+        // To ask a server with the login that the user made for the tool reads; whatever else is done with a secret does more.
+        let asks = |part: &Part| part.effect.only_reads() || part.effect.only_asks() || part.is_login;
         let only_asks = request.parts.iter().all(asks);
-        let least = |part: &Part| match part.effect {
-            Effect::UseSecret { .. } if only_asks => Level::Safe,
-            _ => least_level(part),
-        };
+        let least = |part: &Part| if part.is_login && only_asks { Level::Safe } else { least_level(part) };
         let level = request.parts.iter().map(least).fold(self.stated(request), Ord::max);
         let terminal_only = level == Level::Critical
             || judged.iter().any(|judged| judged.dangerous.is_some() || judged.runs_later.is_some());

@@ -36,6 +36,9 @@ pub struct Part {
     /// files that [`statement_files`](crate::statement_files) names.
     #[serde(skip)]
     pub states: Option<String>,
+    /// Whether the effect uses a secret that is the login of the tool itself.
+    #[serde(skip)]
+    pub is_login: bool,
 }
 
 #[expect(clippy::ref_option, reason = "serde hands the field by reference")]
@@ -45,7 +48,7 @@ fn as_text<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Result<S::Ok
 
 impl From<Effect> for Part {
     fn from(effect: Effect) -> Self {
-        Self { effect, real: None, runs: None, states: None }
+        Self { effect, real: None, runs: None, states: None, is_login: false }
     }
 }
 

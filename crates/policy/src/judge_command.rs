@@ -326,8 +326,9 @@ impl Policy {
                 if program == "git" {
                     self.require_root(directories, stages);
                     // Whoever lists git lets it read the work tree: `git add -A` passes, and so does `git status`.
-                    if listed.is_some() {
-                        form.operands.retain(|operand| !(operand.kind == Kind::Names && operand.text == "."));
+                    let is_place = |operand: &Operand| operand.kind == Kind::Names && operand.text == ".";
+                    if listed.is_some() && form.operands.iter().all(is_place) {
+                        form.operands.clear();
                     }
                 }
                 self.judge_form(&form, directories, stages, judgement);

@@ -203,6 +203,8 @@ pub struct Limits {
     pub cpus: Option<u64>,
     /// Processes and threads at once.
     pub processes: Option<u64>,
+    /// Processes at once, whose threads are not counted.
+    pub process_count: Option<u64>,
     /// Open files of one process.
     pub open_files: Option<u64>,
     /// Size of one file in bytes.
@@ -259,6 +261,7 @@ impl Limits {
             process_memory_bytes: choose(self.process_memory_bytes, other.process_memory_bytes),
             cpus: choose(self.cpus, other.cpus),
             processes: choose(self.processes, other.processes),
+            process_count: choose(self.process_count, other.process_count),
             open_files: choose(self.open_files, other.open_files),
             file_size_bytes: choose(self.file_size_bytes, other.file_size_bytes),
             disk_bytes: choose(self.disk_bytes, other.disk_bytes),

@@ -31,7 +31,7 @@ impl Roots {
             Err(RootsError::NoFolder { .. }) if self.dry_run => None,
             found => Some(found?),
         };
-        if let Some(found) = target.as_ref().and_then(|target| target.kind()) {
+        if let Some(found) = target.as_ref().and_then(crate::slot::Slot::kind) {
             return Err(RootsError::Exists { path: to.to_owned(), found });
         }
         let target_real = match &target {

@@ -94,6 +94,8 @@ pub struct Plan {
     pub renames: Option<(PathBuf, PathBuf)>,
     /// The changes that an earlier call has kept aside and this one puts into the workspace, by their id.
     pub applies: Option<String>,
+    /// The secrets among the effects that are the login of the tool itself, which its user made for it. To ask with it is a read.
+    pub login: &'static [&'static str],
     /// Of a dry run: the plan of the call that is tried. The plan itself is then what trying reads.
     pub dry_run: Option<Box<Plan>>,
 }
@@ -109,6 +111,7 @@ impl Plan {
             outlives_session: false,
             renames: None,
             applies: None,
+            login: &[],
             dry_run: None,
         }
     }

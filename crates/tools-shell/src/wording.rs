@@ -10,6 +10,7 @@ pub(crate) fn how_to_raise(limit: Limit) -> String {
         Limit::ProcessMemory => "process_memory_bytes",
         Limit::Cpus => "cpus",
         Limit::Processes => "processes",
+        Limit::ProcessCount => "process_count",
         Limit::OpenFiles => "open_files",
         Limit::FileSize => "file_size_bytes",
         Limit::Disk | Limit::DiskSpace => "disk_bytes",

@@ -211,16 +211,13 @@ impl Tool for FetchUrl {
             return Err(ToolError::validation("headers.Range", problem)
                 .hint("leave Range and If-Range out; `save_to` takes large bodies"));
         }
-        // Whoever says which secret goes where is asked for more than a read.
-        let level =
-            if names.is_empty() { args.method.level() } else { args.method.level().max(Level::Moderate) };
         effects.extend(
             names.into_iter().map(|name| Effect::UseSecret { name: name.to_owned(), host: host.clone() }),
         );
         if let Some(path) = &args.save_to {
             effects.push(Effect::Write { path: place.resolve("save_to", path)? });
         }
-        Ok(Plan { level: Some(level), ..Plan::of(effects) })
+        Ok(Plan { level: Some(args.method.level()), ..Plan::of(effects) })
     }
 
     fn timeout(&self, args: &Args) -> Option<Duration> {

@@ -34,6 +34,7 @@ fn removal_or_format(script: &Script, around: Surroundings<'_>) -> Option<String
     let mut directory = around.directory.to_owned();
     for segment in &script.segments {
         let mut judged = Vec::new();
+        let names_a_device = segment.words.iter().any(|word| word.contains("/dev/"));
         for start in script.starts(segment).filter(|start| !start.inert) {
             // The words behind the first `rm` of a stretch hold those behind the next one: once is enough, and all is linear.
             let program = start.words.first().map_or("", |word| base_name(word));
@@ -46,6 +47,10 @@ fn removal_or_format(script: &Script, around: Surroundings<'_>) -> Option<String
             let around = Surroundings { directory: &directory, ..around };
             if let Some(found) = dangerous_command(start.words, around) {
                 return Some(found);
+            }
+            let first = start.words.get(..MOST_TESTS).unwrap_or(start.words);
+            if names_a_device && let Some(device) = written_device(program, first) {
+                return Some(format!("it could write to the block device {device}"));
             }
         }
         if let Some(device) = redirected(&segment.words).find(|target| is_block_device(target)) {
@@ -92,10 +97,7 @@ fn dangerous_command(words: &[String], around: Surroundings<'_>) -> Option<Strin
         name if name == "mkfs" || name == "mke2fs" || name.starts_with("mkfs.") => {
             Some(format!("it makes a file system: {name}"))
         }
-        name => {
-            let device = written_device(name, words)?;
-            Some(format!("it could write to the block device {device}"))
-        }
+        _ => None,
     }
 }
 
@@ -118,7 +120,7 @@ fn written_device<'a>(name: &str, words: &'a [String]) -> Option<&'a str> {
     words.iter().skip(1).flat_map(ends).find(|target| is_block_device(target))
 }
 
-/// More arguments of `find` than this are not looked through.
+/// More arguments than this are not looked through where that would be done for each place where a command may begin.
 const MOST_TESTS: usize = 256;
 
 fn is_recursive(arguments: &[String]) -> bool {
@@ -327,9 +329,14 @@ pub struct StatementFile {
 /// The files that the database clients of a line may read their statements from.
 pub fn statement_files(command: &CommandLine, directory: &Path) -> Vec<StatementFile> {
     let reached = Reached::by(command);
-    let mut files = Vec::new();
-    let mut add = |name: &str, certain: bool| {
-        files.push(StatementFile { path: crate::spell::resolve(directory, name).path, certain });
+    let mut files: Vec<StatementFile> = Vec::new();
+    let mut add = |name: &str, certain: bool| match files.len() {
+        ..MOST_STATEMENT_FILES => {
+            files.push(StatementFile { path: crate::spell::resolve(directory, name).path, certain });
+        }
+        // Of more than these nobody looks, and a folder has no statements that could be looked at.
+        MOST_STATEMENT_FILES => files.push(StatementFile { path: directory.to_owned(), certain: true }),
+        _ => {}
     };
     for script in &reached.scripts {
         let mut printed: Vec<&String> = Vec::new();
@@ -341,12 +348,16 @@ pub fn statement_files(command: &CommandLine, directory: &Path) -> Vec<Statement
                 read_by_client(client.words, &mut |name| add(name, true));
                 // What another command of the pipe prints may be what its words name.
                 printed.iter().for_each(|word| add(word, false));
+                printed.clear();
             }
             printed.extend(segment.words.iter().skip(1).filter(|word| !word.starts_with('-')));
         }
     }
     files
 }
+
+/// More files of statements of one line are not looked at.
+const MOST_STATEMENT_FILES: usize = 16;
 
 fn is_client(words: &[String]) -> bool {
     words.first().is_some_and(|word| CLIENTS_WITH_FILES.iter().any(|client| base_name(word) == *client))

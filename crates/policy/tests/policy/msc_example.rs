@@ -84,10 +84,8 @@ fn green_tea_takes_over_allow_lists_and_never_deny_lists() {
     for line in ["git rm x", "git status", "git log --oneline", "git diff", "git status && git add -A"] {
         assert_eq!(answer(&policy, line), "pass 7", "{line}");
     }
-    // A path that no list names is asked about all the same.
-    for line in ["git diff docs/a", "git show HEAD:docs/a", "git -C /elsewhere status"] {
-        assert_eq!(short(&decide(&policy, Level::Moderate, run(line))), "check 6", "{line}");
-    }
+    // A folder that no list names is asked about all the same.
+    assert_eq!(answer(&policy, "git -C /elsewhere status"), "check 9");
     assert_eq!(answer(&policy, "pytest"), "pass 7");
     assert_eq!(answer(&policy, "curl https://example.com"), "pass 7");
     assert_eq!(answer(&policy, "rm -rf build"), "check 9");
