@@ -8,6 +8,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use serde_json::{Value, json};
 
 use crate::harness::Fixture;
+use crate::shown::data_of;
 
 /// The server, and the client's ends of its streams.
 pub(crate) struct Server {
@@ -43,7 +44,8 @@ impl Server {
         Self::for_client(command, json!({"elicitation": {}}))
     }
 
-    fn for_client(mut command: Command, capabilities: Value) -> Self {
+    /// The one that this command starts, which lacks its last word, of a client with these capabilities.
+    pub(crate) fn for_client(mut command: Command, capabilities: Value) -> Self {
         let mut process = command.arg("mcp").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let input = process.stdin.take();
         let output = BufReader::new(process.stdout.take().unwrap());
@@ -132,6 +134,15 @@ impl Server {
 
     /// One call that is asked about in a form, which gets this choice: the question, and the call's whole result.
     pub(crate) fn asked(&mut self, tool: &str, arguments: Value, choice: &str) -> (String, Value) {
+        self.asked_and_told(tool, arguments, &json!({"action": "accept", "content": {"decision": choice}}))
+    }
+
+    /// The same with any answer of the client, of which the call's whole result is given.
+    pub(crate) fn answered(&mut self, tool: &str, arguments: Value, answer: &Value) -> Value {
+        self.asked_and_told(tool, arguments, answer).1
+    }
+
+    fn asked_and_told(&mut self, tool: &str, arguments: Value, answer: &Value) -> (String, Value) {
         self.last += 1;
         let id = self.last;
         let params = json!({"name": tool, "arguments": arguments});
@@ -143,8 +154,7 @@ impl Server {
             let mut message: Value = serde_json::from_str(&line).unwrap();
             if message["method"] == "elicitation/create" {
                 question = message["params"]["message"].as_str().map(str::to_owned);
-                let result = json!({"action": "accept", "content": {"decision": choice}});
-                self.say(&json!({"jsonrpc": "2.0", "id": message["id"], "result": result}));
+                self.say(&json!({"jsonrpc": "2.0", "id": message["id"], "result": answer}));
             } else if message["id"] == id {
                 let question = question.unwrap_or_else(|| panic!("nobody was asked: {message:#}"));
                 return (question, message["result"].take());
@@ -155,20 +165,9 @@ impl Server {
     /// The data of one call that must work.
     #[track_caller]
     pub(crate) fn data(&mut self, tool: &str, arguments: Value) -> Value {
-        let mut result = self.call(tool, arguments);
+        let result = self.call(tool, arguments);
         assert_ne!(result["isError"], true, "{result:#}");
-        if result["structuredContent"].is_object() {
-            return result["structuredContent"].take();
-        }
-        // A text stands alone, and the other fields behind it.
-        let blocks: Vec<&str> =
-            result["content"].as_array().unwrap().iter().filter_map(|block| block["text"].as_str()).collect();
-        let (record, text) = blocks.split_last().unwrap();
-        let mut data: Value = serde_json::from_str(record).unwrap();
-        if let [text] = text {
-            data["content"] = (*text).into();
-        }
-        data
+        data_of(tool, &result)
     }
 
     /// Starts a command in the background.

@@ -12,6 +12,8 @@
 mod harness;
 #[path = "../server.rs"]
 mod server;
+#[path = "../shown.rs"]
+mod shown;
 
 mod databases;
 mod every_point;
@@ -336,16 +338,16 @@ fn kill_9_leaves_the_output_of_a_running_session_up_to_there_and_says_that_it_wa
     assert!(content.starts_with("first\n") && !content.contains("cut-off-secret-value"), "{content}");
     next.expect(&large, 0, "^last$");
     next.expect(&large, 0, "was killed while this command ran");
-    let whole = next.call("output_read", json!({"output_ref": format!("{small}.output")}));
-    assert!(whole["content"][0]["text"].as_str().unwrap().starts_with("small\r\n"), "{whole:#}");
+    let whole = next.data("output_read", json!({"output_ref": format!("{small}.output")}));
+    assert!(whole["content"].as_str().unwrap().starts_with("small\r\n"), "{whole:#}");
     // What ended in order left nothing to take over.
     let ended = next.background("echo ended", false);
     eventually("the end of the session", || {
         let listed = next.data("shell_session", json!({"action": "list"}));
         listed["sessions"][0]["output_ref"].is_string()
     });
-    let kept = next.call("output_read", json!({"output_ref": format!("{ended}.output")}));
-    assert_eq!(kept["content"][0]["text"], "ended\n", "{kept:#}");
+    let kept = next.data("output_read", json!({"output_ref": format!("{ended}.output")}));
+    assert_eq!(kept["content"], "ended\n", "{kept:#}");
     next.end();
     let left = std::fs::read_dir(fixture.state().join("sessions")).unwrap();
     assert_eq!(left.count(), 0);

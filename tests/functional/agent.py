@@ -36,7 +36,13 @@ async def main() -> None:
 
         def record(result: types.CallToolResult) -> dict:
             assert not result.is_error, result
-            return result.structured_content
+            return json.loads(result.content[0].text)
+
+        def read_text(result: types.CallToolResult) -> tuple[dict, str]:
+            """The other fields stand in the first line, the text behind it."""
+            assert not result.is_error, result
+            fields, text = result.content[0].text.split("\n", 1)
+            return json.loads(fields.removeprefix("[about ").removesuffix("]")), text
 
         listed = record(await call("file_list", path="crates/tool/src"))
         seen["listed"] = [entry["name"] for entry in listed["entries"]]
@@ -47,11 +53,10 @@ async def main() -> None:
 
         line = match["line"]
         part = await call("file_read", path=match["path"], lines={"start": line - 1, "end": line + 1})
-        seen["range"] = part.content[0].text
+        seen["range"] = read_text(part)[1]
 
-        whole = await call("file_read", path=match["path"])
-        end = whole.content[0].text[-80:]
-        version = json.loads(whole.content[1].text)["version"]
+        fields, whole = read_text(await call("file_read", path=match["path"]))
+        end, version = whole[-80:], fields["version"]
         right, wrong = 'Level::Moderate => "moderate"', 'Level::Moderate => "moderately"'
         test = '''
 #[cfg(test)]
@@ -69,16 +74,14 @@ mod tests {
             return await call("file_edit", path=match["path"], edits=changes, **arguments)
 
         edited = await edit((right, wrong), (end, end + test), version=version)
-        assert not edited.is_error, edited
-        seen["diff"] = edited.content[0].text
+        seen["diff"] = read_text(edited)[1]
         seen["outdated"] = (await edit((wrong, "x"), version=version, strategy="check")).content[0].text
 
         tests = {"command": "cargo test --package tool --lib level", "timeout": 900}
-        failing = record(await call("shell_execute", **tests))
-        seen["failing"] = failing
+        seen["failing"] = (await call("shell_execute", **tests)).content[0].text
 
         assert not (await edit((wrong, right))).is_error
-        seen["passing"] = record(await call("shell_execute", **tests))
+        seen["passing"] = (await call("shell_execute", **tests)).content[0].text
 
         denied = await call("file_read", path=".env")
         seen["denied"] = {"is_error": denied.is_error, "text": denied.content[0].text}

@@ -32,7 +32,7 @@ fn show_says_all_that_there_is_to_know_before_an_answer() {
     let id = waiting(&fixture);
     let shown = fixture.run(&["approvals", "show", &id]).stdout;
     insta::assert_snapshot!(words(&fixture, &shown), @r"
-    file_write (moderate)  waiting
+    file_write (moderate)  caller gone
     in WORKSPACE, asked THEN by session ID
 
       write docs/a.txt
@@ -44,6 +44,7 @@ fn show_says_all_that_there_is_to_know_before_an_answer() {
         @@ -0,0 +1 @@
         +one
 
+    its caller is gone: after a yes the same call passes once, when it is made again
     a yes can be for
       once: this call alone
       project, for 30 days: `file_write` again with exactly these effects, as long as the programs and scripts stay as they are, in this workspace: write docs/a.txt
@@ -71,6 +72,23 @@ fn a_yes_for_more_than_once_says_what_it_covers_and_asks_again() {
     terminal.press("y\r");
     assert_eq!(terminal.ends(), 0);
     assert_eq!(state(&fixture, &id), "approved");
+}
+
+#[test]
+fn a_yes_at_the_terminal_covers_the_file_that_the_question_named() {
+    for mode in ["ask_always", "smart_auto"] {
+        let fixture = Fixture::with_files(&[("plain", "x\n")]).asking();
+        let run = serde_json::json!({"command": "cat plain > .envrc"}).to_string();
+        let call = ["--mode", mode, "call", "shell_execute", &run];
+        let mut terminal = Terminal::start(&fixture, (40, 200), &call);
+        terminal.shows(".envrc is a file through which a later program would run code");
+        terminal.shows("Allow it?");
+        terminal.press("y\r");
+        assert_eq!(terminal.ends(), 0, "{mode}");
+        assert_eq!(fixture.read(".envrc"), "x\n", "{mode}");
+        let asked = fixture.run(&["approvals", "list", "--all", "--json"]).json();
+        assert_eq!(asked.as_array().unwrap().len(), 1, "{mode}: {asked:#}");
+    }
 }
 
 #[test]

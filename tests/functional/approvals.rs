@@ -214,9 +214,9 @@ fn changes_that_are_held_go_in_by_approving_the_question_about_them() {
     };
     let result = run("echo x > .envrc; echo y > other");
     let id = result["error"]["approval_id"].as_str().unwrap().to_owned();
-    assert!(result["error"]["hint"].as_str().unwrap().contains("handfast approvals approve"), "{result:#}");
+    assert!(result["error"]["hint"].as_str().unwrap().contains("approvals approve"), "{result:#}");
     let shown = fixture.run(&["approvals", "show", &id]).stdout;
-    assert!(shown.contains(".envrc") && shown.contains("handfast changes show"), "{shown}");
+    assert!(shown.contains(".envrc") && shown.contains(" changes show "), "{shown}");
     works(&fixture.run(&["approvals", "approve", &id]));
     assert_eq!((fixture.read(".envrc"), fixture.read("other")), ("x\n".to_owned(), "y\n".to_owned()));
     assert_eq!(state(&fixture, &id), "used");
@@ -231,8 +231,116 @@ fn changes_that_are_held_go_in_by_approving_the_question_about_them() {
     let result = run("echo no > .envrc");
     let id = result["error"]["approval_id"].as_str().unwrap().to_owned();
     let denied = fixture.run(&["approvals", "deny", &id]);
-    assert!(denied.stderr.contains("handfast changes discard"), "{}", denied.stderr);
+    assert!(denied.stderr.contains(" changes discard "), "{}", denied.stderr);
     assert_eq!(fixture.read(".envrc"), "z\n");
+}
+
+/// What a call of the command comes to in this mode.
+fn run(fixture: &Fixture, mode: &str, command: &str) -> Value {
+    let arguments = json!({ "command": command }).to_string();
+    fixture.run(&["--mode", mode, "call", "shell_execute", &arguments]).json()
+}
+
+#[test]
+fn a_yes_to_a_command_covers_the_file_that_its_question_named() {
+    for mode in ["ask_always", "smart_auto", "full_auto"] {
+        for (command, path, content) in [
+            ("echo x > .envrc", ".envrc", "x\n"),
+            ("cat plain | tee .mcp.json", ".mcp.json", "plain\n"),
+            ("cp plain .vscode/tasks.json", ".vscode/tasks.json", "plain\n"),
+            ("cd sub && printf x >> .envrc", "sub/.envrc", "oldx"),
+            ("mkdir -p .git/hooks && echo x > .git/hooks/pre-commit", ".git/hooks/pre-commit", "x\n"),
+            ("sh -c 'echo x > .envrc' && echo y > .mcp.json", ".mcp.json", "y\n"),
+        ] {
+            let files = [
+                ("plain", "plain\n"),
+                (".vscode/a", ""),
+                ("sub/.envrc", "old"),
+                (".git/HEAD", "ref: refs/heads/main\n"),
+            ];
+            let fixture = Fixture::with_files(&files).asking();
+            let first = run(&fixture, mode, command);
+            assert_eq!(first["error"]["code"], "EAPPROVAL", "{mode} {command}: {first:#}");
+            works(&fixture.run(&["approvals", "approve", first["error"]["approval_id"].as_str().unwrap()]));
+            let again = run(&fixture, mode, command);
+            assert_eq!(again["ok"], true, "{mode} {command}: {again:#}");
+            assert_eq!(fixture.read(path), content, "{mode} {command}");
+            let questions = fixture.run(&["approvals", "list", "--all", "--json"]).json();
+            assert_eq!(questions.as_array().unwrap().len(), 1, "{mode} {command}: {questions:#}");
+            assert_eq!(fixture.run(&["changes", "list", "--json"]).json(), json!([]), "{mode} {command}");
+        }
+    }
+}
+
+#[test]
+fn a_yes_covers_no_file_that_was_not_named_and_no_content_that_was_not_bound() {
+    let files = [("plain", "plain\n"), ("tree/tasks.json", "{}"), ("gen.sh", "echo x > .mcp.json\n")];
+    let approved = |command: &str, between: &dyn Fn(&Fixture)| {
+        let fixture = Fixture::with_files(&files).asking();
+        let id = run(&fixture, "ask_always", command)["error"]["approval_id"].as_str().unwrap().to_owned();
+        works(&fixture.run(&["approvals", "approve", &id]));
+        between(&fixture);
+        let result = run(&fixture, "ask_always", command);
+        (fixture, result)
+    };
+    // A second file that the line does not name, and a tree whose content nothing binds.
+    for (command, path) in
+        [("echo x > .envrc; sh gen.sh", ".mcp.json"), ("cp -r tree .vscode", ".vscode/tasks.json")]
+    {
+        let (fixture, result) = approved(command, &|_| ());
+        assert_eq!(result["error"]["code"], "EAPPROVAL", "{command}: {result:#}");
+        assert!(result["error"]["message"].as_str().unwrap().contains("has run"), "{command}: {result:#}");
+        assert!(!fixture.workspace().join(path).exists(), "{command}");
+    }
+    // What would be copied there is another file by then.
+    let (fixture, result) = approved("cp plain .envrc", &|fixture| fixture.write("plain", "evil\n"));
+    assert_eq!(result["error"]["code"], "EPERMISSION", "{result:#}");
+    assert!(result["error"]["message"].as_str().unwrap().contains("plain is not as it was"), "{result:#}");
+    assert_eq!(result["error"]["retry"], "now", "made again it is asked about as it is now: {result:#}");
+    assert!(!fixture.workspace().join(".envrc").exists());
+}
+
+#[test]
+fn an_open_question_says_when_to_come_again_and_a_held_change_that_there_is_no_need_to() {
+    let fixture = Fixture::new().asking();
+    let open = call(&fixture, "file_write", &json!({"path": "a", "content": "x"}));
+    assert!(open["error"]["retry"]["after_ms"].is_u64(), "{open:#}");
+    let state = fixture.state().canonicalize().unwrap();
+    let command = format!(
+        "`handfast --state {} approvals approve {}`",
+        state.display(),
+        open["error"]["approval_id"].as_str().unwrap()
+    );
+    assert!(open["error"]["hint"].as_str().unwrap().contains(&command), "{open:#}");
+    let arguments = json!({"command": unread("echo x > .envrc")}).to_string();
+    let held = fixture.run(&["--mode", "full_auto", "call", "shell_execute", &arguments]).json();
+    assert_eq!(held["error"]["retry"], "never", "{held:#}");
+    assert!(held["error"]["hint"].as_str().unwrap().contains("no need to make the call again"), "{held:#}");
+    // A no is one, and the next call is another question.
+    works(&fixture.run(&["approvals", "deny", open["error"]["approval_id"].as_str().unwrap()]));
+    let denied = call(&fixture, "file_write", &json!({"path": "a", "content": "x"}));
+    assert_eq!(
+        (&denied["error"]["code"], &denied["error"]["retry"]),
+        (&json!("EPERMISSION"), &json!("never"))
+    );
+}
+
+#[test]
+fn a_question_whose_caller_is_gone_is_said_to_be_one() {
+    let fixture = Fixture::new().asking();
+    let id = asked(&fixture, "file_write", &json!({"path": "a", "content": "x"}));
+    let shown = fixture.run(&["approvals", "show", &id]).stdout;
+    assert!(shown.contains("caller gone") && shown.contains("when it is made again"), "{shown}");
+    let listed = fixture.run(&["approvals", "list"]).stdout;
+    assert!(listed.contains("caller gone"), "{listed}");
+    let listed = fixture.run(&["approvals", "list", "--json"]).json();
+    assert_eq!((&listed[0]["state"], &listed[0]["caller_waits"]), (&json!("waiting"), &json!(false)));
+    let approved = fixture.run(&["approvals", "approve", &id]);
+    assert!(
+        approved.stderr.contains("the same call passes once when it is made again"),
+        "{}",
+        approved.stderr
+    );
 }
 
 #[test]

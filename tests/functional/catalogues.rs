@@ -87,9 +87,9 @@ fn a_call_through_tool_call_is_a_call_of_the_tool_itself() {
         server.call("tool_call", json!({"name": name, "arguments": arguments}))
     };
     let moved = call("file_move", json!({"source": "a.txt", "destination": "c.txt"}));
-    assert_eq!(moved["structuredContent"], json!({"source": "a.txt", "destination": "c.txt", "moved": true}));
+    assert_eq!(text(&moved), r#"{"source":"a.txt","destination":"c.txt","moved":true}"#);
     let read = call("file_read", json!({"path": "c.txt", "lines": null}));
-    assert_eq!(text(&read), "one\ntwo\n", "a text stands alone, as it does without tool_call: {read:#}");
+    assert!(text(&read).ends_with("}]\none\ntwo\n"), "a text stands as it does without tool_call: {read:#}");
     let denied = call("file_delete", json!({"path": "b.txt"}));
     assert!(text(&denied).starts_with("EPERMISSION: denied: the tool file_delete"), "{denied:#}");
     assert!(fixture.workspace().join("b.txt").exists());
@@ -159,4 +159,28 @@ fn the_configuration_chooses_the_catalogue_and_the_command_line_beats_it() {
     assert_eq!(count(&untrusted, &[]), 12);
     let run = untrusted.run(&["check", "file_read", r#"{"path": "a"}"#]);
     assert!(run.stderr.contains("`catalogue` is ignored"), "{}", run.stderr);
+}
+
+#[test]
+fn a_search_finds_the_tool_that_does_it_and_never_the_search_itself() {
+    let fixture = Fixture::new();
+    let first = |query: &str| {
+        let found = fixture.call("tool_search", json!({ "query": query }));
+        found["data"]["tools"][0]["name"].as_str().unwrap_or_default().to_owned()
+    };
+    for (query, tool) in [
+        ("undo", "checkpoint_restore"),
+        ("undo what was changed", "checkpoint_restore"),
+        ("revert, undo", "checkpoint_restore"),
+        ("delete", "file_delete"),
+        ("move", "file_move"),
+        ("rename a file", "file_move"),
+        ("send an email", "gmail_send"),
+        ("tool_search", "tool_search"),
+    ] {
+        assert_eq!(first(query), tool, "{query}");
+    }
+    for query in ["find", "find tools", "search", "what tools do", "describe tools", "list tools", "call"] {
+        assert!(!first(query).starts_with("tool_"), "{query}: {}", first(query));
+    }
 }

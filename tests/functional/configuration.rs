@@ -20,9 +20,9 @@ fn decision(fixture: &Fixture, tool: &str, arguments: serde_json::Value) -> Stri
 #[test]
 fn a_broken_configuration_is_named_with_file_line_and_key() {
     for (content, expected) in [
-        ("sandbox_config:\n  normal:\n    allow: [x]\n", "handfast.yaml:3:5: unknown field `allow`"),
-        ("modes: x\n", "handfast.yaml:1:1: unknown field `modes`"),
-        ("mode: sometimes\n", "handfast.yaml:1:7: unknown variant `sometimes`"),
+        ("sandbox_config:\n  normal:\n    allow: [x]\n", "handfast.yaml:3:5: there is no key `allow` here"),
+        ("modes: x\n", "handfast.yaml:1:1: there is no key `modes` here; did you mean `mode`?"),
+        ("mode: sometimes\n", "handfast.yaml:1:7: `sometimes` is not known here"),
         ("mode: [\n", "handfast.yaml:"),
     ] {
         let fixture = Fixture::with_files(&[("handfast.yaml", content), ("a.txt", "a")]);
@@ -74,12 +74,45 @@ fn an_untrusted_workspace_can_tighten_and_not_loosen_until_it_is_trusted_as_it_i
     assert_eq!(write(), "check");
     assert_eq!(decision(&fixture, "file_read", json!({"path": "notes.txt"})), "deny");
     let warned = fixture.run(&["check", "file_read", r#"{"path": "a"}"#]).stderr;
-    assert!(warned.contains("`mode` is ignored") && warned.contains("handfast trust"), "{warned}");
+    assert!(warned.contains("`mode` is ignored") && warned.contains(" trust` trusts it"), "{warned}");
 
     assert_eq!(fixture.run(&["trust"]).code, 0);
     assert_eq!(write(), "pass");
     fixture.write("handfast.yaml", "mode: full_auto\n# changed\n");
     assert_eq!(write(), "check");
+}
+
+#[test]
+fn narrower_lists_of_a_workspace_hold_before_it_is_trusted_as_afterwards() {
+    let lists = "    allowed_read_paths: [\"./src\"]\n    allowed_write_paths: [\"./src\"]\n";
+    let content = format!("sandbox_config:\n  normal:\n{lists}");
+    let fixture =
+        Fixture::with_files(&[("handfast.yaml", &content), ("docs/a.txt", "docs"), ("src/a.txt", "src")]);
+    for trusted in [false, true] {
+        if trusted {
+            assert_eq!(fixture.run(&["trust"]).code, 0);
+        }
+        for (tool, arguments, expected) in [
+            ("file_read", json!({"path": "src/a.txt"}), "pass"),
+            ("file_read", json!({"path": "docs/a.txt"}), "check"),
+            ("file_write", json!({"path": "docs/b.txt", "content": ""}), "check"),
+            ("file_delete", json!({"path": "docs/a.txt"}), "check"),
+            ("shell_execute", json!({"command": "cat docs/a.txt"}), "check"),
+            ("shell_execute", json!({"command": "cat src/a.txt"}), "pass"),
+        ] {
+            assert_eq!(decision(&fixture, tool, arguments.clone()), expected, "{trusted} {tool} {arguments}");
+        }
+        let answer = fixture.run(&["call", "shell_execute", r#"{"command": "touch docs/b.txt"}"#]).json();
+        assert_eq!(answer["error"]["code"], "EAPPROVAL", "{answer:#}");
+        assert!(!fixture.workspace().join("docs/b.txt").exists());
+    }
+    // What the file lets pass counts from then on.
+    let write = json!({"path": "src/b.txt", "content": ""});
+    assert_eq!(decision(&fixture, "file_write", write.clone()), "pass");
+    let untrusted = Fixture::with_files(&[("handfast.yaml", &content)]).asking();
+    assert_eq!(decision(&untrusted, "file_write", write), "check");
+    let shown = untrusted.run(&["policy", "show"]).stdout;
+    assert!(shown.contains("can only narrow: the file is not trusted"), "{shown}");
 }
 
 #[test]

@@ -46,7 +46,7 @@ fn both_forms_of_the_source_run_and_are_in_the_audit_with_their_door() {
     );
     assert!(text(&long["STDOUT_SUMMARY"]).ends_with("/sub\na.txt"), "{long:?}");
     assert_eq!(text(&long["STDERR_SUMMARY"]), "oops");
-    assert_eq!(long["ERROR"], "command_failed:\"pwd; ls; echo oops >&2; exit 3\"");
+    assert_eq!(long["ERROR"], "command_failed:pwd; ls; echo oops >&2; exit 3");
     specialist.send(b"nonsense\n\n");
     assert!(specialist.answer().unwrap()["ERROR"].starts_with("invalid_request:\"line 1, column 1:"));
     assert_eq!(specialist.end(), Some(0));
@@ -73,6 +73,10 @@ fn a_timeout_a_denial_and_what_is_not_there_have_the_errors_of_the_source() {
         ("timeout_exceeded:700ms", "echo begun; sleep 60".into())
     );
     assert_eq!(text(&late["STDOUT_SUMMARY"]), "begun");
+    let hint = text(&late["HINT"]);
+    assert!(hint.contains("TIMEOUT_MS") && !hint.contains("data"), "{hint}");
+    let memory = specialist.run("cat memory/notes", "");
+    assert!(text(&memory["HINT"]).contains("Memory Specialist"), "{memory:?}");
     let denied = specialist.run("rm -rf /home/x", "");
     assert_eq!((denied["STATUS"].as_str(), denied["DATA"].as_str()), ("FAIL", "exit:126"));
     assert!(
@@ -80,7 +84,7 @@ fn a_timeout_a_denial_and_what_is_not_there_have_the_errors_of_the_source() {
         "{denied:?}"
     );
     let outside = specialist.run("ls", "WORKING_DIR /etc\n");
-    assert!(outside["ERROR"].starts_with("permission_denied:\"WORKING_DIR /etc"), "{outside:?}");
+    assert!(outside["ERROR"].starts_with("permission_denied:WORKING_DIR /etc"), "{outside:?}");
     let mine = specialist.run("echo x > a; chmod 600 a; ./a", "");
     assert_eq!((mine["DATA"].as_str(), mine["ERROR"].as_str()), ("exit:126", "permission_denied:./a"));
     specialist.send(b"TASK REQ:mcp IN:TOOL OUT:MCP_RESULT\nSERVER playwright\nID a\n\nTASK REQ:cron IN:TOOL OUT:CRON_RESULT\nID b\n\n");
@@ -222,10 +226,7 @@ fn ctrl_c_stops_what_runs_and_answers_it() {
     let process = specialist.process.id().to_string();
     assert!(Command::new("kill").args(["-s", "INT", &process]).status().unwrap().success());
     let answer = specialist.answer().unwrap();
-    assert_eq!(
-        (answer["ID"].as_str(), answer["ERROR"].as_str()),
-        ("a", "cancelled:\"echo begun; sleep 300\"")
-    );
+    assert_eq!((answer["ID"].as_str(), answer["ERROR"].as_str()), ("a", "cancelled:echo begun; sleep 300"));
     assert_eq!(specialist.answer(), None);
     assert_eq!(specialist.end(), Some(130));
     assert!(rows(&fixture).iter().any(|row| row["outcome"] == "ECANCELLED"));
@@ -271,7 +272,7 @@ fn bad_bytes_are_answered_with_their_place_and_the_next_request_runs() {
 
 #[test]
 fn without_an_approval_nothing_runs_and_afterwards_the_same_request_does() {
-    let fixture = Fixture::new();
+    let fixture = Fixture::new().asking();
     let mut specialist = Specialist::start(&fixture, &[]);
     assert_eq!(specialist.run("ls", "")["STATUS"], "OK", "what only reads needs none");
     let asked = specialist.run("touch made", "");
@@ -380,4 +381,74 @@ fn answers_that_may_exist_at_once_are_those_of_the_configuration() {
     std::fs::write(folder.join("config.yaml"), limits(1)).unwrap();
     fixture.write("handfast.yaml", &limits(1_000_000));
     assert_eq!(overlap(ran()), 0);
+}
+
+#[test]
+fn the_first_example_of_the_source_runs_as_installed() {
+    let package = r#"{"name": "x", "scripts": {"test": "node -e 'console.log(\"19 tests passed\")'"}}"#;
+    let fixture = Fixture::with_files(&[("package.json", package)]);
+    let mut specialist = Specialist::start(&fixture, &[]);
+    specialist.send(b"TASK REQ:exec npm test IN:SHELL OUT:EXEC_RESULT\n\n");
+    let answer = specialist.answer().unwrap();
+    assert_eq!((answer["STATUS"].as_str(), answer["SCOPE"].as_str()), ("OK", "[npm]"), "{answer:?}");
+    assert!(text(&answer["STDOUT_SUMMARY"]).ends_with("19 tests passed"), "{answer:?}");
+    specialist.send(b"TASK REQ:exec npm run absent IN:SHELL OUT:EXEC_RESULT\n\n");
+    assert_eq!(specialist.answer().unwrap()["ERROR"], "command_failed:npm run absent");
+    // What cannot be undone is asked about all the same.
+    assert!(specialist.run("rm -rf /etc/x", "")["ERROR"].starts_with("permission_denied:"));
+    assert_eq!(specialist.end(), Some(0));
+}
+
+#[test]
+fn the_audit_says_with_what_a_command_ended_and_for_which_user() {
+    let fixture = Fixture::new();
+    let mut specialist = Specialist::start(&fixture, &FREE);
+    for (command, code) in [("true", 0), ("ls nope", 2), ("exit 7", 7)] {
+        specialist.run(command, "");
+        let rows = rows(&fixture);
+        let row = rows.iter().rfind(|row| row["kind"] != "intent" && row["door"] == "csp").unwrap();
+        assert_eq!((&row["plan"]["exit_code"], &row["outcome"]), (&code.into(), &"ok".into()), "{row:#}");
+        assert!(row["plan"]["user"].as_str().unwrap().contains("uid "), "{row:#}");
+        assert!(row["duration_us"].is_number() && row["session"].is_string(), "{row:#}");
+    }
+    assert_eq!(specialist.end(), Some(0));
+    assert_eq!(fixture.run(&["audit", "verify"]).code, 0);
+}
+
+#[test]
+fn summaries_exec_logs_and_the_closed_memory_hold_over_every_door_of_the_dialect() {
+    let fixture = Fixture::with_files(&[("memory/notes", "secret-1"), ("MEMORY.md", "secret-2")]);
+    let up = Up::start(&fixture, &["--dialect", "csp1", "--mode", "full_auto"]);
+    let mut mcp = crate::server::Server::start(&fixture, &["--dialect", "csp1", "--mode", "full_auto"]);
+    let mut over_http = |command: &str| up.call("exec", serde_json::json!({"COMMAND": command}));
+    let mut over_mcp = |command: &str| mcp.call("exec", serde_json::json!({"COMMAND": command}));
+    let by_line = |command: &str| {
+        let arguments = serde_json::json!({"COMMAND": command}).to_string();
+        fixture.run(&["--dialect", "csp1", "--mode", "full_auto", "call", "exec", &arguments]).json()
+    };
+    let doors: [&mut dyn FnMut(&str) -> Value; 3] = [&mut over_http, &mut over_mcp, &mut { by_line }];
+    for (door, call) in doors.into_iter().enumerate() {
+        let answer = call("seq 1 20000; echo 'error: telling' >&2");
+        let text = answer.to_string();
+        assert!(!text.contains("5000\\n5001") && text.contains("20000"), "{door}: {text}");
+        let data = if answer.get("structuredContent").is_some() {
+            &answer["structuredContent"]
+        } else {
+            &answer["data"]
+        };
+        assert!(data["stdout"].as_str().unwrap().chars().count() <= 500, "{door}: {answer:#}");
+        let kept = fixture.read(data["log_ref"].as_str().unwrap_or_else(|| panic!("{door}: {answer:#}")));
+        assert!(kept.contains("\n12345\n") && kept.contains("error: telling"), "{door}");
+        let timed = answer.to_string();
+        assert!(!timed.contains("handfast://output"), "{door}: the whole is nowhere but in the log: {timed}");
+        for command in ["cat memory/notes", "cat MEMORY.md", "grep -r secret . ; sh -c 'cat mem*/notes'"] {
+            let answer = call(command).to_string();
+            assert!(!answer.contains("secret-"), "{door} {command}: {answer}");
+            assert!(
+                command.contains("grep") || answer.contains("Memory Specialist"),
+                "{door} {command}: {answer}"
+            );
+        }
+    }
+    mcp.end();
 }

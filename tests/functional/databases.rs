@@ -170,13 +170,8 @@ fn a_statement_that_never_ends_is_timed_out_and_changes_nothing() {
 fn what_another_process_changed_is_read_also_by_a_server_that_has_it_open() {
     let fixture = filled();
     let mut server = Server::start(&fixture, &["--mode", "full_auto"]);
-    let mut count = || {
-        let answer = server.ask(
-            "tools/call",
-            json!({"name": "db_query", "arguments": {"sql": "SELECT count(*) AS c FROM n"}}),
-        );
-        answer["structuredContent"]["rows"][0]["c"].clone()
-    };
+    let mut count =
+        || server.data("db_query", json!({"sql": "SELECT count(*) AS c FROM n"}))["rows"][0]["c"].clone();
     assert_eq!(count(), 2);
     write(&fixture, "INSERT INTO n(v) VALUES ('c')");
     assert_eq!(count(), 3);

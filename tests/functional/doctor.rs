@@ -8,7 +8,7 @@ use crate::harness::{Fixture, repository};
 
 /// The promises of `docs/GUARANTEES.md` about commands that no single attempt can try: they are about time passing, other
 /// users, or whole toolchains, and tests hold them.
-const NOT_TRIED: [&str; 20] = [
+const NOT_TRIED: [&str; 22] = [
     "auto-run-git",
     "auto-run-held",
     "auto-run-led",
@@ -21,7 +21,9 @@ const NOT_TRIED: [&str; 20] = [
     "denied-files-watched",
     "denied-program-closed",
     "doctor-tries",
+    "git-beside-hidden-files",
     "held-named",
+    "hidden-files-told",
     "home-bounded",
     "hosts-bounded",
     "hosts-one-name",

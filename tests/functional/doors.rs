@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::harness::Fixture;
 use crate::http::{Up, bearer};
 use crate::server::Server;
+use crate::shown::{data_of, error_of, of_command};
 use crate::specialist::{Answer, Specialist, answers, request, text};
 
 /// What a door must not change: whether it worked, the data, and the error but for the hint, which says what to do there.
@@ -26,26 +27,25 @@ impl Plain {
         Self::of(result["ok"] == true, data, &result["error"])
     }
 
-    /// From a result of MCP: the data stands beside the text, or in it.
-    fn of_mcp(mut result: Value) -> Self {
-        let texts: Vec<String> = result["content"]
-            .as_array()
-            .unwrap_or_else(|| panic!("no result: {result:#}"))
-            .iter()
-            .map(|block| block["text"].as_str().unwrap().to_owned())
-            .collect();
-        if result["isError"] == true {
-            let data = texts.get(1).map(|text| serde_json::from_str(text).unwrap()).unwrap_or_default();
-            return Self::of(false, data, &result["_meta"]["handfast/error"]);
+    /// From a result of MCP, whose text has what the other doors have as data.
+    fn of_mcp(tool: &str, result: &Value) -> Self {
+        if result["isError"] != true {
+            return Self::of(true, data_of(tool, result), &Value::Null);
         }
-        let mut data = result["structuredContent"].take();
-        if data.is_null() {
-            data = serde_json::from_str(texts.last().unwrap()).unwrap();
-            if let [text, _] = texts.as_slice() {
-                data["content"] = text.as_str().into();
-            }
+        let data = result["content"].get(1).map(|block| block["text"].as_str().unwrap());
+        let data =
+            data.map(|text| if tool == "shell_execute" { of_command(text) } else { text.parse().unwrap() });
+        Self::of(false, data.unwrap_or_default(), &error_of(result))
+    }
+
+    /// Leaves out what MCP does not show: a field that is off or not there, and the code of a command that did not end.
+    fn shown_over_mcp(mut self, tool: &str) -> Self {
+        if let Some(fields) = self.data.as_object_mut() {
+            fields.retain(|_, value| !value.is_null() && *value != false);
+            let killed = tool == "shell_execute" && self.error[0] != Value::Null;
+            fields.retain(|name, _| !(killed && ["exit_code", "timed_out"].contains(&name.as_str())));
         }
-        Self::of(true, data, &Value::Null)
+        self
     }
 }
 
@@ -99,11 +99,12 @@ fn every_door_gives_the_same_results_and_codes() {
         assert_eq!(called, line, "the library: {tool} {arguments}");
         let http = Plain::of_result(up.call(tool, arguments.clone()));
         assert_eq!(http, line, "HTTP: {tool} {arguments}");
-        let piped = Plain::of_mcp(stdio.call(tool, arguments.clone()));
+        let line = line.shown_over_mcp(tool);
+        let piped = Plain::of_mcp(tool, &stdio.call(tool, arguments.clone())).shown_over_mcp(tool);
         assert_eq!(piped, line, "MCP over stdio: {tool} {arguments}");
         let params = json!({"name": tool, "arguments": arguments});
         let message = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params});
-        let within = Plain::of_mcp(post(&up, &[&session], &message).1["result"].take());
+        let within = Plain::of_mcp(tool, &post(&up, &[&session], &message).1["result"]).shown_over_mcp(tool);
         assert_eq!(within, line, "MCP over HTTP with a session: {tool} {arguments}");
         let meta = json!({
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -114,7 +115,7 @@ fn every_door_gives_the_same_results_and_codes() {
         let message = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params});
         let name = format!("mcp-name: {tool}");
         let headers = ["mcp-protocol-version: 2026-07-28", "mcp-method: tools/call", &name];
-        let apart = Plain::of_mcp(post(&up, &headers, &message).1["result"].take());
+        let apart = Plain::of_mcp(tool, &post(&up, &headers, &message).1["result"]).shown_over_mcp(tool);
         assert_eq!(apart, line, "MCP over HTTP without a session: {tool} {arguments}");
     }
     stdio.end();
@@ -197,11 +198,11 @@ fn every_dialect_gives_the_same_over_http_as_on_the_command_line() {
             assert_eq!(http, line, "/v1/call: {dialect} {tool} {arguments}");
             let params = json!({"name": tool, "arguments": arguments});
             let message = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params});
-            let mut answer = post(&up, &[&session], &message).1["result"].take();
+            let answer = post(&up, &[&session], &message).1["result"].take();
             // SAGE's answers stand there as they are everywhere else.
             let mcp = match dialect {
-                "sage" => Plain::of_result(answer["structuredContent"].take()),
-                _ => Plain::of_mcp(answer),
+                "sage" => Plain::of_result(answer["content"][0]["text"].as_str().unwrap().parse().unwrap()),
+                _ => Plain::of_mcp(tool, &answer),
             };
             assert_eq!(without_time(mcp), line, "/mcp: {dialect} {tool} {arguments}");
         }

@@ -126,10 +126,10 @@ fn a_login_that_was_taken_back_is_said_through_every_door() {
     gmail.revoke();
     let over_http = up.call("gmail_search", json!({"query": "a"}));
     assert_eq!(over_http["error"]["code"], "EPERMISSION", "{over_http:#}");
-    assert!(over_http["error"]["hint"].as_str().unwrap().contains("handfast login gmail"), "{over_http:#}");
+    assert!(over_http["error"]["hint"].as_str().unwrap().contains(" login gmail`"), "{over_http:#}");
     let over_mcp = server.call("gmail_search", json!({"query": "a"}));
     assert_eq!(over_mcp["isError"], true, "{over_mcp:#}");
     let said = over_mcp.to_string();
-    assert!(said.contains("EPERMISSION") && said.contains("handfast login gmail"), "{said}");
+    assert!(said.contains("EPERMISSION") && said.contains(" login gmail`"), "{said}");
     server.end();
 }

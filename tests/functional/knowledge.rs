@@ -91,7 +91,7 @@ fn the_index_is_out_of_reach_and_goes_with_nothing_of_the_workspace() {
     let fixture = Fixture::with_files(&[("knowledge/a.md", "# A\n\none\n")]);
     let indexed = call(&fixture, &[], "knowledge_index", json!({}));
     assert_eq!((&indexed["data"]["files_indexed"], &indexed["data"]["mode"]), (&json!(1), &json!("keyword")));
-    assert!(indexed["meta"]["warnings"].to_string().contains("handfast setup embeddings"), "{indexed:#}");
+    assert!(indexed["meta"]["warnings"].to_string().contains(" setup embeddings"), "{indexed:#}");
     let names = call(&fixture, &[], "file_list", json!({"path": ".", "recursive": true, "details": false}));
     assert!(!names.to_string().contains(".db"), "{names:#}");
     assert_eq!(call(&fixture, &[], "knowledge_index", json!({}))["data"]["files_indexed"], 0);
@@ -114,7 +114,7 @@ fn a_model_that_is_not_the_known_one_is_refused_with_what_to_do() {
     assert!(run.code == 1 && run.stderr.contains("holds no model.safetensors"), "{}", run.stderr);
     let found = fixture.run(&["doctor", "--json"]).json();
     let finding = found.as_array().unwrap().iter().find(|finding| finding["name"] == "embeddings").unwrap();
-    assert!(finding["hint"].as_str().unwrap().contains("handfast setup embeddings"), "{finding:#}");
+    assert!(finding["hint"].as_str().unwrap().contains(" setup embeddings"), "{finding:#}");
 }
 
 #[test]

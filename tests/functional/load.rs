@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::harness::Fixture;
 use crate::http::{Up, bearer};
 use crate::mcp_over_http::{call, open, post};
+use crate::shown::data_of;
 
 const FREE: [&str; 2] = ["--mode", "full_auto"];
 const REVISION: &str = "2025-06-18";
@@ -19,9 +20,7 @@ const PATIENCE: Duration = Duration::from_mins(2);
 #[track_caller]
 fn data(up: &Up, session: &str, tool: &str, arguments: Value) -> Value {
     let answer = post(up, &[session, "mcp-protocol-version: 2025-06-18"], &call(7, tool, arguments)).json();
-    let data = answer["result"]["structuredContent"].clone();
-    assert!(data.is_object(), "{answer}");
-    data
+    data_of(tool, &answer["result"])
 }
 
 #[track_caller]

@@ -18,12 +18,15 @@ mod http;
 mod https;
 #[path = "../server.rs"]
 mod server;
+#[path = "../shown.rs"]
+mod shown;
 #[path = "../specialist.rs"]
 mod specialist;
 
 mod agent;
 mod approval_prompts;
 mod approvals;
+mod arguments;
 mod audit;
 mod bad_input;
 mod bad_patches;
@@ -44,6 +47,7 @@ mod fetching;
 mod forms;
 mod gmail;
 mod gmail_doors;
+mod hidden_files;
 mod homes;
 mod hostile_commands;
 mod knowledge;
@@ -60,11 +64,14 @@ mod over_http;
 mod patches;
 mod policy;
 mod previews;
+mod project_programs;
 mod random_undo;
+mod recommended;
 mod screen;
 mod sessions;
 mod setup;
 mod setup_embeddings;
+mod shown_answers;
 mod traces;
 mod undo;
 mod undo_contents;

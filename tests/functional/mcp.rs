@@ -6,6 +6,7 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 
 use crate::harness::Fixture;
+use crate::shown::data_of;
 
 fn initialize(id: u32) -> String {
     json!({"jsonrpc": "2.0", "id": id, "method": "initialize", "params": {
@@ -61,8 +62,8 @@ fn messages_that_are_piped_in_at_once_are_all_answered() {
         call(3, "file_read", json!({"path": "a.txt"})),
     ];
     let answers = answers(&fixture, &lines.map(String::into_bytes));
-    assert_eq!(by_id(&answers, 2)["result"]["structuredContent"]["stdout"], "hello\n", "{answers:#?}");
-    assert_eq!(by_id(&answers, 3)["result"]["content"][0]["text"], "a");
+    assert_eq!(by_id(&answers, 2)["result"]["content"][0]["text"], "hello\n", "{answers:#?}");
+    assert_eq!(data_of("file_read", &by_id(&answers, 3)["result"])["content"], "a");
 }
 
 #[test]
@@ -95,13 +96,13 @@ fn bad_lines_are_answered_and_the_session_goes_on() {
     assert!(huge["content"][0]["text"].as_str().unwrap().starts_with("EVALIDATION"), "{huge}");
     assert!(!fixture.workspace().join("b.txt").exists());
     let large = &by_id(&answers, 5)["result"];
-    assert_eq!(large["structuredContent"]["size_bytes"], 5_000_000, "{large:#}");
+    assert_eq!(data_of("file_write", large)["size_bytes"], 5_000_000, "{large:#}");
     assert_eq!(by_id(&answers, 6)["error"]["code"], -32602);
     let wrong = by_id(&answers, 7)["result"]["content"][0]["text"].as_str().unwrap();
     assert!(wrong.starts_with("EVALIDATION") && wrong.contains("colour"), "{wrong}");
     let outside = by_id(&answers, 8)["result"]["content"][0]["text"].as_str().unwrap();
     assert!(outside.starts_with("EAPPROVAL"), "{outside}");
-    assert_eq!(by_id(&answers, 9)["result"]["content"][0]["text"], "a");
+    assert_eq!(data_of("file_read", &by_id(&answers, 9)["result"])["content"], "a");
 }
 
 #[test]

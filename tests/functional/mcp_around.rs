@@ -114,7 +114,9 @@ fn a_resource_that_may_not_be_read_or_is_not_there_is_an_error_that_says_so_and_
 #[test]
 fn a_shortened_output_is_linked_and_its_parts_and_matching_lines_can_be_read() {
     let fixture = fixture();
-    let mut server = Server::start(&fixture, &FREE);
+    let mut command = fixture.command();
+    command.args(FREE);
+    let mut server = Server::for_client(command, json!({"experimental": {"handfast/resource_links": {}}}));
     let ran = server.call("shell_execute", json!({"command": "seq 1 20000"}));
     let link = ran["content"].as_array().unwrap().iter().find(|block| block["type"] == "resource_link");
     let link = link.unwrap_or_else(|| panic!("no link: {:.2000}", ran.to_string()));

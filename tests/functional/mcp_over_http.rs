@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::harness::Fixture;
 use crate::http::{Response, Up, bearer};
+use crate::shown::data_of;
 
 const FREE: [&str; 2] = ["--mode", "full_auto"];
 
@@ -70,7 +71,7 @@ fn every_revision_with_sessions_lists_and_calls() {
         let list = post(&up, &within, &request(2, "tools/list", json!({}))).json();
         assert!(list["result"]["tools"].as_array().unwrap().len() > 5);
         let read = post(&up, &within, &call(3, "file_read", json!({"path": "a.txt"}))).json();
-        assert_eq!(read["result"]["content"][0]["text"], "a");
+        assert_eq!(data_of("file_read", &read["result"])["content"], "a");
         let unknown = post(&up, &within, &call(4, "file_reed", json!({})));
         assert_eq!((unknown.status, &unknown.json()["error"]["code"]), (200, &json!(-32602)));
         let token = bearer(&up.agent);
@@ -166,7 +167,7 @@ fn a_message_of_2026_07_28_needs_no_session_and_the_right_headers() {
     let headers = ["mcp-protocol-version: 2026-07-28", "mcp-method: tools/call", "mcp-name: file_read"];
     let read = post(&up, &headers, &modern("file_read", json!({"path": "a.txt"})));
     assert_eq!((read.status, read.header("mcp-session-id")), (200, None));
-    assert_eq!(read.json()["result"]["content"][0]["text"], "a");
+    assert_eq!(data_of("file_read", &read.json()["result"])["content"], "a");
     let other = post(&up, &headers, &modern("file_write", json!({"path": "b.txt", "content": "b"})));
     assert_eq!((other.status, &other.json()["error"]["code"]), (400, &json!(-32020)));
     assert!(!fixture.workspace().join("b.txt").exists());
@@ -202,14 +203,7 @@ fn a_session_that_ends_takes_its_background_commands_along_and_those_of_no_other
 
 /// A call within a session, and its result.
 fn made(up: &Up, session: &str, tool: &str, arguments: Value) -> Value {
-    let mut result = post(up, &[session], &call(2, tool, arguments)).json()["result"].take();
-    if result["structuredContent"].is_object() {
-        return result["structuredContent"].take();
-    }
-    // Beside a text stands the rest of the record, as the last block.
-    let last = result["content"].as_array().and_then(|blocks| blocks.last()).map(|block| &block["text"]);
-    serde_json::from_str(last.and_then(Value::as_str).unwrap_or_default())
-        .unwrap_or_else(|_| panic!("{result:#}"))
+    data_of(tool, &post(up, &[session], &call(2, tool, arguments)).json()["result"])
 }
 
 /// The ids of the background commands that a listing names.
@@ -241,7 +235,7 @@ fn what_is_kept_outlives_its_session_belongs_to_the_token_and_ends_with_the_serv
     assert_eq!(seen["sessions"][0]["keep"], true);
     let read = json!({"action": "read", "session_id": kept, "wait": 60, "regex": "^begun$"});
     let read = post(&up, &[&second], &call(3, "shell_session", read)).json();
-    assert_eq!(read["result"]["content"][0]["text"], "begun\n", "{read:#}");
+    assert_eq!(data_of("shell_session", &read["result"])["content"], "begun\n", "{read:#}");
     let plain = up.call("shell_session", list.clone());
     assert_eq!(ids(&plain["data"]), [&kept, &again], "calls without a session are of the token: {plain:#}");
     // Nobody else: the other tokens make no calls.
@@ -383,10 +377,7 @@ fn a_client_whose_connection_breaks_comes_back_for_its_answer() {
     let answer = up.request("GET", "/mcp", &[&token, &session, accept, &id], b"");
     assert_eq!(answer.status, 200, "{answer:?}");
     let (_, last) = answer.events().pop().unwrap();
-    assert_eq!(
-        (&last["id"], &last["result"]["structuredContent"]["stdout"]),
-        (&json!(7), &json!("arrived\n"))
-    );
+    assert_eq!((&last["id"], &last["result"]["content"][0]["text"]), (&json!(7), &json!("arrived\n")));
 }
 
 #[test]

@@ -28,7 +28,7 @@ async function main([carrier, first, ...rest]) {
   seen.resources = (await client.listResources()).resources.map((resource) => resource.name);
   seen.templates = (await client.listResourceTemplates()).resourceTemplates.map((template) => template.name);
   seen.prompts = (await client.listPrompts()).prompts.map((prompt) => prompt.name);
-  seen.read = (await client.callTool({ name: "file_read", arguments: { path: "a.txt" } })).content[0].text;
+  seen.read = (await client.callTool({ name: "file_read", arguments: { path: "a.txt" } })).content[0].text.split("\n")[1];
   seen.resource = (await client.readResource({ uri: "handfast://file/a.txt" })).contents[0].text;
   const ref = { type: "ref/resource", uri: "handfast://file/{+path}{?offset,max_bytes}" };
   const completed = await client.complete({ ref, argument: { name: "path", value: "a" } });
@@ -42,7 +42,7 @@ async function main([carrier, first, ...rest]) {
   const command = { name: "shell_execute", arguments: { command: "touch c.txt; echo in a task" } };
   seen.task = [];
   for await (const said of client.experimental.tasks.callToolStream(command, CallToolResultSchema, { task: { ttl: 60000 } })) {
-    if (said.type === "result") seen.printed = said.result.structuredContent.stdout;
+    if (said.type === "result") seen.printed = said.result.content[0].text.split("\n")[0];
     if (said.type !== "taskStatus") seen.task.push(said.type);
   }
   await client.close();

@@ -49,12 +49,12 @@ fn check(fixture: &Fixture, said: &str) {
     assert_eq!(
         seen["asked"],
         json!([
-            "May the agent call file_write (moderate)?",
-            "May the agent call shell_execute (destructive)?",
+            "write b.txt? Asked because in mode smart_auto, calls of level moderate are asked about",
+            "run in .: touch c.txt; echo in a task? Asked because in mode smart_auto, calls of level destructive are asked about",
         ])
     );
     assert_eq!((&seen["written"], fixture.read("b.txt").as_str()), (&json!(true), "written"));
-    assert_eq!((&seen["task"], &seen["printed"]), (&json!(["taskCreated", "result"]), &json!("in a task\n")));
+    assert_eq!((&seen["task"], &seen["printed"]), (&json!(["taskCreated", "result"]), &json!("in a task")));
     assert_eq!((&seen["updated"], &seen["reviewed"]), (&json!("handfast://checkpoints"), &json!(true)));
 }
 
@@ -80,7 +80,7 @@ fn so_it_does_over_stdio() {
 
 /// The arguments of the inspector, and what its answer must hold.
 const ASKED: [(&[&str], &str); 6] = [
-    (&["tools/list", "--strict"], "0 errors"),
+    (&["tools/list", "--strict"], "shell_execute"),
     (&["tools/call", "--tool-name", "file_read", "--tool-args-json", r#"{"path": "a.txt"}"#], "the content"),
     (&["resources/list"], "handfast://checkpoints"),
     (&["resources/templates/list"], "handfast://file/"),
@@ -102,6 +102,10 @@ fn inspected(mut inspector: Command, (asked, expected): (&[&str], &str)) {
     let said =
         [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned()).join("\n");
     assert!(output.status.success() && said.contains(expected), "{asked:?}: {said}");
+    // It says where it finds anything: at most that arguments may be any value, which they may.
+    let found = said.lines().filter_map(|line| line.trim().strip_prefix("Path: "));
+    let unexpected: Vec<&str> = found.filter(|path| !path.starts_with("inputSchema.")).collect();
+    assert!(unexpected.is_empty(), "{asked:?}: {said}");
 }
 
 #[test]
@@ -112,8 +116,7 @@ fn the_inspector_finds_no_error_over_stdio_in_any_catalogue() {
         started(&fixture, &mut inspector, &["mcp"]);
         inspected(inspector, asked);
     }
-    // It ends with an error where it finds one; of the full catalogue it finds nothing to say at all.
-    for (catalogue, said) in [("full", "checkpoint_diff"), ("compact", "0 errors")] {
+    for (catalogue, said) in [("full", "checkpoint_diff"), ("compact", "tool_call")] {
         let mut inspector = inspector();
         started(&fixture, &mut inspector, &["--catalogue", catalogue, "mcp"]);
         inspected(inspector, (ASKED[0].0, said));

@@ -28,7 +28,7 @@ async def main():
     async with Client(transport, mode=era, elicitation_callback=allow_once) as client:
         seen["tools"] = [tool.name for tool in (await client.list_tools()).tools]
         read = await client.call_tool("file_read", {"path": "a.txt"})
-        seen["read"] = read.content[0].text
+        seen["read"] = read.content[0].text.split("\n", 1)[1]
         resource = await client.read_resource("handfast://file/a.txt")
         seen["resource"] = resource.contents[0].text
         seen["prompts"] = [prompt.name for prompt in (await client.list_prompts()).prompts]
@@ -37,7 +37,7 @@ async def main():
         ran = await client.call_tool(
             "shell_execute", {"command": "sleep 6; echo done"}, progress_callback=progressed
         )
-        seen["ran"] = ran.structured_content["stdout"]
+        seen["ran"] = ran.content[0].text
     print(json.dumps(seen))
 
 

@@ -21,7 +21,10 @@ fn works(era: &str, called: usize) {
     assert!(seen["tools"].as_array().unwrap().iter().any(|name| name == "shell_execute"), "{seen:#}");
     assert_eq!((&seen["read"], &seen["resource"]), (&json!("read over HTTP"), &json!("read over HTTP")));
     assert!(seen["prompts"].as_array().unwrap().contains(&json!("review_changes")), "{seen:#}");
-    assert_eq!(seen["asked"], json!(["May the agent call file_write (moderate)?"]));
+    assert_eq!(
+        seen["asked"],
+        json!(["write b.txt? Asked because in mode smart_auto, calls of level moderate are asked about"])
+    );
     assert_eq!((&seen["written"], fixture.read("b.txt").as_str()), (&json!(true), "written"));
     // A call of six seconds says once that it runs, on the stream that its answer ends.
     assert_eq!((&seen["progress"], &seen["ran"]), (&json!([5.0]), &json!("done\n")));

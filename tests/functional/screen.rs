@@ -1,7 +1,7 @@
 //! What people see and press on a terminal: the screen of approvals, and the question of a call.
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{BufRead, Read, Write};
 use std::num::NonZeroU16;
 use std::os::unix::fs::OpenOptionsExt;
 use std::process::{Child, Command, Stdio};
@@ -135,7 +135,7 @@ fn a_question_appears_on_the_screen_and_its_call_goes_on_with_the_answer() {
         ["write a.txt", "Waiting (1)", "[y] once", "[p] project"].iter().all(|text| shown.contains(text))
     });
     screen.press("y");
-    screen.shows("is approved: the same call passes once");
+    screen.shows("is approved: the call goes on");
     let result_of_yes = result(call);
     assert_eq!(result_of_yes["ok"], true, "{result_of_yes:#}");
     assert_eq!(result_of_yes["meta"]["approved_by"], "the user, at the approvals screen");
@@ -154,6 +154,38 @@ fn a_question_appears_on_the_screen_and_its_call_goes_on_with_the_answer() {
     assert_eq!(screen.ends(), 0);
     // With nobody at the screen nothing waits.
     assert_eq!(self::result(waiting_call(&fixture, "d.txt"))["error"]["code"], "EAPPROVAL");
+}
+
+#[test]
+fn a_call_without_a_terminal_says_at_once_what_it_waits_for_and_goes_on_with_the_answer() {
+    let fixture = Fixture::new().asking();
+    let mut screen = Terminal::start(&fixture, (24, 80), &["approvals"]);
+    screen.shows("Nothing waits for an approval");
+    let mut call = fixture
+        .command()
+        .args(["call", "file_write", r#"{"path": "a.txt", "content": "new"}"#])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = String::new();
+    std::io::BufReader::new(call.stderr.as_mut().unwrap()).read_line(&mut said).unwrap();
+    assert!(said.contains("write a.txt waits for an answer, for at most 10 minutes"), "{said}");
+    let listed = fixture.run(&["approvals", "list", "--json"]).json();
+    assert_eq!(
+        (&listed[0]["state"], &listed[0]["caller_waits"]),
+        (&json!("waiting"), &json!(true)),
+        "{listed:#}"
+    );
+    let id = listed[0]["id"].as_str().unwrap();
+    assert!(said.contains(&format!("approvals approve {id}")) && said.contains("approvals deny"), "{said}");
+    screen.shows("the call waits: a yes lets it go on");
+    let approved = fixture.run(&["approvals", "approve", id]);
+    assert!(approved.stderr.contains("is approved: the call goes on"), "{}", approved.stderr);
+    assert_eq!(result(call)["ok"], true);
+    screen.press("q");
+    assert_eq!(screen.ends(), 0);
 }
 
 #[test]

@@ -70,6 +70,8 @@ fn every_tool_that_changes_something_can_be_undone_and_done_again() {
         ("file_delete", json!({"path": "d", "recursive": true})),
         ("file_delete", json!({"path": "link"})),
         ("file_move", json!({"source": "d", "destination": "moved"})),
+        ("file_move", json!({"source": "d", "destination": "new/deep/moved"})),
+        ("file_move", json!({"source": "a", "destination": "new/deep/a"})),
         (
             "shell_execute",
             json!({"command": "echo more >>a; rm -r d gone; mkdir n; echo x >n/x; chmod 600 a; ln -sf x link; mkfifo p"}),

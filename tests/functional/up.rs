@@ -93,6 +93,44 @@ fn a_listener_that_others_reach_is_refused_without_a_token_and_an_address_in_use
     let taken = fixture.run(&["up", "--listen", &address]);
     assert_eq!(taken.code, 1);
     assert!(taken.stderr.contains(&address) && taken.stderr.contains("in use"), "{}", taken.stderr);
+    // Who is there is known by the state folder, and what to do is said.
+    assert!(taken.stderr.contains("serves this folder there already"), "{}", taken.stderr);
+    let elsewhere = fixture.outside().join("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    let other = |state: &std::path::Path| {
+        let output = std::process::Command::new(crate::harness::program())
+            .args(["--workspace".as_ref(), elsewhere.as_os_str(), "--state".as_ref(), state.as_os_str()])
+            .args(["up", "--listen", &address])
+            .env("HOME", fixture.home())
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let told = other(&fixture.state());
+    let serves = format!("serves {} there", fixture.workspace().canonicalize().unwrap().display());
+    assert!(told.contains("`handfast up` (process ") && told.contains(&serves), "{told}");
+    let unknown = other(&fixture.outside().join("other-state"));
+    assert!(unknown.contains("another program") && unknown.contains("--listen 127.0.0.1:0"), "{unknown}");
+    drop(up);
+    let again = Up::with(&fixture, &[], &["--no-token"]);
+    assert!(again.address.port() > 0, "what a killed server has left stands in nobody's way");
+}
+
+#[test]
+fn the_lines_for_codex_let_it_call_what_changes_something() {
+    let fixture = Fixture::new();
+    let mut command = fixture.command();
+    let mut child = command.args(["up", "--listen", "localhost:0"]).stdout(Stdio::piped()).spawn().unwrap();
+    let lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+    let shown: Vec<String> =
+        lines.map_while(Result::ok).take_while(|line| !line.starts_with("by hand")).collect();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let from = shown.iter().position(|line| line.starts_with("Codex")).unwrap();
+    let codex: Vec<&str> = shown[from + 1..].iter().map_while(|line| line.strip_prefix("    ")).collect();
+    assert_eq!(codex.first(), Some(&"[mcp_servers.handfast]"));
+    assert!(codex.contains(&"default_tools_approval_mode = \"approve\""), "{codex:#?}");
 }
 
 #[test]
@@ -141,4 +179,25 @@ fn a_polite_kill_lets_a_call_end_and_takes_no_further() {
     drop(up);
     let rows = fixture.run(&["audit", "show", &id, "--json"]).json();
     assert_eq!(rows.as_array().unwrap().last().unwrap()["outcome"], "ECANCELLED");
+}
+
+#[test]
+fn the_call_that_is_printed_exists_in_the_dialect() {
+    for dialect in ["handfast", "elophanto", "sluagh", "msc", "sage", "csp1"] {
+        let fixture = Fixture::new();
+        let mut command = fixture.command();
+        command.args(["--dialect", dialect, "up", "--listen", "127.0.0.1:0"]);
+        let mut child =
+            command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::piped()).spawn().unwrap();
+        let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+        let curl = lines.find_map(|line| line.ok().filter(|line| line.contains("/v1/call"))).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let body = curl.split("-d '").nth(1).unwrap().trim_end_matches('\'');
+        let call: serde_json::Value = serde_json::from_str(body).unwrap();
+        let arguments = call["arguments"].to_string();
+        let tool = call["tool"].as_str().unwrap();
+        let answer = fixture.run(&["--dialect", dialect, "call", "--yes", tool, &arguments]).json();
+        assert_eq!(answer["ok"], true, "{dialect}: {curl}: {answer:#}");
+    }
 }

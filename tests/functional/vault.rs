@@ -164,7 +164,7 @@ fn the_users_configuration_names_the_key_file_and_a_workspace_cannot() {
     }
     for (text, said) in [
         (named("the-key"), "has to be an absolute path"),
-        ("vault:\n  key: x\n".to_owned(), "unknown field `key`"),
+        ("vault:\n  key: x\n".to_owned(), "there is no key `key` here"),
     ] {
         configure(&text);
         let run = fixture.run(&["vault", "list"]);

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::client::Server;
 use crate::harness::{Fixture, unread};
+use crate::shown::data_of;
 
 use Step::{Files, Line};
 use cases::{CANARY, CASES, REPOSITORY, Step};
@@ -224,8 +225,7 @@ fn plain_work_with_git_is_not_held() {
         "git update-index --refresh; git reset -q --hard HEAD~1 && git reflog expire --all && git remote remove origin",
     ] {
         let result = server.call("shell_execute", json!({"command": unread(&format!("{git}; {line}"))}));
-        let is_done = result["structuredContent"]["exit_code"] == 0;
-        if result["isError"] == Value::Bool(true) || !is_done {
+        if result["isError"] == Value::Bool(true) || data_of("shell_execute", &result)["exit_code"] != 0 {
             stopped.push(format!("{line}: {result:#}"));
         }
     }

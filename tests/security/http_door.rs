@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::harness::Fixture;
 use crate::http::{Response, Up, bearer, read};
+use crate::shown::data_of;
 
 fn write_call(path: &str) -> Vec<u8> {
     json!({"tool": "file_write", "arguments": {"path": path, "content": "x"}}).to_string().into_bytes()
@@ -234,20 +235,20 @@ fn two_sessions_of_one_server_reach_each_others_commands_in_no_way() {
     };
     let serve = "python3 -u -c 'import socket\ns = socket.create_server((\"127.0.0.1\", 18123))\nprint(\"ready\")\nwhile True: s.accept()[0].sendall(b\"SECRET\")'";
     let fetch = json!({"command": "python3 -c 'import socket\ntry:\n    print(socket.create_connection((\"127.0.0.1\", 18123), 5).recv(100))\nexcept OSError as e:\n    print(type(e).__name__)'"});
-    let said = |session: &str| {
-        call(session, "shell_execute", fetch.clone())["structuredContent"]["stdout"].to_string()
-    };
+    let said =
+        |session: &str| call(session, "shell_execute", fetch.clone())["content"][0]["text"].to_string();
     // The first has the network of the waiting cells, the second one of its own; both serve on the same port.
     for (number, session) in sessions.iter().enumerate().take(2) {
         assert!(said(session).contains("ConnectionRefusedError"), "session {number}");
         let started = call(session, "shell_execute", json!({"command": serve, "background": true}));
-        let id = started["structuredContent"]["session_id"].clone();
+        let id = data_of("shell_execute", &started)["session_id"].clone();
         let wait = json!({"action": "read", "session_id": id, "regex": "^ready$", "wait": 60});
         call(session, "shell_session", wait);
         // The control: it is reached from its own session.
         assert!(said(session).contains("SECRET"), "session {number}: {started:#}");
-        let sandbox = started["structuredContent"].to_string() + &started["_meta"].to_string();
-        assert!(sandbox.contains("network:session"), "{sandbox}");
+        let call = started["_meta"]["handfast/meta"]["call_id"].as_str().unwrap();
+        let recorded = fixture.run(&["audit", "show", call]).stdout;
+        assert!(recorded.contains("network:session"), "{recorded}");
     }
     assert!(said(&sessions[2]).contains("ConnectionRefusedError"));
     // Nor does a session see what another runs, or kept.

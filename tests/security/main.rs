@@ -16,6 +16,8 @@ mod harness;
 mod http;
 #[path = "../https.rs"]
 mod https;
+#[path = "../shown.rs"]
+mod shown;
 #[path = "../specialist.rs"]
 mod specialist;
 

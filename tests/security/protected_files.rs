@@ -89,7 +89,7 @@ fn the_session_says_what_was_taken_away_and_a_human_can_put_it_back_while_it_run
     let path = fixture.workspace().join(".envrc");
     let mut told = String::new();
     for _ in 0..30 {
-        if told.contains("handfast changes apply") {
+        if told.contains(" changes apply ") {
             break;
         }
         told.push_str(

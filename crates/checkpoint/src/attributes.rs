@@ -17,6 +17,8 @@ use crate::{Error, Kind, Result};
 const OVERLAY: &[u8] = b"user.overlay.";
 /// In that namespace, a mark of this crate's own. No command can set it: the overlay stores such names escaped.
 const DRAFTED: &[u8] = b"handfast-drafted";
+/// In that namespace, the beginning of the marks of placeholders; a number follows.
+const HIDDEN: &[u8] = b"handfast-hidden.";
 /// The mark of what was copied up.
 const ORIGIN: &CStr = c"user.overlay.origin";
 /// The mark of a folder that hides what the lower one has.
@@ -37,6 +39,8 @@ pub(crate) struct Marks {
     pub(crate) whiteout: bool,
     /// Made by a [`crate::Draft`] for something that the workspace has: of a folder, only what lies in it counts.
     pub(crate) drafted: bool,
+    /// It stands, or stood, in the place of the hidden file of that number.
+    pub(crate) placeholder: Option<usize>,
     /// There is something to [`strip`].
     pub(crate) any: bool,
     /// There is nothing to [`strip`] but what is said here. No journal tells this.
@@ -45,6 +49,11 @@ pub(crate) struct Marks {
 
 /// Names and values, sorted by name.
 pub(crate) type Attributes = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// The mark of the placeholder of the hidden file of that number.
+pub(crate) fn placeholder_mark(number: usize) -> rustix::io::Result<CString> {
+    text([OVERLAY, HIDDEN, number.to_string().as_bytes()].concat())
+}
 
 /// What the overlay marked. Only files and folders can carry marks.
 pub(crate) fn marks(folder: BorrowedFd<'_>, name: &OsStr, kind: Kind, shown: &Path) -> Result<Marks> {
@@ -74,7 +83,11 @@ pub(crate) fn marks(folder: BorrowedFd<'_>, name: &OsStr, kind: Kind, shown: &Pa
             Some(b"metacopy") => {
                 return Err(Error::Form { path: shown.to_owned(), attribute: "metacopy" });
             }
-            Some(_) => marks.all_told = false,
+            Some(other) => {
+                let number = other.strip_prefix(HIDDEN).and_then(|number| std::str::from_utf8(number).ok());
+                marks.placeholder = marks.placeholder.or(number.and_then(|number| number.parse().ok()));
+                marks.all_told = false;
+            }
             None => marks.all_told &= bytes != CAPABILITY,
         }
     }

@@ -2,6 +2,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::attributes::{Attributes, Marks};
+use crate::hidden::Copied;
 use crate::{Entry, Kind};
 
 /// What an overlay's upper folder says, compared with the workspace as it is now.
@@ -19,6 +20,8 @@ pub struct Changes {
     pub unsaved: Vec<PathBuf>,
     /// Folders that tools make again, relative to the workspace.
     pub(crate) regenerable: BTreeSet<PathBuf>,
+    /// What is left out, because it copies the placeholders of hidden files.
+    pub(crate) copied: Vec<Copied>,
     /// What carries marks of the overlay, in the folders that come as a whole: they are taken off after the swap.
     pub(crate) marked: Vec<(PathBuf, Kind, Marks)>,
 }
@@ -97,6 +100,16 @@ pub enum Note {
     IndexKept {
         /// The index.
         path: PathBuf,
+    },
+    /// Files that were hidden from the command are removed.
+    HiddenRemoved {
+        /// Which.
+        paths: Vec<PathBuf>,
+    },
+    /// Copies of what the command saw in the place of hidden files, which are left out.
+    HiddenCopied {
+        /// Where they lay.
+        paths: Vec<PathBuf>,
     },
 }
 

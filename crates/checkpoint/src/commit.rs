@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use crate::area::{Call, TAKEN, UPPER};
 use crate::beneath::{LIST, is_empty, look, open};
 use crate::copy::Copier;
+use crate::hidden::HiddenFiles;
 use crate::journal::Journal;
 use crate::loosened::Loosened;
 use crate::read::Reading;
@@ -138,6 +139,7 @@ impl Call {
             (loosened, &self.known),
             Regenerable::of(&workspace.path),
         );
+        let reading = reading.hiding(HiddenFiles::of(&self.folder)?);
         reading.of_draft(self.is_draft()?).whole(upper.as_fd(), workspace.folder.as_fd())
     }
 
@@ -154,6 +156,10 @@ impl Call {
             let changes = Changes::default();
             return Ok(Outcome::Committed(Committed { changes, old: self.path.clone() }));
         }
+        if self.has_only_placeholders(workspace, terms)? {
+            let changes = Changes::default();
+            return Ok(Outcome::Committed(Committed { changes, old: self.path.clone() }));
+        }
         let _serialised = self.lock_workspace(workspace)?;
         if Journal::read(self.folder.as_fd())?.is_some() {
             return Err(Error::UnderWay { id: self.id().to_owned() });
@@ -166,6 +172,7 @@ impl Call {
         if !changes.conflicts.is_empty() {
             return Ok(Outcome::Conflict(changes));
         }
+        self.leave_out(&changes.copied)?;
         if changes.list.is_empty() {
             return Ok(Outcome::Committed(Committed { changes, old: self.path.clone() }));
         }
@@ -297,6 +304,20 @@ impl Call {
         }
         let upper = self.open(UPPER)?;
         is_empty(&upper).map_err(Error::while_doing("list", Path::new(UPPER)))
+    }
+
+    /// Whether placeholders of hidden files are all that is there, so that nobody need be kept out either.
+    fn has_only_placeholders(&self, workspace: &Workspace, terms: &Terms<'_>) -> Result<bool> {
+        if HiddenFiles::of(&self.folder)?.is_empty() || Journal::read(self.folder.as_fd())?.is_some() {
+            return Ok(false);
+        }
+        let changes = self.read(workspace, terms, &mut Loosened::open(self.folder.as_fd())?)?;
+        let Changes { list, notes, conflicts, held, copied, .. } = &changes;
+        Ok(list.is_empty()
+            && notes.is_empty()
+            && conflicts.is_empty()
+            && held.is_empty()
+            && copied.is_empty())
     }
 
     /// Gives the entries that are not as they were, because somebody else changed them.

@@ -6,6 +6,7 @@
 //! Versions 2, 3 and 4 are read, with hashes of 20 and of 32 bytes. The reader is strict, and any doubt is a conflict.
 //! The format is that of `gitformat-index(5)`.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -78,6 +79,25 @@ pub(crate) fn names(index: &[u8]) -> Option<Vec<Vec<u8>>> {
     Some(names)
 }
 
+/// Calls back with the name of each regular file that git compares with the working tree, its size and whether it can be
+/// executed. None where the index cannot be understood.
+pub(crate) fn each_file(index: &[u8], mut call: impl FnMut(&[u8], u64, bool)) -> Option<()> {
+    let (index, sizes) = Index::parse_with_sizes(index)?;
+    for (entry, size) in index.entries.iter().zip(sizes) {
+        // Without flags it is no side of a conflict, and neither assumed unchanged nor left out of the working tree.
+        if matches!(entry.mode, 0o100_644 | 0o100_755) && entry.flags == 0 {
+            call(&entry.name, size.into(), entry.mode == 0o100_755);
+        }
+    }
+    Some(())
+}
+
+/// Whether an index has one of these objects. One that cannot be understood has none.
+pub(crate) fn has_any_of(file: &File, objects: &BTreeSet<Vec<u8>>) -> bool {
+    let Some(bytes) = read(file) else { return false };
+    Index::parse(&bytes).is_some_and(|index| index.entries.iter().any(|entry| objects.contains(entry.hash)))
+}
+
 fn read(mut file: &File) -> Option<Vec<u8>> {
     let length = file.metadata().ok()?.len();
     if length > LARGEST {
@@ -117,10 +137,15 @@ const NAME_LENGTH: u16 = 0x0fff;
 impl<'a> Index<'a> {
     /// The length of the hashes is written nowhere; only one of the two makes sense of a whole file.
     fn parse(bytes: &'a [u8]) -> Option<Self> {
+        Self::parse_with_sizes(bytes).map(|(index, _)| index)
+    }
+
+    /// Parses the same with the size of each file, which is no more than stat data.
+    fn parse_with_sizes(bytes: &'a [u8]) -> Option<(Self, Vec<u32>)> {
         Self::parse_with(bytes, 20).or_else(|| Self::parse_with(bytes, 32))
     }
 
-    fn parse_with(bytes: &'a [u8], hash_length: usize) -> Option<Self> {
+    fn parse_with(bytes: &'a [u8], hash_length: usize) -> Option<(Self, Vec<u32>)> {
         // Behind everything stands a hash over it, which is zeros where `index.skipHash` is set. It is not looked at.
         let (body, _) = bytes.split_at_checked(bytes.len().checked_sub(hash_length)?)?;
         let mut rest = Bytes(body);
@@ -134,10 +159,12 @@ impl<'a> Index<'a> {
             return None;
         }
         let mut entries: Vec<IndexEntry<'a>> = Vec::with_capacity(count);
+        let mut sizes = Vec::with_capacity(count);
         for _ in 0..count {
             let previous = entries.last().map_or(&[][..], |entry| &entry.name);
-            let entry = rest.entry(version, hash_length, previous)?;
+            let (entry, size) = rest.entry(version, hash_length, previous)?;
             entries.push(entry);
+            sizes.push(size);
         }
         let mut extensions = Vec::new();
         while !rest.0.is_empty() {
@@ -152,7 +179,7 @@ impl<'a> Index<'a> {
                 extensions.push((signature, content));
             }
         }
-        Some(Self { version, entries, extensions })
+        Some((Self { version, entries, extensions }, sizes))
     }
 }
 
@@ -173,13 +200,15 @@ impl<'a> Bytes<'a> {
         Some(u16::from_be_bytes(self.take(2)?.try_into().ok()?))
     }
 
-    fn entry(&mut self, version: u32, hash_length: usize, previous: &[u8]) -> Option<IndexEntry<'a>> {
+    /// An entry, and the size of its file.
+    fn entry(&mut self, version: u32, hash_length: usize, previous: &[u8]) -> Option<(IndexEntry<'a>, u32)> {
         let before = self.0.len();
         // Change time, modification time, device, inode.
         self.take(24)?;
         let mode = self.number()?;
-        // Owner, group, size.
-        self.take(12)?;
+        // Owner, group.
+        self.take(8)?;
+        let size = self.number()?;
         let hash = self.take(hash_length)?;
         let flags = self.half()?;
         let more = match flags & EXTENDED {
@@ -207,7 +236,7 @@ impl<'a> Bytes<'a> {
             return None;
         }
         let flags = u32::from(flags & !(NAME_LENGTH | EXTENDED)) << 16 | u32::from(more);
-        Some(IndexEntry { mode, hash, flags, name })
+        Some((IndexEntry { mode, hash, flags, name }, size))
     }
 
     fn until_nul(&mut self) -> Option<&'a [u8]> {

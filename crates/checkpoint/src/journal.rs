@@ -191,7 +191,7 @@ fn encode_change(change: &Change, to: &mut Encoder) {
     });
     to.entry(change.old.as_ref());
     to.entry(change.new.as_ref());
-    let Marks { copied_up, opaque, drafted, any, whiteout: _, all_told: _ } = change.marks;
+    let Marks { copied_up, opaque, drafted, any, whiteout: _, all_told: _, placeholder: _ } = change.marks;
     for flag in [change.regenerable, change.sets_time, copied_up, opaque, drafted, any] {
         to.byte(u8::from(flag));
     }

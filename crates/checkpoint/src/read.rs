@@ -26,19 +26,23 @@
 //! is made again. And where somebody replaces a *parent*
 //! folder by another one that has an entry of the same name, older than the baseline, that entry is taken for the old one.
 
-use std::collections::HashSet;
+mod folders;
+mod placeholders;
+
+use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, OFlags, unlinkat};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use crate::attributes::{self, Marks};
 use crate::beneath::{LIST, PLACE, look, names, open, open_known, set_mode};
 use crate::compare::{has_same_content, is_faithful_copy};
 use crate::git_index::{self, Winner};
+use crate::hidden::HiddenFiles;
 use crate::known::Known;
 use crate::loosened::Loosened;
 use crate::regenerable::Regenerable;
@@ -48,6 +52,7 @@ use crate::{
     Action, Change, Changes, Conflict, Entry, Error, Held, Judge, Kind, MOST_CHANGES, Meanwhile, Note,
     Result, Time, Verdict, What,
 };
+use folders::Coming;
 
 /// How many folders deep changes may lie. Each level takes two descriptors, of which a process usually has 1,024.
 pub const DEEPEST: usize = 256;
@@ -75,6 +80,14 @@ pub(crate) struct Reading<'a> {
     moves: bool,
     /// Folders in which an index of git was only refreshed, so that their time says nothing.
     refreshed: HashSet<PathBuf>,
+    /// What the command saw placeholders of.
+    hidden: HiddenFiles,
+    /// What goes or is replaced, and is not made again by tools.
+    gone: BTreeSet<PathBuf>,
+    /// What came in the place of a hidden file, with the folder around it.
+    made_again: Vec<PathBuf>,
+    /// What of it is as it was.
+    came_back: BTreeSet<PathBuf>,
     /// Files that were copied up and have nothing below them: the command moved them here, or somebody removed what was.
     moved_or_removed: Vec<PathBuf>,
 }
@@ -118,8 +131,17 @@ impl<'a> Reading<'a> {
             touched,
             moves,
             refreshed: HashSet::new(),
+            hidden: HiddenFiles::default(),
+            gone: BTreeSet::new(),
+            made_again: Vec::new(),
+            came_back: BTreeSet::new(),
             moved_or_removed,
         }
+    }
+
+    /// The same for a command that saw placeholders.
+    pub(crate) fn hiding(self, hidden: HiddenFiles) -> Self {
+        Self { hidden, ..self }
     }
 
     /// The same for changes that this program may have drafted.
@@ -148,6 +170,8 @@ impl<'a> Reading<'a> {
             self.stays(here, (new, old), false, sets_time)?;
         }
         self.ask(upper, lower)?;
+        self.judge_made_again(upper, lower)?;
+        self.tell_of_hidden();
         self.changes.regenerable = self.regenerable.found().collect();
         Ok(self.changes)
     }
@@ -184,6 +208,12 @@ impl<'a> Reading<'a> {
         }
         let both = Both { name, path, new, marks, old };
         match (new.kind, old) {
+            _ if marks.placeholder.is_some() => {
+                if !self.hidden.is_untouched((pair.upper, path), &new, marks.placeholder) {
+                    self.held_as_moved(path, marks);
+                }
+                Ok(false)
+            }
             _ if marks.whiteout => self.gone(pair, &both),
             (Kind::Whiteout, _) => self.gone(pair, &both),
             (Kind::Socket | Kind::Device, _) => {
@@ -250,6 +280,9 @@ impl<'a> Reading<'a> {
         let regenerable = pair.regenerable
             || old.kind == Kind::Folder && self.regenerable.is(&[pair.lower], both.name, both.path);
         self.touch(both.path, Action::Remove, (Some(old), None));
+        if !regenerable {
+            self.gone.insert(both.path.to_owned());
+        }
         self.leaves(pair.lower, both.name, both.path, old, regenerable)?;
         self.push(Change::of(both, What::Remove, None, regenerable))?;
         Ok(true)
@@ -258,6 +291,16 @@ impl<'a> Reading<'a> {
     /// Something made or changed by the command, that is no merged folder.
     fn placed(&mut self, pair: &Pair<'_>, both: &Both<'_>, folder: Option<&OwnedFd>) -> Result<bool> {
         let &Both { name, path, new, marks, old } = both;
+        let hides = !self.hidden.is_empty();
+        if let Some(folder) = folder.filter(|_| hides && marks.copied_up && !marks.opaque)
+            && self.has_only_placeholders(folder, path, pair.depth + 1)?
+        {
+            // Somebody has removed or replaced it, and the command did nothing in it.
+            return Ok(false);
+        }
+        if hides && self.is_left_out(pair, both) {
+            return Ok(false);
+        }
         let both_sides = [pair.lower, pair.upper];
         let holders = match old {
             Some(old) if old.kind == Kind::Folder => &both_sides[..1],
@@ -314,11 +357,15 @@ impl<'a> Reading<'a> {
                 self.changes.notes.push(Note::LinkBroken { path: path.to_owned() });
             }
         }
+        self.judge_index(pair.upper, path, &new);
         let what = if old.is_some() { What::Replace } else { What::Create };
         let action = if old.is_some() { Action::Replace } else { Action::Create };
         self.touch(path, action, (old, Some(new)));
+        if old.is_some_and(|old| old.kind == Kind::Folder || old.kind != new.kind) && !regenerable {
+            self.gone.insert(path.to_owned());
+        }
         if let Some(folder) = folder {
-            self.comes(folder, path, pair.depth + 1)?;
+            self.comes(folder, path, Coming { depth: pair.depth + 1, is_new: old.is_none(), regenerable })?;
         }
         self.push(Change::of(both, what, Some(new), regenerable))?;
         Ok(true)
@@ -372,81 +419,6 @@ impl<'a> Reading<'a> {
         let mut change = Change::of(&both, What::Times, Some(new), regenerable);
         change.sets_time = sets_time;
         self.push(change)
-    }
-
-    /// Everything below what the command made: judged, without what a workspace never gets.
-    // BOUNDED: by `DEEPEST`.
-    fn comes(&mut self, folder: &OwnedFd, path: &Path, depth: usize) -> Result<()> {
-        if depth >= DEEPEST {
-            return Err(Error::TooDeep { path: path.to_owned(), limit: DEEPEST });
-        }
-        for name in names(folder).map_err(Error::while_doing("list", path))? {
-            let path = path.join(&name);
-            let failed = Error::while_doing("look at", &path);
-            let Some(mut new) = look(folder, &name).map_err(&failed)? else { continue };
-            new = self.loosened.truly(&path, new);
-            let child = match new.kind {
-                Kind::Folder => Some(self.loosened.open_folder(folder, &name, &path, &new)?),
-                _ => None,
-            };
-            let marks = attributes::marks(folder.as_fd(), &name, new.kind, &path)?;
-            if marks.whiteout || matches!(new.kind, Kind::Whiteout | Kind::Socket | Kind::Device) {
-                unlinkat(folder, &name, AtFlags::empty()).map_err(Error::while_doing("drop", &path))?;
-                if matches!(new.kind, Kind::Socket | Kind::Device) {
-                    self.changes.notes.push(Note::Dropped { path: path.clone(), kind: new.kind });
-                }
-                continue;
-            }
-            if new.kind == Kind::File {
-                new = self.without_set_id(folder, &name, &path, new)?;
-            }
-            if marks.any {
-                self.changes.marked.push((path.clone(), new.kind, marks));
-            }
-            self.touch(&path, Action::Create, (None, Some(new)));
-            if let Some(child) = child {
-                if !self.is_draft {
-                    // Noted for whoever saves what comes; there was nothing to be lost.
-                    self.regenerable.is(&[folder], &name, &path);
-                }
-                self.comes(&child, &path, depth + 1)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// What goes, and everything below it: unchanged, and each entry below it judged.
-    // BOUNDED: by `DEEPEST`.
-    fn leaves(
-        &mut self,
-        lower: &OwnedFd,
-        name: &OsStr,
-        path: &Path,
-        old: Entry,
-        regenerable: bool,
-    ) -> Result<()> {
-        if !regenerable && self.since(old.changed) {
-            self.conflict(path, Meanwhile::Changed);
-        }
-        if old.kind != Kind::Folder {
-            return Ok(());
-        }
-        let folder = open_known(lower, name, &old, LIST).map_err(Error::while_doing("look into", path))?;
-        if path.components().count() >= DEEPEST {
-            return Err(Error::TooDeep { path: path.to_owned(), limit: DEEPEST });
-        }
-        for name in names(&folder).map_err(Error::while_doing("list", path))? {
-            let path = path.join(&name);
-            let Some(old) = look(&folder, &name).map_err(Error::while_doing("look at", &path))? else {
-                self.conflict(&path, Meanwhile::Removed);
-                continue;
-            };
-            self.touch(&path, Action::Remove, (Some(old), None));
-            let regenerable =
-                regenerable || old.kind == Kind::Folder && self.regenerable.is(&[&folder], &name, &path);
-            self.leaves(&folder, &name, &path, old, regenerable)?;
-        }
-        Ok(())
     }
 
     /// Takes the bits off a file that let a program run as its owner or group.

@@ -20,7 +20,7 @@ use crate::Kind;
 use crate::git_index;
 
 /// The bytes of an ignore file that are looked at. The rest of a longer one is not.
-const LONGEST_IGNORE_FILE: u64 = 1 << 20;
+pub(crate) const LONGEST_IGNORE_FILE: u64 = 1 << 20;
 
 /// The longest `.git` file, in bytes: one path.
 const LONGEST_LINK: u64 = 8192;
@@ -106,17 +106,7 @@ impl Repositories {
 
 /// Reads the repository whose `.git` lies in this folder; none where there is no `.git`.
 fn repository(top: &Path) -> Option<Repository> {
-    let dot_git = top.join(".git");
-    let directory = match read(&dot_git, LONGEST_LINK) {
-        Ok(None) => return None,
-        Ok(Some(link)) => {
-            let target = link.strip_prefix(b"gitdir: ")?;
-            let target = target.strip_suffix(b"\n").unwrap_or(target);
-            top.join(Path::new(std::ffi::OsStr::from_bytes(target)))
-        }
-        // It is a folder, or cannot be read.
-        Err(_) => dot_git,
-    };
+    let directory = git_directory(top)?;
     let tracked = match read(&directory.join("index"), git_index::LARGEST) {
         // A repository without an index tracks nothing yet.
         Ok(None) => Some(Vec::new()),
@@ -124,6 +114,21 @@ fn repository(top: &Path) -> Option<Repository> {
         Err(_) => None,
     };
     Some(Repository { directory, tracked })
+}
+
+/// Finds the git directory of the repository whose `.git` lies in this folder.
+pub(crate) fn git_directory(top: &Path) -> Option<PathBuf> {
+    let dot_git = top.join(".git");
+    match read(&dot_git, LONGEST_LINK) {
+        Ok(None) => None,
+        Ok(Some(link)) => {
+            let target = link.strip_prefix(b"gitdir: ")?;
+            let target = target.strip_suffix(b"\n").unwrap_or(target);
+            Some(top.join(Path::new(std::ffi::OsStr::from_bytes(target))))
+        }
+        // It is a folder, or cannot be read.
+        Err(_) => Some(dot_git),
+    }
 }
 
 /// Tells whether one of the sorted names is the folder, or lies in it.
@@ -139,7 +144,7 @@ fn names_any_of(tracked: &[Vec<u8>], folder: &Path) -> bool {
 }
 
 /// Reads a regular file of at most so many bytes; none where there is none.
-fn read(path: &Path, most: u64) -> rustix::io::Result<Option<Vec<u8>>> {
+pub(crate) fn read(path: &Path, most: u64) -> rustix::io::Result<Option<Vec<u8>>> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = match openat(CWD, path, flags, Mode::empty()) {
         Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),

@@ -7,6 +7,7 @@ use rustix::fs::{CWD, Mode, OFlags, StatxFlags, fstat, openat, statx};
 use rustix::io::Errno;
 
 use crate::beneath::{PLACE, descriptor_path, look, open};
+use crate::regenerable::Regenerable;
 use crate::{Error, Kind, Result, State};
 
 /// The folder into which changes are committed.
@@ -63,6 +64,18 @@ impl Workspace {
             let is_alike = now.kind != Kind::File || now.has_same_size_and_time(&state.entry);
             now.kind == state.entry.kind && is_alike
         })
+    }
+
+    /// Leaves out those of these paths that lie in folders which tools make again.
+    pub fn without_made_again(&self, paths: Vec<PathBuf>) -> Vec<PathBuf> {
+        let mut regenerable = Regenerable::of(&self.path);
+        let mut is_made_again = |folder: &Path| {
+            let (Some(name), Some(holder)) = (folder.file_name(), folder.parent()) else { return false };
+            open(self.folder.as_fd(), holder, PLACE)
+                .is_ok_and(|holder| regenerable.is(&[&holder], name, folder))
+        };
+        let mut stays = |path: &Path| !path.ancestors().skip(1).any(&mut is_made_again);
+        paths.into_iter().filter(|path| stays(path)).collect()
     }
 
     /// Where it was opened.

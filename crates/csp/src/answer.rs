@@ -1,12 +1,12 @@
 //! Answers: the lines that a result, or a request that cannot be read, comes to.
 
 use serde_json::Value;
-use tool::{CallResult, Code, Outcome, Retry, ToolError};
+use tool::{CallResult, Changes, Code, Outcome, Retry, ToolError};
 
-use crate::log::{ExecLog, Record, Stream, StreamKind};
+use crate::log::{LOG_REF, StreamKind};
 use crate::request::Task;
 use crate::summary::{LONGEST, Summary};
-use crate::value::{bounded, is_plain, quoted, token};
+use crate::value::{bounded, is_plain, quoted, rest_of_line, token};
 
 /// What a process exits with that may not be run (POSIX, 2.8.2), and what the source gives a call that was denied.
 const NOT_PERMITTED: i64 = 126;
@@ -78,54 +78,20 @@ pub(crate) fn unavailable(id: Option<&str>, task: &Task) -> String {
     lines.end()
 }
 
-/// The answer to a command. Keeps its whole output; blocks while it does.
-pub(crate) fn of_command(
-    id: Option<&str>,
-    ran: &Ran<'_>,
-    result: &CallResult,
-    log: Option<&dyn ExecLog>,
-) -> serde_json::Result<String> {
-    let held;
-    let data = match &result.outcome {
-        Outcome::Ok(data) => {
-            held = serde_json::to_value(data)?;
-            Some(&held)
-        }
-        Outcome::Err(error) => error.data.as_ref(),
-    };
+/// The answer to a command, of what its result says.
+pub(crate) fn of_command(id: Option<&str>, ran: &Ran<'_>, result: &CallResult) -> serde_json::Result<String> {
+    let held = data_of(result)?;
+    let data = held.as_ref();
     let ended = Ended::of(ran, result, data);
-    let text = |kind: StreamKind| {
-        data.and_then(|data| data.get(kind.as_str())).and_then(Value::as_str).unwrap_or_default()
+    // What was summed up is its own summary.
+    let summary = |kind: StreamKind| {
+        let mut sum = Summary::default();
+        sum.push(text_of(data, kind).as_bytes());
+        sum.finish()
     };
-    let whole = |kind: StreamKind| {
-        let kept = result.meta.outputs.iter().find(|kept| kept.field == kind.as_str());
-        kept.map(|kept| kept.output_ref.as_str())
-    };
-    let stream = |kind| Stream { kind, text: text(kind), whole: whole(kind) };
-    let streams = [StreamKind::Stdout, StreamKind::Stderr].map(stream);
-
-    let mut is_partial = streams.iter().any(|stream| is_cut(result, stream.kind));
-    let mut warnings: Vec<String> = result.meta.warnings.clone();
-    let mut sums = [Summary::default(), Summary::default()];
-    let mut reference = None;
-    // What did not run, or was kept when it ran, has nothing to keep.
-    if let Some(log) = log.filter(|_| data.is_some() && !result.meta.cached) {
-        let outcome = format!("{} exit:{}", ended.status, ended.exit);
-        let record = Record { command: ran.command, meta: &result.meta, outcome: &outcome, streams };
-        match log.keep(&record, &mut |kind, bytes| sums[usize::from(kind == StreamKind::Stderr)].push(bytes))
-        {
-            Ok(path) => reference = Some(path),
-            Err(error) => {
-                is_partial = true;
-                warnings.push(format!("the whole output could not be kept in the exec log: {error}"));
-            }
-        }
-    }
-    if reference.is_none() {
-        sums = [Summary::default(), Summary::default()];
-        streams.iter().zip(&mut sums).for_each(|(stream, sum)| sum.push(stream.text.as_bytes()));
-    }
-    let [stdout, stderr] = sums.map(Summary::finish);
+    let (stdout, stderr) = (summary(StreamKind::Stdout), summary(StreamKind::Stderr));
+    let is_partial = [StreamKind::Stdout, StreamKind::Stderr].iter().any(|kind| is_cut(result, *kind));
+    let reference = data.and_then(|data| data.get(LOG_REF)).and_then(Value::as_str);
 
     let status = if is_partial && ended.status == "OK" { "PARTIAL" } else { ended.status };
     let mut lines = Lines::begin(status, id);
@@ -145,7 +111,7 @@ pub(crate) fn of_command(
         lines.add("STDERR_SUMMARY", &quoted(&stderr));
     }
     if let Some(reference) = reference {
-        lines.add("LOG_REF", &token(&reference));
+        lines.add("LOG_REF", &token(reference));
     }
     if result.meta.cached {
         lines.add("CACHED", "true");
@@ -164,14 +130,28 @@ pub(crate) fn of_command(
             lines.add("RETRY_AFTER_MS", &after.to_string());
         }
     }
-    for warning in warnings.iter().take(MOST_WARNINGS) {
-        lines.add("WARNING", &quoted(&bounded(warning, LONGEST)));
+    let changes = result.meta.changes.iter().flat_map(Changes::notes);
+    for warning in changes.chain(result.meta.warnings.iter().cloned()).take(MOST_WARNINGS) {
+        lines.add("WARNING", &quoted(&bounded(&warning, LONGEST)));
     }
     Ok(lines.end())
 }
 
+/// The data of a result, be it an error's.
+pub(crate) fn data_of(result: &CallResult) -> serde_json::Result<Option<Value>> {
+    match &result.outcome {
+        Outcome::Ok(data) => serde_json::to_value(data).map(Some),
+        Outcome::Err(error) => Ok(error.data.clone()),
+    }
+}
+
+/// What a stream of a command printed, as far as the data has it.
+pub(crate) fn text_of(data: Option<&Value>, kind: StreamKind) -> &str {
+    data.and_then(|data| data.get(kind.as_str())).and_then(Value::as_str).unwrap_or_default()
+}
+
 /// Whether the text of a stream is only a part although no whole is kept.
-fn is_cut(result: &CallResult, kind: StreamKind) -> bool {
+pub(crate) fn is_cut(result: &CallResult, kind: StreamKind) -> bool {
     let kept = result.meta.outputs.iter().find(|kept| kept.field == kind.as_str());
     match kept {
         Some(kept) => kept.kept_bytes < kept.bytes,
@@ -180,15 +160,15 @@ fn is_cut(result: &CallResult, kind: StreamKind) -> bool {
 }
 
 /// How a command ended, in the words of an answer.
-struct Ended {
-    status: &'static str,
+pub(crate) struct Ended {
+    pub(crate) status: &'static str,
     scope: String,
-    exit: String,
+    pub(crate) exit: String,
     error: Option<String>,
 }
 
 impl Ended {
-    fn of(ran: &Ran<'_>, result: &CallResult, data: Option<&Value>) -> Self {
+    pub(crate) fn of(ran: &Ran<'_>, result: &CallResult, data: Option<&Value>) -> Self {
         let command = ran.command;
         let code = data.and_then(|data| data.get("exit_code")).and_then(Value::as_i64);
         let exit = |code: Option<i64>| code.map_or("null".to_owned(), |code| code.to_string());
@@ -196,7 +176,7 @@ impl Ended {
             status: "FAIL",
             scope: "shell".to_owned(),
             exit: exit(code),
-            error: Some(format!("{kind}:{}", token(&bounded(what, LONGEST)))),
+            error: Some(format!("{kind}:{}", rest_of_line(&bounded(what, LONGEST)))),
         };
         let Some(error) = result.error() else {
             return match code {

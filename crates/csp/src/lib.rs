@@ -4,7 +4,8 @@
 //! [`serve`] answers requests as their commands end, so answers may come out of order; the `ID` of a request stands in its answer.
 //!
 //! A value that a line of the protocol could hide in is a JSON string, so nothing that a command prints can look like such a line.
-//! What a command printed is summed up; the whole is kept by whoever implements [`ExecLog`], and the answer says where.
+//! What a command printed is summed up by [`sum_up`], for every door with the dialect; the whole is kept by whoever implements
+//! [`ExecLog`], and the answer says where.
 //!
 //! Nothing is remembered from one request to the next. This crate owns the protocol and decides nothing.
 
@@ -16,5 +17,5 @@ mod serve;
 mod summary;
 mod value;
 
-pub use log::{ExecLog, Record, Stream, StreamKind};
+pub use log::{ExecLog, Record, Stream, StreamKind, sum_up};
 pub use serve::{Options, serve};

@@ -13,7 +13,6 @@ use tool::{Code, Held, Progress, SessionId, Stop, StopReason, ToolError};
 
 use crate::answer::{self, Ran};
 use crate::incoming::{Incoming, Requests};
-use crate::log::ExecLog;
 use crate::request::{self, Request, Task};
 
 /// How long a command may take unless the request says otherwise, in milliseconds (the source: 30 s).
@@ -32,16 +31,14 @@ pub struct Options {
     pub limit: usize,
     /// The most requests that are read; none where there is no limit.
     pub requests: Option<usize>,
-    /// Where the whole output of commands is kept.
-    pub log: Option<Arc<dyn ExecLog>>,
     /// Where the requests come from, for traces.
     pub origin: Origin,
 }
 
 impl Options {
-    /// The usual limit on a request (design section 4: 32 MiB), none on their number, and no log.
+    /// The usual limit on a request (design section 4: 32 MiB), and none on their number.
     pub fn new(session: SessionId) -> Self {
-        Self { session, limit: 32 * 1024 * 1024, requests: None, log: None, origin: Origin::default() }
+        Self { session, limit: 32 * 1024 * 1024, requests: None, origin: Origin::default() }
     }
 }
 
@@ -181,10 +178,9 @@ impl Answering {
         let result = self.engine.call(self.call("exec", Value::Object(arguments), cache)).await;
         // Before it is cut: a part of a secret is none that is known.
         let command = self.engine.covered(command);
-        let log = self.options.log.clone();
         let written = tokio::task::spawn_blocking(move || {
             let ran = Ran { command: &command, timeout };
-            let text = answer::of_command(id.as_deref(), &ran, &result, log.as_deref());
+            let text = answer::of_command(id.as_deref(), &ran, &result);
             let text = text.unwrap_or_else(|error| {
                 answer::unreadable(
                     id.as_deref(),

@@ -12,6 +12,13 @@ pub(crate) fn token(value: &str) -> String {
     if !value.is_empty() && value.chars().all(is_plain) { value.to_owned() } else { quoted(value) }
 }
 
+/// A text that ends its line: as it is where all of it is printable ASCII and it does not look like a JSON string, else as one.
+pub(crate) fn rest_of_line(text: &str) -> String {
+    let is_printable = text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+    let is_plain = is_printable && !text.is_empty() && !text.starts_with('"') && text.trim() == text;
+    if is_plain { text.to_owned() } else { quoted(text) }
+}
+
 /// A JSON string, with escapes also for what JSON lets stand and a terminal or a reader of lines would not: all control characters,
 /// separators of lines, and what shows nothing of itself.
 pub(crate) fn quoted(value: &str) -> String {
@@ -56,6 +63,11 @@ mod tests {
         assert_eq!(token("http://a.b/c_d-1"), "http://a.b/c_d-1");
         assert_eq!(token(""), "\"\"");
         assert_eq!(token("npm test"), "\"npm test\"");
+        assert_eq!(rest_of_line("npm test"), "npm test");
+        assert_eq!(rest_of_line("echo \"a\" 'b' > c\\d"), "echo \"a\" 'b' > c\\d");
+        for text in ["a\nSTATUS OK", "\"a\"", " a", "a ", "", "ä", "a\u{2028}b", "a\tb"] {
+            assert_eq!(rest_of_line(text), quoted(text));
+        }
         assert_eq!(token("a\nSTATUS OK"), "\"a\\nSTATUS OK\"");
         assert_eq!(
             quoted("\u{1b}\u{7f}\u{9b}\u{2028}\u{202e}\u{e0041}"),
@@ -68,10 +80,11 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_quoted_is_one_line_and_reads_back_as_it_was(text in any::<String>()) {
-            let token = token(&text);
-            prop_assert!(!token.chars().any(|c| c.is_control() || tool::is_invisible(c)), "{token:?}");
-            let read = if token.starts_with('"') { serde_json::from_str(&token).unwrap() } else { token };
-            prop_assert_eq!(read, text);
+            for token in [token(&text), rest_of_line(&text)] {
+                prop_assert!(!token.chars().any(|c| c.is_control() || tool::is_invisible(c)), "{token:?}");
+                let read = if token.starts_with('"') { serde_json::from_str(&token).unwrap() } else { token };
+                prop_assert_eq!(&read, &text);
+            }
         }
     }
 }

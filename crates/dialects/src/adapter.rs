@@ -8,7 +8,8 @@ use serde_json::{Map, Value};
 use tool::{AnyTool, Code, Data, Effect, Place, Prepared, Presentation, Spec, Told, ToolError};
 
 use crate::dialect::Programs;
-use crate::table::{self, From, Outside};
+use crate::sluagh;
+use crate::table::{self, From, Kind, Outside};
 
 /// The canonical tool, the row of the table that says how it is called, and what else of the dialect its errors may name.
 pub(crate) struct Adapter {
@@ -94,6 +95,12 @@ impl AnyTool for Adapter {
         row.is_none_or(|row| row.becomes.is_none_or(|canonical| self.inner.is_secret(canonical)))
     }
 
+    fn keeps_empty(&self, argument: &str) -> bool {
+        let row = self.outside.takes.iter().find(|row| row.name == argument);
+        // A field within an object keeps its name.
+        self.inner.keeps_empty(row.map_or(argument, |row| row.becomes.unwrap_or(row.name)))
+    }
+
     fn translate(&self, arguments: &Value) -> Result<Option<Value>, ToolError> {
         let empty = Map::new();
         let given = arguments.as_object().unwrap_or(&empty);
@@ -134,6 +141,11 @@ impl AnyTool for Adapter {
                 let truncated = data.get("truncated").is_some_and(|truncated| *truncated == true);
                 if truncated {
                     told.warnings.push(format!("{} gave only a part: there is more", self.outside.name));
+                }
+                // What the source has no field for is said beside the answer.
+                let has_note = self.outside.gives.iter().any(|given| given.name == "note");
+                if let Some(note) = data.get("note").and_then(Value::as_str).filter(|_| !has_note) {
+                    told.warnings.push(self.words.translated(note));
                 }
                 Ok(shaped(&data).into())
             }
@@ -187,6 +199,12 @@ impl Words {
                     None => words.unknown.push(quoted(field)),
                 }
             }
+        }
+        for (taken, fields) in outside.takes.iter().filter_map(|taken| match &taken.kind {
+            Kind::Object(fields) => Some((taken.name, *fields)),
+            _ => None,
+        }) {
+            words.known.extend(sluagh::words_for(taken, fields.iter().map(|field| field.name)));
         }
         for tool in canonical.iter().map(|tool| tool.spec().name) {
             match dialect.iter().find(|outside| outside.canonical == tool) {

@@ -9,6 +9,9 @@ use crate::table::{Field, From, Given, Kind, Need, Outside, nothing};
 /// What the source keeps from the specialist: another one holds the memory.
 pub(crate) const MEMORY: [&str; 2] = ["./memory", "MEMORY.md"];
 
+/// What the source says is to be done about it.
+pub(crate) const DELEGATE: &str = "the memory belongs to the Memory Specialist: delegate this to it over CSP/1; no tool of this specialist reaches it";
+
 /// Processes that the source lets a command have.
 pub(crate) const PROCESSES: u64 = 10;
 
@@ -50,14 +53,27 @@ pub(crate) const TOOLS: &[Outside] = &[Outside {
     settled: nothing,
     adapt: Some(bounded),
     gives: &[
-        Given { name: "stdout", from: From::Text("stdout"), says: "Standard output." },
-        Given { name: "stderr", from: From::Text("stderr"), says: "Standard error." },
+        Given {
+            name: "stdout",
+            from: From::Text("stdout"),
+            says: "Standard output; of more than 500 characters a summary.",
+        },
+        Given {
+            name: "stderr",
+            from: From::Text("stderr"),
+            says: "Standard error; of more than 500 characters a summary.",
+        },
         Given {
             name: "exit_code",
             from: From::ExitCode("exit_code"),
             says: "128 + N when signal N ended it.",
         },
         Given { name: "exec_time", from: From::Milliseconds, says: "Milliseconds." },
+        Given {
+            name: "log_ref",
+            from: From::OptionalText("log_ref"),
+            says: "The file of the exec log with the whole output, which the Memory Specialist can read.",
+        },
     ],
     timeout: None,
     one_file: false,

@@ -44,10 +44,16 @@ pub struct Settings {
     pub asks_unless_reading: bool,
     /// What no tool reads or writes, in the form of a pattern of a deny list.
     pub denied_paths: &'static [&'static str],
+    /// What is said of a call that wants it.
+    pub denied_reason: Option<&'static str>,
+    /// Who is to be asked for what lies there.
+    pub denied_hint: Option<&'static str>,
     /// The removal of a folder by any absolute path is dangerous.
     pub any_absolute_removal: bool,
     /// Whether a tool that is given a path outside the workspace is refused, whatever lists or humans say.
     pub only_workspace: bool,
+    /// Commands see what the profile lists to be read, where it lists that, and nothing else of the workspace.
+    pub commands_see_listed: bool,
     /// What one command may use.
     pub limits: SettledLimits,
 }
@@ -61,6 +67,8 @@ pub struct SettledLimits {
     pub cpus: Option<u64>,
     /// Processes and threads at once.
     pub processes: Option<u64>,
+    /// Processes at once.
+    pub process_count: Option<u64>,
 }
 
 impl Dialect {
@@ -90,7 +98,9 @@ impl Dialect {
         match self {
             Self::Handfast => Settings { undoable_passes: true, ..Settings::default() },
             Self::Elophanto => Settings { dangerous_asks: true, ..Settings::default() },
-            Self::Sluagh | Self::Msc => Settings::default(),
+            Self::Sluagh => Settings::default(),
+            // Its third principle: what is not listed is denied.
+            Self::Msc => Settings { commands_see_listed: true, ..Settings::default() },
             Self::Sage => {
                 // `validatePath` of the source throws for both.
                 let denied_paths = &[".sage"];
@@ -98,16 +108,21 @@ impl Dialect {
                     asks_unless_reading: true,
                     only_workspace: true,
                     denied_paths,
+                    denied_reason: Some("Access to .sage directory denied"),
                     ..Settings::default()
                 }
             }
             Self::Csp1 => Settings {
+                // What can be undone is run: `exec npm test` is the first example of the source, and nobody is there to be asked.
+                undoable_passes: true,
                 denied_paths: &csp1::MEMORY,
+                denied_hint: Some(csp1::DELEGATE),
                 any_absolute_removal: true,
                 limits: SettledLimits {
                     process_memory: Some(512 * 1024 * 1024),
                     cpus: Some(1),
                     processes: Some(csp1::PROCESSES * csp1::THREADS),
+                    process_count: Some(csp1::PROCESSES),
                 },
                 ..Settings::default()
             },
@@ -140,6 +155,8 @@ impl Dialect {
         let mut described = tool::described(tool);
         if self == Self::Sage {
             described["version"] = sage::VERSION.into();
+            // `getToolSchemas` of the source calls it so.
+            described["parameters"] = described["input_schema"].clone();
         }
         described
     }

@@ -177,9 +177,10 @@ pub(crate) fn answer(result: &CallResult) -> Value {
             if let Some(data) = &error.data {
                 answer["data"] = data.clone();
             }
+            let message = in_words_of_the_source(&error.message);
             let message = match &error.hint {
-                Some(hint) => format!("{}; {hint}", error.message),
-                None => error.message.clone(),
+                Some(hint) => format!("{message}; {hint}"),
+                None => message,
             };
             answer["error"] = json!({"code": error.code, "message": message});
         }
@@ -189,7 +190,28 @@ pub(crate) fn answer(result: &CallResult) -> Value {
         "endedAt": result.meta.ended_at,
         "durationMs": result.meta.duration_ms,
     });
+    // The source's `Write` has a backup: `handfast undo` takes this id.
+    if let Some(checkpoint) = &result.meta.checkpoint {
+        answer["meta"]["backup"] = json!(checkpoint);
+    }
     answer
+}
+
+/// A message with the text of the source in front, where that has one for it.
+fn in_words_of_the_source(message: &str) -> String {
+    let bare = message.strip_prefix("denied: ").unwrap_or(message);
+    if let Some((name, rest)) =
+        message.strip_prefix("there is no tool named `").and_then(|rest| rest.split_once('`'))
+    {
+        return format!("Tool {name} not found{rest}");
+    }
+    if ["Path ", "Access to "].iter().any(|beginning| bare.starts_with(beginning)) {
+        return bare.to_owned();
+    }
+    if message.contains(" said no") {
+        return format!("User denied execution: {message}");
+    }
+    message.to_owned()
 }
 
 pub(crate) fn answer_schema(data: &Value) -> Value {
@@ -206,7 +228,7 @@ pub(crate) fn answer_schema(data: &Value) -> Value {
             "data": data,
             "error": object(json!({"code": text(), "message": text()}), &["code", "message"]),
             "meta": object(
-                json!({"startedAt": text(), "endedAt": text(), "durationMs": {"type": "number"}}),
+                json!({"startedAt": text(), "endedAt": text(), "durationMs": {"type": "number"}, "backup": text()}),
                 &["startedAt", "endedAt", "durationMs"],
             ),
         }),

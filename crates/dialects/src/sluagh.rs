@@ -43,6 +43,22 @@ const PROTECTED_KEYS: [&str; 32] = [
     "XDG_CONFIG_HOME",
 ];
 
+/// Parts of a name that make its value a credential of the host: a command gets none of those, and none in their place.
+const CREDENTIAL_WORDS: [&str; 12] = [
+    "TOKEN",
+    "SECRET",
+    "PASSWORD",
+    "PASSWD",
+    "PASSPHRASE",
+    "API_KEY",
+    "APIKEY",
+    "ACCESS_KEY",
+    "PRIVATE_KEY",
+    "CREDENTIAL",
+    "AUTH_SOCK",
+    "_PAT",
+];
+
 /// Beginnings of such keys.
 const PROTECTED_BEGINNINGS: [&str; 5] = ["LD_", "DYLD_", "BASH_FUNC_", "GIT_", "HANDFAST_"];
 
@@ -323,6 +339,22 @@ fn linear(given: &Map<String, Value>, canonical: &mut Map<String, Value>) -> Res
     Ok(())
 }
 
+/// What errors call the fields of an object by their canonical names, and what the dialect calls them. Of two for one, that of the
+/// source comes first.
+pub(crate) fn words_for<'a>(
+    object: &'a str,
+    fields: impl Iterator<Item = &'a str> + 'a,
+) -> impl Iterator<Item = (String, String)> + 'a {
+    let of_source = [("issue`: update_issue", "id`: update_issue")].into_iter();
+    let of_source =
+        of_source.map(move |(theirs, ours)| (format!("`{object}.{theirs}"), format!("`{object}.{ours}")));
+    let renamed = fields.filter_map(move |name| {
+        let canonical = snake_case(name.strip_suffix("Id").unwrap_or(name));
+        (canonical != name).then(|| (format!("`{object}.{canonical}`"), format!("`{object}.{name}`")))
+    });
+    of_source.chain(renamed)
+}
+
 fn snake_case(name: &str) -> String {
     let letters = name.chars().flat_map(|letter| {
         let parts = letter.is_ascii_uppercase().then_some('_');
@@ -376,6 +408,13 @@ fn require_free(key: &str) -> Result<(), ToolError> {
         let problem = "this key is critical to the system and cannot be set";
         return Err(ToolError::validation(&field, problem).hint("leave it out"));
     }
+    let capitals = key.to_ascii_uppercase();
+    if CREDENTIAL_WORDS.iter().any(|word| capitals.contains(word)) {
+        let problem =
+            "this key is that of a credential, which the worker keeps to itself and nobody else sets";
+        return Err(ToolError::validation(&field, problem)
+            .hint("leave it out; fetch_url and linear_action put keys in on the way out"));
+    }
     Ok(())
 }
 
@@ -424,7 +463,13 @@ mod tests {
             let error = adapted(&json!({"command": "a", "args": [], "env": {key: "x"}})).unwrap_err();
             assert!(error.message.starts_with(&format!("`env.{key}`")), "{}", error.message);
         }
-        for key in ["PATHS", "MY_PATH", "path", "_", "LDFLAGS", "GITHUB_REF"] {
+        for key in
+            ["LINEAR_API_KEY", "WORKER_TOKEN", "OPENAI_API_KEY", "db_password", "AWS_SECRET_ACCESS_KEY"]
+        {
+            let error = adapted(&json!({"command": "a", "args": [], "env": {key: "x"}})).unwrap_err();
+            assert!(error.message.contains("a credential"), "{}", error.message);
+        }
+        for key in ["PATHS", "MY_PATH", "path", "_", "LDFLAGS", "GITHUB_REF", "KEYBOARD", "CI"] {
             assert!(adapted(&json!({"command": "a", "args": [], "env": {key: "x"}})).is_ok(), "{key}");
         }
     }

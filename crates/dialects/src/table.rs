@@ -3,7 +3,7 @@
 //! The schemas that callers see, and how arguments and answers are mapped, both come from these rows, so that they cannot differ.
 
 use serde_json::{Map, Value, json};
-use tool::{Example, Timeout, ToolError};
+use tool::{Example, Timeout, ToolError, name_every_type};
 
 /// One tool as a dialect has it.
 pub(crate) struct Outside {
@@ -243,7 +243,9 @@ pub(crate) fn given(gives: &[Given]) -> Value {
         !matches!(given.from, From::OptionalText(_) | From::OptionalInteger(_) | From::OptionalAny(_))
     });
     let required: Vec<&str> = always.map(|given| given.name).collect();
-    json!({"type": "object", "properties": properties, "required": required})
+    let mut schema = json!({"type": "object", "properties": properties, "required": required});
+    name_every_type(&mut schema);
+    schema
 }
 
 /// The arguments that the rows come to. The schema has accepted them.

@@ -52,6 +52,10 @@ impl AnyTool for OnlyTried {
         self.0.output_schema()
     }
 
+    fn keeps_empty(&self, argument: &str) -> bool {
+        self.0.keeps_empty(argument)
+    }
+
     fn names_another(&self, arguments: &Value) -> Option<(String, Value)> {
         self.0.names_another(arguments)
     }

@@ -9,7 +9,7 @@ use tool::{
     SessionId, Stop, ToolError,
 };
 
-use crate::approvals::Leased;
+use crate::approvals::{Foreseen, Leased};
 use crate::data::OfData;
 use crate::dry_run::Tried;
 use crate::networks::InUse;
@@ -30,6 +30,8 @@ pub(crate) struct Call {
     /// To whom belongs what outlives the session.
     pub(crate) holder: Option<SessionId>,
     pub(crate) door: Door,
+    /// The name of the user whom Handfast runs as.
+    pub(crate) user: Option<Arc<str>>,
     pub(crate) dialect: &'static str,
     pub(crate) asker: Arc<dyn Asker>,
     pub(crate) stop: Stop,
@@ -50,6 +52,8 @@ pub(crate) struct Call {
     pub(crate) timeout: Duration,
     /// How long it ran.
     pub(crate) ran: Duration,
+    /// With what its command ended, where it ran one that ended by itself.
+    pub(crate) exit_code: Option<i64>,
     pub(crate) effects: Vec<Part>,
     /// Whether everything that it changes can be undone.
     pub(crate) undoable: bool,
@@ -69,6 +73,8 @@ pub(crate) struct Call {
     /// Its rules, where they are not those of the engine: what is leased to it by pattern, what its ceiling takes away.
     pub(crate) leased: Option<Arc<Leased>>,
     pub(crate) approved_by: Option<String>,
+    /// What its commands may write because of that.
+    pub(crate) foreseen: Foreseen,
     pub(crate) intent_recorded: bool,
     pub(crate) sandbox: Option<Vec<String>>,
     pub(crate) changes: Option<Changes>,
@@ -100,6 +106,7 @@ impl Call {
             // Who acts under a ceiling shares nothing with who does not.
             holder: caller.holder.filter(|_| caller.ceiling.is_unbounded()),
             door: caller.door,
+            user: None,
             dialect: caller.dialect,
             asker: caller.asker,
             stop,
@@ -115,6 +122,7 @@ impl Call {
             level: Level::Critical,
             timeout: Duration::ZERO,
             ran: Duration::ZERO,
+            exit_code: None,
             effects: Vec::new(),
             undoable: false,
             shows_difference: false,
@@ -126,6 +134,7 @@ impl Call {
             ceiling: caller.ceiling,
             leased: None,
             approved_by: None,
+            foreseen: Foreseen::default(),
             intent_recorded: false,
             sandbox: None,
             changes: None,

@@ -122,13 +122,22 @@ fn whole_roots<'a>(policy: &'a Policy, workspace: &'a Path) -> impl Iterator<Ite
 /// The built-in limits on commands and sessions.
 pub fn built_in_limits() -> policy::Limits {
     let SessionLimits { running, lifetime } = SessionLimits::default();
-    let sandbox::Limits { memory, process_memory, cpus, processes, open_files, file_size, disk } =
-        sandbox::Limits::built_in();
+    let sandbox::Limits {
+        memory,
+        process_memory,
+        cpus,
+        processes,
+        process_count,
+        open_files,
+        file_size,
+        disk,
+    } = sandbox::Limits::built_in();
     policy::Limits {
         memory_bytes: memory,
         process_memory_bytes: process_memory,
         cpus,
         processes,
+        process_count,
         open_files,
         file_size_bytes: file_size,
         disk_bytes: disk,
@@ -168,6 +177,7 @@ fn limits(of_profile: policy::Limits) -> sandbox::Limits {
         process_memory_bytes,
         cpus,
         processes,
+        process_count,
         open_files,
         file_size_bytes,
         disk_bytes,
@@ -186,6 +196,7 @@ fn limits(of_profile: policy::Limits) -> sandbox::Limits {
         process_memory: process_memory_bytes,
         cpus,
         processes,
+        process_count,
         open_files,
         file_size: file_size_bytes,
         disk: disk_bytes,

@@ -30,16 +30,19 @@ impl Engine {
         }));
         let vault = services.get::<Vault>().ok();
         services.insert(Arc::new(Secrets::of(vault, self.clock.clone(), &call.effects)));
-        let mut warning = None;
+        let mut told = Vec::new();
         if let Some(specified) = cell {
             let specified = specified
                 .await
                 .map_err(|panic| ToolError::internal("the cell was not specified").because(panic))?;
-            let (cell, said) = specified?;
+            let specified = specified?;
             let overlay = before.snapshot().map(snapshot::Snapshot::overlay);
             let overlay_only = call.passed_as_undoable() || call.passed_as_reading();
-            services.insert(Arc::new(sandbox::CellSpec { overlay, overlay_only, ..cell }));
-            warning = said;
+            if let Some(snapshot) = before.snapshot().filter(|snapshot| !snapshot.is_kept()) {
+                snapshot.hide(&specified.hidden)?;
+            }
+            services.insert(Arc::new(sandbox::CellSpec { overlay, overlay_only, ..specified.cell }));
+            told = specified.told;
         } else if let Some(snapshot) = before.snapshot() {
             services.insert(Arc::new(snapshot.draft()?));
         }
@@ -59,10 +62,11 @@ impl Engine {
             services,
         );
         context.stop = call.stop.clone();
+        context.shows_pictures = call.door.shows_pictures();
         context.progress =
             Arc::new(CoveredProgress { to: call.progress.clone(), redactor: self.redactor.clone() });
-        if let Some(warning) = warning {
-            context.warn(warning);
+        for line in told {
+            context.warn(line);
         }
         Ok(context)
     }

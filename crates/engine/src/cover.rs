@@ -1,9 +1,9 @@
-//! The answer as it may be shown: text bounded, first and last parts kept, the whole by reference.
+//! The answer as it may be shown: text bounded, whole lines of its beginning and its end kept, the whole by reference.
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
-use tool::{Data, TextCap, ToolError, Whole};
+use tool::{CallId, Data, TextCap, ToolError, Whole};
 
 use crate::{Engine, Sent};
 
@@ -26,33 +26,47 @@ pub(crate) struct Shortened {
 /// The tool that reads the whole by its reference.
 pub(crate) const READER: &str = "output_read";
 
+/// What a shortened text says about its whole.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reference<'a> {
+    /// What the caller calls [`READER`]; none where the caller has no such tool.
+    pub(crate) reader: Option<&'a str>,
+    /// The call that the whole is kept under.
+    pub(crate) call: &'a CallId,
+}
+
+impl Reference<'_> {
+    /// Names the whole of one text.
+    pub(crate) fn of(call: &CallId, field: &str) -> String {
+        format!("{call}.{field}")
+    }
+}
+
 /// [`bound`] for data of either form. Data that its tool has written stays so where the arguments bound it already.
 pub(crate) fn bound_data(
     data: Data,
     cap: TextCap,
     wholes: Vec<Whole>,
-    reader: Option<&str>,
+    reference: Reference<'_>,
 ) -> serde_json::Result<(Data, Vec<Shortened>)> {
     if matches!((&data, cap), (Data::Written(_), TextCap::ByArguments)) {
-        return Ok((data, bound(&mut Value::Null, cap, wholes, reader)));
+        return Ok((data, bound(&mut Value::Null, cap, wholes, reference)));
     }
     let mut data = data.into_value()?;
-    let shortened = bound(&mut data, cap, wholes, reader);
+    let shortened = bound(&mut data, cap, wholes, reference);
     Ok((data.into(), shortened))
 }
 
 /// Bounds the text of an answer and hands back what was shortened, the longest first.
-///
-/// `reader` is what the caller calls [`READER`], which the text names where something is missing; none where it has none.
 pub(crate) fn bound(
     data: &mut Value,
     cap: TextCap,
     wholes: Vec<Whole>,
-    reader: Option<&str>,
+    reference: Reference<'_>,
 ) -> Vec<Shortened> {
     let mut shortened = match cap {
         TextCap::ByArguments => Vec::new(),
-        TextCap::Default => shorten(data, TextCap::DEFAULT_CHARACTERS, &wholes, reader),
+        TextCap::Default => shorten(data, TextCap::DEFAULT_CHARACTERS, &wholes, reference),
     };
     for whole in wholes {
         // What stood in memory was already a part only: the file is the whole.
@@ -84,6 +98,7 @@ impl Engine {
     /// Secrets do not leave in messages either, and neither does all of a long argument.
     pub(crate) fn cover_error(&self, mut error: ToolError, sent: &Sent) -> ToolError {
         self.redactor.refresh();
+        error.hint = error.hint.map(|hint| self.program().put_into(&hint).into_owned());
         if let Some(covered) = self.redactor.text_for(&error.message, sent) {
             error.message = covered;
         }
@@ -98,7 +113,7 @@ impl Engine {
     }
 }
 
-fn shorten(data: &mut Value, budget: usize, wholes: &[Whole], reader: Option<&str>) -> Vec<Shortened> {
+fn shorten(data: &mut Value, budget: usize, wholes: &[Whole], reference: Reference<'_>) -> Vec<Shortened> {
     let mut lengths = Vec::new();
     visit(data, &mut String::new(), &mut |_, text| lengths.push(characters(text)));
     if lengths.iter().sum::<usize>() <= budget {
@@ -110,7 +125,8 @@ fn shorten(data: &mut Value, budget: usize, wholes: &[Whole], reader: Option<&st
         let length = characters(text);
         if length > allowance {
             let whole = wholes.iter().find(|whole| whole.field == field);
-            let parts = first_and_last(text, length, allowance, whole, reader);
+            let note = |missing: usize, lines: usize| note(field, missing, lines, whole, reference);
+            let parts = first_and_last(text, length, allowance, note);
             let whole = std::mem::replace(text, parts);
             shortened.push(Shortened { field: field.to_owned(), original: Original::Text(whole) });
         }
@@ -134,35 +150,62 @@ fn allowance(mut lengths: Vec<usize>, budget: usize) -> usize {
     usize::MAX
 }
 
-/// The first and the last part of a text in at most `allowed` characters, with a line between them that says how much is
-/// missing. Cut between characters. Where the text is itself only a part of more, `whole` is that.
+/// Gives the first and the last lines of a text in at most `allowed` characters, with a line between them that says how much is
+/// missing. A line is cut, between characters, only where it is longer than the part that it stands in.
 fn first_and_last(
     text: &str,
     length: usize,
     allowed: usize,
-    whole: Option<&Whole>,
-    reader: Option<&str>,
+    note: impl Fn(usize, usize) -> String,
 ) -> String {
-    let note_for = |missing: usize| {
-        let (missing, kept) = match whole {
-            Some(Whole { bytes, lines, kept_bytes, .. }) => (
-                format!("most of {bytes} bytes in {lines} lines"),
-                Some(kept_bytes).filter(|kept| *kept < bytes).map(|kept| format!("the first {kept} bytes")),
-            ),
-            None => (format!("{missing} characters"), None),
-        };
-        let kept = kept.as_deref().unwrap_or("the whole");
-        let where_to = reader.map(|reader| format!("; {reader} has {kept}")).unwrap_or_default();
-        format!("\n[... {missing} left out{where_to} ...]\n")
-    };
-    let note_length = characters(&note_for(length));
+    // Smaller numbers are no longer, and there is a new line before the note and behind it.
+    let note_length = characters(&note(length, text.lines().count())) + 2;
     if allowed <= note_length {
         return text.chars().take(allowed).collect();
     }
     let kept = allowed - note_length;
     let (first, last) = (kept - kept / 3, kept / 3);
     let boundary = |characters: usize| text.char_indices().nth(characters).map_or(text.len(), |(at, _)| at);
-    format!("{}{}{}", &text[..boundary(first)], note_for(length - kept), &text[boundary(length - last)..])
+    let (end, start) = (boundary(first), boundary(length - last));
+    let (end, start) = (line_at(text, end, end).0, line_at(text, start, text.len() - start).1);
+    let (head, missing, tail) = (&text[..end], &text[end..start], &text[start..]);
+    let before = if head.is_empty() || head.ends_with('\n') { "" } else { "\n" };
+    format!("{head}{before}{}\n{tail}", note(characters(missing), missing.lines().count()))
+}
+
+/// Gives where the line begins and ends that goes on at `at`, or twice `at` where none does or that line is longer than `longest`
+/// bytes.
+fn line_at(text: &str, at: usize, longest: usize) -> (usize, usize) {
+    if at == 0 || at == text.len() || text[..at].ends_with('\n') {
+        return (at, at);
+    }
+    let begin = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
+    let end = text[at..].find('\n').map_or(text.len(), |newline| at + newline + 1);
+    if end - begin > longest { (at, at) } else { (begin, end) }
+}
+
+/// Says what is missing of a text, and how to read it. Where the text is itself only a part of more, `whole` is that.
+fn note(
+    field: &str,
+    missing: usize,
+    lines: usize,
+    whole: Option<&Whole>,
+    reference: Reference<'_>,
+) -> String {
+    let (missing, kept) = match whole {
+        Some(Whole { bytes, lines, kept_bytes, .. }) => (
+            format!("most of {bytes} bytes in {lines} lines"),
+            Some(kept_bytes).filter(|kept| *kept < bytes).map(|kept| format!("the first {kept} bytes")),
+        ),
+        None if lines > 1 => (format!("{missing} characters in {lines} lines"), None),
+        None => (format!("{missing} characters"), None),
+    };
+    let kept = kept.as_deref().unwrap_or("the whole");
+    let has = |reader: &str| {
+        let output = Reference::of(reference.call, field);
+        format!("; {reader} {{\"output_ref\":\"{output}\"}} has {kept}")
+    };
+    format!("[... {missing} left out{} ...]", reference.reader.map(has).unwrap_or_default())
 }
 
 fn characters(text: &str) -> usize {
@@ -204,6 +247,14 @@ mod tests {
 
     use super::*;
 
+    fn call() -> CallId {
+        CallId("c1".to_owned())
+    }
+
+    fn named(call: &CallId) -> Reference<'_> {
+        Reference { reader: Some(READER), call }
+    }
+
     fn total(value: &mut Value) -> usize {
         let mut sum = 0;
         visit(value, &mut String::new(), &mut |_, text| sum += characters(text));
@@ -214,7 +265,7 @@ mod tests {
     fn a_short_answer_is_left_alone() {
         let mut data = json!({"stdout": "x".repeat(24_999), "stderr": "y"});
         let before = data.clone();
-        assert!(bound(&mut data, TextCap::Default, vec![], Some(READER)).is_empty());
+        assert!(bound(&mut data, TextCap::Default, vec![], named(&call())).is_empty());
         assert_eq!(data, before);
     }
 
@@ -222,10 +273,10 @@ mod tests {
     fn what_was_written_is_bounded_as_its_tree_unless_its_arguments_bound_it() {
         let data = json!({"text": "x".repeat(30_000)});
         let written = || Data::Written(tool::Written::of(&data, 0).unwrap());
-        let (kept, shortened) = bound_data(written(), TextCap::ByArguments, vec![], Some(READER)).unwrap();
+        let (kept, shortened) = bound_data(written(), TextCap::ByArguments, vec![], named(&call())).unwrap();
         assert!(matches!(&kept, Data::Written(_)) && shortened.is_empty());
         assert_eq!(kept.into_value().unwrap(), data);
-        let (cut, shortened) = bound_data(written(), TextCap::Default, vec![], Some(READER)).unwrap();
+        let (cut, shortened) = bound_data(written(), TextCap::Default, vec![], named(&call())).unwrap();
         assert_eq!(shortened.len(), 1);
         assert!(total(&mut cut.into_value().unwrap()) <= TextCap::DEFAULT_CHARACTERS);
     }
@@ -233,7 +284,7 @@ mod tests {
     #[test]
     fn long_texts_share_what_short_ones_leave_and_characters_stay_whole() {
         let mut data = json!({"a": "short", "list": [{"b": "ä".repeat(30_000)}, {"b": "€".repeat(90_000)}]});
-        let shortened = bound(&mut data, TextCap::Default, vec![], Some(READER));
+        let shortened = bound(&mut data, TextCap::Default, vec![], named(&call()));
         assert!(total(&mut data) <= TextCap::DEFAULT_CHARACTERS);
         assert!(total(&mut data) > TextCap::DEFAULT_CHARACTERS - 10);
         assert_eq!(data["a"], "short");
@@ -245,11 +296,45 @@ mod tests {
     #[test]
     fn the_first_and_the_last_part_are_kept() {
         let mut data = json!({"stdout": format!("first line\n{}\nlast line", "x".repeat(100_000))});
-        let shortened = bound(&mut data, TextCap::Default, vec![], Some(READER));
+        let shortened = bound(&mut data, TextCap::Default, vec![], named(&call()));
         let text = data["stdout"].as_str().unwrap();
         assert!(text.starts_with("first line\n") && text.ends_with("\nlast line"));
         let Original::Text(whole) = &shortened[0].original else { panic!("no text") };
         assert_eq!(whole.len(), 100_000 + 21);
+    }
+
+    #[test]
+    fn a_long_text_is_cut_between_lines() {
+        for ending in ["\n", "\r\n"] {
+            let lines: Vec<String> =
+                (0..3_000).map(|number| format!("{number} äöü€ and some more{ending}")).collect();
+            let mut data = json!({"stdout": lines.concat(), "matches": [{"text": lines.concat()}]});
+            bound(&mut data, TextCap::Default, vec![], named(&call()));
+            assert!(total(&mut data) <= TextCap::DEFAULT_CHARACTERS);
+            for text in [&data["stdout"], &data["matches"][0]["text"]] {
+                let shown: Vec<&str> = text.as_str().unwrap().split_inclusive('\n').collect();
+                let noted: Vec<&&str> = shown.iter().filter(|line| line.starts_with("[... ")).collect();
+                let [note] = noted.as_slice() else { panic!("{} notes", noted.len()) };
+                assert_eq!(shown[..5], lines[..5]);
+                assert_eq!(shown[shown.len() - 5..], lines[2_995..]);
+                assert!(shown.iter().all(|line| *line == **note || lines.iter().any(|whole| whole == line)));
+                let left_out = 3_000 - (shown.len() - 1);
+                assert!(note.contains(&format!(" characters in {left_out} lines left out; ")), "{note}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_line_longer_than_the_bound_is_cut_and_the_lines_beside_it_are_not() {
+        let long = "€".repeat(60_000);
+        let text = format!("first\n{long}\nlast\n");
+        let mut data = json!({"stdout": text});
+        bound(&mut data, TextCap::Default, vec![], named(&call()));
+        let shown: Vec<&str> = data["stdout"].as_str().unwrap().lines().collect();
+        assert_eq!((shown[0], shown[4]), ("first", "last"));
+        assert!([shown[1], shown[3]].iter().all(|part| long.contains(part) && part.len() > 15_000));
+        assert!(shown[2].starts_with("[... "), "{}", shown[2]);
+        assert!(total(&mut data) > TextCap::DEFAULT_CHARACTERS - 50);
     }
 
     fn whole(bytes: u64, kept_bytes: u64) -> Whole {
@@ -258,17 +343,24 @@ mod tests {
 
     #[test]
     fn the_note_tells_the_size_of_the_whole_and_not_of_the_part_in_memory() {
+        let call = call();
         let text_for = |reader: Option<&str>, kept_bytes: u64, field: &str| {
             let mut data = json!({"stdout": "x".repeat(100_000), "stderr": "y".repeat(100_000)});
-            bound(&mut data, TextCap::Default, vec![whole(20_000_000, kept_bytes)], reader);
+            let reference = Reference { reader, call: &call };
+            bound(&mut data, TextCap::Default, vec![whole(20_000_000, kept_bytes)], reference);
             data[field].as_str().unwrap().to_owned()
         };
         let text = |kept_bytes: u64, field: &str| text_for(Some(READER), kept_bytes, field);
-        let told = "[... most of 20000000 bytes in 7 lines left out; output_read has the whole ...]";
+        let told = "\n[... most of 20000000 bytes in 7 lines left out; output_read {\"output_ref\":\"c1.stdout\"} has the whole ...]\n";
         assert!(text(20_000_000, "stdout").contains(told), "{}", text(20_000_000, "stdout"));
-        let told = "lines left out; output_read has the first 300000 bytes ...]";
+        let told =
+            "lines left out; output_read {\"output_ref\":\"c1.stdout\"} has the first 300000 bytes ...]";
         assert!(text(300_000, "stdout").contains(told), "{}", text(300_000, "stdout"));
-        assert!(text(0, "stderr").contains(" characters left out;"), "{}", text(0, "stderr"));
+        assert!(
+            text(0, "stderr").contains(r#" characters left out; output_read {"output_ref":"c1.stderr"}"#),
+            "{}",
+            text(0, "stderr")
+        );
         let without = text_for(None, 20_000_000, "stdout");
         assert!(without.contains("\n[... most of 20000000 bytes in 7 lines left out ...]\n"), "{without}");
     }
@@ -276,7 +368,7 @@ mod tests {
     #[test]
     fn a_whole_that_was_kept_aside_replaces_the_part_in_memory() {
         let mut data = json!({"stdout": "x".repeat(30_000), "stderr": ""});
-        let shortened = bound(&mut data, TextCap::Default, vec![whole(1 << 30, 1 << 30)], Some(READER));
+        let shortened = bound(&mut data, TextCap::Default, vec![whole(1 << 30, 1 << 30)], named(&call()));
         assert_eq!(shortened.len(), 1);
         assert!(matches!(shortened[0].original, Original::Kept(_)));
     }
@@ -284,7 +376,7 @@ mod tests {
     #[test]
     fn many_tiny_texts_never_overflow_the_budget() {
         let mut data = json!((0..40_000).map(|number| number.to_string()).collect::<Vec<_>>());
-        bound(&mut data, TextCap::Default, vec![], Some(READER));
+        bound(&mut data, TextCap::Default, vec![], named(&call()));
         assert!(total(&mut data) <= TextCap::DEFAULT_CHARACTERS);
     }
 }

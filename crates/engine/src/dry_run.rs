@@ -26,7 +26,7 @@ impl Engine {
     /// What would be decided on, were the call made.
     pub(crate) fn tried(&self, spec: &Spec, plan: &Plan) -> Option<Tried> {
         let plan = plan.dry_run.as_deref()?;
-        let effects = Reach::lead(&plan.effects);
+        let effects = Reach::lead(plan);
         let undoable = self.is_undoable(spec, &effects, plan);
         Some(Tried { level: plan.level.unwrap_or(spec.level), effects, undoable })
     }

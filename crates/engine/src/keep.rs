@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use store::{Output, Store, StoreError};
 use tool::{CallId, Code, KeptOutput, Outputs, SessionId, ToolError};
 
-use crate::cover::{Original, Shortened};
+use crate::cover::{Original, Reference, Shortened};
 use crate::redact::Redactor;
 
 /// Stores each whole, covered like the answer itself, and gives the references. What cannot be stored is left out.
@@ -28,7 +28,7 @@ pub(crate) fn keep(
             }
             Original::Kept(whole) => (put_covered(store, redactor, whole.file)?, whole.bytes, whole.lines),
         };
-        let id = format!("{call}.{field}");
+        let id = Reference::of(call, &field);
         let output = Output {
             id: id.clone(),
             blob,

@@ -18,6 +18,7 @@ mod denied;
 mod difference;
 mod dry_run;
 mod figures;
+mod hidden;
 mod history;
 mod home;
 mod hosts;
@@ -26,7 +27,9 @@ mod life;
 mod memory;
 mod moved;
 mod networks;
+mod no_network;
 mod placeholders;
+mod program;
 mod protected;
 mod reach;
 mod readings;
@@ -38,9 +41,11 @@ mod request;
 mod saved_contents;
 mod saving;
 mod secrets;
+mod seen;
 mod snapshot;
 mod specify;
 mod stopping;
+mod summary;
 mod swap;
 mod toolchains;
 mod trace;
@@ -73,6 +78,7 @@ pub use checked::Checked;
 pub use figures::{Figures, RANGES_MS};
 pub use history::{HistoryError, RecordedCall, recorded_calls, recorded_row};
 pub use policy::{Ceiling, EffectKind, EffectKinds};
+pub use program::Program;
 pub use readings::{Reading, unreadable};
 pub use redact::{Covered, Pieces, Redactor, Sent};
 pub use registry::{DuplicateTool, Registry};
@@ -80,6 +86,7 @@ pub use request::{CallRequest, Caller, Door};
 pub use secrets::Secrets;
 pub use snapshot::{KeptChanges, KeptError};
 pub use store::{Filter, Watch};
+pub use summary::Summarizer;
 pub use toolchains::Toolchain;
 pub use trace::{CallTrace, Origin, Parent, StageTrace, TraceFigures, Tracer};
 pub use undo::{ChangedPath, CheckpointDetails, UndoSince, UndoTrial, Undone};
@@ -119,8 +126,14 @@ pub struct Parts {
     pub sessions: Option<SessionLimits>,
     /// Who follows the lives of calls.
     pub tracer: Option<Arc<dyn Tracer>>,
+    /// What sums up the output of commands; without it callers get it as it is.
+    pub summarizer: Option<Arc<dyn Summarizer>>,
+    /// The name of the user whom this process runs as, for the audit.
+    pub user: Option<String>,
     /// Mechanisms of tools that the engine itself has no use for.
     pub services: Services,
+    /// How the user's commands reach this state.
+    pub program: Program,
 }
 
 /// Why an engine could not be put together.
@@ -143,6 +156,7 @@ pub struct Engine {
     clock: Arc<dyn Clock>,
     cell: CellSetup,
     denied: Arc<denied::DeniedFiles>,
+    hidden: hidden::HiddenFiles,
     toolchains: toolchains::Toolchains,
     programs: denied::DeniedPrograms,
     redactor: Redactor,
@@ -165,6 +179,9 @@ pub struct Engine {
     running: Mutex<HashMap<CallId, Stop>>,
     counted: figures::Counted,
     tracer: Option<Arc<dyn Tracer>>,
+    program: Program,
+    summarizer: Option<Arc<dyn Summarizer>>,
+    user: Option<Arc<str>>,
     networks: Arc<networks::Networks>,
     resting: networks::Looking,
     ended: tokio::sync::Notify,
@@ -191,7 +208,10 @@ impl Engine {
             embeddings,
             sessions,
             tracer,
+            summarizer,
+            user,
             mut services,
+            program,
         } = parts;
         services.insert(Arc::new(catalogue));
         services.insert::<Arc<dyn Outputs>>(Arc::new(Arc::new(keep::StoredOutputs(store.clone()))));
@@ -236,6 +256,7 @@ impl Engine {
             })
         });
         let networks = networks::Networks::new(cell.spawner.clone());
+        let notices = notices.iter().map(|notice| program.put_into(notice).into_owned()).collect();
         Ok(Self {
             sessions: sessions
                 .map(|built_in| Sessions::new(cell::session_limits(&policy, built_in), Arc::new(recorder))),
@@ -247,6 +268,7 @@ impl Engine {
             lanes: admit::Lanes::new(admit::LaneLimits::of(&policy)),
             reach: reach::Reach::open(policy.clone(), denied.clone(), &place)?,
             denied,
+            hidden: hidden::HiddenFiles::default(),
             toolchains,
             programs,
             place,
@@ -265,6 +287,9 @@ impl Engine {
             running: Mutex::default(),
             counted: figures::Counted::default(),
             tracer,
+            program,
+            summarizer,
+            user: user.map(Arc::from),
             networks,
             resting: networks::Looking::default(),
             ended: tokio::sync::Notify::new(),
@@ -290,6 +315,11 @@ impl Engine {
         self.redactor.refresh();
         let covered = self.redactor.text(text);
         tool::visible(covered.as_deref().unwrap_or(text)).chars().take(REPEATED).collect()
+    }
+
+    /// How the user's commands reach the state of this runtime.
+    pub fn program(&self) -> &Program {
+        &self.program
     }
 
     /// The tools, in order.
@@ -334,7 +364,8 @@ impl Engine {
     async fn begin(self: &Arc<Self>, request: CallRequest, refused: Option<ToolError>) -> CallResult {
         let stop = request.stop.clone();
         let id = new_call_id(self.clock.as_ref());
-        let call = Call::arrived(request, self.clock.now(), id, self.is_traced());
+        let mut call = Call::arrived(request, self.clock.now(), id, self.is_traced());
+        call.user.clone_from(&self.user);
         let broken_off = call.broken_off();
         let running = Running::enter(self.clone(), call.id.clone(), stop.clone());
         let on_drop = StopOnDrop(Some(stop));
@@ -413,7 +444,9 @@ impl Engine {
         if self.policy.passes_undoable() {
             sandbox::has_namespaces();
         }
-        let Ok((cell, _)) = self.specification(&self.policy, &self.denied, denied::Writes::Apart) else {
+        let Ok(specify::Specified { cell, .. }) =
+            self.specification(&self.policy, &self.denied, denied::Writes::Apart)
+        else {
             return;
         };
         if let Some(snapshots) = self.snapshots.as_ref().filter(|_| self.cell.watches) {

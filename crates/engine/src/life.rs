@@ -29,11 +29,13 @@ use tool::{
 use crate::admit::Admitted;
 use crate::cache::Generation;
 use crate::call::Call;
+use crate::cover::Reference;
 use crate::denied::OwnChange;
 use crate::dry_run::denied;
 use crate::reach::Reach;
 use crate::snapshot::{ChangedBy, Wanted};
 use crate::stopping::{requested, start};
+use crate::summary::command_of;
 use crate::swap::Before;
 use crate::trace::Stage;
 use crate::unchanged::Looked;
@@ -76,6 +78,16 @@ fn shape(
     shaped
 }
 
+/// With what a command ended, as its tool says it.
+fn exit_code(produced: &Result<Data, ToolError>) -> Option<i64> {
+    let data = match produced {
+        Ok(Data::Value(data)) => data,
+        Ok(Data::Written(_)) => return None,
+        Err(error) => error.data.as_ref()?,
+    };
+    data.get("exit_code")?.as_i64()
+}
+
 impl Engine {
     /// One whole life. Never fails: what goes wrong is the result. A call that its door could not read is `refused` already.
     pub(crate) async fn life(self: Arc<Self>, mut call: Call, refused: Option<ToolError>) -> CallResult {
@@ -88,13 +100,18 @@ impl Engine {
             Ok(data) => Outcome::Ok(data),
             Err(error) => Outcome::Err(self.cover_error(error, &call.sent)),
         };
+        for warning in &mut call.warnings {
+            *warning = self.program().put_into(warning).into_owned();
+        }
         let outcome = self.record_outcome(&call, outcome).await;
         if let Some(tracer) = &self.tracer
             && let Some(trace) = call.trace(&outcome, &self.redactor)
         {
             tracer.ended(trace);
         }
-        call.answered(outcome, self.clock.now())
+        let command = self.summarizer.as_ref().and_then(|_| command_of(&call.effects, &self.redactor));
+        let broken_off = call.broken_off();
+        self.summed_up(command, call.answered(outcome, self.clock.now()), broken_off).await
     }
 
     async fn layers(self: &Arc<Self>, call: &mut Call) -> Result<Data, ToolError> {
@@ -111,6 +128,7 @@ impl Engine {
         if let Some(answer) = looked.as_ref().and_then(|looked| self.recall(call, looked)) {
             return Ok(answer);
         }
+        self.show_what_it_is_about(call, tool.spec().lane)?;
         // Meanwhile, because neither needs the other.
         let cell = self.specify(call, tool.spec().lane);
         self.record_intent(call, &tool).await?;
@@ -122,12 +140,16 @@ impl Engine {
             let prepared = self.decide_again(call, &tool).await?;
             self.removals.drop_unused(before);
             before = self.checkpoint(call, &prepared, &tool).await?;
+            self.show_what_it_is_about(call, tool.spec().lane)?;
             let cell = self.specify(call, tool.spec().lane);
             ran = self.run(call, &tool, prepared, &before, cell).await?;
         }
         let has_run = ran.produced.is_ok();
         let (context, produced) = self.swap_in(call, before, ran).await;
         let produced = self.undo_data(call, produced).await;
+        if tool.spec().lane == Lane::Command {
+            call.exit_code = exit_code(&produced);
+        }
         if has_run && produced.is_err() {
             call.fail();
         } else {
@@ -147,6 +169,7 @@ impl Engine {
             call.arguments = Value::Object(serde_json::Map::new());
         }
         self.redactor.refresh();
+        self.registry.spell(&call.tool, &mut call.arguments);
         self.note_arguments(call);
         call.sent = self.redactor.sent_in(&call.arguments);
         // Before it is cut for an answer; no tool has such a name.
@@ -180,7 +203,7 @@ impl Engine {
         if call.outlives_session && call.holder.is_none() {
             return Err(ends_with_session());
         }
-        call.effects = Reach::lead(&prepared.plan.effects);
+        call.effects = Reach::lead(&prepared.plan);
         call.undoable = self.is_undoable(tool.spec(), &call.effects, &prepared.plan);
         call.shows_difference = tool.shows_difference();
         call.dry_run = self.tried(tool.spec(), &prepared.plan);
@@ -225,8 +248,9 @@ impl Engine {
             return Ok(prepared);
         };
         call.enter(Stage::Approve);
-        let (by, prepared) = self.ask(call, &decision, prepared).await?;
-        call.approved_by = Some(by);
+        let (agreed, prepared) = self.ask(call, &decision, prepared).await?;
+        call.approved_by = Some(agreed.by);
+        call.foreseen = agreed.foreseen;
         Ok(prepared)
     }
 
@@ -371,8 +395,7 @@ impl Engine {
             self.rest_soon();
         }
         call.sandbox = context.enforced();
-        call.warnings
-            .extend([context.take_warnings(), self.told_by_network(call, tool.spec().lane)].concat());
+        call.warnings.extend([context.take_warnings(), self.told_by_network(call, &context)].concat());
         if produced.is_err() {
             call.fail();
         }
@@ -403,12 +426,12 @@ impl Engine {
         call.held = admitted.into_held(&produced);
         self.redactor.refresh();
         let cap = tool.spec().text;
-        let reader = self.registry.name_of(cover::READER);
+        let reference = Reference { reader: self.registry.name_of(cover::READER), call: &call.id };
         let (result, shortened) = match produced {
             Ok(data) => {
                 let covered = self.redactor.data(data);
                 let bound =
-                    covered.and_then(|data| cover::bound_data(data, cap, context.take_wholes(), reader));
+                    covered.and_then(|data| cover::bound_data(data, cap, context.take_wholes(), reference));
                 let (data, shortened) = bound.map_err(|error| {
                     let effect = if call.intent_recorded { EffectState::Done } else { EffectState::None };
                     ToolError::internal("the tool's output cannot be read").effect(effect).because(error)
@@ -418,7 +441,7 @@ impl Engine {
             Err(mut error) => {
                 let shortened = error.data.as_mut().map(|data| {
                     self.redactor.value(data);
-                    cover::bound(data, cap, context.take_wholes(), reader)
+                    cover::bound(data, cap, context.take_wholes(), reference)
                 });
                 (Err(error), shortened.unwrap_or_default())
             }

@@ -6,7 +6,8 @@ use std::sync::{Arc, OnceLock};
 
 use policy::{Part, PathVerdict, Policy};
 use roots::{Guard, LastLink, ReadableNames, Refusal, Right, Root, Roots, real_path};
-use tool::{Access, Effect, Place, ToolError};
+use rustix::fs::{Mode, OFlags};
+use tool::{Access, Effect, Place, Plan, ToolError};
 
 use crate::cell::shown;
 use crate::denied::DeniedFiles;
@@ -44,7 +45,8 @@ impl Reach {
     }
 
     /// The effects, each with the path that it really leads to where that is another one.
-    pub(crate) fn lead(effects: &[Effect]) -> Vec<Part> {
+    pub(crate) fn lead(plan: &Plan) -> Vec<Part> {
+        let is_login = |effect: &Effect| matches!(effect, Effect::UseSecret { name, .. } if plan.login.contains(&name.as_str()));
         // A file that is read and then written is named twice in a row.
         let mut last: Option<(&Effect, Option<PathBuf>)> = None;
         let lead = |effect| {
@@ -53,14 +55,21 @@ impl Reach {
                 _ => real(effect),
             };
             last = Some((effect, found.clone()));
-            Part { real: found, effect: effect.clone(), runs: None }
+            Part {
+                real: found,
+                effect: effect.clone(),
+                runs: None,
+                states: stated(effect),
+                is_login: is_login(effect),
+            }
         };
-        effects.iter().map(lead).collect()
+        plan.effects.iter().map(lead).collect()
     }
 
     /// The same effects, looked up anew.
     pub(crate) fn lead_again(parts: &[Part]) -> Vec<Part> {
-        let again = |part: &Part| Part { real: real(&part.effect), ..part.clone() };
+        let again =
+            |part: &Part| Part { real: real(&part.effect), states: stated(&part.effect), ..part.clone() };
         parts.iter().map(again).collect()
     }
 
@@ -109,6 +118,38 @@ fn is_same_place(one: &Effect, other: &Effect) -> bool {
         ) => path == other,
         _ => false,
     }
+}
+
+/// Statements are looked for in files up to this size; a larger one is taken for one that holds any.
+const LARGEST_STATEMENTS: u64 = 1024 * 1024;
+
+/// Why the statements that a command reads from files are dangerous. A file that is not there yet may come before it is read.
+fn stated(effect: &Effect) -> Option<String> {
+    let Effect::Run { command, directory } = effect else { return None };
+    policy::statement_files(command, directory).iter().find_map(|file| {
+        let shown = tool::path_text(&file.path);
+        match text_of(&file.path) {
+            Some(text) => {
+                policy::dangerous_statements(&text).map(|why| format!("{why}, in a statement of {shown}"))
+            }
+            None if file.certain => {
+                Some(format!("it runs the statements of {shown}, which cannot be looked at"))
+            }
+            None => None,
+        }
+    })
+}
+
+/// The text of a file of ordinary size.
+fn text_of(path: &Path) -> Option<String> {
+    use std::io::Read;
+    // Without waiting, should it be a FIFO.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = std::fs::File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
+    let is_small = file.metadata().is_ok_and(|data| data.is_file() && data.len() <= LARGEST_STATEMENTS);
+    let mut bytes = Vec::new();
+    file.take(LARGEST_STATEMENTS).read_to_end(&mut bytes).ok().filter(|_| is_small)?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Where the path of an effect, or the directory of a command, really leads, if that is elsewhere.

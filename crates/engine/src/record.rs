@@ -58,6 +58,13 @@ pub(crate) fn add_outcome(row: &mut AuditRow, call: &Call, outcome: &Outcome) {
 fn plan(call: &Call, redactor: &Redactor) -> String {
     let mut plan = json!({ "arguments": call.noted_arguments, "effects": call.effects });
     redactor.value(&mut plan["effects"]);
+    if let Some(user) = &call.user {
+        plan["user"] = json!(redactor.text(user).unwrap_or_else(|| user.to_string()));
+    }
+    // Of a row that says how a call ended.
+    if let Some(code) = call.exit_code {
+        plan["exit_code"] = json!(code);
+    }
     let text = plan.to_string();
     if text.len() <= PLAN_BYTES {
         return text;

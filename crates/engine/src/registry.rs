@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jsonschema::error::ValidationErrorKind;
 use serde_json::{Value, json};
-use tool::{AnyTool, Code, ToolError};
+use tool::{AnyTool, Code, MISSPELT, ToolError, distance};
 
 /// The tools of this runtime, by the name that callers know, each with the validator of its arguments.
 pub struct Registry {
@@ -123,7 +123,7 @@ impl Registry {
     }
 
     fn accept(&self, name: &str, arguments: &mut Value) -> Result<Arc<dyn AnyTool>, ToolError> {
-        self.leave_out_nulls(name, arguments);
+        self.spell(name, arguments);
         let registered = self.by_name.get(name).ok_or_else(|| self.unknown(name))?;
         let validator = registered
             .validator
@@ -135,39 +135,34 @@ impl Registry {
         if validator.is_valid(arguments) {
             return Ok(registered.tool.clone());
         }
-        Err(faults(name, validator, arguments, registered.tool.takes_secrets()))
+        let hint = match self.name_of(DESCRIBER) {
+            Some(describer) => format!("{describer} has the arguments of {name}"),
+            None => format!("the input schema of {name} has its arguments"),
+        };
+        Err(faults(name, validator, arguments, registered.tool.takes_secrets()).hint(hint))
     }
 
-    /// Takes fields out that are null and may be left out: models in strict modes send every field, and null is how they leave one
-    /// away.
-    fn leave_out_nulls(&self, name: &str, arguments: &mut Value) {
-        let (Some(registered), Some(arguments)) = (self.by_name.get(name), arguments.as_object_mut()) else {
-            return;
-        };
-        let schema = registered.tool.input_schema();
-        let required = schema["required"].as_array().map(Vec::as_slice).unwrap_or_default();
-        arguments.retain(|field, value| {
-            !value.is_null()
-                || schema["properties"].get(field).is_none()
-                || required.iter().any(|name| name == field)
-        });
+    /// Brings arguments into the form that the schema of their tool has them in. Those of an unknown tool stay as they are.
+    pub(crate) fn spell(&self, name: &str, arguments: &mut Value) {
+        let Some(registered) = self.by_name.get(name) else { return };
+        let tool = &registered.tool;
+        tool::spell(arguments, tool.input_schema(), &|field| tool.keeps_empty(field));
     }
 
     fn unknown(&self, name: &str) -> ToolError {
         let shown: String = name.chars().take(100).collect();
         let error = ToolError::new(Code::NotFound, format!("there is no tool named `{shown}`"));
-        let nearest = self.ordered.iter().map(|tool| tool.name()).min_by_key(|known| distance(known, &shown));
-        match nearest.filter(|known| distance(known, &shown) <= MISSPELT) {
+        match tool::nearest(&shown, self.ordered.iter().map(|tool| tool.name())) {
             Some(known) => error.hint(format!("did you mean `{known}`?")),
-            None => error.hint("`handfast tools` lists the tools"),
+            None => error.hint("tool_search finds tools by what they do"),
         }
     }
 }
 
+/// The tool that describes the arguments of the others.
+const DESCRIBER: &str = "tool_describe";
 /// What stands where a secret was.
 const NOT_WRITTEN_DOWN: &str = "[not written down]";
-/// So many letters may be wrong, missing or too many in the name of a tool that is taken for a misspelt one.
-const MISSPELT: usize = 4;
 
 fn hidden() -> Cow<'static, Value> {
     Cow::Owned(Value::from(NOT_WRITTEN_DOWN))
@@ -197,33 +192,4 @@ fn faults(
         named.push(if field.is_empty() { problem } else { format!("`{field}`: {problem}") });
     }
     ToolError::new(Code::Validation, format!("the arguments of {name} are wrong: {}", named.join("; ")))
-        .hint(format!("`handfast tools --json` has the schema of {name}"))
-}
-
-/// Levenshtein's distance, for the nearest name.
-fn distance(left: &str, right: &str) -> usize {
-    let right: Vec<char> = right.chars().collect();
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (i, l) in left.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, r) in right.iter().enumerate() {
-            let substituted = diagonal + usize::from(l != *r);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[right.len()]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::distance;
-
-    #[test]
-    fn the_nearest_name_is_the_one_with_the_fewest_edits() {
-        assert_eq!(distance("file_read", "file_reed"), 1);
-        assert_eq!(distance("file_read", "read_file"), 8 + 2 - 2);
-        assert_eq!(distance("", "abc"), 3);
-    }
 }

@@ -67,6 +67,11 @@ pub enum Door {
 }
 
 impl Door {
+    /// Tells whether what this door carries has a form for pictures, in which models see them.
+    pub(crate) fn shows_pictures(self) -> bool {
+        self == Door::Mcp
+    }
+
     /// The door's name in the audit.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -17,7 +17,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, Weak};
 
 use checkpoint::{
-    Area, Changes, Conflict, Durability, Held, Note, Outcome, SavedEntry, Terms, Time, What, Workspace,
+    Area, Changes, Conflict, Durability, Held, Hidden, Note, Outcome, SavedEntry, Terms, Time, What,
+    Workspace,
 };
 use database::Databases;
 use jiff::Timestamp;
@@ -26,8 +27,10 @@ use sandbox::{Overlay, Spawner};
 use store::Store;
 use tool::{Code, EffectState, Retry, Stop, ToolError};
 
+use crate::approvals::Foreseen;
 use crate::denied::DeniedFiles;
 use crate::difference::{Differences, Direction};
+use crate::hidden::listed;
 use crate::saved_contents::SavedContents;
 use crate::saving::Author;
 
@@ -226,7 +229,8 @@ impl Snapshot {
         since: Time,
     ) -> Result<Preview, ToolError> {
         let upper = self.call.upper();
-        let judge = Judge::new(policy, self.workspace.path(), Holds::AsFoundBy(denied));
+        let nothing = Foreseen::default();
+        let judge = Judge::new(policy, self.workspace.path(), Holds::AsFoundBy(denied, &nothing));
         let terms = Terms { judge: &|touch| judge.verdict(touch), ..self.terms(since).map_err(failed)? };
         let (changes, entries) = self.call.preview(&self.workspace, &terms).map_err(failed)?;
         let open = |path: &Path| Workspace::open(path).map_err(failed);
@@ -261,6 +265,11 @@ impl Snapshot {
     /// Where the cell puts the changes.
     pub(crate) fn overlay(&self) -> Overlay {
         overlay(&self.call)
+    }
+
+    /// Notes what the command will see placeholders of.
+    pub(crate) fn hide(&self, hidden: &[Hidden]) -> Result<(), ToolError> {
+        if hidden.is_empty() { Ok(()) } else { self.call.hide(hidden).map_err(failed) }
     }
 
     /// Where a file tool puts its changes.
@@ -406,6 +415,13 @@ fn note(note: &Note) -> String {
         Note::IndexKept { path } => {
             format!("{} was changed by others meanwhile, and stays as it is", tool::path_text(path))
         }
+        Note::HiddenRemoved { paths } => {
+            format!("removed although it is hidden from commands: {}; undo brings it back", listed(paths))
+        }
+        Note::HiddenCopied { paths } => format!(
+            "left out, because it has a notice and not the content of what is hidden from commands: {}",
+            listed(paths)
+        ),
     }
 }
 

@@ -2,27 +2,37 @@
 
 use std::sync::Arc;
 
+use checkpoint::Hidden;
 use policy::Policy;
 use sandbox::CellSpec;
-use tool::{Lane, ToolError};
+use tool::{Effect, Lane, ToolError};
 
 use crate::call::Call;
 use crate::denied::{DeniedFiles, Writes};
 use crate::way_out::Around;
 use crate::{Engine, cell};
 
-/// The cell of a command while it is specified, and what its user should know about it.
-pub(crate) type Specifying = tokio::task::JoinHandle<Result<(CellSpec, Option<String>), ToolError>>;
+/// The cell of a command while it is specified.
+pub(crate) type Specifying = tokio::task::JoinHandle<Result<Specified, ToolError>>;
+
+/// The cell of a command.
+pub(crate) struct Specified {
+    pub(crate) cell: CellSpec,
+    /// What it sees placeholders of, where it runs on a snapshot.
+    pub(crate) hidden: Vec<Hidden>,
+    /// What its user should know about it.
+    pub(crate) told: Vec<String>,
+}
 
 /// The network of a call's commands.
 pub(crate) struct Network {
     /// Whose it is.
     pub(crate) owner: String,
-    rules: Rules,
+    pub(crate) rules: Rules,
 }
 
 /// By which rules it has a way out.
-enum Rules {
+pub(crate) enum Rules {
     These(Arc<Policy>),
     /// No host may be reached from it.
     NoHosts,
@@ -41,14 +51,17 @@ impl Engine {
         policy: &Policy,
         denied: &Arc<DeniedFiles>,
         writes: Writes,
-    ) -> Result<(CellSpec, Option<String>), ToolError> {
+    ) -> Result<Specified, ToolError> {
         let parts = (&self.toolchains, &self.programs);
         let (mut spec, warning) =
             cell::specification(&self.cell, policy, &self.place, denied, writes, parts)?;
         // Who may not write to the workspace has no say in what its builds use either.
         let homes = self.homes.as_ref().filter(|_| policy.cell_writes());
         spec.kept_home = homes.map(|homes| homes.home());
-        Ok((spec, warning))
+        let on_snapshot = writes == Writes::Apart && policy.cell_writes() && self.snapshots.is_some();
+        let hidden =
+            if on_snapshot { self.hidden.replace(&mut spec, &self.place.workspace) } else { Vec::new() };
+        Ok(Specified { cell: spec, hidden, told: warning.into_iter().collect() })
     }
 
     /// Puts the cell into its network. Where that cannot be had it has one of its own, and its result says so; what else its user
@@ -112,30 +125,40 @@ impl Engine {
         }
         let engine = self.clone();
         let (background, rules, network) = (call.background, call.rules(self), self.network(call));
+        let owner = call.owner();
         let (reads_only, apart) = (call.passed_as_reading(), self.is_apart(call));
+        let starts_in = call.effects.iter().find_map(|part| match &part.effect {
+            Effect::Run { directory, .. } => Some(part.real.clone().unwrap_or_else(|| directory.clone())),
+            _ => None,
+        });
         let denied = call.reach(self).denied();
         call.network_in_use = Some(self.networks.enter(&network.owner));
         Some(tokio::task::spawn_blocking(move || {
             let writes = if background { Writes::AtOnce } else { Writes::Apart };
             let mut specified = engine.specification(&rules, &denied, writes)?;
-            if let Some(told) = engine.settle_network(&network, &mut specified.0) {
-                specified.1 = Some(specified.1.map_or(told.clone(), |warning| format!("{warning}; {told}")));
+            let Specified { cell, told, .. } = &mut specified;
+            // What passes because it only reads starts nothing that a call could have written.
+            if let Some(directory) = starts_in.filter(|_| !reads_only) {
+                let folders = policy::project_folders(&directory, &engine.place.workspace);
+                cell.search_path.extend(folders.into_iter().filter(|folder| folder.is_dir()));
             }
+            told.extend(engine.settle_network(&network, cell));
+            told.extend(engine.hidden.tell(&owner, cell, &rules, &engine.place.workspace));
             if reads_only {
-                specified.0.reads_only = true;
+                cell.reads_only = true;
                 // Otherwise git would refresh its index, and that would be thrown away.
-                specified.0.environment.insert("GIT_OPTIONAL_LOCKS".into(), "0".into());
+                cell.environment.insert("GIT_OPTIONAL_LOCKS".into(), "0".into());
             }
             if apart {
-                (specified.0.spawner, specified.0.network) = (None, None);
+                (cell.spawner, cell.network) = (None, None);
             }
-            if !specified.0.has_doors {
-                specified.0.environment.extend(engine.cell.without_hosts.clone());
+            if !cell.has_doors {
+                cell.environment.extend(engine.cell.without_hosts.clone());
             }
             if background {
                 // A cell without namespaces has these read-only too, although nothing can be added beside them there.
-                let guarded = std::mem::take(&mut specified.0.frozen_where_direct);
-                specified.0.frozen.extend(guarded);
+                let guarded = std::mem::take(&mut cell.frozen_where_direct);
+                cell.frozen.extend(guarded);
             }
             Ok(specified)
         }))
@@ -145,10 +168,5 @@ impl Engine {
     pub(crate) fn leaves_the_machine(&self, call: &Call, lane: Lane) -> bool {
         let reaches_hosts = lane == Lane::Command && matches!(self.network(call).rules, Rules::These(_));
         reaches_hosts || call.effects.iter().any(|part| part.effect.leaves_the_machine())
-    }
-
-    /// What the way out of the session's network has refused, for the answer of a command.
-    pub(crate) fn told_by_network(&self, call: &Call, lane: Lane) -> Vec<String> {
-        if lane == Lane::Command { self.networks.take_notes(&self.network(call).owner) } else { Vec::new() }
     }
 }

@@ -11,7 +11,7 @@ use sandbox::CellSpec;
 use tokio::task::JoinHandle;
 use tool::{Changes, ChangesState, Code, Context, Data, EffectState, ToolError};
 
-use crate::approvals::Said;
+use crate::approvals::{Foreseen, Said};
 use crate::call::Call;
 use crate::life::Ran;
 use crate::saved_contents::SavingTime;
@@ -233,7 +233,11 @@ impl Engine {
         next: Option<Next>,
         produced: Result<Data, ToolError>,
     ) -> Result<Data, ToolError> {
-        let approved = snapshot.is_foreseen() && call.approved_by.is_some();
+        let approves = if snapshot.is_foreseen() && call.approved_by.is_some() {
+            Approves::All
+        } else {
+            Approves::Only(call.foreseen.clone())
+        };
         let rules = call.rules(self);
         let (snapshot, produced) = if call.shows_difference {
             self.add_difference(call, snapshot, since, produced).await?
@@ -243,7 +247,7 @@ impl Engine {
         let author = call.author(self.clock.now());
         let saving = SavingTime::begin(call);
         let (snapshot, mut ended) =
-            self.try_commit(snapshot, author, since, rules.clone(), (approved, &saving)).await?;
+            self.try_commit(snapshot, author, since, rules.clone(), (approves, &saving)).await?;
         let (mut kept, mut open) = (snapshot, None);
         if let Ended::Held(question) = ended {
             let what = question.lines.join("; ");
@@ -261,7 +265,7 @@ impl Engine {
                             call.author(self.clock.now()),
                             since,
                             rules,
-                            (true, &SavingTime::begin(call)),
+                            (Approves::All, &SavingTime::begin(call)),
                         )
                         .await?;
                 }
@@ -270,14 +274,16 @@ impl Engine {
                     let message = format!("{by} said no to what the command changed ({what}){said}");
                     ended = Ended::Refused(ToolError::new(Code::Permission, message));
                 }
-                Ok(Said::Nobody { id, hint }) => {
-                    let message = format!("{HELD}: {what}; nothing of it is in the workspace");
-                    let mut error = ToolError::new(Code::Approval, message)
-                        .hint(format!("{hint}; or `handfast approvals approve {id}`, which puts exactly this into the workspace"));
+                Ok(Said::Open { id, hint }) => {
+                    let mut error = question::held(&what).hint(format!(
+                        "{hint}; with `handfast approvals approve {id}` the user puts exactly this into the workspace, so there is \
+                         no need to make the call again"
+                    ));
                     error.approval_id = Some(id.clone());
                     open = Some(id);
                     ended = Ended::Refused(error);
                 }
+                Ok(Said::Closed { hint, .. }) => ended = Ended::Refused(question::held(&what).hint(hint)),
                 Err(error) => ended = Ended::Refused(error),
             }
         }
@@ -312,12 +318,15 @@ impl Engine {
         author: Author,
         since: Time,
         rules: Arc<Policy>,
-        (approved, saving): (bool, &SavingTime),
+        (approves, saving): (Approves, &SavingTime),
     ) -> Result<(Snapshot, Ended), ToolError> {
         let (engine, stop) = (self.clone(), saving.stop.clone());
         blocking(move || {
             engine.denied.begin_own_change(&[]);
-            let holds = if approved { Holds::Nothing } else { Holds::AsFoundBy(&engine.denied) };
+            let holds = match &approves {
+                Approves::All => Holds::Nothing,
+                Approves::Only(foreseen) => Holds::AsFoundBy(&engine.denied, foreseen),
+            };
             let ended = snapshot.commit(&rules, &engine.store, &author, since, holds, &stop);
             let came: Vec<PathBuf> = match &ended {
                 Ended::Committed(done) => {
@@ -365,8 +374,8 @@ impl Engine {
                     return produced;
                 }
                 let how = format!(
-                    "the changes are kept: `handfast changes show {id}` shows them, `handfast changes apply {id}` puts \
-                     them into the workspace"
+                    "the changes are kept: `handfast changes show {id}` shows them to the user, `handfast changes apply {id}` \
+                     puts them into the workspace"
                 );
                 refused.hint = Some(match refused.hint.take() {
                     Some(hint) => format!("{hint}; {how}"),
@@ -400,11 +409,16 @@ impl Engine {
     }
 }
 
-/// Why it is asked.
-const HELD: &str = "the call has run, and changed what needs an approval of its own";
-
 /// From how many changed paths on the log of the store is moved behind the answer, and not by a later call.
 const MANY: u64 = 500;
+
+/// What a human has agreed to of the changes of a call.
+enum Approves {
+    /// All of them: they are what was shown.
+    All,
+    /// What the question about the call named.
+    Only(Foreseen),
+}
 
 /// Why changes are not in the workspace, and the question that is open about them.
 struct Refused {

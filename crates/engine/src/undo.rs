@@ -160,8 +160,8 @@ impl Undo {
             (None, _) => {
                 Err(ToolError::new(Code::NotFound, format!("there is no checkpoint `{}`", tool::visible(id)))
                     .hint(
-                        "checkpoint_list, or `handfast checkpoints list`, names those of this workspace; old ones are \
-                         removed in time",
+                        "checkpoint_list names those of this workspace, and `handfast checkpoints list` shows them to the \
+                         user; old ones are removed in time",
                     ))
             }
         }

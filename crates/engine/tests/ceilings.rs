@@ -164,6 +164,9 @@ impl Bench {
             embeddings: None,
             sessions: None,
             tracer: None,
+            program: engine::Program::default(),
+            summarizer: None,
+            user: None,
             services: tool::Services::default(),
         })
         .unwrap();

@@ -88,6 +88,9 @@ fn engine(folder: &Path, workspace: &Path, clock: Arc<Advancing>, store: Arc<Sto
         embeddings: None,
         sessions: None,
         tracer: None,
+        program: engine::Program::default(),
+        summarizer: None,
+        user: None,
         services: tool::Services::default(),
     };
     Arc::new(Engine::new(parts).unwrap())

@@ -204,8 +204,8 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct UpArgs {
-    /// Where to listen; port 0 takes any that is free.
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:7411")]
+    /// Where to listen: an address, a port of this machine alone, or both; port 0 takes any that is free.
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:7411", value_parser = crate::cli_values::listen)]
     pub(crate) listen: SocketAddr,
     /// A further name that requests may be sent to, beside localhost and addresses; may be given several times.
     #[arg(long, value_name = "NAME")]

@@ -1,5 +1,6 @@
 //! Times and ids as people type them.
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -49,6 +50,36 @@ pub(crate) fn time(text: &str) -> Result<Duration, String> {
     parsed.map(Duration::from_secs).ok_or_else(|| format!("`{text}` is no time such as 90s, 30m, 8h or 7d"))
 }
 
+/// Where `up` listens unless it is told otherwise.
+const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7411);
+
+/// Reads where to listen: `ADDR:PORT`, `PORT`, `:PORT` or `ADDR`. `localhost` is this machine's loopback address.
+pub(crate) fn listen(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    let wrong = || {
+        format!(
+            "`{}` is no place to listen at; write an address, a port or both, such as 127.0.0.1:7411, 7411, 0.0.0.0 or \
+             [::1]:7411",
+            tool::visible(text)
+        )
+    };
+    let ip = |host: &str| match host {
+        "" | "localhost" => Some(LISTEN.ip()),
+        _ => host.trim_start_matches('[').trim_end_matches(']').parse().ok(),
+    };
+    if let Ok(port) = text.parse() {
+        return Ok(SocketAddr::new(LISTEN.ip(), port));
+    }
+    if let Some(ip) = ip(text).filter(|_| !text.is_empty()) {
+        return Ok(SocketAddr::new(ip, LISTEN.port()));
+    }
+    let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
+    let port = port.parse().map_err(|_| wrong())?;
+    ip(host).map(|ip| SocketAddr::new(ip, port)).ok_or_else(wrong)
+}
+
 /// Reads a moment.
 pub(crate) fn moment(text: &str) -> Result<Moment, String> {
     match (text.parse(), time(text)) {
@@ -86,6 +117,28 @@ pub(crate) fn id(text: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_place_to_listen_at_is_an_address_a_port_or_both() {
+        for (text, expected) in [
+            ("127.0.0.1:9000", "127.0.0.1:9000"),
+            ("7412", "127.0.0.1:7412"),
+            (":7412", "127.0.0.1:7412"),
+            ("0", "127.0.0.1:0"),
+            ("localhost:9000", "127.0.0.1:9000"),
+            ("localhost", "127.0.0.1:7411"),
+            ("0.0.0.0", "0.0.0.0:7411"),
+            ("[::1]:80", "[::1]:80"),
+            ("::1", "[::1]:7411"),
+            ("[::]", "[::]:7411"),
+        ] {
+            assert_eq!(listen(text).map(|address| address.to_string()).as_deref(), Ok(expected), "{text}");
+        }
+        for wrong in ["", "example.com:80", "localhost:", "localhost:http", "65536", "1.2.3:80", "a b", "-1"]
+        {
+            assert!(listen(wrong).unwrap_err().contains("such as 127.0.0.1:7411, 7411"), "{wrong}");
+        }
+    }
 
     #[test]
     fn a_time_and_an_id_are_told_from_what_is_neither() {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ::traces::Exporter;
 use dialects::Dialect;
 use embed::OpenModel;
-use engine::{CellSetup, DuplicateTool, Engine, Parts, Redactor, Registry, Tracer};
+use engine::{CellSetup, DuplicateTool, Engine, Parts, Redactor, Registry, Summarizer, Tracer};
 use fetch::web::Web;
 use jiff::Timestamp;
 use outgoing::EnvironmentSecrets;
@@ -22,9 +22,10 @@ use crate::cli::Global;
 use crate::commands::Failure;
 use crate::config::Elicitation;
 use crate::configuration::{Configuration, compile};
+use crate::exec_log::WorkspaceLog;
 use crate::identity::OAuth;
 use crate::places::{
-    DOWNLOADS_FOLDER, VAULT_FOLDER, create_as_its_parent, create_private, place, real, state_folder,
+    DOWNLOADS_FOLDER, VAULT_FOLDER, create_as_its_parent, create_private, place, program, real, state_folder,
 };
 use crate::report::{Warn, warn};
 use crate::surroundings::{Surroundings, variable, vault_keys};
@@ -146,11 +147,15 @@ pub(crate) fn compose(wanted: Wanted) -> Result<Composed, Failure> {
     let traces = exporter(configuration.traces, &surroundings.traces, warn);
     let cell = CellSetup { entrance, ..cell(&surroundings, &state, spawner)? };
     let workspace = place.workspace.clone();
+    let summarizer = match configuration.toolset.dialect {
+        Dialect::Csp1 => Some(exec_log(&workspace, &store)?),
+        _ => None,
+    };
     let engine = Engine::new(Parts {
         place,
         policy,
         store: store.clone(),
-        catalogue: catalogue(registry.tools())?,
+        catalogue: catalogue(registry.tools(), configuration.toolset.dialect, vault.clone())?,
         registry,
         clock,
         cell,
@@ -160,7 +165,10 @@ pub(crate) fn compose(wanted: Wanted) -> Result<Composed, Failure> {
         embeddings: configuration.embeddings.clone(),
         sessions,
         tracer: traces.clone().map(|exporter| exporter as Arc<dyn Tracer>),
+        summarizer,
+        user: Some(surroundings.user.clone()),
         services,
+        program: program(&state, &surroundings),
     })?;
     for notice in engine.notices() {
         warn(notice);
@@ -189,16 +197,27 @@ impl Composed {
     }
 }
 
+/// The exec log of the dialect `csp1`, by which every door sums up what commands print.
+fn exec_log(workspace: &Path, store: &Arc<Store>) -> Result<Arc<dyn Summarizer>, Failure> {
+    let log = WorkspaceLog::open(workspace, store.clone()).map_err(|error| {
+        let folder = workspace.join("memory/exec-logs");
+        Failure::from(format!("the exec log {} cannot be used: {error}", folder.display()))
+    })?;
+    Ok(Arc::new(log))
+}
+
 /// The variables of the environment that may be sent, and the same for the redactor, whatever they are called.
 fn environment_secrets(
     named: &BTreeMap<String, Vec<HostRule>>,
     warn: Warn,
 ) -> (EnvironmentSecrets, Vec<(String, String)>) {
-    let mut covered = Vec::new();
-    let mut entries = Vec::new();
+    let (mut covered, mut entries, mut unset) = (Vec::new(), Vec::new(), Vec::new());
     for (name, hosts) in named {
-        // One that is not set is bound to nothing, which is said to who names it.
-        let Some(value) = variable(name) else { continue };
+        let Some(value) = variable(name) else {
+            warn(&format!("the variable {name} of `environment_secrets` is not set"));
+            unset.push(name.clone());
+            continue;
+        };
         match std::str::from_utf8(&value) {
             Ok(text) if text.chars().count() >= LEAST_CHARACTERS => {
                 covered.push((name.clone(), text.to_owned()));
@@ -210,7 +229,7 @@ fn environment_secrets(
             )),
         }
     }
-    (EnvironmentSecrets::new(entries), covered)
+    (EnvironmentSecrets::new(entries).without(unset), covered)
 }
 
 /// The vault, opened where it can be, so that its secrets are covered from the first call on.

@@ -2,6 +2,7 @@
 
 mod lines;
 mod profiles;
+mod wording;
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -273,29 +274,8 @@ fn parse(text: &str) -> Result<Settings, (String, String)> {
     serde_saphyr::from_str(text).map_err(|error| {
         let position =
             error.location().map(|at| format!(":{}:{}", at.line(), at.column())).unwrap_or_default();
-        let shown = error.to_string();
-        let first = shown.lines().next().unwrap_or_default();
-        // The position stands before the message already, in the form that editors understand.
-        let problem = first.split_once(": ").map_or(first, |(_, rest)| rest);
-        let problem = problem
-            .strip_prefix("line ")
-            .and_then(|rest| rest.split_once(": "))
-            .map_or(problem, |(_, rest)| rest);
-        (position, in_plain_words(problem).to_owned())
+        (position, wording::in_plain_words(&error))
     })
-}
-
-/// What to write, where the library speaks of its own parts.
-fn in_plain_words(problem: &str) -> &str {
-    let expected = [
-        ("expected mapping start", "keys with values are expected here, indented; `{}` stands for none"),
-        ("expected sequence start", "a list is expected here, each entry behind a `-`; `[]` stands for none"),
-        (
-            "expected string scalar",
-            "a text is expected here; put it into quotes where it looks like something else",
-        ),
-    ];
-    expected.into_iter().find(|(theirs, _)| problem.contains(theirs)).map_or(problem, |(_, ours)| ours)
 }
 
 #[cfg(test)]
@@ -310,16 +290,16 @@ mod tests {
     #[test]
     fn an_unknown_key_is_named_with_its_line() {
         let shown = problem("mode: smart_auto\nsandbox_config:\n  normal:\n    allow_read: [x]\n");
-        assert!(shown.starts_with(":4:5 unknown field `allow_read`"), "{shown}");
+        assert!(shown.starts_with(":4:5 there is no key `allow_read`"), "{shown}");
         let shown = problem("modus: smart_auto\n");
-        assert!(shown.starts_with(":1:1 unknown field `modus`"), "{shown}");
+        assert!(shown.starts_with(":1:1 there is no key `modus`"), "{shown}");
     }
 
     #[test]
     fn a_wrong_value_and_broken_yaml_are_named_with_their_line() {
-        assert!(problem("mode: sometimes\n").starts_with(":1:7 unknown variant `sometimes`"));
+        assert!(problem("mode: sometimes\n").starts_with(":1:7 `sometimes` is not known"));
         assert!(problem("mode: [\n").starts_with(':'));
-        assert!(problem("mode: smart_auto\nmode: full_auto\n").starts_with(":2:1 duplicate"));
+        assert!(problem("mode: smart_auto\nmode: full_auto\n").starts_with(":2:1 the key `mode`"));
     }
 
     #[test]

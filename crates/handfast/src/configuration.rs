@@ -22,7 +22,7 @@ use crate::config::{
 };
 use crate::embeddings::{self, LaterVault};
 use crate::identity::OAuth;
-use crate::labels::{Labels, profile_of, require};
+use crate::labels::{Labels, profile_of, require, with_built_in};
 use crate::places::{open_store, place, state_folder, under_every_name};
 use crate::report::{self, Warn};
 use crate::surroundings::Surroundings;
@@ -96,7 +96,12 @@ impl Files {
     /// The profiles that are bound to labels: of two files that bind one, the first counts.
     fn labels(&self) -> Labels {
         let trusted = self.0.iter().filter(|layered| layered.trust == Trust::Trusted).rev();
-        trusted.filter_map(|layered| layered.file.settings.labels.clone()).flatten().collect()
+        let labels = trusted.filter_map(|layered| layered.file.settings.labels.clone()).flatten().collect();
+        let trusted = self.0.iter().filter(|layered| layered.trust == Trust::Trusted);
+        let is_written = |profile: &str| {
+            trusted.clone().any(|layered| layered.file.settings.sandbox_config.contains_key(profile))
+        };
+        with_built_in(labels, is_written)
     }
 
     /// The administrator's word, else the user's. Not even a workspace that is trusted says who answers for the user.
@@ -256,7 +261,7 @@ fn hosts_of(
 impl Configuration {
     /// Every tool, in the order in which they are listed.
     pub(crate) fn tools(&self) -> Vec<Arc<dyn AnyTool>> {
-        let mut tools = self.toolset.tools(&self.programs, &self.needed);
+        let mut tools = self.toolset.tools(&self.programs, &self.workspace, &self.needed);
         tools.extend(self.toolset.tried(self.own.clone()));
         tools
     }

@@ -16,6 +16,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 use store::Store;
+use tool::CallResult;
 
 /// Where it lies in the workspace, a folder each (the source: `memory/exec-logs/`).
 const FOLDERS: [&str; 2] = ["memory", "exec-logs"];
@@ -150,6 +151,12 @@ impl ExecLog for WorkspaceLog {
             self.remove_old()?;
         }
         Ok(format!("{}/{name}", FOLDERS.join("/")))
+    }
+}
+
+impl engine::Summarizer for WorkspaceLog {
+    fn sum_up(&self, command: &str, result: &mut CallResult) {
+        csp::sum_up(command, result, self);
     }
 }
 

@@ -6,6 +6,19 @@ use std::collections::BTreeMap;
 /// Profiles by the label that they are bound to.
 pub(crate) type Labels = BTreeMap<String, String>;
 
+/// The label of the MSC source, and the profile that it names after it: its file binds the two by a comment alone.
+const GREEN_TEA: (&str, &str) = ("green-tea", "green_tea");
+
+/// What the configuration binds, and the profile of the MSC source to its label, where a file writes that profile and binds neither
+/// of the two otherwise.
+pub(crate) fn with_built_in(mut labels: Labels, is_written: impl Fn(&str) -> bool) -> Labels {
+    let (label, profile) = GREEN_TEA;
+    if is_written(profile) && !labels.contains_key(label) && !labels.values().any(|bound| bound == profile) {
+        labels.insert(label.to_owned(), profile.to_owned());
+    }
+    labels
+}
+
 /// The profile of the label that the run carries.
 ///
 /// # Errors
@@ -34,6 +47,19 @@ pub(crate) fn require(labels: &Labels, profile: &str, carried: Option<&str>) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_profile_of_the_source_is_bound_to_its_label_unless_a_file_says_otherwise() {
+        let named = |pairs: &[(&str, &str)]| -> Labels {
+            pairs.iter().map(|(label, profile)| ((*label).to_owned(), (*profile).to_owned())).collect()
+        };
+        let there = |profile: &str| profile == "green_tea";
+        assert_eq!(with_built_in(Labels::new(), there), named(&[("green-tea", "green_tea")]));
+        assert_eq!(with_built_in(Labels::new(), |_| false), Labels::new());
+        for own in [named(&[("green-tea", "other")]), named(&[("mine", "green_tea")])] {
+            assert_eq!(with_built_in(own.clone(), there), own);
+        }
+    }
 
     #[test]
     fn a_bound_profile_needs_its_label_and_others_need_none() {

@@ -18,6 +18,7 @@ mod exec_log;
 mod hidden_line;
 mod identity;
 mod labels;
+mod listening;
 mod places;
 mod report;
 mod runtime;

@@ -3,6 +3,7 @@
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 
+use engine::Program;
 use store::Store;
 use tool::Place;
 
@@ -86,6 +87,12 @@ pub(crate) fn state_folder(global: &Global, surroundings: &Surroundings) -> Resu
         .map_err(|error| format!("the state folder {} cannot be made: {error}", folder.display()))?;
     // Without links, because it is protected by its real name.
     Ok(folder.canonicalize()?)
+}
+
+/// How the user's commands reach this state folder: without naming it where it is the one that they find.
+pub(crate) fn program(state: &Path, surroundings: &Surroundings) -> Program {
+    let usual = surroundings.state.as_ref().is_some_and(|usual| real(usual) == state);
+    if usual { Program::default() } else { Program::with_state(state) }
 }
 
 /// Creates a folder that nobody else can enter, and those above it that are missing: arguments, output and the audit lie in it.

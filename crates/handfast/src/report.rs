@@ -4,13 +4,13 @@ use std::error::Error;
 use std::io::{self, Write};
 use std::sync::{Arc, LazyLock, OnceLock};
 
-use engine::Redactor;
+use engine::{Program, Redactor};
 use tool::visible;
 use vault::Vault;
 
 use crate::cli::Global;
 use crate::configuration::key_file;
-use crate::places::{VAULT_FOLDER, state_folder};
+use crate::places::{self, VAULT_FOLDER, state_folder};
 use crate::surroundings::{Surroundings, vault_keys};
 
 /// The options of this run, which say where its secrets lie. A process has one standard output and one standard error, so what covers
@@ -50,10 +50,23 @@ pub(crate) fn covered(text: &str) -> std::borrow::Cow<'_, str> {
     secrets().text(text).map_or(text.into(), Into::into)
 }
 
+/// How commands reach the state folder of this run.
+static PROGRAM: LazyLock<Program> = LazyLock::new(|| {
+    let surroundings = Surroundings::of_this_process();
+    let folder = RUN.get().and_then(|global| state_folder(global, &surroundings).ok());
+    folder.map(|folder| places::program(&folder, &surroundings)).unwrap_or_default()
+});
+
+/// A command that reaches the state folder of this run.
+pub(crate) fn command(words: &str) -> String {
+    PROGRAM.command(words)
+}
+
 /// Says something that is no result.
 pub(crate) fn note(text: &str) {
+    let text = if text.contains("`handfast ") { PROGRAM.put_into(text) } else { text.into() };
     // Where standard error is closed nobody reads it, and the work goes on.
-    let _ = writeln!(io::stderr(), "handfast: {}", covered(text));
+    let _ = writeln!(io::stderr(), "handfast: {}", covered(&text));
 }
 
 /// Who hears what is not as it should be.

@@ -26,6 +26,8 @@ pub(crate) struct Surroundings {
     pub(crate) directory: Option<PathBuf>,
     /// The current directory as the user's shell calls it, which may lead through links.
     pub(crate) named_directory: Option<PathBuf>,
+    /// The name and number of the user whom this process runs as.
+    pub(crate) user: String,
     /// The user who called sudo, where it was.
     pub(crate) called_by: Option<u32>,
     /// The entries of `PATH` that exist.
@@ -79,6 +81,7 @@ impl Surroundings {
                 .map(|base| base.join("handfast")),
             directory: std::env::current_dir().ok(),
             named_directory: directory_from("PWD"),
+            user: user(),
             called_by: std::env::var("SUDO_UID").ok().and_then(|id| id.parse().ok()),
             search_path: search_path(),
             passed_on: PASSED_ON
@@ -124,6 +127,19 @@ pub(crate) fn typed() -> Vec<String> {
 /// The value of a variable that the user has allowed to be sent.
 pub(crate) fn variable(name: &str) -> Option<Locked> {
     std::env::var_os(name).map(|value| Locked::copy_of(value.as_encoded_bytes()))
+}
+
+/// The user whom this process runs as, as the system knows it.
+fn user() -> String {
+    let id = rustix::process::getuid().as_raw();
+    // Users of a directory service are known by their number alone.
+    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let named = users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)?.parse() == Ok(id)).then(|| name.to_owned())
+    });
+    named.map_or_else(|| format!("uid {id}"), |name| format!("{name} (uid {id})"))
 }
 
 fn search_path() -> Vec<PathBuf> {

@@ -11,7 +11,7 @@ use engine::{Answer, Approval, Asker, Scope};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tool::{BoxFuture, Progress, visible, visible_lines, visible_source};
 
-use crate::report::covered;
+use crate::report::{covered, note};
 
 /// Asks on the controlling terminal, whatever standard input and output are.
 pub(crate) struct TerminalAsker {
@@ -52,9 +52,7 @@ impl Asker for TerminalAsker {
             match asked {
                 Err(_) => {
                     let minutes = WAIT_FOR_ANSWER.as_secs() / 60;
-                    Answer::Nobody {
-                        hint: format!("nobody answered within {minutes} minutes; make the call again"),
-                    }
+                    Answer::Unanswered { hint: format!("nobody answered within {minutes} minutes") }
                 }
                 Ok(answered) => {
                     std::mem::forget(unanswered);
@@ -128,7 +126,8 @@ fn question(approval: &Approval) -> String {
     for effect in &approval.effects {
         text.push_str(&format!("  {}\n", visible_lines(effect)));
     }
-    text.push_str(&preview(approval, MOST_LINES, &format!(": handfast approvals show {}", approval.id)));
+    let show = approval.program.command(&format!("approvals show {}", approval.id));
+    text.push_str(&preview(approval, MOST_LINES, &format!(": {show}")));
     text.push_str(&format!("because {}\n", visible(&approval.reason)));
     for offer in &approval.offers {
         let lasts = span(offer.seconds);
@@ -206,6 +205,27 @@ fn ask(approval: &Approval, given_up: &AtomicBool) -> io::Result<Answer> {
                 }
             }
         }
+    }
+}
+
+/// Asks nobody, and says on standard error what the call waits for.
+pub(crate) struct NoTerminalAsker;
+
+impl Asker for NoTerminalAsker {
+    fn ask<'a>(&'a self, _approval: &'a Approval) -> BoxFuture<'a, Answer> {
+        let hint = "nobody is asked without a terminal; --yes with this call answers its questions, and `handfast check` names \
+                    the rule";
+        Box::pin(async { Answer::Nobody { hint: hint.to_owned() } })
+    }
+
+    fn waits_for_others(&self, approval: &Approval, most: Duration) {
+        note(&format!(
+            "{} waits for an answer, for at most {}: on the screen of `handfast approvals`, which is open, or by `handfast \
+             approvals approve {id}` or `handfast approvals deny {id}`; Ctrl-C gives it up",
+            approval.headline(),
+            span(most.as_secs()),
+            id = approval.id,
+        ));
     }
 }
 
@@ -348,6 +368,7 @@ mod tests {
             digest: String::new(),
             effects_digest: String::new(),
             bound: Vec::new(),
+            program: engine::Program::default(),
         }
     }
 

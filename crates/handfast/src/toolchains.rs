@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use engine::{CellSetup, Toolchain};
-use policy::{ProgramFile, Programs};
+use policy::{ProgramFile, Programs, project_folders};
 use sandbox::Spawner;
 
 use crate::surroundings::Surroundings;
@@ -133,16 +133,19 @@ impl Places for Surroundings {
 
 /// Finds the programs of a cell for the policy. `writable` are folders that calls write.
 pub(crate) fn programs(search_path: Vec<PathBuf>, writable: Vec<PathBuf>) -> Programs {
-    Programs::Found(Arc::new(move |name: &str| {
+    Programs::Found(Arc::new(move |name: &str, of_project: &[PathBuf]| {
         let is_program = |path: &PathBuf| {
             fs::metadata(path).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
         };
-        let path = search_path.iter().map(|folder| folder.join(name)).find(is_program)?;
+        let find_in = |folders: &[PathBuf]| folders.iter().map(|folder| folder.join(name)).find(is_program);
+        let of_machine = find_in(&search_path);
+        let is_of_project = of_machine.is_none();
+        let path = of_machine.or_else(|| find_in(of_project))?;
         let real = fs::canonicalize(&path).ok()?;
-        let in_writable_place =
-            writable.iter().any(|folder| path.starts_with(folder) || real.starts_with(folder));
+        let in_writable_place = is_of_project
+            || writable.iter().any(|folder| path.starts_with(folder) || real.starts_with(folder));
         let is_launcher = is_launcher(&path, &real);
-        Some(ProgramFile { path, in_writable_place, is_launcher })
+        Some(ProgramFile { path, in_writable_place, of_project: is_of_project, is_launcher })
     }))
 }
 
@@ -176,9 +179,10 @@ const TOLD: [&str; 31] = [
 ];
 
 /// Those of them that are there.
-pub(crate) fn told(programs: &Programs) -> Vec<String> {
+pub(crate) fn told(programs: &Programs, workspace: &Path) -> Vec<String> {
     let Programs::Found(find) = programs else { return Vec::new() };
-    TOLD.iter().filter(|name| find(name).is_some()).map(|name| (*name).to_owned()).collect()
+    let of_project = project_folders(workspace, workspace);
+    TOLD.iter().filter(|name| find(name, &of_project).is_some()).map(|name| (*name).to_owned()).collect()
 }
 
 /// A git configuration with the user's name and address alone, so that `git commit` works in the cell.
@@ -225,6 +229,7 @@ mod tests {
         else {
             panic!("no function")
         };
+        let find = |name: &str| find(name, &[]);
         let one = find("one").unwrap();
         assert_eq!((one.path, one.in_writable_place), (second.join("one"), true));
         let link = find("link").unwrap();

@@ -1,15 +1,17 @@
 //! The tools of a runtime: all that there are, as the chosen dialect has them, and which of them are listed.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use database::Databases;
 use dialects::{CatalogueKind, Dialect, OnlyTried, SettledLimits, ToolCall};
 use jiff::Timestamp;
-use policy::Programs;
+use policy::{CommandsSee, Programs};
 use tool::{AnyTool, Catalogue, CatalogueEntry};
 use tools_data::SkillFolders;
 use tools_knowledge::Base;
-use tools_work::{Gmail, Linear};
+use tools_work::{Gmail, Linear, oauth};
+use vault::{Vault, VaultError};
 
 use crate::toolchains;
 
@@ -60,7 +62,12 @@ pub(crate) struct Toolset {
 
 impl Toolset {
     /// Every tool as the dialect has it, in the order in which they are listed.
-    pub(crate) fn tools(self, programs: &Programs, needed: &Needed) -> Vec<Arc<dyn AnyTool>> {
+    pub(crate) fn tools(
+        self,
+        programs: &Programs,
+        workspace: &Path,
+        needed: &Needed,
+    ) -> Vec<Arc<dyn AnyTool>> {
         let mut canonical = canonical(needed);
         if self.read_only {
             canonical
@@ -70,8 +77,9 @@ impl Toolset {
         if self.dialect == Dialect::Handfast {
             return canonical;
         }
-        let programs = programs.clone();
-        let mut tools = self.dialect.tools(&canonical, &(Arc::new(move || toolchains::told(&programs)) as _));
+        let (programs, workspace) = (programs.clone(), workspace.to_owned());
+        let told = Arc::new(move || toolchains::told(&programs, &workspace));
+        let mut tools = self.dialect.tools(&canonical, &(told as _));
         tools.extend(canonical.into_iter().filter(|tool| CatalogueKind::Compact.lists(tool.as_ref())));
         tools
     }
@@ -109,21 +117,28 @@ impl Toolset {
             dangerous_asks,
             asks_unless_reading,
             denied_paths,
+            denied_reason,
+            denied_hint,
             any_absolute_removal,
             only_workspace,
-            limits: SettledLimits { process_memory, cpus, processes },
+            commands_see_listed,
+            limits: SettledLimits { process_memory, cpus, processes, process_count },
         } = self.dialect.settings();
         policy::Dialect {
             undoable: if undoable_passes { policy::Undoable::Pass } else { policy::Undoable::Table },
             dangerous: if dangerous_asks { policy::Dangerous::Ask } else { policy::Dangerous::Deny },
             asks_unless_reading,
             denied_paths,
+            denied_reason,
+            denied_hint,
             any_absolute_removal,
             only_workspace,
+            commands_see: if commands_see_listed { CommandsSee::Listed } else { CommandsSee::Workspace },
             limits: policy::Limits {
                 process_memory_bytes: process_memory,
                 cpus,
                 processes,
+                process_count,
                 ..policy::Limits::default()
             },
         }
@@ -134,18 +149,45 @@ impl Toolset {
 ///
 /// # Errors
 /// Where the time of their release is none.
-pub(crate) fn catalogue(tools: &[Arc<dyn AnyTool>]) -> Result<Catalogue, jiff::Error> {
+pub(crate) fn catalogue(
+    tools: &[Arc<dyn AnyTool>],
+    dialect: Dialect,
+    vault: Arc<Vault>,
+) -> Result<Catalogue, jiff::Error> {
     let created_at: Timestamp = RELEASED.parse()?;
-    let tools = tools.to_vec();
+    let tools: Vec<_> = tools.iter().filter(|tool| dialect.shows(tool.as_ref())).cloned().collect();
     let entry = move |tool: &Arc<dyn AnyTool>| CatalogueEntry {
         name: tool.name().to_owned(),
+        title: tool.spec().title.to_owned(),
         kind: "built_in",
         description: tool.description().into_owned(),
         level: tool.spec().level,
-        status: "ready".to_owned(),
+        status: status(tool.spec().name, &vault),
         created_at,
         input_schema: tool.input_schema().clone(),
         example: tool.spec().example.arguments.to_owned(),
     };
     Ok(Catalogue::new(move || tools.iter().map(&entry).collect()))
+}
+
+/// Whether a tool works now, or why not: those of the vault need it open, those of Gmail a login in it.
+fn status(canonical: &str, vault: &Vault) -> String {
+    let of_gmail = canonical.starts_with("gmail_");
+    if !of_gmail && !canonical.starts_with("vault_") {
+        return "ready".to_owned();
+    }
+    if !of_gmail && !vault.exists() {
+        return "unavailable: there is no vault; the user makes one with `handfast vault set NAME`"
+            .to_owned();
+    }
+    match vault.contents() {
+        Ok(contents) if of_gmail && contents.get(oauth::LOGIN).is_none() => {
+            "unavailable: there is no login; the user makes one with `handfast login gmail`".to_owned()
+        }
+        Ok(_) => "ready".to_owned(),
+        Err(VaultError::NoVault) if of_gmail => {
+            "unavailable: there is no login; the user makes one with `handfast login gmail`".to_owned()
+        }
+        Err(error) => format!("unavailable: {error}"),
+    }
 }

@@ -74,7 +74,7 @@ pub(crate) async fn approve(shared: &Arc<Shared>, sender: &Sender, id: String, b
                 Code::Conflict,
                 format!("the question is about {there}, and this server works elsewhere"),
             )
-            .hint(format!("handfast approvals approve {}", asked.question.id)),
+            .hint(shared.engine.program().command(&format!("approvals approve {}", asked.question.id))),
         );
     }
     let grant = Grant {

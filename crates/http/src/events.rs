@@ -26,7 +26,9 @@ pub(crate) fn follow(shared: &Arc<Shared>) -> Reply {
         return reply::failure(&full.retry(Retry::AfterMs(1000)));
     };
     let approvals = crate::approvals::of(shared);
-    let begun = approvals.pay_attention().and_then(|attention| Ok((attention, approvals.watch()?)));
+    let begun = approvals
+        .pay_attention(shared.engine.workspace())
+        .and_then(|attention| Ok((attention, approvals.watch()?)));
     let (attention, watch) = match begun {
         Ok(begun) => begun,
         Err(error) => {

@@ -318,6 +318,10 @@ fn schemas() -> Value {
             "preview": { "type": ["string", "null"], "description": "What else there is to see." },
             "offers": { "type": "array", "description": "How far a yes may reach." },
             "state": text("waiting, approved, denied, used or expired."),
+            "caller_waits": {
+                "type": "boolean",
+                "description": "Whether the call waits for the answer. Where it does not, the same call passes once after a yes.",
+            },
             "expires_at": text("From when on it can be neither answered nor used."),
         })),
         "Yes": object(&[], &yes),

@@ -13,8 +13,7 @@ use crate::question::{self, Choice, Elicitation};
 use crate::turn::{Heard, Later, Line, Turn, Unsaid};
 
 /// Why a client that shows no forms cannot be asked.
-const NO_FORMS: &str =
-    "this client shows no forms; run the call with `handfast call` on a terminal, or change the rule";
+const NO_FORMS: &str = "this client shows no forms";
 
 /// Asks by `elicitation/create`, up to the revision of 2025-11-25.
 pub(crate) struct ByRequest {
@@ -58,20 +57,22 @@ impl ByRequest {
             return Err(NO_FORMS.to_owned());
         }
         let form = question::form(approval, self.allowed)?;
-        let said = self.way.ask(form).await.map_err(|unsaid| unsaid.to_string())?;
-        understood(said, approval, self.allowed, &self.by)
+        match self.way.ask(form).await {
+            Ok(said) => Ok(understood(said, approval, self.allowed, &self.by)),
+            // It was shown for as long as a call waits.
+            Err(unsaid @ Unsaid::Late(_)) => Ok(Answer::Unanswered { hint: unsaid.to_string() }),
+            Err(unsaid) => Err(unsaid.to_string()),
+        }
     }
 }
 
-/// What the client's answer to a form means.
-///
-/// # Errors
-/// Where it is no answer to a form.
-fn understood(heard: Heard, approval: &Approval, allowed: Elicitation, by: &str) -> Result<Answer, String> {
-    let result = serde_json::from_value(heard.said)
-        .map_err(|_| "the client's answer was no answer to a form".to_owned())?;
+/// Says what the client's answer to a form means.
+fn understood(heard: Heard, approval: &Approval, allowed: Elicitation, by: &str) -> Answer {
+    let Ok(result) = serde_json::from_value(heard.said) else {
+        return Answer::Unanswered { hint: "the client's answer was no answer to a form".to_owned() };
+    };
     let choice = question::choice(&result, &question::offered(approval, allowed), heard.after);
-    Ok(question::answer(choice, approval, by))
+    question::answer(choice, approval, by)
 }
 
 /// Asks by ending the call with the question, from the revision of 2026-07-28 on.
@@ -154,9 +155,11 @@ impl ByRetry {
             // No key may come twice in a task, and no approval does.
             said = task.request_input(approval.id.clone(), request) => {
                 let said = said.map_err(|_| "the task was given up".to_owned())?;
-                understood(Heard { said, after: asked.elapsed() }, approval, self.allowed, &self.by)
+                Ok(understood(Heard { said, after: asked.elapsed() }, approval, self.allowed, &self.by))
             }
-            () = tokio::time::sleep(self.patience) => Err(Unsaid::Late(self.patience).to_string()),
+            () = tokio::time::sleep(self.patience) => {
+                Ok(Answer::Unanswered { hint: Unsaid::Late(self.patience).to_string() })
+            }
         }
     }
 

@@ -5,7 +5,7 @@ use rmcp::model::{
     ServerJsonRpcMessage, ServerResult,
 };
 use tokio::sync::oneshot;
-use tool::{Held, ToolError};
+use tool::{Held, Presentation, ToolError};
 
 use crate::connection::{Connection, Kind, Settled};
 use crate::decode::{Incoming, Unusable, decode, is_modern, past_task, unusable_call};
@@ -213,7 +213,7 @@ impl Desk<'_> {
     }
 
     fn answer_call(&self, id: Id, error: &ToolError) {
-        let mut result = ServerResult::CallToolResult(present::refusal(error));
+        let mut result = ServerResult::CallToolResult(present::refusal(error, Presentation::Record, &[]));
         if !self.connection.modern() {
             result.strip_result_type_for_legacy_peer();
         }

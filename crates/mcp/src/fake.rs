@@ -152,6 +152,7 @@ impl Fake {
             digest: request.arguments.to_string(),
             effects_digest: String::new(),
             bound: Vec::new(),
+            program: engine::Program::default(),
         };
         let answer = tokio::select! {
             answer = request.caller.asker.ask(&approval) => answer,
@@ -165,7 +166,10 @@ impl Fake {
                 format!("{by} said no: {}", message.unwrap_or_default()),
             )),
             nobody => {
-                let hint = if let Answer::Nobody { hint } = nobody { hint } else { "later".to_owned() };
+                let hint = match nobody {
+                    Answer::Nobody { hint } | Answer::Unanswered { hint } => hint,
+                    _ => "later".to_owned(),
+                };
                 let mut error = ToolError::new(Code::Approval, "this call needs an approval").hint(hint);
                 error.approval_id = Some(approval.id);
                 Err(error)

@@ -33,6 +33,7 @@ mod outbox;
 mod page;
 mod past_tasks;
 mod peer;
+mod plain;
 mod present;
 mod progress;
 mod question;

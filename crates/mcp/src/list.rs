@@ -20,6 +20,12 @@ pub(crate) fn list(
     listed.map(|tool| line(tool.as_ref(), dialect, catalogue, structured)).collect()
 }
 
+/// Tells whether output schemas are listed, and so records stand as structured content beside their text: where a client reads all
+/// that there is, because programs work with it. Elsewhere the structured content would be the text once more.
+pub(crate) fn promises_structure(catalogue: CatalogueKind) -> bool {
+    catalogue == CatalogueKind::Full
+}
+
 /// A client that takes the full catalogue reads all of it at once and searches in it by itself, so nothing is left out there.
 fn line(tool: &dyn AnyTool, dialect: Dialect, catalogue: CatalogueKind, structured: bool) -> Tool {
     let spec = tool.spec();
@@ -37,11 +43,9 @@ fn line(tool: &dyn AnyTool, dialect: Dialect, catalogue: CatalogueKind, structur
     if whole {
         listed.title = Some(spec.title.to_owned());
     }
-    if structured && spec.presentation == Presentation::Record {
+    if structured && promises_structure(catalogue) && spec.presentation == Presentation::Record {
         let schema = dialect.answer_schema(tool.output_schema());
-        let schema = schema.as_ref().unwrap_or(tool.output_schema());
-        let schema = if whole { schema.clone() } else { output(schema) };
-        listed.with_raw_output_schema(object(&schema))
+        listed.with_raw_output_schema(object(schema.as_ref().unwrap_or(tool.output_schema())))
     } else {
         listed
     }
@@ -75,38 +79,11 @@ fn input(schema: &Value) -> Value {
     }
 }
 
-/// The names of the output's fields, and no more: no model is shown what comes back before it comes back. Types and words
-/// stand in the manual and in `handfast tools --json`.
-fn output(schema: &Value) -> Value {
-    let fields = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
-    let names: JsonObject =
-        fields.map(|(name, _)| (name.clone(), Value::Object(JsonObject::new()))).collect();
-    serde_json::json!({ "type": "object", "properties": names })
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
-    use super::{input, output};
-
-    #[test]
-    fn an_output_schema_names_its_fields_alone() {
-        let schema = json!({
-            "type": "object",
-            "title": "Output",
-            "properties": {
-                "description": {"type": "string", "description": "What it is."},
-                "entries": {"type": "array", "items": {"type": "object", "description": "x",
-                    "properties": {"title": {"type": "string", "title": "x"}}}},
-            },
-            "required": ["description"],
-        });
-        assert_eq!(
-            output(&schema),
-            json!({"type": "object", "properties": {"description": {}, "entries": {}}})
-        );
-    }
+    use super::input;
 
     #[test]
     fn an_input_schema_leaves_out_what_goes_without_saying() {

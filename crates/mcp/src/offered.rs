@@ -11,7 +11,7 @@ use rmcp::model::{
     ReadResourceResponse, Resource, ResourceTemplate, ServerCapabilities, Tool,
 };
 use serde_json::{Value, json};
-use tool::{CallResult, Code, KeptOutput, Meta, Outcome, Progress, ToolError};
+use tool::{CallResult, Code, KeptOutput, Meta, NoteTools, Outcome, Progress, ToolError};
 
 use crate::address::{self, CHECKPOINTS};
 use crate::asker::{ByRequest, ByRetry, Said, Way};
@@ -21,13 +21,19 @@ use crate::log::Severity;
 use crate::notices::{Notice, Notices};
 use crate::past_tasks::{PastTasks, may_be_task};
 use crate::peer::Peer;
-use crate::present::Presented;
+use crate::present::{Presented, View};
 use crate::progress::{HEARTBEAT, Reporter};
 use crate::seal::Sealer;
 use crate::served::{Answered, Served};
 use crate::task::{Soon, Tasks};
 use crate::turn::Turn;
 use crate::{Options, around, list, origin, present, question};
+
+/// The tool that undoes a checkpoint.
+const RESTORER: &str = "checkpoint_restore";
+
+/// The tool that reads the whole of a shortened output.
+const READER: &str = "output_read";
 
 /// The key of the one question that a call can raise.
 const QUESTION: &str = "approval";
@@ -108,7 +114,7 @@ impl<C: Calls> Served for Offered<C> {
                 // The engine has recorded the attempt and knows the nearest name.
                 Made::Done(result) if !known => Err(unknown_tool(&result)),
                 Made::Done(result) => {
-                    let presented = self.presented(*result, turn.peer.structured);
+                    let presented = self.presented(*result, &turn.peer);
                     turn.line.connection.hold(turn.number, presented.held, presented.structured);
                     Ok(presented.result.into())
                 }
@@ -190,13 +196,23 @@ fn links(meta: &Meta) -> Vec<ContentBlock> {
 }
 
 impl<C: Calls> Offered<C> {
-    /// The result as the client gets it, with links to what it could not hold.
-    pub(crate) fn presented(&self, result: CallResult, structured: bool) -> Presented {
-        let linked = structured && self.options.dialect == Dialect::default();
+    /// Shows a result to the client, with links to what it could not hold where the client follows them.
+    pub(crate) fn presented(&self, result: CallResult, peer: &Peer) -> Presented {
+        let linked = peer.follows_links() && self.options.dialect == Dialect::default();
         let links = if linked { links(&result.meta) } else { Vec::new() };
-        let mut presented = present::result(result, self.options.dialect, structured);
+        let view = View {
+            dialect: self.options.dialect,
+            structured: peer.structured && list::promises_structure(self.options.catalogue),
+            tools: NoteTools { restore: self.name_of(RESTORER), read: self.name_of(READER) },
+        };
+        let mut presented = present::result(result, view);
         presented.result.content.extend(links);
         presented
+    }
+
+    /// Gives the name by which the client calls a canonical tool; none where it has none.
+    fn name_of(&self, canonical: &str) -> Option<&str> {
+        self.calls.tools().iter().find(|tool| tool.spec().name == canonical).map(|tool| tool.name())
     }
 
     /// The same once more, for a call that outlives its request.

@@ -238,7 +238,7 @@ impl<C: Calls> Offered<C> {
             let making = tokio::spawn(async move {
                 let made = offered.make(wanted, &silent).await?;
                 let code = made.code();
-                Ok((code, value(offered.shown(made)?)))
+                Ok((code, value(offered.shown(made, &silent.peer)?)))
             });
             match making.await.unwrap_or_else(|_| Err(broken())) {
                 Ok((Some(Code::Cancelled), result)) => task.end("cancelled", Ok(result)),

@@ -4,12 +4,16 @@ use rmcp::RoleServer;
 use rmcp::model::{ClientCapabilities, ProtocolVersion};
 use rmcp::service::RequestContext;
 
+/// The capability, extension or experimental, of a client that understands links to resources in results. The protocol has none for
+/// it, and agents break at a block that they do not know.
+const LINKS: &str = "handfast/resource_links";
+
 /// The client of one request.
 #[derive(Clone)]
 pub(crate) struct Peer {
     /// Whether it speaks the revision of 2026-07-28, in which every request stands for itself.
     pub(crate) modern: bool,
-    /// Whether it knows structured content, output schemas and links to resources, as those from the revision of 2025-06-18 on do.
+    /// Whether it knows structured content and output schemas, as those from the revision of 2025-06-18 on do.
     pub(crate) structured: bool,
     /// The revision that it speaks.
     pub(crate) version: Option<ProtocolVersion>,
@@ -49,6 +53,13 @@ impl Peer {
         self.version == Some(ProtocolVersion::V_2025_11_25)
     }
 
+    /// Whether the client understands links to resources in results.
+    pub(crate) fn follows_links(&self) -> bool {
+        let ClientCapabilities { extensions, experimental, .. } = &self.capabilities;
+        let extended = extensions.as_ref().is_some_and(|known| known.contains_key(LINKS));
+        extended || experimental.as_ref().is_some_and(|known| known.contains_key(LINKS))
+    }
+
     /// Whether the client can show a form. A client that names no mode can: forms came first.
     pub(crate) fn shows_forms(&self) -> bool {
         let elicitation = self.capabilities.elicitation.as_ref();
@@ -61,6 +72,19 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn links_are_followed_by_who_says_so() {
+        let follows = |capabilities: serde_json::Value| {
+            let capabilities = serde_json::from_value(capabilities).unwrap();
+            Peer { modern: true, structured: true, version: None, capabilities, by: String::new() }
+                .follows_links()
+        };
+        assert!(!follows(json!({})));
+        assert!(!follows(json!({"experimental": {"other": {}}, "extensions": {"other": {}}})));
+        assert!(follows(json!({"experimental": {"handfast/resource_links": {}}})));
+        assert!(follows(json!({"extensions": {"handfast/resource_links": {}}})));
+    }
 
     #[test]
     fn forms_are_shown_by_who_says_so_or_names_no_mode() {

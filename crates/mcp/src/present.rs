@@ -3,14 +3,29 @@
 use dialects::Dialect;
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject};
 use serde_json::Value;
-use tool::{CallResult, Data, Held, Meta, Outcome, Presentation, ToolError, Written};
+use tool::{CallResult, Data, Held, Meta, NoteTools, Outcome, Presentation, ToolError, Written};
 
-/// Characters of a record's JSON that stand as text, for the many hosts that show a model nothing else. Every text that the engine
-/// has bounded (25,000 characters) fits with its escapes; a longer record is not sent twice, but cut here.
+use crate::plain;
+
+/// Characters of a record's JSON that stand as text beside structured content. Every text that the engine has bounded (25,000
+/// characters) fits with its escapes.
 const RECORD_AS_TEXT: usize = 60_000;
 
-/// Where the rest of a record is whose text was cut.
+/// Says where the rest of a record is whose text was cut.
 const BESIDE_STRUCTURE: &str = "the whole is in the structured content; ask for less to see all of it here";
+
+/// How the results of one server are shown to one client.
+#[derive(Clone, Copy)]
+pub(crate) struct View<'a> {
+    pub(crate) dialect: Dialect,
+    /// Whether records stand as structured content too.
+    ///
+    /// Many hosts show a model the structured content in place of the text, others show both. So a record is sent twice only where
+    /// an output schema promises it.
+    pub(crate) structured: bool,
+    /// The tools that notes name.
+    pub(crate) tools: NoteTools<'a>,
+}
 
 /// The result that the client gets.
 pub(crate) struct Presented {
@@ -21,32 +36,33 @@ pub(crate) struct Presented {
     pub(crate) held: Held,
 }
 
-/// The result as the client gets it.
-///
-/// `structured` says whether the client knows structured content, as those from the revision of 2025-06-18 on do.
-pub(crate) fn result(result: CallResult, dialect: Dialect, structured: bool) -> Presented {
-    if let Some(answer) = dialect.answer(&result) {
-        return whole(result, answer, structured);
+/// Shows a result to a client.
+pub(crate) fn result(result: CallResult, view: View<'_>) -> Presented {
+    let notes = result.meta.notes(view.tools);
+    if let Some(answer) = view.dialect.answer(&result) {
+        return whole(result, answer, view.structured, &notes);
     }
     let CallResult { outcome, presentation, meta, held } = result;
     let mut aside = None;
     let mut shown = match outcome {
-        Outcome::Ok(Data::Value(data)) => success(data, presentation, structured),
+        Outcome::Ok(Data::Value(data)) => success(data, presentation, view.structured, &notes),
         Outcome::Ok(Data::Written(data)) => {
-            let (text, rest) = written(data, structured);
+            let (text, rest) = written(data, view.structured);
             aside = rest;
-            CallToolResult::success(vec![ContentBlock::text(text)])
+            CallToolResult::success(
+                [Some(text), plain::notes(&notes)].into_iter().flatten().map(block).collect(),
+            )
         }
-        Outcome::Err(error) => refusal(&error),
+        Outcome::Err(error) => refusal(&error, presentation, &notes),
     };
     shown.meta.get_or_insert_default().insert("handfast/meta".to_owned(), meta_value(&meta));
     Presented { result: shown, structured: aside, held }
 }
 
-/// The result in a dialect whose answers have a form of their own, which holds what failed too.
-fn whole(result: CallResult, answer: Value, structured: bool) -> Presented {
-    let failed = result.error().map(ToolError::to_wire);
-    let mut shown = success(answer, Presentation::Record, structured);
+/// Shows a result in a dialect whose answers have a form of their own, which holds what failed too.
+fn whole(result: CallResult, answer: Value, structured: bool, notes: &[String]) -> Presented {
+    let failed = result.error().map(error_value);
+    let mut shown = success(answer, Presentation::Record, structured, notes);
     shown.is_error = Some(failed.is_some());
     let meta = shown.meta.get_or_insert_default();
     if let Some(error) = failed {
@@ -56,50 +72,57 @@ fn whole(result: CallResult, answer: Value, structured: bool) -> Presented {
     Presented { result: shown, structured: None, held: result.held }
 }
 
-/// The result for a call that failed.
+/// Shows a call that failed: what happened and what to do, the notes, and apart from them what the call could still give.
 ///
-/// The error object stands in `_meta`: the official TypeScript client checks structured content against the output schema even
-/// where the result is an error, and would refuse it.
-pub(crate) fn refusal(error: &ToolError) -> CallToolResult {
+/// Programs find the code in `_meta`: the official TypeScript client checks structured content against the output schema even where
+/// the result is an error, and would refuse it.
+pub(crate) fn refusal(error: &ToolError, presentation: Presentation, notes: &[String]) -> CallToolResult {
     let mut text = format!("{}: {}", error.code, error.message);
     if let Some(hint) = &error.hint {
         text.push_str("\nHint: ");
         text.push_str(hint);
     }
-    let mut content = vec![ContentBlock::text(text)];
-    if let Some(data) = &error.data {
-        content.push(ContentBlock::text(as_text(data, "ask for less to see all of it")));
+    if let Some(notes) = plain::notes(notes) {
+        text.push('\n');
+        text.push_str(&notes);
     }
-    let mut result = CallToolResult::error(content);
+    let data = error.data.as_ref().map(|data| match presentation {
+        Presentation::Command => plain::command(data, &[]),
+        Presentation::Record | Presentation::Text { .. } => as_text(data, "ask for less to see all of it"),
+    });
+    let mut result = CallToolResult::error([Some(text), data].into_iter().flatten().map(block).collect());
     let mut meta = JsonObject::new();
-    meta.insert("handfast/error".to_owned(), error.to_wire());
+    meta.insert("handfast/error".to_owned(), error_value(error));
     result.meta = Some(MetaObject(meta));
     result
 }
 
-fn success(data: Value, shape: Presentation, structured: bool) -> CallToolResult {
+fn success(data: Value, shape: Presentation, structured: bool, notes: &[String]) -> CallToolResult {
+    let mut content = Vec::new();
+    let mut structure = None;
     match (shape, data) {
-        (Presentation::Text { field }, Value::Object(mut data)) => {
-            let content = match data.shift_remove(field) {
-                Some(Value::String(text)) => {
-                    vec![ContentBlock::text(text), ContentBlock::text(Value::Object(data).to_string())]
-                }
-                Some(other) => {
-                    data.insert(field.to_owned(), other);
-                    vec![ContentBlock::text(Value::Object(data).to_string())]
-                }
-                None => vec![ContentBlock::text(Value::Object(data).to_string())],
-            };
-            CallToolResult::success(content)
+        (Presentation::Command, data) => {
+            return CallToolResult::success(vec![block(plain::command(&data, notes))]);
+        }
+        (Presentation::Text { field }, Value::Object(data)) => {
+            let shown = plain::text(data, field);
+            content.push(block(shown.text));
+            content.extend(shown.picture.map(|(bytes, kind)| ContentBlock::image(bytes, kind)));
         }
         (Presentation::Record, data) if structured => {
-            let text = as_text(&data, BESIDE_STRUCTURE);
-            let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
-            result.structured_content = Some(data);
-            result
+            content.push(block(as_text(&data, BESIDE_STRUCTURE)));
+            structure = Some(data);
         }
-        (_, data) => CallToolResult::success(vec![ContentBlock::text(data.to_string())]),
+        (_, data) => content.push(block(data.to_string())),
     }
+    content.extend(plain::notes(notes).map(block));
+    let mut result = CallToolResult::success(content);
+    result.structured_content = structure;
+    result
+}
+
+fn block(text: String) -> ContentBlock {
+    ContentBlock::text(text)
 }
 
 /// A record that its tool has written, as text, and its structured content where the client knows it.
@@ -117,12 +140,28 @@ fn written(data: Written, structured: bool) -> (String, Option<Written>) {
     (text, Some(data))
 }
 
+/// Gives what programs need of [`Meta`] and no text holds. Some hosts put all of it before their model, so that it is small: the
+/// decision, the times and what the sandbox enforced stand in the audit.
 fn meta_value(meta: &Meta) -> Value {
     // Every field is a string, number, bool or list of such; there is nothing that could fail.
-    serde_json::to_value(meta).unwrap_or_default()
+    let mut value = serde_json::to_value(meta).unwrap_or_default();
+    if let Some(fields) = value.as_object_mut() {
+        let audited = ["started_at", "ended_at", "decision", "rule", "sandbox", "warnings"];
+        fields.retain(|name, _| !audited.contains(&name.as_str()));
+    }
+    value
 }
 
-/// The value as JSON, cut at [`RECORD_AS_TEXT`] characters with a word on where the rest is. No more is written than is shown.
+/// Gives what programs need of an error. Its message and its hint are the text.
+fn error_value(error: &ToolError) -> Value {
+    let mut value = error.to_wire();
+    if let Some(fields) = value.as_object_mut() {
+        fields.retain(|name, _| !["message", "hint"].contains(&name.as_str()));
+    }
+    value
+}
+
+/// Writes the value as JSON, cut at [`RECORD_AS_TEXT`] characters with a word on where the rest is. No more is written than is shown.
 fn as_text(value: &Value, rest: &str) -> String {
     struct Bounded(Vec<u8>);
     impl std::io::Write for Bounded {
@@ -167,7 +206,7 @@ mod tests {
     use super::*;
 
     fn shown(data: Value, shape: Presentation, structured: bool) -> Value {
-        serde_json::to_value(success(data, shape, structured)).unwrap()
+        serde_json::to_value(success(data, shape, structured, &[])).unwrap()
     }
 
     #[test]
@@ -185,11 +224,12 @@ mod tests {
     }
 
     #[test]
-    fn the_output_of_a_command_stands_whole_in_the_text_too() {
-        let data = json!({"stdout": "line\n".repeat(5_000), "stderr": "", "exit_code": 0});
-        let result = shown(data.clone(), Presentation::Record, true);
-        let text = data.to_string();
-        assert!(result["content"][0]["text"].as_str() == Some(text.as_str()), "the text is not the record");
+    fn the_output_of_a_command_stands_once_and_as_it_is() {
+        let data = json!({"stdout": "a \"line\"\n".repeat(2_000), "stderr": "", "exit_code": 0});
+        let result = shown(data.clone(), Presentation::Command, true);
+        assert!(result.get("structuredContent").is_none());
+        assert_eq!(result["content"].as_array().unwrap().len(), 1);
+        assert!(result["content"][0]["text"] == data["stdout"], "the text is not the output");
     }
 
     #[test]
@@ -226,25 +266,46 @@ mod tests {
     }
 
     #[test]
-    fn a_text_stands_alone_and_its_other_fields_follow_in_order() {
-        let data = json!({"path": "a.txt", "content": "two\nlines", "lines": 2, "mime_type": "text/plain"});
+    fn a_text_stands_behind_a_line_with_its_other_fields_and_before_the_notes() {
+        let data =
+            json!({"path": "a.txt", "content": "two\nlines", "lines": 2, "truncated": false, "note": null});
         for structured in [true, false] {
-            let result = shown(data.clone(), Presentation::Text { field: "content" }, structured);
+            let shape = Presentation::Text { field: "content" };
+            let result = success(data.clone(), shape, structured, &["checkpoint k1".to_owned()]);
+            let result = serde_json::to_value(result).unwrap();
             assert!(result.get("structuredContent").is_none());
-            assert_eq!(result["content"][0]["text"], "two\nlines");
-            assert_eq!(
-                result["content"][1]["text"],
-                r#"{"path":"a.txt","lines":2,"mime_type":"text/plain"}"#
-            );
+            assert_eq!(result["content"][0]["text"], "[about {\"path\":\"a.txt\",\"lines\":2}]\ntwo\nlines");
+            assert_eq!(result["content"][1]["text"], "[checkpoint k1]");
         }
     }
 
     #[test]
     fn a_text_that_is_not_there_loses_nothing() {
         let result = shown(json!({"content": null, "a": 1}), Presentation::Text { field: "content" }, true);
-        assert_eq!(result["content"][0]["text"], r#"{"a":1,"content":null}"#);
+        assert_eq!(result["content"][0]["text"], r#"{"a":1}"#);
+        let result = shown(json!({"content": [2], "a": 1}), Presentation::Text { field: "content" }, true);
+        assert_eq!(result["content"][0]["text"], r#"{"a":1,"content":[2]}"#);
         let result = shown(json!(["x"]), Presentation::Text { field: "content" }, true);
         assert_eq!(result["content"][0]["text"], r#"["x"]"#);
+    }
+
+    #[test]
+    fn a_record_stays_json_and_its_notes_are_a_block_of_their_own() {
+        let notes = vec!["warning: w".to_owned(), "checkpoint k1".to_owned()];
+        let result =
+            serde_json::to_value(success(json!({"a": 1}), Presentation::Record, false, &notes)).unwrap();
+        assert_eq!(result["content"][0]["text"], r#"{"a":1}"#);
+        assert_eq!(result["content"][1]["text"], "[warning: w]\n[checkpoint k1]");
+    }
+
+    #[test]
+    fn what_reaches_models_beside_the_text_is_small() {
+        let mut meta = Meta::arrived(tool::CallId("c1".to_owned()), jiff::Timestamp::UNIX_EPOCH);
+        meta.sandbox = Some(vec!["namespaces".to_owned()]);
+        meta.rule = Some("a rule".to_owned());
+        meta.warnings = vec!["w".to_owned()];
+        meta.checkpoint = Some("k1".to_owned());
+        assert_eq!(meta_value(&meta), json!({"call_id": "c1", "duration_ms": 0, "checkpoint": "k1"}));
     }
 
     #[test]
@@ -254,17 +315,27 @@ mod tests {
             .effect(EffectState::Maybe)
             .retry(Retry::AfterMs(10))
             .data(json!({"stdout": "x".repeat(RECORD_AS_TEXT)}));
-        let result = serde_json::to_value(refusal(&error)).unwrap();
+        let notes = ["warning: w".to_owned()];
+        let result = serde_json::to_value(refusal(&error, Presentation::Record, &notes)).unwrap();
         assert_eq!(result["isError"], true);
-        assert_eq!(result["content"][0]["text"], "ETIMEOUT: it took too long\nHint: ask for less");
+        assert_eq!(
+            result["content"][0]["text"],
+            "ETIMEOUT: it took too long\nHint: ask for less\n[warning: w]"
+        );
         let data = result["content"][1]["text"].as_str().unwrap();
         assert!(
             data.ends_with("... (cut here; ask for less to see all of it)"),
             "{}",
             &data[data.len() - 50..]
         );
-        assert_eq!(result["_meta"]["handfast/error"]["code"], "ETIMEOUT");
-        assert_eq!(result["_meta"]["handfast/error"]["effect"], "maybe");
+        assert_eq!(
+            result["_meta"]["handfast/error"],
+            json!({"code": "ETIMEOUT", "effect": "maybe", "retry": {"after_ms": 10}})
+        );
+        let partial =
+            ToolError::new(Code::Timeout, "late").data(json!({"stdout": "half\n", "exit_code": null}));
+        let result = serde_json::to_value(refusal(&partial, Presentation::Command, &[])).unwrap();
+        assert_eq!(result["content"][1]["text"], "half\n");
         assert!(result.get("structuredContent").is_none());
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use engine::{Answer, Approval, Scope};
 use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema};
 use serde_json::{Value, json};
-use tool::{Level, visible_lines, visible_source};
+use tool::{Level, visible, visible_lines, visible_source};
 
 const DENY: &str = "deny";
 
@@ -59,23 +59,17 @@ pub enum Elicitation {
 /// Why the client cannot be asked, for the hint of the error.
 pub(crate) fn form(approval: &Approval, allowed: Elicitation) -> Result<ElicitRequestParams, String> {
     if allowed == Elicitation::Off {
-        return Err(
-            "forms are switched off; run the call with `handfast call` on a terminal, or change the rule"
-                .to_owned(),
-        );
+        return Err("forms are switched off, so only the user can answer, elsewhere".to_owned());
     }
     if allowed != Elicitation::Trusted && needs_terminal(approval) {
-        return Err(
-            "this may only be approved on a terminal: run it with `handfast call`, or change the rule"
-                .to_owned(),
-        );
+        return Err("this may only be approved on a terminal".to_owned());
     }
     let scopes = offered(approval, allowed);
     let message = text(approval, &scopes);
     if message.chars().nth(LONGEST_QUESTION).is_some() {
         return Err(format!(
             "the call is too long to be shown whole in a form (more than {LONGEST_QUESTION} characters); \
-             run it with `handfast call` on a terminal, or put a long script into a file first"
+             put a long script into a file first"
         ));
     }
     let choices: Vec<&str> = scopes.iter().map(|scope| name(*scope)).chain([DENY]).collect();
@@ -108,8 +102,10 @@ pub(crate) enum Choice {
     Yes(Scope),
     /// No, with a word for the agent.
     No(Option<String>),
-    /// Nothing that counts; how an answer could be had.
+    /// Nothing, from somebody who has seen the form; how an answer could be had.
     Nothing(&'static str),
+    /// Nothing, because nobody has seen the form.
+    Unseen(&'static str),
 }
 
 /// Says what the user's answer means, where these were offered and the answer came after this time.
@@ -127,14 +123,16 @@ pub(crate) fn choice(result: &ElicitResult, offered: &[Scope], after: Duration) 
             }
             chosen => match offered.iter().find(|scope| Some(name(**scope)) == chosen) {
                 Some(scope) => Choice::Yes(*scope),
-                None => Choice::Nothing("the client's answer was none of the choices; make the call again"),
+                None => Choice::Nothing(
+                    "the client accepted the form without one of its choices, so nobody has answered and the question stays open",
+                ),
             },
         },
-        ElicitationAction::Decline if after < READING_TIME => Choice::Nothing(
+        ElicitationAction::Decline if after < READING_TIME => Choice::Unseen(
             "the client declined the form faster than a person reads one, so nobody has answered and the question stays open",
         ),
         ElicitationAction::Decline => Choice::No(None),
-        _ => Choice::Nothing("the question was dismissed without an answer"),
+        _ => Choice::Nothing("the form was dismissed without an answer, so the question stays open"),
     }
 }
 
@@ -147,7 +145,8 @@ pub(crate) fn answer(choice: Choice, approval: &Approval, by: &str) -> Answer {
             None => Answer::Once { by },
         },
         Choice::No(message) => Answer::Denied { by, message },
-        Choice::Nothing(hint) => Answer::Nobody { hint: hint.to_owned() },
+        Choice::Nothing(hint) => Answer::Unanswered { hint: hint.to_owned() },
+        Choice::Unseen(hint) => Answer::Nobody { hint: hint.to_owned() },
     }
 }
 
@@ -156,8 +155,14 @@ fn needs_terminal(approval: &Approval) -> bool {
 }
 
 fn text(approval: &Approval, scopes: &[Scope]) -> String {
-    let mut text =
-        format!("May the agent call {} ({})?\n\nIt would:\n", visible_lines(&approval.tool), approval.level);
+    // Clients show about three lines before their user unfolds the rest.
+    let mut text = format!(
+        "{}? Asked because {}\n\n{} ({}) would:\n",
+        approval.headline(),
+        visible(&approval.reason),
+        visible_lines(&approval.tool),
+        approval.level
+    );
     for effect in &approval.effects {
         // Writing into a string cannot fail.
         let _ = writeln!(text, "- {}", visible_lines(effect));
@@ -168,16 +173,12 @@ fn text(approval: &Approval, scopes: &[Scope]) -> String {
             let _ = write!(text, "\n  | {}", visible_source(line));
         }
         if more > 0 {
-            let _ = write!(text, "\n... {more} more lines: handfast approvals show {}", approval.id);
+            let show = approval.program.command(&format!("approvals show {}", approval.id));
+            let _ = write!(text, "\n... {more} more lines: {show}");
         }
         text.push('\n');
     }
-    let _ = write!(
-        text,
-        "\nAsked because: {}\nRule: {}",
-        visible_lines(&approval.reason),
-        visible_lines(&approval.rule)
-    );
+    let _ = write!(text, "\nRule: {}", visible_lines(&approval.rule));
     for offer in approval.offers.iter().filter(|offer| scopes.contains(&offer.scope)) {
         let _ = write!(text, "\n\"{}\" covers: {}", name(offer.scope), visible_lines(&offer.covers));
     }
@@ -221,6 +222,7 @@ mod tests {
             digest: "d".to_owned(),
             effects_digest: "e".to_owned(),
             bound: Vec::new(),
+            program: engine::Program::default(),
         }
     }
 
@@ -232,13 +234,12 @@ mod tests {
     fn the_form_shows_what_will_happen_and_what_a_yes_covers() {
         let form = shown(&approval());
         insta::assert_snapshot!(form["message"].as_str().unwrap(), @r#"
-        May the agent call shell_execute (destructive)?
+        run cargo test\n  in .? Asked because destructive calls are asked about
 
-        It would:
+        shell_execute (destructive) would:
         - run cargo test
           |   in .
 
-        Asked because: destructive calls are asked about
         Rule: the table of smart_auto
         "allow for this session" covers: `cargo test` in this session
         "#);
@@ -347,7 +348,7 @@ mod tests {
             choice(&result, &[Scope::Once], after)
         };
         let moment = Duration::from_millis(1);
-        assert!(matches!(after(READING_TIME.saturating_sub(moment), Decline, None), Choice::Nothing(_)));
+        assert!(matches!(after(READING_TIME.saturating_sub(moment), Decline, None), Choice::Unseen(_)));
         assert_eq!(after(READING_TIME, Decline, None), Choice::No(None));
         // Who fills the form in has said something, however fast.
         let denied = Some(json!({"decision": "deny"}));

@@ -129,6 +129,7 @@ mod tests {
             digest: "the digest".to_owned(),
             effects_digest: String::new(),
             bound: Vec::new(),
+            program: engine::Program::default(),
         }
     }
 

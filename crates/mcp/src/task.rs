@@ -13,6 +13,7 @@ use tool::{Code, Stop, StopReason};
 
 use crate::calls::Calls;
 use crate::offered::{Made, Offered, Wanted};
+use crate::peer::Peer;
 use crate::turn::Turn;
 
 /// A call that takes longer is a task.
@@ -86,6 +87,7 @@ impl<C: Calls> Offered<C> {
             return running.await.map_err(|_| broken())?.map(Soon::Made);
         }
         turn.line.connection.outlive(&turn.stop);
+        let peer = turn.peer.clone();
         let options = TaskOptions::new().with_ttl_ms(u64::try_from(KEPT.as_millis()).ok());
         let (stop, offered, later) = (turn.stop.clone(), self.again(), turn.later.clone());
         let task = self.tasks.inside.spawn(options, move |context| {
@@ -96,32 +98,32 @@ impl<C: Calls> Offered<C> {
                     made = &mut running => made,
                     () = context.cancelled() => given_up(&stop, &mut running).await,
                 };
-                offered.result_of(made.map_err(|_| TaskExit::Error(broken()))??)
+                offered.result_of(made.map_err(|_| TaskExit::Error(broken()))??, &peer)
             })
         });
         self.tasks.name(&task.task_id);
         Ok(Soon::Later(CreateTaskResult::new(task)))
     }
 
-    fn result_of(&self, made: Made) -> Result<CallToolResult, TaskExit> {
+    fn result_of(&self, made: Made, peer: &Peer) -> Result<CallToolResult, TaskExit> {
         if let Made::Done(result) = &made
             && result.error().is_some_and(|error| error.code == Code::Cancelled)
         {
             return Err(TaskExit::Cancelled);
         }
-        self.shown(made).map_err(TaskExit::Error)
+        self.shown(made, peer).map_err(TaskExit::Error)
     }
 
     /// The whole result of a call that was a task.
     ///
     /// # Errors
     /// `-32600` where the call asks a question.
-    pub(crate) fn shown(&self, made: Made) -> Result<CallToolResult, ErrorData> {
+    pub(crate) fn shown(&self, made: Made, peer: &Peer) -> Result<CallToolResult, ErrorData> {
         let Made::Done(result) = made else {
             let problem = "the call asks a question, which a task cannot; make it again";
             return Err(ErrorData::invalid_request(problem, None));
         };
-        let presented = self.presented(*result, true);
+        let presented = self.presented(*result, peer);
         let mut shown = presented.result;
         if let Some(written) = presented.structured {
             shown.structured_content = written.parse().ok();

@@ -152,6 +152,9 @@ impl World {
             embeddings: None,
             sessions: None,
             tracer: None,
+            program: engine::Program::default(),
+            summarizer: None,
+            user: None,
             services: tool::Services::default(),
         });
         Self { folder, store, engine: Arc::new(engine.unwrap()), started, ended }
@@ -242,7 +245,7 @@ async fn a_call_is_asked_about_by_a_form_and_made_after_a_yes() {
     let result = json!({"action": "accept", "content": {"decision": "allow for this session"}});
     client.send(json!({"jsonrpc": "2.0", "id": question["id"], "result": result})).await;
     let answer = client.next().await;
-    assert_eq!(answer["result"]["structuredContent"], json!({"done": "a.txt"}), "{answer}");
+    assert_eq!(answer["result"]["content"][0]["text"], r#"{"done":"a.txt"}"#, "{answer}");
     assert_eq!(answer["result"]["_meta"]["handfast/meta"]["approved_by"], "the user of tester 9");
     assert_eq!(world.note("a.txt").as_deref(), Some("noted"));
 
@@ -279,7 +282,7 @@ async fn a_modern_call_is_repeated_with_the_answer_and_another_plan_is_not_cover
     assert_eq!((world.note("a.txt"), world.note("b.txt")), (None, None));
     client.start(4, "note", json!({"path": "a.txt"}), allow(&asked)).await;
     let answer = client.next().await;
-    assert_eq!(answer["result"]["structuredContent"], json!({"done": "a.txt"}), "{answer}");
+    assert_eq!(answer["result"]["content"][0]["text"], r#"{"done":"a.txt"}"#, "{answer}");
     assert_eq!(world.note("a.txt").as_deref(), Some("noted"));
     client.start(5, "note", json!({"path": "a.txt"}), modern()).await;
     assert_eq!(client.next().await["result"]["resultType"], "input_required", "once was once");

@@ -7,12 +7,23 @@ use vault::{HostRule, Kind, Locked, Position, Vault, VaultError};
 
 /// The variables of this process's environment that may be sent, each with the hosts that it may go to. Where a runtime has this,
 /// `$NAME` means one of these first.
-pub struct EnvironmentSecrets(HashMap<String, (Locked, Vec<HostRule>)>);
+pub struct EnvironmentSecrets {
+    set: HashMap<String, (Locked, Vec<HostRule>)>,
+    /// Those that are named and have no value.
+    unset: Vec<String>,
+}
 
 impl EnvironmentSecrets {
     /// These: name, value, hosts.
     pub fn new(entries: impl IntoIterator<Item = (String, Locked, Vec<HostRule>)>) -> Self {
-        Self(entries.into_iter().map(|(name, value, hosts)| (name, (value, hosts))).collect())
+        let set = entries.into_iter().map(|(name, value, hosts)| (name, (value, hosts))).collect();
+        Self { set, unset: Vec::new() }
+    }
+
+    /// The same, knowing of variables that are named and have no value.
+    #[must_use]
+    pub fn without(self, unset: Vec<String>) -> Self {
+        Self { unset, ..self }
     }
 }
 
@@ -24,8 +35,15 @@ pub fn secret(context: &Context, name: &str, host: &str, position: Position) -> 
     let refused = |why: &str, hint: &str| {
         Err(ToolError::new(Code::Permission, format!("the secret {name} {why}")).hint(hint.to_owned()))
     };
-    if let Ok(environment) = context.service::<EnvironmentSecrets>()
-        && let Some((value, hosts)) = environment.0.get(name)
+    let environment = context.service::<EnvironmentSecrets>().ok();
+    if environment.as_ref().is_some_and(|environment| environment.unset.iter().any(|unset| unset == name)) {
+        let message =
+            format!("{name} is named in `environment_secrets` and not set in the environment of Handfast");
+        return Err(ToolError::new(Code::Unavailable, message)
+            .hint(format!("the user starts Handfast with the variable {name} set")));
+    }
+    if let Some(environment) = &environment
+        && let Some((value, hosts)) = environment.set.get(name)
     {
         if position != Position::Header {
             return refused(
@@ -44,6 +62,15 @@ pub fn secret(context: &Context, name: &str, host: &str, position: Position) -> 
     let vault = context.service::<Vault>()?;
     let error = match vault.value_for(name, host, position, context.clock.now()) {
         Ok(value) => return Ok(value),
+        // The source of such a runtime has its keys in the environment, so that is where this one is looked for.
+        Err(VaultError::Unknown | VaultError::NoVault | VaultError::Locked) if environment.is_some() => {
+            return refused(
+                "is not in `environment_secrets` of the user's configuration, nor in an open vault",
+                &format!(
+                    "the user names it there with its hosts, as in `environment_secrets: {{{name}: [{host}]}}`"
+                ),
+            );
+        }
         Err(VaultError::Unknown | VaultError::NoVault) => {
             return refused(
                 "is bound to nothing",

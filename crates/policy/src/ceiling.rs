@@ -280,6 +280,9 @@ impl Policy {
             narrowed.roots = meet_roots(&narrowed.roots, &policy.roots);
             narrowed.limits.1 = narrowed.limits.1.lower(policy.limits());
             narrowed.strict |= policy.strict;
+            if policy.commands_see.0 > narrowed.commands_see.0 {
+                narrowed.commands_see = policy.commands_see.clone();
+            }
             narrowed.denies_commands |= policy.denies_commands;
             let known = |path| narrowed.protected.iter().any(|(known, _)| known == path);
             let more: Vec<_> = policy.protected.iter().filter(|(path, _)| !known(path)).cloned().collect();
@@ -336,8 +339,10 @@ impl Policy {
         let others = bounds.policies.iter().map(|policy| policy.decide(request));
         let strictest = others.fold(own.clone(), |strictest, other| {
             let terminal_only = strictest.terminal_only || other.terminal_only;
+            let mut named = strictest.named.clone();
+            named.extend(other.named.clone());
             let strictest = if other.verdict > strictest.verdict { other } else { strictest };
-            Decision { terminal_only, ..strictest }
+            Decision { terminal_only, named, ..strictest }
         });
         if strictest.verdict == Verdict::Check && !bounds.ceiling.may_ask {
             return deny("may_ask", format!("nobody may be asked for this caller: {}", strictest.reason));

@@ -1,9 +1,13 @@
 //! The decision: each part of a call is judged, then the first line of the list that applies to any part decides.
 
+use std::collections::BTreeSet;
+
 use tool::{Effect, Level};
 
 use crate::judge::{Cause, Judgement, change_rule};
-use crate::{Dangerous, Decision, Line, Mode, Origin, Part, Policy, Request, Rule, Undoable, Verdict};
+use crate::{
+    Dangerous, Decision, Line, Mode, NamedWrites, Origin, Part, Policy, Request, Rule, Undoable, Verdict,
+};
 
 impl Policy {
     /// What the policy says to the call.
@@ -11,9 +15,17 @@ impl Policy {
     /// The order of the parts does not matter to the verdict, and one more part never loosens it.
     pub fn decide(&self, request: &Request<'_>) -> Decision {
         let judged: Vec<Judgement> = request.parts.iter().map(|part| self.judge_for(request, part)).collect();
-        let level = request.parts.iter().map(least_level).fold(self.stated(request), Ord::max);
+        // To ask a server with the login that the user made for the tool reads; whatever else is done with a secret does more.
+        let asks = |part: &Part| part.effect.only_reads() || part.effect.only_asks() || part.is_login;
+        let only_asks = request.parts.iter().all(asks);
+        let least = |part: &Part| if part.is_login && only_asks { Level::Safe } else { least_level(part) };
+        let level = request.parts.iter().map(least).fold(self.stated(request), Ord::max);
         let terminal_only = level == Level::Critical
             || judged.iter().any(|judged| judged.dangerous.is_some() || judged.runs_later.is_some());
+        let mut named = NamedWrites::default();
+        for judged in &judged {
+            named.extend(judged.named.clone());
+        }
         let call = Call { policy: self, request, judged: &judged, level, terminal_only };
 
         // INVARIANT: the lines stand in their order, and the first that applies decides.
@@ -27,7 +39,8 @@ impl Policy {
             .or_else(|| call.allowed())
             .or_else(|| call.undoable())
             .unwrap_or_else(|| call.table());
-        self.bounded(call.naming_what_runs_later(call.asked_by_dialect(own)), request)
+        let own = call.naming_writes(call.asked_by_dialect(own), &named);
+        self.bounded(Decision { named, ..own }, request)
     }
 }
 
@@ -128,11 +141,29 @@ impl Call<'_> {
         self.by_part(Line::Unlisted, Verdict::Check, |judged| judged.unlisted.as_ref())
     }
 
-    /// The decision with a word about files that a later program runs, where another line has asked.
-    fn naming_what_runs_later(&self, mut own: Decision) -> Decision {
+    /// Names every write that needs an approval in the question, whichever line asks: a yes covers what it names.
+    fn naming_writes(&self, mut own: Decision, named: &NamedWrites) -> Decision {
+        if own.verdict != Verdict::Check {
+            return own;
+        }
         let cause = self.judged.iter().find_map(|judged| judged.runs_later.as_ref());
-        if let Some(cause) = cause.filter(|cause| own.verdict == Verdict::Check && own.rule != cause.rule) {
+        if let Some(cause) = cause.filter(|cause| own.rule != cause.rule) {
             own.reason = format!("{}, and {}", own.reason, cause.reason);
+        }
+        let writes = [
+            ("it writes more such files", &named.run_later),
+            ("it writes what `allowed_write_paths` does not list", &named.unlisted),
+        ];
+        for (what, paths) in writes {
+            let unsaid: BTreeSet<String> = paths
+                .iter()
+                .map(|path| path.display().to_string())
+                .filter(|path| !own.reason.contains(path))
+                .collect();
+            if !unsaid.is_empty() {
+                let unsaid: Vec<String> = unsaid.into_iter().collect();
+                own.reason = format!("{}; {what}: {}", own.reason, unsaid.join(", "));
+            }
         }
         own
     }
@@ -235,6 +266,7 @@ impl Call<'_> {
             part: part.map(str::to_owned),
             level: self.level,
             terminal_only: self.terminal_only,
+            named: NamedWrites::default(),
         }
     }
 }

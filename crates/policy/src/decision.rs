@@ -32,6 +32,13 @@ pub struct Part {
     /// Why what is written there would run by itself, where that was found by looking at the files and not by the name alone.
     #[serde(skip)]
     pub runs: Option<String>,
+    /// Why the statements are dangerous that a database client would read from a file. Of a command, found by looking at the
+    /// files that [`statement_files`](crate::statement_files) names.
+    #[serde(skip)]
+    pub states: Option<String>,
+    /// Whether the effect uses a secret that is the login of the tool itself.
+    #[serde(skip)]
+    pub is_login: bool,
 }
 
 #[expect(clippy::ref_option, reason = "serde hands the field by reference")]
@@ -41,7 +48,7 @@ fn as_text<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Result<S::Ok
 
 impl From<Effect> for Part {
     fn from(effect: Effect) -> Self {
-        Self { effect, real: None, runs: None }
+        Self { effect, real: None, runs: None, states: None, is_login: false }
     }
 }
 
@@ -66,6 +73,38 @@ pub struct Decision {
     /// later program runs. It follows from the effects alone, whichever line decided.
     #[serde(skip)]
     pub terminal_only: bool,
+    /// What the call names to write and a human is asked about, so that a yes covers it once it is written.
+    #[serde(skip)]
+    pub named: NamedWrites,
+}
+
+/// Paths that the commands of a call name to write, where writing them needs an approval. Absolute, as the line spells them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NamedWrites {
+    /// Files through which a later program would run code.
+    pub run_later: Vec<PathBuf>,
+    /// Paths that `allowed_write_paths` does not list.
+    pub unlisted: Vec<PathBuf>,
+    /// Files whose content may go there. Some may not exist.
+    pub sources: Vec<PathBuf>,
+    /// Whether something may go there that the line does not name: the content of a revision, files that a pattern finds.
+    pub unbound: bool,
+}
+
+impl NamedWrites {
+    /// Whether no path is named.
+    pub fn is_empty(&self) -> bool {
+        self.run_later.is_empty() && self.unlisted.is_empty()
+    }
+
+    /// Adds what another part of the call names.
+    pub(crate) fn extend(&mut self, other: Self) {
+        let Self { run_later, unlisted, sources, unbound } = other;
+        self.run_later.extend(run_later);
+        self.unlisted.extend(unlisted);
+        self.sources.extend(sources);
+        self.unbound |= unbound;
+    }
 }
 
 /// The three answers of the MSC source. The order is meaningful: a later variant is stricter.

@@ -6,12 +6,14 @@ use crate::Rule;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PolicyError {
     /// The chosen profile is not defined by any file that counts.
-    #[error("no profile `{name}` is defined; there are: {defined}")]
+    #[error("no profile `{name}` is defined; there are: {defined}{}", did_you_mean(near.as_deref()))]
     UnknownProfile {
         /// The chosen name.
         name: String,
         /// The names that could be chosen.
         defined: String,
+        /// The one of them that was most likely meant.
+        near: Option<String>,
     },
     /// A profile inherits from one that is not defined.
     #[error("profile `{profile}`: `inherit` names `{parent}`, which is not defined ({origin})")]
@@ -66,6 +68,10 @@ pub enum PolicyError {
         /// The path.
         path: String,
     },
+}
+
+fn did_you_mean(near: Option<&str>) -> String {
+    near.map(|near| format!(" (did you mean `{near}`?)")).unwrap_or_default()
 }
 
 impl PolicyError {

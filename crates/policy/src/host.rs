@@ -33,16 +33,18 @@ impl HostRules {
     /// # Errors
     /// What is wrong with it.
     pub(crate) fn add(&mut self, rule: Rule) -> Result<(), String> {
+        if let Some(host) = bare_host(&rule.entry) {
+            return Err(format!("a host is expected here; did you mean `{host}`?"));
+        }
+        if rule.entry.contains('/') {
+            return Err(NO_HOST.to_owned());
+        }
         let (host, port) = split_port(&rule.entry)?;
         let (wildcard, name) = match host {
             "*" => ("*", ""),
             host => host.strip_prefix("*.").map_or(("", host), |rest| ("*.", rest)),
         };
-        let name = if wildcard == "*" {
-            String::new()
-        } else {
-            normal_host(name).ok_or("no host name or address")?
-        };
+        let name = if wildcard == "*" { String::new() } else { normal_host(name).ok_or(NO_HOST)? };
         let port = port.map(|port| format!(" {port}")).unwrap_or_default();
         self.rules.entry(format!("{wildcard}{name}{port}")).or_insert(rule);
         Ok(())
@@ -138,6 +140,22 @@ pub(crate) fn normal_host(host: &str) -> Option<String> {
     (name.len() <= LONGEST_HOST && !numeric && name.split('.').all(is_label)).then_some(name)
 }
 
+/// What to write where an entry names no host.
+const NO_HOST: &str = "no host name or address; write it as `example.com`, `*.example.com` for all below it, or `example.com:8443`";
+
+/// The host of an address of a page, of a name with a path or a user, or of a wildcard without its sign; none where an entry is
+/// spelled as hosts are.
+fn bare_host(entry: &str) -> Option<String> {
+    let rest = entry.split_once("://").map_or(entry, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    let wildcard = if host.strip_prefix('.').is_some_and(|rest| !rest.starts_with('.')) { "*" } else { "" };
+    let named = format!("{wildcard}{host}");
+    let (name, _) = split_port(&named).ok()?;
+    let is_host = normal_host(name.strip_prefix("*.").unwrap_or(name)).is_some();
+    (named != entry && is_host).then_some(named)
+}
+
 fn split_port(entry: &str) -> Result<(&str, Option<u16>), String> {
     let after_address = entry.rfind(']').map_or(0, |end| end + 1);
     if after_address == 0 && entry.matches(':').count() > 1 {
@@ -146,8 +164,10 @@ fn split_port(entry: &str) -> Result<(&str, Option<u16>), String> {
     match entry.get(after_address..).and_then(|rest| rest.rfind(':')).map(|colon| colon + after_address) {
         Some(colon) => {
             let (host, port) = entry.split_at(colon);
-            let port =
-                port.trim_start_matches(':').parse().map_err(|_| "the port is no number up to 65535")?;
+            let port = port
+                .trim_start_matches(':')
+                .parse()
+                .map_err(|_| "the port is no number up to 65535; write HOST or HOST:PORT")?;
             Ok((host, Some(port)))
         }
         None => Ok((entry, None)),
@@ -182,6 +202,39 @@ mod tests {
         for bad in ["", "a..b", "a\0.com", "user@host", "a%2ecom", "127.1", "2130706433", "0x7f000001", "a b"]
         {
             assert_eq!(normal_host(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_host_is_told_the_host_that_it_holds() {
+        let problem = |entry: &str| {
+            let rule = Rule {
+                key: "allowed_hosts",
+                entry: entry.to_owned(),
+                profile: "normal".into(),
+                origin: Origin::BuiltIn,
+            };
+            HostRules::default().add(rule).unwrap_err()
+        };
+        for (entry, host) in [
+            ("https://example.com/", "`example.com`"),
+            ("http://example.com:8080/a?b", "`example.com:8080`"),
+            ("HTTPS://example.com", "`example.com`"),
+            ("example.com/path", "`example.com`"),
+            ("me@example.com", "`example.com`"),
+            ("https://*.example.com/x", "`*.example.com`"),
+            ("https://[::1]:80/", "`[::1]:80`"),
+            (".example.com", "`*.example.com`"),
+        ] {
+            assert!(problem(entry).contains(&format!("did you mean {host}?")), "{entry}: {}", problem(entry));
+        }
+        assert!(problem("example.com:https").contains("write HOST or HOST:PORT"));
+        for entry in ["", "a b", "api.*.com", "https://", "127.1"] {
+            assert!(
+                problem(entry).contains("`*.example.com` for all below it"),
+                "{entry}: {}",
+                problem(entry)
+            );
         }
     }
 

@@ -8,7 +8,7 @@ use crate::auto_run::{AutoRun, Entry, auto_run};
 use crate::host::normal_host;
 use crate::path::{Spot, fold_path};
 use crate::suggest::Missing;
-use crate::{BUILT_IN_DENIED_READS, List, Origin, Part, PathVerdict, Policy, Rule};
+use crate::{BUILT_IN_DENIED_READS, List, NamedWrites, Origin, Part, PathVerdict, Policy, Rule};
 
 /// What the lines have to say to one part. A line that does not apply has no cause.
 #[derive(Debug, Clone, Default)]
@@ -25,6 +25,8 @@ pub(crate) struct Judgement {
     pub(crate) unlisted: Option<Cause>,
     /// Why a later program would run code through it, whatever else line 6 says.
     pub(crate) runs_later: Option<Cause>,
+    /// The paths that line 6 is about, where they are written.
+    pub(crate) named: NamedWrites,
     /// Line 7.
     pub(crate) allowed: Option<Cause>,
     /// Line 8.
@@ -66,7 +68,12 @@ impl Policy {
                 self.judge_path("delete", Access::Write, path, part.real.as_deref(), true)
             }
             Effect::Run { command, directory } => {
-                self.judge_command(command, directory, part.real.as_deref())
+                let mut judgement = self.judge_command(command, directory, part.real.as_deref());
+                if let (None, Some(why)) = (&judgement.dangerous, &part.states) {
+                    let hint = "name exactly the rows or the table; `dangerous: ask` would ask a human";
+                    judgement.dangerous = Some(self.dangerous_cause(why, hint));
+                }
+                judgement
             }
             Effect::Connect { host, port, .. } => {
                 let judgement = self.judge_host(format!("connect {host}:{port}"), host, Some(*port));
@@ -125,7 +132,7 @@ impl Policy {
         let hint_for_list = self.add_path(access);
         if self.dialect.only_workspace && !in_workspace {
             judgement.denied = Some(Cause {
-                reason: format!("{shown}{leads} lies outside the workspace"),
+                reason: format!("Path {shown}{leads} is outside workspace"),
                 hint: Some("name a path in the workspace; in this dialect no other is reached".to_owned()),
                 rule: self.setting("dialect", "paths in the workspace alone", Origin::BuiltIn),
             });
@@ -135,18 +142,21 @@ impl Policy {
             (Some(rule), _) => {
                 judgement.denied = Some(Cause {
                     reason: format!("{shown}{leads} is, or holds, what {rule} denies"),
-                    hint: Some(change_rule(rule)),
+                    hint: Some(self.how_to_change(rule)),
                     rule: rule.clone(),
                 });
             }
             (None, PathVerdict::Denied(rule)) => {
                 judgement.denied = Some(Cause {
-                    reason: format!("{shown}{leads} is denied by {rule}"),
-                    hint: Some(change_rule(rule)),
+                    reason: self.why_denied(rule, || format!("{shown}{leads} is denied by {rule}")),
+                    hint: Some(self.how_to_change(rule)),
                     rule: rule.clone(),
                 });
             }
             (None, PathVerdict::Outside) => {
+                if access == Access::Write {
+                    judgement.named.unlisted.push(judged.to_owned());
+                }
                 judgement.missing.push(Missing::Path(access, judged.to_owned()));
                 judgement.unlisted = Some(Cause {
                     rule: self.no_entry(list),
@@ -176,6 +186,7 @@ impl Policy {
         if access == Access::Write && !removes {
             for path in std::iter::once(path).chain(real) {
                 if let Some(cause) = self.runs_later(path) {
+                    judgement.named.run_later.push(path.to_owned());
                     // Also where the path is listed: an entry that lists a folder was not written with this in mind.
                     judgement.runs_later.get_or_insert_with(|| cause.clone());
                     judgement.unlisted.get_or_insert(cause);
@@ -227,6 +238,25 @@ impl Policy {
             .or_else(|| self.writes.denied_below(path))
     }
 
+    /// Whether the dialect itself has the rule.
+    fn is_of_dialect(&self, rule: &Rule) -> bool {
+        rule.origin == Origin::BuiltIn && self.dialect.denied_paths.contains(&rule.entry.as_str())
+    }
+
+    /// Why a rule denies a path, in the words of the dialect where those exist.
+    pub(crate) fn why_denied(&self, rule: &Rule, usual: impl FnOnce() -> String) -> String {
+        let of_dialect = self.dialect.denied_reason.filter(|_| self.is_of_dialect(rule));
+        of_dialect.map_or_else(usual, str::to_owned)
+    }
+
+    /// What to do about a rule that denies.
+    pub(crate) fn how_to_change(&self, rule: &Rule) -> String {
+        match self.dialect.denied_hint.filter(|_| self.is_of_dialect(rule)) {
+            Some(hint) => hint.to_owned(),
+            None => change_rule(rule),
+        }
+    }
+
     pub(crate) fn judge_host(&self, shown: String, host: &str, port: Option<u16>) -> Judgement {
         let mut judgement = Judgement { part: shown, ..Judgement::default() };
         let Some(host) = normal_host(host) else {
@@ -240,7 +270,7 @@ impl Policy {
         if let Some(rule) = self.denied_hosts.find(&host, port) {
             judgement.denied = Some(Cause {
                 reason: format!("{host} is denied by {rule}"),
-                hint: Some(change_rule(rule)),
+                hint: Some(self.how_to_change(rule)),
                 rule: rule.clone(),
             });
         } else if self.allowed_hosts.find(&host, port).is_none() {
@@ -321,7 +351,7 @@ impl Policy {
             (Some(rule), _) => {
                 judgement.denied = Some(Cause {
                     reason: format!("{shown} is denied by {rule}"),
-                    hint: Some(change_rule(rule)),
+                    hint: Some(self.how_to_change(rule)),
                     rule: rule.clone(),
                 });
             }

@@ -6,13 +6,13 @@ use shell_syntax::{Assignment, Command, Joint, Node, Step, Word, is_of_the_scrip
 use tool::{Access, CommandLine};
 
 use crate::command::{
-    Class, Reached, Surroundings, base_name, dangerous, fed_command, is_guarded, is_harmless_assignment,
-    is_interpreter, known_form, possible_paths, shell_line, unwrap,
+    Class, Kind, Operand, Reached, Surroundings, Use, base_name, dangerous, fed_command, is_guarded,
+    is_harmless_assignment, is_interpreter, known_form, possible_paths, shell_line, unwrap,
 };
-use crate::judge::{Cause, Judgement, change_rule};
+use crate::judge::{Cause, Judgement};
 use crate::spell::resolve;
 use crate::suggest::Missing;
-use crate::{Origin, PathVerdict, Policy};
+use crate::{NamedWrites, Origin, PathVerdict, Policy};
 
 /// The key of the rule by which a line passes that only reads.
 pub const READ_ONLY_COMMANDS: &str = "read_only_commands";
@@ -25,6 +25,8 @@ pub(crate) struct Stages {
     not_allowed: Option<String>,
     /// How many lines within lines are being looked at.
     depth: usize,
+    /// Where the line starts, which decides what programs of the project its cell finds.
+    directory: PathBuf,
     /// The command that is being looked at.
     at: String,
     /// The one because of which the line does not pass by itself.
@@ -56,6 +58,9 @@ pub(crate) struct Directories {
 /// More possible directories are not followed.
 const MOST_DIRECTORIES: usize = 8;
 
+/// Why a program of the project is no reader, whatever its name is.
+const OF_PROJECT: &str = "it is a program of the project, which calls can write";
+
 /// Lines within lines (`sh -c`) are looked at this deep.
 const DEEPEST_LINE: usize = 3;
 
@@ -82,7 +87,7 @@ impl Policy {
         if let Some((rule, words)) = self.commands.denied_by(&reached) {
             let cause = Cause {
                 reason: format!("`{words}` is denied by {rule}"),
-                hint: Some(change_rule(rule)),
+                hint: Some(self.how_to_change(rule)),
                 rule: rule.clone(),
             };
             judgement.denied.get_or_insert(cause);
@@ -99,7 +104,7 @@ impl Policy {
             judgement.not_allowed = Some(format!("{reason}, so that no list applies to it"));
         }
         if let Some(line) = &reached.line {
-            let mut stages = Stages::default();
+            let mut stages = Stages { directory: directory.to_owned(), ..Stages::default() };
             let directories = Directories { paths: vec![directory.to_owned()], through_a_name: false };
             self.walk(&line.steps, directories, &mut stages, &mut judgement);
             match stages.not_allowed {
@@ -128,7 +133,7 @@ impl Policy {
             if let PathVerdict::Denied(rule) = self.path_verdict(Access::Read, directory) {
                 judgement.denied = Some(Cause {
                     reason: format!("its directory {} is denied by {rule}", directory.display()),
-                    hint: Some(change_rule(rule)),
+                    hint: Some(self.how_to_change(rule)),
                     rule: rule.clone(),
                 });
             } else if !self.in_a_root(directory) {
@@ -281,12 +286,19 @@ impl Policy {
         judgement: &mut Judgement,
     ) {
         let Some((named, arguments)) = words.split_first() else { return };
-        let resolved = self.resolve_program(&named.text);
+        let mut resolved = self.resolve_program(&named.text);
+        // A list may name a program of the project; that a call cannot have written it is what nobody says.
+        let of_project =
+            resolved.is_err() && self.programs.is_of_project(&named.text, &stages.directory, &self.workspace);
+        if of_project {
+            resolved = Ok(&named.text);
+        }
         let program = resolved.unwrap_or(base_name(&named.text));
         // The tables know programs by their bare names, and by the path under which the search path finds them.
         let renamed: Vec<Word> =
             std::iter::once(Word::literal(program)).chain(arguments.iter().cloned()).collect();
-        let reads = known_form(&renamed, Class::Reads);
+        let reads = if of_project { Err(OF_PROJECT) } else { known_form(&renamed, Class::Reads) };
+        note_sources(&renamed, reads.as_ref().ok(), directories, &mut judgement.named);
         let listed = self
             .commands
             .allowed_by(words)
@@ -310,9 +322,14 @@ impl Policy {
             return;
         }
         match (reads, listed) {
-            (Ok(form), _) if !by_path => {
+            (Ok(mut form), listed) if !by_path => {
                 if program == "git" {
                     self.require_root(directories, stages);
+                    // Whoever lists git lets it read the work tree: `git add -A` passes, and so does `git status`.
+                    let is_place = |operand: &Operand| operand.kind == Kind::Names && operand.text == ".";
+                    if listed.is_some() && form.operands.iter().all(is_place) {
+                        form.operands.clear();
+                    }
                 }
                 self.judge_form(&form, directories, stages, judgement);
                 for run in &form.runs {
@@ -355,7 +372,7 @@ impl Policy {
             (Ok(_), None) => {}
             (Err(why), None) => {
                 if let Ok(form) = known_form(&renamed, Class::Acts) {
-                    self.judge_denials(&form, directories, judgement);
+                    self.judge_unlisted(&form, directories, judgement);
                 }
                 if words.iter().all(Word::is_literal)
                     && let [directory] = directories.paths.as_slice()
@@ -388,6 +405,36 @@ impl Policy {
         Cause { rule: self.setting(READ_ONLY_COMMANDS, program, Origin::BuiltIn), reason, hint: None }
     }
 }
+
+/// Programs that print their words and read nothing.
+const PRINTERS: [&str; 2] = ["echo", "printf"];
+
+/// Notes the files whose content a command may write elsewhere: those that its form reads or moves, and where its form is not
+/// known, every word that could be a path.
+fn note_sources(words: &[Word], reads: Option<&Use>, directories: &Directories, named: &mut NamedWrites) {
+    let Some((program, arguments)) = words.split_first() else { return };
+    if PRINTERS.contains(&program.text.as_str()) {
+        return;
+    }
+    named.unbound |= !arguments.iter().all(Word::is_literal);
+    let acts = if reads.is_none() { known_form(words, Class::Acts).ok() } else { None };
+    let texts: Vec<&str> = match reads.or(acts.as_ref()) {
+        Some(form) => {
+            let is_of_git = |operand: &&Operand| matches!(operand.kind, Kind::Revision | Kind::Revised);
+            named.unbound |= form.operands.iter().any(|operand| is_of_git(&operand));
+            let is_read = |operand: &&Operand| matches!(operand.kind, Kind::Content | Kind::Removed);
+            form.operands.iter().filter(is_read).map(|operand| operand.text.as_str()).collect()
+        }
+        None => possible_paths(words).take(MOST_SOURCES).collect(),
+    };
+    named.unbound |= texts.len() >= MOST_SOURCES;
+    for text in texts.iter().take(MOST_SOURCES) {
+        named.sources.extend(directories.paths.iter().map(|directory| resolve(directory, text).path));
+    }
+}
+
+/// More files are not noted, and then not all that may be written is named.
+const MOST_SOURCES: usize = 256;
 
 /// Where a `cd` goes.
 fn entered(command: &Command) -> Option<&Word> {

@@ -6,12 +6,12 @@ use shell_syntax::Redirect;
 use tool::Access;
 
 use crate::command::{Kind, Operand, Use};
-use crate::judge::{Cause, Judgement, allow_key, change_rule, is_system_path};
+use crate::judge::{Cause, Judgement, allow_key, is_system_path};
 use crate::judge_command::{Directories, Stages};
 use crate::path::Spot;
 use crate::spell::resolve;
 use crate::suggest::Missing;
-use crate::{PathVerdict, Policy, Rule};
+use crate::{NamedWrites, PathVerdict, Policy, Rule};
 
 impl Policy {
     /// The paths of a known form. A doubt about what it reads counts also where the command is listed.
@@ -37,9 +37,11 @@ impl Policy {
                             // It may be no path; what denies or protects such a path counts all the same.
                             let path = resolve(directory, &operand.text).path;
                             if let PathVerdict::Denied(rule) = self.path_verdict(Access::Write, &path) {
-                                judgement.denied.get_or_insert_with(|| denied(&path, rule));
+                                judgement.denied.get_or_insert_with(|| self.denied_cause(&path, rule));
                             }
-                            judgement.runs_later = judgement.runs_later.take().or(self.runs_later(&path));
+                            let runs_later = self.runs_later(&path);
+                            judgement.named.run_later.extend(runs_later.is_some().then_some(path));
+                            judgement.runs_later = judgement.runs_later.take().or(runs_later);
                             judgement.unlisted = judgement.unlisted.take().or(judgement.runs_later.clone());
                         }
                         let led_back = directories.through_a_name && operand.text.starts_with("..");
@@ -60,8 +62,8 @@ impl Policy {
         }
     }
 
-    /// What an unlisted command would change, where that is denied.
-    pub(crate) fn judge_denials(&self, form: &Use, directories: &Directories, judgement: &mut Judgement) {
+    /// What an unlisted command would change, where that is denied or needs an approval of its own. Which line asks stays as it is.
+    pub(crate) fn judge_unlisted(&self, form: &Use, directories: &Directories, judgement: &mut Judgement) {
         for operand in &form.operands {
             for directory in &directories.paths {
                 match operand.kind {
@@ -70,8 +72,10 @@ impl Policy {
                     _ => continue,
                 }
                 let path = resolve(directory, &operand.text).path;
-                let denied = self.judge_path("write", Access::Write, &path, None, false).denied;
-                judgement.denied = judgement.denied.take().or(denied);
+                let write = self.judge_command_write(&path);
+                judgement.denied = judgement.denied.take().or(write.denied);
+                judgement.runs_later = judgement.runs_later.take().or(write.runs_later);
+                judgement.named.extend(write.named);
             }
         }
     }
@@ -88,6 +92,7 @@ impl Policy {
                 match redirect {
                     Redirect::Write(target) => self.judge_write(&target.text, directory, stages, judgement),
                     Redirect::Read(source) => {
+                        judgement.named.sources.push(resolve(directory, &source.text).path);
                         let operand = Operand {
                             text: source.text.clone(),
                             glob: false,
@@ -111,7 +116,13 @@ impl Policy {
         if self.in_a_root(path) || !IN_MEMORY.iter().any(|folder| path.starts_with(folder)) {
             return judged;
         }
-        Judgement { unlisted: None, missing: Vec::new(), changes_only_the_workspace: true, ..judged }
+        Judgement {
+            unlisted: None,
+            missing: Vec::new(),
+            named: NamedWrites::default(),
+            changes_only_the_workspace: true,
+            ..judged
+        }
     }
 
     /// A file that is written: as a write of its own, which passes only where its path is listed.
@@ -172,7 +183,7 @@ impl Policy {
     pub(crate) fn judge_named(&self, path: &Path, judgement: &mut Judgement) -> PathVerdict<'_> {
         let verdict = self.path_verdict(Access::Read, path);
         if let PathVerdict::Denied(rule) = verdict {
-            judgement.denied.get_or_insert_with(|| denied(path, rule));
+            judgement.denied.get_or_insert_with(|| self.denied_cause(path, rule));
         }
         verdict
     }
@@ -220,13 +231,13 @@ impl Policy {
         }
         Ok(())
     }
-}
 
-fn denied(path: &Path, rule: &Rule) -> Cause {
-    Cause {
-        reason: format!("{} is denied by {rule}", path.display()),
-        hint: Some(change_rule(rule)),
-        rule: rule.clone(),
+    fn denied_cause(&self, path: &Path, rule: &Rule) -> Cause {
+        Cause {
+            reason: self.why_denied(rule, || format!("{} is denied by {rule}", path.display())),
+            hint: Some(self.how_to_change(rule)),
+            rule: rule.clone(),
+        }
     }
 }
 
@@ -238,6 +249,7 @@ fn merge(write: Judgement, judgement: &mut Judgement) {
     judgement.denied = judgement.denied.take().or(write.denied);
     judgement.runs_later = judgement.runs_later.take().or(write.runs_later);
     judgement.unlisted = judgement.unlisted.take().or(write.unlisted);
+    judgement.named.extend(write.named);
     judgement.changes_only_the_workspace &= write.changes_only_the_workspace;
     judgement.missing.extend(write.missing);
 }

@@ -35,6 +35,9 @@ impl Policy {
     /// The same rules, and what is leased. A lease that may not be one is left out.
     #[must_use]
     pub fn with_leases(&self, leases: &[(Arc<str>, LeasePattern)]) -> Policy {
+        if let Some(policy) = self.narrowed_with_leases(leases) {
+            return policy;
+        }
         let mut policy = self.clone();
         for (id, pattern) in leases {
             if self.may_lease(pattern).is_err() {
@@ -248,7 +251,7 @@ impl Policy {
 
     /// Tells what a command would run, as far as its line says.
     pub fn runs(&self, command: &CommandLine, directory: &Path) -> Runs {
-        crate::command::runs(Reached::by(command), directory, &self.programs)
+        crate::command::runs(Reached::by(command), directory, &self.workspace, &self.programs)
     }
 }
 

@@ -23,20 +23,23 @@ mod list;
 mod merge;
 mod moderate;
 mod names;
+mod narrow;
 mod outgoing;
 mod path;
 mod policy;
 mod profile;
 mod programs;
 mod rule;
+mod sees;
 mod show;
+mod size;
 mod spell;
 mod suggest;
 
 pub use auto_run::{AutoRun, Entry, GitSetting, auto_run, git_settings, may_auto_run};
 pub use ceiling::{Ceiling, EffectKind, EffectKinds};
-pub use command::Runs;
-pub use decision::{Decision, Line, Part, Request, Verdict};
+pub use command::{Runs, StatementFile, dangerous_statements, hosts_fetched, statement_files};
+pub use decision::{Decision, Line, NamedWrites, Part, Request, Verdict};
 pub use error::PolicyError;
 pub use examples::{Example, examples};
 pub use findings::{Finding, findings};
@@ -49,9 +52,11 @@ pub use merge::{Source, Trust, Warning};
 pub use path::{Above, Denied, Kind, Names, PathVerdict, RootRight, Spot};
 pub use policy::{Dialect, Policy, Setup};
 pub use profile::{
-    BUILT_IN_DENIED_READS, DEFAULT_PROFILE, Dangerous, Limits, Mode, ProfileSource, Profiles, Undoable,
+    BUILT_IN_DENIED_READS, CommandsSee, DEFAULT_PROFILE, Dangerous, Limits, Mode, ProfileSource, Profiles,
+    Undoable,
 };
-pub use programs::{ProgramFile, Programs};
+pub use programs::{ProgramFile, Programs, project_folders};
 pub use rule::{FilePlace, Origin, Rule};
+pub use sees::Sees;
 pub use show::{Shown, show};
 pub use suggest::Suggestion;

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::{
-    DEFAULT_PROFILE, Dangerous, Limits, Lines, List, ListEntry, Mode, Origin, PolicyError, ProfileSource,
-    Profiles, Rule, Undoable,
+    CommandsSee, DEFAULT_PROFILE, Dangerous, Limits, Lines, List, ListEntry, Mode, Origin, PolicyError,
+    ProfileSource, Profiles, Rule, Undoable,
 };
 
 /// The profiles of one file. Sources are handed over in the order of precedence: managed, user, workspace.
@@ -72,10 +72,11 @@ pub enum Trust {
     Untrusted,
 }
 
-/// A key that was ignored.
+/// A key that does not count as it is written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "profile `{profile}`: `{key}` is ignored, because {origin} is not trusted; `handfast trust` trusts it"
+    "profile `{profile}`: `{key}` {}, because {origin} is not trusted; `handfast trust` trusts it",
+    if *narrows { "can only narrow what is allowed" } else { "is ignored" }
 )]
 pub struct Warning {
     /// The profile.
@@ -84,12 +85,15 @@ pub struct Warning {
     pub key: &'static str,
     /// Where it is written.
     pub origin: Origin,
+    /// Whether it counts where it is stricter than the trusted files.
+    pub narrows: bool,
 }
 
 /// Splits what an untrusted file says into what may count, because it can only tighten, and a warning for each other key.
 ///
-/// The lists that deny, `deny_ignore_case: true` and `strict: true` are kept as they are; `mode` and `limits` are kept, and
-/// whoever merges them takes the stricter value.
+/// The lists that deny and the strict values of settings are kept as they are; `mode` and `limits` are kept, and whoever merges
+/// them takes the stricter value. The lists that allow are left to [`Policy::narrowed`](crate::Policy), which heeds them where
+/// they allow less.
 fn tighten(file: &Source) -> (Profiles, Vec<Warning>) {
     let mut kept = Profiles::new();
     let mut warnings = Vec::new();
@@ -106,23 +110,26 @@ fn tighten(file: &Source) -> (Profiles, Vec<Warning>) {
             deny_handfast_changes: source.deny_handfast_changes.clone(),
             deny_tools: source.deny_tools.clone(),
             mode: source.mode,
+            dangerous: source.dangerous.filter(|dangerous| *dangerous == Dangerous::Deny),
+            undoable: source.undoable.filter(|undoable| *undoable == Undoable::Table),
+            commands_see: source.commands_see.filter(|seen| *seen == CommandsSee::Listed),
             strict: source.strict.filter(|strict| *strict),
             limits: source.limits,
             ..ProfileSource::default()
         };
         let others = [
             ("inherit", source.inherit.is_some()),
-            ("dangerous", source.dangerous.is_some()),
-            ("undoable", source.undoable.is_some()),
+            ("dangerous", source.dangerous == Some(Dangerous::Ask)),
+            ("undoable", source.undoable == Some(Undoable::Pass)),
+            ("commands_see", source.commands_see == Some(CommandsSee::Workspace)),
             ("strict", source.strict == Some(false)),
             ("deny_ignore_case", source.deny_ignore_case == Some(false)),
         ];
         let lists = List::ALL.into_iter().filter(|list| !list.denies());
-        let ignored = lists.map(|list| (list.key(), list.of(source).is_some())).chain(others);
-        warnings.extend(ignored.filter(|(_, named)| *named).map(|(key, _)| Warning {
-            profile: name.clone(),
-            key,
-            origin: file.place(name, key),
+        let lists = lists.map(|list| (list.key(), list.of(source).is_some(), true));
+        let others = others.map(|(key, named)| (key, named, false));
+        warnings.extend(lists.chain(others).filter(|(_, named, _)| *named).map(|(key, _, narrows)| {
+            Warning { profile: name.clone(), key, origin: file.place(name, key), narrows }
         }));
         kept.insert(name.clone(), tightening);
     }
@@ -254,6 +261,11 @@ impl<'a> Merged<'a> {
     /// What an undoable call gets.
     pub(crate) fn undoable(&self, profile: &str, default: Undoable) -> (Undoable, Origin) {
         self.strictest(profile, "undoable", |source| source.undoable, None, default)
+    }
+
+    /// What commands see of the workspace.
+    pub(crate) fn commands_see(&self, profile: &str, default: CommandsSee) -> (CommandsSee, Origin) {
+        self.strictest(profile, "commands_see", |source| source.commands_see, None, default)
     }
 
     /// Whether a switch that only tightens is on.

@@ -22,7 +22,11 @@ impl Policy {
         if !self.bounds_allow(EffectKind::Connect) {
             return Err("this caller may not speak to other machines".to_owned());
         }
-        let beyond = |reason| format!("this caller may do less than the one that made it: {reason}");
+        let less = match self.narrowing {
+            Some(_) => "the workspace's configuration, which is not trusted, allows less",
+            None => "this caller may do less than the one that made it",
+        };
+        let beyond = |reason| format!("{less}: {reason}");
         self.bounding().try_for_each(|policy| policy.host_verdict(host, port).map_err(beyond))
     }
 

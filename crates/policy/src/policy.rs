@@ -9,10 +9,11 @@ use crate::examples::require_examples;
 use crate::host::HostRules;
 use crate::merge::{Allowed, DeniedLists, Merged};
 use crate::names::{NameRules, Shape};
+use crate::narrow::Narrowing;
 use crate::path::{AllowedPaths, Case, PathList, PathRules, Reach, Spot, fold_path, is_below, roots};
 use crate::{
-    BUILT_IN_DENIED_READS, DEFAULT_PROFILE, Dangerous, Denied, Kind, Limits, List, Mode, Names, Origin,
-    PathVerdict, PolicyError, Programs, RootRight, Rule, Source, Undoable, Warning,
+    BUILT_IN_DENIED_READS, CommandsSee, DEFAULT_PROFILE, Dangerous, Denied, Kind, Limits, List, Mode, Names,
+    Origin, PathVerdict, PolicyError, Programs, RootRight, Rule, Source, Undoable, Warning,
 };
 
 /// The rules of one profile, compiled for one workspace. Asking it does no input or output.
@@ -22,6 +23,9 @@ pub struct Policy {
     pub(crate) mode: (Mode, Origin),
     pub(crate) dangerous: (Dangerous, Origin),
     pub(crate) undoable: (Undoable, Origin),
+    pub(crate) commands_see: (CommandsSee, Origin),
+    /// What the cell of one call shows beside what is listed.
+    pub(crate) also_seen: Vec<PathBuf>,
     pub(crate) dialect: Dialect,
     pub(crate) strict: bool,
     /// Those that the user's own files name, else the dialect; and those that other files hold them to.
@@ -51,6 +55,8 @@ pub struct Policy {
     pub(crate) cell_writes: bool,
     pub(crate) bounds: Option<Arc<Bounds>>,
     pub(crate) warnings: Vec<Warning>,
+    /// How the policy came about, where an untrusted file narrows it.
+    pub(crate) narrowing: Option<Arc<Narrowing>>,
 }
 
 /// What a policy is compiled from.
@@ -94,6 +100,12 @@ pub struct Dialect {
     pub only_workspace: bool,
     /// What is never read or written, whatever the profile says: patterns of the deny lists.
     pub denied_paths: &'static [&'static str],
+    /// The reason that is given for what that denies.
+    pub denied_reason: Option<&'static str>,
+    /// Who is to be asked instead, in the hint of what that denies.
+    pub denied_hint: Option<&'static str>,
+    /// What commands see of the workspace where the profile lists what may be read.
+    pub commands_see: CommandsSee,
     /// What one command may use, where the profile names no limit.
     pub limits: Limits,
 }
@@ -109,14 +121,24 @@ impl Policy {
     /// # Errors
     /// Names the profile, the key and the entry at fault.
     pub fn compile(setup: &Setup<'_>) -> Result<Self, PolicyError> {
+        Self::of_trusted(setup)?.narrowed(setup)
+    }
+
+    /// Compiles what the trusted files allow, and what any file denies.
+    pub(crate) fn of_trusted(setup: &Setup<'_>) -> Result<Self, PolicyError> {
         require_normal("workspace", setup.workspace)?;
         require_examples(setup)?;
         setup.home.map_or(Ok(()), |home| require_normal("home folder", home))?;
         let merged = Merged::new(setup.sources);
         let name = setup.profile;
         if !merged.names().contains(&name) {
-            let defined = merged.names().join(", ");
-            return Err(PolicyError::UnknownProfile { name: name.to_owned(), defined });
+            let names = merged.names();
+            let near = tool::nearest(name, names.iter().copied()).map(str::to_owned);
+            return Err(PolicyError::UnknownProfile {
+                name: name.to_owned(),
+                defined: names.join(", "),
+                near,
+            });
         }
         let lineage = merged.lineage(name)?;
         let ignores_case = merged.is_on(name, "deny_ignore_case", |source| source.deny_ignore_case).0;
@@ -152,6 +174,9 @@ impl Policy {
             allowed: paths.allowed(allowed(List::AllowedWritePaths))?,
             also_allowed: Vec::new(),
         };
+
+        let names_no_list = reads.allowed.workspace;
+        let commands_see = if names_no_list { CommandsSee::Workspace } else { setup.dialect.commands_see };
 
         let auto_run = PathRules {
             denied: paths.denied(merged.denied(name, List::AutoRunPaths))?,
@@ -200,6 +225,8 @@ impl Policy {
             mode: merged.mode(name, setup.mode.clone()),
             dangerous: merged.dangerous(name, setup.dialect.dangerous),
             undoable: merged.undoable(name, built_in_undoable),
+            commands_see: merged.commands_see(name, commands_see),
+            also_seen: Vec::new(),
             dialect: setup.dialect,
             strict: merged.is_on(name, "strict", |source| source.strict).0,
             limits: over_dialect(merged.limits(name), setup.dialect.limits),
@@ -225,6 +252,7 @@ impl Policy {
             cell_writes: true,
             bounds: None,
             warnings: merged.warnings,
+            narrowing: None,
             profile,
         })
     }
@@ -354,7 +382,7 @@ impl Policy {
         own.or(built_in).lower(most)
     }
 
-    /// The keys that were ignored because their file is not trusted.
+    /// The keys that do not count as they are written, because their file is not trusted.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }

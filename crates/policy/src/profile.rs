@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ListEntry;
+use crate::{ListEntry, size};
 
 /// One profile of `sandbox_config`, as it is written.
 ///
@@ -58,6 +58,8 @@ pub struct ProfileSource {
     pub dangerous: Option<Dangerous>,
     /// What a call gets whose every change can be undone.
     pub undoable: Option<Undoable>,
+    /// What the cells of commands show of the workspace.
+    pub commands_see: Option<CommandsSee>,
     /// Refuse to run anything in a sandbox that is weaker than asked for.
     pub strict: Option<bool>,
     /// What one command may use.
@@ -163,25 +165,56 @@ impl Undoable {
     }
 }
 
+/// What the cells of commands show of the workspace. What the deny lists name is hidden either way.
+///
+/// The order is meaningful: a later variant is stricter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CommandsSee {
+    /// All of it.
+    #[default]
+    Workspace,
+    /// What the list of paths that may be read names, with what the programs of the project need to run at all: the folders
+    /// where they are installed, and the manifests of build tools in folders that lead to something listed.
+    Listed,
+}
+
+impl CommandsSee {
+    /// The setting's value in configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            CommandsSee::Workspace => "workspace",
+            CommandsSee::Listed => "listed",
+        }
+    }
+}
+
 /// What one command may use. An absent limit is the sandbox's own.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
     /// Memory in bytes, of all processes together.
+    #[serde(deserialize_with = "size::bytes")]
     pub memory_bytes: Option<u64>,
     /// Memory in bytes that one process has for itself.
+    #[serde(deserialize_with = "size::bytes")]
     pub process_memory_bytes: Option<u64>,
     /// Processor cores.
     pub cpus: Option<u64>,
     /// Processes and threads at once.
     pub processes: Option<u64>,
+    /// Processes at once, whose threads are not counted.
+    pub process_count: Option<u64>,
     /// Open files of one process.
     pub open_files: Option<u64>,
     /// Size of one file in bytes.
+    #[serde(deserialize_with = "size::bytes")]
     pub file_size_bytes: Option<u64>,
     /// Bytes written to disk in all.
+    #[serde(deserialize_with = "size::bytes")]
     pub disk_bytes: Option<u64>,
     /// Bytes of output that are kept.
+    #[serde(deserialize_with = "size::bytes")]
     pub output_bytes: Option<u64>,
     /// Commands of one session that run at once; one at the least.
     pub commands: Option<u64>,
@@ -191,14 +224,18 @@ pub struct Limits {
     pub commands_in_all: Option<u64>,
     /// Bytes of answers of all sessions that exist at once, from the start of a call until its answer is delivered. An answer that
     /// may need more has all of them.
+    #[serde(deserialize_with = "size::bytes")]
     pub answer_bytes_in_all: Option<u64>,
     /// Background commands of one caller that run at once.
     pub sessions: Option<u64>,
     /// Seconds that a background command lives since it was last asked about.
+    #[serde(deserialize_with = "size::seconds")]
     pub session_idle_seconds: Option<u64>,
     /// Seconds that a background command lives since its start.
+    #[serde(deserialize_with = "size::seconds")]
     pub session_seconds: Option<u64>,
     /// Bytes that the caches in the home of the workspace's commands may take from one command to the next; 0 keeps none.
+    #[serde(deserialize_with = "size::bytes")]
     pub home_bytes: Option<u64>,
 }
 
@@ -224,6 +261,7 @@ impl Limits {
             process_memory_bytes: choose(self.process_memory_bytes, other.process_memory_bytes),
             cpus: choose(self.cpus, other.cpus),
             processes: choose(self.processes, other.processes),
+            process_count: choose(self.process_count, other.process_count),
             open_files: choose(self.open_files, other.open_files),
             file_size_bytes: choose(self.file_size_bytes, other.file_size_bytes),
             disk_bytes: choose(self.disk_bytes, other.disk_bytes),

@@ -4,8 +4,22 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Finds the file that a bare name of a program leads to.
-type Find = dyn Fn(&str) -> Option<ProgramFile> + Send + Sync;
+/// Finds the file that a bare name of a program leads to: in the search path of the cells, else in these folders behind it.
+type Find = dyn Fn(&str, &[PathBuf]) -> Option<ProgramFile> + Send + Sync;
+
+/// Where a project has programs of its own, below any of its folders.
+const OF_PROJECTS: [&str; 2] = [".venv/bin", "node_modules/.bin"];
+
+/// Folders above a command's are not looked at beyond this many.
+const MOST_ABOVE: usize = 32;
+
+/// The folders in which a command that starts in `directory` finds programs of the project, nearest first: those of its own
+/// folder and of each one above it, up to the workspace. They stand behind the search path, so that no file of the workspace
+/// takes the place of a program of the machine.
+pub fn project_folders(directory: &Path, workspace: &Path) -> Vec<PathBuf> {
+    let within = directory.ancestors().take_while(|folder| folder.starts_with(workspace));
+    within.take(MOST_ABOVE).flat_map(|folder| OF_PROJECTS.map(|part| folder.join(part))).collect()
+}
 
 /// How a name of a program is resolved, so that a rule for `ls` never covers another program of that name.
 ///
@@ -17,7 +31,7 @@ pub enum Programs {
     Unknown,
     /// Every bare name is taken to lie in a folder that no call can write, and no path is taken for a program. For tests.
     Presumed,
-    /// The function looks the name up in the search path of the cells.
+    /// The function looks the name up.
     Found(Arc<Find>),
 }
 
@@ -28,6 +42,8 @@ pub struct ProgramFile {
     pub path: PathBuf,
     /// Whether a call could have put it there: it lies in a folder that commands or file tools write.
     pub in_writable_place: bool,
+    /// Whether it is a program of the project, which lies in none of the folders of the search path. Calls can write it.
+    pub of_project: bool,
     /// Whether it is a launcher: it starts the version of a program that a file of the current folder names.
     pub is_launcher: bool,
 }
@@ -53,7 +69,17 @@ impl Programs {
     pub(crate) fn is_launcher(&self, base: &str) -> bool {
         match self {
             Programs::Found(find) if !BUILTINS.contains(&base) => {
-                find(base).is_some_and(|file| file.is_launcher)
+                find(base, &[]).is_some_and(|file| file.is_launcher)
+            }
+            Programs::Unknown | Programs::Presumed | Programs::Found(_) => false,
+        }
+    }
+
+    /// Whether the name leads to a program of the project for a command that starts in this directory.
+    pub(crate) fn is_of_project(&self, named: &str, directory: &Path, workspace: &Path) -> bool {
+        match self {
+            Programs::Found(find) if !named.contains('/') && !BUILTINS.contains(&named) => {
+                find(named, &project_folders(directory, workspace)).is_some_and(|file| file.of_project)
             }
             Programs::Unknown | Programs::Presumed | Programs::Found(_) => false,
         }
@@ -79,7 +105,7 @@ impl Programs {
             Programs::Unknown => Err("it is not known where its program lies"),
             Programs::Presumed if with_path => Err("its program is named by a path"),
             Programs::Presumed => Ok(base),
-            Programs::Found(find) => match find(base) {
+            Programs::Found(find) => match find(base, &[]) {
                 None => Err("its program is not in the search path"),
                 Some(file) if file.in_writable_place || is_writable(&file.path) => {
                     Err("its program lies where a call could have written it")

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::merge::Merged;
 use crate::policy::built_in_denied_reads;
-use crate::{Limits, List, Origin, Policy, PolicyError, Rule, Setup, Trust};
+use crate::{Limits, List, Origin, Policy, PolicyError, Rule, Setup, Trust, Warning};
 
 /// One entry or setting, and whether it counts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -44,6 +44,8 @@ pub fn show(setup: &Setup<'_>, built_in: Limits) -> Result<Vec<Shown>, PolicyErr
     add(policy.setting("dangerous", dangerous.as_str(), origin.clone()), None);
     let (undoable, origin) = &policy.undoable;
     add(policy.setting("undoable", undoable.as_str(), origin.clone()), None);
+    let (commands_see, origin) = &policy.commands_see;
+    add(policy.setting("commands_see", commands_see.as_str(), origin.clone()), None);
     for (key, (on, origin)) in [
         ("strict", merged.is_on(setup.profile, "strict", |source| source.strict)),
         (
@@ -83,31 +85,28 @@ pub fn show(setup: &Setup<'_>, built_in: Limits) -> Result<Vec<Shown>, PolicyErr
         let entry = path.display().to_string();
         add(Rule { entry, ..rule.clone() }, Some("no tool can write it"));
     }
-    for ignored in policy.warnings().iter().filter(|ignored| ignored.profile == setup.profile) {
-        let rule = |entry: &str, origin| Rule {
-            key: ignored.key,
-            entry: entry.to_owned(),
-            profile: setup.profile.into(),
-            origin,
-        };
-        let list = List::ALL.into_iter().find(|list| list.key() == ignored.key);
-        let untrusted = setup.sources.iter().filter(|source| source.trust == Trust::Untrusted);
-        let entries = untrusted
-            .filter_map(|source| source.entries(setup.profile, list?))
-            .flatten()
-            .map(|(rule, _)| rule);
-        let mut rules: Vec<Rule> = entries.collect();
-        if rules.is_empty() {
-            rules.push(rule("(set)", ignored.origin.clone()));
-        }
-        let note = "ignored: the file is not trusted";
-        shown.extend(rules.into_iter().map(|rule| Shown {
-            rule,
-            counts: false,
-            note: Some(note.to_owned()),
-        }));
-    }
+    shown.extend(of_untrusted(&policy, setup));
     Ok(shown)
+}
+
+/// What untrusted files say in the chosen profile that does not count as it is written, and their lists that allow.
+fn of_untrusted(policy: &Policy, setup: &Setup<'_>) -> Vec<Shown> {
+    let profile = setup.profile;
+    let ignored =
+        |rule| Shown { rule, counts: false, note: Some("ignored: the file is not trusted".to_owned()) };
+    let mut shown = Vec::new();
+    for source in setup.sources.iter().filter(|source| source.trust == Trust::Untrusted) {
+        for list in List::ALL.into_iter().filter(|list| !list.denies()) {
+            let rules = source.entries(profile, list).unwrap_or_default().into_iter().map(|(rule, _)| rule);
+            let note = "can only narrow: the file is not trusted";
+            shown.extend(rules.map(|rule| Shown { rule, counts: true, note: Some(note.to_owned()) }));
+        }
+    }
+    let settings = policy.warnings().iter().filter(|warning| warning.profile == profile && !warning.narrows);
+    shown.extend(
+        settings.map(|Warning { key, origin, .. }| ignored(policy.setting(key, "(set)", origin.clone()))),
+    );
+    shown
 }
 
 impl Limits {
@@ -118,6 +117,7 @@ impl Limits {
             process_memory_bytes,
             cpus,
             processes,
+            process_count,
             open_files,
             file_size_bytes,
             disk_bytes,
@@ -136,6 +136,7 @@ impl Limits {
             ("process_memory_bytes", process_memory_bytes),
             ("cpus", cpus),
             ("processes", processes),
+            ("process_count", process_count),
             ("open_files", open_files),
             ("file_size_bytes", file_size_bytes),
             ("disk_bytes", disk_bytes),

@@ -6,7 +6,7 @@ use rustix::io::Errno;
 
 use crate::beneath::may_change;
 use crate::tree::Judge;
-use crate::{EntryKind, LastLink, Result, Roots, RootsError};
+use crate::{EntryKind, LastLink, Result, Roots, RootsError, real_path};
 
 impl Roots {
     /// Moves what is at `from` to `to`, in one step and never over anything. A link is moved itself.
@@ -26,11 +26,19 @@ impl Roots {
         if self.holds_a_root(&source.real) {
             return Err(RootsError::IsRoot { path: from.to_owned() });
         }
-        let target = self.slot(to, LastLink::Keep)?;
-        if let Some(found) = target.kind() {
+        let target = match self.slot(to, LastLink::Keep) {
+            // Of a dry run: its folder would be made first, and that it could be has been looked at.
+            Err(RootsError::NoFolder { .. }) if self.dry_run => None,
+            found => Some(found?),
+        };
+        if let Some(found) = target.as_ref().and_then(crate::slot::Slot::kind) {
             return Err(RootsError::Exists { path: to.to_owned(), found });
         }
-        if target.real.starts_with(&source.real) {
+        let target_real = match &target {
+            Some(target) => target.real.clone(),
+            None => real_path(to, LastLink::Keep)?,
+        };
+        if target_real.starts_with(&source.real) {
             return Err(RootsError::IntoItself { path: to.to_owned() });
         }
         let allows = |real: &Path| {
@@ -38,7 +46,7 @@ impl Roots {
             self.may_write(real)?;
             let rest = real.strip_prefix(&source.real).unwrap_or(Path::new(""));
             let moved =
-                if rest.as_os_str().is_empty() { target.real.clone() } else { target.real.join(rest) };
+                if rest.as_os_str().is_empty() { target_real.clone() } else { target_real.join(rest) };
             self.may_write(&moved)
         };
         allows(&source.real)?;
@@ -46,6 +54,10 @@ impl Roots {
             Judge { roots: self, allows: &allows, empties: false, stop }
                 .tree(&self.slot_folder(&source)?, 0)?;
         }
+        let Some(target) = target else {
+            may_change(source.folder.as_fd()).map_err(RootsError::while_doing("move", from))?;
+            return Ok(target_real);
+        };
         if self.dry_run {
             for folder in [&source.folder, &target.folder] {
                 may_change(folder.as_fd()).map_err(RootsError::while_doing("move", from))?;

@@ -118,8 +118,9 @@ impl Enforcement {
     /// What is less than all that a cell can be: what is missing, and the limits that are not held exactly. Empty
     /// where nothing is.
     pub fn shortcomings(&self) -> Vec<String> {
-        // Nothing holds the space on disks exactly on any machine, and no profile asked for that.
-        let asked = self.limits.iter().filter(|it| it.limit != Limit::DiskSpace);
+        // Nothing holds the space on disks, or the number of processes without their threads, exactly on any machine.
+        let watched = [Limit::DiskSpace, Limit::ProcessCount];
+        let asked = self.limits.iter().filter(|it| !watched.contains(&it.limit));
         let inexact = asked.filter(|it| !it.layer.is_exact());
         let limits = inexact
             .map(|it| format!("the limit on {} is held by {} alone", it.limit.as_str(), it.layer.as_str()));

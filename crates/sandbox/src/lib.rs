@@ -95,7 +95,7 @@ pub use session::{
     SessionOutput, Sessions, Status,
 };
 pub use spawner::{Pool, Spawner};
-pub use spec::{CellSpec, Command, Entrance, Overlay, Program, TerminalSize};
+pub use spec::{CellSpec, Command, Entrance, Overlay, Placeholder, Program, TerminalSize};
 pub use stopper::Stopper;
 pub use sys::{give_memory_back, unblock_signals};
 pub use system::{is_of_system, shell};

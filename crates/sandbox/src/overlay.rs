@@ -41,6 +41,8 @@ pub(crate) struct Layers {
     /// The paths in the cell, escaped as mount options are.
     pub(crate) upper: CString,
     pub(crate) work: CString,
+    /// The path in the cell of the upper folder as it is.
+    pub(crate) upper_at: PathBuf,
     /// What is mounted below the workspace; no overlay has any part of it.
     pub(crate) submounts: Vec<PathBuf>,
     key: Key,
@@ -140,6 +142,7 @@ pub(crate) fn prepare(
         workspace: root.real.clone(),
         folder,
         upper: option(names.0)?,
+        upper_at: Path::new(LAYERS).join(names.0),
         work: option(&name_of_work)?,
         submounts,
         key,

@@ -1,7 +1,7 @@
 //! What a caller says about a cell and the command in it.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{CString, OsString};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -36,6 +36,11 @@ pub struct CellSpec {
     /// Files and folders below a shown root whose content must be absent: each is covered by an empty, unreadable
     /// one. What does not exist when the cell is built is not covered.
     pub masked: Vec<PathBuf>,
+    /// What stands in the place of some of the masked files where the workspace is seen through an overlay, so that the
+    /// command can remove them. Without an overlay, and where one cannot be put there, a mask covers the file instead.
+    ///
+    /// By the path of the masked file. The folder around each is copied up, and keeps its modification time.
+    pub placeholders: BTreeMap<PathBuf, Placeholder>,
     /// Files and folders below a writable root that must be read-only, and stay where they are: neither they nor
     /// a folder above them can be renamed or removed from inside.
     pub frozen: Vec<PathBuf>,
@@ -97,6 +102,18 @@ impl CellSpec {
         let of_spawner = || self.spawner.as_ref().and_then(|spawner| spawner.network());
         self.network.as_ref().map(SessionNetwork::network).or_else(of_spawner)
     }
+}
+
+/// A file in the upper folder of an overlay, in the place of one below that is out of reach by that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placeholder {
+    /// The extended attribute that it has there, from the namespace `user.overlay.`, of which a command neither sees nor
+    /// changes anything. It stays with the file under whatever name.
+    pub mark: CString,
+    /// Its content.
+    pub content: Vec<u8>,
+    /// Its permission bits. It belongs to the command's user.
+    pub mode: u32,
 }
 
 /// Two empty folders of the host beside each other, for one call.

@@ -2,7 +2,9 @@
 
 mod home;
 mod layers;
+mod placeholders;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -164,8 +166,13 @@ impl View {
         let direct = Direct::new(roots, layers);
         let written = spec.frozen_where_direct.iter().filter(|path| direct.writes(path)).cloned();
         frozen.append(&mut roots.inside(&written.collect::<Vec<_>>())?);
+        // Before anything is frozen, because a mount on the way would be in the way.
+        let masked = match layers {
+            Some(layers) => self.placeholders(spec, (roots, layers), &frozen)?,
+            None => Cow::Borrowed(&*spec.masked),
+        };
         self.freeze(&frozen)?;
-        self.cover_all(&spec.masked, roots)
+        self.cover_all(&masked, roots)
     }
 
     /// Hides the content of these paths, under every name that the cell has for them.

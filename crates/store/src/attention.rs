@@ -1,7 +1,9 @@
 //! Who waits for what others write, and who is there to be asked.
 
+use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -56,12 +58,18 @@ fn open(path: &Path) -> std::io::Result<File> {
 
 impl Attention {
     /// Pays attention. With more watchers than places the last ones are not seen, and the others are there.
-    pub(crate) fn pay(folder: &Path) -> Result<Self, StoreError> {
+    ///
+    /// Whoever can answer the questions of one workspace alone names it.
+    pub(crate) fn pay(folder: &Path, workspace: Option<&Path>) -> Result<Self, StoreError> {
         let mut last = None;
         for number in 0..PLACES {
             let path = place(folder, number);
             let file = open(&path).map_err(|error| StoreError::from_io(&path, error))?;
             if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+                let named = workspace.map(|path| path.as_os_str().as_bytes()).unwrap_or_default();
+                file.set_len(0)
+                    .and_then(|()| file.write_all_at(named, 0))
+                    .map_err(|error| StoreError::from_io(&path, error))?;
                 return Ok(Self { _file: file });
             }
             last = Some(file);
@@ -71,13 +79,74 @@ impl Attention {
             .ok_or_else(|| StoreError::from_io(&path, std::io::Error::other("there is no place")))
     }
 
-    /// Whether anybody does.
-    pub(crate) fn is_paid(folder: &Path) -> bool {
+    /// Whether anybody does who can answer a question of this workspace.
+    pub(crate) fn is_paid(folder: &Path, workspace: &Path) -> bool {
         (0..PLACES).any(|number| {
-            let Ok(file) = File::open(place(folder, number)) else { return false };
+            let path = place(folder, number);
+            let Ok(file) = File::open(&path) else { return false };
             // Shared, so that two who look do not see each other.
-            rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_err()
+            rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_err() && {
+                // What is not written yet is looked at again by whoever waits.
+                let named = std::fs::read(&path).unwrap_or_default();
+                named.is_empty() || named == workspace.as_os_str().as_bytes()
+            }
         })
+    }
+}
+
+/// That a call waits for the answer to a question, for as long as this value lives, also when its process is killed.
+#[derive(Debug)]
+pub struct Waiting {
+    path: PathBuf,
+    _file: File,
+}
+
+/// The folder with a locked file for each call that waits, named after the question and the call.
+const WAITING: &str = "waiting";
+
+impl Waiting {
+    pub(crate) fn begin(folder: &Path, question: &str, call: &str) -> Result<Self, StoreError> {
+        let folder = folder.join(WAITING);
+        crate::blobs::create_folder(&folder)?;
+        let (path, new) =
+            (folder.join(format!("{question}.{call}")), folder.join(format!(".{question}.{call}")));
+        // It gets its name once it is locked: one that is seen without a lock is left over.
+        let locked = open(&new).and_then(|file| {
+            rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+            std::fs::rename(&new, &path)?;
+            Ok(file)
+        });
+        let file = locked.map_err(|error| StoreError::from_io(&path, error))?;
+        Ok(Self { path, _file: file })
+    }
+
+    /// The questions that calls wait for. What killed processes left is removed.
+    pub(crate) fn all(folder: &Path) -> HashSet<String> {
+        // Where nothing has waited yet there is no folder.
+        let Ok(entries) = std::fs::read_dir(folder.join(WAITING)) else { return HashSet::new() };
+        let mut waited_for = HashSet::new();
+        for entry in entries.flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let Some((question, _)) = name.split_once('.').filter(|(question, _)| !question.is_empty())
+            else {
+                continue;
+            };
+            let Ok(file) = File::open(entry.path()) else { continue };
+            if rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_err() {
+                waited_for.insert(question.to_owned());
+            } else {
+                // Another looker may have been faster.
+                let _ = std::fs::remove_file(entry.path());
+            }
+        }
+        waited_for
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        // One that stays is without a lock, and the next looker removes it.
+        let _ = std::fs::remove_file(&self.path);
     }
 }
 
@@ -88,19 +157,39 @@ mod tests {
     #[test]
     fn attention_is_seen_while_it_lasts_and_those_who_look_do_not_see_each_other() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(!Attention::is_paid(folder.path()));
-        let first = Attention::pay(folder.path()).unwrap();
-        let second = Attention::pay(folder.path()).unwrap();
-        assert!(Attention::is_paid(folder.path()));
+        let (here, elsewhere) = (Path::new("/here"), Path::new("/elsewhere"));
+        assert!(!Attention::is_paid(folder.path(), here));
+        let first = Attention::pay(folder.path(), None).unwrap();
+        let second = Attention::pay(folder.path(), Some(here)).unwrap();
+        assert!(Attention::is_paid(folder.path(), here) && Attention::is_paid(folder.path(), elsewhere));
         drop(first);
-        assert!(Attention::is_paid(folder.path()));
+        assert!(Attention::is_paid(folder.path(), here));
+        assert!(!Attention::is_paid(folder.path(), elsewhere), "who looks cannot answer there");
         drop(second);
         let looking: Vec<_> = (0..4)
             .map(|_| {
                 let folder = folder.path().to_owned();
-                std::thread::spawn(move || (0..500).any(|_| Attention::is_paid(&folder)))
+                std::thread::spawn(move || (0..500).any(|_| Attention::is_paid(&folder, Path::new("/here"))))
             })
             .collect();
         assert!(looking.into_iter().all(|thread| !thread.join().unwrap()));
+    }
+
+    #[test]
+    fn a_question_is_waited_for_while_any_call_does_and_what_is_left_over_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let waited_for = || Waiting::all(folder.path());
+        assert!(waited_for().is_empty());
+        let first = Waiting::begin(folder.path(), "a1", "c1").unwrap();
+        let second = Waiting::begin(folder.path(), "a1", "c2").unwrap();
+        let other = Waiting::begin(folder.path(), "a2", "c3").unwrap();
+        drop(first);
+        assert_eq!(waited_for(), HashSet::from(["a1".to_owned(), "a2".to_owned()]));
+        drop(second);
+        assert_eq!(waited_for(), HashSet::from(["a2".to_owned()]));
+        drop(other);
+        let left = folder.path().join(WAITING).join("a3.c4");
+        std::fs::write(&left, "").unwrap();
+        assert!(waited_for().is_empty() && !left.exists());
     }
 }

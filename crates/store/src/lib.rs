@@ -32,6 +32,7 @@ mod saver;
 mod trust;
 mod unpacking;
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -40,7 +41,7 @@ use jiff::{SignedDuration, Timestamp};
 use database::{Access, Database};
 
 pub use approvals::{Answered, ApprovalAnswer, ApprovalRow, ApprovalState, Approvals, Earlier};
-pub use attention::{Attention, Watch};
+pub use attention::{Attention, Waiting, Watch};
 pub use audit::{
     Audit, AuditRow, Durability, Fault, Filter, HeadFileState, Kind, ROW_BYTES_MAX, Receipt, Recorded,
     Verification,
@@ -175,14 +176,25 @@ impl Store {
         Watch::new(Arc::clone(&self.database))
     }
 
-    /// Says, for as long as the value lives, that somebody looks at questions as they come.
-    pub fn pay_attention(&self) -> Result<Attention, StoreError> {
-        Attention::pay(&self.folder)
+    /// Says, for as long as the value lives, that somebody looks at questions as they come, and can answer those of this workspace;
+    /// where none is named, those of all.
+    pub fn pay_attention(&self, workspace: Option<&Path>) -> Result<Attention, StoreError> {
+        Attention::pay(&self.folder, workspace)
     }
 
-    /// Whether anybody looks at questions as they come.
-    pub fn has_attention(&self) -> bool {
-        Attention::is_paid(&self.folder)
+    /// Whether anybody looks at questions as they come who can answer those of this workspace.
+    pub fn has_attention(&self, workspace: &Path) -> bool {
+        Attention::is_paid(&self.folder, workspace)
+    }
+
+    /// Says, for as long as the value lives, that a call waits for the answer to a question.
+    pub fn wait_for(&self, question: &str, call: &str) -> Result<Waiting, StoreError> {
+        Waiting::begin(&self.folder, question, call)
+    }
+
+    /// Lists the questions that calls wait for.
+    pub fn waited_for(&self) -> HashSet<String> {
+        Waiting::all(&self.folder)
     }
 
     /// Tells whether no process has begun a chore for such a time. In a new folder the time begins now.

@@ -27,11 +27,14 @@ pub struct Context {
     pub clock: Arc<dyn Clock>,
     /// Where progress goes.
     pub progress: Arc<dyn Progress>,
+    /// Whether the caller shows its model pictures that an answer holds.
+    pub shows_pictures: bool,
     /// The mechanisms of the runtime, by type: the roots, the cell, the catalogue, ...
     pub services: Services,
     wholes: Mutex<Vec<Whole>>,
     enforced: Mutex<Option<Vec<String>>>,
     warnings: Mutex<Vec<String>>,
+    missed_hosts: Mutex<Option<Vec<String>>>,
     discard: AtomicBool,
     snapshot: Mutex<Option<SnapshotUse>>,
     snapshot_refused: AtomicBool,
@@ -80,10 +83,12 @@ impl Context {
             timeout,
             clock,
             progress: Arc::new(Unreported),
+            shows_pictures: false,
             services,
             wholes: Mutex::default(),
             enforced: Mutex::default(),
             warnings: Mutex::default(),
+            missed_hosts: Mutex::default(),
             discard: AtomicBool::new(false),
             snapshot: Mutex::default(),
             snapshot_refused: AtomicBool::new(false),
@@ -117,6 +122,16 @@ impl Context {
     /// What was said so, for the layer that hands it on.
     pub fn take_warnings(&self) -> Vec<String> {
         std::mem::take(&mut self.warnings.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Says that a command found no way to other machines: to these hosts, or to one that it does not name.
+    pub fn report_missed_hosts(&self, hosts: Vec<String>) {
+        *self.missed_hosts.lock().unwrap_or_else(PoisonError::into_inner) = Some(hosts);
+    }
+
+    /// Takes what was said so, for the layer that knows which hosts are listed.
+    pub fn take_missed_hosts(&self) -> Option<Vec<String>> {
+        self.missed_hosts.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Says that the call ran on the snapshot that it was given, and that everything which could change it has ended.
@@ -242,6 +257,8 @@ impl Default for Catalogue {
 pub struct CatalogueEntry {
     /// The tool's name.
     pub name: String,
+    /// Its short name for people.
+    pub title: String,
     /// `built_in` or `plugin`.
     pub kind: &'static str,
     /// What it does.

@@ -6,6 +6,7 @@
 //! A tool is a type that implements [`Tool`].
 //! It never asks for permission, audits, times itself out, redacts or truncates: the layers of the engine do that around it.
 
+mod arguments;
 mod checkpoints;
 mod context;
 mod data;
@@ -15,6 +16,8 @@ mod error;
 mod id;
 mod level;
 mod memories;
+mod nearest;
+mod notes;
 mod place;
 mod result;
 mod schema;
@@ -23,6 +26,7 @@ mod stop;
 mod tool;
 mod visible;
 
+pub use arguments::spell;
 pub use checkpoints::{CheckpointSummary, Checkpoints, UndoReport, UndoRequest};
 pub use context::{
     Catalogue, CatalogueEntry, Clock, Context, CoveredStream, Covering, Hosts, Outputs, Progress, Services,
@@ -35,9 +39,11 @@ pub use error::{Code, EffectState, Retry, ToolError};
 pub use id::{CallId, SessionId};
 pub use level::Level;
 pub use memories::{Memories, MemoryChange, MemoryEntry, MemoryFound, MemoryPage};
+pub use nearest::{MISSPELT, distance, nearest};
+pub use notes::NoteTools;
 pub use place::Place;
 pub use result::{CallResult, Changes, ChangesState, Held, KeptOutput, Meta, Outcome};
-pub use schema::{schema_of_input, schema_of_output, subset_violations};
+pub use schema::{name_every_type, schema_of_input, schema_of_output, subset_violations};
 pub use spec::{Class, Example, Lane, Presentation, Spec, TextCap, Timeout};
 pub use stop::{Stop, StopReason};
 pub use tool::{AnyTool, BoxFuture, Erased, Plan, Prepared, Told, Tool};

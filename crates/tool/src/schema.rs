@@ -12,7 +12,37 @@ pub fn schema_of_input<T: JsonSchema>() -> Value {
 
 /// The schema of a tool's output.
 pub fn schema_of_output<T: JsonSchema>() -> Value {
-    finished(settings().for_serialize().into_generator().into_root_schema_for::<T>())
+    let mut schema = finished(settings().for_serialize().into_generator().into_root_schema_for::<T>());
+    name_every_type(&mut schema);
+    schema
+}
+
+/// Names every type of JSON, in the form that clients map to their own schemas.
+fn any_type() -> Value {
+    let types = ["object", "array", "string", "number", "boolean", "null"];
+    types.into_iter().map(|name| serde_json::json!({ "type": name })).collect()
+}
+
+/// Gives each part of an output schema that takes any value the names of all types: checks of clients warn of a schema that says
+/// nothing.
+// BOUNDED: by the schemas of the tools.
+pub fn name_every_type(schema: &mut Value) {
+    if *schema == Value::Bool(true) {
+        *schema = Value::Object(Map::new());
+    }
+    let Some(object) = schema.as_object_mut() else { return };
+    if !["type", "enum", "anyOf"].iter().any(|says| object.contains_key(*says)) {
+        object.insert("anyOf".to_owned(), any_type());
+    }
+    if let Some(properties) = object.get_mut("properties").and_then(Value::as_object_mut) {
+        properties.values_mut().for_each(name_every_type);
+    }
+    for inner in ["items", "additionalProperties"] {
+        match object.get_mut(inner) {
+            Some(Value::Bool(_)) | None => {}
+            Some(inner) => name_every_type(inner),
+        }
+    }
 }
 
 fn settings() -> SchemaSettings {
@@ -84,7 +114,9 @@ fn walk(schema: &Value, at: &str, found: &mut Vec<String>) {
         found.push(format!("{at}: a boolean schema"));
         return;
     };
-    for key in FORBIDDEN.iter().filter(|key| object.contains_key(**key)) {
+    // Any value of an output, which no provider reads.
+    let is_any = object.get("anyOf").is_some_and(|types| *types == any_type());
+    for key in FORBIDDEN.iter().filter(|key| object.contains_key(**key) && !(is_any && **key == "anyOf")) {
         found.push(format!("{at}: uses {key}"));
     }
     match object.get("type") {
@@ -157,6 +189,14 @@ mod tests {
         assert_eq!(schema["required"], serde_json::json!(["path"]));
         assert_eq!(schema["properties"]["values"]["items"], serde_json::json!({}));
         assert_eq!(schema["properties"]["kind"]["enum"], serde_json::json!(["all", "some"]));
+    }
+
+    #[test]
+    fn every_part_of_an_output_schema_has_a_type() {
+        let schema = schema_of_output::<Args>();
+        assert_eq!(schema["properties"]["values"]["items"]["anyOf"], any_type());
+        assert_eq!(subset_violations(&schema), Vec::<String>::new(), "{schema:#}");
+        assert_eq!(schema["properties"]["path"]["type"], "string");
     }
 
     #[test]

@@ -120,11 +120,13 @@ impl TextCap {
 /// How an answer is shown to a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presentation {
-    /// A record: structured content with an output schema.
+    /// A record, as JSON.
     Record,
-    /// A text: the named field stands alone, the other fields follow as a record.
+    /// A text behind one line, which holds the other fields.
     Text {
         /// The field of the output that is the text.
         field: &'static str,
     },
+    /// The output of a command, as a terminal shows it: `stdout`, then `stderr`, then an `exit_code` that is not 0.
+    Command,
 }

@@ -29,6 +29,9 @@ pub trait Tool: Send + Sync + 'static {
     /// says nothing of them in its plan, its preview, its output and its errors.
     const SECRETS: &'static [&'static str] = &[];
 
+    /// Optional fields, at any depth, in which an empty text means something. In every other one it is a field that was left out.
+    const EMPTY_TEXTS: &'static [&'static str] = &[];
+
     /// What a call with these arguments would do. Looks nothing up and changes nothing.
     ///
     /// # Errors
@@ -91,6 +94,8 @@ pub struct Plan {
     pub renames: Option<(PathBuf, PathBuf)>,
     /// The changes that an earlier call has kept aside and this one puts into the workspace, by their id.
     pub applies: Option<String>,
+    /// The secrets among the effects that are the login of the tool itself, which its user made for it. To ask with it is a read.
+    pub login: &'static [&'static str],
     /// Of a dry run: the plan of the call that is tried. The plan itself is then what trying reads.
     pub dry_run: Option<Box<Plan>>,
 }
@@ -106,6 +111,7 @@ impl Plan {
             outlives_session: false,
             renames: None,
             applies: None,
+            login: &[],
             dry_run: None,
         }
     }
@@ -225,6 +231,10 @@ pub trait AnyTool: Send + Sync {
     fn is_secret(&self, _argument: &str) -> bool {
         false
     }
+    /// Whether an empty text means something in the optional argument of this name, at whatever depth.
+    fn keeps_empty(&self, _argument: &str) -> bool {
+        false
+    }
     /// The call that these arguments only name, for a tool that does nothing but hand calls on: the tool and its arguments.
     fn names_another(&self, _arguments: &Value) -> Option<(String, Value)> {
         None
@@ -301,6 +311,10 @@ impl<T: Tool> AnyTool for Erased<T> {
         T::SECRETS.contains(&argument)
     }
 
+    fn keeps_empty(&self, argument: &str) -> bool {
+        T::EMPTY_TEXTS.contains(&argument)
+    }
+
     fn prepare(&self, mut arguments: Value, place: &Place) -> Result<Prepared, ToolError> {
         spell_whole_numbers(&mut arguments, &self.input_schema);
         let args: T::Args = serde_path_to_error::deserialize(arguments).map_err(|error| {
@@ -329,7 +343,7 @@ fn data(spec: &Spec, output: &impl Serialize, answer_bytes: u64) -> serde_json::
                 usize::try_from(answer_bytes).map_or(MOST_SET_ASIDE, |most| most.min(MOST_SET_ASIDE));
             Written::of(output, expected).map(Data::Written)
         }
-        (Presentation::Text { .. }, _) | (_, TextCap::Default) => {
+        (Presentation::Text { .. } | Presentation::Command, _) | (_, TextCap::Default) => {
             serde_json::to_value(output).map(Data::Value)
         }
     }

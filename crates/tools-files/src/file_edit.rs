@@ -27,6 +27,7 @@ pub(crate) struct Args {
     /// Relative, or absolute.
     path: String,
     /// In any order.
+    #[schemars(length(min = 1, max = 1_000))]
     edits: Vec<EditArgs>,
     /// Refuse if the file is no longer this one.
     version: Option<String>,

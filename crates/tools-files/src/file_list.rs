@@ -36,6 +36,7 @@ pub(crate) struct Args {
     details: bool,
     /// At most 20000.
     #[serde(default = "default_limit")]
+    #[schemars(range(min = 1, max = 20_000))]
     limit: usize,
     /// The last `next_cursor`.
     cursor: Option<String>,

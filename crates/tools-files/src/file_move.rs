@@ -10,8 +10,7 @@ use tool::{
 /// Moves or renames a file or a folder.
 pub(crate) struct FileMove;
 
-const DESCRIPTION: &str =
-    "Move or rename a file or folder. Overwrites nothing; the destination's folder must exist.";
+const DESCRIPTION: &str = "Move or rename a file or folder. Overwrites nothing; makes missing folders.";
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -78,7 +77,13 @@ impl Tool for FileMove {
         let source = context.place.resolve("source", &args.source)?;
         let destination = context.place.resolve("destination", &args.destination)?;
         let stop = || context.stop.requested().is_some();
-        context.service::<Roots>()?.rename(&source, &destination, &stop).map_err(|error| {
+        let roots = context.service::<Roots>()?;
+        let folders = roots.create_parents(&destination).map_err(failure(context))?;
+        let moved = roots.rename(&source, &destination, &stop);
+        if moved.is_err() {
+            folders.take_back();
+        }
+        moved.map_err(|error| {
             let into_folder = matches!(error, RootsError::Exists { found: roots::EntryKind::Folder, .. })
                 .then(|| {
                     let name = source.file_name().unwrap_or_default();
@@ -119,19 +124,30 @@ mod tests {
     }
 
     #[test]
+    fn folders_above_the_destination_are_made() {
+        let workspace = Workspace::new().with_files(&[("a", "a"), ("d/x", "x")]);
+        for (source, destination) in [("a", "new/deep/a"), ("d", "other/d")] {
+            rename(&workspace, source, destination).unwrap();
+        }
+        assert_eq!((workspace.read("new/deep/a"), workspace.read("other/d/x")), ("a".into(), "x".into()));
+        assert_eq!(workspace.names(""), ["new", "other"]);
+    }
+
+    #[test]
     fn what_is_there_is_refused_as_a_destination() {
         let workspace = Workspace::new().with_files(&[("a", "a"), ("b", "b"), ("d/x", "")]);
         assert_eq!(rename(&workspace, "a", "b").unwrap_err().code, Code::Conflict);
         let into = rename(&workspace, "a", "d").unwrap_err();
         assert_eq!(into.code, Code::Conflict);
         assert!(into.hint.unwrap().ends_with("d/a"));
-        let missing = rename(&workspace, "a", "new/a").unwrap_err();
-        assert_eq!(missing.code, Code::NotFound);
-        assert!(missing.message.contains("folder new "), "{}", missing.message);
         assert_eq!(rename(&workspace, "gone", "x").unwrap_err().code, Code::NotFound);
-        for (source, destination) in [("d", "d/inner"), ("a", "./a")] {
+        for (source, destination) in [("d", "d/inner"), ("d", "d/new/inner"), ("a", "./a")] {
             assert_eq!(rename(&workspace, source, destination).unwrap_err().code, Code::Validation);
         }
+        // What a refused call would have needed is not left behind.
+        assert_eq!(rename(&workspace, "gone", "x/y/gone").unwrap_err().code, Code::NotFound);
+        assert_eq!(rename(&workspace, "a", "b/c").unwrap_err().code, Code::Validation);
+        assert_eq!(workspace.names("d"), ["x"]);
         assert_eq!(workspace.names(""), ["a", "b", "d"]);
         assert_eq!(workspace.read("b"), "b");
     }

@@ -10,15 +10,15 @@ use tool::{
     ToolError,
 };
 
-use crate::parts::Reader;
+use crate::parts::{Reader, Whole};
+use crate::picture::{self, LARGEST_PICTURE, LONGEST_SIDE, Picture};
 use crate::text::{Decoding, LONGEST_CHARACTER};
 use crate::version::HASHED_BYTES;
 
 /// Reads the content of a file.
 pub(crate) struct FileRead;
 
-const DESCRIPTION: &str =
-    "Read a file; binary as Base64. A long one comes in parts: go on at `next_offset`, or ask for `lines`.";
+const DESCRIPTION: &str = "Read a file; pictures are shown, other binary is Base64. A long one comes in parts: go on at `next_offset`, or ask for `lines`.";
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -33,9 +33,9 @@ pub(crate) struct Args {
     /// First byte.
     #[serde(default)]
     offset: u64,
-    /// At most 33554432.
-    #[serde(default = "default_max_bytes")]
-    max_bytes: u64,
+    /// Default 25000, at most 33554432.
+    #[schemars(range(min = 1, max = 33_554_432))]
+    max_bytes: Option<u64>,
     /// The one you have: no content if it still is.
     version: Option<String>,
 }
@@ -45,50 +45,52 @@ pub(crate) struct Args {
 struct Lines {
     /// First line, from 1.
     #[serde(default = "default_start")]
+    #[schemars(range(min = 1))]
     start: u64,
     /// Last line.
+    #[schemars(range(min = 1))]
     end: Option<u64>,
 }
 
+// In this order, because a model reads what is missing before the content.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Output {
-    /// The text, or Base64.
-    content: String,
-    /// Of the whole file.
-    size_bytes: u64,
-    /// Media type.
-    mime_type: String,
-    /// Of the whole file.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    line_count: Option<u64>,
-    /// Of `content`.
-    encoding: String,
-    /// Cut at `max_bytes`.
-    truncated: bool,
     /// Where to go on.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_offset: Option<u64>,
     /// Names this state of the file.
     version: String,
-    /// It is the `version` you have: no content.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    unchanged: bool,
     /// What is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<String>,
+    /// Of the whole file.
+    size_bytes: u64,
+    /// Of the whole file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line_count: Option<u64>,
+    /// Media type.
+    mime_type: String,
+    /// Of `content`.
+    encoding: String,
+    /// Cut at `max_bytes`.
+    truncated: bool,
+    /// It is the `version` you have: no content.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    unchanged: bool,
+    /// Of a picture that is shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    picture: Option<Picture>,
+    /// The text, or Base64.
+    content: String,
 }
 
-/// The answer's size when nothing is said: about 25,000 tokens (design, section 4).
-const DEFAULT_MAX_BYTES: u64 = 100_000;
+/// Characters of the content when nothing is said: what hosts of models show without cutting themselves (design, section 4).
+const DEFAULT_CHARACTERS: usize = TextCap::DEFAULT_CHARACTERS;
 /// The largest message that a door takes (design, section 4).
 const LARGEST_MAX_BYTES: u64 = 32 << 20;
 
 fn default_encoding() -> String {
     "utf-8".to_owned()
-}
-
-fn default_max_bytes() -> u64 {
-    DEFAULT_MAX_BYTES
 }
 
 fn default_start() -> u64 {
@@ -118,11 +120,9 @@ impl Tool for FileRead {
 
     fn plan(&self, args: &Args, place: &Place) -> Result<Plan, ToolError> {
         Decoding::of(&args.encoding)?;
-        if args.max_bytes == 0 || args.max_bytes > LARGEST_MAX_BYTES {
-            return Err(ToolError::validation(
-                "max_bytes",
-                format!("{} is not between 1 and {LARGEST_MAX_BYTES}", args.max_bytes),
-            ));
+        if let Some(most) = args.max_bytes.filter(|most| !(1..=LARGEST_MAX_BYTES).contains(most)) {
+            let problem = format!("{most} is not between 1 and {LARGEST_MAX_BYTES}");
+            return Err(ToolError::validation("max_bytes", problem));
         }
         if let Some(lines) = args.lines {
             if args.offset != 0 {
@@ -142,7 +142,10 @@ impl Tool for FileRead {
     }
 
     fn answer_bytes(&self, args: &Args) -> u64 {
-        args.max_bytes
+        let may_be_shown = may_show(args) && picture::may_be(Path::new(&args.path));
+        // A picture comes as Base64.
+        let unless_said = if may_be_shown { LARGEST_PICTURE / 3 * 4 } else { DEFAULT_CHARACTERS as u64 };
+        args.max_bytes.unwrap_or(unless_said)
     }
 
     fn answers_with_file(&self) -> bool {
@@ -156,54 +159,110 @@ impl Tool for FileRead {
         let failed = |error| stopped_or(context, "read", &shown, error);
         let decoding = Decoding::of(&args.encoding)?;
         let mut reader = Reader { opened, ends: decoding.line_ends(), context };
-        let most = usize::try_from(args.max_bytes).unwrap_or(usize::MAX).max(LONGEST_CHARACTER);
+        let size = reader.opened.metadata.size_bytes;
         if let Some(had) = &args.version {
             let whole = reader.whole(None).map_err(failed)?;
             if whole.version == *had {
-                return Ok(Output {
-                    content: String::new(),
-                    size_bytes: reader.opened.metadata.size_bytes,
-                    mime_type: media_type(&path, true),
-                    line_count: whole.line_count,
-                    encoding: args.encoding,
-                    truncated: false,
-                    next_offset: None,
-                    version: whole.version,
-                    unchanged: true,
-                    note: None,
-                });
+                let mime_type = media_type(&path, true);
+                let same = Output::of(whole, size, mime_type, args.encoding);
+                return Ok(Output { unchanged: true, ..same });
             }
         }
+        let may_show = context.shows_pictures && may_show(&args);
+        let picture = if may_show { Picture::of(&reader.opened.file).map_err(failed)? } else { None };
+        let most = match (args.max_bytes, picture) {
+            (Some(most), _) => usize::try_from(most).unwrap_or(usize::MAX),
+            (None, Some((kind, picture))) if !picture.is_shown(size) => {
+                let whole = reader.whole(None).map_err(failed)?;
+                let unseen = Output::of(whole, size, kind.to_owned(), "base64".to_owned());
+                let note = Some(too_large(picture, size));
+                return Ok(Output {
+                    truncated: true,
+                    picture: Some(picture),
+                    note,
+                    line_count: None,
+                    ..unseen
+                });
+            }
+            (None, Some(_)) => usize::try_from(size).unwrap_or(usize::MAX),
+            (None, None) => DEFAULT_CHARACTERS,
+        };
+        let most = most.max(LONGEST_CHARACTER);
         let part = match args.lines {
             Some(lines) => reader.lines(lines.start, lines.end, most),
             None => reader.from(args.offset, most),
         };
         let part = part.map_err(failed)?;
         let whole = reader.whole(Some(&part)).map_err(failed)?;
-        let line_count = whole.line_count;
-        let size = reader.opened.metadata.size_bytes;
-        let decoded = decoding.decode(part.bytes, part.start == 0, part.cut);
-        let next_offset = part.start + u64::try_from(decoded.used).unwrap_or_default();
+        let start = part.start;
+        let mut decoded = decoding.decode(part.bytes, start == 0, part.cut);
+        if args.max_bytes.is_none() && picture.is_none() {
+            decoded.bound_base64(DEFAULT_CHARACTERS);
+        }
+        let cut = part.cut || decoded.shortened;
+        let is_text = decoded.encoding != "base64";
+        let next = start + u64::try_from(decoded.used).unwrap_or_default();
         let mut notes = Vec::new();
-        if line_count.is_none() && decoded.encoding != "base64" {
+        if cut {
+            notes.push(format!("this is byte {start} to {next} of {size}; go on with `offset` {next}"));
+        }
+        if whole.line_count.is_none() && is_text {
             notes.push(format!("line_count is left out: the file is larger than {HASHED_BYTES} bytes"));
+        }
+        if let Some(likely) = decoded.likely {
+            notes.push(format!(
+                "the text is not UTF-8, so `content` is Base64; `encoding` {likely}, or the one that it really has, gives the text"
+            ));
         }
         if decoded.replaced {
             notes.push(format!("bytes that are not {} are shown as U+FFFD", decoded.encoding));
         }
+        let mime_type = picture.map_or_else(|| media_type(&path, is_text), |(kind, _)| kind.to_owned());
+        let read = Output::of(whole, size, mime_type, decoded.encoding);
         Ok(Output {
-            mime_type: media_type(&path, decoded.encoding != "base64"),
-            content: decoded.text,
-            size_bytes: size,
-            line_count: line_count.filter(|_| decoded.encoding != "base64"),
-            encoding: decoded.encoding,
-            truncated: part.cut,
-            next_offset: part.cut.then_some(next_offset),
-            version: whole.version,
-            unchanged: false,
+            next_offset: cut.then_some(next),
+            line_count: read.line_count.filter(|_| is_text),
             note: (!notes.is_empty()).then(|| notes.join("; ")),
+            truncated: cut,
+            picture: picture.map(|(_, picture)| picture),
+            content: decoded.text,
+            ..read
         })
     }
+}
+
+impl Output {
+    /// Makes one without content, of this state of a file.
+    fn of(whole: Whole, size_bytes: u64, mime_type: String, encoding: String) -> Self {
+        Self {
+            next_offset: None,
+            version: whole.version,
+            note: None,
+            size_bytes,
+            line_count: whole.line_count,
+            mime_type,
+            encoding,
+            truncated: false,
+            unchanged: false,
+            picture: None,
+            content: String::new(),
+        }
+    }
+}
+
+/// Tells whether the arguments ask for the file as it is shown, and neither for some part of it nor for its bytes.
+fn may_show(args: &Args) -> bool {
+    let as_it_is = matches!(Decoding::of(&args.encoding), Ok(Decoding::Utf8));
+    as_it_is && args.lines.is_none() && args.offset == 0
+}
+
+/// Says why a picture is not shown, and what to do.
+fn too_large(picture: Picture, size: u64) -> String {
+    let Picture { width, height } = picture;
+    format!(
+        "the picture has {width} x {height} pixels and {size} bytes; shown are at most {LONGEST_SIDE} pixels a side and \
+         {LARGEST_PICTURE} bytes: make a smaller copy of it, or take its bytes as Base64 with `max_bytes`"
+    )
 }
 
 fn stopped_or(context: &Context, doing: &str, shown: &str, error: io::Error) -> ToolError {
@@ -325,9 +384,9 @@ mod tests {
         assert_eq!(output["line_count"], 100_000);
         let cut =
             read(&workspace, json!({"path": "large", "lines": {"start": 99_999}, "max_bytes": 15})).unwrap();
-        assert_eq!(cut["content"], "line 99999\nline");
+        assert_eq!(cut["content"], "line 99999\n", "a part ends with a line");
         let on = read(&workspace, json!({"path": "large", "offset": cut["next_offset"]})).unwrap();
-        assert_eq!(on["content"], " 100000\n");
+        assert_eq!(on["content"], "line 100000\n");
     }
 
     #[test]
@@ -338,6 +397,14 @@ mod tests {
         workspace.write("data.bin", b"\0\x01\n");
         let field = |arguments: Value, field: &str| read(&workspace, arguments).unwrap()[field].clone();
         assert_eq!(field(json!({"path": "latin"}), "encoding"), "base64");
+        for (path, likely) in [("latin", "`encoding` latin-1"), ("wide.txt", "`encoding` utf-16le")] {
+            let note = field(json!({ "path": path }), "note");
+            assert!(note.as_str().unwrap().contains(likely), "{path}: {note}");
+        }
+        assert!(read(&workspace, json!({"path": "data.bin"})).unwrap().get("note").is_none());
+        assert!(
+            read(&workspace, json!({"path": "latin", "encoding": "base64"})).unwrap().get("note").is_none()
+        );
         assert_eq!(field(json!({"path": "latin", "encoding": "latin1"}), "content"), "café\n");
         let second = json!({"path": "wide.txt", "encoding": "utf-16", "lines": {"start": 2}});
         assert_eq!(field(second, "content"), "b\n");

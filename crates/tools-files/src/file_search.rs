@@ -39,9 +39,11 @@ pub(crate) struct Args {
     glob: Option<String>,
     /// At most 20.
     #[serde(default)]
+    #[schemars(range(max = 20))]
     context_lines: usize,
     /// At most 1000.
     #[serde(default = "default_limit")]
+    #[schemars(range(min = 1, max = 1_000))]
     limit: usize,
     /// Also names like `.x`, never .git.
     #[serde(default)]

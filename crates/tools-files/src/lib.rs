@@ -14,6 +14,7 @@ mod file_write;
 mod hits;
 mod parts;
 mod patching;
+mod picture;
 mod refused;
 mod rows;
 mod selection;

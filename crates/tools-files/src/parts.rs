@@ -141,3 +141,66 @@ impl Reader<'_> {
         Ok(length)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use testkit::{Workspace, run_tool};
+    use tool::Erased;
+
+    use crate::file_read::FileRead;
+
+    fn read(workspace: &Workspace, arguments: Value) -> Value {
+        run_tool(Erased::tool(FileRead).as_ref(), workspace, arguments).unwrap()
+    }
+
+    #[test]
+    fn a_long_file_says_first_what_it_leaves_out() {
+        let line = "äöü and some more\n";
+        let workspace =
+            Workspace::new().with_files(&[("long", &line.repeat(4_000)), ("line", &"€".repeat(30_000))]);
+        workspace.write("binary", [0_u8, 1].repeat(40_000));
+        workspace.write(
+            "wide",
+            "a line\n".repeat(9_000).encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<_>>(),
+        );
+        for (path, arguments) in [
+            ("long", json!({"path": "long"})),
+            ("line", json!({"path": "line"})),
+            ("binary", json!({"path": "binary"})),
+            ("wide", json!({"path": "wide", "encoding": "utf-16le"})),
+        ] {
+            let mut arguments = arguments;
+            let (mut parts, mut next) = (String::new(), Some(0));
+            while let Some(offset) = next {
+                arguments["offset"] = json!(offset);
+                let part = read(&workspace, arguments.clone());
+                let content = part["content"].as_str().unwrap();
+                assert!(content.chars().count() <= 25_000, "{path}");
+                next = part["next_offset"].as_u64();
+                if let Some(next) = next {
+                    assert_eq!(
+                        part.as_object().unwrap().keys().take(2).collect::<Vec<_>>(),
+                        ["next_offset", "version"]
+                    );
+                    let note = part["note"].as_str().unwrap();
+                    assert!(note.contains(&format!("go on with `offset` {next}")), "{note}");
+                    assert!(content.ends_with('\n') || path == "line" || path == "binary", "{path}");
+                    assert!(content.chars().count() > 8_000, "{path}");
+                }
+                parts.push_str(content);
+            }
+            let whole = match path {
+                "long" => line.repeat(4_000),
+                "line" => "€".repeat(30_000),
+                "wide" => "a line\n".repeat(9_000),
+                // Each part but the last stands for a multiple of three bytes.
+                _ => read(&workspace, json!({"path": path, "max_bytes": 100_000}))["content"]
+                    .as_str()
+                    .unwrap()
+                    .to_owned(),
+            };
+            assert!(parts == whole, "{path}: the parts are not the whole");
+        }
+    }
+}

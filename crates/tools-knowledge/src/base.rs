@@ -185,7 +185,7 @@ pub(crate) fn failed(context: &Context, error: IndexError) -> ToolError {
         }
         IndexError::Embedding(_) => (
             Code::Unavailable,
-            "`handfast doctor` says what is wrong with the model; words are found without it",
+            "words are found without it; `handfast doctor` tells the user what is wrong with the model",
         ),
         _ => (Code::Runtime, "the index lies in the state folder and is made anew where it is missing"),
     };

@@ -115,7 +115,7 @@ impl Tool for KnowledgeIndex {
         let has_model = self.0.index.has_model();
         if !has_model {
             context.warn(
-                "no model is set up, so that words alone are found; `handfast setup embeddings` gets one"
+                "no model is set up, so that words alone are found; the user gets one with `handfast setup embeddings`"
                     .to_owned(),
             );
         }

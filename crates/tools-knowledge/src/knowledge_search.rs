@@ -149,8 +149,15 @@ impl Tool for KnowledgeSearch {
                 stop: &|| context.stop.requested().is_some(),
             })
             .map_err(|error| failed(context, error))?;
-        if let Some(why) = &found.without_model {
-            context.warn(format!("found by words alone, because the model cannot be used: {why}"));
+        match &found.without_model {
+            Some(why) => {
+                context.warn(format!("found by words alone, because the model cannot be used: {why}"));
+            }
+            None if found.mode.as_str() == "keyword" => {
+                let why = "no model is set up; the user can run `handfast setup embeddings`";
+                context.warn(format!("found by words alone, because {why}"));
+            }
+            None => {}
         }
         let results = found.hits.into_iter().map(|hit| Section {
             file: tool::path_text(&Path::new(FOLDER).join(&hit.path)),

@@ -16,7 +16,7 @@ pub struct CheckpointDiff;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// A `meta.checkpoint`.
+    /// The checkpoint that an answer names.
     id: String,
     /// Only this.
     path: Option<String>,

@@ -17,6 +17,7 @@ pub struct CheckpointList;
 #[serde(deny_unknown_fields)]
 pub struct Args {
     /// Default 20.
+    #[schemars(range(min = 1, max = 10_000))]
     limit: Option<u32>,
 }
 

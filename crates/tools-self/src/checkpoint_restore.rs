@@ -17,7 +17,7 @@ pub struct CheckpointRestore;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// A `meta.checkpoint`.
+    /// The checkpoint that an answer names.
     id: String,
     /// And all later calls.
     #[serde(default)]

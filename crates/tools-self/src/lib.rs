@@ -105,6 +105,7 @@ mod tests {
     fn one_tool() -> Catalogue {
         let entry = CatalogueEntry {
             name: "file_move".to_owned(),
+            title: String::new(),
             kind: "built_in",
             description: "Move or rename a file or folder. Overwrites nothing.".to_owned(),
             level: Level::Moderate,

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::sync::Arc;
 
+use percent_encoding::percent_decode_str;
 use regex::bytes::{Regex, RegexBuilder};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,7 +20,7 @@ pub struct OutputRead;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// From that answer.
+    /// From that answer, or its URI.
     output_ref: String,
     /// First byte.
     #[serde(default)]
@@ -40,13 +41,13 @@ const LONGEST_LINE: u64 = 64 * 1024;
 /// A part of the output.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Output {
-    /// The text of this part.
-    content: String,
     /// Where the next part starts; absent at the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_offset: Option<u64>,
     /// Bytes in all.
     size_bytes: u64,
+    /// The text of this part.
+    content: String,
 }
 
 impl Tool for OutputRead {
@@ -71,25 +72,76 @@ impl Tool for OutputRead {
     };
 
     fn plan(&self, args: &Args, _place: &Place) -> Result<Plan, ToolError> {
-        args.regex.as_deref().map(compile).transpose()?;
+        wanted(args)?;
         Ok(Plan::of(vec![]))
     }
 
     fn answer_bytes(&self, args: &Args) -> u64 {
-        args.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT)
+        // What cannot be read is refused by the plan.
+        wanted(args).map_or(DEFAULT_LIMIT, |wanted| wanted.limit)
     }
 
     async fn run(&self, context: &Context, args: Args) -> Result<Output, ToolError> {
         let outputs = context.service::<Arc<dyn Outputs>>()?;
-        let mut file = outputs.open(&args.output_ref)?;
+        let wanted = wanted(&args)?;
+        let mut file = outputs.open(&wanted.id)?;
         let size_bytes = file.seek(SeekFrom::End(0)).map_err(unreadable)?;
-        let limit = args.limit.unwrap_or(DEFAULT_LIMIT).min(MAX_LIMIT);
-        let (content, next) = match args.regex.as_deref().map(compile).transpose()? {
-            Some(regex) => matching(file, &regex, args.offset, limit, &context.stop)?,
-            None => part(file, args.offset, limit)?,
+        let (content, next) = match wanted.regex {
+            Some(regex) => matching(file, &regex, wanted.offset, wanted.limit, &context.stop)?,
+            None => part(file, wanted.offset, wanted.limit)?,
         };
-        Ok(Output { content, next_offset: (next < size_bytes).then_some(next), size_bytes })
+        Ok(Output { next_offset: (next < size_bytes).then_some(next), size_bytes, content })
     }
+}
+
+/// What the arguments ask for.
+struct Wanted {
+    id: String,
+    offset: u64,
+    limit: u64,
+    regex: Option<Regex>,
+}
+
+/// Begins the URI of a kept output, as the resources of MCP name it.
+const URI: &str = "handfast://output/";
+
+/// Reads the arguments. The options of a URI count where no argument says otherwise.
+///
+/// # Errors
+/// `EVALIDATION` for options of a URI that there are not, and for what is no regular expression.
+fn wanted(args: &Args) -> Result<Wanted, ToolError> {
+    let (mut id, mut offset, mut limit) = (args.output_ref.clone(), None, None);
+    let mut pattern = None;
+    if let Some(named) = args.output_ref.trim().strip_prefix(URI) {
+        let (name, options) = named.split_once('?').unwrap_or((named, ""));
+        id = decoded(name)?;
+        for option in options.split('&').filter(|option| !option.is_empty()) {
+            let (key, value) = option.split_once('=').unwrap_or((option, ""));
+            let value = decoded(value)?;
+            let number = || value.parse().map_err(|_| no_option(option));
+            match key {
+                "offset" => offset = Some(number()?),
+                "limit" => limit = Some(number()?),
+                "regex" => pattern = Some(value),
+                _ => return Err(no_option(option)),
+            }
+        }
+    }
+    let regex = args.regex.as_deref().or(pattern.as_deref()).map(compile).transpose()?;
+    let offset = if args.offset > 0 { args.offset } else { offset.unwrap_or(0) };
+    let limit = args.limit.or(limit).unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
+    Ok(Wanted { id, offset, limit, regex })
+}
+
+fn decoded(text: &str) -> Result<String, ToolError> {
+    let text = percent_decode_str(text).decode_utf8();
+    text.map(Into::into).map_err(|error| ToolError::validation("output_ref", error))
+}
+
+fn no_option(option: &str) -> ToolError {
+    let option: String = option.chars().take(100).collect();
+    ToolError::validation("output_ref", format!("the URI has no option `{option}`"))
+        .hint("offset=BYTE, limit=BYTES and regex=PATTERN, or the arguments of these names")
 }
 
 fn compile(pattern: &str) -> Result<Regex, ToolError> {
@@ -103,7 +155,7 @@ fn unreadable(error: std::io::Error) -> ToolError {
     ToolError::new(Code::Runtime, "the kept output cannot be read").because(error)
 }
 
-/// `limit` bytes from `offset`, cut between characters, and where the next part starts.
+/// Reads at most `limit` bytes from `offset`, whole lines unless the first is longer, and says where the next part starts.
 fn part(mut file: File, offset: u64, limit: u64) -> Result<(String, u64), ToolError> {
     match file.seek(SeekFrom::Start(offset)) {
         Ok(_) => {}
@@ -112,9 +164,12 @@ fn part(mut file: File, offset: u64, limit: u64) -> Result<(String, u64), ToolEr
         Err(error) => return Err(unreadable(error)),
     }
     let mut bytes = Vec::new();
-    file.take(limit).read_to_end(&mut bytes).map_err(unreadable)?;
+    file.by_ref().take(limit).read_to_end(&mut bytes).map_err(unreadable)?;
     let full = bytes.len() as u64 == limit;
-    if full {
+    let goes_on = full && file_goes_on(&mut file)?;
+    if let Some(newline) = bytes.iter().rposition(|byte| *byte == b'\n').filter(|_| goes_on) {
+        bytes.truncate(newline + 1);
+    } else if goes_on {
         // A character that the limit cuts in two belongs to the next part, unless it is all there is.
         let kept = match std::str::from_utf8(&bytes) {
             Err(error) if error.error_len().is_none() && error.valid_up_to() > 0 => error.valid_up_to(),
@@ -124,6 +179,11 @@ fn part(mut file: File, offset: u64, limit: u64) -> Result<(String, u64), ToolEr
     }
     let next = offset + bytes.len() as u64;
     Ok((String::from_utf8_lossy(&bytes).into_owned(), next))
+}
+
+/// Tells whether there is anything behind what was read of a file.
+fn file_goes_on(file: &mut File) -> Result<bool, ToolError> {
+    file.read(&mut [0]).map(|read| read > 0).map_err(unreadable)
 }
 
 /// The matching lines from `offset`, about `limit` bytes of them, and where the search goes on.
@@ -182,6 +242,45 @@ mod tests {
             offset = next;
         }
         assert_eq!(joined, whole);
+    }
+
+    #[test]
+    fn a_part_ends_with_a_line_where_one_fits() {
+        let (text, next) = part(file("one\ntwö\nthree".as_bytes()), 0, 10).unwrap();
+        assert_eq!((text.as_str(), next), ("one\ntwö\n", 9));
+        let (text, next) = part(file(b"one\ntwo\nthree"), 8, 5).unwrap();
+        assert_eq!((text.as_str(), next), ("three", 13));
+        let (text, next) = part(file(b"one\ntwo\nthree"), 8, 4).unwrap();
+        assert_eq!((text.as_str(), next), ("thre", 12));
+    }
+
+    #[test]
+    fn an_output_is_named_by_its_reference_or_by_its_uri() {
+        let asked = |arguments: serde_json::Value| wanted(&serde_json::from_value(arguments).unwrap());
+        let told = |arguments| {
+            let Wanted { id, offset, limit, regex } = asked(arguments).unwrap();
+            (id, offset, limit, regex.map(|regex| regex.to_string()))
+        };
+        let plain = |id: &str| (id.to_owned(), 0, DEFAULT_LIMIT, None);
+        for (reference, id) in [
+            ("01a.stdout", "01a.stdout"),
+            ("handfast://output/01a.stdout", "01a.stdout"),
+            (" handfast://output/01a.matches.0.text\n", "01a.matches.0.text"),
+            ("handfast://output/01a.a%20b?", "01a.a b"),
+            ("handfast://file/a", "handfast://file/a"),
+        ] {
+            assert_eq!(told(serde_json::json!({"output_ref": reference})), plain(id));
+        }
+        let uri = "handfast://output/01a.stdout?offset=3&limit=9&regex=%5Ea";
+        let by_uri = ("01a.stdout".to_owned(), 3, 9, Some("^a".to_owned()));
+        assert_eq!(told(serde_json::json!({ "output_ref": uri })), by_uri);
+        let by_arguments = ("01a.stdout".to_owned(), 5, 7, Some("b".to_owned()));
+        let arguments = serde_json::json!({"output_ref": uri, "offset": 5, "limit": 7, "regex": "b"});
+        assert_eq!(told(arguments), by_arguments);
+        for wrong in ["?offset=x", "?path=a", "?limit", "?regex=(", "%ff"] {
+            let error = asked(serde_json::json!({"output_ref": format!("{URI}a{wrong}")})).err().unwrap();
+            assert_eq!(error.code, Code::Validation, "{wrong}");
+        }
     }
 
     #[test]

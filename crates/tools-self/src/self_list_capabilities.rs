@@ -117,6 +117,7 @@ mod tests {
     fn entry(name: &str, kind: &'static str, status: &str) -> CatalogueEntry {
         CatalogueEntry {
             name: name.to_owned(),
+            title: String::new(),
             kind,
             description: String::new(),
             level: Level::Safe,

@@ -16,6 +16,7 @@ pub struct ToolDescribe;
 #[serde(deny_unknown_fields)]
 pub struct Args {
     /// At most 20.
+    #[schemars(length(min = 1, max = 20))]
     names: Vec<String>,
 }
 

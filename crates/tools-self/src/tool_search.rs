@@ -20,6 +20,7 @@ pub struct Args {
     query: String,
     /// At most 100.
     #[serde(default = "default_limit")]
+    #[schemars(range(min = 1, max = 100))]
     limit: usize,
 }
 
@@ -107,6 +108,9 @@ fn shown(entry: &CatalogueEntry) -> Found {
     }
 }
 
+/// The tools through which others are found and called.
+const FINDERS: [&str; 3] = ["tool_search", "tool_describe", "tool_call"];
+
 /// The tools that fit, the best first; of two that fit equally the one that is listed first.
 fn search<'a>(entries: &'a [CatalogueEntry], query: &str) -> Vec<&'a CatalogueEntry> {
     let asked = words(query);
@@ -124,7 +128,11 @@ fn search<'a>(entries: &'a [CatalogueEntry], query: &str) -> Vec<&'a CatalogueEn
     }
     let mut ranked: Vec<(u64, &CatalogueEntry)> = scores.into_iter().zip(entries).collect();
     ranked.retain(|(score, _)| *score > 0);
-    ranked.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
+    // Whoever searches has found the tools that find others: they come behind all that fit, unless they are named.
+    let is_finder = |entry: &CatalogueEntry| {
+        FINDERS.contains(&entry.name.as_str()) && !entry.name.eq_ignore_ascii_case(query.trim())
+    };
+    ranked.sort_by_key(|(score, entry)| (is_finder(entry), std::cmp::Reverse(*score)));
     ranked.into_iter().map(|(_, entry)| entry).collect()
 }
 
@@ -138,7 +146,8 @@ impl Texts {
             let text = field["description"].as_str().unwrap_or_default();
             words(name).into_iter().chain(words(text))
         });
-        Self([(8, words(&entry.name)), (4, words(&entry.description)), (1, fields.collect())])
+        let names = words(&entry.name).into_iter().chain(words(&entry.title)).collect();
+        Self([(8, names), (4, words(&entry.description)), (1, fields.collect())])
     }
 
     fn fit(&self, asked: &str) -> u64 {
@@ -184,6 +193,7 @@ mod tests {
     fn entry(name: &str, description: &str) -> CatalogueEntry {
         CatalogueEntry {
             name: name.to_owned(),
+            title: String::new(),
             kind: "built_in",
             description: description.to_owned(),
             level: Level::Safe,
@@ -200,6 +210,7 @@ mod tests {
             entry("file_delete", "Delete a file, a link or a folder."),
             entry("file_move", "Move or rename a file or folder."),
             entry("checkpoint_restore", "Undoes what a call changed. Can itself be undone."),
+            entry("tool_search", "Finds tools by what they do, such as undo, delete or move."),
         ]
     }
 
@@ -220,7 +231,10 @@ mod tests {
             assert_eq!(best(query).as_deref(), Some(tool), "{query}");
         }
         assert_eq!(best("photosynthesis"), None);
-        assert_eq!(search(&entries(), " ?! ").len(), 4, "no words are all tools");
+        assert_eq!(search(&entries(), " ?! ").len(), 5, "no words are all tools");
+        // The tool that is asked finds others, and itself by its name alone.
+        assert_eq!(best("find a tool that deletes").as_deref(), Some("file_delete"));
+        assert_eq!(best("tool_search").as_deref(), Some("tool_search"));
     }
 
     #[test]
@@ -233,7 +247,7 @@ mod tests {
             (json!([]), json!("checkpoint_restore"))
         );
         let some = search(json!({"query": "file", "limit": 2})).unwrap();
-        assert_eq!((some["tools"].as_array().unwrap().len(), some["total"].clone()), (2, json!(4)));
+        assert_eq!((some["tools"].as_array().unwrap().len(), some["total"].clone()), (2, json!(5)));
         assert!(some.get("names").is_none());
         for limit in [0, LARGEST_LIMIT + 1] {
             let error = search(json!({"query": "x", "limit": limit})).unwrap_err();

@@ -71,7 +71,8 @@ impl Args {
         let time = self.expires_at.as_deref().map(str::parse::<Timestamp>).transpose();
         let expires_at = time.map_err(|error| ToolError::validation("expires_at", error))?;
         if self.value.chars().count() < LEAST_CHARACTERS {
-            return Err(ToolError::validation("value", vault::VaultError::Short));
+            return Err(ToolError::validation("value", vault::VaultError::Short)
+                .hint("nothing was stored; a PIN or a short password stays with the user, who types it where it is needed"));
         }
         Ok(Change { hosts, places, expires_at, ..named })
     }
@@ -124,6 +125,15 @@ impl Tool for VaultSet {
         let change = args.change()?;
         let vault = context.service::<Vault>()?;
         vault.set(&change, args.value.as_bytes(), context.clock.now()).map_err(failed)?;
+        let contents = vault.contents().map_err(failed)?;
+        let is_bound = contents.get(change.name.as_str()).is_some_and(|(entry, _)| !entry.hosts.is_empty());
+        if !is_bound {
+            context.warn(format!(
+                "{0} is stored and bound to no host yet, so no tool can use it: the user binds it with \
+                 `handfast vault set {0} --host HOST`, giving the value once more",
+                change.name.as_str()
+            ));
+        }
         Ok(Output { key: args.key, stored: true })
     }
 }

@@ -21,7 +21,7 @@ pub(crate) fn start(
             Code::Unavailable,
             "a background command ends with its caller, and this one ends with the call",
         )
-        .hint("leave `background` out, or use a connection that stays, such as that of `handfast mcp`")
+        .hint("leave `background` out; it needs a connection that stays, as MCP's do")
     })?;
     let id = format!("sh-{}", context.call.0);
     let cell = CellSpec { overlay: None, ..cell };

@@ -2,6 +2,7 @@
 
 mod background;
 mod keys;
+mod network;
 mod plain;
 mod reading;
 mod shell_execute;

@@ -127,13 +127,18 @@ pub(crate) struct Reading {
     seen: u64,
 }
 
-/// So many bytes, cut between characters and control sequences.
+/// Reads so many bytes at most: whole lines where there is more than that, or cut between characters and control sequences.
 fn piece(source: &dyn Source, wanted: &Wanted, grows: bool) -> io::Result<Reading> {
     let part = source.read(wanted.offset, wanted.limit)?;
     let full = part.bytes.len() == wanted.limit;
     let more = grows || full;
     let seen = part.offset + part.bytes.len() as u64;
-    let bytes = if more { &part.bytes[..plain::whole_characters(&part.bytes)] } else { &part.bytes[..] };
+    let last_line = part.bytes.iter().rposition(|byte| *byte == b'\n').filter(|_| full);
+    let bytes = match last_line {
+        Some(newline) => &part.bytes[..=newline],
+        None if more => &part.bytes[..plain::whole_characters(&part.bytes)],
+        None => &part.bytes[..],
+    };
     let (mut text, mut covered) =
         if wanted.raw { (bytes.to_vec(), bytes.len()) } else { plain::plain(bytes, more) };
     if covered == 0 && full {

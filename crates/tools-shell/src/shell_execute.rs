@@ -13,10 +13,10 @@ use tool::{
 };
 
 use crate::wording::{
-    CROSS_DEVICE_LINK, HOST_NOT_LISTED, NO_COPY, NO_NETWORK, ended_early, exit_code, failed, how_to_raise,
-    json, killed, names_cross_device_link, names_missing_network, no_dry_run, text,
+    CROSS_DEVICE_LINK, NO_COPY, ended_early, exit_code, failed, how_to_raise, json, killed,
+    names_cross_device_link, no_dry_run, text,
 };
-use crate::{background, plain};
+use crate::{background, network, plain};
 
 /// Runs a line of shell in a cell.
 pub struct ShellExecute;
@@ -49,7 +49,7 @@ pub struct Args {
     /// Change nothing, return the diff.
     #[serde(default)]
     dry_run: bool,
-    /// Instead: the `meta.changes.id` of a dry run.
+    /// Instead: what a dry run kept aside, by its id.
     apply: Option<String>,
 }
 
@@ -128,7 +128,7 @@ impl Tool for ShellExecute {
         timeout: Timeout { default: Duration::from_secs(30), max: Duration::from_hours(1) },
         lane: Lane::Command,
         text: TextCap::Default,
-        presentation: Presentation::Record,
+        presentation: Presentation::Command,
     };
 
     fn plan(&self, args: &Args, place: &Place) -> Result<Plan, ToolError> {
@@ -272,8 +272,8 @@ impl Tool for ShellExecute {
                 context.warn(CROSS_DEVICE_LINK.to_owned());
             }
         }
-        if outcome.exit != Exit::Code(0) && names_missing_network(&outcome.stderr) {
-            context.warn(if cell.has_doors { HOST_NOT_LISTED } else { NO_NETWORK }.to_owned());
+        if let Some(hosts) = network::missed_by(&outcome, &line, &cell) {
+            context.report_missed_hosts(hosts);
         }
         if args.dry_run {
             context.only_show_changes();

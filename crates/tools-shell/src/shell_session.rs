@@ -13,9 +13,9 @@ use tool::{
     Retry, Spec, TextCap, Timeout, Tool, ToolError,
 };
 
-use crate::keys;
 use crate::reading::{self, Kept, Live, Source, Wanted};
 use crate::wording::exit_code;
+use crate::{keys, network};
 
 /// Lists sessions and acts on one of them.
 pub struct ShellSession;
@@ -217,6 +217,9 @@ fn read(
     }
     let read = reading::read(context, source, &wanted, until)?
         .map_err(|error| ToolError::new(Code::Runtime, "the output cannot be read").because(error))?;
+    if let Some(hosts) = network::missed_hosts(&[&read.text], listed.map_or("", |listed| &listed.command)) {
+        context.report_missed_hosts(hosts);
+    }
     Ok(Output {
         sessions: listed.map(summary).into_iter().collect(),
         content: Some(String::from_utf8_lossy(&read.text).into_owned()),

@@ -10,6 +10,7 @@ pub(crate) fn how_to_raise(limit: Limit) -> String {
         Limit::ProcessMemory => "process_memory_bytes",
         Limit::Cpus => "cpus",
         Limit::Processes => "processes",
+        Limit::ProcessCount => "process_count",
         Limit::OpenFiles => "open_files",
         Limit::FileSize => "file_size_bytes",
         Limit::Disk | Limit::DiskSpace => "disk_bytes",
@@ -37,37 +38,6 @@ pub(crate) fn names_cross_device_link(stderr: &Captured) -> bool {
 /// The warning where a command writes to the workspace itself; the reason comes behind it.
 pub(crate) const NO_COPY: &str =
     "the command had the workspace itself and no copy of it, so nothing that it changed there can be undone";
-
-/// That a command failed because it looked for another machine.
-pub(crate) const NO_NETWORK: &str = "commands have no network here, and this one seems to have failed for want of it: only what \
-    this session itself serves on `localhost` can be reached";
-
-/// The same where hosts are listed that it may reach.
-pub(crate) const HOST_NOT_LISTED: &str = "commands reach only the hosts in `allowed_hosts` of the profile, and what this session \
-    itself serves on `localhost`; this one seems to have failed for want of another";
-
-/// Whether a program has told that it finds no other machine: in the words of the C library, of libcurl, of Node, Go, Rust and
-/// Python. A refused connection to `localhost` is none of these.
-pub(crate) fn names_missing_network(stderr: &Captured) -> bool {
-    tells(
-        stderr,
-        &[
-            "could not resolve host",
-            "couldn't resolve host",
-            "temporary failure in name resolution",
-            "name or service not known",
-            "no address associated with hostname",
-            "unable to resolve host address",
-            "network is unreachable",
-            "getaddrinfo eai_again",
-            "getaddrinfo enotfound",
-            "connect enetunreach",
-            "dial tcp: lookup ",
-            "dns error",
-            "nodename nor servname provided",
-        ],
-    )
-}
 
 /// Whether one of these texts, in small letters, stands in what is at hand of the stream.
 fn tells(stream: &Captured, texts: &[&str]) -> bool {
@@ -131,7 +101,7 @@ pub(crate) fn ended_early(context: &Context, waited_for_input: bool) -> ToolErro
                 Code::Timeout,
                 format!("the command was killed after its timeout of {limit} s{state}"),
             )
-            .hint(format!("`data` has the output so far; {advice}"))
+            .hint(format!("the output so far is in the answer; {advice}"))
         }
     }
 }

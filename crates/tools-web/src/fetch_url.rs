@@ -47,6 +47,7 @@ pub struct Args {
     pub(crate) body: Option<Value>,
     /// Names for which `$NAME` stands for the secret in the query and the body too; there it means nothing else.
     #[serde(default)]
+    #[schemars(length(max = 20))]
     pub(crate) secrets: Vec<String>,
     /// Seconds; default 30.
     #[schemars(range(min = 0.001, max = 3600.0))]

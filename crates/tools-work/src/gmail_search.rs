@@ -9,6 +9,7 @@ use tool::{
 use crate::gmail::api::Asking;
 use crate::gmail::listing::{Wanted, ids};
 use crate::gmail::message::{LABEL, Summary};
+use crate::gmail::oauth;
 use crate::gmail::place::Gmail;
 
 /// Searches a mailbox.
@@ -82,7 +83,8 @@ impl Tool for GmailSearch {
 
     fn plan(&self, args: &Args, _place: &Place) -> Result<Plan, ToolError> {
         Wanted::read(&args.query, args.max_results, MOST_RESULTS, args.page_token.as_deref())?;
-        Ok(Plan::of(self.gmail.effects(&["GET"])))
+        let login = &[oauth::ACCESS, oauth::REFRESH, oauth::CLIENT_SECRET];
+        Ok(Plan { login, ..Plan::of(self.gmail.effects(&["GET"])) })
     }
 
     fn preview(&self, _context: &Context, args: &Args) -> Option<String> {

@@ -49,6 +49,7 @@ pub struct Args {
     bcc: Vec<String>,
     /// Files to send along.
     #[serde(default)]
+    #[schemars(length(max = 100))]
     attachments: Vec<String>,
     /// The message that this answers.
     reply_to_id: Option<String>,
@@ -170,6 +171,9 @@ fn all<T: AsRef<str>>(field: &str, texts: &[T]) -> Result<Vec<Mailbox>, ToolErro
 impl Tool for GmailSend {
     type Args = Args;
     type Output = Output;
+
+    /// A mail may have a subject of nothing.
+    const EMPTY_TEXTS: &'static [&'static str] = &["subject"];
 
     const SPEC: Spec = Spec {
         name: "gmail_send",

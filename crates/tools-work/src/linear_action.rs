@@ -90,6 +90,9 @@ impl Tool for LinearAction {
     type Args = Args;
     type Output = Output;
 
+    /// An update with it takes the description away.
+    const EMPTY_TEXTS: &'static [&'static str] = &["description"];
+
     const SPEC: Spec = Spec {
         name: "linear_action",
         title: "Work in Linear",

@@ -160,3 +160,94 @@ fn bad_input_is_refused_by_name() {
         ],
     );
 }
+
+#[test]
+fn statements_of_a_file_and_block_devices_are_dangerous_in_every_mode() {
+    let fixture = Fixture::with_files(&[
+        ("drop.sql", "CREATE TABLE a (b int);\nDROP DATABASE x;\n"),
+        ("fine.sql", "SELECT 1;\n"),
+    ]);
+    for (command, expected) in [
+        ("psql -f drop.sql", "check"),
+        ("mysql x < drop.sql", "check"),
+        ("cat drop.sql | psql x", "check"),
+        ("psql -f absent.sql", "check"),
+        ("psql -f fine.sql", "pass"),
+        ("cat fine.sql | psql x", "pass"),
+        ("mongosh --eval 'db.dropDatabase()'", "check"),
+        ("cp a /dev/sda", "check"),
+        ("cp a b", "pass"),
+    ] {
+        let options = ["--dialect", "elophanto", "--mode", "full_auto"];
+        assert_eq!(
+            decision(&fixture, &options, "shell_execute", json!({"command": command})),
+            expected,
+            "{command}"
+        );
+    }
+}
+
+#[test]
+fn a_query_is_a_select_a_search_without_a_model_and_text_that_is_not_utf_8_say_so() {
+    let fixture = Fixture::with_files(&[("knowledge/a.md", "# A\n\napples\n")]);
+    std::fs::write(fixture.workspace().join("bad.txt"), b"caf\xe9\n").unwrap();
+    let answer =
+        |tool: &str, arguments: serde_json::Value| call(&fixture, "elophanto", tool, &arguments).json();
+    for sql in ["EXPLAIN SELECT 1", "VALUES (1)", "PRAGMA table_list"] {
+        let refused = answer("db_query", json!({"sql": sql}));
+        assert_eq!(refused["error"]["code"], "EVALIDATION", "{sql}: {refused:#}");
+    }
+    assert_eq!(
+        answer("db_query", json!({"sql": "WITH a AS (SELECT 1 AS b) SELECT b FROM a"}))["data"]["row_count"],
+        1
+    );
+    let searched = answer("knowledge_search", json!({"query": "apples"}));
+    assert!(searched["meta"]["warnings"].to_string().contains("by words alone"), "{searched:#}");
+    let read = answer("file_read", json!({"path": "bad.txt"}));
+    assert!(read["meta"]["warnings"].to_string().contains("latin-1"), "{read:#}");
+    assert_eq!(
+        answer("file_read", json!({"path": "bad.txt", "encoding": "latin-1"}))["data"]["content"],
+        "café\n"
+    );
+}
+
+#[test]
+fn a_secret_that_is_bound_to_no_host_says_so_and_a_short_one_is_refused_with_the_reason() {
+    let fixture = Fixture::new().with_vault();
+    let set = |value: &str| {
+        call(&fixture, "elophanto", "vault_set", &json!({"key": "github.com", "value": value})).json()
+    };
+    let stored = set("ghp_0123456789");
+    assert_eq!(stored["data"], json!({"key": "github.com", "stored": true}), "{stored:#}");
+    let warned = stored["meta"]["warnings"].to_string();
+    assert!(
+        warned.contains("no host yet") && warned.contains("handfast vault set github.com --host"),
+        "{warned}"
+    );
+    let short = set("1234");
+    assert_eq!(short["error"]["code"], "EVALIDATION", "{short:#}");
+    assert!(
+        short["error"]["message"].as_str().unwrap().contains("`value`: a value has at least 12"),
+        "{short:#}"
+    );
+    assert!(short["error"]["hint"].as_str().unwrap().contains("nothing was stored"), "{short:#}");
+}
+
+#[test]
+fn the_list_of_capabilities_is_that_of_the_dialect_and_says_what_does_not_work() {
+    let listed = |fixture: &Fixture| {
+        let answer = call(fixture, "elophanto", "self_list_capabilities", &json!({})).json();
+        answer["data"]["capabilities"].as_array().unwrap().clone()
+    };
+    let status = |all: &[serde_json::Value], name: &str| {
+        let found = all.iter().find(|one| one["name"] == name);
+        found.map(|one| one["status"].as_str().unwrap().to_owned())
+    };
+    let without = listed(&Fixture::new());
+    assert_eq!(status(&without, "tool_search"), None);
+    assert_eq!(status(&without, "file_read").as_deref(), Some("ready"));
+    assert!(status(&without, "gmail_search").unwrap().contains("handfast login gmail"));
+    assert!(status(&without, "vault_set").unwrap().starts_with("unavailable: "));
+    let with = listed(&Fixture::new().with_vault());
+    assert!(status(&with, "gmail_search").unwrap().contains("handfast login gmail"));
+}

@@ -90,9 +90,7 @@ fn a_program_that_comes_or_goes_while_the_server_runs_is_in_the_next_list() {
     let search_path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
     command.env("PATH", search_path).args(["--dialect", "msc", "--mode", "full_auto"]);
     let mut server = Server::of(command);
-    let runs = |server: &mut Server| {
-        server.call("execute", json!({"command": "ast-grep"}))["structuredContent"]["stdout"].clone()
-    };
+    let runs = |server: &mut Server| server.data("execute", json!({"command": "ast-grep"}))["stdout"].clone();
     let described = |server: &mut Server| {
         let described = server.data("tool_describe", json!({"names": ["execute"]}));
         described["tools"][0]["description"].as_str().unwrap().to_owned()
@@ -171,4 +169,132 @@ fn a_profile_that_is_bound_to_a_label_decides_where_the_provider_has_it_and_nowh
     // A workspace that nobody trusts binds nothing, neither for itself nor against the user.
     let untrusted = Fixture::with_files(&[("handfast.yaml", "labels:\n  x: normal\n")]);
     assert_eq!(decision(&untrusted, &[], "file_list", json!({"path": "."})), "pass");
+}
+
+/// The source's own profile, in the user's configuration.
+fn with_a_read_list(files: &[(&str, &str)], more: &str) -> Fixture {
+    let fixture = Fixture::with_files(files);
+    let folder = fixture.home().join(".config/handfast");
+    std::fs::create_dir_all(&folder).unwrap();
+    let profile = format!(
+        "sandbox_config:\n  normal:\n    allowed_read_paths: [\"./src\", \"./tests\"]\n    allowed_write_paths: [\"./src\"]\n{more}"
+    );
+    std::fs::write(folder.join("config.yaml"), profile).unwrap();
+    fixture
+}
+
+/// Each is tried with a control: the same line under the same lists, where the profile lets commands see the workspace.
+#[test]
+fn commands_do_not_read_what_the_read_list_does_not_name() {
+    let files = [
+        ("src/a.py", "import sys; print(sum(ord(c) for c in open(sys.argv[1]).read()))"),
+        ("src/all.sh", "cat docs/d.md README.md; cat docs/*/*; grep -r secret . ; cat src/link; true"),
+        ("docs/d.md", "secret-1"),
+        ("docs/deep/e.md", "secret-2"),
+        ("README.md", "secret-3"),
+        ("tests/t", "open-1"),
+        ("Makefile", "all:\n\tsh src/all.sh\n"),
+    ];
+    for (more, hides) in [("", true), ("    commands_see: workspace\n", false)] {
+        let fixture = with_a_read_list(&files, more);
+        std::os::unix::fs::symlink("../docs/d.md", fixture.workspace().join("src/link")).unwrap();
+        for command in ["sh src/all.sh", "make", "cat tests/t; : $((0)); sh src/all.sh"] {
+            let answer = call(&fixture, "msc", "execute", &json!({"command": command})).json();
+            let text = answer["data"].to_string();
+            assert_eq!(text.contains("secret-"), !hides, "{command}: {answer:#}");
+            assert!(!command.contains("tests") || text.contains("open-1"), "{answer:#}");
+        }
+        // What a human approved is seen as it is named, and nothing else is.
+        let answer = call(&fixture, "msc", "execute", &json!({"command": "cat docs/d.md"})).json();
+        assert_eq!(answer["data"]["stdout"], "secret-1", "{answer:#}");
+        // The hidden files are where they were.
+        let written = call(&fixture, "msc", "execute", &json!({"command": "echo x > src/new; ls"})).json();
+        assert_eq!(written["data"]["exit_code"], 0, "{written:#}");
+        assert_eq!((fixture.read("docs/d.md"), fixture.read("src/new")), ("secret-1".into(), "x\n".into()));
+    }
+}
+
+#[test]
+fn git_sees_the_work_tree_where_it_is_listed() {
+    let more = "    allowed_exec_command: [\"git\"]\n";
+    let fixture = with_a_read_list(&[("docs/d.md", "d"), ("src/a", "a")], more);
+    let git = |line: &str| call(&fixture, "msc", "execute", &json!({"command": line})).json();
+    git("git init -q");
+    git("git add -A");
+    let commit = git("git -c user.name=a -c user.email=a@b.c commit -q -m all");
+    assert_eq!(commit["data"]["exit_code"], 0, "{commit:#}");
+    let status = git("git status --porcelain");
+    assert_eq!(
+        (&status["data"]["exit_code"], &status["data"]["stdout"]),
+        (&json!(0), &json!("")),
+        "{status:#}"
+    );
+}
+
+/// The `sandbox_config` of the source, as it stands there.
+const VERBATIM: &str = r#"sandbox_config:
+  # 标准策略：适用于大多数 subagent
+  normal:
+    allowed_read_paths:
+      - "./src"
+      - "./tests"
+    allowed_write_paths:
+      - "./src"
+    deny_read_paths:
+      - ".env"
+      - "**/*.key"
+    deny_write_paths:
+      - "pyproject.toml"
+    allowed_exec_command:
+      - "pnpm"
+      - "pytest"
+      - "ruff"
+      - "mypy"
+      - "uv sync"
+    deny_exec_command:
+      - "git rm"
+      - "rm -rf *"
+
+  # 绿茶策略：仅适用于具备 green-tea 标签的受信任 Provider
+  # 可以额外补充但自动继承 normal 的 allowed 配置，但拥有独立的 deny 配置
+  green_tea:
+    inherit: "normal"
+    allowed_read_paths:
+      - "$HOME/.msc"  # 自动授权访问全局配置
+    deny_read_paths: [] # 绿茶模式下允许读取敏感配置进行管理
+    allowed_exec_command:
+      - "git"
+      - "curl"
+"#;
+
+#[test]
+fn the_file_of_the_source_works_as_it_stands() {
+    for trusted_workspace in [false, true] {
+        let fixture = Fixture::with_files(&[("src/a", "a")]);
+        if trusted_workspace {
+            fixture.write("handfast.yaml", VERBATIM);
+            assert_eq!(fixture.run(&["trust"]).code, 0);
+        } else {
+            let folder = fixture.home().join(".config/handfast");
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(folder.join("config.yaml"), VERBATIM).unwrap();
+        }
+        let msc = ["--dialect", "msc"];
+        let labelled = ["--dialect", "msc", "--label", "green-tea"];
+        for (options, command, expected) in [
+            (&labelled[..], "git status", "pass"),
+            (&labelled[..], "git rm x", "pass"),
+            (&labelled[..], "cat src/a", "pass"),
+            (&msc[..], "git status", "check"),
+            (&msc[..], "git rm x", "deny"),
+        ] {
+            let decided = decision(&fixture, options, "execute", json!({"command": command}));
+            assert_eq!(decided, expected, "{options:?} {command}");
+        }
+        // The profile is for providers with the label, and open to nobody else.
+        let run = fixture.run(&["--profile", "green_tea", "check", "execute", r#"{"command": "ls"}"#]);
+        assert!(run.code == 2 && run.stderr.contains("bound to the label `green-tea`"), "{}", run.stderr);
+        let run = fixture.run(&["--label", "black-tea", "check", "file_list", "{}"]);
+        assert!(run.code == 2 && run.stderr.contains("no profile is bound"), "{}", run.stderr);
+    }
 }

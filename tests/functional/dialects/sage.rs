@@ -122,7 +122,7 @@ fn a_path_outside_the_workspace_is_an_error_whatever_anybody_answers() {
             assert_eq!(std::fs::read_to_string(&outside).unwrap(), "old\n", "{tool} {file}");
         }
         let message = yes("Read", &json!({ "file": file }))["error"]["message"].clone();
-        assert!(message.as_str().unwrap().contains("outside the workspace"), "{file}: {message}");
+        assert!(message.as_str().unwrap().contains("is outside workspace"), "{file}: {message}");
     }
     // The control, here and in another dialect.
     assert_eq!(yes("Read", &json!({"file": "inside"}))["data"]["content"], "in");
@@ -166,19 +166,26 @@ fn bash_takes_a_line_or_a_program_with_its_arguments() {
 }
 
 #[test]
-fn a_client_gets_a_tool_result_as_structured_content_whatever_came_of_the_call() {
+fn a_client_gets_a_tool_result_whatever_came_of_the_call() {
     let fixture = Fixture::with_files(&[("a.txt", "one\n")]);
-    let mut server = Server::start(&fixture, &["--dialect", "sage"]);
-    let read = server.call("Read", json!({"file": "a.txt"}));
-    assert_eq!(read["isError"], false);
-    assert_eq!(read["structuredContent"]["data"], json!({"content": "one\n"}));
-    let failed = server.call("Read", json!({"file": "missing"}));
-    assert_eq!(failed["isError"], true);
-    assert_eq!(keys(&failed["structuredContent"]), ["ok", "error", "meta"]);
-    assert_eq!(failed["_meta"]["handfast/error"]["effect"], "none");
-    let text: Value = serde_json::from_str(failed["content"][0]["text"].as_str().unwrap()).unwrap();
-    assert_eq!(text, failed["structuredContent"]);
-    server.end();
+    for (catalogue, structured) in [("core", false), ("full", true)] {
+        let mut server = Server::start(&fixture, &["--dialect", "sage", "--catalogue", catalogue]);
+        let text = |result: &Value| -> Value {
+            serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap()
+        };
+        let read = server.call("Read", json!({"file": "a.txt"}));
+        assert_eq!(read["isError"], false);
+        assert_eq!(text(&read)["data"], json!({"content": "one\n"}));
+        let failed = server.call("Read", json!({"file": "missing"}));
+        assert_eq!(failed["isError"], true);
+        assert_eq!(keys(&text(&failed)), ["ok", "error", "meta"]);
+        assert_eq!(failed["_meta"]["handfast/error"]["effect"], "none");
+        for result in [read, failed] {
+            let structure = result.get("structuredContent");
+            assert_eq!(structure, structured.then(|| text(&result)).as_ref(), "{catalogue}");
+        }
+        server.end();
+    }
 }
 
 #[test]
@@ -293,4 +300,28 @@ fn permissions_of_the_context_are_all_that_calls_may_do() {
     assert_eq!(denied, "EPERMISSION");
     let wrong = fixture.run(&["--permission", "everything", "tools"]);
     assert!(wrong.code == 2 && wrong.stderr.contains("change_handfast"), "{}", wrong.stderr);
+}
+
+#[test]
+fn a_write_names_its_backup_and_errors_have_the_texts_of_the_source() {
+    let fixture = Fixture::with_files(&[("a.txt", "old"), (".sage/x", "")]);
+    let written = call(&fixture, "sage", "Write", &json!({"file": "a.txt", "content": "new"})).json();
+    let backup = written["meta"]["backup"].as_str().unwrap_or_else(|| panic!("{written:#}")).to_owned();
+    assert_eq!(fixture.run(&["undo", &backup]).code, 0);
+    assert_eq!(fixture.read("a.txt"), "old");
+    assert!(call(&fixture, "sage", "Read", &json!({"file": "a.txt"})).json()["meta"].get("backup").is_none());
+    for (tool, arguments, text) in [
+        ("Nope", json!({}), "Tool Nope not found"),
+        ("Read", json!({"file": "/etc/passwd"}), "Path /etc/passwd is outside workspace"),
+        ("Write", json!({"file": "../x", "content": ""}), " is outside workspace"),
+        ("Read", json!({"file": ".sage/x"}), "Access to .sage directory denied"),
+        ("Bash", json!({"command": "cat .sage/x"}), "Access to .sage directory denied"),
+    ] {
+        let answer = call(&fixture, "sage", tool, &arguments).json();
+        let message = answer["error"]["message"].as_str().unwrap_or_else(|| panic!("{answer:#}"));
+        assert!(
+            message.starts_with(text) || text.starts_with(' ') && message.contains(text),
+            "{tool}: {message}"
+        );
+    }
 }

@@ -134,3 +134,46 @@ fn bad_input_is_refused_by_name() {
         ],
     );
 }
+
+#[test]
+fn credentials_of_the_host_cannot_be_set_and_keys_that_are_not_there_say_so() {
+    for key in ["LINEAR_API_KEY", "WORKER_TOKEN", "OPENAI_API_KEY", "DB_PASSWORD"] {
+        let answer = run(&json!({"command": "env", "args": [], "env": {"FINE": "1", key: "x"}}));
+        assert!(answer["error"]["message"].as_str().unwrap().contains(&format!("`env.{key}`")), "{answer:#}");
+    }
+    let fixture = Fixture::new();
+    let folder = fixture.home().join(".config/handfast");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(
+        folder.join("config.yaml"),
+        "environment_secrets:\n  UNSET_API_KEY: [localhost]\nsandbox_config:\n  normal:\n    allowed_hosts: [localhost]\n",
+    )
+    .unwrap();
+    let fetch = |name: &str| {
+        let arguments = json!({"url": "http://localhost:9/", "method": "GET", "headers": {"Authorization": format!("${name}")}});
+        call(&fixture, "sluagh", "fetch_url", &arguments).json()
+    };
+    let unset = fetch("UNSET_API_KEY");
+    assert!(unset["error"]["message"].as_str().unwrap().contains("not set in the environment"), "{unset:#}");
+    let unnamed = fetch("OTHER_API_KEY");
+    assert!(unnamed["error"]["message"].as_str().unwrap().contains("`environment_secrets`"), "{unnamed:#}");
+}
+
+#[test]
+fn errors_of_linear_name_the_fields_of_the_source() {
+    let fixture = Fixture::new();
+    let linear = |action: &str, params: serde_json::Value| {
+        let arguments = json!({"action": action, "params": params});
+        call(&fixture, "sluagh", "linear_action", &arguments).json()["error"]["message"].to_string()
+    };
+    for (action, params, field) in [
+        ("create_issue", json!({"title": "T"}), "`params.teamId`"),
+        ("update_issue", json!({"stateId": "Done"}), "`params.id`"),
+        ("create_comment", json!({"body": "b"}), "`params.issueId`"),
+        ("create_issue", json!({"title": "T", "teamId": "E", "dueDate": "2026-02-30"}), "`params.dueDate`"),
+        ("list_issues", json!({"updatedAfter": "yesterday"}), "`params.updatedAfter`"),
+    ] {
+        let message = linear(action, params.clone());
+        assert!(message.contains(field), "{action} {params}: {message}");
+    }
+}

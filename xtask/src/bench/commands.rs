@@ -150,9 +150,9 @@ fn called_at_once(server: &mut Server) -> Result<Duration> {
 fn succeeded(answer: &str) -> Result<()> {
     let message: Value =
         serde_json::from_str(answer).map_err(|error| Failure(format!("shell_execute: {error}")))?;
-    let code = message.pointer("/result/structuredContent/data/exit_code");
-    let code = code.or_else(|| message.pointer("/result/structuredContent/exit_code"));
-    if code.and_then(Value::as_i64) == Some(0) {
+    let text = message.pointer("/result/content/0/text").and_then(Value::as_str);
+    let failed = message.pointer("/result/isError").is_none_or(|failed| *failed == true);
+    if text.is_some_and(|text| !text.contains("[exit code ")) && !failed {
         return Ok(());
     }
     Err(Failure(format!("shell_execute answered {answer}")))

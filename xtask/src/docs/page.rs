@@ -8,9 +8,22 @@ use crate::command::{Failure, Result};
 
 const GENERATED: &str = "<!-- Written by `cargo xtask docs` from the tool's own types; change it there. -->";
 
+/// How arguments of every tool are read.
+const ARGUMENTS: &str = "\
+Arguments are read as their schema leaves no doubt, at every depth and in every dialect:
+
+- `null` in a field that is not required counts as left out.
+  An empty text does too, but for fields in which it means something: `description` of `linear_action`, `subject` of `gmail_send`.
+- A number, `true` or `false` as text is what it spells, where the field has such a value.
+- JSON as text, of at most 1 MiB in all, is the list or object that it spells, where the field has one.
+
+A required field keeps what was sent: an empty `content` of `file_write` is an empty file.
+So does a field that holds text: `\"5\"` stays a text there.";
+
 /// The list of all tools.
 pub(super) fn index(tools: &[Value]) -> Result<String> {
-    let mut text = format!("# Tools\n\n{GENERATED}\n\n| tool | level | what it does |\n|---|---|---|\n");
+    let mut text =
+        format!("# Tools\n\n{GENERATED}\n\n{ARGUMENTS}\n\n| tool | level | what it does |\n|---|---|---|\n");
     for tool in tools {
         let (name, level) = (field(tool, "name")?, field(tool, "level")?);
         let summary = sentences(field(tool, "description")?).lines().next().unwrap_or_default().to_owned();
@@ -113,8 +126,10 @@ fn kind_of(property: &Value) -> String {
     // That a count is not negative goes without saying.
     let least = property.get("minimum").filter(|bound| bound.as_f64() != Some(0.0));
     let bounds = [("at least", least), ("at most", property.get("maximum"))];
+    let lengths = [("at least", property.get("minItems")), ("at most", property.get("maxItems"))];
+    let stated = bounds.iter().chain(&lengths);
     let bounds: Vec<_> =
-        bounds.iter().filter_map(|(words, bound)| bound.map(|bound| format!(", {words} {bound}"))).collect();
+        stated.filter_map(|(words, bound)| bound.map(|bound| format!(", {words} {bound}"))).collect();
     format!("{kind}{of}{}", bounds.concat())
 }
 

@@ -240,7 +240,7 @@ impl<'place> Mcp<'place> {
         self.send_call(tool, arguments)?;
         let mut answer = self.received()?;
         if answer["result"].is_object() {
-            return Ok(plain(&mut answer["result"]));
+            return Ok(plain(tool, &mut answer["result"]));
         }
         Err(Failure(format!("handfast mcp answered {tool} with {answer}")))
     }
@@ -284,23 +284,37 @@ impl<'place> Mcp<'place> {
     }
 }
 
-/// The result of a call over MCP in the shape of the command line.
-fn plain(result: &mut Value) -> Value {
+/// Reads a result of MCP into the shape of the command line, as far as the soak looks at it.
+fn plain(tool: &str, result: &mut Value) -> Value {
     let meta = result["_meta"]["handfast/meta"].take();
+    let text = result["content"][0]["text"].as_str().unwrap_or_default();
     if result["isError"] == true {
-        return json!({"ok": false, "error": result["_meta"]["handfast/error"].take(), "meta": meta});
+        let mut error = result["_meta"]["handfast/error"].clone();
+        error["message"] = text.into();
+        return json!({"ok": false, "error": error, "meta": meta});
     }
-    if result["structuredContent"].is_object() {
-        return json!({"ok": true, "data": result["structuredContent"].take(), "meta": meta});
+    if tool == "shell_execute" {
+        return json!({"ok": true, "data": of_command(text), "meta": meta});
     }
-    // A text stands in a block of its own, and the other fields in the block behind it.
-    let blocks = result["content"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let texts: Vec<&str> = blocks.iter().filter_map(|block| block["text"].as_str()).collect();
-    let mut data = texts.last().and_then(|text| serde_json::from_str(text).ok()).unwrap_or(Value::Null);
-    if let [text, _] = texts[..] {
-        data["content"] = text.into();
-    }
+    // A record is JSON; before a text stand its other fields.
+    let data = serde_json::from_str(text).ok().or_else(|| {
+        let (fields, content) = text.split_once('\n')?;
+        let fields = fields.strip_prefix("[about ")?.strip_suffix(']')?;
+        let mut data: Value = serde_json::from_str(fields).ok()?;
+        data["content"] = content.into();
+        Some(data)
+    });
     json!({"ok": true, "data": data, "meta": meta})
+}
+
+/// Reads the output of a command, whose last lines in brackets are Handfast's.
+fn of_command(text: &str) -> Value {
+    let (own, output): (Vec<&str>, Vec<&str>) =
+        text.split_inclusive('\n').partition(|line| line.starts_with('[') && line.trim_end().ends_with(']'));
+    let value =
+        |name: &str| own.iter().find_map(|line| line.trim_end().strip_prefix(name)?.strip_suffix(']'));
+    let code = value("[exit code ").map_or(Some(0), |code| code.parse().ok());
+    json!({"stdout": output.concat(), "exit_code": code, "session_id": value("[session_id ")})
 }
 
 fn start_call<'place>(place: &'place Place, tool: &str, arguments: &Value) -> Result<Process<'place>> {

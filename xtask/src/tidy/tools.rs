@@ -6,7 +6,7 @@ use crate::tidy::source::Source;
 use crate::tidy::{Finding, Tree};
 
 /// Files of the families that hold no tool, each with what it holds.
-const SHARED: [(&str, &str); 48] = [
+const SHARED: [(&str, &str); 50] = [
     ("crates/tools-data/src/failure.rs", "what the errors of a database become for a caller"),
     ("crates/tools-data/src/skills.rs", "folders with a SKILL.md, and what is said of them"),
     ("crates/tools-data/src/values.rs", "values of a database as JSON, and back"),
@@ -17,6 +17,7 @@ const SHARED: [(&str, &str); 48] = [
     ("crates/tools-files/src/parts.rs", "reading parts of a file, and looking through all of it"),
     ("crates/tools-files/src/patching.rs", "what a patch makes of the files of the workspace"),
     ("crates/tools-files/src/patching/difference.rs", "the same as a difference that a human is shown"),
+    ("crates/tools-files/src/picture.rs", "what a picture is, and which are shown"),
     ("crates/tools-files/src/refused.rs", "what is said where a text or a hunk does not fit"),
     ("crates/tools-files/src/rows.rs", "the entries of a listing, as the answer shows them"),
     ("crates/tools-files/src/selection.rs", "which entries a listing or a search is about"),
@@ -25,6 +26,7 @@ const SHARED: [(&str, &str); 48] = [
     ("crates/tools-files/src/version.rs", "names for the states of a file"),
     ("crates/tools-shell/src/background.rs", "the start of a command that runs on"),
     ("crates/tools-shell/src/keys.rs", "the names of keys and signals"),
+    ("crates/tools-shell/src/network.rs", "what output tells about a missing network"),
     ("crates/tools-shell/src/plain.rs", "output as plain text"),
     ("crates/tools-shell/src/reading.rs", "the output of a session, by bytes or by lines that match"),
     ("crates/tools-shell/src/wording.rs", "how the end of a command is worded"),

@@ -13,6 +13,7 @@ mod drafts;
 mod fixture;
 mod generated;
 mod git_index;
+mod hidden;
 mod interrupted;
 mod ordinary_user;
 mod regenerable;

@@ -4,6 +4,8 @@ use proptest::prelude::*;
 use serde_json::json;
 use tool::{CallId, Held, KeptOutput, Meta, Presentation};
 
+use crate::log::{ExecLog, Record, sum_up};
+
 use super::*;
 
 fn result(outcome: Result<Value, ToolError>) -> CallResult {
@@ -20,7 +22,7 @@ fn result(outcome: Result<Value, ToolError>) -> CallResult {
 
 fn answer(command: &str, result: &CallResult) -> String {
     let ran = Ran { command, timeout: 30_000 };
-    of_command(None, &ran, result, None).unwrap()
+    of_command(None, &ran, result).unwrap()
 }
 
 fn printed(stdout: &str, stderr: &str, code: i32) -> Value {
@@ -36,7 +38,7 @@ fn the_answers_of_the_source_have_its_lines_in_its_order() {
     );
     assert_eq!(
         answer("npm test", &result(Ok(printed("", "Error: Cannot find module 'jest'\n", 1)))),
-        "STATUS FAIL\nSCOPE [shell]\nDATA exit:1\nERROR command_failed:\"npm test\"\nEXEC_TIME 2345\nSTDOUT_SUMMARY \"\"\n\
+        "STATUS FAIL\nSCOPE [shell]\nDATA exit:1\nERROR command_failed:npm test\nEXEC_TIME 2345\nSTDOUT_SUMMARY \"\"\n\
          STDERR_SUMMARY \"Error: Cannot find module 'jest'\"\n\n"
     );
     let late = ToolError::new(Code::Timeout, "late").data(printed("", "", 137));
@@ -53,7 +55,7 @@ fn the_answers_of_the_source_have_its_lines_in_its_order() {
     let denied = ToolError::new(Code::Permission, "denied by a rule").hint("see the rule");
     assert_eq!(
         answer("rm -rf /", &result(Err(denied))),
-        "STATUS FAIL\nSCOPE [shell]\nDATA exit:126\nERROR permission_denied:\"denied by a rule\"\nHINT \"see the rule\"\n\n"
+        "STATUS FAIL\nSCOPE [shell]\nDATA exit:126\nERROR permission_denied:denied by a rule\nHINT \"see the rule\"\n\n"
     );
     let server = Task::Mcp { server: "playwright-server".to_owned() };
     assert_eq!(
@@ -67,7 +69,7 @@ fn an_id_a_retry_and_what_is_not_there_are_told() {
     let full = ToolError::new(Code::Quota, "full").retry(Retry::AfterMs(1_000));
     let ran = Ran { command: "ls", timeout: 1 };
     assert_eq!(
-        of_command(Some("a b"), &ran, &result(Err(full)), None).unwrap(),
+        of_command(Some("a b"), &ran, &result(Err(full))).unwrap(),
         "STATUS FAIL\nID \"a b\"\nSCOPE [shell]\nDATA exit:null\nERROR queue_full:full\nRETRY_AFTER_MS 1000\n\n"
     );
     assert_eq!(
@@ -112,8 +114,11 @@ impl ExecLog for Told {
 
 #[test]
 fn what_is_summed_up_is_the_whole_and_an_answer_without_it_is_partial() {
-    let ran = Ran { command: "[SECRET]", timeout: 1 };
-    let of = |log: Told| of_command(None, &ran, &result(Ok(printed("a part", "", 0))), Some(&log)).unwrap();
+    let of = |log: Told| {
+        let mut summed = result(Ok(printed(&"a part\n".repeat(100), "", 0)));
+        sum_up("[SECRET]", &mut summed, &log);
+        answer("[SECRET]", &summed)
+    };
     let kept = of(Told(Ok("memory/exec-logs/c1.log")));
     assert!(
         kept.starts_with("STATUS OK\n") && kept.contains("\nSTDOUT_SUMMARY \"from the whole\"\n"),
@@ -121,8 +126,38 @@ fn what_is_summed_up_is_the_whole_and_an_answer_without_it_is_partial() {
     );
     assert!(kept.contains("\nLOG_REF memory/exec-logs/c1.log\n"), "{kept}");
     let lost = of(Told(Err(io::ErrorKind::StorageFull.into())));
-    assert!(lost.starts_with("STATUS PARTIAL\n") && lost.contains("\nSTDOUT_SUMMARY \"a part\"\n"), "{lost}");
+    assert!(lost.starts_with("STATUS PARTIAL\n") && lost.contains("\\na part\"\n"), "{lost}");
     assert!(lost.contains("\nWARNING \"the whole output could not be kept"), "{lost}");
+}
+
+#[test]
+fn a_result_that_is_summed_up_holds_no_more_than_the_summary_and_says_where_the_whole_is() {
+    struct Nowhere;
+    impl ExecLog for Nowhere {
+        fn keep(&self, record: &Record<'_>, seen: &mut dyn FnMut(StreamKind, &[u8])) -> io::Result<String> {
+            record.streams.iter().for_each(|stream| seen(stream.kind, stream.text.as_bytes()));
+            Ok("log".to_owned())
+        }
+    }
+    let long = "line\n".repeat(10_000);
+    for (outcome, status) in [
+        (Ok(printed(&long, &long, 3)), 3),
+        (Err(ToolError::new(Code::Timeout, "late").data(printed(&long, &long, 137))), 137),
+    ] {
+        let mut summed = result(outcome);
+        summed.meta.output_ref = Some("c1.stdout".to_owned());
+        sum_up("x", &mut summed, &Nowhere);
+        let data = data_of(&summed).unwrap().unwrap();
+        for stream in ["stdout", "stderr"] {
+            assert!(data[stream].as_str().unwrap().chars().count() <= LONGEST, "{data}");
+        }
+        assert_eq!((&data["exit_code"], &data["log_ref"]), (&json!(status), &json!("log")));
+        assert!(summed.meta.output_ref.is_none() && summed.meta.outputs.is_empty());
+    }
+    // Where nothing ran there is nothing to sum up.
+    let mut denied = result(Err(ToolError::new(Code::Permission, "no")));
+    sum_up("x", &mut denied, &Nowhere);
+    assert!(data_of(&denied).unwrap().is_none());
 }
 
 #[test]
@@ -168,4 +203,20 @@ proptest! {
             prop_assert!(value.chars().count() <= LONGEST);
         }
     }
+}
+
+#[test]
+fn what_undoing_does_not_bring_back_is_told() {
+    let mut result = result(Ok(printed("", "", 0)));
+    let unsaved = vec!["node_modules".to_owned()];
+    result.meta.changes = Some(Changes { state: tool::ChangesState::Committed, paths: 2, id: None, unsaved });
+    result.meta.warnings = vec!["no network here: pypi.org is not listed in `allowed_hosts`".to_owned()];
+    let text = answer("npm ci", &result);
+    assert!(
+        text.ends_with(
+            "WARNING \"not saved, so undoing does not bring it back: node_modules\"\n\
+             WARNING \"no network here: pypi.org is not listed in `allowed_hosts`\"\n\n"
+        ),
+        "{text}"
+    );
 }

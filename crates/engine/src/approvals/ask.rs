@@ -4,13 +4,21 @@ use std::sync::Arc;
 
 use policy::{Decision, Origin, Verdict};
 use store::{Earlier, Lease, LeaseKind, Store, StoreError};
-use tool::{Effect, Prepared, SessionId, ToolError};
+use tool::{Effect, Prepared, Retry, SessionId, ToolError};
 
 use super::preview::{Asking, Preview};
 use super::question::Approval;
-use super::{Binding, Said};
+use super::{Binding, Foreseen, Said};
 use crate::call::Call;
 use crate::{Engine, reach};
+
+/// A yes to a call.
+pub(crate) struct Agreed {
+    /// Who said yes.
+    pub(crate) by: String,
+    /// What its commands may write by it.
+    pub(crate) foreseen: Foreseen,
+}
 
 impl Engine {
     /// Asks about the call. Gives who said yes, with the call, or the error that it ends with.
@@ -19,7 +27,7 @@ impl Engine {
         call: &Call,
         decision: &Decision,
         prepared: Prepared,
-    ) -> Result<(String, Prepared), ToolError> {
+    ) -> Result<(Agreed, Prepared), ToolError> {
         let binding = self.bind(call).await?;
         let (by, prepared) = self.yes(call, decision, prepared, &binding).await?;
         // What was agreed to is what was shown. What is no longer so makes it another call.
@@ -27,7 +35,7 @@ impl Engine {
         let now = self.bind_parts(call, parts).await?;
         match Binding::drift(&binding.bound, &now.bound) {
             Some(what) => Err(drifted(&what)),
-            None => Ok((by, prepared)),
+            None => Ok((Agreed { by, foreseen: now.foreseen }, prepared)),
         }
     }
 
@@ -71,14 +79,14 @@ impl Engine {
         match self.put(call, approval, &binding.request, &shape).await? {
             Said::Yes(by) => Ok((by, prepared)),
             Said::No { by, message } => Err(denied(&by, message.as_deref())),
-            Said::Nobody { id, hint } => {
-                let message = format!("this call needs an approval: {}", decision.reason);
-                let mut error = ToolError::new(tool::Code::Approval, message).hint(format!(
-                    "{hint}; or `handfast approvals approve {id}`, and then make the same call again"
+            Said::Open { id, hint } => {
+                let mut error = needs_approval(decision).retry(Retry::AfterMs(ASK_AGAIN_MS)).hint(format!(
+                    "{hint}; the user answers with `handfast approvals approve {id}`, and the same call, made again, passes once"
                 ));
                 error.approval_id = Some(id);
                 Err(error)
             }
+            Said::Closed { hint, retry } => Err(needs_approval(decision).retry(retry).hint(hint)),
         }
     }
 
@@ -159,9 +167,12 @@ impl Engine {
     async fn bind_parts(&self, call: &Call, parts: Vec<policy::Part>) -> Result<Binding, ToolError> {
         let (tool, arguments) = (call.tool.clone(), call.arguments_digest.clone());
         let (policy, cell, place) = (call.rules(self), self.cell.clone(), self.place.clone());
-        tokio::task::spawn_blocking(move || Binding::of(&tool, &arguments, &parts, &policy, &cell, &place))
-            .await
-            .map_err(|panic| ToolError::internal("the call could not be looked at").because(panic))
+        let named = call.decision.as_ref().map(|decision| decision.named.clone()).unwrap_or_default();
+        tokio::task::spawn_blocking(move || {
+            Binding::of(&tool, &arguments, (&parts, &named), &policy, &cell, &place)
+        })
+        .await
+        .map_err(|panic| ToolError::internal("the call could not be looked at").because(panic))
     }
 
     /// Runs what blocks on the store on a thread that may block.
@@ -177,6 +188,14 @@ impl Engine {
     }
 }
 
+/// When a caller may make a call again whose question is open. A person reads a question and answers it in no less, and until then
+/// the same question is found.
+const ASK_AGAIN_MS: u64 = 15_000;
+
+fn needs_approval(decision: &Decision) -> ToolError {
+    ToolError::new(tool::Code::Approval, format!("this call needs an approval: {}", decision.reason))
+}
+
 fn denied(by: &str, message: Option<&str>) -> ToolError {
     let said = message.map(|message| format!(": {message}")).unwrap_or_default();
     ToolError::new(tool::Code::Permission, format!("{by} said no{said}"))
@@ -187,6 +206,7 @@ fn drifted(what: &str) -> ToolError {
     let message =
         format!("{what} is not as it was when the approval was asked for, so the approval does not count");
     ToolError::new(tool::Code::Permission, message)
+        .retry(Retry::Now)
         .hint("make the call again; it will be asked about as it is now")
 }
 

@@ -5,10 +5,11 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use policy::{Part, Policy, Runs};
+use policy::{NamedWrites, Part, Policy, Runs};
 use rustix::fs::{Mode, OFlags};
 use tool::{Effect, Place, path_text};
 
+use super::Foreseen;
 use super::question::Bound;
 use crate::cell::CellSetup;
 use crate::record::digest;
@@ -28,6 +29,8 @@ pub(crate) struct Binding {
     /// The digest of what an approval beyond this call would cover: the tool with these effects, whatever else its arguments
     /// say, as long as it meets the same programs and scripts. What is written may change, since that is what it is for.
     pub(crate) effects: String,
+    /// The writes of its commands that a yes covers beforehand.
+    pub(crate) foreseen: Foreseen,
     /// Why what runs cannot be named beforehand, so that nothing binds the answer to it; none where it can.
     pub(crate) unnamed: Option<String>,
 }
@@ -37,7 +40,7 @@ impl Binding {
     pub(crate) fn of(
         tool: &str,
         arguments_digest: &str,
-        parts: &[Part],
+        (parts, named): (&[Part], &NamedWrites),
         policy: &Policy,
         cell: &CellSetup,
         place: &Place,
@@ -80,11 +83,13 @@ impl Binding {
                 _ => {}
             }
         }
+        written.extend(written_by_commands(parts, named, policy, place));
         run.dedup();
         let effects = digest(&(tool, parts, &run));
         let bound = [run, written].concat();
         let plan = digest(&(&request, &bound));
-        Self { request, bound, plan, effects, unnamed }
+        let foreseen = if unnamed.is_none() { Foreseen::of(named) } else { Foreseen::default() };
+        Self { request, bound, plan, effects, foreseen, unnamed }
     }
 
     /// The first thing that is no longer as it was; none where everything is.
@@ -110,6 +115,23 @@ fn identity(path: &Path, policy: &Policy, place: &Place) -> Option<Bound> {
     };
     let leads = if real == path { String::new() } else { format!(" ({})", place.show(&real)) };
     Some(Bound { what: format!("{}{leads}", place.show(path)), was })
+}
+
+/// What a yes to commands that name such files to write is bound to: what they hold now, and what would be written there.
+fn written_by_commands(parts: &[Part], named: &NamedWrites, policy: &Policy, place: &Place) -> Vec<Bound> {
+    let runs = |part: &Part| matches!(part.effect, Effect::Run { .. });
+    if named.is_empty() || !parts.iter().any(runs) {
+        return Vec::new();
+    }
+    let targets = named.run_later.iter().chain(&named.unlisted).map(|path| {
+        let was =
+            std::fs::symlink_metadata(path).map_or_else(|_| "not there".to_owned(), |data| state(&data));
+        Bound { what: format!("what {} holds", place.show(path)), was }
+    });
+    let sources = named.sources.iter().filter_map(|source| identity(source, policy, place));
+    let mut bound: Vec<Bound> = targets.chain(sources).collect();
+    bound.dedup();
+    bound
 }
 
 /// Where a folder leads that is reached through a link.

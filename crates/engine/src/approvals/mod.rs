@@ -6,6 +6,7 @@
 
 mod ask;
 mod binding;
+mod foreseen;
 mod leased;
 mod offer;
 mod people;
@@ -14,6 +15,7 @@ mod put;
 mod question;
 
 pub(crate) use binding::Binding;
+pub(crate) use foreseen::Foreseen;
 pub(crate) use leased::{Leased, Leases};
 pub use people::{ApprovalError, Approvals, Approved, Asked, Grant};
 pub(crate) use preview::{Asking, Preview};

@@ -62,6 +62,7 @@ impl Engine {
             digest: binding.plan.clone(),
             effects_digest: binding.effects.clone(),
             bound: binding.bound.iter().map(bound).collect(),
+            program: self.program().clone(),
         }
     }
 
@@ -167,8 +168,9 @@ impl Engine {
         {
             let offer =
                 self.pattern_offer(Scope::Project, PatternKind::Write, &pattern, Scope::Project.lasts())?;
+            let approve = self.program().command("approvals approve");
             return Some(format!(
-                "{often}; `handfast approvals approve` with `--scope project --pattern '{pattern}'` would cover {}",
+                "{often}; `{approve}` with `--scope project --pattern '{pattern}'` would cover {}",
                 offer.covers
             ));
         }

@@ -1,6 +1,7 @@
 //! What people do with approvals, from another process than the call's: look at them, answer, take leases back.
 
-use std::path::PathBuf;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,6 +51,19 @@ pub struct Asked {
     pub message: Option<String>,
     /// The id under which changes of a command lie aside until it is answered.
     pub changes: Option<String>,
+    /// Whether the call waits for the answer. A yes lets it go on; where its caller is gone, the same call passes once when it is
+    /// made again.
+    pub caller_waits: bool,
+}
+
+impl Asked {
+    /// What became of it, in a word or two: an open question whose caller has gone is said to be one.
+    pub fn state_name(&self) -> &'static str {
+        match self.state {
+            ApprovalState::Waiting if !self.caller_waits => "caller gone",
+            state => state.as_str(),
+        }
+    }
 }
 
 /// A yes.
@@ -140,12 +154,13 @@ impl Approvals {
         Ok(self.store.watch()?)
     }
 
-    /// Says, for as long as the value lives, that somebody looks at questions as they come: calls wait for their answers.
+    /// Says, for as long as the value lives, that somebody looks at questions as they come and can answer those of this workspace:
+    /// calls there wait for their answers.
     ///
     /// # Errors
     /// Where the state cannot be written.
-    pub fn pay_attention(&self) -> Result<store::Attention, ApprovalError> {
-        Ok(self.store.pay_attention()?)
+    pub fn pay_attention(&self, workspace: &Path) -> Result<store::Attention, ApprovalError> {
+        Ok(self.store.pay_attention(Some(workspace))?)
     }
 
     /// The time, by the clock that approvals are measured with.
@@ -160,7 +175,8 @@ impl Approvals {
     pub fn list(&self, open_only: bool) -> Result<Vec<Asked>, ApprovalError> {
         const MOST_LISTED: u32 = 500;
         let rows = self.store.approvals().list(open_only, MOST_LISTED, self.clock.now())?;
-        Ok(rows.into_iter().filter_map(asked).collect())
+        let waited_for = self.store.waited_for();
+        Ok(rows.into_iter().filter_map(|row| asked(row, &waited_for)).collect())
     }
 
     /// The question whose id begins so, where only one does.
@@ -170,7 +186,7 @@ impl Approvals {
     pub fn find(&self, typed: &str) -> Result<Asked, ApprovalError> {
         let unknown = || ApprovalError::Unknown { id: typed.to_owned() };
         if let Some(row) = self.store.approvals().find(typed, self.clock.now())? {
-            return asked(row).ok_or_else(unknown);
+            return asked(row, &self.store.waited_for()).ok_or_else(unknown);
         }
         let mut fits = self
             .list(false)?
@@ -236,16 +252,18 @@ impl Approvals {
     fn answer(&self, row: &Asked, answer: &ApprovalAnswer) -> Result<Asked, ApprovalError> {
         let id = &row.question.id;
         let unknown = || ApprovalError::Unknown { id: id.clone() };
+        // Before the answer, which ends the wait.
+        let waited_for = self.store.waited_for();
         match self.store.approvals().answer(id, answer, self.clock.now())? {
             Answered::First(row) => {
                 let mut noted = self.audit_row("approval_answer");
                 fill(&mut noted, id, &row.call, Some(answer));
                 noted.session = Some(row.session.clone());
                 self.store.audit().append(noted, Durability::Committed).wait()?;
-                asked(row).ok_or_else(unknown)
+                asked(row, &waited_for).ok_or_else(unknown)
             }
             Answered::Before(row) => {
-                Err(ApprovalError::Settled { row: Box::new(asked(row).ok_or_else(unknown)?) })
+                Err(ApprovalError::Settled { row: Box::new(asked(row, &waited_for).ok_or_else(unknown)?) })
             }
         }
     }
@@ -388,10 +406,11 @@ fn not_offered(question: &Approval, scope: Scope) -> String {
 }
 
 /// The row with its question read; none where another version wrote what this one does not understand.
-fn asked(row: ApprovalRow) -> Option<Asked> {
+fn asked(row: ApprovalRow, waited_for: &HashSet<String>) -> Option<Asked> {
     let mut question: Approval = serde_json::from_str(&row.question).ok()?;
     question.id = row.id;
     Some(Asked {
+        caller_waits: waited_for.contains(&question.id),
         question,
         state: row.state,
         workspace: row.workspace,
@@ -407,6 +426,6 @@ fn asked(row: ApprovalRow) -> Option<Asked> {
     })
 }
 
-fn as_text<S: serde::Serializer>(path: &std::path::Path, serializer: S) -> Result<S::Ok, S::Error> {
+fn as_text<S: serde::Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&tool::path_text(path))
 }

@@ -8,7 +8,7 @@ use store::{
     Answered, ApprovalAnswer, ApprovalRow, ApprovalState, AuditRow, Durability, Kind, Store, StoreError,
     Watch,
 };
-use tool::{StopReason, ToolError};
+use tool::{Retry, StopReason, ToolError};
 
 use super::offer::after;
 use super::question::{Answer, Approval, Scope};
@@ -34,8 +34,10 @@ pub(crate) enum Said {
     Yes(String),
     /// No.
     No { by: String, message: Option<String> },
-    /// Nobody has answered yet.
-    Nobody { id: String, hint: String },
+    /// Nobody has answered yet, and the question stays open.
+    Open { id: String, hint: String },
+    /// No question is open.
+    Closed { hint: String, retry: Retry },
 }
 
 impl Engine {
@@ -51,8 +53,10 @@ impl Engine {
             return Ok(match call.asker.ask(&approval).await {
                 Answer::Once { by } | Answer::Lease { by, .. } => Said::Yes(by),
                 Answer::Denied { by, message } => Said::No { by, message },
-                Answer::Nobody { hint } => Said::Nobody { id: approval.id, hint },
-                Answer::Later => Said::Nobody { id: approval.id, hint: String::new() },
+                Answer::Nobody { hint } | Answer::Unanswered { hint } => {
+                    Said::Closed { hint, retry: Retry::Never }
+                }
+                Answer::Later => Said::Closed { hint: String::new(), retry: Retry::Never },
             });
         }
         for _ in 0..MOST_TURNS {
@@ -67,7 +71,7 @@ impl Engine {
                 First::Elsewhere(row) => *row,
                 First::Here(answer) => match self.answered_here(call, &approval, answer).await? {
                     Ok(row) => row,
-                    Err(hint) => return Ok(Said::Nobody { id: row.id, hint }),
+                    Err(hint) => return Ok(Said::Open { id: row.id, hint }),
                 },
             };
             let by = settled.answered_by.clone().unwrap_or_default();
@@ -86,7 +90,7 @@ impl Engine {
                 }
                 ApprovalState::Expired => {
                     let hint = "the question has expired; make the call again to be asked anew".to_owned();
-                    return Ok(Said::Nobody { id: settled.id, hint });
+                    return Ok(Said::Closed { hint, retry: Retry::Now });
                 }
                 ApprovalState::Used | ApprovalState::Waiting => {}
             }
@@ -99,7 +103,7 @@ impl Engine {
             approval.id = format!("a{}", crate::new_call_id(self.clock.as_ref()));
         }
         let hint = "other calls with the same plan have used every answer; make the call again".to_owned();
-        Ok(Said::Nobody { id: approval.id, hint })
+        Ok(Said::Closed { hint, retry: Retry::Now })
     }
 
     /// Asks whoever is there, and looks for answers from elsewhere meanwhile.
@@ -107,10 +111,13 @@ impl Engine {
         let here = async {
             let answer = call.asker.ask(approval).await;
             if matches!(answer, Answer::Nobody { .. }) && self.has_attention().await {
+                call.asker.waits_for_others(approval, SCREEN_PATIENCE);
                 self.while_attended().await;
             }
             answer
         };
+        let (asked, caller) = (approval.id.clone(), call.id.0.clone());
+        let _waiting = self.stored(move |store| store.wait_for(&asked, &caller)).await?;
         tokio::select! {
             biased;
             row = self.answered_elsewhere(&approval.id) => Ok(First::Elsewhere(Box::new(row))),
@@ -119,15 +126,16 @@ impl Engine {
         }
     }
 
-    /// Whether somebody looks at the questions.
+    /// Whether somebody looks at the questions of this workspace, who can answer them.
     async fn has_attention(&self) -> bool {
-        self.stored(|store| Ok(store.has_attention())).await.unwrap_or(false)
+        let workspace = self.place.workspace.clone();
+        self.stored(move |store| Ok(store.has_attention(&workspace))).await.unwrap_or(false)
     }
 
     /// Waits as long as somebody looks at the questions, but not for ever.
     async fn while_attended(&self) {
         let looking = async {
-            while self.store.has_attention() {
+            while self.store.has_attention(&self.place.workspace) {
                 tokio::time::sleep(LOOK).await;
             }
         };
@@ -179,7 +187,7 @@ impl Engine {
     ) -> Result<Result<ApprovalRow, String>, ToolError> {
         let now = self.clock.now();
         let (scope, by, lease) = match answer {
-            Answer::Nobody { hint } => return Ok(Err(hint)),
+            Answer::Nobody { hint } | Answer::Unanswered { hint } => return Ok(Err(hint)),
             Answer::Later => return Ok(Err("the question goes to the client's user".to_owned())),
             Answer::Denied { by, message } => {
                 let no = ApprovalAnswer {

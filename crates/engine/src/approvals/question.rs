@@ -7,6 +7,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tool::{BoxFuture, CallId, Level};
 
+use crate::Program;
+
 /// A question to a human: may this call be made? Everything in it has been seen by the redaction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Approval {
@@ -47,9 +49,32 @@ pub struct Approval {
     /// What of the machine the answer is bound to: where paths lead, the programs and scripts that would run, the files that
     /// would be written, each as it was when it was asked.
     pub bound: Vec<Bound>,
+    /// How commands reach the state that the question stands in. Known while the question is put, and kept in no row.
+    #[serde(skip)]
+    pub program: Program,
 }
 
+/// Characters of what a call would do in one line of a question: so many of its beginning and of its end.
+const HEADLINE: (usize, usize) = (120, 40);
+
 impl Approval {
+    /// The effect that tells most of the call, in one line: a command, or else the first that does more than read.
+    pub fn headline(&self) -> String {
+        let first = |begins: &dyn Fn(&str) -> bool| self.effects.iter().find(|effect| begins(effect));
+        let effect = first(&|effect| effect.starts_with("run "))
+            .or_else(|| first(&|effect| !effect.starts_with("read ")))
+            .or_else(|| self.effects.first());
+        let line = tool::visible(effect.map_or(self.tool.as_str(), String::as_str));
+        let (begins, ends) = HEADLINE;
+        let Some(left_out) = line.chars().count().checked_sub(begins + ends).filter(|left_out| *left_out > 0)
+        else {
+            return line;
+        };
+        let end: String = line.chars().skip(begins + left_out).collect();
+        let begin: String = line.chars().take(begins).collect();
+        format!("{begin} [... {left_out} characters, whole below ...] {end}")
+    }
+
     /// The first lines of the preview, and how many it has besides. At most so many lines, and whole ones up to so many characters.
     pub fn preview_lines(&self, most: usize, characters: usize) -> (Vec<&str>, u64) {
         let mut left = characters;
@@ -181,6 +206,11 @@ pub enum Answer {
         /// How an answer could be had, for the hint of the error.
         hint: String,
     },
+    /// Whoever was asked has seen the question and left it: the call ends at once, and the question stays open.
+    Unanswered {
+        /// How an answer could be had, for the hint of the error.
+        hint: String,
+    },
     /// The answer comes with another call: this one ends at once.
     Later,
 }
@@ -190,6 +220,9 @@ pub trait Asker: Send + Sync {
     /// Asks and waits. Must come back with [`Answer::Nobody`] rather than wait for ever. When somebody elsewhere is faster,
     /// this is dropped, and takes its question back.
     fn ask<'a>(&'a self, approval: &'a Approval) -> BoxFuture<'a, Answer>;
+
+    /// Hears that the call now waits for somebody elsewhere, for at most this long.
+    fn waits_for_others(&self, _approval: &Approval, _most: Duration) {}
 
     /// Whether the answer is known without asking, so that no question has to be kept for others.
     fn knows_the_answer(&self) -> bool {

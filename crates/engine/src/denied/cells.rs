@@ -292,8 +292,8 @@ impl DeniedFiles {
             Ok(Some((id, taken))) => {
                 cell.note(|| {
                     format!(
-                        "{shown}: {why}; it needs an approval of its own and was taken out of the workspace: `handfast changes \
-                         show {id}` shows it, `handfast changes apply {id}` puts it back"
+                        "{shown}: {why}; it needs an approval of its own and was taken out of the workspace: the user \
+                         sees it with `handfast changes show {id}`, and puts it back with `handfast changes apply {id}`"
                     )
                 });
                 // Whoever has it open could change it after a human has looked at it.

@@ -1,11 +1,11 @@
-//! What is looked for: what the deny lists name, and what a later program would run.
+//! What is looked for: what the deny lists name, what commands do not see, and what a later program would run.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use policy::{Above, Entry, Policy, auto_run, may_auto_run};
+use policy::{Above, Entry, Policy, Sees, auto_run, may_auto_run};
 use watch::{Kind, Marks, Rules};
 
 use crate::protected::ProtectedSet;
@@ -44,6 +44,8 @@ pub(super) struct DenyLists {
 pub(super) struct Known {
     /// Under each of its names: of reading, and of writing.
     denied: Vec<(Above, Above)>,
+    /// How much of it commands see, where the profile lists that.
+    sees: Sees,
     /// Whether a later program would run it, or what may lie in it.
     runs: bool,
     /// Whether git could read it, or settings lead to it, so that its coming is to be judged.
@@ -108,11 +110,17 @@ impl Rules for DenyLists {
         let (reads, writes) = (self.policy.denied_reads(), self.policy.denied_writes());
         let known = |path: &Path| (reads.above(path), writes.above(path));
         let denied = std::iter::once(known(folder)).chain(self.other_name(folder).as_deref().map(known));
-        Known { denied: denied.collect(), runs: self.runs(folder, Kind::Folder), is_judged: false }
+        // A root is shown because it is listed; of the workspace the names are.
+        let sees = match self.policy.sees(folder, true) {
+            Sees::Nothing => Sees::All,
+            sees => sees,
+        };
+        Known { denied: denied.collect(), sees, runs: self.runs(folder, Kind::Folder), is_judged: false }
     }
 
     fn may_match(&self, above: &Known, name: &OsStr) -> bool {
         above.runs
+            || above.sees == Sees::Part
             || self.policy.denied_reads().may_match(name)
             || self.policy.denied_writes().may_match(name)
             || may_auto_run(name)
@@ -131,13 +139,20 @@ impl Rules for DenyLists {
         });
         let is_read = path.file_name().is_some_and(|name| READ_BY_GIT.iter().any(|part| name == *part));
         let is_judged = is_read || self.led_to(|led| led.has(path));
-        Known { denied: denied.collect(), runs: self.runs(path, kind), is_judged }
+        let sees = match (above.sees, kind) {
+            // What it leads to is asked about where that lies.
+            (Sees::Part, Kind::Link) => Sees::All,
+            (Sees::Part, _) => self.policy.sees(path, is_folder),
+            (sees, _) => sees,
+        };
+        Known { denied: denied.collect(), sees, runs: self.runs(path, kind), is_judged }
     }
 
     fn marks(&self, known: &Known) -> Marks {
         let (reads, writes) = (self.policy.denied_reads(), self.policy.denied_writes());
         Marks {
-            hidden: known.denied.iter().any(|(read, _)| reads.is_denied_by(read)),
+            hidden: known.sees == Sees::Nothing
+                || known.denied.iter().any(|(read, _)| reads.is_denied_by(read)),
             frozen: known.denied.iter().any(|(_, write)| writes.is_denied_by(write)),
             guarded: known.runs,
             noted: known.runs || known.is_judged,

@@ -139,6 +139,11 @@ impl DeniedFiles {
         Self { policy, keep, snapshots, led_to: Arc::default(), state: Mutex::default() }
     }
 
+    /// The denied files by other rules, which are looked for once.
+    pub(crate) fn for_one_call(&self, policy: Arc<Policy>) -> Self {
+        Self::new(policy, Keep::Once, self.snapshots.clone())
+    }
+
     /// What is denied below the roots, for a cell that is about to run. Blocks for as long as a walk takes, where one is needed.
     pub(crate) fn below(self: &Arc<Self>, roots: &[PathBuf], writes: Writes) -> Result<Hiding, ToolError> {
         let mut state = self.state();

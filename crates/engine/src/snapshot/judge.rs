@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use checkpoint::{Action, Found, Kind, Touch, Verdict};
 use policy::{Policy, Spot};
 
+use crate::approvals::Foreseen;
 use crate::cell::shown;
 use crate::denied::{DeniedFiles, Known};
 use crate::protected::{Changed, News, Over, ProtectedSet};
@@ -16,8 +17,8 @@ use crate::snapshot::{LARGEST_CONFIGURATION, read_small};
 pub(crate) enum Holds<'a> {
     /// Nothing, because a human has agreed.
     Nothing,
-    /// What would run by itself, and what no list names.
-    AsFoundBy(&'a DeniedFiles),
+    /// What would run by itself, and what no list names, but for what a human has agreed to beforehand.
+    AsFoundBy(&'a DeniedFiles, &'a Foreseen),
 }
 
 /// Judges the changes of one command.
@@ -41,19 +42,21 @@ impl<'a> Judge<'a> {
         if let Some(reason) = self.denied(touch, &path, &spot) {
             return Verdict::Deny(reason);
         }
-        let Holds::AsFoundBy(denied) = self.holds else { return Verdict::Allow };
+        let Holds::AsFoundBy(denied, foreseen) = self.holds else { return Verdict::Allow };
         if rewrites_the_same(touch) {
             return Verdict::Allow;
         }
-        if self.policy.is_outside_writes(&spot) {
+        let is_folder = is_folder(touch.new) || is_folder(touch.old);
+        if self.policy.is_outside_writes(&spot) && !foreseen.has_unlisted(&path, is_folder) {
             return Verdict::Hold("it is not listed in `allowed_write_paths`".to_owned());
+        }
+        if foreseen.has_run_later(&path, is_folder) {
+            return Verdict::Allow;
         }
         self.runs_by_itself(touch, denied).map_or(Verdict::Allow, Verdict::Hold)
     }
 
     fn denied(&self, touch: &Touch<'_>, path: &Path, spot: &Spot<'_>) -> Option<String> {
-        let is_folder =
-            |found: Option<Found<'_>>| found.is_some_and(|found| found.entry.kind == Kind::Folder);
         if let Some(rule) = self.policy.own_file(path) {
             return Some(format!("it is denied by {rule}"));
         }
@@ -64,8 +67,12 @@ impl<'a> Judge<'a> {
         {
             return Some(format!("it is denied by {rule}"));
         }
-        // What must not be read must not go elsewhere either, nor be replaced by something that may.
-        let goes = matches!(touch.action, Action::Remove | Action::Replace);
+        // What must not be read must not be replaced by something that may. It may go: it is saved before, and the command had
+        // no more of it than a placeholder. A folder is covered as a whole, so that one which goes came while the command ran.
+        let goes = match touch.action {
+            Action::Remove => is_folder(touch.old),
+            action => action == Action::Replace,
+        };
         let rule = self.policy.denied_reads().rule_at(spot, is_folder(touch.old)).filter(|_| goes)?;
         Some(format!("what is there is denied by {rule}"))
     }
@@ -85,6 +92,10 @@ impl<'a> Judge<'a> {
             Err(error) => Some(format!("what runs by itself cannot be found out: {error}")),
         }
     }
+}
+
+fn is_folder(found: Option<Found<'_>>) -> bool {
+    found.is_some_and(|found| found.entry.kind == Kind::Folder)
 }
 
 /// Whether a file is replaced by one of the same mode and content, as `git reset --hard` replaces what it only takes for changed.

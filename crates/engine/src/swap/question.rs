@@ -4,13 +4,21 @@ use std::sync::Arc;
 
 use checkpoint::Time;
 use policy::Policy;
-use tool::ToolError;
+use tool::{Code, ToolError};
 
-use super::{HELD, blocking};
+use super::blocking;
 use crate::approvals::{Preview, Said};
 use crate::call::Call;
 use crate::snapshot::{Question, Snapshot};
 use crate::{Approval, Engine};
+
+/// Why it is asked.
+const HELD: &str = "the call has run, and changed what needs an approval of its own";
+
+/// The error of a call whose changes wait for an answer, or got none.
+pub(super) fn held(what: &str) -> ToolError {
+    ToolError::new(Code::Approval, format!("{HELD}: {what}; nothing of it is in the workspace"))
+}
 
 impl Engine {
     /// The difference that held changes make.
@@ -72,6 +80,7 @@ impl Engine {
             digest: crate::record::digest(&(call.digest(), &question.digest)),
             effects_digest: String::new(),
             bound: Vec::new(),
+            program: self.program().clone(),
         };
         let request = crate::record::digest(&(&call.digest(), "what it changed"));
         self.put(call, approval, &request, "what a command changed").await

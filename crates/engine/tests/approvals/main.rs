@@ -139,7 +139,7 @@ fn a_call_waits_while_somebody_looks_at_the_questions_and_not_longer() {
     let world = World::new();
     let engine = world.engine(&[]);
     let store = Store::open(&world.folder.path().join("state")).unwrap();
-    let attention = store.pay_attention().unwrap();
+    let attention = store.pay_attention(None).unwrap();
     let result = block(async {
         let call = tokio::spawn({
             let (engine, request) = (engine.clone(), request(arguments(), nobody()));

@@ -153,9 +153,9 @@ impl World {
     pub(crate) fn engine(&self, environment: &[(&str, &str)]) -> Arc<Engine> {
         let workspace = self.at("workspace");
         let folders = [self.at("bin"), self.at("bin2")];
-        let find = move |name: &str| {
+        let find = move |name: &str, _: &[PathBuf]| {
             let path = folders.iter().map(|folder| folder.join(name)).find(|path| path.exists())?;
-            Some(ProgramFile { path, in_writable_place: false, is_launcher: false })
+            Some(ProgramFile { path, in_writable_place: false, of_project: false, is_launcher: false })
         };
         let policy =
             Policy::compile(&Setup { programs: Programs::Found(Arc::new(find)), ..setup(&workspace) });
@@ -175,6 +175,9 @@ impl World {
             embeddings: None,
             sessions: None,
             tracer: None,
+            program: engine::Program::default(),
+            summarizer: None,
+            user: None,
             services: tool::Services::default(),
         });
         Arc::new(engine.unwrap())

@@ -12,7 +12,7 @@ use super::{Failure, print, print_json, tokio_runtime};
 use crate::cli::{ApprovalsCommand, Global};
 use crate::compose::{SystemClock, Wanted, compose};
 use crate::places::open_store;
-use crate::report::{covered, note, table};
+use crate::report::{command, covered, note, table};
 use crate::surroundings::Surroundings;
 use crate::terminal::{preview, span};
 
@@ -72,7 +72,7 @@ fn list(approvals: &Approvals, all: bool, json: bool) -> Result<(), Failure> {
             vec![
                 asked.asked_at.strftime("%Y-%m-%d %H:%M:%S").to_string(),
                 asked.question.id.clone(),
-                asked.state.as_str().to_owned(),
+                asked.state_name().to_owned(),
                 asked.question.tool.clone(),
                 tool::path_text(&asked.workspace),
                 abbreviated(&asked.question.effects.join("; ")),
@@ -131,7 +131,7 @@ fn show(approvals: &Approvals, id: &str, json: bool) -> Result<(), Failure> {
 /// All that there is to know before an answer.
 pub(crate) fn text(asked: &Asked) -> String {
     let question = &asked.question;
-    let mut text = format!("{} ({})  {}\n", question.tool, question.level, asked.state.as_str());
+    let mut text = format!("{} ({})  {}\n", question.tool, question.level, asked.state_name());
     text.push_str(&format!(
         "in {}, asked {} UTC by session {}\n\n",
         visible(&tool::path_text(&asked.workspace)),
@@ -146,7 +146,8 @@ pub(crate) fn text(asked: &Asked) -> String {
         text.push_str(&format!("\n{}", preview(question, usize::MAX, "")));
     }
     if let Some(changes) = &asked.changes {
-        text.push_str(&format!("its changes lie aside: handfast changes show {changes}\n"));
+        let show = command(&format!("changes show {changes}"));
+        text.push_str(&format!("its changes lie aside: {show}\n"));
     }
     if let Some(by) = &asked.answered_by {
         let message =
@@ -154,7 +155,14 @@ pub(crate) fn text(asked: &Asked) -> String {
         text.push_str(&format!("answered by {}{message}\n", visible(by)));
     }
     if asked.state == ApprovalState::Waiting {
-        text.push_str("\na yes can be for\n  once: this call alone\n");
+        let then = match (&asked.changes, asked.caller_waits) {
+            (Some(_), _) => "a yes puts these changes into the workspace",
+            (None, true) => "the call waits: a yes lets it go on",
+            (None, false) => {
+                "its caller is gone: after a yes the same call passes once, when it is made again"
+            }
+        };
+        text.push_str(&format!("\n{then}\na yes can be for\n  once: this call alone\n"));
         for offer in &question.offers {
             text.push_str(&format!("  {}\n", offered(offer)));
         }
@@ -206,18 +214,28 @@ fn confirmed(offer: &Offer) -> Result<bool, Failure> {
     Ok(matches!(line.trim(), "y" | "Y" | "yes"))
 }
 
+/// Says what a yes does to its call.
+fn then(approved: &Asked) -> &'static str {
+    if approved.caller_waits {
+        "the call goes on"
+    } else {
+        "its caller is gone, and the same call passes once when it is made again"
+    }
+}
+
 /// What a yes came to.
 pub(crate) fn said(approved: &Approved) -> String {
     let id = &approved.approval.question.id;
     match (&approved.applied, &approved.lease) {
         (Some(paths), _) => format!("{id} is approved: {paths} changes are in the workspace"),
         (None, Some(lease)) => format!(
-            "{id} is approved, and until {} {}; `handfast approvals revoke {}` takes it back",
+            "{id} is approved: {}; until {} {}; `{}` takes it back",
+            then(&approved.approval),
             lease.expires_at.strftime("%Y-%m-%d %H:%M:%S"),
             visible(&lease.covers),
-            lease.id
+            command(&format!("approvals revoke {}", lease.id))
         ),
-        (None, None) => format!("{id} is approved: the same call passes once"),
+        (None, None) => format!("{id} is approved: {}", then(&approved.approval)),
     }
 }
 

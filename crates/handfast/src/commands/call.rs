@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Asker, CallRequest, Caller, Door, NoAsker};
+use engine::{Asker, CallRequest, Caller, Door};
 use serde_json::Value;
 use tool::{CallResult, Code, Stop, StopReason, ToolError, Unreported};
 
@@ -14,7 +14,7 @@ use crate::cli::{CallArgs, Global};
 use crate::compose::{Composed, Wanted, compose};
 use crate::report::warn;
 use crate::signals::Signals;
-use crate::terminal::{ProgressLine, TerminalAsker, YesAsker};
+use crate::terminal::{NoTerminalAsker, ProgressLine, TerminalAsker, YesAsker};
 
 /// The most that one message to a door may hold (design section 4).
 pub(super) const LARGEST_MESSAGE: u64 = 32 * 1024 * 1024;
@@ -112,12 +112,7 @@ fn asker(global: &Global, yes: bool, line: Option<Arc<ProgressLine>>) -> Arc<dyn
     }
     match TerminalAsker::open(line).filter(|_| !global.no_input) {
         Some(terminal) => Arc::new(terminal),
-        None => Arc::new(NoAsker {
-            hint:
-                "run the call on a terminal to be asked, add --yes to this call, or loosen the rule in the \
-                configuration (`handfast check` names it)"
-                    .to_owned(),
-        }),
+        None => Arc::new(NoTerminalAsker),
     }
 }
 

@@ -2,10 +2,8 @@
 
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Duration;
 
-use ::csp::ExecLog;
 use dialects::Dialect;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::io::BufReader;
@@ -14,7 +12,6 @@ use super::serving::{prepare, start_spawner};
 use super::{Failure, tokio_runtime};
 use crate::cli::Global;
 use crate::compose::{Composed, Wanted, compose};
-use crate::exec_log::WorkspaceLog;
 use crate::report::note;
 use crate::signals::Signals;
 
@@ -33,7 +30,7 @@ pub(super) fn run(global: &Global) -> Result<ExitCode, Failure> {
     if composed.toolset.dialect != Dialect::Csp1 {
         return Err(Failure::usage("the administrator's configuration names another dialect than csp1"));
     }
-    let options = options(&composed)?;
+    let options = options(&composed);
     if io::stdin().is_terminal() {
         note("answering CSP/1 on standard input; an empty line ends a request, Ctrl-D ends it");
     }
@@ -75,14 +72,8 @@ pub(super) fn run(global: &Global) -> Result<ExitCode, Failure> {
 }
 
 /// How CSP/1 is answered, over whatever it comes.
-pub(super) fn options(composed: &Composed) -> Result<::csp::Options, Failure> {
-    let log = WorkspaceLog::open(&composed.workspace, composed.store.clone()).map_err(|error| {
-        let folder = composed.workspace.join("memory/exec-logs");
-        format!("the exec log {} cannot be used: {error}", folder.display())
-    })?;
-    let mut options = ::csp::Options::new(composed.session.clone());
-    options.log = Some(Arc::new(log) as Arc<dyn ExecLog>);
-    Ok(options)
+pub(super) fn options(composed: &Composed) -> ::csp::Options {
+    ::csp::Options::new(composed.session.clone())
 }
 
 /// Waits until standard output is a pipe or a socket that nobody reads any more.

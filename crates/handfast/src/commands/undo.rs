@@ -10,7 +10,7 @@ use super::{Failure, print, print_json, tokio_runtime};
 use crate::cli::{Global, UndoArgs};
 use crate::cli_values::Since;
 use crate::compose::{Composed, SystemClock, Wanted, compose};
-use crate::report::note;
+use crate::report::{command, note};
 
 pub(super) fn run(global: &Global, arguments: UndoArgs) -> Result<ExitCode, Failure> {
     let Composed { engine, workspace, .. } = compose(Wanted::once(global))?;
@@ -53,8 +53,9 @@ pub(super) fn run(global: &Global, arguments: UndoArgs) -> Result<ExitCode, Fail
     }
     match &undone.checkpoint {
         Some(id) => print(&format!(
-            "{} paths are as they were; `handfast undo {id}` takes that back\n",
-            undone.paths
+            "{} paths are as they were; `{}` takes that back\n",
+            undone.paths,
+            command(&format!("undo {id}"))
         ))?,
         None => note("there was nothing to undo"),
     }

@@ -1,21 +1,23 @@
 //! `handfast up`: serves agents over HTTP, until it is told to end.
 
+use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
-
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use dialects::Dialect;
 use http::{Credential, HttpError, Listener, Role};
 use rustix::process::{Resource, getrlimit};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::serving::{NoInput, mcp_options, prepare, start_spawner};
 use super::{Failure, print, tokio_runtime};
 use crate::cli::{Global, UpArgs};
 use crate::compose::{Composed, Wanted, compose};
 use crate::identity::OAuth;
-use crate::report::warn;
+use crate::listening::{Listening, Server, in_the_way};
+use crate::report::{command, warn};
 use crate::signals::Signals;
 use crate::tokens::{Token, token};
 
@@ -47,9 +49,11 @@ pub(super) fn run(global: &Global, arguments: &UpArgs) -> Result<ExitCode, Failu
     prepare(&runtime, &composed.engine);
     let ended = runtime.block_on(async {
         let mut signals = Signals::listen()?;
-        let listener = Listener::bind(arguments.listen)?;
+        let listener = Listener::bind(arguments.listen)
+            .map_err(|error| not_listening(error, &composed.state, &composed.workspace))?;
+        let _listening = present(&composed, listener.address());
         if composed.toolset.dialect == Dialect::Csp1 {
-            options.csp = Some(super::csp::options(&composed)?);
+            options.csp = Some(super::csp::options(&composed));
         }
         let mut offered = mcp_options(&composed, NoInput(global.no_input));
         offered.conformance = arguments.conformance;
@@ -74,6 +78,40 @@ pub(super) fn run(global: &Global, arguments: &UpArgs) -> Result<ExitCode, Failu
     composed.store.close()?;
     composed.close_traces();
     ended.map(ExitCode::from)
+}
+
+/// Says in the state folder that this process listens there, for whoever wants the same address.
+fn present(composed: &Composed, address: SocketAddr) -> Option<Listening> {
+    let server = Server { process: std::process::id(), address, workspace: composed.workspace.clone() };
+    let begun = Listening::begin(&composed.state, &server);
+    begun.inspect_err(|error| warn(&format!("others cannot be told who listens here: {error}"))).ok()
+}
+
+/// Tells who listens where this process wanted to, and what to do.
+fn not_listening(error: HttpError, state: &Path, workspace: &Path) -> Failure {
+    let (address, in_use) = match &error {
+        HttpError::Listen { address, source } => (*address, source.kind() == ErrorKind::AddrInUse),
+        HttpError::Unguarded { address } => (*address, false),
+    };
+    if !in_use {
+        return Failure::from(error);
+    }
+    let elsewhere = SocketAddr::new(address.ip(), 0);
+    let other = format!("`handfast up --listen {elsewhere}` takes a port that is free");
+    Failure::from(match in_the_way(state, address) {
+        Some(server) if server.workspace == workspace => format!(
+            "{address} is in use: `handfast up` (process {}) serves this folder there already; use that one, or {other}",
+            server.process
+        ),
+        Some(server) => format!(
+            "{address} is in use: `handfast up` (process {}) serves {} there; {other}",
+            server.process,
+            server.workspace.display()
+        ),
+        None => format!(
+            "{address} is in use by another program, or by a `handfast up` with another state folder; {other}"
+        ),
+    })
 }
 
 /// How many connections the system lets this process have.
@@ -106,11 +144,13 @@ fn greeting(composed: &Composed, address: SocketAddr, tokens: &[Token], as_json:
     });
     if let Some(user) = of(Role::User) {
         text.push_str(&format!(
-            "questions are answered by `handfast approvals`, or with the user's token, which no agent may have:\n  {}\n",
+            "questions are answered by `{}`, or with the user's token, which no agent may have:\n  {}\n",
+            command("approvals"),
             user.path.display()
         ));
     }
-    text.push_str(&configurations(&base, agent.map(|token| token.text.as_str())));
+    let token = agent.map(|token| token.text.as_str());
+    text.push_str(&configurations(&base, token, composed.toolset.dialect));
     text
 }
 
@@ -124,8 +164,20 @@ fn reached_at(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
+/// A call that changes nothing and exists in the dialect.
+fn first_call(dialect: Dialect) -> Value {
+    let (tool, arguments) = match dialect {
+        Dialect::Handfast | Dialect::Elophanto => ("file_list", json!({"path": "."})),
+        Dialect::Sluagh => ("run_command", json!({"command": "ls", "args": []})),
+        Dialect::Msc => ("list_files", json!({"path": ".", "recursive": false})),
+        Dialect::Sage => ("Bash", json!({"command": "ls"})),
+        Dialect::Csp1 => ("exec", json!({"COMMAND": "ls"})),
+    };
+    json!({"tool": tool, "arguments": arguments})
+}
+
 /// What clients have to be told, each in its own words.
-fn configurations(base: &str, token: Option<&str>) -> String {
+fn configurations(base: &str, token: Option<&str>, dialect: Dialect) -> String {
     let bearer = token.map(|token| format!("Authorization: Bearer {token}"));
     let option = bearer.as_ref().map(|bearer| format!(" --header \"{bearer}\"")).unwrap_or_default();
     let headers = token.map(|token| format!(", \"headers\": {{\"Authorization\": \"Bearer {token}\"}}"));
@@ -136,9 +188,12 @@ fn configurations(base: &str, token: Option<&str>) -> String {
     let curl = bearer.map(|bearer| format!(" -H '{bearer}'")).unwrap_or_default();
     format!(
         "\nClaude Code:\n    claude mcp add --transport http handfast {base}/mcp{option}\n\
-         Codex, in ~/.codex/config.toml:\n    [mcp_servers.handfast]\n    url = \"{base}/mcp\"{codex}\n\
+         Codex, in ~/.codex/config.toml:\n    [mcp_servers.handfast]\n    url = \"{base}/mcp\"{codex}\n    \
+         # Handfast asks by itself; without this `codex exec` makes no call that changes anything.\n    \
+         default_tools_approval_mode = \"approve\"\n\
          VS Code, in .vscode/mcp.json:\n    \
          {{\"servers\": {{\"handfast\": {{\"type\": \"http\", \"url\": \"{base}/mcp\"{headers}}}}}}}\n\
-         by hand:\n    curl {base}/v1/call{curl} -d '{{\"tool\": \"file_list\", \"arguments\": {{\"path\": \".\"}}}}'\n"
+         by hand:\n    curl {base}/v1/call{curl} -d '{}'\n",
+        first_call(dialect)
     )
 }

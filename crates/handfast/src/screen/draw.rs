@@ -138,7 +138,9 @@ fn rows(frame: &mut Frame<'_>, area: Rect, state: &State) {
             .map(|asked| {
                 let effects = asked.question.effects.join("; ");
                 let time = asked.asked_at.strftime("%H:%M:%S");
-                ListItem::new(format!("{time}  {}  {}", visible(&asked.question.tool), visible(&effects)))
+                let gone = if asked.caller_waits { "" } else { "(caller gone)  " };
+                let tool = visible(&asked.question.tool);
+                ListItem::new(format!("{time}  {gone}{tool}  {}", visible(&effects)))
             })
             .collect(),
         Page::Leases => state

@@ -48,7 +48,7 @@ const HUNG_UP: i32 = 129;
 pub(crate) fn run(global: &Global, store: Arc<Store>) -> Result<ExitCode, Failure> {
     let surroundings = Surroundings::of_this_process();
     let file = surroundings.configuration.as_ref().map(|folder| folder.join(USER_FILE));
-    let _attention = store.pay_attention()?;
+    let _attention = store.pay_attention(None)?;
     let watch = store.watch()?;
     let mut screen = Screen {
         approvals: Approvals::new(store, Arc::new(SystemClock)),

@@ -37,6 +37,7 @@ fn asked(id: &str) -> Asked {
             digest: String::new(),
             effects_digest: String::new(),
             bound: Vec::new(),
+            program: engine::Program::default(),
         },
         state: ApprovalState::Waiting,
         workspace: "/w".into(),
@@ -49,6 +50,7 @@ fn asked(id: &str) -> Asked {
         answered_by: None,
         message: None,
         changes: None,
+        caller_waits: true,
     }
 }
 
@@ -143,17 +145,17 @@ fn a_question_is_shown_with_its_difference_on_a_screen_of_any_size() {
         -→   two\u{202e}
         +→   2
 
+    the call waits: a yes lets it go on
     a yes can be for
       once: this call alone
       project, for 30 days: exactly this, in this workspace
-
 
     [y] once  [p] project  [n] no  [PgDn] more  [Tab] page  [q] quit
     ");
     let mut small = Screen::new((30, 12), vec![asked("b"), asked("a")]);
     insta::assert_snapshot!(small.shown(), @r"
     handfast   Waiting (2)   Allow
-     1 of 2 ───── lines 1-7 of 22
+     1 of 2 ───── lines 1-7 of 24
     file_edit (moderate)  waiting
     in /w, asked 2026-01-01
     00:00:00 UTC by session s1
@@ -168,7 +170,7 @@ fn a_question_is_shown_with_its_difference_on_a_screen_of_any_size() {
     small.press(KeyCode::PageDown);
     insta::assert_snapshot!(small.shown(), @r"
     handfast   Waiting (2)   Allow
-     1 of 2 ──── lines 8-14 of 22
+     1 of 2 ──── lines 8-14 of 24
     asked about
     rule mode: smart_auto
 

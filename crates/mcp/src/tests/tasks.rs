@@ -102,7 +102,7 @@ async fn a_call_that_asks_when_it_is_a_task_goes_on_with_the_answer() {
         let state = client.ask(json!(2), "tasks/get", named.clone()).await;
         assert_eq!(state["result"]["status"], "input_required", "{state}");
         let (key, asked) = state["result"]["inputRequests"].as_object().unwrap().iter().next().unwrap();
-        assert!(asked["params"]["message"].as_str().unwrap().contains("May the agent call ask"), "{state}");
+        assert!(asked["params"]["message"].as_str().unwrap().contains("? Asked because "), "{state}");
         let update = json!({"taskId": task, "inputResponses": {key: answer}, "_meta": meta});
         assert!(client.ask(json!(3), "tasks/update", update).await["error"].is_null());
         settle().await;

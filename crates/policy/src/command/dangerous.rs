@@ -1,8 +1,13 @@
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use shell_syntax::Word;
+use tool::CommandLine;
 
 use super::loose::Segment;
-use super::programs::{DOWNLOADERS, base_name, is_cluster, runs_standard_input};
+use super::matching::known_form;
+use super::programs::{DOWNLOADERS, FED_WRAPPERS, WRAPPERS, base_name, is_cluster, runs_standard_input};
 use super::reach::{Reached, Script};
+use super::table::Class;
 
 /// What the dangerous patterns are judged against.
 #[derive(Debug, Clone, Copy)]
@@ -29,6 +34,7 @@ fn removal_or_format(script: &Script, around: Surroundings<'_>) -> Option<String
     let mut directory = around.directory.to_owned();
     for segment in &script.segments {
         let mut judged = Vec::new();
+        let names_a_device = segment.words.iter().any(|word| word.contains("/dev/"));
         for start in script.starts(segment).filter(|start| !start.inert) {
             // The words behind the first `rm` of a stretch hold those behind the next one: once is enough, and all is linear.
             let program = start.words.first().map_or("", |word| base_name(word));
@@ -41,6 +47,10 @@ fn removal_or_format(script: &Script, around: Surroundings<'_>) -> Option<String
             let around = Surroundings { directory: &directory, ..around };
             if let Some(found) = dangerous_command(start.words, around) {
                 return Some(found);
+            }
+            let first = start.words.get(..MOST_TESTS).unwrap_or(start.words);
+            if names_a_device && let Some(device) = written_device(program, first) {
+                return Some(format!("it could write to the block device {device}"));
             }
         }
         if let Some(device) = redirected(&segment.words).find(|target| is_block_device(target)) {
@@ -91,7 +101,26 @@ fn dangerous_command(words: &[String], around: Surroundings<'_>) -> Option<Strin
     }
 }
 
-/// More arguments of `find` than this are not looked through.
+/// Programs that look at a block device, beside those that are known to only read.
+const LOOK_AT_DEVICES: [&str; 8] =
+    ["blkid", "df", "findmnt", "lsblk", "mount", "smartctl", "udevadm", "umount"];
+
+/// The block device that a program is given which is not known to only read it: `cp image /dev/sda`, `shred /dev/sda`.
+fn written_device<'a>(name: &str, words: &'a [String]) -> Option<&'a str> {
+    if !words.iter().skip(1).any(|word| word.contains("/dev/")) {
+        return None;
+    }
+    let looks = LOOK_AT_DEVICES.contains(&name) || WRAPPERS.contains(&name) || FED_WRAPPERS.contains(&name);
+    let literal: Vec<Word> = words.iter().map(Word::literal).collect();
+    if looks || known_form(&literal, Class::Reads).is_ok() {
+        return None;
+    }
+    let ends =
+        |word: &'a String| std::iter::once(word.as_str()).chain(word.split_once('=').map(|(_, end)| end));
+    words.iter().skip(1).flat_map(ends).find(|target| is_block_device(target))
+}
+
+/// More arguments than this are not looked through where that would be done for each place where a command may begin.
 const MOST_TESTS: usize = 256;
 
 fn is_recursive(arguments: &[String]) -> bool {
@@ -282,6 +311,105 @@ fn statement(script: &Script) -> Option<String> {
     found
 }
 
+/// Why statements are dangerous that a database client reads from a file: `DROP DATABASE` and `TRUNCATE`, in any case.
+pub fn dangerous_statements(text: &str) -> Option<String> {
+    // As they stand in a file there is no program before them.
+    stated(&format!("psql {text}"))
+}
+
+/// A file that a database client of a line may read its statements from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StatementFile {
+    /// The path, as its name leads from where the line starts.
+    pub path: PathBuf,
+    /// Whether the client certainly reads it. Otherwise the name may be that of no file.
+    pub certain: bool,
+}
+
+/// The files that the database clients of a line may read their statements from.
+pub fn statement_files(command: &CommandLine, directory: &Path) -> Vec<StatementFile> {
+    let reached = Reached::by(command);
+    let mut files: Vec<StatementFile> = Vec::new();
+    let mut add = |name: &str, certain: bool| match files.len() {
+        ..MOST_STATEMENT_FILES => {
+            files.push(StatementFile { path: crate::spell::resolve(directory, name).path, certain });
+        }
+        // Of more than these nobody looks, and a folder has no statements that could be looked at.
+        MOST_STATEMENT_FILES => files.push(StatementFile { path: directory.to_owned(), certain: true }),
+        _ => {}
+    };
+    for script in &reached.scripts {
+        let mut printed: Vec<&String> = Vec::new();
+        for segment in &script.segments {
+            if !segment.piped {
+                printed.clear();
+            }
+            if let Some(client) = script.starts(segment).find(|start| is_client(start.words)) {
+                read_by_client(client.words, &mut |name| add(name, true));
+                // What another command of the pipe prints may be what its words name.
+                printed.iter().for_each(|word| add(word, false));
+                printed.clear();
+            }
+            printed.extend(segment.words.iter().skip(1).filter(|word| !word.starts_with('-')));
+        }
+    }
+    files
+}
+
+/// More files of statements of one line are not looked at.
+const MOST_STATEMENT_FILES: usize = 16;
+
+fn is_client(words: &[String]) -> bool {
+    words.first().is_some_and(|word| CLIENTS_WITH_FILES.iter().any(|client| base_name(word) == *client))
+}
+
+/// The files that the words of a client name for their statements.
+fn read_by_client(words: &[String], add: &mut dyn FnMut(&str)) {
+    for pair in words.windows(2) {
+        if let [option, file] = pair
+            && ["-f", "--file", "-i", "<", "-init"].contains(&option.as_str())
+        {
+            add(file);
+        }
+    }
+    for word in words {
+        let attached = word.strip_prefix("--file=").or_else(|| word.strip_prefix("-f"));
+        attached.filter(|file| !file.is_empty()).into_iter().for_each(&mut *add);
+        included(word).for_each(&mut *add);
+    }
+}
+
+/// Database clients, by their names, that take files of statements.
+const CLIENTS_WITH_FILES: [&str; 14] = [
+    "clickhouse-client",
+    "cockroach",
+    "cqlsh",
+    "duckdb",
+    "mariadb",
+    "mongo",
+    "mongosh",
+    "mysql",
+    "pgcli",
+    "psql",
+    "redis-cli",
+    "snowsql",
+    "sqlcmd",
+    "usql",
+];
+
+/// The files that `\i FILE`, `source FILE` and `.read FILE` in a statement name.
+fn included(statements: &str) -> impl Iterator<Item = &str> {
+    let mut words = statements.split_whitespace().peekable();
+    std::iter::from_fn(move || {
+        loop {
+            let word = words.next()?;
+            if ["\\i", "\\ir", "\\include", "\\.", "source", ".read"].contains(&word) {
+                return words.next().map(|file| file.trim_end_matches(';'));
+            }
+        }
+    })
+}
+
 fn stated(text: &str) -> Option<String> {
     let lower = without_comments(text).to_lowercase();
     let words: Vec<&str> = lower
@@ -290,8 +418,12 @@ fn stated(text: &str) -> Option<String> {
         .collect();
     let client =
         words.iter().any(|word| DATABASE_CLIENTS.iter().any(|client| base_name(word).starts_with(client)));
+    // MongoDB's shell: `db.dropDatabase()`.
+    if words.iter().any(|word| word.ends_with("dropdatabase")) {
+        return Some("it drops a database".to_owned());
+    }
     words.windows(2).find_map(|pair| match pair {
-        ["drop", "database"] => Some("it drops a database".to_owned()),
+        ["drop", "database" | "schema"] => Some(format!("it drops a {}", pair[1])),
         ["truncate", "table"] => Some("it empties a table".to_owned()),
         // In capitals, or for a database client, the word is a statement and not coreutils' program.
         ["truncate", name] if !name.starts_with('-') && (client || text.contains("TRUNCATE")) => {

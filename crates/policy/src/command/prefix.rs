@@ -59,6 +59,11 @@ impl CommandRules {
         Ok(())
     }
 
+    /// Whether an entry lists commands of this program.
+    pub(crate) fn lists_commands_of(&self, program: &str) -> bool {
+        self.allowed.contains_key(program)
+    }
+
     /// Adds an entry of `deny_exec_command`.
     ///
     /// # Errors

@@ -104,6 +104,16 @@ impl Reached {
             .flat_map(|script| script.segments.iter().flat_map(|segment| script.starts(segment)))
     }
 
+    /// The words of each of these places: the program and what follows it.
+    pub(crate) fn starts_in_words(&self) -> impl Iterator<Item = &[String]> {
+        self.starts().map(|start| start.words)
+    }
+
+    /// The program at each of these places, as it is named.
+    pub(crate) fn programs(&self) -> impl Iterator<Item = &str> {
+        self.starts_in_words().filter_map(|words| words.first()).map(String::as_str)
+    }
+
     fn hide(&mut self, reason: impl Into<String>) {
         self.hidden.get_or_insert_with(|| reason.into());
     }

@@ -10,7 +10,7 @@ use super::matching::{known_form, possible_paths};
 use super::programs::{WRAPPERS, base_name, is_cluster, is_interpreter, is_scripted, runs_standard_input};
 use super::reach::Reached;
 use super::table::{Class, Kind};
-use crate::Programs;
+use crate::programs::{Programs, project_folders};
 use crate::spell::resolve;
 
 /// What a command would run, as far as its line says.
@@ -76,9 +76,14 @@ pub(super) fn takes_scripts(program: &str) -> bool {
 }
 
 /// Lists what a command would run.
-pub(crate) fn runs(reached: Reached, directory: &Path, programs: &Programs) -> Runs {
-    let mut listing =
-        Listing { directories: vec![directory.to_owned()], runs: Runs::default(), programs, words: 0 };
+pub(crate) fn runs(reached: Reached, directory: &Path, workspace: &Path, programs: &Programs) -> Runs {
+    let mut listing = Listing {
+        directories: vec![directory.to_owned()],
+        of_project: project_folders(directory, workspace),
+        runs: Runs::default(),
+        programs,
+        words: 0,
+    };
     let starts: Vec<&[String]> = reached.starts().map(|start| start.words).collect();
     for words in &starts {
         listing.enter(words);
@@ -96,6 +101,8 @@ pub(crate) fn runs(reached: Reached, directory: &Path, programs: &Programs) -> R
 struct Listing<'a> {
     /// Where commands of the line may start.
     directories: Vec<PathBuf>,
+    /// Where programs of the project are found, behind the search path.
+    of_project: Vec<PathBuf>,
     runs: Runs,
     programs: &'a Programs,
     /// How many words were looked at.
@@ -132,10 +139,16 @@ impl Listing<'_> {
         let name = base_name(program);
         if program.contains('/') {
             self.word(program, Self::file);
-        } else if let Programs::Found(find) = self.programs
-            && let Some(found) = find(program)
-        {
-            self.file(found.path);
+        } else if let Programs::Found(find) = self.programs {
+            match find(program, &[]) {
+                Some(found) => self.file(found.path),
+                // One that comes to a nearer folder takes the place of what is there.
+                None => {
+                    for folder in self.of_project.clone() {
+                        self.file(folder.join(program));
+                    }
+                }
+            }
         }
         let literal: Vec<Word> = words.iter().map(Word::literal).collect();
         if !reads_code && known_form(&literal, Class::Reads).is_ok() {

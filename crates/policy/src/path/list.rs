@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::ends::Ends;
 use super::fold::{fold, fold_path};
 use super::group::{Groups, GroupsBuilder};
-use super::overlap::{GlobPath, may_overlap};
+use super::overlap::{GlobPath, may_lie_below, may_overlap};
 use super::pattern::{Anchor, Pattern};
 use crate::{Origin, PolicyError, Rule};
 
@@ -231,6 +231,23 @@ impl PathList {
                 || folded.iter().zip(&entry.folded).any(|(glob, (_, pattern))| may_overlap(pattern, glob))
         };
         positive.find(overlaps).map(|entry| &entry.rule)
+    }
+
+    /// Whether something below the folder could be held, by a rule that does not hold for the folder itself.
+    pub(super) fn may_hold_below(&self, folder: &Spot<'_>) -> bool {
+        let folder = GlobPath::of(folder);
+        let mut positive = self.entries.iter().filter(|entry| !entry.pattern.negated);
+        positive.any(|entry| may_lie_below(&entry.pattern, &folder))
+    }
+
+    /// Whether an entry takes back what another one names.
+    pub(super) fn is_taken_back(&self) -> bool {
+        self.entries.iter().any(|entry| entry.pattern.negated)
+    }
+
+    /// Whether the list names anything outside the workspace.
+    pub(crate) fn leaves(&self, workspace: &Path) -> bool {
+        self.outer_folders(workspace).next().is_some()
     }
 
     /// The folders outside the workspace that the list names, each with whether it names all below it.

@@ -51,6 +51,19 @@ pub(super) fn may_overlap(pattern: &Pattern, glob: &GlobPath) -> bool {
     }
 }
 
+/// Whether the rule could match something below a folder. Errs on the side of yes.
+pub(super) fn may_lie_below(pattern: &Pattern, folder: &GlobPath) -> bool {
+    let folder = match (pattern.anchor, &folder.relative) {
+        // What floats lies in the workspace.
+        (Anchor::Floating, relative) => return relative.is_some(),
+        (Anchor::Workspace, None) => return false,
+        (Anchor::Workspace, Some(relative)) => relative,
+        (Anchor::Root, _) => &folder.absolute,
+    };
+    let deep = pattern.components.iter().take(folder.len()).any(|component| component == "**");
+    deep || pattern.components.iter().zip(folder).all(|(rule, name)| component_overlaps(rule, name))
+}
+
 /// Tells for each place of the path, its end included, whether what begins there could be matched by the rule.
 ///
 /// The rule may be used up first, because a folder covers all below it. Takes one look at each component of the rule for each of the path,

@@ -72,7 +72,38 @@ impl AllowedPaths {
     }
 }
 
+impl AllowedPaths {
+    fn allows(&self, spot: &Spot<'_>, kind: Kind) -> bool {
+        self.verdict(spot, kind) != PathVerdict::Outside
+    }
+
+    /// Whether something in a folder that is not allowed as a whole could be.
+    fn may_allow_below(&self, folder: &Spot<'_>) -> bool {
+        self.lists.iter().any(|list| list.may_hold_below(folder))
+    }
+}
+
 impl PathRules {
+    /// Whether the lists that allow name the path; what denies it does not count.
+    pub(crate) fn lists(&self, spot: &Spot<'_>, kind: Kind) -> bool {
+        self.all_allowed().all(|allowed| allowed.allows(spot, kind))
+    }
+
+    /// Whether they could name something in a folder that they do not name as a whole.
+    pub(crate) fn may_list_below(&self, folder: &Spot<'_>) -> bool {
+        self.all_allowed()
+            .all(|allowed| allowed.allows(folder, Kind::Folder) || allowed.may_allow_below(folder))
+    }
+
+    /// Whether they name all that lies in a folder that they name.
+    pub(crate) fn lists_all_below(&self) -> bool {
+        !self.all_allowed().any(|allowed| allowed.lists.iter().any(PathList::is_taken_back))
+    }
+
+    fn all_allowed(&self) -> impl Iterator<Item = &AllowedPaths> {
+        std::iter::once(&self.allowed).chain(&self.also_allowed)
+    }
+
     /// What the lists say to the path.
     pub(crate) fn verdict(&self, spot: &Spot<'_>, kind: Kind) -> PathVerdict<'_> {
         if let Some(rule) = self.denied_by(spot, kind) {

@@ -68,7 +68,7 @@ fn paths(policy: &Policy) -> Vec<u8> {
 }
 
 /// All that is asked of one policy.
-struct Answers {
+pub(crate) struct Answers {
     verdicts: Vec<Verdict>,
     paths: Vec<u8>,
     cpus: u64,
@@ -76,14 +76,22 @@ struct Answers {
 }
 
 impl Answers {
-    fn of(policy: &Policy) -> Self {
+    pub(crate) fn of(policy: &Policy) -> Self {
         let cpus = policy.limits().cpus.unwrap_or(u64::MAX);
         Self { verdicts: verdicts(policy), paths: paths(policy), cpus, strict: policy.strict() }
     }
 
+    /// Whether none of the answers is looser.
+    pub(crate) fn is_as_narrow(&self, wide: &Answers) -> bool {
+        self.verdicts.iter().zip(&wide.verdicts).all(|(narrow, wide)| narrow >= wide)
+            && self.paths.iter().zip(&wide.paths).all(|(narrow, wide)| narrow >= wide)
+            && self.cpus <= wide.cpus
+            && self.strict >= wide.strict
+    }
+
     /// None of the answers is looser.
     #[track_caller]
-    fn are_as_narrow(&self, wide: &Answers, what: &str) {
+    pub(crate) fn are_as_narrow(&self, wide: &Answers, what: &str) {
         for (case, (narrow, wide)) in self.verdicts.iter().zip(&wide.verdicts).enumerate() {
             assert!(narrow >= wide, "{what}: {narrow:?} where it was {wide:?}: {}", asked(case));
         }

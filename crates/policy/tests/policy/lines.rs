@@ -87,7 +87,13 @@ fn line_6_asks_about_files_that_a_later_program_would_run_whatever_lists_and_mod
         let decision = decide(&policy, Level::Moderate, effect.clone());
         assert_eq!(decision.verdict, Verdict::Pass, "{effect:?}");
     }
-    let parts = [Part { effect: write("a"), real: Some("/w/project/.git/hooks/x".into()), runs: None }];
+    let parts = [Part {
+        effect: write("a"),
+        real: Some("/w/project/.git/hooks/x".into()),
+        runs: None,
+        states: None,
+        is_login: false,
+    }];
     let request = Request {
         tool: "file_write",
         level: Level::Moderate,
@@ -111,7 +117,7 @@ fn line_6_asks_about_what_a_profile_lists_as_run_by_itself_and_about_what_was_fo
     }
     assert_eq!(decide(&policy, Level::Moderate, write("tools/x")).verdict, Verdict::Pass);
     let runs = Some("git runs it as a hook".to_owned());
-    let parts = [Part { effect: write("scripts/check"), real: None, runs }];
+    let parts = [Part { effect: write("scripts/check"), real: None, runs, states: None, is_login: false }];
     let decision = policy.decide(&Request {
         tool: "file_write",
         level: Level::Moderate,
@@ -127,7 +133,7 @@ fn line_6_asks_about_what_a_profile_lists_as_run_by_itself_and_about_what_was_fo
 fn line_1_judges_where_a_path_really_leads() {
     let policy = normal("{}", Mode::FullAuto);
     let ask = |effect: Effect, real: Option<&str>| {
-        let parts = [Part { effect, real: real.map(Into::into), runs: None }];
+        let parts = [Part { effect, real: real.map(Into::into), runs: None, states: None, is_login: false }];
         short(&policy.decide(&Request {
             tool: "file_read",
             level: Level::Safe,
@@ -289,4 +295,61 @@ fn line_9_never_takes_a_write_for_a_read_whatever_the_tool_says() {
     let policy = normal("{}", Mode::SmartAuto);
     let decision = decide(&policy, Level::Safe, write("x"));
     assert_eq!((short(&decision).as_str(), decision.level), ("check 9", Level::Moderate));
+}
+
+#[test]
+fn what_could_write_to_a_block_device_is_dangerous_and_what_reads_one_is_not() {
+    let policy = normal("{}", policy::Mode::FullAuto);
+    for line in [
+        "cp a /dev/sda",
+        "mv image /dev/nvme0n1",
+        "shred /dev/sdb",
+        "wipefs -a /dev/vda",
+        "env cp a /dev/sda",
+        "rsync image /dev/mapper/root",
+        "pv -o=/dev/sda image",
+        "install -m 600 a /dev/sda1",
+    ] {
+        assert_eq!(answer(&policy, line), "deny 2", "{line}");
+    }
+    for line in [
+        "cat /dev/sda",
+        "head -c 512 /dev/sda",
+        "lsblk /dev/sda",
+        "cp a /dev/null",
+        "cp /dev/stdin a",
+        "cp a dev/sda",
+    ] {
+        assert_ne!(answer(&policy, line), "deny 2", "{line}");
+    }
+}
+
+#[test]
+fn the_files_that_a_database_client_takes_its_statements_from_are_named() {
+    let files = |line: &str| {
+        let command = tool::CommandLine::Shell(line.to_owned());
+        let found = policy::statement_files(&command, std::path::Path::new("/w"));
+        let found = found.iter().map(|file| (file.path.display().to_string(), file.certain));
+        found.collect::<Vec<_>>()
+    };
+    let certain = |path: &str| vec![(path.to_owned(), true)];
+    assert_eq!(files("psql -f drop.sql"), certain("/w/drop.sql"));
+    assert_eq!(files("psql -d x --file=sub/drop.sql"), certain("/w/sub/drop.sql"));
+    assert_eq!(files("psql -fdrop.sql"), certain("/w/drop.sql"));
+    assert_eq!(files("mysql -u root x < drop.sql"), certain("/w/drop.sql"));
+    assert_eq!(files("sudo psql --file drop.sql"), certain("/w/drop.sql"));
+    assert_eq!(files(r"psql -c '\i drop.sql'"), certain("/w/drop.sql"));
+    assert_eq!(files("mysql -e 'source drop.sql;'"), certain("/w/drop.sql"));
+    assert_eq!(files("cat drop.sql | psql x"), [("/w/drop.sql".to_owned(), false)]);
+    for line in ["cat drop.sql", "psql -c 'SELECT 1'", "grep psql -f patterns"] {
+        assert!(files(line).iter().all(|(_, certain)| !certain), "{line}: {:?}", files(line));
+    }
+    assert_eq!(
+        policy::dangerous_statements("SELECT 1;\nDROP DATABASE x;").as_deref(),
+        Some("it drops a database")
+    );
+    assert!(policy::dangerous_statements("truncate orders;").is_some());
+    assert!(policy::dangerous_statements("db.dropDatabase()").is_some());
+    assert_eq!(policy::dangerous_statements("SELECT 1; DELETE FROM x WHERE id = 1"), None);
+    assert_eq!(answer(&normal("{}", policy::Mode::FullAuto), "mongo --eval 'db.dropDatabase()'"), "deny 2");
 }

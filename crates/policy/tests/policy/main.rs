@@ -18,5 +18,7 @@ mod programs;
 mod properties;
 mod random_lines;
 mod rules;
+mod sees;
 mod setting;
 mod spellings;
+mod trust;

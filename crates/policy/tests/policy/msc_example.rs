@@ -81,7 +81,11 @@ fn green_tea_takes_over_allow_lists_and_never_deny_lists() {
     assert_eq!(ask(read("src/x.key")), "pass 7");
     assert_eq!(ask(write("src/a.py")), "pass 7");
     assert_eq!(ask(write("src/pyproject.toml")), "pass 7");
-    assert_eq!(answer(&policy, "git rm x"), "pass 7");
+    for line in ["git rm x", "git status", "git log --oneline", "git diff", "git status && git add -A"] {
+        assert_eq!(answer(&policy, line), "pass 7", "{line}");
+    }
+    // A folder that no list names is asked about all the same.
+    assert_eq!(answer(&policy, "git -C /elsewhere status"), "check 9");
     assert_eq!(answer(&policy, "pytest"), "pass 7");
     assert_eq!(answer(&policy, "curl https://example.com"), "pass 7");
     assert_eq!(answer(&policy, "rm -rf build"), "check 9");

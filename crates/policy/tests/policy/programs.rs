@@ -9,7 +9,12 @@ use crate::setting::*;
 
 /// A search path in which `/opt/tools` is a folder that commands write, and `bin` of the workspace stands first.
 fn policy(json: &str) -> Policy {
-    let find = |name: &str| {
+    let find = |name: &str, of_project: &[PathBuf]| {
+        // Programs of the project, one of which has the name of a reader.
+        if let Some(folder) = of_project.first().filter(|_| ["pytest", "wc"].contains(&name)) {
+            let path = folder.join(name);
+            return Some(ProgramFile { path, in_writable_place: true, of_project: true, is_launcher: false });
+        }
         let (folder, in_writable_place) = match name {
             "ls" | "cat" | "env" | "timeout" | "xargs" | "find" | "git" | "bash" | "head" => {
                 ("/usr/bin", false)
@@ -20,7 +25,8 @@ fn policy(json: &str) -> Policy {
             _ => return None,
         };
         let is_launcher = name == "python3";
-        Some(ProgramFile { path: Path::new(folder).join(name), in_writable_place, is_launcher })
+        let path = Path::new(folder).join(name);
+        Some(ProgramFile { path, in_writable_place, of_project: false, is_launcher })
     };
     let source = user(&format!(r#"{{"normal": {json}}}"#));
     Policy::compile(&Setup {
@@ -115,4 +121,42 @@ fn no_beginning_of_a_program_in_a_writable_place_is_leased() {
         assert!(refused(words), "{words}");
     }
     assert!(!refused("head -n"));
+}
+
+#[test]
+fn a_program_of_the_project_passes_by_a_rule_that_lists_it_and_by_nothing_else() {
+    let rules = r#"{"allowed_exec_command": ["pytest", "bash"], "undoable": "table"}"#;
+    let listed = policy(rules);
+    for line in ["pytest -q", "cd sub && pytest", "timeout 5 pytest"] {
+        assert_eq!(answer(&listed, line), "pass 7", "{line}");
+    }
+    // A path is not the name.
+    for line in [".venv/bin/pytest", "bin/pytest", "./pytest"] {
+        assert_eq!(answer(&listed, line), "check 9", "{line}");
+    }
+    let unlisted = policy(r#"{"undoable": "table"}"#);
+    for line in ["pytest --version", "wc x"] {
+        assert_eq!(answer(&unlisted, line), "check 9", "{line}");
+    }
+    let decision = decide(&unlisted, tool::Level::Destructive, run("wc x"));
+    assert!(decision.hint.unwrap().contains("program of the project"));
+    let denied = policy(r#"{"deny_exec_command": ["pytest"], "undoable": "table"}"#);
+    assert_eq!(answer(&denied, "pytest"), "deny 1");
+}
+
+#[test]
+fn what_a_program_of_the_project_could_be_is_listed_nearest_first() {
+    let line = tool::CommandLine::Shell("pytest -q".to_owned());
+    let runs = policy("{}").runs(&line, Path::new("/w/project/packages/a"));
+    let folders = ["/w/project/packages/a", "/w/project/packages", "/w/project"];
+    let expected: Vec<PathBuf> = folders
+        .iter()
+        .flat_map(|folder| [".venv/bin", "node_modules/.bin"].map(|part| Path::new(folder).join(part)))
+        .map(|folder| folder.join("pytest"))
+        .collect();
+    assert_eq!(runs.files.get(..expected.len()), Some(expected.as_slice()));
+    // What the machine has is run, whatever the project has.
+    let line = tool::CommandLine::Shell("ls".to_owned());
+    assert_eq!(policy("{}").runs(&line, Path::new("/w/project")).files, [Path::new("/usr/bin/ls")]);
+    assert_eq!(policy::project_folders(Path::new("/elsewhere"), Path::new("/w/project")), [] as [PathBuf; 0]);
 }

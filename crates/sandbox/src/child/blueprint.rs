@@ -136,12 +136,28 @@ pub(crate) enum Step {
     Folder { at: Place, mode: u32 },
     /// Makes folders of the cell's own in one that is there, for their owner alone.
     Folders { at: Place, names: Vec<CString> },
+    /// Puts a placeholder in the place of a file that is seen through an overlay, or covers it where that cannot be.
+    Placeholder { at: Place, placeholder: Placeholder },
     /// Makes the mount at `at` read-only, after what belongs into it is in it.
     Seal { at: Place },
     /// Writes a setting of the kernel that counts in the cell's own namespaces. A kernel may not have it.
     Setting { at: Place, value: CString },
     /// Makes sure of what is at `at`, where somebody else has built the file system.
     Check { at: Place, is: Expected },
+}
+
+/// What is put in the place of a file, and how.
+pub(crate) struct Placeholder {
+    /// The folder around the file, in the cell.
+    pub(crate) folder: CString,
+    /// The name there under which it is made.
+    pub(crate) made_as: CString,
+    /// The same file in the upper folder of the overlay.
+    pub(crate) upper: CString,
+    /// The extended attribute that marks it.
+    pub(crate) mark: CString,
+    pub(crate) content: Vec<u8>,
+    pub(crate) mode: u32,
 }
 
 /// What is to be at a place.
@@ -167,6 +183,7 @@ impl Step {
             | Self::File { at, .. }
             | Self::Folder { at, .. }
             | Self::Folders { at, .. }
+            | Self::Placeholder { at, .. }
             | Self::Seal { at }
             | Self::Setting { at, .. }
             | Self::Check { at, .. } => at,

@@ -21,6 +21,7 @@ use rustix::mount::{
 use rustix::process::{chdir, fchdir, pivot_root};
 
 use super::blueprint::{Expected, Kind, LOWER, Mount, Place, Source, Step};
+use super::placeholder;
 use super::report::{Fault, Stage};
 use crate::sys;
 
@@ -229,6 +230,7 @@ fn place(step: &mut Step) -> Result<(), Errno> {
             let folder = open_exactly(&at.full, OFlags::PATH)?;
             names.iter().try_for_each(|name| mkdirat(&folder, name.as_c_str(), Mode::from_raw_mode(0o700)))
         }
+        Step::Placeholder { at, placeholder } => placeholder::put_in_place(at, placeholder),
         Step::Seal { at } => seal(&at.full),
         Step::Setting { at, value } => {
             let file = match open_exactly(&at.full, OFlags::WRONLY) {

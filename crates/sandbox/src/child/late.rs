@@ -2,7 +2,7 @@
 //!
 //! INVARIANT: as in the module above, nothing here allocates, locks or panics.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, BorrowedFd, RawFd};
 
 use rustix::fs::{FileType, Mode, OFlags, StatVfsMountFlags, fstat, fstatvfs, open, stat};
@@ -68,7 +68,7 @@ fn act(covering: &Covering) -> Result<(), Errno> {
     })
 }
 
-fn cover_one(place: &CString, cover: Cover) -> Result<(), Errno> {
+pub(super) fn cover_one(place: &CStr, cover: Cover) -> Result<(), Errno> {
     let point = open_exactly(place, OFlags::PATH | OFlags::NOFOLLOW)?;
     let there = fstat(&point)?;
     let kind = FileType::from_raw_mode(there.st_mode);

@@ -18,6 +18,7 @@ pub(crate) mod entrance;
 mod filesystem;
 pub(crate) mod keeper;
 pub(crate) mod late;
+mod placeholder;
 mod privileges;
 pub(crate) mod report;
 pub(crate) mod request;

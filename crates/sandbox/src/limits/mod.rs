@@ -28,6 +28,8 @@ pub struct Limits {
     pub cpus: Option<u64>,
     /// Processes and threads at once. Built in: 512.
     pub processes: Option<u64>,
+    /// Processes at once, whose threads are not counted. The kernel counts no such thing, so the watchdog does. Built in: none.
+    pub process_count: Option<u64>,
     /// Open files of one process; never more than this process may have. Built in: 65,536.
     pub open_files: Option<u64>,
     /// Size of one file in bytes. Built in: none.
@@ -69,6 +71,8 @@ pub enum Limit {
     Cpus,
     /// [`Limits::processes`].
     Processes,
+    /// [`Limits::process_count`].
+    ProcessCount,
     /// [`Limits::open_files`].
     OpenFiles,
     /// [`Limits::file_size`].
@@ -87,6 +91,7 @@ impl Limit {
             Self::ProcessMemory => "process_memory",
             Self::Cpus => "cpus",
             Self::Processes => "processes",
+            Self::ProcessCount => "process_count",
             Self::OpenFiles => "open_files",
             Self::FileSize => "file_size",
             Self::Disk => "disk",
@@ -149,6 +154,7 @@ pub(crate) struct Bounds {
     /// `None` when it would be no limit here.
     pub(crate) cpus: Option<u64>,
     pub(crate) processes: u64,
+    process_count: Option<u64>,
     open_files: u64,
     file_size: Option<u64>,
     pub(crate) disk: Option<u64>,
@@ -161,6 +167,7 @@ impl Bounds {
             process_memory: limits.process_memory,
             cpus: limits.cpus.map(|cpus| cpus.max(1)).filter(|cpus| *cpus < machine.processors),
             processes: limits.processes.unwrap_or(PROCESSES),
+            process_count: limits.process_count,
             open_files: limits.open_files.unwrap_or(OPEN_FILES).min(machine.open_files.hard),
             file_size: limits.file_size,
             disk: limits.disk,
@@ -179,6 +186,7 @@ impl Bounds {
             (Limit::Memory, Some(self.memory), version.unwrap_or(Layer::Watchdog)),
             (Limit::ProcessMemory, self.process_memory, Layer::Rlimit),
             (Limit::Processes, Some(self.processes), processes.unwrap_or(by_user)),
+            (Limit::ProcessCount, self.process_count, Layer::Watchdog),
             (Limit::OpenFiles, Some(self.open_files), Layer::Rlimit),
             (Limit::FileSize, self.file_size, Layer::Rlimit),
             (Limit::Disk, self.disk, Layer::Watchdog),
@@ -247,12 +255,14 @@ impl fmt::Display for LimitInForce {
             Limit::ProcessMemory => "the memory of a process",
             Limit::Cpus => "processor cores",
             Limit::Processes => "processes and threads",
+            Limit::ProcessCount => "processes",
             Limit::OpenFiles => "open files of a process",
             Limit::FileSize => "the size of a file",
             Limit::Disk => "what is written to disk",
             Limit::DiskSpace => "what its files take on a disk, half of what was free when it started",
         };
-        let in_bytes = !matches!(self.limit, Limit::Cpus | Limit::Processes | Limit::OpenFiles);
+        let in_bytes =
+            !matches!(self.limit, Limit::Cpus | Limit::Processes | Limit::ProcessCount | Limit::OpenFiles);
         write!(formatter, "limit of ")?;
         match self.value {
             bytes if in_bytes && bytes % (1 << 20) == 0 => write!(formatter, "{} MiB", bytes >> 20)?,

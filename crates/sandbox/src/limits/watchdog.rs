@@ -35,6 +35,7 @@ pub(crate) struct Watchdog {
     memory: Option<LimitInForce>,
     disk: Option<LimitInForce>,
     processes: Option<LimitInForce>,
+    process_count: Option<LimitInForce>,
     /// How many of the processes below the first are none of the command's.
     ours: u64,
     /// Whether the folders in memory are the cell's own. Without namespaces they are the host's.
@@ -72,12 +73,15 @@ impl Watchdog {
             in_force.iter().find(is).copied()
         };
         let (memory, disk, processes) = (of(Limit::Memory), of(Limit::Disk), of(Limit::Processes));
-        let next = [memory, disk, processes].iter().any(Option::is_some).then(|| now + FIRST_LOOK);
+        let process_count = of(Limit::ProcessCount);
+        let next =
+            [memory, disk, processes, process_count].iter().any(Option::is_some).then(|| now + FIRST_LOOK);
         Self {
             first,
             memory,
             disk,
             processes,
+            process_count,
             ours,
             own_files,
             next,
@@ -99,7 +103,8 @@ impl Watchdog {
         if space.is_some() {
             return space;
         }
-        if self.memory.is_none() && self.disk.is_none() && self.processes.is_none() {
+        let watched = [self.memory, self.disk, self.processes, self.process_count];
+        if watched.iter().all(Option::is_none) {
             self.next = Some(Instant::now() + PAUSE);
             return None;
         }
@@ -111,11 +116,16 @@ impl Watchdog {
         {
             return Some(limit);
         }
+        let count = u64::try_from(processes.len()).unwrap_or(u64::MAX).saturating_sub(self.ours);
+        if let Some(limit) = self.process_count.filter(|limit| count > limit.value) {
+            return Some(limit);
+        }
         let memory = self.memory.filter(|limit| uses_more(&processes, self.own_files, limit.value));
         let disk = self.disk.filter(|limit| self.written.total(self.first, &processes) > limit.value);
         let done = Instant::now();
         let pause = PAUSE.max(done.duration_since(now) * SHARE);
-        self.next = Some(done + if self.processes.is_some() { pause.min(LONGEST_PAUSE) } else { pause });
+        let counts = self.processes.is_some() || self.process_count.is_some();
+        self.next = Some(done + if counts { pause.min(LONGEST_PAUSE) } else { pause });
         memory.or(disk)
     }
 }

@@ -9,6 +9,7 @@ mod cases;
 mod facts;
 mod scene;
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
@@ -23,7 +24,7 @@ use crate::error::SandboxError;
 use crate::home::KeptHome;
 use crate::outcome::{Ended, Exit, Outcome};
 use crate::run::run;
-use crate::spec::{CellSpec, Command, Entrance, Overlay, Program};
+use crate::spec::{CellSpec, Command, Entrance, Overlay, Placeholder, Program};
 use crate::stopper::Stopper;
 use attempt::{Answer, LOOK, OUTPUT};
 use cases::{Case, Reading};
@@ -121,6 +122,7 @@ fn examine(attempter: &Attempter) -> Result<Vec<Probe>, SandboxError> {
     }
     probes.push(workspace(&cell, &scene)?);
     probes.push(snapshot(&cell, &scene)?);
+    probes.extend(placeholder(&cell, &scene)?);
     probes.extend(home(&cell, &scene)?);
     probes.push(deadline(&cell, &scene)?);
     probes.push(output(&cell)?);
@@ -242,14 +244,7 @@ fn workspace(cell: &Cell<'_>, scene: &Scene) -> Result<Probe, SandboxError> {
 /// What a command changes can be kept apart from the workspace, on the file system of temporary files.
 fn snapshot(cell: &Cell<'_>, scene: &Scene) -> Result<Probe, SandboxError> {
     const NAME: &str = "plain/apart";
-    let folder = scene.outside("changes");
-    let overlay = Overlay { upper: folder.join("upper"), work: folder.join("work") };
-    for made in [&folder, &overlay.upper, &overlay.work] {
-        DirBuilder::new()
-            .mode(0o700)
-            .create(made)
-            .map_err(|source| SandboxError::Io { doing: "making a folder for a probe", source })?;
-    }
+    let overlay = overlay_in(&scene.outside("changes"))?;
     let upper = overlay.upper.join(NAME);
     let spec = CellSpec { overlay: Some(overlay), ..cell.spec.clone() };
     let apart = Cell { spec, attempter: cell.attempter };
@@ -266,6 +261,40 @@ fn snapshot(cell: &Cell<'_>, scene: &Scene) -> Result<Probe, SandboxError> {
         Ok((_, output)) => (Verdict::Unknown, format!("no file could be written: {output}")),
     };
     Ok(finding("snapshot", Some("command-all-or-nothing"), verdict, "overlay", detail))
+}
+
+/// Makes the folders of an overlay.
+fn overlay_in(folder: &Path) -> Result<Overlay, SandboxError> {
+    let overlay = Overlay { upper: folder.join("upper"), work: folder.join("work") };
+    for made in [folder, &overlay.upper, &overlay.work] {
+        DirBuilder::new()
+            .mode(0o700)
+            .create(made)
+            .map_err(|source| SandboxError::Io { doing: "making a folder for a probe", source })?;
+    }
+    Ok(overlay)
+}
+
+/// A denied file that commands can remove is read by none. None where there is no overlay: then no command can remove one.
+fn placeholder(cell: &Cell<'_>, scene: &Scene) -> Result<Option<Probe>, SandboxError> {
+    let denied = scene.inside("denied/file");
+    let overlay = overlay_in(&scene.outside("hidden"))?;
+    let made = overlay.upper.join("denied/file");
+    let placeholder = Placeholder { mark: c"user.overlay.probe".to_owned(), content: Vec::new(), mode: 0 };
+    let placeholders = BTreeMap::from([(denied.clone(), placeholder)]);
+    let spec = CellSpec { overlay: Some(overlay), placeholders, ..cell.spec.clone() };
+    let apart = Cell { spec, attempter: cell.attempter };
+    let (_, output) = match apart.attempt(&["read".into(), denied.into_os_string()], PATIENCE) {
+        Err(SandboxError::Overlay { .. } | SandboxError::Unavailable { .. }) => return Ok(None),
+        attempt => attempt?,
+    };
+    let (verdict, detail) = match Answer::parse(&output) {
+        Some(Answer::Done(_)) => (Verdict::Fails, "its content was read".to_owned()),
+        Some(Answer::Refused(why)) if made.exists() => (Verdict::Holds, why),
+        answer => (Verdict::Unknown, format!("no placeholder was there: {answer:?}")),
+    };
+    let (name, promise) = ("denied-file-on-snapshot", "hidden-files-removable");
+    Ok(Some(finding(name, Some(promise), verdict, "a placeholder in its place", detail)))
 }
 
 /// Of what one command leaves in its home, the next finds the caches and nothing else.

@@ -8,6 +8,7 @@
 
 mod changes;
 mod ending;
+mod placeholders;
 mod places;
 mod refusals;
 mod support;

@@ -47,10 +47,13 @@ pub(crate) struct Params {
     /// `create_issue`, `update_issue`, `list_issues`: name, email or id; `me`; `none` for nobody.
     pub(crate) assignee: Option<String>,
     /// `create_issue`: names or ids; `update_issue`: in place of those it has; `list_issues`: that it has all of.
+    #[schemars(length(max = 20))]
     pub(crate) labels: Option<Vec<String>>,
     /// `update_issue`.
+    #[schemars(length(max = 20))]
     pub(crate) add_labels: Option<Vec<String>>,
     /// `update_issue`.
+    #[schemars(length(max = 20))]
     pub(crate) remove_labels: Option<Vec<String>>,
     /// `create_issue`, `update_issue`: YYYY-MM-DD.
     pub(crate) due_date: Option<String>,

@@ -135,6 +135,11 @@ impl Making<'_> {
                 self.say([OsStr::new("--remount-ro"), path.as_os_str()]);
                 Ok(())
             }
+            // It needs an overlay, which bwrap is never asked for.
+            Step::Placeholder { .. } => Err(SandboxError::Invalid {
+                field: "placeholders",
+                reason: format!("`{}` cannot have one in a cell that bwrap makes", path.display()),
+            }),
             // The filter refuses what this setting would.
             Step::Setting { .. } | Step::Check { .. } => Ok(()),
         }

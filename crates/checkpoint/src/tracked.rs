@@ -1,0 +1,148 @@
+//! Files that git tracks, as far as a filter of git may stand in for their content.
+
+use std::collections::BTreeMap;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use rustix::fs::stat;
+
+use crate::repositories::{LONGEST_IGNORE_FILE, git_directory, read};
+use crate::{Entry, git_index};
+
+/// A file in a repository of git.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InRepository {
+    /// Its path from the top of the repository.
+    pub name: PathBuf,
+    /// What git knows about it, where it tracks it and has no filter of its own for it.
+    pub tracked: Option<Tracked>,
+}
+
+/// What git knows about a file that it tracks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tracked {
+    /// The size that the index has for it, unless that is none.
+    pub size_bytes: Option<u64>,
+    /// Whether it can be executed.
+    pub executable: bool,
+}
+
+/// Finds what git tracks in a workspace. Remembers the last answer for each repository.
+#[derive(Debug, Default)]
+pub struct Trackers(Mutex<BTreeMap<PathBuf, Known>>);
+
+#[derive(Debug)]
+struct Known {
+    index: Entry,
+    names: Vec<PathBuf>,
+    found: Vec<Option<Tracked>>,
+}
+
+impl Trackers {
+    /// Says of each of these files, absolute and without links, where it lies in the innermost repository around it, and
+    /// whether that tracks it. Where an attribute there could give it to a filter or an encoding of its own, it counts as not
+    /// tracked: git knows one filter for a file.
+    ///
+    /// Repositories whose top lies outside of the workspace count for nothing: cells do not show it.
+    pub fn of(&self, workspace: &Path, files: &[PathBuf]) -> Vec<Option<InRepository>> {
+        let mut by_top: BTreeMap<&Path, Vec<usize>> = BTreeMap::new();
+        for (number, file) in files.iter().enumerate() {
+            let mut above = file.ancestors().skip(1).take_while(|above| above.starts_with(workspace));
+            if let Some(top) = above.find(|above| above.join(".git").symlink_metadata().is_ok()) {
+                by_top.entry(top).or_default().push(number);
+            }
+        }
+        let mut all = vec![None; files.len()];
+        for (top, numbers) in by_top {
+            let name = |number: &usize| files.get(*number)?.strip_prefix(top).ok().map(Path::to_owned);
+            let names: Vec<PathBuf> = numbers.iter().filter_map(name).collect();
+            let found = self.in_repository(top, names.clone()).unwrap_or_else(|| vec![None; names.len()]);
+            for ((number, name), tracked) in numbers.into_iter().zip(names).zip(found) {
+                if let Some(place) = all.get_mut(number) {
+                    *place = Some(InRepository { name, tracked });
+                }
+            }
+        }
+        all
+    }
+
+    /// Looks the names up; none where the repository cannot be understood.
+    fn in_repository(&self, top: &Path, names: Vec<PathBuf>) -> Option<Vec<Option<Tracked>>> {
+        let directory = git_directory(top)?;
+        let index = directory.join("index");
+        let stamp = Entry::of(&stat(&index).ok()?);
+        let known = |known: &&Known| known.index == stamp && known.names == names;
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = match all.get(top).filter(known) {
+            Some(known) => known.found.clone(),
+            None => {
+                let found = look(&read(&index, git_index::LARGEST).ok()??, &names)?;
+                let (names, found_then) = (names.clone(), found.clone());
+                all.insert(top.to_owned(), Known { index: stamp, names, found: found_then });
+                found
+            }
+        };
+        drop(all);
+        // These are small, and may change without the index.
+        let mut clear: BTreeMap<PathBuf, bool> = BTreeMap::new();
+        let shared = shared_directory(&directory);
+        let of_repository = [&directory, &shared]
+            .into_iter()
+            .flat_map(|folder| [folder.join("info/attributes"), folder.join("config")]);
+        if !of_repository.into_iter().all(|file| is_clear(&file, &mut clear)) {
+            return None;
+        }
+        let keep = |(name, found): (PathBuf, Option<Tracked>)| {
+            let folders = name.ancestors().skip(1);
+            let mut files = folders.map(|folder| top.join(folder).join(".gitattributes"));
+            found.filter(|_| files.all(|file| is_clear(&file, &mut clear)))
+        };
+        Some(names.into_iter().zip(found).map(keep).collect())
+    }
+}
+
+/// Finds where a worktree has what it shares with others.
+fn shared_directory(directory: &Path) -> PathBuf {
+    match read(&directory.join("commondir"), LONGEST_IGNORE_FILE) {
+        Ok(Some(text)) => directory.join(Path::new(std::ffi::OsStr::from_bytes(text.trim_ascii_end()))),
+        _ => directory.to_owned(),
+    }
+}
+
+/// Words of attributes by which another filter, or none, could have the content of a file.
+const IN_ATTRIBUTES: &[&str] = &["filter", "working-tree-encoding"];
+/// Words of settings by which attributes could lie elsewhere.
+const IN_SETTINGS: &[&str] = &["attributesfile", "[include"];
+
+/// Tells whether a file of attributes or settings has none of these words. One that cannot be read may have them.
+fn is_clear(file: &Path, known: &mut BTreeMap<PathBuf, bool>) -> bool {
+    if let Some(known) = known.get(file) {
+        return *known;
+    }
+    let words = if file.ends_with("config") { IN_SETTINGS } else { IN_ATTRIBUTES };
+    let is_clear = match read(file, LONGEST_IGNORE_FILE) {
+        Ok(None) => true,
+        Ok(Some(text)) => {
+            let text = String::from_utf8_lossy(&text).to_lowercase();
+            !words.iter().any(|word| text.contains(word))
+        }
+        Err(_) => false,
+    };
+    known.insert(file.to_owned(), is_clear);
+    is_clear
+}
+
+/// Looks the names up in an index. None where that cannot be understood.
+fn look(index: &[u8], names: &[PathBuf]) -> Option<Vec<Option<Tracked>>> {
+    let wanted: BTreeMap<&[u8], usize> =
+        names.iter().enumerate().map(|(number, name)| (name.as_os_str().as_bytes(), number)).collect();
+    let mut found = vec![None; names.len()];
+    git_index::each_file(index, |name, size, executable| {
+        if let Some(place) = wanted.get(name).and_then(|number| found.get_mut(*number)) {
+            let size_bytes = Some(size).filter(|size| *size > 0);
+            *place = Some(Tracked { size_bytes, executable });
+        }
+    })?;
+    Some(found)
+}

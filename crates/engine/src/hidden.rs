@@ -1,0 +1,198 @@
+//! What a command sees in the place of files that a rule hides from it, and what is said about them.
+//!
+//! On a snapshot each is a placeholder, so that the command can remove it with the folder around it. Where git tracks the file,
+//! the placeholder is a notice of the same size, and a filter of git gives the content that the index has: git takes the file
+//! for unchanged. What becomes of placeholders when the command has ended is decided in the crate `checkpoint`.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use checkpoint::{Hidden, NOTICE, SeenAs, Tracked, Trackers, Workspace};
+use policy::Policy;
+use sandbox::{CellSpec, Placeholder};
+
+/// How many files have placeholders. Of more, each is covered by a mount, as in cells without a snapshot: making a placeholder
+/// takes a tenth of a millisecond, twice as long.
+const MOST: usize = 2_000;
+
+/// How many tracked files have a notice: git starts its filter once for each that it looks into.
+const MOST_NOTICES: usize = 200;
+
+/// The largest file that has a notice, in bytes.
+const LARGEST_NOTICE: u64 = 64 * 1024;
+
+/// How many sessions are remembered.
+const MOST_SESSIONS: usize = 1_000;
+
+/// How many files are named.
+const MOST_NAMED: usize = 3;
+
+/// The name of the filter.
+const FILTER: &str = "handfast-hidden";
+
+/// The places of git's own files in a home.
+const GIT_CONFIGURATION: &str = ".gitconfig";
+const GIT_ATTRIBUTES: &str = ".config/git/attributes";
+const GIT_IGNORE: &str = ".config/git/ignore";
+
+/// State about hidden files that lasts from one command to the next.
+#[derive(Default)]
+pub(crate) struct HiddenFiles {
+    trackers: Trackers,
+    /// The files that each session was told about.
+    told: Mutex<HashMap<String, HashSet<PathBuf>>>,
+}
+
+impl HiddenFiles {
+    /// Gives the masked files of a cell on a snapshot their placeholders. `workspace` has no links in it.
+    pub(crate) fn replace(&self, spec: &mut CellSpec, workspace: &Path) -> Vec<Hidden> {
+        let mut files: BTreeMap<PathBuf, &PathBuf> = BTreeMap::new();
+        for masked in &spec.masked {
+            let Ok(real) = fs::canonicalize(masked) else { continue };
+            let is_file = fs::symlink_metadata(&real).is_ok_and(|found| found.is_file());
+            if is_file && real.starts_with(workspace) {
+                files.entry(real).or_insert(masked);
+            }
+        }
+        if files.len() > MOST {
+            return Vec::new();
+        }
+        let reals: Vec<PathBuf> = files.keys().cloned().collect();
+        let in_git = self.trackers.of(workspace, &reals);
+        let notices = in_git.iter().flatten().filter(|found| found.tracked.is_some()).count();
+        let (mut all, mut git) = (Vec::new(), Git::default());
+        for ((real, masked), in_git) in files.into_iter().zip(in_git) {
+            let Ok(path) = real.strip_prefix(workspace).map(Path::to_owned) else { continue };
+            let tracked = in_git.as_ref().and_then(|found| found.tracked).filter(|_| notices <= MOST_NOTICES);
+            let seen_as = tracked.and_then(|tracked| notice(&real, tracked)).unwrap_or(SeenAs::Closed);
+            if let Some(found) = in_git {
+                let patterns = if seen_as == SeenAs::Closed { &mut git.ignored } else { &mut git.filtered };
+                patterns.push(pattern(&found.name));
+            }
+            let hidden = Hidden { path, seen_as };
+            let (mark, mode) = (Hidden::mark(all.len()), hidden.mode());
+            spec.placeholders.insert(masked.clone(), Placeholder { mark, content: hidden.content(), mode });
+            all.push(hidden);
+        }
+        git.configure(spec);
+        all
+    }
+
+    /// Says what is hidden from the commands of a session, as far as the session was not told yet.
+    pub(crate) fn tell(
+        &self,
+        session: &str,
+        spec: &CellSpec,
+        policy: &Policy,
+        workspace: &Path,
+    ) -> Option<String> {
+        let denied = policy.denied_reads();
+        let below = spec.masked.iter().filter(|path| path.starts_with(workspace));
+        let by_rule = below.filter(|path| denied.rule_at(&policy.spot(path), path.is_dir()).is_some());
+        let paths = by_rule.filter_map(|path| Some(path.strip_prefix(workspace).ok()?.to_owned()));
+        let mut news: Vec<PathBuf> = {
+            let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+            if told.len() >= MOST_SESSIONS && !told.contains_key(session) {
+                told.clear();
+            }
+            let told = told.entry(session.to_owned()).or_default();
+            paths.filter(|path| told.insert(path.clone())).collect()
+        };
+        // What a package brings along for its tests is nothing that a command is about.
+        if let Ok(workspace) = Workspace::open(workspace) {
+            news = workspace.without_made_again(news);
+        }
+        news.sort_by_cached_key(|path| (path.components().count(), path.clone()));
+        (!news.is_empty())
+            .then(|| format!("hidden here, because a rule denies reading it: {}", listed(&news)))
+    }
+}
+
+/// Makes the notice for a tracked file, where the file may have one.
+fn notice(real: &Path, tracked: Tracked) -> Option<SeenAs> {
+    let size_bytes = match tracked.size_bytes {
+        Some(size) => size,
+        None => fs::symlink_metadata(real).ok()?.len(),
+    };
+    let executable = tracked.executable;
+    (size_bytes <= LARGEST_NOTICE).then_some(SeenAs::Notice { size_bytes, executable })
+}
+
+/// Patterns for git in the cell, each for one hidden file.
+#[derive(Default)]
+struct Git {
+    /// Those that it tracks: the filter has their content.
+    filtered: Vec<Vec<u8>>,
+    /// Those that it cannot read: it leaves them alone, as if they were ignored.
+    ignored: Vec<Vec<u8>>,
+}
+
+impl Git {
+    /// Writes it to the files where git looks without being told, so that no setting of the caller's is replaced.
+    fn configure(self, spec: &mut CellSpec) {
+        let mut add = |file: &str, content: &[u8]| match spec
+            .home_files
+            .iter_mut()
+            .find(|(path, _)| path == Path::new(file))
+        {
+            Some((_, there)) => there.extend_from_slice(content),
+            None => spec.home_files.push((file.into(), content.to_vec())),
+        };
+        // A line cannot hold the end of one.
+        let lines = self.ignored.iter().filter(|pattern| !pattern.contains(&b'\n'));
+        let ignored: Vec<u8> = lines.flat_map(|pattern| [pattern, &b"\n"[..]].concat()).collect();
+        if !ignored.is_empty() {
+            add(GIT_IGNORE, &ignored);
+        }
+        if self.filtered.is_empty() {
+            return;
+        }
+        // The first line of the file tells a notice from what the command has put there, or has checked out. A small file may
+        // have no more than the beginning of one.
+        let filter = format!(
+            "IFS= read -r line <%f; case \\\"$line\\\" in '{NOTICE}'*) exec git cat-file blob :%f;; esac; \
+             [ -n \\\"$line\\\" ] && case '{NOTICE}' in \\\"$line\\\"*) exec git cat-file blob :%f;; esac; exec cat"
+        );
+        // Where the filter fails, git must not take the notice for the content.
+        let section =
+            format!("[filter \"{FILTER}\"]\n\tclean = \"{filter}\"\n\tsmudge = cat\n\trequired = true\n");
+        add(GIT_CONFIGURATION, section.as_bytes());
+        let attribute = format!(" filter={FILTER}\n").into_bytes();
+        let lines = self.filtered.iter().flat_map(|pattern| [quoted(pattern), attribute.clone()].concat());
+        add(GIT_ATTRIBUTES, &lines.collect::<Vec<u8>>());
+    }
+}
+
+/// Makes the pattern for a file of this name from the top of its repository, and for no other.
+fn pattern(name: &Path) -> Vec<u8> {
+    let mut pattern = b"/".to_vec();
+    for &byte in name.as_os_str().as_bytes() {
+        pattern.extend(br"*?[\ ".contains(&byte).then_some(b'\\'));
+        pattern.push(byte);
+    }
+    pattern
+}
+
+/// Quotes a pattern as a string of C, which is how a line of attributes holds any character.
+fn quoted(pattern: &[u8]) -> Vec<u8> {
+    let mut quoted = b"\"".to_vec();
+    for &byte in pattern {
+        match byte {
+            b'\\' | b'"' => quoted.extend([b'\\', byte]),
+            b' '..=b'~' => quoted.push(byte),
+            _ => quoted.extend(format!("\\{byte:03o}").into_bytes()),
+        }
+    }
+    quoted.push(b'"');
+    quoted
+}
+
+/// Lists some of the files, for the answer.
+pub(crate) fn listed(paths: &[PathBuf]) -> String {
+    let named: Vec<String> = paths.iter().take(MOST_NAMED).map(|path| tool::path_text(path)).collect();
+    let more = paths.len() - named.len();
+    if more > 0 { format!("{} and {more} more", named.join(", ")) } else { named.join(", ") }
+}

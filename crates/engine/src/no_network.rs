@@ -1,0 +1,75 @@
+//! What is said to a command that looked for another machine and found none.
+//!
+//! Where the session's network has a way out, that knows each name it refused. Elsewhere nobody sees what programs ask for: what is
+//! known then is what they print, and the hosts that stand in the line.
+
+use std::net::IpAddr;
+
+use policy::{Policy, hosts_fetched};
+use tool::{Context, Effect};
+
+use crate::Engine;
+use crate::call::Call;
+use crate::specify::Rules;
+
+/// The port that hosts are asked about where none is known.
+const HTTPS: u16 = 443;
+
+/// The most hosts that are named in one answer.
+const MOST_NAMED: usize = 5;
+
+const NO_HOSTS: &str = "no network here: no host is listed in `allowed_hosts`; commands reach only what this session itself serves \
+                        on `localhost`";
+const NOT_THAT_HOST: &str = "no network here but for the hosts in `allowed_hosts`, and what this session itself serves on `localhost`";
+
+const ONLY_READS: &str = "no network here: a command that passes because it only reads has none";
+
+impl Engine {
+    /// Tells which hosts the commands of a call did not reach because no list names them.
+    pub(crate) fn told_by_network(&self, call: &Call, context: &Context) -> Vec<String> {
+        let missed = context.take_missed_hosts();
+        let line = call.effects.iter().find_map(|part| match &part.effect {
+            Effect::Run { command, .. } => Some(command),
+            _ => None,
+        });
+        if line.is_none() && missed.is_none() {
+            return Vec::new();
+        }
+        let network = self.network(call);
+        let refused = self.networks.take_notes(&network.owner);
+        if !refused.is_empty() {
+            return refused;
+        }
+        let rules = call.rules(self);
+        if matches!(network.rules, Rules::These(_)) {
+            // What a line names is not what it was refused: the way out has refused nothing.
+            return missed.map_or_else(Vec::new, |hosts| unreached(&rules, hosts, NOT_THAT_HOST));
+        }
+        let named = line.map(hosts_fetched).unwrap_or_default();
+        let Some(missed) = missed else {
+            return if named.is_empty() { named } else { unreached(&rules, named, NO_HOSTS) };
+        };
+        let notes = unreached(&rules, [missed, named].concat(), NO_HOSTS);
+        if notes.is_empty() && rules.allows_hosts() { vec![ONLY_READS.to_owned()] } else { notes }
+    }
+}
+
+/// Says of each host why it was not reached, or `unless_named` where none is known.
+fn unreached(rules: &Policy, mut hosts: Vec<String>, unless_named: &str) -> Vec<String> {
+    if hosts.is_empty() {
+        return vec![unless_named.to_owned()];
+    }
+    hosts.retain(|host| !is_this_machine(host));
+    hosts.sort_unstable();
+    hosts.dedup();
+    let reasons = hosts.iter().filter_map(|host| rules.host_verdict(host, HTTPS).err());
+    let mut notes: Vec<String> =
+        reasons.take(MOST_NAMED).map(|reason| format!("no network here: {reason}")).collect();
+    notes.dedup();
+    notes
+}
+
+fn is_this_machine(host: &str) -> bool {
+    let is_own = |address: IpAddr| address.is_loopback() || address.is_unspecified();
+    host == "localhost" || host.ends_with(".localhost") || host.parse().is_ok_and(is_own)
+}

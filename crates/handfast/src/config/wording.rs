@@ -1,0 +1,152 @@
+//! What is wrong with a configuration, in words that say what to write instead.
+
+use serde_saphyr::Error;
+
+use super::Settings;
+
+/// What is wrong, where the library tells it. Its position stands elsewhere.
+pub(super) fn in_plain_words(error: &Error) -> String {
+    match bare(error) {
+        Error::SerdeUnknownField { field, expected, .. } => unknown_key(field, expected),
+        Error::SerdeUnknownVariant { variant, expected, .. } => {
+            let named = expected.join("`, `");
+            match tool::nearest(variant, expected.iter().copied()) {
+                Some(near) => {
+                    format!("`{variant}` is not known here; did you mean `{near}`? There are `{named}`")
+                }
+                None => format!("`{variant}` is not known here; there are `{named}`"),
+            }
+        }
+        Error::SerdeMissingField { field, .. } => format!("the key `{field}` is missing here"),
+        Error::DuplicateMappingKey { key: Some(key), .. } => {
+            format!("the key `{key}` stands here for the second time; one of the two has to go")
+        }
+        Error::DuplicateMappingKey { key: None, .. } => {
+            "a key stands here for the second time; one of the two has to go".to_owned()
+        }
+        Error::InvalidScalar { ty, .. } if is_whole_number(ty) => {
+            "a whole number is expected here, such as 4".to_owned()
+        }
+        other => {
+            let shown = other.to_string();
+            let first = shown.lines().next().unwrap_or_default();
+            of_syntax(without_position(first)).to_owned()
+        }
+    }
+}
+
+/// The error without what surrounds it.
+fn bare(mut error: &Error) -> &Error {
+    while let Error::AliasError { error: inner, .. } | Error::WithSnippet { error: inner, .. } = error {
+        error = inner;
+    }
+    error
+}
+
+fn is_whole_number(kind: &str) -> bool {
+    ["u8", "u16", "u32", "u64", "usize", "i32", "i64"].contains(&kind)
+}
+
+/// The message without the position at its end, which stands before it already, in the form that editors understand.
+fn without_position(message: &str) -> &str {
+    match message.rsplit_once(" at line ") {
+        Some((before, position)) if position.starts_with(|sign: char| sign.is_ascii_digit()) => before,
+        _ => message,
+    }
+}
+
+/// What to write, where the library speaks of its own parts.
+fn of_syntax(problem: &str) -> &str {
+    let expected = [
+        ("expected mapping start", "keys with values are expected here, indented; `{}` stands for none"),
+        ("expected sequence start", "a list is expected here, each entry behind a `-`; `[]` stands for none"),
+        (
+            "expected string scalar",
+            "a text is expected here; put it into quotes where it looks like something else",
+        ),
+        ("invalid boolean", "`true` or `false` is expected here"),
+    ];
+    expected.into_iter().find(|(theirs, _)| problem.contains(theirs)).map_or(problem, |(_, ours)| ours)
+}
+
+fn unknown_key(typed: &str, here: &[&'static str]) -> String {
+    if let Some(near) = tool::nearest(typed, here.iter().copied()) {
+        return format!("there is no key `{typed}` here; did you mean `{near}`?");
+    }
+    let elsewhere = LEVELS.into_iter().find_map(|(begin, place)| {
+        let keys = keys_below(begin);
+        let meant = tool::nearest(typed, keys.iter().copied())?;
+        Some(format!("there is no key `{typed}` here; `{meant}` is one {place}"))
+    });
+    elsewhere.unwrap_or_else(|| format!("there is no key `{typed}` here; there are `{}`", here.join("`, `")))
+}
+
+/// Where keys may stand: what leads there, and what the place is called.
+const LEVELS: [(&str, &str); 3] = [
+    ("", "of the whole file, at the beginning of a line"),
+    ("sandbox_config:\n  normal:\n    ", "of a profile, below `sandbox_config:` and the profile's name"),
+    ("sandbox_config:\n  normal:\n    limits:\n      ", "of a profile's `limits:`"),
+];
+
+/// The keys that may stand behind this beginning of a file.
+fn keys_below(begin: &str) -> Vec<&'static str> {
+    match serde_saphyr::from_str::<Settings>(&format!("{begin}\"\": 0\n")).as_ref().map_err(bare) {
+        Err(Error::SerdeUnknownField { expected, .. }) => expected.clone(),
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(text: &str) -> String {
+        in_plain_words(&serde_saphyr::from_str::<Settings>(text).unwrap_err())
+    }
+
+    #[test]
+    fn a_key_that_is_misspelt_or_stands_elsewhere_is_named_at_every_depth() {
+        let limits = |key: &str| format!("sandbox_config:\n  normal:\n    limits:\n      {key}: 1\n");
+        let profile = |key: &str| format!("sandbox_config:\n  normal:\n    {key}: []\n");
+        for (text, expected) in [
+            ("modes: smart_auto\n".to_owned(), "`modes` here; did you mean `mode`?"),
+            ("Profile: x\n".to_owned(), "`Profile` here; did you mean `profile`?"),
+            ("sandbox-config: {}\n".to_owned(), "did you mean `sandbox_config`?"),
+            (profile("allowed-hosts"), "did you mean `allowed_hosts`?"),
+            (profile("deny_exec_commands"), "did you mean `deny_exec_command`?"),
+            (limits("Memory_Bytes"), "did you mean `memory_bytes`?"),
+            (limits("cpu"), "did you mean `cpus`?"),
+            ("linear: {endpoints: x}\n".to_owned(), "did you mean `endpoint`?"),
+            ("vault: {keyfile: x}\n".to_owned(), "did you mean `key_file`?"),
+            ("deny_hosts: []\n".to_owned(), "`deny_hosts` is one of a profile, below `sandbox_config:`"),
+            (profile("dialect"), "`dialect` is one of the whole file"),
+            (profile("memory_bytes"), "`memory_bytes` is one of a profile's `limits:`"),
+            ("photosynthesis: 1\n".to_owned(), "there are `sandbox_config`, `profile`"),
+        ] {
+            let shown = problem(&text);
+            assert!(shown.contains(expected), "{text}: {shown}");
+        }
+    }
+
+    #[test]
+    fn values_and_doubled_keys_are_told_in_our_own_words() {
+        for (text, expected) in [
+            ("mode: Full_Auto\n", "`Full_Auto` is not known here; did you mean `full_auto`?"),
+            ("mode: sometimes\n", "there are `full_auto`, `smart_auto`, `ask_always`"),
+            ("mode: full_auto\nmode: ask_always\n", "the key `mode` stands here for the second time"),
+            ("sandbox_config:\n  a: {}\n  a: {}\n", "the key `a` stands here for the second time"),
+            ("sandbox_config: {n: {limits: {cpus: 1, cpus: 2}}}\n", "the key `cpus` stands here"),
+            ("sandbox_config: {n: {limits: {cpus: two}}}\n", "a whole number is expected here"),
+            ("sandbox_config: {n: {strict: maybe}}\n", "`true` or `false` is expected here"),
+            ("linear: {}\n", "the key `endpoint` is missing here"),
+            ("sandbox_config: {n: {limits: {memory_bytes: 4 gigs}}}\n", "`4 gigs` is no amount of this kind"),
+            (
+                "sandbox_config: {n: {limits: {memory_bytes: -5}}}\n",
+                "invalid value: integer `-5`, expected a number of bytes",
+            ),
+        ] {
+            let shown = problem(text);
+            assert!(shown.contains(expected) && !shown.contains(" at line "), "{text}: {shown}");
+        }
+    }
+}

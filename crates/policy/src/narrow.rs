@@ -1,0 +1,69 @@
+//! The lists of an untrusted file that allow: they count where they allow less than the trusted files, and nowhere else.
+
+use std::sync::Arc;
+
+use crate::merge::Merged;
+use crate::{Ceiling, LeasePattern, List, Policy, PolicyError, Setup, Source, Trust};
+
+/// The two policies that a narrowed one comes of.
+#[derive(Debug)]
+pub(crate) struct Narrowing {
+    /// The policy of the trusted files.
+    trusted: Policy,
+    /// The policy as it would be if the untrusted files were trusted.
+    as_written: Arc<Policy>,
+}
+
+impl Policy {
+    /// Narrows the policy of the trusted files: a call passes only where it also passes with the untrusted files as they are
+    /// written. A file that names no list that allows changes nothing here.
+    pub(crate) fn narrowed(mut self, setup: &Setup<'_>) -> Result<Self, PolicyError> {
+        let (untrusted, trusted): (Vec<&Source>, Vec<&Source>) =
+            setup.sources.iter().partition(|source| source.trust == Trust::Untrusted);
+        if untrusted.is_empty() {
+            return Ok(self);
+        }
+        let believed = untrusted.iter().map(|source| Source { trust: Trust::Trusted, ..(*source).clone() });
+        // In the first place, so that no other file's list stands in for theirs.
+        let sources: Vec<Source> = believed.chain(trusted.into_iter().cloned()).collect();
+        let lineage = Merged::new(&sources).lineage(setup.profile)?;
+        let names_a_list = |profile: &String| {
+            let mut written = untrusted.iter().filter_map(|source| source.profiles.get(profile));
+            written.any(|profile| List::ALL.iter().any(|list| !list.denies() && list.of(profile).is_some()))
+        };
+        if !lineage.iter().any(names_a_list) {
+            return Ok(self);
+        }
+        let mut as_written = Policy::of_trusted(&Setup { sources: &sources, ..setup.clone() })?;
+        let within_the_workspace = self.reads.allowed.workspace
+            && !as_written.reads.allowed.lists.iter().any(|list| list.leaves(setup.workspace));
+        if within_the_workspace {
+            // Then nothing of it is left out.
+            let key = List::AllowedReadPaths.key();
+            self.warnings.retain(|warning| warning.key != key || !lineage.contains(&warning.profile));
+        }
+        // What is denied is denied by the policy of the trusted files already.
+        as_written.reads.denied.clear();
+        as_written.writes.denied.clear();
+        Ok(self.within(Arc::new(as_written)))
+    }
+
+    fn within(self, as_written: Arc<Policy>) -> Policy {
+        let mut narrowed = self.under(&Ceiling::default().with_policy(as_written.clone()));
+        if as_written.undoable.0 > narrowed.undoable.0 {
+            narrowed.undoable = as_written.undoable.clone();
+        }
+        narrowed.narrowing = Some(Arc::new(Narrowing { trusted: self, as_written }));
+        narrowed
+    }
+
+    /// Adds what is leased to both policies of a narrowed one: a human's answer counts whatever an untrusted file says. None for a
+    /// policy that no file narrows.
+    pub(crate) fn narrowed_with_leases(&self, leases: &[(Arc<str>, LeasePattern)]) -> Option<Policy> {
+        let Narrowing { trusted, as_written } = self.narrowing.as_deref()?;
+        let leased = trusted.with_leases(leases).within(Arc::new(as_written.with_leases(leases)));
+        let mut ceiling = self.bounds.as_ref()?.ceiling.clone();
+        ceiling.policies.retain(|policy| !Arc::ptr_eq(policy, as_written));
+        Some(if ceiling.is_unbounded() { leased } else { leased.under(&ceiling) })
+    }
+}

@@ -1,0 +1,197 @@
+//! Arguments as callers spell them, brought into the form that a schema has them in.
+//!
+//! Models in strict modes send every field, and clients send numbers, lists and objects as text. What a schema leaves no doubt about
+//! is taken for what it stands for; every other value stays as it is, and the schema judges it.
+//!
+//! - `null` in a field that may be left out is a field that was left out. So is an empty text, unless the field's tool says that empty
+//!   means something ([`Tool::EMPTY_TEXTS`](crate::Tool::EMPTY_TEXTS)), or empty is one of the field's choices.
+//! - A number, `true` and `false` as text are what they spell, where the field holds a number or a boolean.
+//! - JSON as text is the list or object that it spells, where the field holds one.
+//!
+//! A required field is never taken out, and a field that holds text, or any value, keeps the text that is not empty.
+
+use serde_json::{Map, Number, Value};
+
+/// Bytes of JSON that are read out of texts, of all arguments of a call. Values of JSON take up to a hundred times as much memory as
+/// text, and what came as one text was not counted when its message was read.
+const MOST_TEXT: usize = 1024 * 1024;
+
+/// Brings arguments into the form of the schema, at every depth. `keeps_empty` tells whether an empty text means something in the
+/// optional field of this name.
+pub fn spell(arguments: &mut Value, schema: &Value, keeps_empty: &dyn Fn(&str) -> bool) {
+    Speller { keeps_empty, text_left: MOST_TEXT }.value(arguments, schema);
+}
+
+struct Speller<'a> {
+    keeps_empty: &'a dyn Fn(&str) -> bool,
+    text_left: usize,
+}
+
+impl Speller<'_> {
+    // BOUNDED: by the depth of JSON that is read, 128.
+    fn value(&mut self, value: &mut Value, schema: &Value) {
+        if let Value::String(text) = value
+            && let Some(spelled) = self.spelled(text, schema)
+        {
+            *value = spelled;
+        }
+        match value {
+            Value::Array(items) if schema["items"].is_object() => {
+                for item in items {
+                    self.value(item, &schema["items"]);
+                }
+            }
+            Value::Object(fields) => self.fields(fields, schema),
+            _ => {}
+        }
+    }
+
+    fn fields(&mut self, fields: &mut Map<String, Value>, schema: &Value) {
+        let required = schema["required"].as_array().map(Vec::as_slice).unwrap_or_default();
+        fields.retain(|name, value| {
+            let Some(own) = schema["properties"].get(name) else {
+                // The names of a map are the caller's, and none of them is left out.
+                self.value(value, &schema["additionalProperties"]);
+                return true;
+            };
+            if !required.iter().any(|required| required == name) && self.is_left_out(name, value, own) {
+                return false;
+            }
+            self.value(value, own);
+            true
+        });
+    }
+
+    /// Whether the value of an optional field says that the field was left out.
+    fn is_left_out(&self, name: &str, value: &Value, schema: &Value) -> bool {
+        match (value, schema["type"].as_str()) {
+            (Value::Null, _) => true,
+            (Value::String(text), Some("string") | None) => {
+                let is_a_choice = schema["enum"].as_array().is_some_and(|choices| choices.contains(value));
+                text.is_empty() && !is_a_choice && !(self.keeps_empty)(name)
+            }
+            (Value::String(text), Some(_)) => ["", "null"].contains(&text.trim()),
+            _ => false,
+        }
+    }
+
+    /// What a text spells that stands where the schema has none.
+    fn spelled(&mut self, text: &str, schema: &Value) -> Option<Value> {
+        let text = text.trim();
+        match schema["type"].as_str()? {
+            "integer" | "number" => text.parse::<Number>().ok().map(Value::Number),
+            "boolean" => match text {
+                _ if text.eq_ignore_ascii_case("true") => Some(true.into()),
+                _ if text.eq_ignore_ascii_case("false") => Some(false.into()),
+                _ => None,
+            },
+            "array" if text.starts_with('[') => self.parsed(text),
+            "object" if text.starts_with('{') => self.parsed(text),
+            _ => None,
+        }
+    }
+
+    fn parsed(&mut self, text: &str) -> Option<Value> {
+        self.text_left = self.text_left.checked_sub(text.len())?;
+        serde_json::from_str(text).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn schema() -> Value {
+        let plain = |kind: &str| json!({"type": kind});
+        let fields = json!({
+            "text": plain("string"), "must": plain("string"), "whole": plain("integer"), "real": plain("number"),
+            "flag": plain("boolean"), "choice": {"type": "string", "enum": ["a", "b"]},
+            "choice_with_empty": {"type": "string", "enum": ["", "b"]}, "cleared": plain("string"), "any": {},
+            "texts": {"type": "array", "items": plain("string")}, "wholes": {"type": "array", "items": plain("integer")},
+            "map": {"type": "object", "additionalProperties": plain("string")},
+        });
+        let mut outer = fields.clone();
+        let inner = json!({"type": "object", "properties": fields, "required": ["must"], "additionalProperties": false});
+        outer["inner"] = inner.clone();
+        outer["inners"] = json!({"type": "array", "items": inner});
+        json!({"type": "object", "properties": outer, "required": ["must"], "additionalProperties": false})
+    }
+
+    fn spelled(mut arguments: Value) -> Value {
+        spell(&mut arguments, &schema(), &|field| field == "cleared");
+        arguments
+    }
+
+    /// At the top, in an object, and in an object of a list.
+    #[track_caller]
+    fn everywhere(given: &Value, expected: &Value) {
+        assert_eq!(spelled(given.clone()), *expected, "{given}");
+        for nested in
+            [|value: &Value| json!({ "inner": value }), |value: &Value| json!({ "inners": [value, value] })]
+        {
+            assert_eq!(spelled(nested(given)), nested(expected), "nested {given}");
+        }
+    }
+
+    #[test]
+    fn null_and_empty_texts_of_optional_fields_are_left_out_at_every_depth() {
+        for field in ["text", "whole", "real", "flag", "choice", "texts", "wholes", "map", "any", "cleared"] {
+            everywhere(&json!({"must": "x", field: null}), &json!({"must": "x"}));
+        }
+        for field in ["text", "whole", "real", "flag", "choice", "texts", "wholes", "map", "any"] {
+            everywhere(&json!({"must": "x", field: ""}), &json!({"must": "x"}));
+        }
+        for field in ["whole", "real", "flag", "texts", "wholes", "map"] {
+            everywhere(&json!({"must": "x", field: "null"}), &json!({"must": "x"}));
+        }
+    }
+
+    #[test]
+    fn what_may_mean_something_stays_as_it_was_sent() {
+        for stays in [
+            json!({"must": ""}),
+            json!({"must": null}),
+            json!({"must": "5", "text": "5"}),
+            json!({"text": "true", "choice": "c"}),
+            json!({"text": "null", "any": "null"}),
+            json!({"any": "5", "choice_with_empty": ""}),
+            json!({"cleared": ""}),
+            json!({"texts": ["", "1", "null"]}),
+            json!({"map": {"a": "", "b": "5"}}),
+            json!({"unknown": null, "other": ""}),
+            json!({"whole": "five", "real": "1,5", "flag": "yes", "texts": "a, b", "map": "{a: 1}"}),
+            json!({"whole": "0x10", "real": "NaN", "flag": 1, "texts": "{}", "map": "[]"}),
+        ] {
+            everywhere(&stays, &stays);
+        }
+    }
+
+    #[test]
+    fn numbers_booleans_and_json_as_text_are_what_they_spell() {
+        everywhere(
+            &json!({"whole": "5", "real": " 1.5 ", "flag": "True"}),
+            &json!({"whole": 5, "real": 1.5, "flag": true}),
+        );
+        everywhere(&json!({"whole": "-3", "flag": "false"}), &json!({"whole": -3, "flag": false}));
+        everywhere(
+            &json!({"texts": "[\"a\", \"\"]", "wholes": ["1", 2]}),
+            &json!({"texts": ["a", ""], "wholes": [1, 2]}),
+        );
+        everywhere(&json!({"map": "{\"a\": \"\"}"}), &json!({"map": {"a": ""}}));
+        // What was read out of a text is brought into form, too.
+        let inners = json!({"inners": "[{\"must\": \"m\", \"flag\": \"true\", \"whole\": null}]"});
+        assert_eq!(spelled(inners), json!({"inners": [{"must": "m", "flag": true}]}));
+    }
+
+    #[test]
+    fn json_in_texts_is_read_up_to_a_bound_in_all() {
+        let texts = |bytes: usize| format!("[\"{}\"]", "x".repeat(bytes - 4));
+        let fits = spelled(json!({"texts": texts(MOST_TEXT)}));
+        assert!(fits["texts"].is_array());
+        let half = texts(MOST_TEXT / 2 + 1);
+        let both = spelled(json!({"texts": half, "wholes": half}));
+        assert_eq!((both["texts"].is_array(), both["wholes"].is_string()), (true, true));
+    }
+}

@@ -1,0 +1,268 @@
+//! What the output of a command tells about a network that it did not find.
+//!
+//! A cell without a network has nobody who would know which names its programs ask for; what they print is all that there is.
+
+use sandbox::{CellSpec, Exit, Outcome};
+
+/// What programs say that find no other machine, in small letters: the C libraries, libcurl, git, ssh, Node, Go, Rust, Python,
+/// Java, .NET, package managers, clients of databases. A refused connection is none of these.
+const PHRASES: [&str; 29] = [
+    "could not resolve host",
+    "couldn't resolve host",
+    "could not resolve proxy",
+    "unable to resolve host",
+    "nameresolutionerror",
+    "temporary failure in name resolution",
+    "temporary failure resolving",
+    "name or service not known",
+    "no address associated with hostname",
+    "nodename nor servname provided",
+    "network is unreachable",
+    "network unreachable",
+    "getaddrinfo failed",
+    "getaddrinfo for host",
+    "eai_again",
+    "enotfound",
+    "enetunreach",
+    "dial tcp: lookup ",
+    "dns error",
+    "failed to lookup address",
+    "could not translate host name",
+    "unknown mysql server host",
+    "unknownhostexception",
+    "bad address '",
+    "bad hostname '",
+    "no servers could be reached",
+    "err_name_not_resolved",
+    "err_internet_disconnected",
+    "resource temporarily unavailable (",
+];
+
+/// What programs say of any connection that fails: it counts only where the host is named, and is another machine.
+const OF_ANY_CONNECTION: [&str; 3] =
+    ["could not connect to server", "couldn't connect to server", "failed to open tcp connection to "];
+
+/// What a package manager says that looked for no network or keeps silent about it, and the host that it would have asked.
+const OFFLINE: [(&str, &str); 3] = [
+    ("offline mode (--offline)", "index.crates.io"),
+    ("but --offline was specified", "index.crates.io"),
+    ("(from versions: none)", "pypi.org"),
+];
+
+/// What stands before the name of a host, in small letters.
+const BEFORE_A_HOST: [&str; 23] = [
+    "resolve host: ",
+    "resolve host ",
+    "resolve hostname ",
+    "resolve host address ",
+    "resolve address for ",
+    "failed to resolve ",
+    "resolving ",
+    "host=",
+    "host name ",
+    "server host ",
+    "for host ",
+    "bad address ",
+    "bad hostname ",
+    "lookup ",
+    "eai_again ",
+    "enotfound ",
+    "enetunreach ",
+    "unknownhostexception: ",
+    "connect to ",
+    "connection to ",
+    "unavailable (",
+    "not known (",
+    "ping: ",
+];
+
+/// The most hosts that are named.
+const MOST_HOSTS: usize = 5;
+
+/// How a line of shell puts standard error into its output.
+const MERGES: [&str; 3] = ["2>&1", "&>", "|&"];
+
+/// Tells which hosts a command missed that has ended, as [`missed_hosts`] does.
+pub(crate) fn missed_by(outcome: &Outcome, line: &str, cell: &CellSpec) -> Option<Vec<String>> {
+    let merges = cell.terminal.is_some() || MERGES.iter().any(|merge| line.contains(merge));
+    let [stderr, stdout] =
+        [&outcome.stderr, &outcome.stdout].map(|stream| [&stream.head[..], &stream.tail[..]]);
+    // Where both streams are one, or something failed, the reason may stand in the output.
+    let is_told_there = merges || outcome.exit != Exit::Code(0);
+    let told = if is_told_there { [stderr, stdout].concat() } else { stderr.to_vec() };
+    // A program that goes on without a network may say so as its output, and one that only reads prints what others said.
+    let goes_on = || missed_hosts(&stdout, line).filter(|hosts| !hosts.is_empty() && !cell.reads_only);
+    missed_hosts(&told, line).or_else(goes_on)
+}
+
+/// Tells which hosts a command missed, by its output and its line: none where it missed none, an empty list where nothing says
+/// which.
+pub(crate) fn missed_hosts(output: &[&[u8]], line: &str) -> Option<Vec<String>> {
+    let mut missed = false;
+    let mut hosts: Vec<String> = Vec::new();
+    let texts: Vec<String> = output.iter().map(|part| String::from_utf8_lossy(part).into_owned()).collect();
+    for line in texts.iter().flat_map(|text| text.lines()) {
+        let small = line.to_ascii_lowercase();
+        let tells = |phrases: &[&str]| phrases.iter().any(|phrase| small.contains(phrase));
+        if let Some((_, host)) = OFFLINE.iter().find(|(phrase, _)| small.contains(phrase)) {
+            missed = true;
+            add(&mut hosts, (*host).to_owned());
+        } else if tells(&PHRASES) {
+            missed = true;
+            if let Some(host) = host_of(&small) {
+                add(&mut hosts, host);
+            }
+        } else if tells(&OF_ANY_CONNECTION)
+            && let Some(host) = host_of(&small)
+        {
+            missed = true;
+            add(&mut hosts, host);
+        }
+    }
+    if missed && hosts.is_empty() {
+        // The line that says why is not always the one that says where to.
+        let of_url = |text: &String| text.lines().find_map(|line| url_host(&line.to_ascii_lowercase()));
+        hosts.extend(texts.iter().find_map(of_url).or_else(|| url_host(line)));
+    }
+    missed.then_some(hosts)
+}
+
+fn add(hosts: &mut Vec<String>, host: String) {
+    if hosts.len() < MOST_HOSTS && !hosts.contains(&host) {
+        hosts.push(host);
+    }
+}
+
+/// Finds the host that a line is about, which is in small letters.
+fn host_of(line: &str) -> Option<String> {
+    let named = BEFORE_A_HOST.iter().find_map(|before| {
+        let (_, rest) = line.split_once(before)?;
+        host(rest)
+    });
+    named.or_else(|| url_host(line))
+}
+
+/// Finds the host of the first URL in a line.
+fn url_host(line: &str) -> Option<String> {
+    let (_, rest) = line.split_once("://")?;
+    let authority = rest.split(['/', '?', '#', ' ', '"', '\'', '`']).next()?;
+    host(authority.rsplit('@').next()?)
+}
+
+/// Reads the host that a text begins with, in quotes or not, with a port or not.
+fn host(text: &str) -> Option<String> {
+    let text = text.trim_start_matches(|before: char| "'\"`‘’“”([{<".contains(before));
+    let is_part =
+        |character: &char| character.is_ascii_alphanumeric() || ['.', '-', '_', ':'].contains(character);
+    let word: String = text.chars().take_while(is_part).collect();
+    if word.trim_end_matches(':').parse::<std::net::IpAddr>().is_ok() {
+        return Some(word.trim_end_matches(':').to_owned());
+    }
+    let name = word.split(':').next()?.trim_end_matches('.');
+    let letters = name.chars().any(|character| character.is_ascii_alphabetic());
+    let is_host =
+        letters && name.contains('.') || name.parse::<std::net::IpAddr>().is_ok() || name == "localhost";
+    is_host.then(|| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn missed(output: &str) -> Option<Vec<String>> {
+        missed_hosts(&[output.as_bytes()], "run it")
+    }
+
+    #[test]
+    fn the_host_that_a_program_misses_is_read_from_what_it_says() {
+        for (said, host) in [
+            ("curl: (6) Could not resolve host: example.com", "example.com"),
+            ("curl: (6) Couldn't resolve host 'example.com'", "example.com"),
+            ("wget: unable to resolve host address ‘example.com’", "example.com"),
+            ("wget: bad address 'example.com:80'", "example.com"),
+            (
+                "fatal: unable to access 'https://github.com/a/b/': Could not resolve host: github.com",
+                "github.com",
+            ),
+            (
+                "ssh: Could not resolve hostname github.com: Temporary failure in name resolution",
+                "github.com",
+            ),
+            (
+                "npm error request to https://registry.npmjs.org/a failed, reason: getaddrinfo EAI_AGAIN registry.npmjs.org",
+                "registry.npmjs.org",
+            ),
+            ("Error: getaddrinfo ENOTFOUND api.example.com", "api.example.com"),
+            (
+                "urllib3: HTTPSConnectionPool(host='pypi.org', port=443): Max retries exceeded (Caused by NameResolutionError(\"Failed to resolve 'pypi.org' ([Errno -3] Temporary failure in name resolution)\"))",
+                "pypi.org",
+            ),
+            (
+                "error: Failed to fetch: `https://pypi.org/simple/a/`\n  Caused by: dns error: failed to lookup address information",
+                "pypi.org",
+            ),
+            (
+                "go: a@v1: Get \"https://proxy.golang.org/a\": dial tcp: lookup proxy.golang.org: connection refused",
+                "proxy.golang.org",
+            ),
+            (
+                "W: Failed to fetch http://deb.debian.org/debian  Temporary failure resolving 'deb.debian.org'",
+                "deb.debian.org",
+            ),
+            ("java.net.UnknownHostException: repo.maven.org: Name or service not known", "repo.maven.org"),
+            (
+                "psql: error: could not translate host name \"db.example.com\" to address: Name or service not known",
+                "db.example.com",
+            ),
+            ("ping: example.com: Temporary failure in name resolution", "example.com"),
+            ("error NU1301: Name or service not known (api.nuget.org:443)", "api.nuget.org"),
+            ("Error: connect ENETUNREACH 93.184.216.34:443", "93.184.216.34"),
+            (
+                "curl: (7) Failed to connect to 93.184.216.34 port 443 after 0 ms: Could not connect to server",
+                "93.184.216.34",
+            ),
+            (
+                "error: no matching package named `serde` found\nAs a reminder, you're using offline mode (--offline) which",
+                "index.crates.io",
+            ),
+        ] {
+            assert_eq!(missed(said), Some(vec![host.to_owned()]), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_program_that_does_not_say_which_host_it_missed_misses_one() {
+        for said in [
+            "socket.gaierror: [Errno -3] Temporary failure in name resolution",
+            "connect: Network is unreachable",
+        ] {
+            assert_eq!(missed(said), Some(Vec::new()), "{said}");
+            let named = missed_hosts(&[said.as_bytes()], "python3 -c 'get(\"https://example.com/a\")'");
+            assert_eq!(named, Some(vec!["example.com".to_owned()]), "{said}");
+        }
+    }
+
+    #[test]
+    fn other_failures_are_no_missing_network() {
+        for said in [
+            "",
+            "curl: (7) Failed to connect to host",
+            "error: test failed",
+            "error[E0433]: failed to resolve: use of undeclared crate or module `a`",
+            "Could not resolve \"react\"",
+            "undefined reference to `getaddrinfo'",
+            "connect ECONNREFUSED 127.0.0.1:3000",
+            "see https://example.com for more",
+        ] {
+            assert_eq!(missed(said), None, "{said}");
+        }
+    }
+
+    #[test]
+    fn many_hosts_are_named_once_each_and_no_more_than_a_few() {
+        let all: String =
+            (0..20).map(|number| format!("Could not resolve host: h{}.example\n", number / 2)).collect();
+        let hosts = missed(&all).unwrap();
+        assert_eq!((hosts.len(), hosts[1].as_str()), (MOST_HOSTS, "h1.example"));
+    }
+}

@@ -1,0 +1,92 @@
+//! Reads what an answer of MCP shows a model, as the data and the error that the other doors give.
+
+#![allow(dead_code, reason = "each test program uses its own part of this")]
+
+use serde_json::{Map, Value, json};
+
+/// Beginnings of the lines that Handfast adds to the output of a command.
+const OWN_LINES: [&str; 11] = [
+    "[exit code ",
+    "[session_id ",
+    "[no output]",
+    "[timed_out]",
+    "[waiting_for_input]",
+    "[warning: ",
+    "[checkpoint ",
+    "[the ",
+    "[not saved",
+    "[kept aside",
+    "[discarded",
+];
+
+/// Gives the data of a tool's answer, whether it was shown as structure, as a record, as a text or as a command's output. A text
+/// becomes the field `content`, whatever the tool calls it.
+#[track_caller]
+pub(crate) fn data_of(tool: &str, result: &Value) -> Value {
+    if result["structuredContent"].is_object() {
+        return result["structuredContent"].clone();
+    }
+    let text = result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text: {result:#}"));
+    if tool == "shell_execute" {
+        return of_command(text);
+    }
+    if let Ok(record) = serde_json::from_str(text) {
+        return record;
+    }
+    let (fields, content) = text.split_once('\n').unwrap_or_else(|| panic!("no record: {result:#}"));
+    let fields = fields.strip_prefix("[about ").and_then(|fields| fields.strip_suffix(']'));
+    let fields = fields.and_then(|fields| serde_json::from_str(fields).ok());
+    let mut data: Value = fields.unwrap_or_else(|| panic!("no record: {result:#}"));
+    data["content"] = content.into();
+    data
+}
+
+/// Gives the output of a command that ended, as the other doors have it. What had no new line at its end has one.
+pub(crate) fn of_command(text: &str) -> Value {
+    let mut data = Map::new();
+    let mut rest = text;
+    let mut code = json!(0);
+    while let Some(line) =
+        rest.lines().last().filter(|line| OWN_LINES.iter().any(|own| line.starts_with(own)))
+    {
+        rest = &rest[..rest.trim_end_matches('\n').len() - line.len()];
+        let value = |before: &str| Some(line.strip_prefix(before)?.trim_end_matches(']'));
+        if let Some(number) = value("[exit code ").and_then(|number| number.parse::<i64>().ok()) {
+            code = json!(number);
+        }
+        if let Some(id) = value("[session_id ") {
+            data.insert("session_id".to_owned(), id.into());
+            code = Value::Null;
+        }
+    }
+    let mut part = |mark: &str| {
+        let at = if rest.starts_with(&mark[1..]) { Some(0) } else { rest.find(mark).map(|at| at + 1) };
+        let (before, behind) =
+            at.map_or((rest, None), |at| (&rest[..at], Some(&rest[at + mark.len() - 1..])));
+        rest = before;
+        behind
+    };
+    let (diff, stderr) = (part("\n[diff]\n"), part("\n[stderr]\n"));
+    if let Some(diff) = diff {
+        data.insert("diff".to_owned(), diff.into());
+    }
+    data.insert("stdout".to_owned(), rest.into());
+    data.insert("stderr".to_owned(), stderr.unwrap_or_default().into());
+    data.insert("exit_code".to_owned(), code);
+    Value::Object(data)
+}
+
+/// Gives the error of an answer: its code from where programs find it, its message and its hint from the text.
+#[track_caller]
+pub(crate) fn error_of(result: &Value) -> Value {
+    let mut error = result["_meta"]["handfast/error"].clone();
+    let text = result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text: {result:#}"));
+    let notes = text.find("\n[").unwrap_or(text.len());
+    let (message, hint) = text[..notes].split_once("\nHint: ").unwrap_or((&text[..notes], ""));
+    let code = error["code"].as_str().unwrap_or_else(|| panic!("no error: {result:#}"));
+    error["message"] = message.strip_prefix(&format!("{code}: ")).unwrap_or(message).into();
+    if !hint.is_empty() {
+        error["hint"] = hint.into();
+    }
+    error
+}
