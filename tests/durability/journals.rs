@@ -55,7 +55,7 @@ fn a_half_made_change_with_a_damaged_journal_is_told_of_and_can_be_undone() {
     assert_eq!(next.code, 0, "{}", next.stderr);
     let made = fixture.run(&["checkpoints", "list", "--json"]).json();
     let id = made[0]["id"].as_str().unwrap();
-    for told in [folder.to_str().unwrap(), &format!("handfast undo {id}")] {
+    for told in [folder.to_str().unwrap(), &format!(" undo {id}`")] {
         assert!(next.stderr.contains(told), "{told} in {}", next.stderr);
     }
     let diff = fixture.run(&["checkpoints", "diff", id]);
@@ -101,7 +101,7 @@ fn a_damaged_journal_of_a_change_that_was_done_is_named_and_the_change_stays_and
     let made = fixture.run(&["checkpoints", "list", "--json"]).json();
     let id = made[0]["id"].as_str().unwrap();
     let (file, remove) = (format!("damaged: {}", journal.display()), format!("Remove {}", folder.display()));
-    for told in [&file, &remove, &format!("handfast undo {id}")] {
+    for told in [&file, &remove, &format!(" undo {id}`")] {
         assert!(next.stderr.contains(told.as_str()), "{told} in {}", next.stderr);
     }
     assert_eq!((fixture.read("a"), fixture.read("b")), ("A\n".to_owned(), "B\n".to_owned()));

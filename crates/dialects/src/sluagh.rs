@@ -43,8 +43,8 @@ const PROTECTED_KEYS: [&str; 32] = [
     "XDG_CONFIG_HOME",
 ];
 
-/// Parts of a name that make its value a credential of the host: a command gets none of those, and none in their place.
-const CREDENTIAL_WORDS: [&str; 12] = [
+/// Texts that mark the value of a key as a credential of the host. A command gets no such credential, and none in its place.
+const CREDENTIAL_PARTS: [&str; 11] = [
     "TOKEN",
     "SECRET",
     "PASSWORD",
@@ -56,8 +56,10 @@ const CREDENTIAL_WORDS: [&str; 12] = [
     "PRIVATE_KEY",
     "CREDENTIAL",
     "AUTH_SOCK",
-    "_PAT",
 ];
+
+/// Words that do the same where they stand between underscores: `GITHUB_PAT` names a credential and `MY_PATH` does not.
+const CREDENTIAL_WORDS: [&str; 2] = ["PAT", "PASS"];
 
 /// Beginnings of such keys.
 const PROTECTED_BEGINNINGS: [&str; 5] = ["LD_", "DYLD_", "BASH_FUNC_", "GIT_", "HANDFAST_"];
@@ -409,7 +411,8 @@ fn require_free(key: &str) -> Result<(), ToolError> {
         return Err(ToolError::validation(&field, problem).hint("leave it out"));
     }
     let capitals = key.to_ascii_uppercase();
-    if CREDENTIAL_WORDS.iter().any(|word| capitals.contains(word)) {
+    let has_part = CREDENTIAL_PARTS.iter().any(|part| capitals.contains(part));
+    if has_part || capitals.split('_').any(|word| CREDENTIAL_WORDS.contains(&word)) {
         let problem =
             "this key is that of a credential, which the worker keeps to itself and nobody else sets";
         return Err(ToolError::validation(&field, problem)
@@ -463,13 +466,30 @@ mod tests {
             let error = adapted(&json!({"command": "a", "args": [], "env": {key: "x"}})).unwrap_err();
             assert!(error.message.starts_with(&format!("`env.{key}`")), "{}", error.message);
         }
-        for key in
-            ["LINEAR_API_KEY", "WORKER_TOKEN", "OPENAI_API_KEY", "db_password", "AWS_SECRET_ACCESS_KEY"]
-        {
+        for key in [
+            "LINEAR_API_KEY",
+            "WORKER_TOKEN",
+            "OPENAI_API_KEY",
+            "db_password",
+            "AWS_SECRET_ACCESS_KEY",
+            "GITHUB_PAT",
+            "DB_PASS",
+        ] {
             let error = adapted(&json!({"command": "a", "args": [], "env": {key: "x"}})).unwrap_err();
             assert!(error.message.contains("a credential"), "{}", error.message);
         }
-        for key in ["PATHS", "MY_PATH", "path", "_", "LDFLAGS", "GITHUB_REF", "KEYBOARD", "CI"] {
+        for key in [
+            "PATHS",
+            "MY_PATH",
+            "PATIENCE",
+            "COMPASS",
+            "path",
+            "_",
+            "LDFLAGS",
+            "GITHUB_REF",
+            "KEYBOARD",
+            "CI",
+        ] {
             assert!(adapted(&json!({"command": "a", "args": [], "env": {key: "x"}})).is_ok(), "{key}");
         }
     }
