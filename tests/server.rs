@@ -183,7 +183,7 @@ impl Server {
         let arguments =
             json!({"action": "read", "session_id": session, "offset": offset, "regex": regex, "wait": 60});
         let read = self.data("shell_session", arguments);
-        if read["content"] == "" {
+        if read["content"].as_str().is_none_or(str::is_empty) {
             let all = self.data("shell_session", json!({"action": "read", "session_id": session}));
             panic!("no line matches {regex:?}: {all:#}");
         }

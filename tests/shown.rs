@@ -46,10 +46,15 @@ pub(crate) fn of_command(text: &str) -> Value {
     let mut data = Map::new();
     let mut rest = text;
     let mut code = json!(0);
-    while let Some(line) =
-        rest.lines().last().filter(|line| OWN_LINES.iter().any(|own| line.starts_with(own)))
-    {
-        rest = &rest[..rest.trim_end_matches('\n').len() - line.len()];
+    let is_own = |line: &&str| OWN_LINES.iter().any(|own| line.starts_with(own));
+    // The lines of a long output stand first, those of a short one last.
+    let is_long = text.len() > 8_000;
+    while let Some(line) = if is_long { rest.lines().next() } else { rest.lines().last() }.filter(is_own) {
+        rest = if is_long {
+            rest[line.len()..].trim_start_matches('\n')
+        } else {
+            &rest[..rest.trim_end_matches('\n').len() - line.len()]
+        };
         let value = |before: &str| Some(line.strip_prefix(before)?.trim_end_matches(']'));
         if let Some(number) = value("[exit code ").and_then(|number| number.parse::<i64>().ok()) {
             code = json!(number);

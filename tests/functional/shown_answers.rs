@@ -242,7 +242,7 @@ fn tokens(text: &str) -> usize {
 /// What the list and each answer may cost, in tokens of the whole result and of the text in it. The first number is what it was
 /// when answers came twice.
 const BUDGET: [(&str, usize, usize, usize); 11] = [
-    ("the list", 2_768, 2_620, 2_620),
+    ("the list", 2_768, 2_700, 2_700),
     ("ls", 352, 150, 115),
     ("a failing test", 369, 165, 125),
     ("a long output", 13_114, 6_500, 6_320),

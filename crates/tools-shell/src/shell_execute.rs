@@ -419,7 +419,7 @@ pub(crate) mod tests {
         let workspace = Workspace::new().with_service(Arc::new(CellSpec::default()));
         let error = run(&workspace, json!({"command": "true", "background": true})).unwrap_err();
         assert_eq!(error.code, Code::Unavailable);
-        assert!(error.hint.unwrap().contains("handfast mcp"));
+        assert!(error.hint.unwrap().contains("a connection that stays"));
     }
 
     #[test]
