@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use policy::{Policy, RootRight};
-use sandbox::{CellSpec, Entrance, Lifetime, SessionLimits, Spawner};
+use sandbox::{CellSpec, Entrance, Lifetime, ProcessTotal, SessionLimits, Spawner};
 use tool::{Place, ToolError};
 
 use crate::denied::{DeniedFiles, DeniedPrograms, Hiding, Writes};
@@ -30,6 +30,8 @@ pub struct CellSetup {
     pub home_files: Vec<(PathBuf, Vec<u8>)>,
     /// Where output that outgrows memory goes.
     pub spool_directory: PathBuf,
+    /// Counter of the processes of all commands that run at once.
+    pub process_total: Arc<ProcessTotal>,
     /// The folder, private to the user, in which commands' changes are kept apart until they have ended. Best on the file
     /// system of the workspace. Without one they write directly.
     pub changes: Option<PathBuf>,
@@ -73,6 +75,7 @@ pub(crate) fn specification(
         spool_directory: setup.spool_directory.clone(),
         entrance: setup.entrance.clone(),
         spawner: setup.spawner.clone(),
+        process_total: Some(Arc::clone(&setup.process_total)),
         output_limit: of_profile.output_bytes.unwrap_or(OUTPUT_LIMIT),
         limits: limits(of_profile),
         strict: policy.strict(),

@@ -62,6 +62,7 @@ pub(crate) fn cell_setup(
         without_hosts: without_hosts.map(|(name, value)| (name.into(), value.into())).into(),
         home_files: home_files.into_iter().collect(),
         spool_directory,
+        process_total: Arc::default(),
         changes: None,
         records: None,
         entrance: None,

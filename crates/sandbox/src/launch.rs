@@ -25,9 +25,9 @@ use crate::hint::{strict, unavailable};
 use crate::home::InUse;
 use crate::identity::Identity;
 use crate::late::Late;
-use crate::limits::Bounds;
 use crate::limits::machine::Machine;
 use crate::limits::space::{Space, Written};
+use crate::limits::{Bounds, ProcessTotal};
 use crate::outcome::Origin;
 use crate::overlay::{self, Layers};
 use crate::process::{Process, write_map};
@@ -73,6 +73,8 @@ pub(crate) struct Cell {
     pub(crate) group: Option<Group>,
     /// The disks that it may not fill.
     pub(crate) space: Space,
+    /// The processes of all cells that count together with this one.
+    pub(crate) process_total: Option<Arc<ProcessTotal>>,
     /// Covers files that come while the command runs.
     pub(crate) late: Option<Late>,
     pub(crate) steps: Vec<Step>,
@@ -92,7 +94,7 @@ pub(crate) fn launch(spec: &CellSpec, command: &Command, streams: Streams) -> Re
     let ready = waiting(spec).and_then(|spawner| spawner.take_ready(spec.overlay.as_ref()));
     let launched = ready.map(|ready| ready.launch(spec, command, streams)).transpose()?.flatten();
     let cell = launched.map_or_else(|| launch_now(spec, command, streams), Ok)?;
-    Ok(cell.bounded_in_space(spec))
+    Ok(cell.with_watched_limits(spec))
 }
 
 /// Whose waiting cells may be used: none where the cell belongs into another network than theirs.
@@ -226,6 +228,7 @@ impl Call {
             layers: self.layers,
             home: self.home,
             space: Space::default(),
+            process_total: None,
             private: None,
             maker: None,
         })
@@ -268,6 +271,7 @@ impl Call {
                     layers: self.layers,
                     home: self.home,
                     space: Space::default(),
+                    process_total: None,
                     private: None,
                     maker: None,
                 }));
@@ -363,13 +367,16 @@ impl Cell {
             layers: None,
             home: None,
             space: Space::default(),
+            process_total: None,
             private: None,
             maker: None,
         }
     }
 
-    /// The same with its built-in bound on disks, where the call names none.
-    pub(crate) fn bounded_in_space(mut self, spec: &CellSpec) -> Self {
+    /// Adds what the watchdog needs beside the limits in force: the shared count of processes, and the built-in bound on disks
+    /// where the call names none.
+    pub(crate) fn with_watched_limits(mut self, spec: &CellSpec) -> Self {
+        self.process_total.clone_from(&spec.process_total);
         if spec.limits.disk.is_some() {
             return self;
         }

@@ -85,7 +85,7 @@ pub use error::SandboxError;
 pub use home::{Alone, KeptHome};
 pub use late::LateMasks;
 pub use launch::make_ready;
-pub use limits::{Layer, Limit, LimitInForce, Limits};
+pub use limits::{Layer, Limit, LimitInForce, Limits, ProcessTotal};
 pub use network::SessionNetwork;
 pub use outcome::{Captured, Ended, Exit, Origin, Outcome, Stream};
 pub use probe::{Attempter, MARKER, Probe, Verdict, attempt, probe};

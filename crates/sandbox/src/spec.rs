@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::home::KeptHome;
 use crate::late::LateMasks;
-use crate::limits::Limits;
+use crate::limits::{Limits, ProcessTotal};
 use crate::network::{Network, SessionNetwork};
 use crate::spawner::Spawner;
 
@@ -73,6 +73,8 @@ pub struct CellSpec {
     pub reads_only: bool,
     /// What the command may use.
     pub limits: Limits,
+    /// Counter of the processes of all cells that [`Limits::process_count`] counts together. Without one each cell counts alone.
+    pub process_total: Option<Arc<ProcessTotal>>,
     /// Whether to refuse where the machine cannot hold a limit exactly, or lacks anything else that a cell has.
     pub strict: bool,
     /// With a size, the command's standard descriptors are a terminal of the cell's own, which is also its

@@ -120,7 +120,8 @@ pub(crate) fn supervise<O: Owner>(
     let mut life = Life::Running;
     let mut control_open = true;
     let mut waited_for_input = false;
-    let mut watchdog = Watchdog::over(cell.process.pid(), &cell.enforcement, space, Instant::now());
+    let total = cell.process_total.clone();
+    let mut watchdog = Watchdog::over(cell.process.pid(), &cell.enforcement, space, total, Instant::now());
     let mut exceeded = None;
     loop {
         let now = Instant::now();

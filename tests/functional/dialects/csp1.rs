@@ -2,6 +2,7 @@ use serde_json::{Value, json};
 
 use super::{call, decision, hold_to_the_contract, refuses};
 use crate::harness::Fixture;
+use crate::http::Up;
 
 #[test]
 fn every_schema_and_every_answer_is_that_of_the_contract() {
@@ -170,4 +171,32 @@ fn a_command_gains_no_privileges_and_sees_no_environment_of_handfast() {
     let stdout = answer["data"]["stdout"].as_str().unwrap_or_else(|| panic!("{answer:#}"));
     assert!(stdout.contains("NoNewPrivs:\t1") && stdout.contains("CapEff:\t0000000000000000"), "{stdout}");
     assert!(!stdout.contains("of the host") && !stdout.contains("API_KEY"), "{stdout}");
+}
+
+#[test]
+fn ten_processes_are_those_of_all_commands_together() {
+    let fixture = Fixture::new();
+    let up = Up::start(&fixture, &["--dialect", "csp1", "--mode", "full_auto"]);
+    let run = |jobs: u32| {
+        let command = format!("for i in $(seq {jobs}); do sleep 4 & done; wait; echo all ran");
+        up.call("exec", json!({ "COMMAND": command }))
+    };
+    let both = || {
+        std::thread::scope(|scope| {
+            let calls = [scope.spawn(|| run(6)), scope.spawn(|| run(6))];
+            calls.map(|call| call.join().unwrap())
+        })
+    };
+    let results = both();
+    let refused: Vec<&Value> = results.iter().filter(|result| result["ok"] == false).collect();
+    assert!(!refused.is_empty(), "{results:#?}");
+    for result in refused {
+        assert_eq!(result["error"]["code"], "EQUOTA", "{result:#}");
+        assert!(
+            result["error"]["message"].as_str().unwrap().contains("limit of 10 on processes"),
+            "{result:#}"
+        );
+    }
+    // The control: one of them alone has room, also after the others.
+    assert_eq!(run(6)["data"]["stdout"], "all ran\n");
 }

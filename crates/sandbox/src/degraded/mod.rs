@@ -34,5 +34,5 @@ pub(crate) fn launch(
         Some(cell) => cell,
         None => alone::launch(spec, command, streams, refused)?,
     };
-    Ok(cell.bounded_in_space(spec))
+    Ok(cell.with_watched_limits(spec))
 }

@@ -230,6 +230,7 @@ impl Ahead {
             layers: call.layers,
             home: call.home,
             space: Space::default(),
+            process_total: None,
             private: None,
             maker: None,
         }))

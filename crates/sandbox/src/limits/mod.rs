@@ -5,6 +5,7 @@
 
 pub(crate) mod machine;
 pub(crate) mod space;
+mod total;
 pub(crate) mod watchdog;
 
 use std::fmt;
@@ -15,6 +16,8 @@ use crate::cgroup::{Group, Version};
 use crate::child::blueprint::{Bound, Resource};
 use crate::outcome::Exit;
 use machine::Machine;
+
+pub use total::ProcessTotal;
 
 /// What one command may use with everything that it starts. What is `None` has the built-in value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,7 +31,8 @@ pub struct Limits {
     pub cpus: Option<u64>,
     /// Processes and threads at once. Built in: 512.
     pub processes: Option<u64>,
-    /// Processes at once, whose threads are not counted. The kernel counts no such thing, so the watchdog does. Built in: none.
+    /// Processes at once, whose threads are not counted, of all cells that share a [`ProcessTotal`]. The kernel has no such
+    /// count, so the watchdog does it. Built in: none.
     pub process_count: Option<u64>,
     /// Open files of one process; never more than this process may have. Built in: 65,536.
     pub open_files: Option<u64>,

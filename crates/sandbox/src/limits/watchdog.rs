@@ -8,11 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{statfs, statvfs};
 
 use super::space::Space;
+use super::total::{CellCount, ProcessTotal};
 use super::{Layer, Limit, LimitInForce};
 use crate::enforcement::{Degraded, Enforcement};
 use crate::view::HOME;
@@ -36,6 +38,7 @@ pub(crate) struct Watchdog {
     disk: Option<LimitInForce>,
     processes: Option<LimitInForce>,
     process_count: Option<LimitInForce>,
+    count: CellCount,
     /// How many of the processes below the first are none of the command's.
     ours: u64,
     /// Whether the folders in memory are the cell's own. Without namespaces they are the host's.
@@ -56,7 +59,13 @@ struct Written {
 
 impl Watchdog {
     /// Watches the cell of that first process for the limits that are left to it.
-    pub(crate) fn over(first: i32, enforcement: &Enforcement, space: Space, now: Instant) -> Self {
+    pub(crate) fn over(
+        first: i32,
+        enforcement: &Enforcement,
+        space: Space,
+        total: Option<Arc<ProcessTotal>>,
+        now: Instant,
+    ) -> Self {
         let alone = enforcement.degraded == Some(Degraded::Landlock);
         // There the first process keeps the one that a cell with namespaces begins with.
         let mut watchdog = Self::of(first, &enforcement.limits, !alone, alone.into(), now);
@@ -64,6 +73,7 @@ impl Watchdog {
             watchdog.next = Some(now + FIRST_LOOK);
         }
         watchdog.space = space;
+        watchdog.count = CellCount::new(total);
         watchdog
     }
 
@@ -82,6 +92,7 @@ impl Watchdog {
             disk,
             processes,
             process_count,
+            count: CellCount::default(),
             ours,
             own_files,
             next,
@@ -117,7 +128,8 @@ impl Watchdog {
             return Some(limit);
         }
         let count = u64::try_from(processes.len()).unwrap_or(u64::MAX).saturating_sub(self.ours);
-        if let Some(limit) = self.process_count.filter(|limit| count > limit.value) {
+        let in_all = self.process_count.map_or(0, |_| self.count.replace(count));
+        if let Some(limit) = self.process_count.filter(|limit| in_all > limit.value) {
             return Some(limit);
         }
         let memory = self.memory.filter(|limit| uses_more(&processes, self.own_files, limit.value));
