@@ -78,7 +78,7 @@ struct Field {
 fn fields(schema: &Value, above: &[String]) -> Vec<Field> {
     let mut found = Vec::new();
     for (name, own) in schema["properties"].as_object().into_iter().flatten() {
-        let path = [above, &[name.clone()]].concat();
+        let path = [above, std::slice::from_ref(name)].concat();
         let is_optional =
             !schema["required"].as_array().into_iter().flatten().any(|required| required == name);
         let below = if own["type"] == "array" { &own["items"] } else { own };

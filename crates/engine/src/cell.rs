@@ -77,7 +77,7 @@ pub(crate) fn specification(
         spawner: setup.spawner.clone(),
         process_total: Some(Arc::clone(&setup.process_total)),
         output_limit: of_profile.output_bytes.unwrap_or(OUTPUT_LIMIT),
-        limits: limits(of_profile),
+        limits: limits(&of_profile),
         strict: policy.strict(),
         ..CellSpec::default()
     };
@@ -174,7 +174,7 @@ pub(crate) fn session_limits(policy: &Policy, built_in: SessionLimits) -> Sessio
 }
 
 /// The profile's limits as the cell takes them. Those on output, lanes, sessions and the home are kept by others.
-fn limits(of_profile: policy::Limits) -> sandbox::Limits {
+fn limits(of_profile: &policy::Limits) -> sandbox::Limits {
     let policy::Limits {
         memory_bytes,
         process_memory_bytes,
@@ -193,7 +193,7 @@ fn limits(of_profile: policy::Limits) -> sandbox::Limits {
         session_idle_seconds: _,
         session_seconds: _,
         home_bytes: _,
-    } = of_profile;
+    } = *of_profile;
     sandbox::Limits {
         memory: memory_bytes,
         process_memory: process_memory_bytes,

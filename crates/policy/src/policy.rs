@@ -229,7 +229,7 @@ impl Policy {
             also_seen: Vec::new(),
             dialect: setup.dialect,
             strict: merged.is_on(name, "strict", |source| source.strict).0,
-            limits: over_dialect(merged.limits(name), setup.dialect.limits),
+            limits: over_dialect(merged.limits(name), &setup.dialect.limits),
             workspace: setup.workspace.to_owned(),
             home: setup.home.map(Path::to_owned),
             roots: roots(setup.workspace, &reads, &writes),
@@ -388,8 +388,8 @@ impl Policy {
     }
 }
 
-fn over_dialect((own, most): (Limits, Limits), dialect: Limits) -> (Limits, Limits) {
-    (own.or(dialect), most)
+fn over_dialect((own, most): (Limits, Limits), dialect: &Limits) -> (Limits, Limits) {
+    (own.or(*dialect), most)
 }
 
 /// The key that a decision names for a protected path.

@@ -243,19 +243,19 @@ impl Limits {
     /// Limit by limit, `self` where it names one, else `other`.
     #[must_use]
     pub fn or(self, other: Limits) -> Limits {
-        self.zip(other, Option::or)
+        self.zip(&other, Option::or)
     }
 
     /// Limit by limit, the lower one; a limit that only one of them names counts.
     #[must_use]
     pub fn lower(self, other: Limits) -> Limits {
-        self.zip(other, |one, two| match (one, two) {
+        self.zip(&other, |one, two| match (one, two) {
             (Some(one), Some(two)) => Some(one.min(two)),
             (one, two) => one.or(two),
         })
     }
 
-    fn zip(self, other: Limits, choose: impl Fn(Option<u64>, Option<u64>) -> Option<u64>) -> Limits {
+    fn zip(self, other: &Limits, choose: impl Fn(Option<u64>, Option<u64>) -> Option<u64>) -> Limits {
         Limits {
             memory_bytes: choose(self.memory_bytes, other.memory_bytes),
             process_memory_bytes: choose(self.process_memory_bytes, other.process_memory_bytes),

@@ -347,8 +347,9 @@ pub fn statement_files(command: &CommandLine, directory: &Path) -> Vec<Statement
             if let Some(client) = script.starts(segment).find(|start| is_client(start.words)) {
                 read_by_client(client.words, &mut |name| add(name, true));
                 // What another command of the pipe prints may be what its words name.
-                printed.iter().for_each(|word| add(word, false));
-                printed.clear();
+                for word in printed.drain(..) {
+                    add(word, false);
+                }
             }
             printed.extend(segment.words.iter().skip(1).filter(|word| !word.starts_with('-')));
         }
